@@ -96,7 +96,8 @@ class RunRequest:
     run to a sample of that many blocks per launch, check_races switches the race checker, and budget is the number of
     warp instructions that a launch may execute. draw: seeds the sample.
     first_whole: only the last launch is sampled, so that what it reads is what it would read. backwards: the
-    simulator starts blocks in falling order, which changes what depends on the order of atomics. coverage: the
+    simulator starts blocks in falling order, or those of a sample in one that `draw` tells, which changes what depends
+    on the order of atomics. coverage: the
     simulator also says which outcomes of conditions the run has seen.
     """
 

@@ -149,6 +149,7 @@ class SimDevice(ModellingDevice):
             draw=request.draw,
             budget=request.budget,
             check_races=False,
+            backwards=True,  # another order than that of the look at races
         )
         module = self._module(program)
         if isinstance(module, Fault):

@@ -72,8 +72,8 @@ class Execution:
                 self.before = {output.name: self._words(output) for output in self.program.outputs}
             in_full = self.request.blocks is not None and self.request.first_whole and bound is not self.last
             blocks = None if in_full else sample_of(launch, self.request.blocks, self.request.draw)
-            if self.request.backwards and blocks is None:
-                blocks = self._backwards(launch)
+            if self.request.backwards:
+                blocks = self._backwards(launch) if blocks is None else self._shuffled(launch, blocks)
             budget = self.request.budget or (first if in_full else None)
             result = self._launch(bound, blocks, race=self.request.check_races, budget=budget)
             self.results.append(result)
@@ -101,6 +101,13 @@ class Execution:
         together = self.module.chip.sms if self.module.waits(launch.kernel) else launch.blocks
         starts = range(0, launch.blocks, together)
         return [block for first in starts for block in reversed(range(first, min(first + together, launch.blocks)))]
+
+    def _shuffled(self, launch: Launch, blocks: Sequence[int]) -> Sequence[int]:
+        """A sample in an order that its draw tells; blocks that wait for others start in rising order."""
+        if self.module.waits(launch.kernel):
+            return blocks
+        order = np.random.default_rng(self.request.draw).permutation(len(blocks))
+        return [blocks[at] for at in order]
 
     def _launch(
         self, bound: BoundLaunch, blocks: Sequence[int] | None, *, race: bool, budget: int | None

@@ -94,7 +94,7 @@ def where_timed(
 
 def with_look(found: Evaluation, seen: gate.TimedSizes) -> Evaluation:
     assert found.check is not None
-    check = replace(found.check, unseen=seen.unseen)
+    check = replace(found.check, unseen=seen.unseen, verified=seen.verified)
     if seen.status is Status.CORRECT:
         return replace(found, check=check)
     faults = (seen.fault,) if seen.fault is not None else ()

@@ -19,24 +19,23 @@ from evo.decide.sequential import DEFAULT_RULE, NoiseFloor, require_margin
 from evo.device import BenchCase, DeviceName, Program
 from evo.device.remote_calls import OPENER
 from evo.device.remote_device import RemoteGpu, RemoteSimulator, open_remote
-from evo.errors import CandidateFailed, HarnessFault, SyntaxInvalid, TaskInvalid, UsageError
+from evo.errors import CandidateFailed, HarnessFault, SyntaxInvalid, UsageError
 from evo.evaluate import kept_control
+from evo.evaluate.before_keep import before_keep
 from evo.evaluate.counted_stage import CountedStage
 from evo.evaluate.gate import (
     THOROUGH,
+    Looked,
     Sanitized,
     TimedSizes,
-    all_distributions,
     check_task,
     hunt,
-    large_cases,
     patterns,
-    timed_sizes,
 )
 from evo.evaluate.library_baselines import fastest
 from evo.evaluate.measure import BenchOptions, control, measure_persisting, require_quiet
 from evo.evaluate.prepare import Prepared, PrepareFailure, bind_more, prepare
-from evo.results import Baseline, CaseBench, Check, Control, Environment, Fault, Loaded, Stage
+from evo.results import Baseline, CaseBench, Check, Control, Environment, Fault, Loaded
 from evo.spec.chips import Chip, chip
 from evo.spec.deadline import memory_limit
 from evo.spec.reference import Reference, load_reference
@@ -176,60 +175,36 @@ class EvaluationSession:
         """A last look at all bench cases on the simulator, kept by variant; numbers of a GPU on other inputs alone."""
         key = (task.hash, prepared.variant.id, seed)
         if key not in self._timed:
-            self._timed[key] = self._before_keep(task, prepared, seed) or timed_sizes(
-                task,
-                prepared.programs,
-                self.reference(task),
-                self.checker,
-                seed,
-                numbers=self.modelled,
-                target=self.target,
-                tell=self.on_stage,
-            )
+            self._timed[key] = before_keep(self, task, prepared, seed)
         return self._timed[key]
 
     def hunt(
-        self, task: Task, prepared: Prepared, checker: RemoteSimulator, seed: int, *, share: float
+        self,
+        task: Task,
+        prepared: Prepared,
+        checker: RemoteSimulator,
+        seed: int,
+        *,
+        share: float,
+        looked: Looked | None = None,
     ) -> Check | None:
-        """The first size at which the variant is wrong, of those that its source suggests; None if none was found."""
+        """The first size or structured input at which the variant is wrong; None if none was found."""
 
         def bind(cases: Sequence[Case]) -> dict[str, Program]:
-            return self._bound(task, prepared, cases, _FEW_COMPILED if share < THOROUGH else _MANY_COMPILED)
+            return self.bound(task, prepared, cases, _FEW_COMPILED if share < THOROUGH else _MANY_COMPILED)
 
-        found = patterns(task, prepared.programs, self.reference(task), checker, seed, share=share)
-        return found or hunt(
-            task, prepared.variant, prepared.programs, bind, self.reference(task), checker, self.chip, seed, share=share
-        )
+        reference, programs = self.reference(task), prepared.programs
+        found = patterns(task, programs, reference, checker, seed, share=share, looked=looked)
+        if found is not None:
+            return found
+        variant, chip = prepared.variant, self.chip
+        return hunt(task, variant, programs, bind, reference, checker, chip, seed, share=share, looked=looked)
 
-    def _bound(self, task: Task, prepared: Prepared, cases: Sequence[Case], most: int) -> dict[str, Program]:
+    def bound(
+        self, task: Task, prepared: Prepared, cases: Sequence[Case], most: int = _FEW_COMPILED
+    ) -> dict[str, Program]:
+        """Programs of further cases, but for those that the variant refuses."""
         return bind_more(task, prepared.variant, cases, chip=self.chip, arch=self.arch, most_compiled=most)
-
-    def _at_large(self, task: Task, prepared: Prepared, seed: int) -> TimedSizes | None:
-        """What is wrong at large sizes at which the variant decides otherwise than at its check cases; None if nothing.
-
-        What cannot be looked at there is no case that the task times.
-        """
-        cases = large_cases(task, prepared.variant, prepared.programs, self.chip, seed)
-        programs = self._bound(task, prepared, cases, _FEW_COMPILED)
-        cases = tuple(case for case in cases if case.name in programs)
-        kept = self.reference(task)
-        own = Reference(task, kept.process, limit_s=kept.limit_s)
-        try:
-            seen = timed_sizes(task, programs, own, self.checker, seed, cases=cases)
-        except TaskInvalid:  # its sizes do not go together, in a way that the task's cases do not show
-            return None
-        return None if seen.status.passed else seen
-
-    def _before_keep(self, task: Task, prepared: Prepared, seed: int) -> TimedSizes | None:
-        """What is wrong at other sizes or on other inputs than an ordinary trial looks at; None if nothing."""
-        device = self.target or self.checker
-        found = self.hunt(task, prepared, self.checker, seed, share=THOROUGH)
-        found = found or all_distributions(task, prepared.programs, self.reference(task), device, seed)
-        if found is None:
-            return self._at_large(task, prepared, seed)
-        fault = next(iter(found.faults), None)
-        stage = found.stage or Stage.GATE
-        return TimedSizes(status=found.status, stage=stage, reason=found.reason, case=found.cases[0], fault=fault)
 
     def bench_cases(self, task: Task, prepared: Prepared, seed: int) -> list[BenchCase]:
         reference = self.reference(task)

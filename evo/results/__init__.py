@@ -7,7 +7,7 @@ different JSON fields. `codec` writes and reads all of it.
 from __future__ import annotations
 
 from evo.results.bench import UNSTEADY, Baseline, CaseBench, Clocks, Estimate, Rate, Timing, geometric_mean
-from evo.results.check import CaseCheck, Check, Fault, Figure, Mismatch, SanitizerReport
+from evo.results.check import CaseCheck, Check, Fault, Figure, Mismatch, SanitizerReport, Verified
 from evo.results.codec import Json, drop_absent
 from evo.results.decision import CaptureNoise, CaseEvidence, Control, Decision, Evidence, Gain
 from evo.results.evaluation import CompileReport, Environment, Evaluation, KernelResources, Loaded
@@ -46,6 +46,7 @@ __all__ = [
     "Status",
     "Timing",
     "Verdict",
+    "Verified",
     "drop_absent",
     "geometric_mean",
 ]

@@ -76,6 +76,23 @@ class SanitizerReport(Serializable):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Verified(Serializable):
+    """What the claim that a kept variant is right rests on; what is not in it, nobody has looked at."""
+
+    outcomes: int | None = None  # of the conditions in the machine code, if the simulator counted them
+    exercised: int | None = None  # of these, that check cases have met
+    sizes: int  # that were run whole: check cases, and those that the source and the machine code suggest
+    inputs: tuple[str, ...]  # kinds of inputs that check cases ran under
+    large: int  # timed sizes and other large ones, of which blocks were drawn where the whole is too much
+
+    @property
+    def words(self) -> str:
+        """One line."""
+        met = f"{self.exercised} of {self.outcomes} outcomes of conditions, " if self.outcomes is not None else ""
+        return f"{met}{self.sizes} sizes whole, {len(self.inputs)} kinds of inputs, {self.large} large sizes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Check(Serializable):
     """The gate's verdict on one variant."""
 
@@ -88,6 +105,7 @@ class Check(Serializable):
     faults: Annotated[tuple[Fault, ...], ALWAYS] = ()  # what was seen while it executed
     counters: Mapping[str, int] = field(default_factory=dict)  # the simulator's totals over the cases, if it ran
     sanitizer: SanitizerReport | None = None  # what compute-sanitizer said, if it was asked
+    verified: Verified | None = None  # what was looked at, if it was looked at as before a keep
 
     @property
     def failed(self) -> CaseCheck | None:

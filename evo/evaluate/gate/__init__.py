@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from evo.evaluate.gate.at_timed_sizes import HIDDEN, TimedSizes, timed_sizes
 from evo.evaluate.gate.compare import compare, first_difference
-from evo.evaluate.gate.hunt import QUICK, THOROUGH, all_distributions, hunt, large_cases, patterns
+from evo.evaluate.gate.hunt import QUICK, THOROUGH, Looked, all_distributions, hunt, large_cases, patterns
 from evo.evaluate.gate.ptx_rules import ptx_problem
 from evo.evaluate.gate.run_cases import GateDevices, exercised, fault_reason, run_gate
 from evo.evaluate.gate.sanitize import Sanitized, sanitize
@@ -24,6 +24,7 @@ __all__ = [
     "QUICK",
     "THOROUGH",
     "GateDevices",
+    "Looked",
     "Sanitized",
     "StaticProblem",
     "TimedSizes",

@@ -25,7 +25,7 @@ from evo.evaluate.gate.compare import compare
 from evo.evaluate.gate.full_grid import held_to_truth, repeated, varied
 from evo.evaluate.gate.mismatches import placed
 from evo.evaluate.gate.run_cases import fault_reason
-from evo.results import CaseBench, CaseCheck, Fault, FaultKind, Mismatch, MismatchKind, Stage, Status
+from evo.results import CaseBench, CaseCheck, Fault, FaultKind, Mismatch, MismatchKind, Stage, Status, Verified
 from evo.spec.input_distributions import DRAWN
 from evo.spec.reference import Expectation, Reference
 from evo.spec.task import Case, Task
@@ -55,6 +55,7 @@ class TimedSizes:
     stage: which look found it; another than VERIFY if other sizes or inputs than the timed ones were looked at too.
 
     unseen: what could not be looked at, in words: then nothing is known against the variant, and nothing for it.
+    verified: what all looks before a keep have looked at.
     """
 
     status: Status
@@ -64,6 +65,7 @@ class TimedSizes:
     fault: Fault | None = None
     rows: tuple[CaseBench, ...] = ()
     unseen: str | None = None
+    verified: Verified | None = None
 
 
 def timed_sizes(

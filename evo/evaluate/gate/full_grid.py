@@ -22,8 +22,8 @@ from evo.spec.reference import Expectation, Reference
 from evo.spec.task import Case, Task, Tensor
 
 Places = NDArray[np.int64]
-_FLOP = 2e9  # of a reference under another distribution, which takes seconds
-_ELEMENTS = 5 << 20  # of its inputs and outputs
+_FLOP = 6e9  # of a reference under another distribution, which takes seconds
+_ELEMENTS = 24 << 20  # of its inputs and outputs
 _HARD = ("large", "outliers")  # asked for where a mixture is beyond what a trusted implementation can do
 REPEATED = "repeated"  # errors of equal inputs are no independent samples, so nothing is said of their bias
 

@@ -7,14 +7,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from evo.device import Program
 from evo.device.remote_device import RemoteDevice
 from evo.errors import TaskInvalid
-from evo.evaluate.gate.input_patterns import PATTERNS, SOURCED, UNEVEN, patterned
+from evo.evaluate.gate.input_patterns import PATTERNS, SOURCED, STRUCTURED, UNEVEN, patterned
 from evo.evaluate.gate.run_cases import CHECK_BUDGET, Step, check_case, spread_over_cases
 from evo.evaluate.gate.steered_cases import steered_cases
 from evo.evaluate.gate.threshold_cases import AxisLimits, cost_of, threshold_cases, usual_limits
@@ -30,15 +30,28 @@ from evo.spec.variant import Variant
 
 QUICK, THOROUGH = 0.3, 2.0  # of what the task's own check cases cost
 _ENDS = (ENDS, EXTREME)  # what a thorough look adds to the drawn inputs
-_EACH = (2, 6)  # cases for an outcome that no check case has: in a trial, before a keep
+_EACH = (3, 10)  # cases for an outcome that no check case has: in a trial, before a keep
 _SURPLUS = 1.5  # of what hunting by the text alone may cost
-_TURNS = {UNEVEN: 4, SOURCED: 2}  # before a keep, on each case: one run shows one way to be uneven
+_TURNS = {UNEVEN: 4, SOURCED: 2, STRUCTURED: 2}  # before a keep, on each case: one run shows one way to be uneven
+_AFFORDABLE = 6e9  # flops and bytes of a reference that takes seconds
 _LARGE = 3  # cases that are looked at by a sample of their blocks
 _CHEAP = 0.6  # of the dearest check case: a trial prefers those that cost less
 _HUNTED = "hunted"  # so few elements say nothing about a bias
 
 # Programs of some cases; those that the variant refuses, or does not compile for, are left out.
 Bind = Callable[[Sequence[Case]], Mapping[str, Program]]
+
+
+@dataclass(slots=True)
+class Looked:
+    """What has been looked at, and was right: names of cases, and of distributions and patterns."""
+
+    sizes: set[str] = field(default_factory=set)
+    inputs: set[str] = field(default_factory=set)
+
+    def add(self, step: Step) -> None:
+        self.sizes.add(step.case.name)
+        self.inputs.add(step.distribution)
 
 
 def hunt(
@@ -52,6 +65,7 @@ def hunt(
     seed: int,
     *,
     share: float,
+    looked: Looked | None = None,
 ) -> Check | None:
     """The first case that is wrong; None if none is. share: QUICK or THOROUGH. Raises EvoError for the harness only."""
     own = Reference(task, reference.process, limit_s=reference.limit_s)  # nobody asks for these cases again
@@ -73,14 +87,33 @@ def hunt(
                 under = "" if step.distribution == DRAWN else f" with {step.distribution} inputs"
                 reason = f"at a size that the source suggests, {case.name}{under}: {row.reason}"
                 return _failed(row, step, Stage.THRESHOLD, reason, faults, seed)
+            if looked is not None:
+                looked.add(step)
     return None
 
 
 def large_cases(
     task: Task, variant: Variant, programs: Mapping[str, Program], chip: Chip, seed: int
 ) -> tuple[Case, ...]:
-    """Sizes at which the variant decides otherwise than at its check cases, and that are too large to run whole."""
-    return steered_cases(task, variant, programs, chip, seed, usual_limits(task, THOROUGH), each=1).dear[:_LARGE]
+    """Sizes that are too large to run whole: where the variant decides otherwise than at its check cases; timed ones
+    with other flags.
+    """
+    steered = steered_cases(task, variant, programs, chip, seed, usual_limits(task, THOROUGH), each=1).dear[:_LARGE]
+    return (*steered, *_with_other_flags(task, seed))
+
+
+def _with_other_flags(task: Task, seed: int) -> Iterator[Case]:
+    """The headline and another timed size, each with one flag turned that no timed size of these lengths has so."""
+    rng = np.random.default_rng([seed, 81])
+    known = [dict(case.axes) for case in task.bench]
+    others = [case for case in task.bench if case.name != task.headline and cost_of(task, case) <= _AFFORDABLE]
+    cases = [task.case(task.headline), *(others[:1] and [others[int(rng.integers(len(others)))]])]
+    for flag in (name for name, kind in task.axes.items() if kind == "bool"):
+        for case in cases:
+            axes = {**case.axes, flag: 1 - case.axes[flag]}
+            if axes not in known:
+                shown = ", ".join(f"{name} {value}" for name, value in axes.items())
+                yield Case(name=f"({shown})", axes=axes)
 
 
 def chosen(task: Task, cases: Sequence[Case], limits: AxisLimits) -> Iterator[Case]:
@@ -126,7 +159,13 @@ def _expected(reference: Reference, step: Step, seed: int) -> Expectation | None
 
 
 def all_distributions(
-    task: Task, programs: Mapping[str, Program], reference: Reference, device: RemoteDevice, seed: int
+    task: Task,
+    programs: Mapping[str, Program],
+    reference: Reference,
+    device: RemoteDevice,
+    seed: int,
+    *,
+    looked: Looked | None = None,
 ) -> Check | None:
     """The first check case that is wrong under a distribution that the gate has not dealt to it; None if none is."""
     dealt = {(case.name, distribution) for case, distribution in spread_over_cases(task, reference, seed)}
@@ -135,7 +174,7 @@ def all_distributions(
             if (case.name, distribution) in dealt:
                 continue
             expectation = reference.derived(case, seed, distribution)
-            if (found := _wrong(task, programs, case, distribution, expectation, device, seed)) is not None:
+            if (found := _wrong(task, programs, case, distribution, expectation, device, seed, looked)) is not None:
                 return found
     return None
 
@@ -148,6 +187,7 @@ def patterns(
     seed: int,
     *,
     share: float,
+    looked: Looked | None = None,
 ) -> Check | None:
     """The first check case that is wrong on inputs with a structure that no draw has; None if none is.
 
@@ -162,7 +202,7 @@ def patterns(
         for case in order:
             for turn in range(_TURNS.get(pattern, 1) if share >= THOROUGH else 1):
                 expectation = patterned(task, reference, case, seed, pattern, constants, turn=turn)
-                if (found := _wrong(task, programs, case, pattern, expectation, device, seed)) is not None:
+                if (found := _wrong(task, programs, case, pattern, expectation, device, seed, looked)) is not None:
                     return found
             if share < THOROUGH and expectation is not None:
                 break
@@ -189,6 +229,7 @@ def _wrong(
     expectation: Expectation | None,
     device: RemoteDevice,
     seed: int,
+    looked: Looked | None,
 ) -> Check | None:
     """What is wrong with a check case under other inputs than were drawn; None if nothing, or if they do not suit."""
     if expectation is None:
@@ -196,5 +237,7 @@ def _wrong(
     step = Step(case, device, distribution=distribution, budget=CHECK_BUDGET)
     row, _, faults = check_case(task, programs, expectation, step, {})
     if row.status is Status.CORRECT:
+        if looked is not None:
+            looked.add(step)
         return None
     return _failed(row, step, Stage.GATE, f"case {case.name} with {distribution} inputs: {row.reason}", faults, seed)

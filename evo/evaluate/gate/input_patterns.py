@@ -55,14 +55,18 @@ def patterned(
         return None
     if pattern == ZEROS:
         return _special_zeros(reference, case, drawn, free, rng)
+    together = int(rng.integers(1 << 32)) if rng.integers(2) ^ (turn % 2) else None
     for shrink in _SHRINKS if pattern == SHIFTED else (1.0,):
-        changed = {t.name: _of_tensor(pattern, t, drawn[t.name], domains[t.name], rng, shrink, constants) for t in free}
+        changed = {
+            t.name: _of_tensor(pattern, t, drawn[t.name], domains[t.name], rng, shrink, constants, together)
+            for t in free
+        }
         if (found := reference.sound(case, drawn | changed, pattern, rng)) is not None:
             return found
     if pattern == SHIFTED:
         return None
     one = free[int(rng.integers(len(free)))]  # not all at once: equal rows of all of them may cancel
-    changed = {one.name: _of_tensor(pattern, one, drawn[one.name], domains[one.name], rng, 1.0, constants)}
+    changed = {one.name: _of_tensor(pattern, one, drawn[one.name], domains[one.name], rng, 1.0, constants, None)}
     return reference.sound(case, drawn | changed, pattern, rng)
 
 
@@ -74,9 +78,11 @@ def _of_tensor(
     rng: Rng,
     shrink: float,
     constants: Sequence[int | float],
+    together: int | None,
 ) -> NDArray[np.generic]:
+    """together: a seed of what becomes of each row, if equal rows of all tensors are to have one structure."""
     values = drawn.astype(np.float64)
-    turned = values.ndim > 1 and rng.random() < 0.25
+    turned = values.ndim > 1 and together is None and rng.random() < 0.25
     rows = np.swapaxes(values, -1, -2) if turned else values
     rows = np.ascontiguousarray(rows)
     flat = rows.reshape(-1, rows.shape[-1])
@@ -84,6 +90,7 @@ def _of_tensor(
     likely = _values_of(tensor.dtype, constants) if pattern == SOURCED else ()
     if pattern == SOURCED and not likely:
         return drawn
+    kinds = (rng if together is None else np.random.default_rng(together)).integers(0, len(_STRUCTURES), len(flat))
     for number in range(len(flat)):
         row = flat[number]
         if pattern == SOURCED:
@@ -92,7 +99,7 @@ def _of_tensor(
             _SHIFTS[int(rng.integers(len(_SHIFTS)))](row, scale, shrink, rng)
         else:
             before = flat[number - 1] if number else row
-            _STRUCTURES[int(rng.integers(len(_STRUCTURES)))](row, before, rng)
+            _STRUCTURES[int(kinds[number])](row, before, rng)
     out = np.swapaxes(rows, -1, -2) if turned else rows
     if domain == "positive":
         out = np.maximum(np.abs(out), scale / 1024)

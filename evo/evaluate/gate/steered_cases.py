@@ -33,6 +33,7 @@ _TRIED = 160  # surroundings of a size that has an outcome
 _MOST = 48  # outcomes, and pairs of outcomes, that cases are made for
 _RESIDUES = (1, 3, 5, 12, 7)  # of lengths beside a threshold: odd ones, and a multiple of four but not of eight
 _SHARED, _TRIVIAL = 16, 5  # cases that the whole should do for; lengths that have no tail to drop
+_ALIKE = 0.05  # of the surroundings have two lengths alike
 _KEPT = 6  # sets of launches
 _POINTER = 0x7F00_0000_0000
 
@@ -113,6 +114,7 @@ class _Steering:
         self.task, self.variant, self.space, self.limits, self.rng = task, variant, space, limits, rng
         self.names = {**variant.integer_knobs, **{f"chip.{name}": value for name, value in chip.names().items()}}
         self.known = [case for case, _ in group]
+        self.timed = {tuple(case.axes.values()) for case in task.bench}  # they have a look of their own
         self._asked: dict[tuple[int, int, bool], tuple[Sizes, Launches]] = {}
         self.fixed = {name: self.known[0].axes[name] for name in variant.macros if name in task.axes}
         self.launches = group[0][1].launches
@@ -165,14 +167,18 @@ class _Steering:
                 odd = self._beside(around[name])
                 drawn = np.where(self.rng.random(count) < 0.5, self.rng.choice(small, count), odd)
                 around[name] = np.where(changed, drawn, around[name])
+        for first, second in itertools.permutations([name for name in self.space.free if name not in self.fixed], 2):
+            alike = self.rng.random(count) < _ALIKE
+            around[first] = np.where(alike, around[second], around[first])
         around = {name: np.concatenate([sizes[name][chosen], values]) for name, values in around.items()}
         around = self._settled(around)
         right = self._outcomes(number, condition, around) == outcome
         for at in np.flatnonzero(right):
             axes = {name: int(around[name][at]) for name in self.task.axes}
-            if tuple(axes.values()) not in made and self.space.allows(self.task, axes):
+            key = tuple(axes.values())
+            if key not in made and key not in self.timed and self.space.allows(self.task, axes):
                 case = self._named(axes)
-                made[tuple(axes.values())] = (self._worth(case), case)
+                made[key] = (self._worth(case), case)
         ordered = [case for _, case in sorted(made.values(), key=lambda pair: pair[0])]
         yield from self._unlike(ordered)
 
@@ -182,7 +188,9 @@ class _Steering:
         seen: set[tuple[int, ...]] = set()
         late = []
         for case in few:
-            kind = tuple(self._class(name, case.axes[name]) for name in self.task.axes)
+            lengths = [case.axes[name] for name in self.space.free]
+            order = tuple((a > b) - (a < b) for a, b in itertools.combinations(lengths, 2))
+            kind = (*order, *(self._class(name, case.axes[name]) for name in self.task.axes))
             if kind in seen:
                 late.append(case)
             else:
@@ -199,6 +207,8 @@ class _Steering:
         """Less is better: affordable, and neither round nor trivial in the lengths beside what decides."""
         cost = max(1.0, cost_of(self.task, case) / (self.limits.total / _SHARED))
         dull = sum(case.axes[name] % 4 == 0 or case.axes[name] < _TRIVIAL for name in self.space.free)
+        others = set(self.space.spans) - set(self.space.free)
+        dull += sum(case.axes[name] == 1 < self.space.spans[name][1] for name in others)
         return cost * (1 + 2 * dull) + float(self.rng.random())
 
     def _beside(self, lengths: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -25,6 +25,9 @@ def kept_message(record: Record) -> str:
         parts.append(_paragraph(beside))
     if record.decision is not None:
         parts.append(_paragraph(f"Decision: {record.decision.verdict}: {record.decision.reason}"))
+    check = record.evaluation.check
+    if check is not None and check.verified is not None:
+        parts.append(_paragraph(f"Verified: {check.verified.words}."))
     facts = [
         f"Chip: {chip}, {arch}, {loaded}",
         f"Operator: {record.operator} ({record.kind})",

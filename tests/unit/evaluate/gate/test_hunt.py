@@ -12,6 +12,7 @@ from evo.audit.redteam import task_folder
 from evo.device import parse_device
 from evo.evaluate.gate import QUICK, THOROUGH, all_distributions, patterns
 from evo.evaluate.gate.threshold_cases import constants, threshold_cases, usual_limits
+from evo.evaluate.pipeline import Job, evaluate
 from evo.evaluate.prepare import Prepared, PrepareFailure
 from evo.evaluate.session import EvaluationSession
 from evo.results import Check, Stage, Status
@@ -190,3 +191,17 @@ def test_inputs_with_a_structure_show_what_drawn_ones_hide(
     found = patterns(task, prepared.programs, bench.reference(task), bench.checker, seed, share=THOROUGH)
     assert found is not None
     assert found.cases[0].inputs == (pattern,)
+
+
+def test_what_was_looked_at_before_a_keep_is_said(bench: EvaluationSession, scale: Task) -> None:
+    found = evaluate(Job(task=scale, text=FAST, seed=4, upto="timed"), bench)
+    assert found.check is not None
+    said = found.check.verified
+    assert said is not None
+    assert said.outcomes is not None
+    assert said.exercised is not None
+    assert 0 < said.exercised <= said.outcomes
+    assert said.sizes > len(scale.check)
+    assert {"drawn", "structured", "shifted"} <= set(said.inputs)
+    assert said.large >= len(scale.bench)
+    assert found.check.to_json()["verified"]["sizes"] == said.sizes

@@ -1,0 +1,115 @@
+"""What a variant has to pass before it is kept, beyond its trial: more sizes, more inputs, the timed sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from evo.device import Program
+from evo.device.remote_device import RemoteGpu, RemoteSimulator
+from evo.errors import TaskInvalid
+from evo.evaluate import gate
+from evo.evaluate.counted_stage import Tell
+from evo.evaluate.prepare import Prepared
+from evo.results import Check, Stage, Verified
+from evo.results.coverage import Coverage
+from evo.spec.chips import Chip
+from evo.spec.reference import Reference
+from evo.spec.task import Case, Task
+
+
+class KeepingBench(Protocol):
+    """What of a workbench these looks need."""
+
+    @property
+    def modelled(self) -> bool: ...
+
+    chip: Chip
+    checker: RemoteSimulator
+    target: RemoteGpu | None
+    on_stage: Tell
+
+    def reference(self, task: Task) -> Reference: ...
+
+    def bound(self, task: Task, prepared: Prepared, cases: Sequence[Case]) -> dict[str, Program]: ...
+
+    def hunt(
+        self,
+        task: Task,
+        prepared: Prepared,
+        checker: RemoteSimulator,
+        seed: int,
+        *,
+        share: float,
+        looked: gate.Looked | None = None,
+    ) -> Check | None: ...
+
+
+def before_keep(bench: KeepingBench, task: Task, prepared: Prepared, seed: int) -> gate.TimedSizes:
+    """The first of these looks that finds something wrong; else what was looked at, and modelled times."""
+    looked = gate.Looked({case.name for case in task.check}, set())
+    reference, device = bench.reference(task), bench.target or bench.checker
+    found = bench.hunt(task, prepared, bench.checker, seed, share=gate.THOROUGH, looked=looked)
+    found = found or gate.all_distributions(task, prepared.programs, reference, device, seed, looked=looked)
+    if found is not None:
+        return _as_seen(found)
+    others, large = _at_large(bench, task, prepared, seed)
+    if others is not None:
+        return others
+    seen = gate.timed_sizes(
+        task,
+        prepared.programs,
+        reference,
+        bench.checker,
+        seed,
+        numbers=bench.modelled,
+        target=bench.target,
+        tell=bench.on_stage,
+    )
+    if not seen.status.passed:
+        return seen
+    return replace(seen, verified=_verified(bench, task, prepared, seed, looked, large + len(task.bench)))
+
+
+def _as_seen(found: Check) -> gate.TimedSizes:
+    fault = next(iter(found.faults), None)
+    stage = found.stage or Stage.GATE
+    return gate.TimedSizes(status=found.status, stage=stage, reason=found.reason, case=found.cases[0], fault=fault)
+
+
+def _at_large(bench: KeepingBench, task: Task, prepared: Prepared, seed: int) -> tuple[gate.TimedSizes | None, int]:
+    """What is wrong at large sizes where the variant decides otherwise than at its check cases, and how many they are.
+
+    What cannot be looked at there is no case that the task times, so it counts as not looked at.
+    """
+    cases = gate.large_cases(task, prepared.variant, prepared.programs, bench.chip, seed)
+    programs = bench.bound(task, prepared, cases)
+    kept = bench.reference(task)
+    own = Reference(task, kept.process, limit_s=kept.limit_s)
+    count = 0
+    for case in cases:
+        if case.name not in programs:
+            continue
+        try:
+            seen = gate.timed_sizes(task, programs, own, bench.checker, seed, cases=[case])
+        except TaskInvalid:  # its sizes do not go together, in a way that the task's cases do not show
+            continue
+        if not seen.status.passed:
+            return seen, count
+        count += seen.unseen is None
+    return None, count
+
+
+def _verified(
+    bench: KeepingBench, task: Task, prepared: Prepared, seed: int, looked: gate.Looked, large: int
+) -> Verified:
+    covered = gate.exercised(task, prepared.programs, bench.reference(task), bench.checker, seed)
+    counts = [part.outcomes() for part in covered.values() if isinstance(part, Coverage)]
+    return Verified(
+        outcomes=sum(count for _, count in counts),
+        exercised=sum(met for met, _ in counts),
+        sizes=len(looked.sizes),
+        inputs=tuple(sorted(looked.inputs | {"drawn"})),
+        large=large,
+    )

@@ -47,6 +47,7 @@ class SimDevice(ModellingDevice):
         self.name = name
         self.chip = chip(name.which)
         self._modules: dict[tuple[str, bool], sim.Module] = {}  # by binary key, and whether it keeps coverage
+        self._quick: dict[tuple[str, bool], sim.Module] = {}  # the same, translated for a few blocks
 
     def describe(self) -> dict[str, str]:
         return {"simulator": sim.VERSION, "loaded": "sim"}
@@ -93,11 +94,12 @@ class SimDevice(ModellingDevice):
         return self._all(cases, whole=_WHOLE, sample=_SAMPLE, fair=_FAIR_SHARE)
 
     def _all(
-        self, cases: Sequence[BenchCase], *, whole: int, sample: int, fair: float = 0.0
+        self, cases: Sequence[BenchCase], *, whole: int, sample: int, fair: float = 0.0, quick: bool = False
     ) -> tuple[CaseBench, ...] | Fault:
         rows: list[CaseBench] = []
         for case in cases:
-            run = self._representative(case, whole, sample, fair)
+            module = self._module(case.program, quick=quick)
+            run = module if isinstance(module, Fault) else self._representative(module, case, whole, sample, fair)
             if isinstance(run, Fault):
                 return run
             rows.append(self._modelled(run))
@@ -105,7 +107,7 @@ class SimDevice(ModellingDevice):
 
     def screen(self, cases: Sequence[BenchCase]) -> tuple[CaseBench, ...] | Fault:
         """Quicker estimates from a handful of blocks, to choose between proposals; never recorded."""
-        return self._all(cases, whole=_QUICK, sample=_QUICK)
+        return self._all(cases, whole=_QUICK, sample=_QUICK, quick=True)
 
     def run_sample(self, request: SampleRequest) -> SampledRun:
         """Run some blocks of a case for their numbers, or all of them, with races checked."""
@@ -211,15 +213,15 @@ class SimDevice(ModellingDevice):
             return run.module.depends_on_order(fault.kernel)
         return fault.kind in (FaultKind.BUDGET, FaultKind.DEADLOCK)
 
-    def _representative(self, case: BenchCase, whole: int, sample: int, fair: float) -> Execution | Fault:
+    def _representative(
+        self, module: sim.Module, case: BenchCase, whole: int, sample: int, fair: float
+    ) -> Execution | Fault:
         """An execution whose counts stand for the whole grid: of all blocks, or of a sample that wrote its fair share.
 
         A sample that writes less may be the luck of the draw (a last block that writes for all), or few blocks may do
         the work of all, or none of them any: the whole grid is run before one of these is believed.
         """
-        program, module = case.program, self._module(case.program)
-        if isinstance(module, Fault):
-            return module
+        program = case.program
         blocks = None if max(bound.launch.blocks for bound in program.launches) <= whole else sample
         request = RunRequest(
             program=program, inputs=case.inputs, check_races=False, blocks=blocks, first_whole=fair > 0
@@ -265,16 +267,21 @@ class SimDevice(ModellingDevice):
         estimate: Estimate = sim.estimate(parts, self.chip, footprint_bytes=run.footprint_bytes)
         return CaseBench.modelled(program.case, estimate)
 
-    def _module(self, program: Program, *, coverage: bool = False) -> sim.Module | Fault:
-        """PTX that the simulator cannot execute is the variant's failure here, named by instruction and line."""
+    def _module(self, program: Program, *, coverage: bool = False, quick: bool = False) -> sim.Module | Fault:
+        """PTX that the simulator cannot execute is the variant's failure here, named by instruction and line.
+
+        quick: a few blocks are all that it will run, so the code is not optimised; what it does and counts is the same.
+        """
         # Code that keeps coverage does for all: it costs a few percent, compiling once more costs seconds.
         key = (program.binary.key, coverage or (program.binary.key, True) in self._modules)
+        known = self._quick if quick and key not in self._modules else self._modules
         try:
-            if key not in self._modules:
-                self._modules[key] = sim.load(program.binary.ptx, chip=self.chip, coverage=key[1])
+            if key not in known:
+                level = 0 if known is self._quick else 1
+                known[key] = sim.load(program.binary.ptx, chip=self.chip, opt_level=level, coverage=key[1])
         except sim.PtxError as refusal:
             return Fault(kind=FaultKind.UNSUPPORTED, kernel=program.launches[0].launch.kernel, message=refusal.message)
-        return self._modules[key]
+        return known[key]
 
 
 def _least(run: Execution) -> float:

@@ -72,7 +72,12 @@ def _key(text: str, opt_level: int) -> str:
 
 def object_keys(texts: Sequence[str], opt_level: int) -> list[str]:
     """What the objects of these IR modules are stored under."""
-    return [_key(text, opt_level) for text in texts]
+    return [_key(text, level) for text, level in zip(texts, _levels(len(texts), opt_level), strict=True)]
+
+
+def _levels(count: int, opt_level: int) -> list[int]:
+    """The level of each module: routines, which kernels share, have level 1 even if the kernel, the last, has 0."""
+    return [*[max(opt_level, 1)] * (count - 1), opt_level]
 
 
 def link(keys: Sequence[str], texts: Callable[[], Sequence[str]], opt_level: int, cache: CacheFolder) -> CompiledKernel:
@@ -81,13 +86,12 @@ def link(keys: Sequence[str], texts: Callable[[], Sequence[str]], opt_level: int
         _initialise()
         name = keys[-1]
         if name not in _CACHE:
-            machine = _machine(opt_level)
-            engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
+            engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _machine(opt_level))
             missing = [key for key in keys if _known(key, cache) is None]
             if missing:
-                for key, text in zip(keys, texts(), strict=True):
+                for key, text, level in zip(keys, texts(), _levels(len(keys), opt_level), strict=True):
                     if key in missing:
-                        _OBJECTS[key] = _translate(text, opt_level, machine)
+                        _OBJECTS[key] = _translate(text, level)
                         cache.keep(_name(key), _OBJECTS[key])
             for key in keys:
                 engine.add_object_file(binding.ObjectFileRef.from_data(_OBJECTS[key]))
@@ -110,12 +114,13 @@ def _known(key: str, cache: CacheFolder) -> bytes | None:
     return _OBJECTS[key]
 
 
-def _translate(text: str, opt_level: int, machine: Any) -> bytes:
+def _translate(text: str, opt_level: int) -> bytes:
     try:
         module = binding.parse_assembly(text + _PROFILE)
         module.verify()  # what is not well typed would end the process in a pass
     except RuntimeError as error:  # what was generated is not well formed
         raise defect(error) from error
+    machine = _machine(opt_level)
     optimise(module, machine, opt_level)
     quick = opt_level == 1 and len(text) in _QUICK
     return bytes((_machine(0) if quick else machine).emit_object(module))

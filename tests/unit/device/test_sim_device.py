@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from evo import sim
 from evo.cuda.compile import Binary, compile_source
 from evo.device import Argument, BenchCase, BoundLaunch, Buffer, DeviceName, Program, RunRequest
 from evo.device.sim_device import SimDevice
@@ -65,6 +66,28 @@ def test_what_is_left_out_holds_the_poison(device, poison):
     request = RunRequest(program=program("if (i > 0) y[i] = x[i];", n=512), inputs=inputs(512), poison=poison)
     (outputs,) = device.run(request).outputs
     assert outputs["y"][:1].tobytes() == bytes([poison] * 4)
+
+
+def test_a_screening_does_not_optimise_and_shows_the_same(monkeypatch):
+    levels, load = [], sim.load
+
+    def loaded(ptx, **options):
+        levels.append(options["opt_level"])
+        return load(ptx, **options)
+
+    monkeypatch.setattr(sim, "load", loaded)
+    case = BenchCase(program=program("if (i < n && i % 3) y[i] = x[i] * 3.0f;", n=1 << 18), inputs=inputs(1 << 18))
+    fresh, used = SimDevice(DeviceName("sim", "l4")), SimDevice(DeviceName("sim", "l4"))
+    assert not isinstance(used.estimate([case]), Fault)
+    assert levels == [1]
+    first = used.screen([case])
+    assert levels == [1]  # what is there already is used
+    assert fresh.screen([case]) == first
+    assert levels == [1, 0]
+    outside = BenchCase(program=program("y[i + n] = x[i];", n=1 << 12), inputs=inputs(1 << 12))
+    assert isinstance(used.estimate([outside]), Fault)
+    assert fresh.screen([outside]) == used.screen([outside])  # the same fault, at the same place
+    assert levels == [1, 0, 1, 0]
 
 
 @pytest.mark.parametrize("n", [1 << 12, 1 << 18], ids=["whole", "sampled"])

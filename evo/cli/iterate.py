@@ -76,7 +76,7 @@ SearchName = Annotated[
     str, typer.Option("--search", metavar="NAME", help="bandit, or one of the controls random and best-of-n.")
 ]
 Patience = Annotated[
-    int | None, typer.Option("--patience", metavar="N", min=1, help="StopRequest after N trials without a keep.")
+    int | None, typer.Option("--patience", metavar="N", min=1, help="Stop after N trials without a keep.")
 ]
 Target = Annotated[
     str | None, typer.Option("--target", metavar="SHARE", help="Stop at this share of the floor's speed: 80%.")

@@ -1,7 +1,7 @@
 """Evaluation on several devices at once: workers that compile or measure, and a pool that hands out the work.
 
-The caller alone decides and writes. A worker that is lost, slow or broken is told of in a note, and what it was at is
-evaluated again elsewhere; only a variant's own doing is ever a status.
+Only the caller decides and writes. If a worker is lost, slow or broken, a note says so and another worker evaluates its
+job again. Only what a variant itself does becomes a status.
 """
 
 from evo.search.cluster.open import open_site

@@ -1,4 +1,4 @@
-"""The driver's end: hands jobs to workers, and when one is lost, slow or broken, hands what it was at to another.
+"""The driver's end: hands jobs to workers. If a worker is lost, slow or broken, another one gets its job.
 
 One thread per worker (a slot) opens it, teaches it the run's tasks, and feeds it. A job is compiled by one worker and
 measured, parent and candidate together, by one other. Which worker does what leaves no trace in the order of results:

@@ -32,4 +32,3 @@ def test_a_wrong_key_is_an_error_with_a_hint(tmp_path: Path) -> None:
         ran = evo(*words, cwd=tmp_path, env={"EVO_LLM_KEY": KEY})
     assert ran.code == 2
     assert "EVO_LLM_KEY" in ran.err
-    assert "--llm-model" in evo(*words[:4], cwd=tmp_path, env={"EVO_LLM_KEY": KEY, "EVO_LLM_MODEL": ""}).err

@@ -98,6 +98,7 @@ def test_samples_differ_by_aim_and_are_screened_before_one_is_tried(tmp_path: Pa
     assert (other / CHAMPION).read_bytes() == (root / CHAMPION).read_bytes()
 
 
+@pytest.mark.long
 def test_the_model_that_brings_more_for_its_cost_is_asked_more(tmp_path: Path) -> None:
     root = new_repository(tmp_path / "mine")
 
@@ -122,6 +123,7 @@ def test_the_model_that_brings_more_for_its_cost_is_asked_more(tmp_path: Path) -
     assert load_records(root, "scale")[1].arguments["model"] == "able@low"
 
 
+@pytest.mark.long
 def test_a_run_that_keeps_nothing_goes_on_from_another_parent_and_sums_up(tmp_path: Path) -> None:
     root = new_repository(tmp_path / "mine")
     made = evo("iterate", "scale", "--device", "sim:l4", "--operators", "ladder", "--iterations", 1, "--json", cwd=root)

@@ -1,4 +1,4 @@
-"""`evo new`, `evo import` and `evo export`: write and import tasks, export champions."""
+"""`evo import` and `evo export`: import tasks, export champions."""
 
 from __future__ import annotations
 
@@ -14,103 +14,13 @@ from evo.cli.options import DEFAULT_ARCH, ArchWord, AsJson
 from evo.cli.terminal import out, out_json_line, paint, say
 
 if TYPE_CHECKING:
-    from evo.interop.task_folder import TensorLine
+    pass
 
 FORMATS = ("kernelbench", "gpumode", "kernel-tuner")
 _SIMULATED_BYTES = 2**30  # of a case's tensors; a simulation needs several times this memory
 TaskName = Annotated[
     str | None, typer.Option("--name", metavar="NAME", help="The task's name (default: from the file's).")
 ]
-
-
-def new(
-    context: typer.Context,
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The task's name.")] = None,
-    axis: Annotated[
-        list[str], typer.Option("--axis", metavar="N=4096", help="An axis with its length; repeatable.")
-    ] = [],  # noqa: B006
-    in_: Annotated[list[str], typer.Option("--in", metavar="x:float32[N]", help="An input; repeatable.")] = [],  # noqa: B006
-    out_: Annotated[list[str], typer.Option("--out", metavar="y:float32[N]", help="An output; repeatable.")] = [],  # noqa: B006
-    compute: Annotated[
-        list[str],
-        typer.Option("--compute", metavar="FORMULA", help="The formula of an output in NumPy: 'y = np.tanh(x)'."),
-    ] = [],  # noqa: B006
-    module: Annotated[
-        str | None, typer.Option("--module", metavar="FILE.py:CLASS", help="A PyTorch module instead of formulas.")
-    ] = None,
-    init: Annotated[str, typer.Option("--init", metavar="ARGS", help="Arguments of the module's constructor.")] = "",
-) -> int:
-    """Write a new task from names, shapes and a formula, or from a PyTorch module. Asks for missing options."""
-    import re
-
-    from evo.errors import UsageError
-    from evo.interop import new_task
-
-    name = name or _asked("name of the task", "NAME")
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-        raise UsageError(f"{name!r} is not a task name", hint="lower case letters, digits and _")
-    axes = new_task.read_axes(axis or [_asked("axes and their lengths, e.g. ROWS=4096,COLS=1024", "--axis")])
-    declared = in_ or _several("an input, e.g. x:float32[ROWS,COLS]", "--in")
-    inputs = tuple(new_task.read_tensor(text, "in", axes) for text in declared)
-    root = _root(context)
-    if module is not None:
-        return _from_module(root, name, module, new_task.problem_text, axes, inputs, init)
-    outputs = tuple(
-        new_task.read_tensor(text, "out", axes)
-        for text in out_ or _several("an output, e.g. y:float32[ROWS,COLS]", "--out")
-    )
-    formulas = new_task.read_formulas(
-        compute or [_asked(f"{tensor.name} in NumPy", "--compute") for tensor in outputs], outputs
-    )
-    counted = new_task.write_new(root, new_task.NewTaskAnswers(name, axes, inputs, outputs, formulas))
-    out(f"wrote kernels/{name}: task.yaml, reference.py, skeleton.cu; it loads and passes its self-test")
-    out(counted)
-    next_steps(name)
-    return 0
-
-
-def _asked(what: str, option: str) -> str:
-    """An answer from the terminal. Raises UsageError if there is no terminal."""
-    import sys
-
-    from evo.errors import UsageError
-
-    if not sys.stdin.isatty():
-        raise UsageError(f"{option} is missing", hint=f"{option}: {what}; `evo new --help` lists all of them")
-    return str(typer.prompt(what, err=True)).strip()
-
-
-def _several(what: str, option: str) -> list[str]:
-    """Answers until an empty line."""
-    answers = [_asked(what, option)]
-    while answer := str(
-        typer.prompt("another one, or an empty line", default="", show_default=False, err=True)
-    ).strip():
-        answers.append(answer)
-    return answers
-
-
-def _from_module(
-    root: Path,
-    name: str,
-    module: str,
-    compose: Callable[..., str],
-    axes: dict[str, int],
-    inputs: tuple[TensorLine, ...],
-    init: str,
-) -> int:
-    import tempfile
-
-    from evo.errors import TaskInvalid, UsageError
-
-    file, colon, cls = module.rpartition(":")
-    if not colon:
-        raise UsageError(f"--module {module} names no class", hint="write it like model.py:Attention")
-    with tempfile.TemporaryDirectory(prefix="evo-new-") as scratch:
-        path = Path(scratch) / f"{name}.py"
-        path.write_text(compose(Path(file), cls, axes, inputs, init), encoding="utf-8")
-        code = _kernelbench(root, [path], name, {}, False)
-    return TaskInvalid.exit_code if code else 0
 
 
 def import_(
@@ -153,11 +63,11 @@ def import_(
         raise UsageError("--small and --whole exclude each other", hint="give one of them")
     most = 0 if only_small else None if whole or gpu_present() else _SIMULATED_BYTES
     options = {"limit_s": limit, "compiled": compiled, "most_bytes": most}
-    root = _root(context)
+    root = root_of(context)
     if form == "gpumode":
         return _converted(root, files, name, options, json, problem_text)
     if form == "kernelbench":
-        return _kernelbench(root, list(_problems(files)), name, options, json)
+        return import_kernelbench(root, list(_problems(files)), name, options, json)
     added = plugins("evo.importers")
     if callable(convert := added.get(form)):
         return _converted(root, files, name, options, json, convert)
@@ -180,7 +90,7 @@ def _problems(given: Sequence[Path]) -> Iterator[Path]:
         yield from sorted(found, key=lambda file: (int(n[0]) if (n := re.match(r"\d+", file.name)) else -1, file.name))
 
 
-def _root(context: typer.Context) -> Path:
+def root_of(context: typer.Context) -> Path:
     """The root for the new task: the present repository, or this folder, which becomes one."""
     from evo.errors import UsageError
 
@@ -193,7 +103,7 @@ def _root(context: typer.Context) -> Path:
         return Path.cwd().resolve()
 
 
-def _kernelbench(
+def import_kernelbench(
     root: Path,
     files: list[Path],
     name: str | None,
@@ -250,7 +160,7 @@ def _converted(
             file.parent.mkdir()
             file.write_text(text, encoding="utf-8")
             said[file] = description
-        return _kernelbench(root, list(said), name, options, json, said)
+        return import_kernelbench(root, list(said), name, options, json, said)
 
 
 def _kernel_tuner(files: list[Path], name: str | None, source: Path | None, limit_s: float) -> int:

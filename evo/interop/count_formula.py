@@ -46,13 +46,18 @@ class Uncounted(Exception):
     """A function without a known count."""
 
 
-def work_of(formulas: Iterable[str], inputs: Sequence[TensorLine], axes: Sequence[str]) -> dict[str, str]:
-    """`flop`, and `exp` if there is any, as formulas. Raises Uncounted with the reason."""
+def work_of(
+    formulas: Iterable[str],
+    inputs: Sequence[TensorLine],
+    axes: Sequence[str],
+    known: Mapping[str, object] | None = None,
+) -> dict[str, str]:
+    """`flop`, and `exp` if there is any, as formulas. known: other names that they use. Raises Uncounted with why."""
     if len(axes) > len(_PRIMES[0]):
         raise Uncounted("it has too many axes")
     lengths = [dict(zip(axes, primes, strict=False)) for primes in _PRIMES]
     texts = list(formulas)
-    counted, again = (_counted(texts, inputs, sizes) for sizes in lengths)
+    counted, again = (_counted(texts, inputs, sizes, known or {}) for sizes in lengths)
     names = _names(inputs, lengths[0])
     found = {kind: _text(counted[kind], names) for kind in ("flop", "exp")}
     for kind, text in found.items():
@@ -87,7 +92,7 @@ def _text(counted: Counter[Shape], names: Mapping[int, str]) -> str:
 
 
 def _counted(
-    formulas: Sequence[str], inputs: Sequence[TensorLine], lengths: Mapping[str, int]
+    formulas: Sequence[str], inputs: Sequence[TensorLine], lengths: Mapping[str, int], known: Mapping[str, object]
 ) -> dict[str, Counter[Shape]]:
     rng = np.random.default_rng(0)
     counts: dict[str, Counter[Shape]] = {"flop": Counter(), "exp": Counter()}
@@ -99,7 +104,7 @@ def _counted(
     for formula in formulas:
         try:
             with np.errstate(all="ignore"):
-                eval(formula, {"np": np, **arrays, **lengths})
+                eval(formula, {"np": np, **known, **arrays, **lengths})
         except (ArithmeticError, AttributeError, LookupError, NameError, TypeError, ValueError) as error:
             raise Uncounted(f"it does not run at other sizes: {type(error).__name__}") from None
     return counts

@@ -11,7 +11,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,30 +19,32 @@ import numpy as np
 from evo.errors import TaskInvalid, UsageError
 from evo.evaluate.gate import check_task
 from evo.interop.count_formula import Uncounted, work_of
-from evo.interop.task_folder import TaskText, TensorLine, ToleranceLine, order_factor
-from evo.spec.element_types import DTYPES
-from evo.spec.expr import parse
+from evo.interop.formula_names import functions
+from evo.interop.new_reference import (
+    NewTaskAnswers,
+    array_sizes,
+    call_of,
+    completed,
+    reference_text,
+    sampled_outputs,
+    scalar_value,
+)
+from evo.interop.task_folder import ScalarLine, TaskText, TensorLine, ToleranceLine, order_factor
+from evo.spec.element_types import DTYPES, is_float
+from evo.spec.expr import Expression, parse
 from evo.spec.reference import load_reference
-from evo.spec.task import read_task
+from evo.spec.task import load_task, read_task
 
-_TENSOR = re.compile(r"([A-Za-z_]\w*)\s*:\s*(\w+)\s*\[(.*)\]")
+_TENSOR = re.compile(r"([A-Za-z_]\w*)\s*:\s*(\w+)\s*\[([^\]]*)\](?:\s*in\s+(.+?)\s*\.\.\s*(.+))?")
+_SCALAR = re.compile(r"([A-Za-z_]\w*)\s*(?::\s*(\w+)\s*)?=\s*(.+)")
 _AXIS = re.compile(r"([A-Za-z_]\w*)\s*=\s*(\d+)")
 _SMALL = ((64, 8), (37, 5), (129, 3), (17, 2))  # lengths of long and of short axes, by check case
+_MANY = 1100
 _CHECKS = ("even", "ragged", "long", "short")
 _TOLERANCES = {"float64": (1e-9, 1e-11), "float32": (1e-5, 1e-6), "float16": (1e-2, 1e-3), "bfloat16": (2e-2, 1e-2)}
 
+_MOST_FLOP, _MOST_ELEMENTS, _SHORTEST = 5e7, 1 << 24, 32  # of a case that the simulator runs whole in seconds
 _ROUNDING = 1e-3  # from this rtol on, rounding the result is most of its error
-
-
-@dataclass(frozen=True)
-class NewTaskAnswers:
-    """The answers: axes with their values at the bench case, tensors as `x:float32[N,M]`, one formula per output."""
-
-    name: str
-    axes: dict[str, int]
-    inputs: tuple[TensorLine, ...]
-    outputs: tuple[TensorLine, ...]
-    formulas: dict[str, str]
 
 
 def read_axes(texts: Sequence[str]) -> dict[str, int]:
@@ -59,14 +61,18 @@ def read_axes(texts: Sequence[str]) -> dict[str, int]:
 
 
 def read_tensor(text: str, role: str, axes: dict[str, int]) -> TensorLine:
-    """`x:float32[ROWS,COLS]`. Raises UsageError."""
+    """`x:float32[ROWS,COLS]`, or `i:int32[N] in 0..V-1` with the least and the largest value. Raises UsageError."""
     match = _TENSOR.fullmatch(text.strip())
     if match is None:
-        raise UsageError(f"tensor {text!r} cannot be parsed", hint="write it like x:float32[ROWS,COLS]")
+        hint = "write it like x:float32[ROWS,COLS], or i:int32[ROWS] in 0..COLS-1"
+        raise UsageError(f"tensor {text!r} cannot be parsed", hint=hint)
     if match[2] not in DTYPES:
         raise UsageError(f"tensor {match[1]}: unknown type {match[2]!r}", hint=f"one of {', '.join(DTYPES)}")
     shape = [dim.strip() for dim in match[3].split(",") if dim.strip()]
-    for dim in shape:
+    ends = [end for end in match.groups()[3:] if end is not None]
+    if ends and (role == "out" or is_float(match[2]) or match[2] == "bool"):
+        raise UsageError(f"tensor {match[1]}: a range is for integer inputs", hint="leave `in LOW..HIGH` out")
+    for dim in (*shape, *ends):
         unknown = parse(dim, path=f"tensor {match[1]}").names - set(axes)
         if unknown:
             raise UsageError(
@@ -74,7 +80,17 @@ def read_tensor(text: str, role: str, axes: dict[str, int]) -> TensorLine:
             )
     if not shape:
         raise UsageError(f"tensor {match[1]} has no shape", hint="a single number is [1]")
-    return TensorLine(match[1], role, match[2], shape)
+    return TensorLine(match[1], role, match[2], shape, None, match[4], match[5])
+
+
+def read_scalar(text: str, axes: dict[str, int]) -> ScalarLine:
+    """`eps=1e-5`, `scale:float32=1 / sqrt(D)` or `k:int32=3`. Raises UsageError."""
+    match = _SCALAR.fullmatch(text.strip())
+    if match is None or (match[2] or "float32") not in DTYPES or match[1] in axes:
+        raise UsageError(f"scalar {text!r} cannot be parsed", hint="write it like eps=1e-5 or scale:float32=1/sqrt(D)")
+    one = ScalarLine(match[1], match[2] or "float32", match[3].strip())
+    scalar_value(one, axes)
+    return one
 
 
 def read_formulas(texts: Sequence[str], outputs: Sequence[TensorLine]) -> dict[str, str]:
@@ -98,18 +114,36 @@ def read_formulas(texts: Sequence[str], outputs: Sequence[TensorLine]) -> dict[s
     return found
 
 
-def problem_text(module: Path, name: str, axes: dict[str, int], inputs: Sequence[TensorLine], init: str) -> str:
-    """A module of a file with example inputs, as a problem file. Raises UsageError if there is no such class."""
+def named_in(file: Path, name: str) -> tuple[str, bool, bool]:
+    """The text of a Python file, whether `name` is a class of it, whether it uses torch. Raises UsageError."""
     try:
-        source = module.read_text(encoding="utf-8")
-        classes = [node.name for node in ast.parse(source).body if isinstance(node, ast.ClassDef)]
-        ast.parse(f"[{init}]", mode="eval")
+        source = file.read_text(encoding="utf-8")
+        body = ast.parse(source).body
     except (OSError, UnicodeDecodeError, SyntaxError) as error:
-        raise UsageError(f"{module}: {error}", hint="--module FILE.py:CLASS, --init 'ARGUMENT, ARGUMENT'") from None
-    if name not in classes:
-        raise UsageError(f"{module} has no class {name}", hint=f"classes: {', '.join(classes) or 'none'}")
+        raise UsageError(f"{file}: {error}", hint="FILE.py:NAME names a class or a function of a Python file") from None
+    classes = [node.name for node in body if isinstance(node, ast.ClassDef)]
+    defined = [node.name for node in body if isinstance(node, ast.FunctionDef)]
+    if name not in (*classes, *defined):
+        have = f"classes: {', '.join(classes) or 'none'}; functions: {', '.join(defined) or 'none'}"
+        raise UsageError(f"{file} has no class {name} and no function of that name", hint=have)
+    words = {one.name.split(".")[0] for node in body if isinstance(node, ast.Import) for one in node.names}
+    words |= {(node.module or "").split(".")[0] for node in body if isinstance(node, ast.ImportFrom)}
+    return source, name in classes, "torch" in words
+
+
+def problem_text(module: Path, name: str, axes: dict[str, int], inputs: Sequence[TensorLine], init: str) -> str:
+    """A module or torch function of a file with example inputs, as a problem file. Raises UsageError."""
+    source, is_class, _ = named_in(module, name)
+    try:
+        ast.parse(f"[{init}]", mode="eval")
+    except SyntaxError as error:
+        raise UsageError(f"--init {init}: {error.msg}", hint="--init 'ARGUMENT, ARGUMENT'") from None
     drawn = ", ".join(_torch_draw(tensor) for tensor in inputs)
     model = "" if name == "Model" else f"\n\nclass Model({name}):\n    pass\n"
+    if not is_class:
+        names = ", ".join(tensor.name for tensor in inputs)
+        body = f"    def forward(self, {names}):\n        return {name}({names})\n"
+        model = f"\n\nimport torch  # noqa: E402\n\n\nclass Model(torch.nn.Module):\n{body}"
     constants = "".join(f"{axis} = {value}\n" for axis, value in axes.items())
     return (
         f"{source.rstrip()}\n{model}\n\nimport torch  # noqa: E402\n\n{constants}\n\n"
@@ -126,6 +160,58 @@ def _torch_draw(tensor: TensorLine) -> str:
     return f"torch.randn({shape}).to(torch.{tensor.dtype})"
 
 
+def answers_of(
+    name: str,
+    axes: dict[str, int],
+    inputs: tuple[TensorLine, ...],
+    outputs: tuple[TensorLine, ...],
+    formulas: dict[str, str],
+    scalars: tuple[ScalarLine, ...] = (),
+    source: str = "",
+) -> NewTaskAnswers:
+    """The answers together. Raises UsageError if a name stands for two things."""
+    names = [*axes, *(tensor.name for tensor in (*inputs, *outputs)), *(one.name for one in scalars)]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise UsageError(
+            f"{', '.join(twice)} names two things", hint="axes, tensors and scalars have names of their own"
+        )
+    return NewTaskAnswers(name, axes, inputs, outputs, formulas, scalars, source)
+
+
+def calls_of(
+    source: str,
+    function: str,
+    axes: dict[str, int],
+    inputs: Sequence[TensorLine],
+    outputs: Sequence[TensorLine],
+    scalars: Sequence[ScalarLine],
+) -> dict[str, str]:
+    """The formula of each output: what a file's function returns, or its place in a tuple. Raises UsageError."""
+    given = [tensor.name for tensor in inputs]
+    call = call_of(source, function, [*given, *axes, *(one.name for one in scalars)], given)
+    many = len(outputs) > 1
+    return {one.name: f"{call}[{place}]" if many else call for place, one in enumerate(outputs)}
+
+
+def require_runs(form: NewTaskAnswers) -> None:
+    """Raise UsageError if a formula does not run on drawn inputs, or has another shape than its output."""
+    completed(form, list(_cases(form).values()))
+
+
+def remarks(root: Path, name: str) -> list[str]:
+    """What to know of a task that was written: ranges that were inferred, and a case that was added."""
+    task = load_task(root, name)
+    said = []
+    for tensor in task.inputs:
+        if (within := tensor.range) is not None:
+            ends = " to ".join(one.text for one in (within.low, within.high) if one is not None)
+            said.append(f"{tensor.name} holds every {tensor.dtype} from {ends} (`low` and `high` in task.yaml)")
+    if len(task.bench) > 1:
+        said.append(f"the simulator runs case {task.headline} whole, and a part of main, which has the given lengths")
+    return said
+
+
 def write_new(root: Path, form: NewTaskAnswers) -> str:
     """Write `kernels/<name>/` and say what became of its `work`.
 
@@ -136,8 +222,11 @@ def write_new(root: Path, form: NewTaskAnswers) -> str:
         raise UsageError(f"kernels/{form.name} exists already", hint="take another name, or move that folder away")
     with tempfile.TemporaryDirectory(prefix="evo-new-") as scratch:
         folder = Path(scratch) / form.name
+        checks = _cases(form)
+        quick = [form.axes] if _cost(form, form.axes, None) <= 1 else []
+        form = completed(form, [*checks.values(), *quick])
         work, said = _work(form)
-        _text(form, _atol(form), work).write(folder, _reference(form), {})
+        _text(form, _atol(form), work).write(folder, reference_text(form, checks[_CHECKS[0]]), {})
         try:
             task = read_task(folder)
             check_task(task, load_reference(task))
@@ -149,10 +238,16 @@ def write_new(root: Path, form: NewTaskAnswers) -> str:
 
 def _work(form: NewTaskAnswers) -> tuple[dict[str, str], str]:
     try:
-        work = work_of(form.formulas.values(), form.inputs, list(form.axes))
+        names = {name: np.tanh if name == "erf" else found for name, found in functions(form.functions).items()}
+        if form.source:
+            raise Uncounted("a function of a file")
+        names |= {one.name: scalar_value(one, form.axes) for one in form.scalars}
+        work = work_of(form.formulas.values(), form.inputs, list(form.axes), names)
     except Uncounted as error:
         hint = "add it to task.yaml, a formula over the axes, for `evo limits`"
         return {}, f"its operations were not counted ({error}), so `work` has no flop: {hint}"
+    if work["flop"] == "0" and not all(is_float(tensor.dtype) for tensor in form.inputs):
+        return {}, "operations of whole numbers are not counted, so `work` has no flop"
     counted = ", ".join(f"{name} {text}" for name, text in work.items())
     return work, f"operations of the formula: {counted} (`work` in task.yaml)"
 
@@ -168,26 +263,37 @@ def _cases(form: NewTaskAnswers) -> dict[str, dict[str, int]]:
         }
         if sizes not in found.values():
             found[name] = sizes
+    if len(form.axes) == 1:  # more than a byte counts, and more than a block
+        found["many"] = {axis: min(length, _MANY) for axis, length in form.axes.items()}
     return found
 
 
 def _atol(form: NewTaskAnswers) -> float:
-    """Of the size of the outputs of the formula; worked out once the folder says something wrong about it otherwise."""
-    share = min((_TOLERANCES.get(t.dtype, (0.05, 1e-2))[1] for t in form.outputs), default=0.0)
-    rng = np.random.default_rng(0)
-    case = next(iter(_cases(form).values()))
-    arrays = {t.name: rng.standard_normal([int(parse(d).value(case)) for d in t.shape]) for t in form.inputs}
-    sizes = []
-    for formula in form.formulas.values():
-        try:
-            with np.errstate(all="ignore"):
-                value = np.asarray(eval(formula, {"np": np, **arrays, **case}), np.float64)
-        except (ArithmeticError, AttributeError, LookupError, NameError, TypeError, ValueError) as error:
-            hint = "the inputs are NumPy arrays by name, the axes integers, and `np` is NumPy"
-            raise UsageError(f"formula {formula!r} raised {type(error).__name__}: {error}", hint=hint) from None
-        finite = value[np.isfinite(value)]
-        sizes.append(float(np.sqrt((finite**2).mean())) if finite.size else 1.0)
+    """Of the size of the real outputs of the formula; 0 if there are none, since whole numbers are exact."""
+    real = [tensor for tensor in form.outputs if is_float(tensor.dtype)]
+    share = min((_TOLERANCES.get(t.dtype, (0.05, 1e-2))[1] for t in real), default=0.0)
+    found = sampled_outputs(form, next(iter(_cases(form).values())))
+    sizes = [array_sizes(found[tensor.name]) for tensor in real]
     return float(f"{share * (min(sizes, default=1.0) or 1.0):.1e}")
+
+
+def _cost(form: NewTaskAnswers, sizes: dict[str, int], flop: Expression | None) -> float:
+    """Of running a case whole on the simulator, over what takes seconds."""
+    elements = sum(math.prod(int(parse(d).value(sizes)) for d in t.shape) for t in (*form.inputs, *form.outputs))
+    operations = math.prod(sizes.values()) if flop is None else float(flop.value(sizes))
+    return max(operations / _MOST_FLOP, elements / _MOST_ELEMENTS)
+
+
+def _bench(form: NewTaskAnswers, work: dict[str, str]) -> dict[str, dict[str, int]]:
+    """The given sizes, and smaller ones of the same kind if the simulator would take long for them."""
+    formula = parse(work["flop"], path="<work>") if "flop" in work else None
+
+    small = dict(form.axes)
+    while _cost(form, small, formula) > 1 and max(small.values()) >= 2 * _SHORTEST:
+        longest = max(small, key=lambda axis: small[axis])
+        half = small[longest] // 2
+        small[longest] = half - half % 32 if small[longest] % 32 == 0 and half >= 64 else half
+    return {"main": form.axes} if small == form.axes else {"main": form.axes, "small": small}
 
 
 def _text(form: NewTaskAnswers, atol: float, work: dict[str, str]) -> TaskText:
@@ -204,65 +310,20 @@ def _text(form: NewTaskAnswers, atol: float, work: dict[str, str]) -> TaskText:
     factor = order_factor(float(terms))
     because = f"{', '.join(kinds)} outputs; {'twice' if factor == 2 else f'{factor} times'} the error of the formula in"
     because += " float32." if factor == 2 else " float32, which adds in blocks what a kernel adds one after the other."
+    because = because if any(map(is_float, kinds)) else "whole numbers are exact"
+    bench = _bench(form, work)
+    small = "small" in bench
+    domains = {t.name: "any" for t in form.inputs if t.dtype == "bool"}
     return TaskText(
         name=form.name,
         description="; ".join(f"{name} = {formula}" for name, formula in form.formulas.items()),
         axes=list(form.axes),
-        tensors=tensors,
+        tensors=[replace(t, domain=domains.get(t.name)) for t in tensors],
+        scalars=form.scalars,
         tolerance=ToleranceLine(rtol, float(f"{atol * factor / 2:.2g}"), because, factor),
         check=_cases(form),
-        bench={"main": form.axes},
+        bench=bench,
+        headline="small" if small else "main",
+        score={"main": 1, "small": 0.25} if small else None,
         work={**work, "bytes": " + ".join(parts)},
     )
-
-
-def _reference(form: NewTaskAnswers) -> str:
-    names = [tensor.name for tensor in form.inputs]
-    lines = [f'"""{form.name}: inputs, the float64 expectation, and the same in float32 for the error budget."""', ""]
-    lines += ["import numpy as np"]
-    lines += [
-        "",
-        "",
-        "def inputs(case, rng):",
-        '    """Normal values; integers from 0 to 7, masks of halves."""',
-        "    return {",
-    ]
-    for tensor in form.inputs:
-        shape = ", ".join(_over_case(dim, form.axes) for dim in tensor.shape)
-        lines.append(f'        "{tensor.name}": {_draw(tensor.dtype, shape)},')
-    lines += ["    }", "", "", "def _compute(inputs, case, dtype):"]
-    lines += [f'    {name} = _as(inputs["{name}"], dtype)' for name in names]
-    used = {node.id for f in form.formulas.values() for node in ast.walk(ast.parse(f)) if isinstance(node, ast.Name)}
-    lines += [f'    {axis} = case["{axis}"]' for axis in form.axes if axis in used]
-    lines += ["    return {"]
-    for tensor in form.outputs:
-        formula = form.formulas[tensor.name]
-        ready = formula if tensor.shape != ["1"] else f"np.reshape({formula}, 1)"
-        cast = "" if tensor.dtype.startswith(("float", "bfloat")) else f".astype(np.{_numpy(tensor.dtype)})"
-        lines.append(f'        "{tensor.name}": np.asarray({ready}){cast},')
-    lines += ["    }", "", "", "def _as(array, dtype):"]
-    lines += ["    return array if array.dtype.kind in 'iub' else array.astype(dtype)", "", ""]
-    lines += ["def expected(inputs, case):", "    return _compute(inputs, case, np.float64)", "", ""]
-    lines += [
-        "def trusted(inputs, case):",
-        '    """The formula in float32: its error is what a good kernel may have."""',
-    ]
-    lines += ["    return _compute(inputs, case, np.float32)", ""]
-    return "\n".join(lines)
-
-
-def _over_case(dim: str, axes: dict[str, int]) -> str:
-    return re.sub(r"[A-Za-z_]\w*", lambda m: f'case["{m[0]}"]' if m[0] in axes else m[0], dim)
-
-
-def _numpy(dtype: str) -> str:
-    return "bool_" if dtype == "bool" else dtype
-
-
-def _draw(dtype: str, shape: str) -> str:
-    size = f"({shape},)"
-    if dtype == "bool":
-        return f"rng.random({size}) < 0.5"
-    if not dtype.startswith(("float", "bfloat")):
-        return f"rng.integers(0, 8, {size}, dtype=np.{dtype})"
-    return f"rng.standard_normal({size})"

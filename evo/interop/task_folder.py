@@ -26,6 +26,15 @@ class TensorLine:
     dtype: str
     shape: Sequence[str]
     domain: str | None = None
+    low: str | None = None
+    high: str | None = None
+
+
+@dataclass(frozen=True)
+class ScalarLine:
+    name: str
+    dtype: str
+    value: str
 
 
 @dataclass(frozen=True)
@@ -57,6 +66,9 @@ class TaskText:
     check: Mapping[str, Mapping[str, int]]
     bench: Mapping[str, Mapping[str, int]]
     work: Mapping[str, str]
+    scalars: Sequence[ScalarLine] = ()
+    headline: str | None = None  # None: the first of `bench`
+    score: Mapping[str, float] | None = None
 
     def write(self, into: Path, reference: str, others: Mapping[str, bytes]) -> None:
         """Write the whole folder; existing files are replaced."""
@@ -74,9 +86,13 @@ class TaskText:
         lines.append("tensors:")
         for tensor in self.tensors:
             domain = f", domain: {tensor.domain}" if tensor.domain else ""
+            ends = [f", {end}: {text}" for end, text in (("low", tensor.low), ("high", tensor.high)) if text]
+            domain = "".join(ends) + domain
             shape = ", ".join(tensor.shape)
             kind = f"role: {tensor.role}, dtype: {tensor.dtype}"
             lines.append(f"  - {{name: {quoted(tensor.name)}, {kind}, shape: [{shape}]{domain}}}")
+        lines += ["scalars:"] if self.scalars else []
+        lines += [f"  - {{name: {one.name}, dtype: {one.dtype}, value: {quoted(one.value)}}}" for one in self.scalars]
         limits = self.tolerance
         lines.append("tolerance:")
         lines.append(f"  rtol: {limits.rtol!r}")
@@ -87,7 +103,9 @@ class TaskText:
         lines += [f"  - {{name: {name}, {_values(case)}}}".replace(", }", "}") for name, case in self.check.items()]
         lines.append("bench:")
         lines += [f"  {name}: {{{_values(case)}}}" for name, case in self.bench.items()]
-        lines.append(f"headline: {next(iter(self.bench))}")
+        lines.append(f"headline: {self.headline or next(iter(self.bench))}")
+        if self.score:
+            lines.append(f"score: {{{', '.join(f'{name}: {weight:g}' for name, weight in self.score.items())}}}")
         if self.work:
             lines.append("work:")
             lines += [f"  {name}: {formula}" for name, formula in self.work.items()]
@@ -102,6 +120,7 @@ class TaskText:
         for tensor in self.tensors:
             const = "const " if tensor.role == "in" else ""
             parameters.append(f"{const}{ELEMENT_TYPES[tensor.dtype].c_types[0]}* __restrict__ {c_name(tensor.name)}")
+        parameters += [f"{ELEMENT_TYPES[one.dtype].c_types[0]} {c_name(one.name)}" for one in self.scalars]
         parameters += [f"int {c_name(axis)}" for axis in self.axes]
         body = ",\n    ".join(parameters)
         includes = "".join(f"#include <{header}>\n" for header in headers)

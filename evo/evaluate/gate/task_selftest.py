@@ -31,6 +31,7 @@ from evo.spec.task import Case, Task, Tensor
 
 _SEED, _OTHER_SEED = 1, 2
 _TILE = 16
+_MOVES = 16  # roundings of the inputs, of which a trusted implementation's own are worth a few
 _COARSE_BITS = {"float64": 24, "float32": 8, "float16": 7, "bfloat16": 4, "float8_e4m3": 2, "float8_e5m2": 1}
 
 
@@ -131,7 +132,8 @@ class _Examination:
                     outputs = {t.name: trusted[t.name].astype(NUMPY[t.dtype]) for t in self.task.outputs}
             row = compare(self.task, run.case.name, outputs, run.expectation)
             off = max((_relative_rms(outputs[t.name], run.truth[t.name]) for t in self._floats()), default=0.0)
-            if off > max(self.task.tolerance.rtol, 16 * max((ROUNDOFF[t.dtype] for t in self._floats()), default=0.0)):
+            unit = max((ROUNDOFF[t.dtype] for t in self._floats()), default=0.0)
+            if off > max(self.task.tolerance.rtol, 16 * unit, _MOVES * self._relative_spread(run)):
                 raise TaskInvalid(
                     f"{self.task.folder / 'reference.py'}: trusted() is off from expected() by {off:.3g} of its size "
                     f"at case {run.words}, so its error is no budget",
@@ -140,6 +142,16 @@ class _Examination:
             if row.status is not Status.CORRECT:
                 hint = "compare expected() and trusted(), and see what the tolerance and the inputs ask for"
                 raise self._invalid(f"the gate refuses {whose} at case {run.words}: {row.reason}", hint)
+
+    def _relative_spread(self, run: _Run) -> float:
+        """How far one rounding of the inputs moves the outputs, over their size: far where terms cancel."""
+        spread, truth = run.expectation.spread or {}, run.expectation.expected
+        moved = [
+            (spread[t.name].astype(np.float64), truth[t.name].astype(np.float64))
+            for t in self._floats()
+            if t.name in spread
+        ]
+        return max((_relative_rms(far + exact, exact) for far, exact in moved), default=0.0)
 
     def _floats(self) -> list[Tensor]:
         return [tensor for tensor in self.task.outputs if is_float(tensor.dtype)]

@@ -14,7 +14,8 @@ from evo.evaluate.gate.compare import compare
 from evo.interop.count_formula import Uncounted, work_of
 from evo.interop.gpumode import problem_text as gpumode_text
 from evo.interop.kernel_tuner import variants_of
-from evo.interop.new_task import NewTaskAnswers, problem_text, read_axes, read_formulas, read_tensor, write_new
+from evo.interop.new_reference import NewTaskAnswers
+from evo.interop.new_task import problem_text, read_axes, read_formulas, read_tensor, write_new
 from evo.interop.problem_sizes import read_sizes
 from evo.interop.task_folder import TensorLine
 from evo.results import Status
@@ -275,3 +276,106 @@ def test_the_commands_answer_without_a_terminal(tmp_path: Path) -> None:
     assert "evo iterate twice --from twice.cu" in ran.out
     ran = evo("export", "twice", "--out", "o", cwd=tmp_path)
     assert (ran.code, "has no champion" in ran.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "output", "formula", "ranges"),
+    [
+        (["v:uint8[N]"], "c:int32[256]", "bincount(v, 256)", [(0, 255)]),
+        (["v:int32[N]"], "c:int32[M]", "np.bincount(v, minlength=M)", [(0, 45)]),
+        (["w:int8[N,M]", "x:int8[M]"], "y:int32[N]", "w @ x", [(-128, 127), (-128, 127)]),
+        (["t:float32[M,N]", "i:int32[N]"], "y:float32[N,N]", "gather(t, i)", [(0, 45)]),
+        (["t:float32[M,N]", "i:int32[N] in 2..5"], "y:float32[N,N]", "t[i]", [(2, 5)]),
+        (["x:int32[N]"], "y:int32[N]", "x // 2", [(-(2**31), 2**31 - 1)]),
+        (["x:uint32[N]"], "y:uint32[N]", "x * 7", [(0, 2**32 - 1)]),
+    ],
+)
+def test_integers_get_the_range_that_the_formula_can_take(tmp_path, inputs, output, formula, ranges):
+    write_new(tmp_path, form("ints", "N=500,M=46", inputs, [output], [formula]))
+    task = load_task(tmp_path, "ints")
+    case = task.bench[0]
+    found = [tensor.range.at(case.axes) for tensor in task.inputs if tensor.range is not None]
+    assert [(one.low, one.high) for one in found] == ranges
+    drawn = load_reference(task).inputs(case, 3)
+    (low, high), name = ranges[-1], task.inputs[-1].name
+    assert drawn[name].min() < low + (high - low) // 4 + 1
+    assert drawn[name].max() > high - (high - low) // 4 - 1
+
+
+def test_sums_that_would_not_fit_narrow_the_range(tmp_path):
+    write_new(tmp_path, form("sums", "N=64,M=200", ["x:int32[N,M]"], ["y:int32[N]"], ["x.sum(axis=1)"]))
+    task = load_task(tmp_path, "sums")
+    within = task.inputs[0].range.at({})
+    assert 200 * within.high < 2**31 <= 200 * 4 * within.high
+    assert load_reference(task).derived(task.bench[0], 1, "extreme") is not None
+
+
+@pytest.mark.parametrize(
+    "formula",
+    ["0.5 * x * (1 + erf(x / sqrt(2)))", "cumsum(x, axis=1)", "softmax(x) + sigmoid(x)", "maximum(x, 0) * eps"],
+)
+def test_functions_go_by_their_bare_names_and_scalars_reach_the_kernel(tmp_path, formula):
+    from dataclasses import replace
+
+    from evo.interop.new_task import read_scalar
+
+    plain = form("mine", "N=64,M=200", ["x:float32[N,M]"], ["y:float32[N,M]"], [formula])
+    write_new(tmp_path, replace(plain, scalars=(read_scalar("eps=1e-5", plain.axes),)))
+    task = load_task(tmp_path, "mine")
+    assert [(one.name, one.dtype) for one in task.scalars] == [("eps", "float32")]
+    assert "float eps," in (tmp_path / "kernels" / "mine" / "skeleton.cu").read_text()
+    assert np.isfinite(load_reference(task).expectation(task.check[0], 1).expected["y"]).all()
+
+
+def test_a_python_function_is_a_reference(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "import numpy as np\n\n\ndef norm(x, eps=1e-3):\n    r = 1 / np.sqrt((x * x).mean(1) + eps)\n"
+        "    return x * r[:, None], r\n"
+    )
+    ran = evo(
+        "new", "norm", "--axis", "R=64,C=128", "--in", "x:float32[R,C]", "--out", "y:float32[R,C]",
+        "--out", "r:float32[R]", "--function", "mine.py:norm", "--root", ".", cwd=tmp_path,
+    )  # fmt: skip
+    assert ran.code == 0, ran.err
+    task = load_task(tmp_path, "norm")
+    found = load_reference(task).expectation(task.check[0], 1)
+    x = found.inputs["x"].astype(np.float64)
+    np.testing.assert_allclose(found.expected["r"], 1 / np.sqrt((x * x).mean(1) + 1e-3))
+
+
+def test_a_torch_function_becomes_a_problem_file(tmp_path):
+    (tmp_path / "f.py").write_text("import torch\n\n\ndef gate(a, b):\n    return torch.sigmoid(a) * b\n")
+    sizes = {"B": 4, "D": 8}
+    tensors = [read_tensor(f"{name}:float32[B,D]", "in", sizes) for name in "ab"]
+    text = problem_text(tmp_path / "f.py", "gate", sizes, tensors, "")
+    (tmp_path / "p.py").write_text(text)
+    assert read_sizes(tmp_path / "p.py").axes == sizes
+
+
+def test_large_sizes_get_a_small_headline_of_the_same_kind(tmp_path):
+    write_new(
+        tmp_path,
+        form("gemm", "M=4096,N=2048,K=4096", ["a:float16[M,K]", "b:float16[K,N]"], ["c:float16[M,N]"], ["a @ b"]),
+    )
+    task = load_task(tmp_path, "gemm")
+    small = task.case(task.headline).axes
+    assert task.case("main").axes == {"M": 4096, "N": 2048, "K": 4096}
+    assert all(size % 32 == 0 for size in small.values())
+    assert 2**20 < task.work_of(task.case(task.headline))["flop"] < 1e8
+    assert task.score["main"] > task.score["small"]
+
+
+def test_a_wizard_asks_again_after_a_typo(tmp_path, monkeypatch):
+    from evo.cli import new as wizard
+    from evo.cli.app import run
+
+    answers = ["Bad Name", "twice", "N", "N=300", "x:half[N]", "x:float32[N]", "", "nofile.py:f", "", "y:float32[M]"]
+    answers += ["y:float32[N]", "", "2 * z", "2 * x[:3]", "2 * x"]
+    given = iter(answers)
+    monkeypatch.setattr(wizard.sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(wizard.typer, "prompt", lambda *_, **__: next(given))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "kernels").mkdir()
+    assert run(["new"]) == 0
+    assert next(given, None) is None
+    assert load_task(tmp_path, "twice").axes == {"N": "int"}

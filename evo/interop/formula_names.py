@@ -1,0 +1,67 @@
+"""What a formula of `evo new` may call besides `np`: NumPy's functions by their bare names, and a few that NumPy lacks.
+
+One table of Python sources serves both the run here and the reference.py that is written.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+_SOURCES = {
+    "erf": '''def erf(x):
+    """The error function of each element, in float64."""
+    return np.vectorize(math.erf, otypes=[np.float64])(x).astype(np.result_type(x, np.float32))''',
+    "gather": '''def gather(table, index, axis=0):
+    """The rows of a table (or its places along another axis) that the index names."""
+    return np.take(table, index, axis=axis)''',
+    "bincount": '''def bincount(x, length):
+    """How often each of the numbers 0 to length - 1 occurs."""
+    return np.bincount(np.reshape(x, -1), minlength=length)''',
+    "sigmoid": '''def sigmoid(x):
+    """1 / (1 + e^-x)."""
+    return 1 / (1 + np.exp(-x))''',
+    "relu": '''def relu(x):
+    """What is positive, else zero."""
+    return np.maximum(x, 0)''',
+    "softmax": '''def softmax(x, axis=-1):
+    """e^x over its sum along an axis."""
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)''',
+}
+KNOWN = ", ".join(sorted(_SOURCES))
+
+
+def called(formulas: Iterable[str], taken: Iterable[str]) -> list[str]:
+    """The functions that formulas use by their bare names: of this table, then of NumPy."""
+    trees = [ast.parse(formula, mode="eval") for formula in formulas]
+    used = {node.id for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Name)} - set(taken)
+    return sorted(name for name in used if name in _SOURCES or _is_numpys(name))
+
+
+def source_lines(names: Iterable[str]) -> list[str]:
+    """Their definitions for a reference.py, after its imports."""
+    names = list(names)
+    plain = [f"{name} = np.{name}" for name in names if name not in _SOURCES]
+    lines = ["", *plain] if plain else []
+    for name in names:
+        lines += ["", "", *_SOURCES[name].splitlines()] if name in _SOURCES else []
+    return lines
+
+
+def functions(names: Iterable[str]) -> Mapping[str, object]:
+    """The functions themselves."""
+    import math
+
+    space: dict[str, object] = {"np": np, "math": math}
+    exec("\n".join(source_lines(names)), space)
+    return {name: space[name] for name in names}
+
+
+def _is_numpys(name: str) -> bool:
+    """NumPy's own function of that name: also for `sum` and `abs`, which Python has, but not for `float` or `len`."""
+    found = getattr(np, name, None)
+    return callable(found) and (not hasattr(builtins, name) or not isinstance(getattr(builtins, name), type))

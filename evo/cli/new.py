@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _IN_FILE = re.compile(r"(.+\.py):(\w+)")
 
+_LENGTHS = "axes and their lengths, e.g. ROWS=4096,COLS=1024"
+_WHERE = "FILE.py:NAME of a PyTorch module or a function; an empty line if you have a formula"
+
 
 def new(
     context: typer.Context,
@@ -52,14 +55,12 @@ def new(
     from evo.interop import new_task
 
     name = _read_name(name) if name else _asked("name of the task", "NAME", _read_name)
-    lengths = "axes and their lengths, e.g. ROWS=4096,COLS=1024"
-    axes = new_task.read_axes(axis or _asked(lengths, "--axis", _read_axes))
+    axes = new_task.read_axes(axis or _asked(_LENGTHS, "--axis", _read_axes))
     inputs = _tensors(in_, "an input, e.g. x:float32[ROWS,COLS]", "--in", axes)
     scalars = tuple(new_task.read_scalar(text, axes) for text in scalar)
     root, from_file = root_of(context), module or function
     if from_file is None and not compute and not out_ and sys.stdin.isatty():
-        what = "FILE.py:NAME of a PyTorch module or a function; an empty line if you have a formula"
-        from_file = _asked(what, "--function", _read_reference, default="")
+        from_file = _asked(_WHERE, "--function", _read_reference, default="")
     if from_file is not None:
         file, target = _read_in_file(from_file)
         source, is_class, uses_torch = new_task.named_in(file, target)

@@ -208,6 +208,23 @@ def test_imports_point_upwards() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_the_loop_hands_out_none_of_its_methods() -> None:
+    # Calls go down the layers: what the loop has made never calls the loop. It tells its observer, which gets events.
+    wrong = []
+    for path in (PACKAGE / "search").glob("*.py"):
+        for made in (node for node in ast.walk(tree_of(path)) if isinstance(node, ast.ClassDef)):
+            methods = {part.name for part in made.body if isinstance(part, ast.FunctionDef) and not part.decorator_list}
+            for call in (node for node in ast.walk(made) if isinstance(node, ast.Call)):
+                wrong += [
+                    at(path, call.lineno, f"{made.name}.{given.attr} is handed to {call.func.id}")
+                    for given in [*call.args, *(keyword.value for keyword in call.keywords)]
+                    if isinstance(given, ast.Attribute) and isinstance(given.value, ast.Name)
+                    if given.value.id == "self" and given.attr in methods
+                    if isinstance(call.func, ast.Name) and call.func.id[:1].isupper()  # a class
+                ]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_no_two_files_import_each_other() -> None:
     # Imports inside functions and under TYPE_CHECKING count: two such files still cannot be read apart.
     # The doors are left out: `evo` loads the names that it offers when they are asked for.

@@ -24,12 +24,11 @@ from evo.search.cluster import WorkerPool
 from evo.search.events import Event, Observer, RunBegun, RunSummary, TrialBegun
 from evo.search.pipelined import Evaluator, InFlight, open_ahead, open_bench
 from evo.search.progress import advice, by_case, control_words, is_stalled, satisfied, trial_result
-from evo.search.proposer import DUPLICATES, Proposer
+from evo.search.proposer import DUPLICATES, Proposer, Screening
 from evo.search.restarts import AFTER, Restarts
 from evo.search.resume import LastRun, gain_of, last_run
-from evo.search.screening import screened_gains
 from evo.search.settings import Settings, language_model
-from evo.search.single_trial import trial_job
+from evo.search.single_trial import TrialJobs, trial_job
 from evo.search.status_writer import StatusWriter
 from evo.search.trial_log import TrialLog, open_notebook
 from evo.spec.task import Task, load_task
@@ -101,18 +100,27 @@ class _Loop:
         ahead: Evaluator | None = None,
     ) -> None:
         self.llm, self.pool = llm, pool
-        self.in_flight = InFlight(task, ahead, self._job) if ahead is not None else None
         self.task, self.settings, self.bench, self.trial_log, self.watch = task, settings, bench, trial_log, watch
         self.trials = 0
         self.kept = 0
-        self.proposer = Proposer(task, settings, bench, trial_log.root, llm, self._screen)
+        self.path = task.champion_path(bench.chip_slug, bench.arch)
+        self.jobs = TrialJobs(
+            task=task,
+            path=self.path,
+            seed=trial_log.seed,
+            margin=settings.margin,
+            neutral=settings.neutral,
+            full=pool is not None or bench.modelled,
+        )
+        self.in_flight = InFlight(task, ahead, self.jobs) if ahead is not None else None
+        screening = Screening(task=task, bench=bench, pool=pool, seed=settings.seed, watch=watch)
+        self.proposer = Proposer(task, settings, bench, trial_log.root, llm, screening)
         self.since_kept = 0
         self.is_new = False  # whether this run began from a start of its own
         from_elites = settings.is_closed or (settings.llm is not None and settings.llm.from_elites)
         restarts = settings.search == "bandit" and from_elites and pool is None
         self.lines = self._lines() if restarts else None
         self.root: Variant | None = None  # what best-of-n proposes from
-        self.path = task.champion_path(bench.chip_slug, bench.arch)
         self.champion: Variant
         self.start: dict[str, CaseBench] = {}  # bench figures by case, of the first and of the last champion
         self.end: dict[str, CaseBench] = {}
@@ -186,10 +194,12 @@ class _Loop:
         self.proposer.forget(last.run)
         for place, record in enumerate(last.trials):
             if record in again:
-                past = functools.partial(self._past, record)
-                if self.proposer.draws(record.variant, functools.partial(self._next, past)):
+                before = self.proposer.mark()
+                drawn = self._next(functools.partial(self._past, record))
+                if drawn is not None and drawn.variant.id == record.variant:
                     self._tell_lines(record)
                 else:  # other operators, another evo
+                    self.proposer.back_to(before)
                     again = ()
             if place >= len(last.settled):
                 self.proposer.recall([record])
@@ -319,13 +329,6 @@ class _Loop:
             self.asked_s[found.variant.id] = time.monotonic() - began
         return found
 
-    def _screen(self, texts: Sequence[str]) -> Sequence[float | None]:
-        self.watch(Event(stage="screen"))
-        asked = (self.task, self._parent().text, texts, self.settings.seed)
-        if self.pool is None or self.bench.modelled:
-            return screened_gains(self.bench, *asked)
-        return self.pool.gains(*asked)
-
     def _try(self, candidate: Candidate, judged: Evaluation | None = None) -> Evaluation:
         """One trial: write the champion file, evaluate unless that was done, then commit it or put the old one back."""
         parent = candidate.parent
@@ -341,7 +344,7 @@ class _Loop:
             if candidate.refusal is not None:
                 evaluation = self._refused(candidate.variant, candidate.refusal)
             else:
-                evaluation = judged or self._evaluated(self._job(candidate, self.champion if parent else None))
+                evaluation = judged or self._evaluated(self.jobs.of(candidate, self.champion if parent else None))
         except BaseException:
             self.trial_log.abandon()  # a harness failure is no verdict: the champion comes back, no record is made
             raise
@@ -364,19 +367,6 @@ class _Loop:
         return Evaluation(
             variant=variant.id, status=Status.REFUSED, stage=Stage.CHANGE, reason=reason, environment=where
         )
-
-    def _job(self, candidate: Candidate, rival: Variant | None) -> Job:
-        job = trial_job(
-            self.task,
-            candidate.variant.text,
-            path=str(self.path),
-            seed=self.trial_log.seed,
-            rival=rival.text if rival else None,
-            margin=self.settings.margin,
-            neutral=self.settings.neutral,
-            full=self.pool is not None or self.bench.modelled,
-        )
-        return replace(job, prepared=candidate.prepared)
 
     def _evaluated(self, job: Job) -> Evaluation:
         return evaluate(job, self.bench) if self.pool is None else self.pool.evaluate(job)

@@ -9,7 +9,7 @@ there is stale: inconclusive, and free to be proposed anew. So what is kept has 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -23,6 +23,7 @@ from evo.search.candidate import Candidate, candidate_of
 from evo.search.cluster import KnownCode, WorkerPool, open_site
 from evo.search.events import Event, Observer
 from evo.search.settings import Settings
+from evo.search.single_trial import TrialJobs
 from evo.spec.task import Task
 from evo.spec.variant import Variant
 
@@ -97,11 +98,11 @@ class Evaluator(Protocol):
 class InFlight:
     """Candidates that are being evaluated, in the order in which they were proposed.
 
-    job: what a trial of a candidate against a rival asks of the pipeline.
+    jobs: what a trial of a candidate against a rival asks of the pipeline.
     """
 
-    def __init__(self, task: Task, evaluator: Evaluator, job: Callable[[Candidate, Variant], Job]) -> None:
-        self._task, self._evaluator, self._job = task, evaluator, job
+    def __init__(self, task: Task, evaluator: Evaluator, jobs: TrialJobs) -> None:
+        self._task, self._evaluator, self._jobs = task, evaluator, jobs
         self._queue: deque[Submitted] = deque()
         self._codes: set[str] = set()  # machine code that has been evaluated or is under way
 
@@ -117,7 +118,7 @@ class InFlight:
         """Have it evaluated, unless it is refused, or its machine code is known or has been sent before."""
         self._codes.update(known)
         refused = candidate.refusal is not None
-        judged = None if refused else self._evaluator.submit_new(self._job(candidate, rival), self._codes)
+        judged = None if refused else self._evaluator.submit_new(self._jobs.of(candidate, rival), self._codes)
         self._queue.append(Submitted(candidate=candidate, rival=rival, judged=judged))
 
     def next(self, champion: Variant, tried: set[str]) -> Judged | None:
@@ -154,7 +155,7 @@ class InFlight:
             "carried_from": submitted.rival.id,
             **({"gain_before": before} if before is not None else {}),
         }
-        evaluation = self._evaluator.evaluate(self._job(candidate, champion))
+        evaluation = self._evaluator.evaluate(self._jobs.of(candidate, champion))
         return Judged(candidate=candidate.with_arguments(marks), evaluation=evaluation)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from evo.evaluate.prepare import Prepared, PrepareFailure
@@ -16,8 +17,10 @@ from evo.records.trials import Record, load_records
 from evo.results import Evaluation
 from evo.search.bandit import OperatorBandit, Prior
 from evo.search.candidate import Candidate, candidate_of
-from evo.search.events import Skipped
+from evo.search.cluster import WorkerPool
+from evo.search.events import Event, Observer, Skipped
 from evo.search.resume import codes_of
+from evo.search.screening import screened_gains
 from evo.search.settings import Settings
 from evo.search.tabu import TabuList
 from evo.spec.task import Task
@@ -26,10 +29,28 @@ from evo.spec.variant import Variant
 DUPLICATES = 50  # proposals whose machine code is already known, in a row, before the search is called exhausted
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Screening:
+    """Where a first look at texts is taken: on this process's device or, if times are measured, by the workers."""
+
+    task: Task
+    bench: EvaluationSession
+    pool: WorkerPool | None
+    seed: int
+    watch: Observer
+
+    def gains(self, parent: str, texts: Sequence[str]) -> Sequence[float | None]:
+        """Estimated gains of texts over the parent's; None for a text that has none."""
+        self.watch(Event(stage="screen"))
+        if self.pool is None or self.bench.modelled:
+            return screened_gains(self.bench, self.task, parent, texts, self.seed)
+        return self.pool.gains(self.task, parent, texts, self.seed)
+
+
 class Proposer:
     """Gives candidates of new machine code that are not known to lose.
 
-    screen: estimated gains of texts over the parent, before one of them becomes a trial. tried: ids of variants.
+    screening: where texts are compared with the parent before one becomes a trial. tried: ids of variants.
     """
 
     def __init__(
@@ -39,10 +60,10 @@ class Proposer:
         bench: EvaluationSession,
         root: Path,
         llm: Llm | None,
-        screen: Callable[[Sequence[str]], Sequence[float | None]],
+        screening: Screening,
     ) -> None:
         self._task, self._settings, self._bench, self._root, self._llm = task, settings, bench, root, llm
-        self._screen = screen
+        self._screening = screening
         self.search = self._searcher()
         self.memory = TabuList()
         self.rung: str | None = None
@@ -76,8 +97,9 @@ class Proposer:
         compiled_here: its machine code is compared before it is sent anywhere.
         """
         self.search.reseed(random.Random(f"{self._settings.seed}/{number}"))
+        gains = functools.partial(self._screening.gains, parent.text)
         for _ in range(DUPLICATES):
-            proposal = self.search.ask(parent, self._context(number, stalled, under_way), self._screen)
+            proposal = self.search.ask(parent, self._context(number, stalled, under_way), gains)
             if proposal is None:
                 return None
             self.tried.add(proposal.variant.id)
@@ -141,14 +163,13 @@ class Proposer:
         """Ask as before that run, which is to be drawn again."""
         self.search = self._searcher(without=run)
 
-    def draws(self, variant: str, ask: Callable[[], Candidate | None]) -> bool:
-        """Whether asking gives that variant; where it does not, nothing was asked."""
-        before = set(self.tried), set(self.code_seen)
-        drawn = ask()
-        if drawn is not None and drawn.variant.id == variant:
-            return True
-        self.tried, self.code_seen = before
-        return False
+    def mark(self) -> tuple[frozenset[str], frozenset[str]]:
+        """What has been tried so far, for `back_to`."""
+        return frozenset(self.tried), frozenset(self.code_seen)
+
+    def back_to(self, mark: tuple[frozenset[str], frozenset[str]]) -> None:
+        """Forget what was asked since."""
+        self.tried, self.code_seen = set(mark[0]), set(mark[1])
 
     def learn(self, trial: str, candidate: Candidate, evaluation: Evaluation, *, kept: bool) -> None:
         """What one trial has shown."""

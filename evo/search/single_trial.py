@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from evo.errors import SyntaxInvalid
 from evo.evaluate.pipeline import Job, evaluate
 from evo.evaluate.session import EvaluationSession
 from evo.operators import Proposal, kind_of_edit, rung_of
 from evo.results import Evaluation, Stage, Status
-from evo.search.candidate import candidate_of
+from evo.search.candidate import Candidate, candidate_of
 from evo.spec.task import Task
 from evo.spec.variant import Variant, parse_variant, read_variant
 
@@ -23,6 +24,32 @@ class JudgedTrial:
 
     evaluation: Evaluation
     parent: Variant | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialJobs:
+    """What the trials of one run have in common, and their jobs. full: each takes more than its decision needs."""
+
+    task: Task
+    path: Path
+    seed: int
+    margin: float | None = None
+    neutral: bool = False
+    full: bool = True
+
+    def of(self, candidate: Candidate, rival: Variant | None) -> Job:
+        """The job of one candidate, held against `rival`; without one it is a start."""
+        job = trial_job(
+            self.task,
+            candidate.variant.text,
+            path=str(self.path),
+            seed=self.seed,
+            rival=rival.text if rival else None,
+            margin=self.margin,
+            neutral=self.neutral,
+            full=self.full,
+        )
+        return replace(job, prepared=candidate.prepared)
 
 
 def trial_job(

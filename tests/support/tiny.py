@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from evo.spec.task import Task, read_task
+
 TASK_YAML = """\
 name: scale
 axes: {N: int}
@@ -167,3 +169,13 @@ def fails(ran: Ran, code: int, *words: str) -> None:
     assert "Traceback" not in ran.err
     for word in words:
         assert word in ran.err
+
+
+def tiny_task(folder: Path, text: str) -> Task:
+    """The small task with another task.yaml."""
+    place = folder / "scale"
+    (place / "ladder").mkdir(parents=True, exist_ok=True)
+    (place / "ladder" / "00_slow.cu").write_text(SLOW)
+    (place / "reference.py").write_text(REFERENCE)
+    (place / "task.yaml").write_text(text)
+    return read_task(place)

@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tiny import REFERENCE, SLOW, TASK_YAML
+from tiny import TASK_YAML, tiny_task
 
 from evo.analysis.roofline import CaseLimits, limits
 from evo.errors import SyntaxInvalid, TaskInvalid
 from evo.spec.chips import chip
-from evo.spec.task import Case, Task, load_task, read_task, task_names
+from evo.spec.task import Case, Task, load_task, task_names
 
 ROOT = Path(__file__).parents[3]
 
@@ -164,15 +164,6 @@ def test_a_target_is_the_floor_over_the_efficiency(attention: Task) -> None:
     asked = limits(attention, attention.case("b4"), chip("l4"), efficiency=0.9)
     assert asked.target_us == pytest.approx(17.7244 / 0.9, rel=1e-4)
     assert of(attention, "b4").target_us == 29
-
-
-def tiny_task(folder: Path, text: str) -> Task:
-    place = folder / "scale"
-    (place / "ladder").mkdir(parents=True, exist_ok=True)
-    (place / "ladder" / "00_slow.cu").write_text(SLOW)
-    (place / "reference.py").write_text(REFERENCE)
-    (place / "task.yaml").write_text(text)
-    return read_task(place)
 
 
 def test_any_task_has_limits_from_its_tensors_and_work(tmp_path: Path) -> None:

@@ -6,8 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-from test_roofline import tiny_task
-from tiny import TASK_YAML
+from tiny import TASK_YAML, tiny_task
 
 from evo.analysis.roofline import limits
 from evo.analysis.tiles import by_formula, check_layouts, conflicts, derive, prove, strided, swizzled, vector_width

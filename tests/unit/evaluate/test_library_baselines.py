@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from test_roofline import tiny_task
-from tiny import TASK_YAML
+from tiny import TASK_YAML, tiny_task
 
 from evo.analysis import calibration
 from evo.device import DeviceName

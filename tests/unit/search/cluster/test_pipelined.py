@@ -17,14 +17,15 @@ from evo.evaluate.pipeline import Job
 from evo.operators import Proposal, carried
 from evo.records.trials import load_records
 from evo.results import Decision, Evaluation, Gain, Verdict
-from evo.search.candidate import Candidate, candidate_of
+from evo.search.candidate import candidate_of
 from evo.search.cluster import Cluster, KnownCode, open_site, parse_cluster
 from evo.search.cluster.spec import compiling_beside
 from evo.search.events import Event, TrialResult
 from evo.search.loop import Settings, evolve
 from evo.search.pipelined import InFlight
+from evo.search.single_trial import TrialJobs
 from evo.spec.task import Task, load_task
-from evo.spec.variant import Variant, parse_variant
+from evo.spec.variant import parse_variant
 
 PARENT = parse_variant(SLOW)
 CHAMPION = parse_variant(SLOW.replace("#define THREADS 32", "#define THREADS 64"))  # what overtook it
@@ -69,10 +70,8 @@ class Judge:
 
 
 def in_flight(task: Task, judge: Judge) -> InFlight:
-    def job(candidate: Candidate, rival: Variant) -> Job:
-        return Job(task=task, text=candidate.variant.text, rival=rival.text)
-
-    return InFlight(task, judge, job)  # type: ignore[arg-type]
+    jobs = TrialJobs(task=task, path=Path("tried.cu"), seed=0)
+    return InFlight(task, judge, jobs)  # type: ignore[arg-type]
 
 
 def test_a_gain_over_a_replaced_champion_is_proved_anew_on_the_new_one(task: Task) -> None:

@@ -21,6 +21,7 @@ from evo.evaluate.gate.threshold_cases import AxisLimits, AxisSpace, cost_of
 from evo.sim import PtxError
 from evo.sim.launch_conditions import LaunchCondition, Launches, launch_conditions
 from evo.spec.chips import Chip
+from evo.spec.expr import parse
 from evo.spec.task import Case, Task
 from evo.spec.variant import Variant
 
@@ -328,13 +329,15 @@ class _Steering:
         return Launches(parameters=parameters, grid=grid, block=block, unknown=unknown if grids else None)
 
     def _scalar(self, name: str, dtype: str, sizes: Sizes, count: int) -> NDArray[np.generic]:
-        """A scalar of the task at each size."""
-        value = next(scalar.value for scalar in self.task.scalars if scalar.name == name)
-        if not value.names:
-            return np.full(count, float(value.value({})), dtype)
+        """A scalar of the task, or a value that a launch line names, at each size."""
+        own = {scalar.name: scalar.value for scalar in self.task.scalars}
+        value = own[name] if name in own else parse(name, real=True)
+        constants = {**self.names, **{n: own[n].value({}) for n in value.names & set(own) if not own[n].names}}
+        if not value.names & set(sizes):
+            return np.full(count, float(value.value(constants))).astype(dtype)
         known: dict[tuple[int, ...], float] = {}
         names = sorted(value.names & set(sizes))
         for row in set(zip(*(sizes[axis].tolist() for axis in names), strict=True)):
-            known[row] = float(value.value(dict(zip(names, row, strict=True))))
+            known[row] = float(value.value({**constants, **dict(zip(names, row, strict=True))}))
         rows = zip(*(sizes[axis].tolist() for axis in names), strict=True)
         return np.asarray([known[row] for row in rows], dtype)

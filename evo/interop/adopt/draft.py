@@ -149,6 +149,8 @@ class _Maker:
         tensors = {memory: self._tensor(memory) for memory in self.memories}
         self._set_apart(list(tensors.values()))
         if not any(t.role in ("out", "inout") for t in tensors.values()):
+            self._take_last(tensors)
+        if not any(t.role in ("out", "inout") for t in tensors.values()):
             raise problem(
                 self.program.path,
                 self.program.launches[-1].line,
@@ -195,6 +197,14 @@ class _Maker:
         name = re.sub(r"\W", "_", memory.name or self.memories[memory][0][1].name)
         short = _NAME_PARTS.sub("", name)
         return short if re.fullmatch(r"[A-Za-z_]\w*", short) and not keyword.iskeyword(short) else name
+
+    def _take_last(self, tensors: Mapping[Allocation, TensorDraft]) -> None:
+        """Where nothing that is written is copied back (pointers changed places): what the last launch writes."""
+        for memory, tensor in tensors.items():
+            launched, _, touch = self.memories[memory][-1]
+            if tensor.role == "scratch" and touch.written and launched is self.program.launches[-1]:
+                tensor.role, tensor.init = ("inout" if touch.read_first else "out"), "poison"
+                tensor.why = "written by the last launch"
 
     def _set_apart(self, tensors: Sequence[TensorDraft]) -> None:
         """Names of their own, also beside the sizes'."""

@@ -82,6 +82,8 @@ class Host(HostCalls):
                 scope[name] = value.cell
             else:
                 scope[name] = HostVariable(name, kind, value)
+                if isinstance(value, HostNumber) and name != "argc" and self._function_touches(node):
+                    self.store(scope[name], value)  # a number that a launcher is given goes by the parameter's name
         before, self.scopes = self.scopes, [self.scopes[0], scope]
         self.depth += 1
         try:

@@ -158,6 +158,8 @@ def _simplified(operator: str, hows: list[object]) -> object:
         return b if a == 1 else a
     if operator == "*" and isinstance(a, int) and isinstance(b, tuple) and b[0] == "*" and isinstance(b[1], int):
         return ("*", a * b[1], b[2])
+    if operator == "*" and isinstance(a, tuple) and a[0] == "*" and isinstance(a[1], int) and not isinstance(b, int):
+        return ("*", a[1], ("*", a[2], b))
     if operator == "*" and isinstance(b, int):
         return _simplified("*", [b, a])
     if operator in ("+", "-") and b == 0:

@@ -231,6 +231,12 @@ class DraftTrial:
                 other.high = text if names else length
                 other.why += f", below {text} as places in {tensor.name}"
                 return True
+        rows = [t.shape[0] for t in self.draft.given if t.role == "in" and is_float(t.dtype)]
+        least = f"min({', '.join(dict.fromkeys(rows))}, 2**31)" if rows else ""
+        for other in whole:
+            if least and other.high != least:
+                other.high, other.why = least, f"copied to the GPU, below {least} as an index"
+                return True
         return False
 
     # Sizes.

@@ -44,6 +44,10 @@ def drafted(name: str, **axes: int) -> Draft:
         ("argmax", "rows cols", "logits:in index:out value:out", None),
         ("quantize_int8", "rows cols", "x:in q:out s:out", None),
         ("rgb_to_gray", "numRows numCols", "rgba:in grey:out", None),
+        ("later/column_mean", "n_rows n_cols", "mat:in mean:out", "col_mean(mat, mean, n_rows, n_cols)"),
+        ("later/leaky_relu_backward", "size", "input:in grad:inout", None),
+        ("later/jacobi", "nx ny", "du:in df:in dnew:out", "jacobi(du, dnew, df, nx, ny, 1.0 / ((nx - 1) * (ny - 1)))"),
+        ("later/embedding_gather", "dim seq", "ids:in wte:in wpe:in out:out", None),
         (
             "scan_two_kernels",
             "n",

@@ -144,7 +144,7 @@ def _set_tensors(draft: Draft, texts: Sequence[str]) -> None:
 def _set_axes(draft: Draft, given: Mapping[str, int]) -> None:
     for axis, value in given.items():
         if axis not in draft.axes:
-            raise UsageError(f"--axis {axis}: the launches know no such size", hint=f"axes: {', '.join(draft.axes)}")
+            raise UsageError(f"--axis {axis}: no launch has this size", hint=f"axes: {', '.join(draft.axes)}")
         draft.axes[axis] = value
 
 

@@ -83,7 +83,7 @@ class RunFile:
 
 def records_taken_away(path: Path) -> LedgerUnclean:
     hint = "`git stash pop` if they were stashed, or restore the file; then start again"
-    return LedgerUnclean(f"{path}: its last records were taken away in the middle of the run", hint=hint)
+    return LedgerUnclean(f"{path}: its last records were removed while evo was running", hint=hint)
 
 
 def read_run(path: Path, *, settled: bool = False) -> list[Record]:

@@ -61,7 +61,7 @@ class PersistingL2:
         try:
             runtime.deviceSetLimit(PERSISTING_LIMIT, self.bytes)
         except CUDARuntimeError as error:
-            raise HarnessFault(f"no part of the L2 cache can be set aside: {error}", hint="leave --l2-persist out") from None
+            raise HarnessFault(f"no part of L2 can be set aside: {error}", hint="leave --l2-persist out") from None
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -128,7 +128,7 @@ def load(binary: Binary, capability: int) -> Loaded:
         shutil.rmtree(folder, ignore_errors=True)
     if as_is and version != int("".join(c for c in binary.arch if c.isdigit())):
         hint = "an override such as CUDA_FORCE_PTX_JIT may be set; unset it"
-        raise HarnessFault(f"compiled for {binary.arch}, but the GPU is sm_{version}", hint=hint)
+        raise HarnessFault(f"compiled for {binary.arch}, but the driver loaded code for sm_{version}", hint=hint)
     return Loaded(module, "cubin" if as_is else "ptx_jit", version)
 
 

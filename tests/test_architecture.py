@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from evo.evaluate.session import RESULT_ROOMS
+from evo.evaluate.harness import RESULT_ROOMS
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "evo"

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
-import evo
 from evo.analysis.calibration import latest_rates
 from evo.analysis.roofline import BestFloor, limits
 from evo.cuda import compile as compiler
@@ -32,6 +28,7 @@ from evo.evaluate.gate import (
     hunt,
     patterns,
 )
+from evo.evaluate.harness import harness_version
 from evo.evaluate.library_baselines import fastest
 from evo.evaluate.measure import BenchOptions, control, measure_persisting, require_quiet
 from evo.evaluate.prepare import Prepared, PrepareFailure, bind_more, prepare
@@ -48,20 +45,6 @@ _PARENTS = 8
 _FEW_COMPILED, _MANY_COMPILED = 2, 8  # binaries of sizes that a source suggests, where sizes are compiled in
 _COPIES = 3  # of a case: in this process, on the way, and in the memory of the simulator
 _BASELINE_OPTIONS = BenchOptions(samples=64, warm_up_s=0.2, budget_s=10.0)
-# The rooms whose code can change a result: all that evaluation imports (a test derives the list).
-# A change anywhere else leaves results comparable.
-RESULT_ROOMS = ("analysis", "cuda", "decide", "device", "errors.py", "evaluate", "files.py", "results", "sim", "spec")
-
-
-@functools.cache
-def harness_version() -> str:
-    """evo's version and a hash of the sources that make a result, e.g. `0.1.0+3f2a9c017b44`."""
-    folder = Path(evo.__file__).parent
-    digest = hashlib.sha256()
-    for room in RESULT_ROOMS:
-        for path in sorted((folder / room).rglob("*.py") if (folder / room).is_dir() else [folder / room]):
-            digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    return f"{evo.__version__}+{digest.hexdigest()[:12]}"
 
 
 class EvaluationSession:

@@ -1,0 +1,88 @@
+"""Which code made a result: evo's version, and a hash of the rooms that can change a result.
+
+The hash is of what the code does: comments, docstrings and the sentences of errors may change, and results stay
+comparable.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import io
+import itertools
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import evo
+from evo.files import CacheFolder, cache_folder
+
+# The rooms whose code can change a result: all that evaluation imports (a test derives the list).
+# A change anywhere else leaves results comparable.
+RESULT_ROOMS = ("analysis", "cuda", "decide", "device", "errors.py", "evaluate", "files.py", "results", "sim", "spec")
+_LIMIT_BYTES = 1 << 20
+_DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@functools.cache
+def harness_version() -> str:
+    """evo's version and a hash of the sources that make a result, e.g. `0.1.0+3f2a9c017b44`."""
+    return f"{evo.__version__}+{harness_hash(Path(evo.__file__).parent)}"
+
+
+def harness_hash(package: Path) -> str:
+    """Twelve digits for the code of a copy of evo. Reading it takes seconds; what was read once is kept."""
+    sources = []
+    for room in RESULT_ROOMS:
+        for path in sorted((package / room).rglob("*.py") if (package / room).is_dir() else [package / room]):
+            sources.append((path.relative_to(package).as_posix().encode(), path.read_bytes()))
+    raw = hashlib.sha256(b"\0".join(part for source in sources for part in source)).hexdigest()
+    kept = CacheFolder(cache_folder("harness"), _LIMIT_BYTES)
+    if (known := kept.read(raw)) is not None:
+        return known.decode()
+    digest = hashlib.sha256()
+    for name, data in sources:
+        digest.update(name + b"\0" + _meaning(data) + b"\0")
+    found = digest.hexdigest()[:12]
+    kept.keep(raw, found.encode())
+    return found
+
+
+def _meaning(data: bytes) -> bytes:
+    """A module's text without comments, docstrings, the sentences of what it raises, and empty lines.
+
+    Only places are taken from the syntax tree, so that every version of Python finds the same text.
+    """
+    lines = data.splitlines(keepends=True)
+    starts = [0, *itertools.accumulate(len(line) for line in lines)]
+    cuts = [
+        (starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset)
+        for node in _sentences(ast.parse(data))
+        if node.end_lineno is not None and node.end_col_offset is not None
+    ]
+    for token in tokenize.tokenize(io.BytesIO(data).readline):
+        if token.type == tokenize.COMMENT:
+            start = starts[token.start[0] - 1] + len(token.line[: token.start[1]].encode())
+            cuts.append((start, start + len(token.string.encode())))
+    kept, at = bytearray(), 0
+    for start, end in sorted(cuts):
+        kept += data[at:start]
+        at = max(at, end)
+    kept += data[at:]
+    return b"\n".join(line.rstrip() for line in bytes(kept).splitlines() if line.strip())
+
+
+def _sentences(tree: ast.Module) -> Iterator[ast.expr]:
+    """Docstrings, and the texts that raised exceptions are made with."""
+    for node in ast.walk(tree):
+        if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            first = node.body[0]
+            assert isinstance(first, ast.Expr)
+            yield first.value
+        elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            for value in (*node.exc.args, *(word.value for word in node.exc.keywords)):
+                if isinstance(value, ast.JoinedStr) or (
+                    isinstance(value, ast.Constant) and isinstance(value.value, str)
+                ):
+                    yield value

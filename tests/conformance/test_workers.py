@@ -16,8 +16,8 @@ from tiny import BROKEN, FAST, SLOW, WRONG, new_repository
 
 from evo.device import DeviceName, gpu_present
 from evo.errors import HarnessFault, WorkerUnreachable
+from evo.evaluate.harness import harness_version
 from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
-from evo.evaluate.session import harness_version
 from evo.results import Status
 from evo.search.cluster import Cluster, RemoteWorker
 from evo.search.cluster.process_backend import ProcessSite

@@ -8,8 +8,8 @@ from typing import Any
 
 from evo.device.remote_calls import Answer, Raised, RemoteCall, Returned
 from evo.errors import EvoError, WorkerUnreachable
+from evo.evaluate.harness import harness_version
 from evo.evaluate.pipeline import CheckedJob, Job
-from evo.evaluate.session import harness_version
 from evo.results import Environment, Evaluation, Status
 from evo.search.cluster import RemoteWorker
 from evo.search.cluster.protocol import Role, WorkerDescription

@@ -34,8 +34,8 @@ from evo.audit.redteam import (
 )
 from evo.device import DeviceName
 from evo.errors import EvoError, LedgerUnclean, TaskInvalid
+from evo.evaluate.harness import harness_version
 from evo.evaluate.pipeline import EvaluationSession
-from evo.evaluate.session import harness_version
 from evo.operators import operators
 from evo.records import leaderboard
 from evo.records.ledger import History, Ledger

@@ -11,8 +11,9 @@ from dataclasses import replace
 
 from evo.device import DeviceName
 from evo.errors import HarnessFault
+from evo.evaluate.harness import harness_version
 from evo.evaluate.pipeline import CheckedJob, Job, finish, start
-from evo.evaluate.session import EvaluationSession, harness_version
+from evo.evaluate.session import EvaluationSession
 from evo.results import Control, Evaluation
 from evo.search.cluster.protocol import Worker, WorkerDescription
 from evo.search.cluster.task_archive import TaskArchive

@@ -18,8 +18,8 @@ from dataclasses import replace
 from typing import cast
 
 from evo.errors import DeviceMissing, EvoError, HarnessFault, WorkerLost, WorkerUnreachable
+from evo.evaluate.harness import harness_version
 from evo.evaluate.pipeline import Job
-from evo.evaluate.session import harness_version
 from evo.results import Control, Evaluation
 from evo.search.cluster.protocol import Role, Site, WorkerDescription
 from evo.search.cluster.slots import (

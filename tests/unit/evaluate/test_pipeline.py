@@ -9,9 +9,9 @@ from tiny import BROKEN, FAST, SLOW, UNSAFE, WRONG, new_repository
 
 from evo.device import DeviceName
 from evo.errors import UsageError
+from evo.evaluate.harness import harness_version
 from evo.evaluate.pipeline import EvaluationSession, Job, evaluate, evaluate_all
 from evo.evaluate.prepare import Prepared, simpler
-from evo.evaluate.session import harness_version
 from evo.results import Ground, Status, Verdict
 from evo.spec.task import Task, load_task
 

@@ -14,8 +14,8 @@ from scripted_site import ScriptedSite, evaluation_of
 from tiny import FAST, new_repository
 
 from evo.errors import DeviceMissing, EvoError, HarnessFault, UsageError, WorkerLost, WorkerUnreachable
+from evo.evaluate.harness import harness_version
 from evo.evaluate.pipeline import CheckedJob, Job
-from evo.evaluate.session import harness_version
 from evo.results import Evaluation, Status
 from evo.search.cluster import KnownCode, Limits, WorkerPool
 from evo.search.cluster.protocol import WorkerDescription

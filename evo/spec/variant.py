@@ -27,7 +27,7 @@ _KNOB = re.compile(r"(\w++)\s++in\s++(.++)\Z")
 _KERNEL = re.compile(r"(\w++)\s++grid\s*+(?=\()")
 _BLOCK = re.compile(r"\s*+block\s*+(?=\()")
 _SHARED = re.compile(r"\s*+shared\s++")
-_ARGS = re.compile(r"\s\s*+args\s*+(?=\()")
+_ARGS = re.compile(r"(?<=\s)args\s*+(?=\()")
 _SCRATCH = re.compile(r"(\w++)\s++(\w++)\s*+\[([^\]]*+)\]")
 _INIT = re.compile(r"\s*+init\s*+=\s*+(\w++)")
 _VALUE = re.compile(

@@ -28,6 +28,7 @@ COMMANDS: Mapping[str, tuple[str, bool, str]] = {
     "check": ("evo.cli.outputs:CheckOutput", False, "the verdict"),
     "bench": ("evo.cli.outputs:BenchOutput", False, "the times"),
     "try": ("evo.cli.outputs:BenchOutput", False, "the verdict, the times and the decision"),
+    "explain": ("evo.cli.explain_outputs:ExplainOutput", False, "loops, accesses and what may be rewritten"),
     "compile": ("evo.results:CompileReport", False, "what the compiler says"),
     "limits": ("evo.cli.analysis_outputs:LimitsOutput", False, "floors by case"),
     "derive": ("evo.cli.analysis_outputs:DeriveOutput", False, "configurations"),

@@ -92,7 +92,9 @@ def _adopted(root: Path, file: Path, options: Options, *, asks: bool, json: bool
 
     found = adopt_file(root, file, options, say)
     if json:
-        out_json(_as_json(found, root))
+        from evo.cli.adopt_output import AdoptOutput
+
+        out_json(AdoptOutput.of(found, root).to_json())
         return 0
     _show(found, root)
     left = _QUESTIONS if asks and sys.stdin.isatty() else 0
@@ -206,14 +208,3 @@ def _relative(path: Path, root: Path) -> Path:
         return path.resolve().relative_to(Path.cwd().resolve())
     except ValueError:
         return path.relative_to(root)
-
-
-def _as_json(found: Adopted, root: Path) -> dict[str, object]:
-    return {
-        "task": found.name,
-        "variant": str(found.variant.relative_to(root)),
-        "assumed": [dataclasses.asdict(row) for row in found.rows],
-        "notes": list(found.notes),
-        "reference": found.reference,
-        "unproven": found.unproven,
-    }

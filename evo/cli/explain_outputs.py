@@ -239,17 +239,17 @@ class LaunchOutput(Serializable):
     kernel: str  # its kernel
     grid: tuple[int, ...]  # blocks
     block: tuple[int, ...]  # threads of a block
-    loops: Annotated[tuple[LoopOutput, ...], ALWAYS] = ()
-    accesses: Annotated[tuple[AccessOutput, ...], ALWAYS] = ()
-    arrays: Annotated[tuple[ArrayOutput, ...], ALWAYS] = ()
-    staged: Annotated[tuple[StagedOutput, ...], ALWAYS] = ()
-    reductions: Annotated[tuple[ReductionOutput, ...], ALWAYS] = ()
-    contractions: Annotated[tuple[ContractionOutput, ...], ALWAYS] = ()
+    loops: Annotated[tuple[LoopOutput, ...], ALWAYS] = ()  # its loops
+    accesses: Annotated[tuple[AccessOutput, ...], ALWAYS] = ()  # its reads and writes, but for a thread's own arrays
+    arrays: Annotated[tuple[ArrayOutput, ...], ALWAYS] = ()  # what it moves, by array
+    staged: Annotated[tuple[StagedOutput, ...], ALWAYS] = ()  # shared arrays that are filled from tensors
+    reductions: Annotated[tuple[ReductionOutput, ...], ALWAYS] = ()  # values that loops accumulate
+    contractions: Annotated[tuple[ContractionOutput, ...], ALWAYS] = ()  # sums of products
     threads_permute: PermissionOutput  # whether the threads of a block may change places
     blocks_permute: PermissionOutput  # whether the blocks may
     rereads_output: Annotated[tuple[str, ...], ALWAYS] = ()  # outputs that the kernel reads again
-    blocked: Annotated[tuple[BlockedOutput, ...], ALWAYS] = ()
-    opportunities: Annotated[tuple[OpportunityOutput, ...], ALWAYS] = ()
+    blocked: Annotated[tuple[BlockedOutput, ...], ALWAYS] = ()  # what the analysis could not follow
+    opportunities: Annotated[tuple[OpportunityOutput, ...], ALWAYS] = ()  # rewrites that may pay
 
     @classmethod
     def of(cls, analysis: LaunchAnalysis) -> LaunchOutput:
@@ -284,4 +284,4 @@ class ExplainOutput(Serializable):
     task: str  # its task
     case: str  # the case whose sizes the figures are of
     chip: str  # the chip's short name
-    launches: Annotated[tuple[LaunchOutput, ...], ALWAYS] = ()  # in their order
+    launches: Annotated[tuple[LaunchOutput, ...], ALWAYS] = ()  # in the order of the launch lines

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -39,7 +39,17 @@ def called(formulas: Iterable[str], taken: Iterable[str]) -> list[str]:
     """The functions that formulas use by their bare names: of this table, then of NumPy."""
     trees = [ast.parse(formula, mode="eval") for formula in formulas]
     used = {node.id for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Name)} - set(taken)
+    used -= {name for tree in trees for name in _over_generators(tree)}
     return sorted(name for name in used if name in _SOURCES or _is_numpys(name))
+
+
+def _over_generators(tree: ast.AST) -> Iterator[str]:
+    """`sum(... for ...)` is Python's own: NumPy takes no generator."""
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
+            continue
+        if hasattr(builtins, node.func.id) and any(isinstance(arg, ast.GeneratorExp) for arg in node.args):
+            yield node.func.id
 
 
 def source_lines(names: Iterable[str]) -> list[str]:

@@ -29,10 +29,10 @@ class EndpointReport(Serializable):
     api: str  # `chat` or `responses`
     length_field: str  # the field that limits a reply's length
     refused_fields: Annotated[tuple[str, ...], ALWAYS]  # that the server does not take, so that they are left out
-    temperature_accepted: bool
+    temperature_accepted: bool  # whether the server takes a temperature
     effort_accepted: bool | None = None  # absent if none was asked for
-    streams: bool
-    counts_tokens: bool
+    streams: bool  # whether the reply came in pieces
+    counts_tokens: bool  # whether the server says how many tokens a request used
     reasoning_tokens: int | None = None  # of this reply; absent if the server does not report them
     context_tokens: int | None = None  # how long a prompt and its reply may be; absent if the server does not tell
     prompt_price: float | None = None  # per million tokens; absent if none is known

@@ -207,7 +207,7 @@ def test_a_stash_between_trials_is_no_gap_in_the_records(tmp_path: Path) -> None
     with ledger:
         runs.append(record(1, parent=text_of(1), run=run, text=text_of(7), verdict=Verdict.REVERT))
         git(root, "stash", "push", "-q", "-u")
-        with pytest.raises(LedgerUnclean, match="taken away"):
+        with pytest.raises(LedgerUnclean, match="removed"):
             runs.append(record(2, parent=text_of(1), run=run, text=text_of(8), verdict=Verdict.REVERT))
     git(root, "stash", "pop", "-q")
     ledger, _, _ = start_ledger(root, "20260103T093000-ef56")

@@ -70,7 +70,6 @@ under `written` by the names of the first two tables.
 - Fields may be added. The meaning of a field of this page stays.
 - Files are read strictly: a field of the wrong type is refused with file, line and field. Fields that earlier versions
   did not write have defaults.
-- `evo explain --json` is not listed, since its shape still follows the analysis.
 """
 
 

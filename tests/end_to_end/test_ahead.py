@@ -57,6 +57,7 @@ def shown(records: list[Record]) -> list[tuple[str, bool, str]]:
     return [(record.variant, record.kept, record.status) for record in records]
 
 
+@pytest.mark.long
 def test_a_seed_gives_the_same_trials_however_long_each_half_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ from run_killer import ANEW, descendants, kill_runs
 from tiny import commit_all, environment, git, new_repository
 
 
+@pytest.mark.long
 def test_two_kills_of_a_real_run(tmp_path: Path) -> None:
     kill_runs(new_repository(tmp_path / "mine"), random.Random(4), kills=2)
 

@@ -290,6 +290,7 @@ def test_a_run_that_waits_for_its_model_can_be_stopped_and_killed(tmp_path: Path
     assert problems(root, load_records(root, settled=True)) == []
 
 
+@pytest.mark.long
 def test_failed_requests_count_and_a_resumed_run_goes_on_with_the_account(tmp_path: Path) -> None:
     root = new_repository(tmp_path / "mine")
     with LlmServer(lambda body, number: Act(drop=True)) as server:

@@ -157,7 +157,7 @@ def test_a_cancelled_try_stops_and_nothing_is_kept(tmp_path: Path, by: str) -> N
         begun = time.monotonic()
         whole = await ask(client, "try", **words, wait_s=200.0)
         assert (whole["status"], whole["committed"]) == ("correct", True)  # the device is free, the ledger is whole
-        assert stopped_s < (time.monotonic() - begun) / 2
+        assert stopped_s < 20  # a try of a minute, on a busy machine
 
     session(root, agent, "--commit")
     assert git(root, "status", "--porcelain") == ""

@@ -36,6 +36,7 @@ def test_a_patch_of_two_changes_is_refused_with_its_parts(root: Path) -> None:
     patch.unlink()
 
 
+@pytest.mark.long
 def test_a_patch_of_two_changes_may_be_a_rewrite_which_is_counted_by_itself(tmp_path: Path) -> None:
     root = new_repository(tmp_path / "repository")
     fast = SLOW.replace("void scale", "void quick").replace("launch scale", "launch quick")

@@ -112,6 +112,7 @@ def test_reading_grows_with_the_text(read: Callable[[str], None]) -> None:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.long
 def test_no_text_takes_the_comparison_with_its_parent_long() -> None:
     """The syntax tree and the matching have limits of their own, whatever the size."""
     slow = []

@@ -26,6 +26,7 @@ from evo.spec.chips import chip
 from evo.spec.reference import load_module, load_reference
 from evo.spec.task import Task, load_task, read_task
 
+pytestmark = pytest.mark.long  # each problem is traced at several sizes by torch
 PROBLEMS = Path(__file__).parents[2] / "data" / "exchange" / "kernelbench"
 USUAL = ("03_diagonal_matmul", "08_group_norm", "11_max_pool3d", "13_argmax", "19_cross_entropy", "39_hinge_column")
 FOOT = "\ndef get_inputs():\n    return [torch.rand({sizes})]\n\ndef get_init_inputs():\n    return []\n"

@@ -62,6 +62,7 @@ def lab(tmp_path: Path) -> dict[str, str]:
     return installed(tmp_path / "lab", LAB, LAB_PROJECT)
 
 
+@pytest.mark.long
 def test_a_plugin_adds_a_device_that_models_times(tmp_path: Path, lab: dict[str, str]) -> None:
     root = new_repository(tmp_path / "mine")
     file = "kernels/scale/ladder/00_slow.cu"
@@ -74,6 +75,7 @@ def test_a_plugin_adds_a_device_that_models_times(tmp_path: Path, lab: dict[str,
     fails(evo("bench", file, "--device", "eager", cwd=root), 2, "eager")  # without the plug-in
 
 
+@pytest.mark.long
 def test_a_plugin_adds_an_importer(tmp_path: Path, lab: dict[str, str]) -> None:
     root = new_repository(tmp_path / "mine")
     (root / "wave.json").write_text('{"formula": "torch.sin(x) + 1", "shape": [64, 96]}')

@@ -88,15 +88,19 @@ def test_row_lanes_leaves_alone_what_it_cannot_prove(written: str, otherwise: st
 @pytest.mark.parametrize(
     ("name", "rule"),
     [
-        ("linear_forward", "tile_product"),  # rows of two dimensions, a sum that begins with a bias
-        ("bmm_ijk", "tile_product"),  # one index of a thread stands for two
+        pytest.param(
+            "linear_forward", "tile_product", marks=pytest.mark.long
+        ),  # rows of two dimensions, a sum that begins with a bias
+        pytest.param("bmm_ijk", "tile_product", marks=pytest.mark.long),  # one index of a thread stands for two
         ("sgemm_uint", "tile_product"),  # in a template that only the old body used
-        ("pairwise_distance", "tile_product"),  # a sum of squares of differences
+        pytest.param("pairwise_distance", "tile_product", marks=pytest.mark.long),  # a sum of squares of differences
         ("crossentropy_rows", "row_lanes"),  # loops in functions
         ("argmax_rows", "row_lanes"),  # values with their places
-        ("softmax_online_rows", "row_lanes"),  # a maximum and the sum that it scales
+        pytest.param(
+            "softmax_online_rows", "row_lanes", marks=pytest.mark.long
+        ),  # a maximum and the sum that it scales
         ("nchw_to_nhwc", "tile_transposed"),  # a struct of sizes, 64-bit indices
-        ("dot_atomic", "private_copy"),
+        pytest.param("dot_atomic", "private_copy", marks=pytest.mark.long),
     ],
 )
 def test_what_strangers_write(name: str, rule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

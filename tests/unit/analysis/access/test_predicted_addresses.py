@@ -18,6 +18,7 @@ from evo.spec.variant import read_variant
 
 FOREIGN = Path(__file__).parents[3] / "data" / "foreign" / "kernels"
 NAMES = sorted(path.name for path in FOREIGN.iterdir())
+SLOW = {"sgemm_uint", "sgemm_tiled", "linear_forward", "bmm_ijk"}  # seconds each
 Bytes = NDArray[np.int64]
 _ROW = Symbol("row", "value", 0)  # the thread, carried along with its indices
 
@@ -54,7 +55,9 @@ def spread(rows: Bytes, width: int | Bytes) -> Bytes:
     return np.concatenate(parts) if parts else np.empty((0, 3), np.int64)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long) if name in SLOW else name for name in NAMES]
+)
 def test_predictions_are_what_the_kernel_does(name: str) -> None:
     task = read_task(FOREIGN / name)
     variant = read_variant(next((FOREIGN / name / "ladder").glob("*.cu")))

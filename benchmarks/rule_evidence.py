@@ -33,7 +33,7 @@ from evo.operators import RULES, Context, Rule
 from evo.operators.one_change import clutter
 from evo.operators.rules.operator import integers_of
 from evo.results import Status
-from evo.search.screening import screened_gains
+from evo.evaluate.screening import screened_gains
 from evo.spec.chips import chip
 from evo.spec.task import Task, load_task
 from evo.spec.variant import Variant, read_variant

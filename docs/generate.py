@@ -189,8 +189,8 @@ def _filled(name: str) -> str:
 
 
 def layers_part() -> str:
-    """The rooms of evo/ by layer, from tests/test_architecture.py."""
-    tree = ast.parse((DOCS.parent / "tests" / "test_architecture.py").read_text(encoding="utf-8"))
+    """The rooms of evo/ by layer, from tests/support/layers.py."""
+    tree = ast.parse((DOCS.parent / "tests" / "support" / "layers.py").read_text(encoding="utf-8"))
     (layers,) = (
         ast.literal_eval(node.value)
         for node in tree.body

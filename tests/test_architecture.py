@@ -15,25 +15,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from layers import LAYERS
 
 from evo.evaluate.harness import RESULT_ROOMS
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "evo"
 
-# A room (a file or folder of evo/) imports only from rooms on the lines above its own. A new room needs a line here.
-LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "results"),
-    ("files",),
-    ("spec",),
-    ("cuda", "decide", "sim"),
-    ("device", "analysis", "records"),
-    ("evaluate",),
-    ("operators",),
-    ("search",),
-    ("audit", "interop"),
-    ("api", "cli"),
-)
 DOORS = {"__init__", "__main__"}  # the ways in: the package itself and the command
 RANK = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
 
@@ -333,6 +321,17 @@ def test_nothing_is_left_for_later() -> None:
             and isinstance(called := node.exc.func if isinstance(node.exc, ast.Call) else node.exc, ast.Name)
             and called.id == "NotImplementedError"
         ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_test_files_share_through_support_only() -> None:
+    files = {path.stem: path for path in (ROOT / "tests").rglob("test_*.py")}
+    wrong = [
+        f"{name_of(path)} imports {name}"
+        for path in files.values()
+        for name in imported_names(path)
+        if name.split(".")[0] in files
+    ]
     assert not wrong, "\n".join(wrong)
 
 

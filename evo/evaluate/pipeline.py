@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import islice
 from queue import SimpleQueue
 
 from evo.decide.modelled import MARGIN as MODELLED_MARGIN
@@ -27,6 +25,7 @@ from evo.evaluate.measure import CHAMPION_SAMPLES, BenchOptions, BenchRequest, m
 from evo.evaluate.prepare import Prepared, PrepareFailure, simpler, spills
 from evo.evaluate.session import EvaluationSession
 from evo.results import CaseBench, Check, Decision, Evaluation, Fault, FaultKind, Ground, Stage, Status, Verdict
+from evo.spec.look_ahead import look_ahead
 
 __all__ = ["CheckedJob", "EvaluationSession", "Job", "champion_figures", "evaluate", "evaluate_all", "finish", "start"]
 
@@ -65,17 +64,9 @@ def evaluate_all(
                 free.put(checker)
 
     known: dict[tuple[object, ...], Evaluation] = {}
-    waiting = iter(jobs)
     with ThreadPoolExecutor(max_workers=ahead, thread_name_prefix="evo-ahead") as pool:
-        queue: deque[Future[CheckedJob]] = deque(pool.submit(begin, job) for job in islice(waiting, ahead + 1))
-        try:
-            while queue:
-                started = queue.popleft().result()
-                queue.extend(pool.submit(begin, job) for job in islice(waiting, 1))
-                yield started.job, _finish_once(started, bench, known)
-        finally:
-            for future in queue:
-                future.cancel()
+        for job, started in look_ahead(lambda job: pool.submit(begin, job), jobs, ahead + 1):
+            yield job, _finish_once(started, bench, known)
 
 
 def _finish_once(

@@ -31,13 +31,9 @@ from evo.spec.element_types import is_float
 from evo.spec.input_distributions import derive, domain_of
 from evo.spec.reference import load_reference
 from evo.spec.task import read_task
+from evo.spec.tolerance import COARSEST_TOLERANCE, DEFAULT_TOLERANCES
 
-_TOLERANCE = {  # by type: rtol, and atol as a share of the size of the outputs
-    "float64": (1e-9, 1e-11),
-    "float32": (1e-4, 1e-5),
-    "float16": (1e-2, 1e-3),
-    "bfloat16": (2e-2, 1e-2),
-}
+_TOLERANCES = DEFAULT_TOLERANCES | {"float32": (1e-4, 1e-5)}  # sums of a module, in whatever order torch takes
 # Tighter tolerances, for outputs far from 0 and close together: the usual one would accept wrong kernels.
 _TIGHTER = 0.01
 _SEEDS = (11, 12)
@@ -300,8 +296,8 @@ class _Draft:
         types = [array.dtype for array in self.own.outputs if is_float(array.dtype)]
         if not types:
             return task_folder.ToleranceLine(0.0, 0.0, "The outputs are integers, which are compared exactly.")
-        coarse = min(types, key=lambda name: -_TOLERANCE.get(name, (5e-2, 1e-2))[0])
-        rtol, share = (float(f"{tighter * part:.3g}") for part in _TOLERANCE.get(coarse, (5e-2, 1e-2)))
+        coarse = min(types, key=lambda name: -_TOLERANCES.get(name, COARSEST_TOLERANCE)[0])
+        rtol, share = (float(f"{tighter * part:.3g}") for part in _TOLERANCES.get(coarse, COARSEST_TOLERANCE))
         terms = self.own.longest if coarse in ("float32", "float64") else 1  # otherwise rounding the result dominates
         factor = task_folder.order_factor(terms)
         because = (

@@ -34,6 +34,7 @@ from evo.spec.element_types import DTYPES, is_float
 from evo.spec.expr import Expression, parse
 from evo.spec.reference import load_reference
 from evo.spec.task import load_task, read_task
+from evo.spec.tolerance import COARSEST_TOLERANCE, DEFAULT_TOLERANCES
 
 _TENSOR = re.compile(r"([A-Za-z_]\w*)\s*:\s*(\w+)\s*\[([^\]]*)\](?:\s*in\s+(.+?)\s*\.\.\s*(.+))?")
 _SCALAR = re.compile(r"([A-Za-z_]\w*)\s*(?::\s*(\w+)\s*)?=\s*(.+)")
@@ -41,7 +42,6 @@ _AXIS = re.compile(r"([A-Za-z_]\w*)\s*=\s*(\d+)")
 _SMALL = ((64, 8), (37, 5), (129, 3), (17, 2))  # lengths of long and of short axes, by check case
 _MANY = 1100
 _CHECKS = ("even", "ragged", "long", "short")
-_TOLERANCES = {"float64": (1e-9, 1e-11), "float32": (1e-5, 1e-6), "float16": (1e-2, 1e-3), "bfloat16": (2e-2, 1e-2)}
 
 _MOST_FLOP, _MOST_ELEMENTS, _SHORTEST = 5e7, 1 << 24, 32  # of a case that the simulator runs whole in seconds
 _ROUNDING = 1e-3  # from this rtol on, rounding the result is most of its error
@@ -271,7 +271,7 @@ def _cases(form: NewTaskAnswers) -> dict[str, dict[str, int]]:
 def _atol(form: NewTaskAnswers) -> float:
     """Of the size of the real outputs of the formula; 0 if there are none, since whole numbers are exact."""
     real = [tensor for tensor in form.outputs if is_float(tensor.dtype)]
-    share = min((_TOLERANCES.get(t.dtype, (0.05, 1e-2))[1] for t in real), default=0.0)
+    share = min((DEFAULT_TOLERANCES.get(t.dtype, COARSEST_TOLERANCE)[1] for t in real), default=0.0)
     found = sampled_outputs(form, next(iter(_cases(form).values())))
     sizes = [array_sizes(found[tensor.name]) for tensor in real]
     return float(f"{share * (min(sizes, default=1.0) or 1.0):.1e}")
@@ -299,7 +299,8 @@ def _bench(form: NewTaskAnswers, work: dict[str, str]) -> dict[str, dict[str, in
 def _text(form: NewTaskAnswers, atol: float, work: dict[str, str]) -> TaskText:
     kinds = [tensor.dtype for tensor in form.outputs]
     rtol = max(
-        _TOLERANCES.get(kind, (0.05, 0.01))[0] if kind.startswith(("float", "bfloat")) else 0.0 for kind in kinds
+        DEFAULT_TOLERANCES.get(kind, COARSEST_TOLERANCE)[0] if kind.startswith(("float", "bfloat")) else 0.0
+        for kind in kinds
     )
     tensors = [*form.inputs, *form.outputs]
     parts = [

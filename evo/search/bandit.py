@@ -26,7 +26,6 @@ from evo.operators import Context, Operator, Proposal
 from evo.results import Status
 from evo.spec.variant import Variant
 
-SEARCHES = ("bandit", "random", "best-of-n")
 # About what each kind of change is hoped to bring before anything is known, as logarithms of gain: a rung rewrites the
 # kernel, work moved between threads changes what it is bound by, most other edits touch a few instructions.
 _PRIOR_REWARD = {"ladder": 0.4, "derive": 0.5, "patch": 1.0, "rules.work": 0.6, "rules.vector": 0.25, "rules.knob": 0.2}

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from evo.evaluate.prepare import Prepared, PrepareFailure
+from evo.evaluate.screening import screened_gains
 from evo.evaluate.session import EvaluationSession
 from evo.operators import Context, operators
 from evo.operators.llm import Llm
@@ -20,7 +21,6 @@ from evo.search.candidate import Candidate, candidate_of
 from evo.search.cluster import WorkerPool
 from evo.search.events import Event, Observer, Skipped
 from evo.search.resume import codes_of
-from evo.search.screening import screened_gains
 from evo.search.settings import Settings
 from evo.search.tabu import TabuList
 from evo.spec.task import Task

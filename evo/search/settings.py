@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,10 +10,8 @@ from evo.device import DeviceName
 from evo.evaluate.session import EvaluationSession
 from evo.operators import Hypothesis, is_closed
 from evo.operators.llm import Llm, LlmSettings, Surroundings
-from evo.records.trials import load_records
 from evo.search.cluster import Cluster
 from evo.search.events import Event, Observer
-from evo.search.screening import screened_gains
 from evo.search.trial_log import TrialLog
 from evo.spec.task import Task
 
@@ -62,16 +60,11 @@ def language_model(
     if settings.llm is None:
         return None
 
-    def screen(parent: str, texts: Sequence[str]) -> Sequence[float | None]:
-        bench.on_stage("screen")
-        return screened_gains(bench, task, parent, texts, settings.seed)
-
     around = Surroundings(
         root=trial_log.root,
         run=trial_log.run,
         task=task,
         bench=bench,
-        history=lambda: load_records(trial_log.root, task.name),
         note=lambda text: watch(Event(note=text)),
         usage=lambda totals: watch(Event(about=totals)),
         stop=stop,
@@ -79,6 +72,6 @@ def language_model(
         seed=settings.seed,
         margin=settings.margin,
         neutral=settings.neutral,
-        screen=screen if settings.cluster is None or bench.modelled else None,
+        screens=settings.cluster is None or bench.modelled,
     )
     return Llm(settings.llm, around)

@@ -26,8 +26,6 @@ _HALF = ("f16", "f16x2", "bf16", "bf16x2")
 _LOADS = ("ld", "cp", "wmma.load")
 _ATOMICS = ("atom", "red")
 
-Counted = tuple[NDArray[np.bool_], NDArray[np.int64]]
-
 
 def unit_of(ins: Instr) -> str:
     """The pipe an instruction occupies: fp, int, sfu, mma, fp64, shuffle, mem, barrier, branch, cvt or mov."""

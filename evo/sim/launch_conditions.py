@@ -148,10 +148,6 @@ def _decides(ins: Instr) -> bool:
     )
 
 
-class _Unknown(Exception):
-    """The value does not follow from the launch alone, or by an instruction that is not computed here."""
-
-
 class _Slices:
     """The registers of one kernel that are set once, and from what."""
 

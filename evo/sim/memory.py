@@ -95,10 +95,3 @@ class Memory:
         if count * kind.itemsize > buffer.size_bytes:
             raise ValueError(f"{count} x {kind} is more than buffer {buffer.name} of {buffer.size_bytes} bytes")
         return buffer.bytes[: count * kind.itemsize].copy().view(kind).reshape(shape)
-
-    def initialised(self, buffer: SimBuffer) -> NDArray[np.bool_]:
-        """Per byte: was it ever written?"""
-        if buffer.state is None:
-            return np.ones(buffer.size_bytes, np.bool_)
-        known = np.unpackbits(buffer.state[:, None], axis=1, bitorder="little")[:, :4].reshape(-1)
-        return known[: buffer.size_bytes].astype(np.bool_)

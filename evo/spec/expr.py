@@ -20,7 +20,7 @@ Number = int | float
 _LONGEST = 500
 _SHOWN = 60
 _LARGEST = 2**128
-_BINARY: dict[type[ast.operator], Callable[[Number, Number], Number]] = {
+BINARY: dict[type[ast.operator], Callable[[Number, Number], Number]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
@@ -142,7 +142,7 @@ def _check(
             names.add(name)
         case ast.Attribute(value=ast.Name(id="chip"), attr=attr):
             names.add(f"chip.{attr}")
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY and (real or not isinstance(op, ast.Div)):
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in BINARY and (real or not isinstance(op, ast.Div)):
             children = [left, right]
         case ast.UnaryOp(op=ast.USub() | ast.UAdd() | ast.Not(), operand=operand):
             children = [operand]
@@ -178,7 +178,7 @@ def _evaluate(node: ast.expr, names: Mapping[str, Number]) -> Number:
         case ast.Attribute(attr=attr):
             return names[f"chip.{attr}"]
         case ast.BinOp(left=left, op=op, right=right):
-            return _BINARY[type(op)](_evaluate(left, names), _evaluate(right, names))
+            return BINARY[type(op)](_evaluate(left, names), _evaluate(right, names))
         case ast.UnaryOp(op=op, operand=operand):
             value = _evaluate(operand, names)
             if isinstance(op, ast.Not):

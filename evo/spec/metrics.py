@@ -108,17 +108,6 @@ def short(value: float) -> str:
 
 _SCHEDULERS = 4
 
-PIPES: dict[str, str] = {
-    "issue": "instruction issue",
-    "fp": "floating point and integer pipes",
-    "int": "integer pipe",
-    "sfu": "special functions",
-    "fp64": "double precision",
-    "lsu": "load and store unit: shared wavefronts, global lines, shuffles",
-    "mma": "tensor cores",
-    "l1": "L1 sectors",
-}
-
 
 def pipe_clocks(counts: Mapping[str, float], chip: Chip, *, stated_only: bool = False) -> dict[str, float]:
     """Clocks that each pipe of one SM is busy with these counts. Raises DeviceMissing where a rate is unknown.

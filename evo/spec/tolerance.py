@@ -7,6 +7,15 @@ from typing import cast
 
 from evo.spec.yaml_fields import YamlFields
 
+# Of a task whose author gives none, by type: rtol, and atol as a share of the size of the outputs.
+DEFAULT_TOLERANCES = {
+    "float64": (1e-9, 1e-11),
+    "float32": (1e-5, 1e-6),
+    "float16": (1e-2, 1e-3),
+    "bfloat16": (2e-2, 1e-2),
+}
+COARSEST_TOLERANCE = (5e-2, 1e-2)  # float8
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tolerance:

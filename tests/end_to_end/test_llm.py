@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from llm_runs import iterate, transcript
 from llm_server import KEY, Act, LlmServer, block, kernel_of, prompt_of
 from run_killer import CHAMPION, problems
 from tiny import SLOW, Ran, environment, evo, fails, git, new_repository, write_task
@@ -48,21 +49,9 @@ def model(body: dict[str, Any], number: int) -> Act:
     return Act(text=ideas[body["seed"] % len(ideas)])
 
 
-def iterate(root: Path, server: LlmServer | None, *words: object, iterations: int = 3) -> Ran:
-    url = ("--llm-url", server.url, "--llm-model", "test") if server is not None else ()
-    common = ("--device", "sim:l4", "--operators", "llm", "--iterations", iterations, "--json", "--llm-retries", 1)
-    common += ("--margin", "1%")  # the fast kernel can gain 2 % at most: with 10 % nothing would be asked of it
-    return evo("iterate", "scale", *common, *url, *words, cwd=root, env={"EVO_LLM_KEY": KEY} if server else None)
-
-
 def told(ran: Ran) -> list[dict[str, Any]]:
     """What a run said, without what tells the time or names the run."""
     return [{name: value for name, value in line.items() if name not in TIMED} for line in ran.lines]
-
-
-def transcript(root: Path) -> Path:
-    (path,) = (root / "population" / "scale" / "transcripts").iterdir()
-    return path
 
 
 def test_a_run_with_a_model_and_the_same_run_from_its_transcript(tmp_path: Path) -> None:

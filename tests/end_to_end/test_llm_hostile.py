@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from llm_runs import iterate, transcript
 from llm_server import KEY, Act, LlmServer, block, kernel_of
 from run_killer import CHAMPION, problems
-from test_llm import iterate, transcript
 from tiny import git, new_repository
 
 from evo.records.trials import load_records

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from test_rules_on_rungs import ROOT, children
+from rule_children import children
 
 from evo.cuda.source import syntax_errors
 from evo.device import DeviceName
@@ -16,6 +16,7 @@ from evo.spec.task import load_task
 from evo.spec.variant import read_variant
 
 pytestmark = pytest.mark.long
+ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "tests" / "data" / "kernels_of_others").glob("*.cu"))
 
 

@@ -5,35 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from rule_children import children
 
-from evo.cuda.source import classify, tree_difference
 from evo.device import DeviceName
 from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.evaluate.prepare import PrepareFailure, prepare
-from evo.operators import RULES, Context, Rule
+from evo.operators import RULES, Rule
 from evo.results import Status
 from evo.spec.chips import chip
-from evo.spec.task import Task, load_task
-from evo.spec.variant import Variant, read_variant
+from evo.spec.task import load_task
+from evo.spec.variant import read_variant
 
 pytestmark = pytest.mark.long
 ROOT = Path(__file__).parents[2]
 TASKS = sorted(path.parent.name for path in (ROOT / "kernels").glob("*/task.yaml"))
 L4 = chip("l4")
-
-
-def children(rule: Rule, task: Task, parent: Variant, *, most: int) -> list[tuple[str, Variant]]:
-    """The first proposals of a rule that the operator would offer."""
-    found = []
-    for application in rule.applications(parent, flags=task.flags, axes=tuple(task.axes)):
-        child = rule.build(parent, application)
-        if child is None or not Context(task=task, chip=L4).fits(child):
-            continue
-        if classify(tree_difference(parent.text, child.text)).is_single:
-            found.append((application.summary, child))
-        if len(found) == most:
-            break
-    return found
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)

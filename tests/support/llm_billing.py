@@ -166,7 +166,7 @@ def converse(root: Path, task: Task, bench: EvaluationSession, parent: Variant, 
             parallel=parallel,
         )  # fmt: skip
         around = Surroundings(
-            root=root, run=run, task=task, bench=bench, history=lambda: (),
+            root=root, run=run, task=task, bench=bench,
             note=lambda text: None, usage=lambda totals: None, alone=False, seed=seed,
         )  # fmt: skip
         llm = Llm(settings, around)

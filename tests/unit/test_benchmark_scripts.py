@@ -27,6 +27,7 @@ from recorder import Recorder  # noqa: E402
 
 from evo.decide.sequential import CaptureScatter, NoiseFloor, Sequential  # noqa: E402
 from evo.device.timing_types import BenchRequest, BenchResult, timing_of  # noqa: E402
+from evo.evaluate.screening import ScreeningResult  # noqa: E402
 from evo.operators import RULES  # noqa: E402
 from evo.results import (  # noqa: E402
     CaseBench,
@@ -34,7 +35,6 @@ from evo.results import (  # noqa: E402
     Status,
     Verdict,
 )
-from evo.search.screening import ScreeningResult  # noqa: E402
 from evo.spec.chips import chip  # noqa: E402
 from evo.spec.task import load_task  # noqa: E402
 from evo.spec.variant import parse_variant  # noqa: E402

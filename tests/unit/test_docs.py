@@ -14,7 +14,7 @@ from types import ModuleType
 import pytest
 import typer
 import yaml
-from test_architecture import LAYERS
+from layers import LAYERS
 
 import evo
 from evo.cli.app import app

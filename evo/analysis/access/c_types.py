@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from evo.analysis.access.terms import Term
+from evo.spec.element_types import ELEMENT_TYPES
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,12 +175,7 @@ def _integer_words(words: list[str]) -> CType:
     return UINT if prefix and not longs else _SCALARS[f"{prefix}{base}".strip()]
 
 
-DTYPE_TYPES = {
-    "float64": DOUBLE, "float32": FLOAT, "float16": HALF, "bfloat16": BFLOAT, "float8_e4m3": _SCALARS["fp8"],
-    "float8_e5m2": _SCALARS["fp8"], "int8": _SCALARS["signed char"], "int16": _SCALARS["short"], "int32": INT,
-    "int64": LONG, "uint8": _SCALARS["unsigned char"], "uint16": _SCALARS["unsigned short"], "uint32": UINT,
-    "uint64": _SCALARS["unsigned long long"], "bool": BOOL,
-}  # fmt: skip
+DTYPE_TYPES = {name: named_type(element.c_types[0]) for name, element in ELEMENT_TYPES.items()}
 
 
 def wider(left: CType, right: CType) -> CType:

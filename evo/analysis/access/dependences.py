@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from evo.analysis.access.form import BLOCK, THREAD, Access, Array, Form, Loop
 from evo.analysis.access.instances import FormSizes
-from evo.analysis.access.sets import AFTER, ANY, BEFORE, SAME, Existence, meet
+from evo.analysis.access.sets import ANY, BEFORE, SAME, Existence, meet
 from evo.analysis.access.terms import Symbol
 
 TURNS, THREADS, BLOCKS = "turns", "threads", "blocks"
@@ -54,21 +54,6 @@ class Dependences:
                 answer = self._ask(first, second, tuple(relations))
                 if answer.exists is not False:
                     found.append(_dependence(first, second, array, TURNS, answer, loop.symbol))
-        return tuple(found)
-
-    def crossing(self, outer: Loop, inner: Loop) -> tuple[Dependence, ...]:
-        """Dependences to a later turn of the outer loop and an earlier one of the inner: they forbid interchange."""
-        inside = [access for access in self.form.accesses if {outer.symbol, inner.symbol} <= set(access.loops)]
-        found = []
-        for array, accesses in _by_array(inside):
-            if outer.symbol in array.loops or inner.symbol in array.loops:
-                continue
-            for first, second in _pairs(accesses):
-                relations = [*self._place(same_thread=True), *self._loops(first, second, outer.symbol)]
-                relations = [(s, AFTER if s == inner.symbol else word) for s, word in relations]
-                answer = self._ask(first, second, tuple(relations))
-                if answer.exists is not False:
-                    found.append(_dependence(first, second, array, TURNS, answer, outer.symbol))
         return tuple(found)
 
     def between_threads(self, array: Array) -> tuple[Dependence, ...]:

@@ -276,11 +276,6 @@ class Form:
     def shared(self) -> tuple[Array, ...]:
         return tuple(array for array in self.arrays if array.space == "shared")
 
-    @property
-    def is_affine(self) -> bool:
-        """Whether every access to global and shared memory has a closed form, and every loop ends by one."""
-        return not self.blocked
-
     def walk(self) -> Iterator[Node]:
         """All nodes, outer before inner, in text order."""
         return walk(self.body)

@@ -7,12 +7,12 @@ from functools import cached_property
 
 from evo.analysis.access.comparisons import Compare, Condition, conjuncts
 from evo.analysis.access.dependences import Dependence, Dependences
-from evo.analysis.access.form import BLOCK, THREAD, Access, Array, Barrier, Form, Loop, Nest, walk
+from evo.analysis.access.form import BLOCK, THREAD, Access, Array, Barrier, Form, Loop
 from evo.analysis.access.instances import FormSizes, TooMany, instances, offsets, places
 from evo.analysis.access.numeric import NoValue, masks_of
 from evo.analysis.access.reductions import Reduction
 from evo.analysis.access.sampling import one_block, repeated
-from evo.analysis.access.sets import ANY, OTHER, Existence, meet
+from evo.analysis.access.sets import ANY, Existence, meet
 from evo.analysis.access.terms import Symbol
 
 
@@ -99,23 +99,6 @@ class Legality:
         """The reductions over a loop's turns."""
         return tuple(reduction for reduction in self.reductions if loop.symbol in reduction.loops)
 
-    def interchange(self, outer: Loop, inner: Loop) -> Permission:
-        """Whether two loops, one directly in the other, may change places."""
-        if inner.parent != outer.symbol:
-            return Permission(False, "the loops do not stand one directly in the other")
-        used = inner.start.symbols() | inner.condition.symbols() | inner.step.symbols()
-        if outer.symbol in used:
-            return Permission(False, f"the bounds of `{inner.symbol.name}` depend on `{outer.symbol.name}`")
-        nest = next((n for n in walk(self.form.body) if isinstance(n, Nest) and n.loop is outer), None)
-        beside = [n for n in (nest.body if nest is not None else ()) if not (isinstance(n, Nest) and n.loop is inner)]
-        if any(not isinstance(n, Access) or n.array is None or n.array.space != "local" for n in beside):
-            return Permission(False, f"more than the loop over `{inner.symbol.name}` stands in the one around it")
-        combined = {carried for r in self.reductions for carried in r.carried}
-        others = [c.name for loop in (outer, inner) for c in loop.carried if c not in combined]
-        if others:
-            return Permission(False, f"the turns hand on {_listed(others)}")
-        return _verdict(list(self.dependences.crossing(outer, inner)), self.form)
-
     @cached_property
     def communicates(self) -> tuple[str, ...]:
         """By what the threads of a block exchange values, in words."""
@@ -188,25 +171,6 @@ class Legality:
     def _meets(self, first: Access, second: Access) -> Existence:
         relations = [(symbol, ANY) for symbol in (*BLOCK, *THREAD)]
         return meet(self.form, self.sizes, first, second, relations)
-
-    @cached_property
-    def writes_once(self) -> Permission:
-        """Whether every element of every output is written by one thread, once."""
-        for array in self.form.tensors:
-            writes = [access for access in self.form.of(array) if access.is_write]
-            for at, first in enumerate(writes):
-                for second in writes[at:]:
-                    if self._written_twice(first, second).exists is not False:
-                        return Permission(False, f"elements of `{array.name}` are written more than once")
-        return Permission(True)
-
-    def _written_twice(self, first: Access, second: Access) -> Existence:
-        relations = [(symbol, OTHER) for symbol in (*BLOCK, *THREAD)]
-        same = [(symbol, ANY) for symbol in first.loops]
-        if first is second:
-            whole = (*BLOCK, *THREAD, *first.loops)
-            return meet(self.form, self.sizes, first, second, same, whole=whole)
-        return meet(self.form, self.sizes, first, second, [(s, ANY) for s, _ in relations])
 
     @cached_property
     def guards(self) -> tuple[Guard, ...]:

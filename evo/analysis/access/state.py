@@ -78,7 +78,6 @@ class ReadState:
         self.exits: list[Exit] = []
         self.loop_marks: list[int] = []  # how deep the context of a turn begins, of each loop
         self.calls: list[str] = []
-        self.call_sites: list[Node] = []
         self.dry = 0  # nothing is recorded while it is positive
         self._trail: list[tuple[Cell, Value | None, int]] = []
         self._numbers = itertools.count(1)

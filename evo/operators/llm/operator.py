@@ -18,6 +18,7 @@ from queue import Empty, SimpleQueue
 
 from evo.errors import EvoError, HarnessFault
 from evo.evaluate.prepare import Prepared, PrepareFailure
+from evo.evaluate.screening import screened_gains
 from evo.operators import Context, Proposal
 from evo.operators.llm.conversation import ExchangeOutcome, Question, exchange
 from evo.operators.llm.cost import Account, Budget, LlmTotals, Price, Usage
@@ -158,7 +159,7 @@ class Llm:
 
     def summary(self) -> LlmTotals:
         """The totals, with the cost of each proposal that was kept."""
-        own = [record for record in self._around.history() if record.run == self._around.run]
+        own = [record for record in self._around.records() if record.run == self._around.run]
         self._models.recall(own)
         kept = sum(record.kept and record.operator == NAME for record in own)
         totals = self.totals
@@ -259,10 +260,12 @@ class Llm:
             else:
                 usable.append(answer)
         compiled = list({answer.code: answer for answer in reversed(usable) if answer.compiles}.values())[::-1]
-        if len(answers) == 1 or len(compiled) < 2 or self._around.screen is None:
+        if len(answers) == 1 or len(compiled) < 2 or not self._around.screens:
             return compiled or usable[:1]
         texts = [answer.edited.variant.text for answer in compiled if answer.edited is not None]
-        gains = self._around.screen(parent.text, texts)
+        bench = self._around.bench
+        bench.on_stage("screen")
+        gains = screened_gains(bench, self._around.task, parent.text, texts, self._around.seed)
         ranked = sorted(zip(gains, compiled, strict=True), key=lambda pair: -(pair[0] or 0.0))
         said = ", ".join(f"{answer.question.aim} {f'{gain:.2f}x' if gain else 'none'}" for gain, answer in ranked)
         self._around.note(f"estimated gains of {len(ranked)} samples: {said}")

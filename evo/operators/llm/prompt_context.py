@@ -14,7 +14,7 @@ from evo.operators.llm.replies import one_line
 from evo.records.insights import Insight, summarise, unsuccessful
 from evo.records.trials import Record, effect
 from evo.records.trials.elites import Elite
-from evo.results import Evaluation, Json, Status
+from evo.results import Evaluation, Status
 from evo.spec.chips import Chip
 from evo.spec.task import Task
 from evo.spec.variant import Variant
@@ -181,12 +181,6 @@ def kept_record(records: Sequence[Record], variant: str, places: tuple[str, str]
     """The latest kept record of a variant on this chip."""
     found = [r for r in records if r.variant == variant and r.kept and r.place[:2] == places]
     return found[-1] if found else None
-
-
-def usage_of(record: Record) -> dict[str, Json]:
-    """What a record's proposal cost at the language model; {} for other operators."""
-    usage = record.arguments.get("llm")
-    return usage if isinstance(usage, dict) else {}
 
 
 def _cut(text: str) -> str:

@@ -25,22 +25,19 @@ from evo.operators.llm.model_settings import LlmSettings
 from evo.operators.llm.prompt_context import kept_record
 from evo.operators.llm.prompts import STRATEGIES, PromptParts, prompt
 from evo.operators.llm.trial_summary import trial_summary
-from evo.records.trials import Record
+from evo.records.trials import Record, load_records
 from evo.spec.task import Task
 from evo.spec.variant import Variant
-
-Screen = Callable[[str, Sequence[str]], Sequence[float | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What the operator sees of the run that it works for. history: all records of the task, also this run's."""
+    """What the operator sees of the run that it works for."""
 
     root: Path
     run: str
     task: Task
     bench: EvaluationSession
-    history: Callable[[], Sequence[Record]]
     note: Callable[[str], None]
     usage: Callable[[LlmTotals], None]
     stop: Callable[[], bool] = lambda: False
@@ -48,7 +45,11 @@ class Surroundings:
     seed: int = 0
     margin: float | None = None  # that a gain has to pass; the device's own if absent
     neutral: bool = False  # what gains nothing may be kept too
-    screen: Screen | None = None  # quick gains of texts over a parent; without it samples are tried as they come
+    screens: bool = False  # of several samples, gains are estimated first; if not, they are tried as they come
+
+    def records(self) -> list[Record]:
+        """All records of the task, this run's included."""
+        return load_records(self.root, self.task.name)
 
 
 class Questions:
@@ -73,7 +74,7 @@ class Questions:
 
     def next(self, parent: Variant, context: Context, flying: Sequence[Question]) -> list[Question]:
         """One question in all of its samples, with different aims if there are several; none if the budget is spent."""
-        records = list(self._around.history())
+        records = self._around.records()
         self._models.recall([record for record in records if record.run == self._around.run])
         rewrite = self._wants_rewrite(context, records, flying)
         count = 1 if rewrite else self._settings.samples  # a rewrite costs too much to be asked for several times
@@ -90,7 +91,7 @@ class Questions:
     def hopeless(self, parent: Variant) -> str | None:
         """Why nothing that a model could propose would be kept: then nothing is spent on asking."""
         around = self._around
-        record = kept_record(around.history(), parent.id, (around.bench.chip_slug, around.bench.arch))
+        record = kept_record(around.records(), parent.id, (around.bench.chip_slug, around.bench.arch))
         if record is None or around.neutral:
             return None
         gain = possible_gain(around.task, record.evaluation, around.bench.chip)

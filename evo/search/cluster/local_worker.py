@@ -13,11 +13,11 @@ from evo.device import DeviceName
 from evo.errors import HarnessFault
 from evo.evaluate.harness import harness_version
 from evo.evaluate.pipeline import CheckedJob, Job, finish, start
+from evo.evaluate.screening import screened_gains
 from evo.evaluate.session import EvaluationSession
 from evo.results import Control, Evaluation
 from evo.search.cluster.protocol import Worker, WorkerDescription
 from evo.search.cluster.task_archive import TaskArchive
-from evo.search.screening import screened_gains
 from evo.spec.task import Task
 
 

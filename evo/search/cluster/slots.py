@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -54,12 +55,17 @@ class WorkItem(Generic[R]):
 
     def settle(self) -> None:
         """Deliver the result."""
-        if self.found is not None and not self.future.cancelled():
-            self.future.set_result(self.found)
+        if self.found is not None:
+            self.answer(self.found)
+
+    def answer(self, result: R) -> None:
+        """Deliver a result, unless it is not wanted any more."""
+        with suppress(InvalidStateError):
+            self.future.set_result(result)
 
     def fail(self, error: EvoError) -> None:
         """Hand out why there is nothing to be found."""
-        if not self.future.cancelled():
+        with suppress(InvalidStateError):
             self.future.set_exception(error)
 
 

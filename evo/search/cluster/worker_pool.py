@@ -34,6 +34,7 @@ from evo.search.cluster.slots import (
     Slot,
 )
 from evo.search.cluster.task_archive import pack
+from evo.spec.look_ahead import look_ahead
 from evo.spec.task import Task
 
 ROLES: tuple[Role, ...] = ("measure", "compile")
@@ -170,16 +171,7 @@ class WorkerPool:
 
     def evaluate_all(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Evaluation]]:
         """Evaluate a sequence of variants; results come in the order of the jobs."""
-        waiting = iter(jobs)
-        most = 2 * self.width + self._site.compiling
-        flying: deque[tuple[Job, Future[Evaluation]]] = deque()
-        for job in itertools.islice(waiting, most):
-            flying.append((job, self.submit(job)))
-        while flying:
-            job, future = flying.popleft()
-            evaluation = future.result()
-            flying.extend((more, self.submit(more)) for more in itertools.islice(waiting, 1))
-            yield job, evaluation
+        return look_ahead(self.submit, jobs, 2 * self.width + self._site.compiling)
 
     # --- one thread per slot
 
@@ -336,7 +328,7 @@ class WorkerPool:
                 continue
             assert order.known is not None
             if prepared is not None and prepared.code_hash in order.known:
-                order.future.set_result(KnownCode(prepared.code_hash))
+                order.answer(KnownCode(prepared.code_hash))
                 continue
             if prepared is not None:
                 order.known.add(prepared.code_hash)

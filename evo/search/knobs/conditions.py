@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from evo.errors import SyntaxInvalid
 from evo.search.knobs.space import KnobValue
+from evo.spec.expr import BINARY
 
 Column = NDArray[Any]
 
@@ -269,14 +270,8 @@ def _scalar(node: ast.expr, names: Mapping[str, KnobValue]) -> KnobValue:
             if isinstance(op, ast.Pow) and abs(b) <= _LARGEST_POWER and abs(a) <= 2**20:
                 found: int | float = a**b
                 return found
-            if isinstance(op, ast.Add | ast.Sub | ast.Mult | ast.Div):
-                return (
-                    {ast.Add: a + b, ast.Sub: a - b, ast.Mult: a * b}[type(op)]
-                    if not isinstance(op, ast.Div)
-                    else a / b
-                )
-            if isinstance(op, ast.FloorDiv | ast.Mod):
-                return a // b if isinstance(op, ast.FloorDiv) else a % b
+            if type(op) in BINARY:
+                return BINARY[type(op)](a, b)
     raise ValueError(f"{type(node).__name__} is not allowed")
 
 

@@ -17,13 +17,13 @@ import numpy as np
 from evo.device import BenchCase
 from evo.errors import Crashed, TimedOut, UsageError
 from evo.evaluate.prepare import PrepareFailure, prepare
+from evo.evaluate.screening import ScreeningResult, screen_all
 from evo.evaluate.session import EvaluationSession
 from evo.results import Fault, Status
 from evo.search.knobs import t1_t4_files
 from evo.search.knobs.draws import SearchStrategy
 from evo.search.knobs.space import Point, Space, SpaceKnob
 from evo.search.knobs.strategies import Exhaustive
-from evo.search.screening import ScreeningResult, screen_all
 from evo.spec.chips import Chip
 from evo.spec.launch import Refusal, plan
 from evo.spec.task import Case, Task

@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from harness import one
+from integer_samples import samples
 
 RNG = np.random.default_rng(11)
 TINY = np.float32(1e-41)
@@ -282,8 +283,6 @@ def test_float_to_integer(source: str, to: str, mode: str) -> None:
 @pytest.mark.parametrize("source", ["u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64"])
 @pytest.mark.parametrize("to", ["f16", "f32", "f64"])
 def test_integer_to_float(source: str, to: str) -> None:
-    from test_opcodes_integer import samples
-
     a = samples(source)
     got = one(f"cvt.rn.{to}.{source} %o, %a;", to, (source, a))
     with np.errstate(over="ignore"):

@@ -5,21 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from harness import DTYPES, one
+from integer_samples import RNG, samples
 
-RNG = np.random.default_rng(7)
 WIDTHS = {"16": 16, "32": 32, "64": 64}
-
-
-def samples(kind: str, count: int = 160) -> np.ndarray:
-    dtype = DTYPES[kind]
-    info = np.iinfo(dtype)
-    edges = [0, 1, 2, 3, 7, 31, 32, 33, 63, 64, info.max, info.max - 1, info.min, info.min + 1]
-    if info.min < 0:
-        edges += [-1, -2, -31]
-    random = RNG.integers(info.min, info.max, count - len(edges), dtype=dtype, endpoint=True)
-    out = np.concatenate([np.array(edges, dtype), random])
-    RNG.shuffle(out)
-    return out
 
 
 def big(x: np.ndarray) -> list[int]:

@@ -205,11 +205,6 @@ class LaneGroupEdit:
         return found
 
 
-def _holds_others(statement: Statement) -> bool:
-    """Whether it writes nothing but what it declares: a counted loop, a block, a declaration."""
-    return isinstance(statement, CountedFor) or statement.kind in ("declare", "empty", "block")
-
-
 def trader_of(ctx: RuleContext, index: ThreadIndex) -> LaneGroupEdit | None:
     """The kernel's parts, if it is one online softmax per thread over private arrays."""
     source, function = ctx.source, index.function

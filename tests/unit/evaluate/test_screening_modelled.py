@@ -10,8 +10,8 @@ from tiny import BROKEN, FAST, HEAD, SLOW, write_task
 
 from evo.device import BenchCase, DeviceName
 from evo.device.remote_device import RemoteSimulator
+from evo.evaluate.screening import screened_gains
 from evo.evaluate.session import EvaluationSession
-from evo.search.screening import screened_gains
 from evo.spec.task import Task, load_task
 
 SAME = FAST.replace("2.0f * x[i]", "x[i] * 2.0f").replace("// One", "// Another order: one")

@@ -10,9 +10,9 @@ from tiny import BROKEN, FAST, SLOW, UNSAFE, WRONG, write_task
 
 from evo.device import DeviceName
 from evo.errors import UsageError
+from evo.evaluate.screening import screen_all, screened_gains
 from evo.evaluate.session import EvaluationSession
 from evo.results import Status
-from evo.search.screening import screen_all, screened_gains
 from evo.spec.task import Task, load_task
 
 

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import islice
 from queue import SimpleQueue
 
 import numpy as np
@@ -30,6 +28,7 @@ from evo.evaluate.prepare import Prepared, PrepareFailure, prepare, spills
 from evo.evaluate.session import EvaluationSession
 from evo.results import CaseCheck, Fault, Status
 from evo.spec.launch import macros_of
+from evo.spec.look_ahead import look_ahead
 from evo.spec.reference import Expectation
 from evo.spec.task import Case, Task
 from evo.spec.variant import parse_variant
@@ -80,19 +79,9 @@ def screen_all(
         with stages.time("compile"):
             return prepare(task, text, chip=bench.chip, arch=bench.arch, cases=[case]), stages
 
-    waiting = iter(texts)
     with ThreadPoolExecutor(max_workers=ahead, thread_name_prefix="evo-screen") as pool:
-        queue: deque[Future[tuple[Prepared | PrepareFailure, StageTimer]]] = deque(
-            pool.submit(compiled, text) for text in islice(waiting, ahead + 1)
-        )
-        try:
-            while queue:
-                prepared, stages = queue.popleft().result()
-                queue.extend(pool.submit(compiled, text) for text in islice(waiting, 1))
-                yield _screened(task, prepared, stages, bench, case, expectation, seed)
-        finally:
-            for future in queue:
-                future.cancel()
+        for _, (prepared, stages) in look_ahead(lambda text: pool.submit(compiled, text), texts, ahead + 1):
+            yield _screened(task, prepared, stages, bench, case, expectation, seed)
 
 
 def screened_gains(

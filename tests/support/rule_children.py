@@ -1,0 +1,25 @@
+"""What a rule proposes for a kernel, as its operator offers it."""
+
+from __future__ import annotations
+
+from evo.cuda.source import classify, tree_difference
+from evo.operators import Context, Rule
+from evo.spec.chips import chip
+from evo.spec.task import Task
+from evo.spec.variant import Variant
+
+L4 = chip("l4")
+
+
+def children(rule: Rule, task: Task, parent: Variant, *, most: int) -> list[tuple[str, Variant]]:
+    """The first proposals of a rule that the operator would offer."""
+    found = []
+    for application in rule.applications(parent, flags=task.flags, axes=tuple(task.axes)):
+        child = rule.build(parent, application)
+        if child is None or not Context(task=task, chip=L4).fits(child):
+            continue
+        if classify(tree_difference(parent.text, child.text)).is_single:
+            found.append((application.summary, child))
+        if len(found) == most:
+            break
+    return found

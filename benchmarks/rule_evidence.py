@@ -28,12 +28,12 @@ from evo.cuda.source import classify, tree_difference
 from evo.device import DeviceName
 from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.evaluate.prepare import Prepared, PrepareFailure, prepare
+from evo.evaluate.screening import screened_gains
 from evo.interop import new_task
 from evo.operators import RULES, Context, Rule
 from evo.operators.one_change import clutter
 from evo.operators.rules.operator import integers_of
 from evo.results import Status
-from evo.evaluate.screening import screened_gains
 from evo.spec.chips import chip
 from evo.spec.task import Task, load_task
 from evo.spec.variant import Variant, read_variant

@@ -32,9 +32,9 @@ from evo.device import DeviceName
 from evo.device.remote_device import OPENER
 from evo.errors import HarnessFault
 from evo.evaluate.pipeline import Job, evaluate, evaluate_all
+from evo.evaluate.screening import ScreeningResult, screen_all
 from evo.evaluate.session import EvaluationSession
 from evo.results import Evaluation, Status, Verdict
-from evo.evaluate.screening import ScreeningResult, screen_all
 from evo.spec.chips import Chip
 from evo.spec.launch import Refusal, plan
 from evo.spec.task import Case, Task, load_task

@@ -333,12 +333,12 @@ def test_every_rule_has_its_row_of_evidence() -> None:
 
 def test_the_evidence_counts_what_a_rule_does_to_a_kernel(tmp_path: Path) -> None:
     out = tmp_path / "evidence.json"
-    asked = ["--only", "transpose_shared", "--rules", "row_pad,add_bounds,lanes", "--most", "1", "--out", str(out)]
+    asked = ["--only", "transpose_shared", "--rules", "row_pad,compile_in,lanes", "--most", "1", "--out", str(out)]
     assert rule_evidence.main(asked) == 0
     rows = json.loads(out.read_text(encoding="utf-8"))["rules"]
-    assert rows.keys() == {"row_pad", "add_bounds", "lanes"}
+    assert rows.keys() == {"row_pad", "compile_in", "lanes"}
     assert rows["row_pad"]["gains"] == rows["row_pad"]["correct"] == 1  # it takes the bank conflicts away
     assert rows["row_pad"]["best"] > 1.2
     assert rows["row_pad"]["where"] == ["transpose/transpose_shared.cu"]
-    assert (rows["add_bounds"]["kernels"], rows["add_bounds"]["gains"]) == (1, 0)
+    assert (rows["compile_in"]["kernels"], rows["compile_in"]["gains"]) == (1, 0)
     assert rows["lanes"]["kernels"] == 0

@@ -185,7 +185,6 @@ def test_what_the_refusals_start_from_is_not_refused() -> None:
 def test_places_found_in_the_kernel(parent: Variant) -> None:
     assert summaries("knob", parent) == ["BLOCK 64 -> 32", "BLOCK 64 -> 128", "PAD 0 -> 8"]
     assert summaries("row_pad", parent) == ["tile: row pad 0 -> 8 half", "tile: row pad 0 -> 16 half"]
-    assert summaries("add_bounds", parent) == ["add __launch_bounds__(BLOCK) to row"]
     assert summaries("flag", parent) == ["add flag --use_fast_math", "remove flag -ftz=true"]
     assert "loop over i (line 25): unroll 4 -> 2" in summaries("unroll", parent)
     assert not any("over m" in summary for summary in summaries("unroll", parent))
@@ -222,8 +221,6 @@ def test_a_pragma_stays_with_its_loop(name: str, kind: str) -> None:
         ("row_pad", "  extern __shared__ float t[];\n  o[0] = t[0];\n"),
         ("row_pad", "  __shared__ float t[8];\n  o[0] = t[0];\n"),
         ("flag", "  o[0] = x;\n"),
-        ("min_blocks", "  o[0] = x;\n"),
-        ("add_bounds", '// evo: launch k grid (1) block (B * 2) shared 0\nextern "C" __global__ void k(float* o) {}\n'),
         ("wide_access", "  for (int i = 0; i < n; ++i) o[i * 2] = a[i * 3];\n"),
         ("wide_access", "  for (int i = 0; i < n; ++i) o[i] = i > 2 ? a[i] : x;\n"),
         ("wide_access", "  for (int i = 0; i < n; i += 3) o[i] = a[i];\n"),
@@ -285,20 +282,6 @@ def test_rule_refuses_where_it_does_not_apply(rule: str, text: str) -> None:
     if rule == "flag":
         (flag_rule,) = [r for r in RULES if r.name == "flag"]
         assert flag_rule.applications(example_variant(text)) == ()
-
-
-def test_bounds_follow_the_knob_and_the_limit() -> None:
-    text = (
-        "// evo: knob WARPS in 2, 4\n#define WARPS 4\n"
-        "// evo: launch k grid (1) block (32, WARPS * 2) shared 0\n"
-        'extern "C" __global__ void {}k(float* o) {{ o[0] = 1; }}\n'
-    )
-    assert summaries("add_bounds", parse_variant(text.format("").replace("{{", "{").replace("}}", "}"))) == [
-        "add __launch_bounds__(32 * (WARPS * 2)) to k"
-    ]
-    bounded = parse_variant(text.format("__launch_bounds__(256, 4) "))
-    assert len(summaries("min_blocks", bounded)) == 7
-    assert summaries("min_blocks", bounded)[0] == "k: at least 4 -> 1 blocks per SM"
 
 
 def test_neighbours_come_first(context: Context) -> None:

@@ -1,0 +1,63 @@
+"""What earlier versions of evo wrote is still read: modules by their old names, records, the leaderboard."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tiny import evo_here
+
+from evo import MOVED
+from evo.records.leaderboard import load
+from evo.records.trials import load_records
+
+ROOT = Path(__file__).parents[2]
+FIRST_RUN = ROOT / "population" / "attention" / "runs" / "20261121T140046-8660.jsonl"  # as version 0.1.0 wrote it
+LEADERBOARD = ROOT / "tests" / "data" / "earlier" / "leaderboard.json"  # the first one
+
+
+@pytest.mark.parametrize(("old", "new"), MOVED.items())
+def test_a_moved_module_is_found_by_its_old_name(old: str, new: str) -> None:
+    probe = f"import importlib; assert importlib.import_module({old!r}) is importlib.import_module({new!r})"
+    done = subprocess.run([sys.executable, "-W", "always", "-c", probe], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert re.search(rf"DeprecationWarning: {re.escape(old)} is now {re.escape(new)}\b", done.stderr)
+
+
+def test_a_reference_that_an_earlier_importer_wrote_is_loaded() -> None:
+    # Its first lines, as evo/exchange/draft.py wrote them.
+    text = "from evo.exchange.module import ModuleReference\nprint(ModuleReference.__module__)\n"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == MOVED["evo.exchange.module"]
+
+
+@pytest.fixture
+def earlier(tmp_path: Path) -> Path:
+    """A repository with the records of the first run and the leaderboard of its day."""
+    (runs := tmp_path / "population" / "attention" / "runs").mkdir(parents=True)
+    shutil.copy(FIRST_RUN, runs)
+    shutil.copytree(ROOT / "kernels" / "attention", tmp_path / "kernels" / "attention")
+    shutil.copy(LEADERBOARD, tmp_path)
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    return tmp_path
+
+
+def test_an_earlier_leaderboard_is_read(earlier: Path) -> None:
+    (portable, native) = load(earlier).entries
+    assert (portable.variant, native.variant) == ("fdfb82925180", "ca4375778b5e")
+    assert portable.cases["b2"].time_us == 7.8284
+
+
+def test_earlier_records_are_listed_shown_and_compared(earlier: Path) -> None:
+    first, second, *_ = load_records(earlier)
+    assert (first.operator, second.operator) == ("start", "ladder")
+    assert [row["trial"] for row in evo_here("log", "--json", cwd=earlier).json][:2] == [first.trial, second.trial]
+    shown = evo_here("show", second.trial, "--json", cwd=earlier).json
+    assert (shown["variant"], shown["evaluation"]["decision"]["verdict"]) == (second.variant, "keep")
+    changed = evo_here("diff", first.variant, second.variant, cwd=earlier)
+    assert changed.code == 0
+    assert changed.out.startswith("--- ")

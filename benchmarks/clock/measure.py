@@ -460,12 +460,10 @@ def main(words: Sequence[str]) -> int:
     failed = [row for row in run.done.values() if "error" in row]
     good = [row for row in run.done.values() if "times_us" in row]
     uncounted = [row for row in run.done.values() if "not_counted" in row]
-    print(
-        f"{len(run.done)} of {len(rows)} variants, {len(good)} timed, {len({row['family'] for row in good})} families"
-    )
-    print(
-        f"{len(failed)} failed, {len(uncounted)} not counted, clocks {run.clocks} MHz, {time.monotonic() - run.began:.0f} s"
-    )
+    done = f"{len(run.done)} of {len(rows)} variants, {len(good)} timed"
+    print(f"{done}, {len({row['family'] for row in good})} families")
+    print(f"{len(failed)} failed, {len(uncounted)} not counted, clocks {run.clocks} MHz")
+    print(f"{time.monotonic() - run.began:.0f} s")
     for row in [*failed[:20], *uncounted[:20]]:
         print(f"  {row['family']} {row['id']}: {row.get('error') or row.get('not_counted')}")
     return 0

@@ -4,8 +4,8 @@
 
 The families: every shipped rung under its knobs, the kernels of `families.py` under theirs, and kernels in the styles
 of others (strangers/, tests/data/kernels_of_others) with the children that rewrite rules make of them. The archive
-holds `variants.json` and the tasks. A family is held out if the first byte of the SHA-256 of its name is divisible by 3:
-nothing is fitted to it.
+holds `variants.json` and the tasks. A family is held out if the first byte of the SHA-256 of its name is divisible by
+three: nothing is fitted to it.
 """
 
 from __future__ import annotations

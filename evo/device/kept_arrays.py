@@ -1,7 +1,8 @@
 """Large arrays that a child process keeps between calls, so that the inputs of a case travel to it once.
 
-Only read-only arrays are kept, by identity: the driver's end holds weak references, and tells the child to drop those
-that are gone, and beyond a limit the ones that were not used for longest. The child's copies are read-only.
+What lies in shared memory is mapped there and not sent. Only read-only arrays are kept, by identity: the driver's end
+holds weak references, and tells the child to drop those that are gone, and beyond a limit the ones that were not used
+for longest. The child's copies are read-only.
 """
 
 from __future__ import annotations
@@ -14,17 +15,27 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-LIMIT_BYTES = 1 << 30  # of one child
+from evo.spec.shared_arrays import opened, place_of
+
+LIMIT_BYTES = 2 << 30  # of one child
 LEAST_BYTES = 1 << 18  # smaller ones are sent each time
 
 Kept = NDArray[np.generic]
+
+
+class Place(NamedTuple):
+    """A new array that the child maps."""
+
+    place: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
 
 
 class Shipment(NamedTuple):
     """A message, the arrays that are new in it by number, and the numbers of those that are not needed any more."""
 
     gone: tuple[int, ...]
-    new: tuple[tuple[int, Kept], ...]
+    new: tuple[tuple[int, Kept | Place], ...]
     body: bytes
     buffers: tuple[pickle.PickleBuffer, ...]
 
@@ -61,7 +72,8 @@ class Sender:
         stream = io.BytesIO()
         Pickler(stream, protocol=5, buffer_callback=buffers.append).dump(message)
         gone += self._over_the_limit(used)
-        return Shipment(tuple(gone), tuple(new), stream.getvalue(), tuple(buffers))
+        sent = ((number, _as_sent(array)) for number, array in new)
+        return Shipment(tuple(gone), tuple(sent), stream.getvalue(), tuple(buffers))
 
     def _number(self, array: Kept, new: list[tuple[int, Kept]], used: set[int]) -> int:
         known = self._known.pop(id(array), None)
@@ -93,6 +105,11 @@ class Sender:
         return gone
 
 
+def _as_sent(array: Kept) -> Kept | Place:
+    place = place_of(array)
+    return array if place is None else Place(place, array.shape, array.dtype)
+
+
 class Receiver:
     """The child's end."""
 
@@ -103,7 +120,8 @@ class Receiver:
         """The message that was packed."""
         for number in shipment.gone:
             self._arrays.pop(number, None)
-        for number, array in shipment.new:
+        for number, sent in shipment.new:
+            array = opened(*sent) if isinstance(sent, Place) else sent
             array.flags.writeable = False
             self._arrays[number] = array
         arrays = self._arrays

@@ -1,4 +1,4 @@
-"""Dictionaries of arrays as plain messages: an array is its dtype, its shape and its bytes.
+"""Dictionaries of arrays as plain messages: an array is its dtype, its shape and its bytes, or the place of its memory.
 
 What comes out can be nothing but numbers, texts, lists, dictionaries and arrays, whoever wrote the message.
 """
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evo.spec import dtypes
+from evo.spec.shared_arrays import opened, place_of
 
 _EXTRA = {np.dtype(kind).name: np.dtype(kind) for kind in dtypes.NUMPY.values()}  # also what numpy has no name for
 
@@ -31,7 +32,10 @@ def packed(value: object) -> object:
     if kind.kind not in "biufcV" or _EXTRA.get(kind.name, None if kind.kind == "V" else kind) != kind:
         return {"o": list(array.shape)}  # no numbers: its shape is all that can be said of it
     native: NDArray[Any] = np.ascontiguousarray(array.astype(kind, copy=False))
-    return {"a": native.dtype.name, "s": list(array.shape), "b": native.reshape(-1).view(np.uint8).data}
+    said: dict[str, object] = {"a": native.dtype.name, "s": list(array.shape)}
+    if (place := place_of(native)) is not None:  # the other end opens it before it answers or asks again
+        return {**said, "p": place}
+    return {**said, "b": native.reshape(-1).view(np.uint8).data}
 
 
 def _is_numbers(value: list[Any] | tuple[Any, ...]) -> bool:
@@ -41,17 +45,21 @@ def _is_numbers(value: list[Any] | tuple[Any, ...]) -> bool:
         return False
 
 
-def unpacked(message: Any) -> Any:
-    """The value of a message, its arrays writable. Raises ValueError, TypeError or KeyError for what `packed` does not
-    make.
+def unpacked(message: Any, *, shared: bool = False) -> Any:
+    """The value of a message. Its arrays are writable; with `shared`, those in shared memory are not copied.
+
+    Raises ValueError, TypeError or KeyError for what `packed` does not make.
     """
     if not isinstance(message, dict):
         return message
     if "d" in message:
-        return {str(key): unpacked(item) for key, item in message["d"]}
+        return {str(key): unpacked(item, shared=shared) for key, item in message["d"]}
     if "l" in message:
-        return [unpacked(item) for item in message["l"]]
+        return [unpacked(item, shared=shared) for item in message["l"]]
     if "o" in message:
         return np.empty(message["o"], dtype=object)
     kind = _EXTRA.get(message["a"]) or np.dtype(message["a"])
+    if "p" in message:
+        array = opened(str(message["p"]), tuple(int(size) for size in message["s"]), kind)
+        return array if shared else array.copy()
     return np.frombuffer(message["b"], kind).reshape(message["s"])

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -26,7 +25,9 @@ from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import ROUNDOFF, is_float
 from evo.spec.input_distributions import DRAWN, SPECIAL
 from evo.spec.integer_distributions import beyond, fits
+from evo.spec.judging import LARGE_BYTES, Judge, JudgedTruth
 from evo.spec.recent import RecentCache
+from evo.spec.reference_ahead import Ahead
 from evo.spec.reference_child import load_file
 from evo.spec.reference_process import IMPORT_LIMIT_S, ReferenceProcess, ReferenceValue
 from evo.spec.task import Case, Task, Tensor
@@ -49,6 +50,7 @@ class Expectation:
     spread: how far the outputs move when every input moves by one rounding; for derived inputs only.
     rounding: what arithmetic in float32 may err at each element on account of that; added to the tolerance.
     memo: what comparing with it has worked out, so that large cases are not gone through again for every variant.
+    judged: the truth of a large case that a judge has; then expected is empty, and `fetched` has the arrays.
     """
 
     inputs: Arrays
@@ -58,6 +60,12 @@ class Expectation:
     spread: Arrays | None = None
     rounding: Arrays | None = None
     memo: dict[str, object] = field(default_factory=dict, compare=False, repr=False)
+    judged: JudgedTruth | None = None
+    fetch: Callable[[], Expectation] | None = field(default=None, compare=False, repr=False)
+
+    def fetched(self) -> Expectation:
+        """With its arrays, which NumPy works out if a judge has the truth. Raises TaskInvalid."""
+        return self if self.fetch is None else self.fetch()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +90,12 @@ class Reference:
     task: Task
     process: ReferenceProcess
     limit_s: float = CALL_LIMIT_S
+    judge: Judge | None = None
     _expectations: RecentCache[Expectation] = field(default_factory=lambda: RecentCache(_EXPECTATION_BYTES))
     _inputs: RecentCache[_Inputs] = field(default_factory=lambda: RecentCache(_INPUT_BYTES))
     _derived: dict[tuple[str, int, str], Expectation | None] = field(default_factory=dict)
     _dependent: bool | None = None
-    _ahead: _Ahead | None = None
+    _ahead: Ahead[Expectation] | None = None
 
     def has(self, function: str) -> bool:
         """Whether the module has a function of the contract that it may leave out."""
@@ -96,13 +105,17 @@ class Reference:
         """End its processes; a later call starts another."""
         if self._ahead is not None:
             self._ahead.close()
+        if self.judge is not None:
+            self.judge.close()
         self.process.close()
 
     def ahead(self, cases: Iterable[Case], seed: int) -> None:
         """Begin with the expectations of these cases in further processes, which a machine with few cores has not."""
+        if self.judge is not None:  # it needs a moment for each
+            return
         most = min(_MOST_AHEAD, (os.cpu_count() or 1) // _CORES_EACH)
         if most and self._ahead is None:
-            self._ahead = _Ahead(most, lambda: Reference(self.task, ReferenceProcess(self.process.path), self.limit_s))
+            self._ahead = Ahead(most, lambda: Reference(self.task, ReferenceProcess(self.process.path), self.limit_s))
         for case in cases if self._ahead is not None else ():
             if self._expectations.get((case.name, seed)) is None:
                 assert self._ahead is not None
@@ -123,9 +136,29 @@ class Reference:
         if known is not None:
             return known
         inputs = self.inputs(case, seed)
+        if (judged := self._judged(case, seed, inputs)) is not None:
+            return self._hold(
+                key, Expectation(inputs, {}, None, judged=judged, fetch=lambda: self._fetched(case, seed))
+            )
         expected = self._outputs("expected", inputs, case)
         trusted = self._outputs("trusted", inputs, case) if self.has("trusted") else None
         return self._hold(key, Expectation(inputs, expected, trusted))
+
+    def _fetched(self, case: Case, seed: int) -> Expectation:
+        return self.once((case.name, seed, "arrays"), lambda: self.expectation_of(self.inputs(case, seed), case))
+
+    def _judged(self, case: Case, seed: int, inputs: Arrays) -> JudgedTruth | None:
+        judge = self._judge_of(case)
+        if judge is None:
+            return None
+        shapes = {tensor.name: tensor.dims(case) for tensor in self.task.outputs}
+        key, trusted = f"{case.name} {seed}", self.has("trusted")
+        return JudgedTruth.by(judge, key, self.arguments("expected", inputs, case), shapes, has_trusted=trusted)
+
+    def _judge_of(self, case: Case) -> Judge | None:
+        """Who works on the large arrays of a case, if there is somebody, and if they are large."""
+        large = sum(tensor.size_bytes(case) for tensor in self.task.tensors) >= LARGE_BYTES
+        return self.judge if large else None
 
     def once(self, key: tuple[object, ...], work: Callable[[], Expectation]) -> Expectation:
         """What `work` gives, kept under the key among the expectations of cases."""
@@ -149,7 +182,10 @@ class Reference:
             known = self._inputs.get(key)
         if known is not None:
             return known
-        arrays = self._call("inputs", dict(case.axes), seed=_stream(seed, case.name))
+        stream, judge = _stream(seed, case.name), self._judge_of(case)
+        arrays = judge.inputs(case.axes, stream) if judge is not None else None
+        if arrays is None:
+            arrays = self._call("inputs", dict(case.axes), seed=stream)
         drawn = {t.name: self._shaped("inputs", arrays, t, case) for t in self.task.inputs}
         return self._inputs.put(key, _Inputs.of(drawn), _size(drawn))
 
@@ -294,9 +330,11 @@ class Reference:
         return cast(dict[str, int], axes), _arrays(inputs), _arrays(outputs)
 
     def _outputs(self, name: str, inputs: Arrays, case: Case) -> Arrays:
-        given: dict[str, object] = {**inputs, **self.task.scalar_values(case), **case.axes}
-        takes_case = self.process.functions.get(name, 0) > 1
-        arrays = self._call(name, inputs, dict(case.axes)) if takes_case else self._call(name, given)
+        arguments, arrays = self.arguments(name, inputs, case), None
+        if (judge := self._judge_of(case)) is not None and np.geterr()["invalid"] != "raise":
+            arrays = judge.outputs(name, arguments)
+        if arrays is None:
+            arrays = self._call(name, *arguments)
         outputs = {}
         for tensor in self.task.outputs:
             array = self._shaped(name, arrays, tensor, case)
@@ -318,6 +356,12 @@ class Reference:
                 raise self._broken(function, f"returned {problem} in {tensor.name} at case {case.name}")
             return np.ascontiguousarray(array.astype(NUMPY[tensor.dtype], copy=False))
         return array
+
+    def arguments(self, name: str, inputs: Arrays, case: Case) -> tuple[object, ...]:
+        """What `expected` or `trusted` is called with."""
+        if self.process.functions.get(name, 0) > 1:
+            return inputs, dict(case.axes)
+        return ({**inputs, **self.task.scalar_values(case), **case.axes},)
 
     def _call(self, name: str, *args: object, seed: list[int] | None = None) -> Arrays:
         returned = self._returned(name, *args, seed=seed)
@@ -364,34 +408,6 @@ def _turned(array: NDArray[np.generic]) -> NDArray[np.generic]:
 
 def _distance(left: Arrays, right: Arrays, name: str) -> NDArray[np.float64]:
     return np.asarray(np.abs(left[name].astype(np.float64) - right[name].astype(np.float64)))
-
-
-class _Ahead:
-    """Expectations that are worked out in advance: threads, each with a reference process of its own while it works."""
-
-    def __init__(self, most: int, make: Callable[[], Reference]) -> None:
-        self._make = make
-        self._threads = ThreadPoolExecutor(most, thread_name_prefix="reference")
-        self._begun: dict[tuple[str, int], Future[Expectation]] = {}
-
-    def begin(self, case: Case, seed: int) -> None:
-        if (case.name, seed) not in self._begun:
-            self._begun[case.name, seed] = self._threads.submit(self._work_out, case, seed)
-
-    def result(self, key: tuple[str, int]) -> Expectation | None:
-        """None if it was not begun, or if it was taken before. Raises TaskInvalid."""
-        future = self._begun.pop(key, None)
-        return future.result() if future is not None else None
-
-    def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
-    def _work_out(self, case: Case, seed: int) -> Expectation:
-        reference = self._make()
-        try:
-            return reference.expectation(case, seed)
-        finally:
-            reference.close()
 
 
 def load_reference(task: Task) -> Reference:

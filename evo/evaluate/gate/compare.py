@@ -8,37 +8,40 @@ FlashAttention; a mean error within four standard errors of the trusted one's, w
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evo.device import POISON_LARGE, POISON_NAN, Array, Arrays
-from evo.evaluate.gate.blocks import exact_sum, over_blocks, same_bits, sum_of_squares
+from evo.device.error_sums import ErrorSums, error_sums, truth_sums
+from evo.evaluate.gate.blocks import over_blocks, same_bits, sum_of_squares
+from evo.evaluate.gate.error_budget import Base, Budget, Errors, Problem, base_of, errors_of
+from evo.evaluate.gate.judged import compared_by_judge
 from evo.evaluate.gate.mismatches import element_of, is_poison, poisoned, wrong
 from evo.results import CaseCheck, Mismatch, MismatchKind, Status
-from evo.spec.conditioning import SUMMATION
 from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import ROUNDOFF, is_float
-from evo.spec.input_distributions import UNBIASED, largest, smallest
+from evo.spec.input_distributions import UNBIASED, largest
 from evo.spec.reference import Expectation
 from evo.spec.task import Task
 from evo.spec.tolerance import Tolerance
 
 Reals = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-Problem = tuple[Mismatch, str]  # what is wrong, and in words
 
-# Without a trusted implementation: the relative RMS error that no honest kernel of that precision comes near.
-_UNTRUSTED_RMS = {"float64": 2.0**-26, "float32": 2.0**-10}
-_BIAS_SAMPLES = 256  # fewer elements say nothing about a mean
-_STANDARD_ERRORS = 4.0
 _ROUNDED_OTHERWISE = 0.01  # of an integer output's elements, with `integers` in the tolerance
 
 
 def compare(task: Task, name: str, outputs: Arrays, expectation: Expectation) -> CaseCheck:
-    """Hold one case's outputs to the reference. The status is CORRECT or WRONG."""
+    """Hold one case's outputs to the reference. The status is CORRECT or WRONG.
+
+    A judge may say that large outputs are right; whether they are wrong, and what is, NumPy says.
+    """
+    if expectation.judged is not None:
+        right = compared_by_judge(task, name, outputs, expectation.judged, expectation.distribution)
+        if right is not None:
+            return right
+        expectation = expectation.fetched()
     worst: CaseCheck | None = None
     for tensor in task.outputs:
         got, want = outputs[tensor.name], expectation.expected[tensor.name]
@@ -105,50 +108,6 @@ def _classes(values: Reals) -> NDArray[np.int8]:
 _CLASS_NAMES = ("finite", "NaN", "+Inf", "-Inf")
 
 
-@dataclass(frozen=True, slots=True)
-class _Errors:
-    """Largest absolute error, the error's norm over the reference's, and the mean errors (plain, and outwards).
-
-    The first two are infinite if a value is not finite. beyond: whether a value misses the tolerance.
-    """
-
-    largest: float
-    relative_rms: float
-    mean: float
-    outward: float
-    variance: float
-    beyond: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Base:
-    """What holds for every variant: the errors of the trusted implementation, and the sizes of the truth.
-
-    ordinary: the truth is finite and within the type everywhere. close: the trusted implementation meets the tolerance.
-    """
-
-    ordinary: bool
-    norm: float
-    scale: float
-    typical: float
-    errors: _Errors
-    largest: float
-    relative_rms: float
-    close: bool
-
-
-class _Sums(NamedTuple):
-    """Of one block of errors: the largest, the sum of squares, the sum, the sum outwards; whether one is beyond the
-    tolerance.
-    """
-
-    largest: float
-    squares: float
-    total: float
-    outward: float
-    beyond: bool
-
-
 class _Floats:
     """One floating output of one case: the truth, and what may be allowed against it."""
 
@@ -163,9 +122,9 @@ class _Floats:
         self.overflowing: Mask | None = None
         self.counted: Mask | None = None  # None: all of them
         known = expectation.memo.get(tensor)
-        if not isinstance(known, _Base) or not known.ordinary:
+        if not isinstance(known, Base) or not known.ordinary:
             self._set_masks()
-        if not isinstance(known, _Base):
+        if not isinstance(known, Base):
             known = self._work_out(expectation)
             expectation.memo[tensor] = known
         self.base = known
@@ -181,30 +140,29 @@ class _Floats:
         self.counted = finite & ~self.overflowing
         self.exact = np.where(self.counted, self.want, 0.0)
 
-    def _work_out(self, expectation: Expectation) -> _Base:
+    def _work_out(self, expectation: Expectation) -> Base:
         norm = math.sqrt(sum_of_squares(self.exact)) or 1.0
         trusted = expectation.trusted[self.tensor] if expectation.trusted else self.exact.astype(NUMPY[self.dtype])
-        errors = self._measured(trusted, norm)
-        size, rms = errors.largest, errors.relative_rms
+        spread: tuple[float, float] | None = None
         if expectation.spread is not None and self.tensor in expectation.spread:
-            spread = self._finite(expectation.spread[self.tensor])
-            size = max(size, SUMMATION * float(spread.max(initial=0.0)))
-            rms = max(rms, SUMMATION * math.sqrt(sum_of_squares(spread)) / norm)
-        sizes = over_blocks(self._size_of_block, self.exact.size)
-        return _Base(
-            ordinary=self.counted is None,
-            norm=norm,
-            scale=max(largest for largest, _ in sizes),
-            typical=exact_sum(total for _, total in sizes) / self.exact.size,
-            errors=errors,
-            largest=size,
-            relative_rms=rms,
-            close=not errors.beyond,
-        )
+            moved = self._finite(expectation.spread[self.tensor])
+            spread = float(moved.max(initial=0.0)), math.sqrt(sum_of_squares(moved))
+        flat = self.exact.reshape(-1)
+        sizes = over_blocks(lambda part: truth_sums(np, flat[part], math.inf), flat.size)
+        errors, ordinary = self._measured(trusted, norm), self.counted is None
+        return base_of(sizes, norm, errors, flat.size, ordinary=ordinary, spread=spread)
 
-    def _size_of_block(self, part: slice) -> tuple[float, float]:
-        size = np.abs(self.exact.reshape(-1)[part])
-        return float(size.max()), float(size.sum())
+    def allowed(self) -> Budget:
+        """The budgets for this output."""
+        return Budget(
+            tensor=self.tensor,
+            dtype=self.dtype,
+            tolerance=self.tolerance,
+            base=self.base,
+            size=self.exact.size,
+            has_trusted=self.has_trusted,
+            judges_bias=self.judges_bias,
+        )
 
     def check(self, case: str, got: Array) -> CaseCheck:
         ours = self._measured(got, self.base.norm)
@@ -214,8 +172,9 @@ class _Floats:
             if problem is not None:
                 return wrong(case, *problem)
             problem = self._allclose_problem(got) if ours.beyond else None
-        budget, limits = self._budget(ours)
-        problem = problem or self._budget_problem(ours, limits)
+        allowed = self.allowed()
+        budget, limits = allowed.limits(ours)
+        problem = problem or allowed.problem(ours, limits)
         mismatch, reason = problem or (None, None)
         return CaseCheck(
             name=case,
@@ -271,40 +230,25 @@ class _Floats:
             return found, f"unwritten: {found.element} still holds the poison ({count} elements)"
         return None
 
-    def _measured(self, got: Array, norm: float) -> _Errors:
+    def _measured(self, got: Array, norm: float) -> Errors:
         """The errors of `got` where the truth counts."""
         values, exact = np.ascontiguousarray(got).reshape(-1), self.exact.reshape(-1)
         counted = None if self.counted is None else self.counted.reshape(-1)
         rounding = None if self.rounding is None else self.rounding.reshape(-1)
 
-        def sums(part: slice) -> _Sums:
-            truth = exact[part]
-            error = values[part].astype(np.float64)
-            if counted is not None:
-                error = np.where(counted[part], error, 0.0)
-            error -= truth
-            size = np.abs(error)
-            outward = float((error * np.sign(truth)).sum())
-            largest = float(size.max(initial=0.0))
-            allowed = np.abs(truth)
-            allowed *= self.tolerance.rtol
-            allowed += self.tolerance.atol
-            if rounding is not None:
-                allowed += rounding[part]
-            beyond = not (size <= allowed).all()
-            size *= size
-            return _Sums(largest, float(size.sum()), float(error.sum()), outward, beyond)
+        def sums(part: slice) -> ErrorSums:
+            return error_sums(
+                np,
+                values[part],
+                exact[part],
+                self.tolerance.rtol,
+                self.tolerance.atol,
+                None if counted is None else counted[part],
+                None if rounding is None else rounding[part],
+            )
 
         with np.errstate(invalid="ignore", over="ignore"):
-            found = over_blocks(sums, exact.size)
-        beyond = any(block.beyond for block in found)
-        if not all(math.isfinite(block.largest) for block in found):
-            return _Errors(math.inf, math.inf, 0.0, 0.0, math.inf, beyond)
-        squares, total, outward = (exact_sum(column) for column in zip(*(block[1:4] for block in found), strict=True))
-        mean = total / exact.size
-        variance = max(squares / exact.size - mean**2, 0.0)
-        largest = max(block.largest for block in found)
-        return _Errors(largest, math.sqrt(squares) / norm, mean, outward / exact.size, variance, beyond)
+            return errors_of(over_blocks(sums, exact.size), exact.size, norm)
 
     def _beyond(self, values: Reals) -> Mask:
         allowed = self.tolerance.atol + self.tolerance.rtol * np.abs(self.exact)
@@ -325,46 +269,6 @@ class _Floats:
             f"({count} of {beyond.size} elements beyond rtol {self.tolerance.rtol:g}, "
             f"atol {self.tolerance.atol:g})"
         )
-
-    def _budget(self, ours: _Errors) -> tuple[dict[str, float], dict[str, float]]:
-        """What the record shows, and the limits themselves, of which an absent one is no limit."""
-        base, unit = self.base, ROUNDOFF[self.dtype]
-        factor, floor = self.tolerance.rival_error_factor, smallest(self.dtype)
-        limits: dict[str, float] = {}
-        if self.has_trusted:
-            limits["max_error"] = factor * base.largest + 2 * unit * base.scale + floor
-        quantum = floor * math.sqrt(self.exact.size) / base.norm
-        untrusted = 0.0 if self.has_trusted else _UNTRUSTED_RMS.get(self.dtype, 0.0)
-        limits["rms_error"] = max(factor * base.relative_rms + 4 * unit + quantum, untrusted)
-        if self.judges_bias and self.dtype not in _UNTRUSTED_RMS and self.exact.size >= _BIAS_SAMPLES:
-            deviation = math.sqrt((base.errors.variance + ours.variance) / self.exact.size)
-            limits["bias"] = _STANDARD_ERRORS * deviation + unit / 4 * base.typical
-            limits["bias_mean"], limits["bias_outward"] = base.errors.mean, base.errors.outward
-        shown = {"rtol": self.tolerance.rtol, "atol": self.tolerance.atol}
-        shown |= {name: limits[name] for name in limits if not name.startswith("bias_")}
-        return shown, limits
-
-    def _budget_problem(self, ours: _Errors, limits: dict[str, float]) -> Problem | None:
-        def beyond(kind: MismatchKind, got: float, allowed: float, words: str) -> Problem:
-            found = element_of(kind, self.tensor, (), None, got, allowed)
-            return found, f"error budget: {self.tensor} {words}, allowed {allowed:.3g}"
-
-        largest_allowed = limits.get("max_error")
-        if largest_allowed is not None and ours.largest > largest_allowed:
-            words = f"has max error {ours.largest:.3g}"
-            return beyond(MismatchKind.MAX_ERROR, ours.largest, largest_allowed, words)
-        if ours.relative_rms > limits["rms_error"]:
-            words = f"has relative RMS error {ours.relative_rms:.3g}"
-            return beyond(MismatchKind.RMS_ERROR, ours.relative_rms, limits["rms_error"], words)
-        if "bias" in limits:
-            for found, base, what in (
-                (ours.mean, limits["bias_mean"], "all to one side"),
-                (ours.outward, limits["bias_outward"], "towards or away from zero"),
-            ):
-                if abs(found - base) > limits["bias"]:
-                    words = f"is biased, its errors lean {what} by {found - base:.3g} on average"
-                    return beyond(MismatchKind.BIAS, found - base, limits["bias"], words)
-        return None
 
 
 def first_difference(a: Arrays, b: Arrays) -> Mismatch | None:

@@ -1,0 +1,67 @@
+"""What a comparison of floating numbers needs of their errors, as sums over a block: with NumPy, or on a GPU."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+Array = Any  # of numpy, or of a library with its functions
+
+
+class ErrorSums(NamedTuple):
+    """Of one block of errors: the largest, the sum of squares, the sum, the sum outwards; whether one is beyond the
+    tolerance.
+    """
+
+    largest: float
+    squares: float
+    total: float
+    outward: float
+    beyond: bool
+
+
+class TruthSums(NamedTuple):
+    """Of one block of a truth: its sum of squares, largest size, sum of sizes; whether all is within bounds."""
+
+    squares: float
+    largest: float
+    total: float
+    within: bool
+
+
+def error_sums(
+    np: Any,
+    got: Array,
+    truth: Array,
+    rtol: float,
+    atol: float,
+    counted: Array | None = None,
+    rounding: Array | None = None,
+) -> ErrorSums:
+    """Errors of a flat block against a float64 truth. np: the module that the arrays are of.
+
+    counted: where they count. rounding: added to what is allowed.
+    """
+    error = got.astype(np.float64)
+    if counted is not None:
+        error = np.where(counted, error, 0.0)
+    error -= truth
+    size = np.abs(error)
+    outward = float((error * np.sign(truth)).sum())
+    largest = float(size.max()) if size.size else 0.0
+    allowed = np.abs(truth)
+    allowed *= rtol
+    allowed += atol
+    if rounding is not None:
+        allowed += rounding
+    beyond = not bool((size <= allowed).all())
+    size *= size
+    return ErrorSums(largest, float(size.sum()), float(error.sum()), outward, beyond)
+
+
+def truth_sums(np: Any, truth: Array, most: float) -> TruthSums:
+    """The size of a flat block of a float64 truth. most: what its type holds."""
+    size = np.abs(truth)
+    within = bool((size <= most).all())
+    largest, total = float(size.max()), float(size.sum())
+    size *= size
+    return TruthSums(float(size.sum()), largest, total, within)

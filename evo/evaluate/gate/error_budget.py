@@ -1,0 +1,150 @@
+"""What the errors of one output may be: budgets from the errors of a trusted implementation, or from one rounding.
+
+Knows sums of errors and no arrays, so that the sums may come from where the arrays are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from evo.device.error_sums import ErrorSums, TruthSums
+from evo.evaluate.gate.blocks import exact_sum
+from evo.evaluate.gate.mismatches import element_of
+from evo.results import Mismatch, MismatchKind
+from evo.spec.conditioning import SUMMATION
+from evo.spec.element_types import ROUNDOFF
+from evo.spec.input_distributions import smallest
+from evo.spec.tolerance import Tolerance
+
+Problem = tuple[Mismatch, str]  # what is wrong, and in words
+
+# Without a trusted implementation: the relative RMS error that no honest kernel of that precision comes near.
+_UNTRUSTED_RMS = {"float64": 2.0**-26, "float32": 2.0**-10}
+_BIAS_SAMPLES = 256  # fewer elements say nothing about a mean
+_STANDARD_ERRORS = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """Largest absolute error, the error's norm over the reference's, and the mean errors (plain, and outwards).
+
+    The first two are infinite if a value is not finite. beyond: whether a value misses the tolerance.
+    """
+
+    largest: float
+    relative_rms: float
+    mean: float
+    outward: float
+    variance: float
+    beyond: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """What holds for every variant: the errors of the trusted implementation, and the sizes of the truth.
+
+    ordinary: the truth is finite and within the type everywhere. close: the trusted implementation meets the tolerance.
+    """
+
+    ordinary: bool
+    norm: float
+    scale: float
+    typical: float
+    errors: Errors
+    largest: float
+    relative_rms: float
+    close: bool
+
+
+def errors_of(found: Sequence[ErrorSums], size: int, norm: float) -> Errors:
+    """The errors of an output of so many elements, from the sums of its blocks. norm: of the truth."""
+    beyond = any(block.beyond for block in found)
+    if not all(math.isfinite(block.largest) for block in found):
+        return Errors(math.inf, math.inf, 0.0, 0.0, math.inf, beyond)
+    squares, total, outward = (exact_sum(column) for column in zip(*(block[1:4] for block in found), strict=True))
+    mean = total / size
+    variance = max(squares / size - mean**2, 0.0)
+    return Errors(
+        max(block.largest for block in found), math.sqrt(squares) / norm, mean, outward / size, variance, beyond
+    )
+
+
+def base_of(
+    truth: Sequence[TruthSums],
+    norm: float,
+    trusted: Errors,
+    size: int,
+    *,
+    ordinary: bool,
+    spread: tuple[float, float] | None = None,
+) -> Base:
+    """What holds for every variant. spread: the largest distance of moved outputs, and the root of its squares' sum."""
+    largest, rms = trusted.largest, trusted.relative_rms
+    if spread is not None:
+        largest = max(largest, SUMMATION * spread[0])
+        rms = max(rms, SUMMATION * spread[1] / norm)
+    return Base(
+        ordinary=ordinary,
+        norm=norm,
+        scale=max(block.largest for block in truth),
+        typical=exact_sum(block.total for block in truth) / size,
+        errors=trusted,
+        largest=largest,
+        relative_rms=rms,
+        close=not trusted.beyond,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What is allowed for one output. size: its elements. judges_bias: whether errors may be told to lean."""
+
+    tensor: str
+    dtype: str
+    tolerance: Tolerance
+    base: Base
+    size: int
+    has_trusted: bool
+    judges_bias: bool
+
+    def limits(self, ours: Errors) -> tuple[dict[str, float], dict[str, float]]:
+        """What the record shows, and the limits themselves, of which an absent one is no limit."""
+        base, unit = self.base, ROUNDOFF[self.dtype]
+        factor, floor = self.tolerance.rival_error_factor, smallest(self.dtype)
+        limits: dict[str, float] = {}
+        if self.has_trusted:
+            limits["max_error"] = factor * base.largest + 2 * unit * base.scale + floor
+        quantum = floor * math.sqrt(self.size) / base.norm
+        untrusted = 0.0 if self.has_trusted else _UNTRUSTED_RMS.get(self.dtype, 0.0)
+        limits["rms_error"] = max(factor * base.relative_rms + 4 * unit + quantum, untrusted)
+        if self.judges_bias and self.dtype not in _UNTRUSTED_RMS and self.size >= _BIAS_SAMPLES:
+            deviation = math.sqrt((base.errors.variance + ours.variance) / self.size)
+            limits["bias"] = _STANDARD_ERRORS * deviation + unit / 4 * base.typical
+            limits["bias_mean"], limits["bias_outward"] = base.errors.mean, base.errors.outward
+        shown = {"rtol": self.tolerance.rtol, "atol": self.tolerance.atol}
+        shown |= {name: limits[name] for name in limits if not name.startswith("bias_")}
+        return shown, limits
+
+    def problem(self, ours: Errors, limits: dict[str, float]) -> Problem | None:
+        def beyond(kind: MismatchKind, got: float, allowed: float, words: str) -> Problem:
+            found = element_of(kind, self.tensor, (), None, got, allowed)
+            return found, f"error budget: {self.tensor} {words}, allowed {allowed:.3g}"
+
+        largest_allowed = limits.get("max_error")
+        if largest_allowed is not None and ours.largest > largest_allowed:
+            words = f"has max error {ours.largest:.3g}"
+            return beyond(MismatchKind.MAX_ERROR, ours.largest, largest_allowed, words)
+        if ours.relative_rms > limits["rms_error"]:
+            words = f"has relative RMS error {ours.relative_rms:.3g}"
+            return beyond(MismatchKind.RMS_ERROR, ours.relative_rms, limits["rms_error"], words)
+        if "bias" in limits:
+            for found, base, what in (
+                (ours.mean, limits["bias_mean"], "all to one side"),
+                (ours.outward, limits["bias_outward"], "towards or away from zero"),
+            ):
+                if abs(found - base) > limits["bias"]:
+                    words = f"is biased, its errors lean {what} by {found - base:.3g} on average"
+                    return beyond(MismatchKind.BIAS, found - base, limits["bias"], words)
+        return None

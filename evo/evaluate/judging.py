@@ -1,0 +1,123 @@
+"""Whether a judge does as NumPy does, found out on the check cases when a task is loaded; what it does otherwise it
+does not do at all."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evo.device.judge import RemoteJudge
+from evo.spec.element_types import ROUNDOFF, is_float
+from evo.spec.reference import Reference
+from evo.spec.task import Case, Tensor
+
+_SEED = 20261123
+_CASES = 3
+_SAME = 1e-9  # of the largest value: float64 sums in another order
+_LOOSER = 1.25  # errors of a trusted implementation that sums in another order, over NumPy's
+_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+_APART = 8.0  # standard errors between the quantiles of two draws
+_FEW = 64  # numbers, whose quantiles say nothing
+
+
+def attach_judge(reference: Reference, judge: RemoteJudge) -> bool:
+    """Compare the judge with NumPy, and let it work for the reference if it is of use. Raises TaskInvalid."""
+    task = reference.task
+    cases = sorted(task.check, key=lambda case: sum(t.size_bytes(case) for t in task.tensors))
+    chosen = [*cases[-_CASES + 1 :], cases[0]] if len(cases) > _CASES else cases
+    for case in chosen:
+        _compare_inputs(reference, judge, case)
+    for on_device in (False, True):
+        judge.unfit.pop("expected", None)
+        judge.unfit.pop("trusted", None)
+        judge.put_whole_numbers(on_device)
+        for case in chosen:
+            _compare_outputs(reference, judge, case)
+        if "expected" not in judge.unfit:
+            break
+    if "judge" in judge.unfit or {"inputs", "expected"} <= set(judge.unfit):
+        judge.close()
+        return False
+    reference.judge = judge
+    return True
+
+
+def _compare_outputs(reference: Reference, judge: RemoteJudge, case: Case) -> None:
+    inputs = reference.inputs(case, _SEED)
+    wanted = reference.expectation(case, _SEED)
+    arguments = reference.arguments("expected", inputs, case)
+    found = judge.outputs("expected", arguments)
+    if found is None:
+        judge.give_up("expected", "it does not run there")
+        return
+    for tensor in reference.task.outputs:
+        if not _same(found[tensor.name], wanted.expected[tensor.name]):
+            judge.give_up("expected", f"{tensor.name} differs at case {case.name}")
+    if wanted.trusted is None:
+        return
+    trusted = judge.outputs("trusted", arguments)
+    for tensor in reference.task.outputs if trusted is not None else ():
+        assert trusted is not None
+        name, truth = tensor.name, wanted.expected[tensor.name]
+        if not _as_good(tensor, trusted[name], wanted.trusted[name], truth):
+            judge.give_up("trusted", f"{name} has other errors at case {case.name}")
+    if trusted is None:
+        judge.give_up("trusted", "it does not run there")
+
+
+def _same(got: NDArray[np.generic], want: NDArray[np.generic]) -> bool:
+    if got.shape != want.shape:
+        return False
+    if want.dtype.kind not in "fV":
+        return bool((got == want).all())
+    ours, theirs = got.astype(np.float64), want.astype(np.float64)
+    scale = float(np.abs(theirs[np.isfinite(theirs)]).max(initial=0.0))
+    return bool(np.allclose(ours, theirs, rtol=_SAME, atol=_SAME * scale, equal_nan=True))
+
+
+def _as_good(tensor: Tensor, got: NDArray[np.generic], want: NDArray[np.generic], truth: NDArray[np.generic]) -> bool:
+    """Whether errors are no larger than NumPy's, so that no budget grows by them."""
+    if got.shape != want.shape:
+        return False
+    if not is_float(tensor.dtype):
+        return bool((got == want).all())
+    exact = truth.astype(np.float64)
+    ours, theirs = (np.abs(values.astype(np.float64) - exact) for values in (got, want))
+    if not (np.isfinite(ours) == np.isfinite(theirs)).all():
+        return False
+    counted = np.isfinite(theirs)
+    unit = ROUNDOFF[tensor.dtype] * float(np.abs(exact[counted]).max(initial=0.0))
+    mine, known = (float(np.sqrt(np.mean(np.square(e[counted])))) if counted.any() else 0.0 for e in (ours, theirs))
+    return mine <= _LOOSER * known + unit / 16
+
+
+def _compare_inputs(reference: Reference, judge: RemoteJudge, case: Case) -> None:
+    drawn = reference.inputs(case, _SEED)
+    found = judge.inputs(case.axes, [_SEED], least=1)
+    if found is None:
+        judge.give_up("inputs", "they are not drawn there")
+        return
+    for tensor in reference.task.inputs:
+        if tensor.name not in found or not _alike(found[tensor.name], drawn[tensor.name]):
+            judge.give_up("inputs", f"{tensor.name} is drawn otherwise at case {case.name}")
+
+
+def _alike(got: NDArray[np.generic], want: NDArray[np.generic]) -> bool:
+    """Whether two draws may be of one distribution: dtype, shape, what is not finite, and quantiles."""
+    if got.shape != want.shape or got.dtype != want.dtype:
+        return False
+    if want.dtype.kind not in "fV" or want.size < _FEW:
+        return True
+    ours, theirs = got.astype(np.float64).reshape(-1), want.astype(np.float64).reshape(-1)
+    if abs(np.isfinite(ours).mean() - np.isfinite(theirs).mean()) > _APART / math.sqrt(want.size):
+        return False
+    ours, theirs = ours[np.isfinite(ours)], theirs[np.isfinite(theirs)]
+    step = _APART / math.sqrt(max(1, min(ours.size, theirs.size)))
+    for quantile in _QUANTILES:
+        low, high = np.quantile(theirs, [max(0.0, quantile - step), min(1.0, quantile + step)])
+        slack = 1e-6 + 1e-3 * max(abs(float(low)), abs(float(high)))
+        if not low - slack <= np.quantile(ours, quantile) <= high + slack:
+            return False
+    return True

@@ -44,6 +44,9 @@ class RemoteJudge:
         self._begun = False
 
     def close(self) -> None:
+        """End its process; a call in flight gets no answer."""
+        if (child := self._child) is not None:
+            child.stop()
         with self._lock:
             self._end()
 
@@ -54,7 +57,8 @@ class RemoteJudge:
 
     def inputs(self, axes: Mapping[str, int], seed: Sequence[int], least: int | None = None) -> Arrays | None:
         """least: from how many numbers at once they are drawn on the device."""
-        asked: dict[str, Any] = {"axes": dict(axes), "seed": " ".join(map(str, seed))}
+        dtypes = {t.name: NUMPY[t.dtype].name for t in self.task.inputs if NUMPY[t.dtype].kind != "V"}
+        asked: dict[str, Any] = {"axes": dict(axes), "seed": " ".join(map(str, seed)), "dtypes": dtypes}
         found: Arrays | None = self._asked("inputs", "inputs", asked | ({} if least is None else {"least": least}))
         return found
 

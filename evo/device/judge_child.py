@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evo.device.error_sums import error_sums, truth_sums
-from evo.device.judge_namespace import LEAST_DRAWN, ArrayLibrary, Draws, install, on_device
+from evo.device.judge_namespace import LEAST_DRAWN, ArrayLibrary, DeviceDraws, install, on_device
 from evo.spec.array_message import packed, unpacked
 from evo.spec.connection import Connection
 from evo.spec.reference_child import load_file
@@ -27,6 +27,11 @@ from evo.spec.shared_arrays import shared_empty
 Sums = NDArray[np.float64]
 
 KEPT_BYTES = 4 << 30  # of float64 truths on the device; beyond, those go that were not asked for longest
+# What a library says of a reference that it does not run; what else there is ends the process, and NumPy serves too.
+_NOT_DONE = (
+    ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, MemoryError, NameError, OSError,
+    RuntimeError, SyntaxError, TypeError, ValueError,
+)  # fmt: skip
 _BLOCK = 1 << 24  # elements of a comparison at a time
 
 
@@ -49,12 +54,12 @@ def serve_with(connection: Connection, path: str, opened: Callable[[], JudgeLibr
     """Answer calls until the driver is gone."""
     first: Any = connection.receive()
     sys.path[:] = first["path"]
-    judge: Judge | None = None
+    judge: JudgeServer | None = None
     kept: object = None  # what the driver maps from the latest answer, until it asks again
     try:
-        judge = Judge(opened(), Path(path))
+        judge = JudgeServer(opened(), Path(path))
         answer: dict[str, object] = {"functions": judge.functions}
-    except Exception as error:  # noqa: BLE001 - whatever it is, NumPy serves
+    except _NOT_DONE as error:
         answer = {"error": _words(error)}
     connection.send(packed(answer))
     while judge is not None:
@@ -64,7 +69,7 @@ def serve_with(connection: Connection, path: str, opened: Callable[[], JudgeLibr
             with judge.library.using(), contextlib.redirect_stdout(sys.stderr):
                 kept = getattr(judge, request.pop("ask"))(**request)
             answer = {"result": kept}
-        except Exception as error:  # noqa: BLE001
+        except _NOT_DONE as error:
             answer = {"error": _words(error), "memory": "memory" in type(error).__name__.lower()}
         connection.send(packed(answer))
         del request, answer
@@ -74,7 +79,7 @@ def _words(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 
-class Judge:
+class JudgeServer:
     """What can be asked of a judge; each method takes and gives what a message holds."""
 
     def __init__(self, library: JudgeLibrary, path: Path) -> None:
@@ -89,11 +94,18 @@ class Judge:
         """Whether short rows of integers lie on the device too."""
         self._whole_numbers = on_device
 
-    def inputs(self, axes: dict[str, Any], seed: str, least: int = LEAST_DRAWN) -> dict[str, Any]:
-        """What the reference draws. seed: numbers, as text. least: so many numbers at once are drawn on the device."""
+    def inputs(
+        self, axes: dict[str, Any], seed: str, dtypes: dict[str, str], least: int = LEAST_DRAWN
+    ) -> dict[str, Any]:
+        """What the reference draws, as the kernel sees it. seed: numbers, as text.
+
+        least: so many numbers at once are drawn on the device.
+        """
         self._state.makes = False
-        draws = Draws(self.library, [int(word) for word in seed.split()], least)
-        return self._down(self._module.inputs(axes, draws))
+        draws = DeviceDraws(self.library, [int(word) for word in seed.split()], least)
+        drawn = self._module.inputs(axes, draws)
+        cast = {name: array.astype(np.dtype(dtypes[name])) for name, array in drawn.items() if name in dtypes}
+        return self._down({**drawn, **cast})
 
     def outputs(self, function: str, arguments: list[Any], names: list[str]) -> dict[str, Any]:
         """What `expected` or `trusted` returns."""

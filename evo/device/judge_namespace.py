@@ -2,7 +2,7 @@
 
 The reference is not rewritten. A function goes to the library if it is given one of the library's arrays, or if it
 makes one from nothing; NumPy does the rest. What the library has not, or does otherwise, fails or differs, and is
-noticed when the two are compared (`evo.evaluate.judging`); then NumPy serves alone.
+noticed when the two are compared (`evo.evaluate.judge_fitness`); then NumPy serves alone.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def install(module: ModuleType, library: ArrayLibrary) -> NamespaceState:
     return state
 
 
-class Draws:
+class DeviceDraws:
     """A random generator for `inputs`: many numbers at once are the library's, of the same distributions.
 
     Everything else, and the seeds of the library's streams, NumPy's generator draws.

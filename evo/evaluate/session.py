@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -13,6 +14,8 @@ from evo.cuda import compile as compiler
 from evo.decide.modelled import MARGIN as MODELLED_MARGIN
 from evo.decide.sequential import DEFAULT_RULE, NoiseFloor, require_margin
 from evo.device import BenchCase, DeviceName, Program
+from evo.device.judge import ENTRY as JUDGE
+from evo.device.judge import RemoteJudge
 from evo.device.remote_calls import OPENER
 from evo.device.remote_device import RemoteGpu, RemoteSimulator, open_remote
 from evo.errors import CandidateFailed, HarnessFault, SyntaxInvalid, UsageError
@@ -29,6 +32,7 @@ from evo.evaluate.gate import (
     patterns,
 )
 from evo.evaluate.harness import harness_version
+from evo.evaluate.judge_fitness import begin_judge
 from evo.evaluate.library_baselines import fastest
 from evo.evaluate.measure import BenchOptions, control, measure_persisting, require_quiet
 from evo.evaluate.prepare import Prepared, PrepareFailure, bind_more, prepare
@@ -58,8 +62,11 @@ class EvaluationSession:
         on_stage: Callable[[str], None] = lambda _: None,
         opener: str = OPENER,
         about: dict[str, str] | None = None,
+        judge: str | None = None,
     ) -> None:
-        """`about` is what a device elsewhere says of itself: then none is opened here, and nothing can be timed."""
+        """judge: the entry of another process than a GPU's own that works on large cases.
+
+        `about` is what a device elsewhere says of itself: then none is opened here, and nothing can be timed."""
         self.device = device
         self.on_stage = on_stage
         self.remote = open_remote(device, opener=opener, on_wait=lambda: self.on_stage(f"waiting for {device}"))
@@ -82,6 +89,9 @@ class EvaluationSession:
         self._parents: dict[tuple[str, str], Prepared | PrepareFailure] = {}
         self._baselines: dict[tuple[str, int], dict[str, Baseline]] = {}
         self._references: dict[str, Reference] = {}
+        self._judges: list[RemoteJudge] = []
+        on_gpu = self.target is not None and device.kind == "gpu" and opener == OPENER
+        self._judge_entry = judge or (JUDGE if on_gpu and os.environ.get("EVO_JUDGE") != "cpu" else None)
         self._estimates: dict[tuple[str, str, int], tuple[CaseBench, ...]] = {}
         self._timed: dict[tuple[str, str, int], TimedSizes] = {}
 
@@ -94,6 +104,8 @@ class EvaluationSession:
     def close(self) -> None:
         for device in (self.remote, self.checker, *self._checkers):
             device.close()
+        for judge in self._judges:
+            judge.close()
         for reference in self._references.values():
             reference.close()
 
@@ -136,6 +148,10 @@ class EvaluationSession:
             if task.hash not in self._references:
                 reference = load_reference(task)
                 check_task(task, reference)
+                if self._judge_entry is not None:
+                    judge = RemoteJudge(task, self.device.which, entry=self._judge_entry, told=self.on_stage)
+                    self._judges.append(judge)
+                    begin_judge(reference, judge)
                 self._references[task.hash] = reference
             return self._references[task.hash]
 

@@ -196,3 +196,14 @@ def _tiny(shape: tuple[int, ...], dtype: str, rng: np.random.Generator) -> Reals
         few = rng.random(shape) < 1 / 64
         values = np.where(few, 2.0 ** rng.uniform(*_SUBNORMAL[dtype], shape), values)
     return np.asarray(values * rng.choice([-1.0, 1.0], shape))
+
+
+def turned(array: NDArray[np.generic]) -> NDArray[np.generic]:
+    """Other values in another order, so that no sum stays; whole numbers between the least and the largest."""
+    flat = array.reshape(-1)[::-1].reshape(array.shape)
+    if array.dtype == np.bool_:
+        return np.ascontiguousarray(~flat.astype(np.bool_))
+    other = flat.astype(np.float64) * 0.75
+    if array.dtype.kind in "iu":
+        other = np.clip(other, float(array.min()), float(array.max()))
+    return np.ascontiguousarray(other.astype(array.dtype))

@@ -45,8 +45,6 @@ class Judge(Protocol):
         """By output, sums of the errors against the truth of that key, as those of `JudgedOutput.errors`."""
         ...
 
-    def close(self) -> None: ...
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedTruth:

@@ -5,9 +5,11 @@ Knows the contract, no device. A reference that breaks it is a TaskInvalid, neve
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -90,6 +92,7 @@ class Reference:
     task: Task
     process: ReferenceProcess
     limit_s: float = CALL_LIMIT_S
+    coming: Future[Judge | None] | None = None  # a judge that is being compared with NumPy
     judge: Judge | None = None
     _expectations: RecentCache[Expectation] = field(default_factory=lambda: RecentCache(_EXPECTATION_BYTES))
     _inputs: RecentCache[_Inputs] = field(default_factory=lambda: RecentCache(_INPUT_BYTES))
@@ -105,13 +108,11 @@ class Reference:
         """End its processes; a later call starts another."""
         if self._ahead is not None:
             self._ahead.close()
-        if self.judge is not None:
-            self.judge.close()
         self.process.close()
 
     def ahead(self, cases: Iterable[Case], seed: int) -> None:
         """Begin with the expectations of these cases in further processes, which a machine with few cores has not."""
-        if self.judge is not None:  # it needs a moment for each
+        if self.judge is not None or self.coming is not None:  # it needs a moment for each
             return
         most = min(_MOST_AHEAD, (os.cpu_count() or 1) // _CORES_EACH)
         if most and self._ahead is None:
@@ -137,15 +138,11 @@ class Reference:
             return known
         inputs = self.inputs(case, seed)
         if (judged := self._judged(case, seed, inputs)) is not None:
-            return self._hold(
-                key, Expectation(inputs, {}, None, judged=judged, fetch=lambda: self._fetched(case, seed))
-            )
+            fetch = functools.partial(self.once, (*key, "arrays"), lambda: self.expectation_of(inputs, case))
+            return self._hold(key, Expectation(inputs, {}, None, judged=judged, fetch=fetch))
         expected = self._outputs("expected", inputs, case)
         trusted = self._outputs("trusted", inputs, case) if self.has("trusted") else None
         return self._hold(key, Expectation(inputs, expected, trusted))
-
-    def _fetched(self, case: Case, seed: int) -> Expectation:
-        return self.once((case.name, seed, "arrays"), lambda: self.expectation_of(self.inputs(case, seed), case))
 
     def _judged(self, case: Case, seed: int, inputs: Arrays) -> JudgedTruth | None:
         judge = self._judge_of(case)
@@ -157,8 +154,11 @@ class Reference:
 
     def _judge_of(self, case: Case) -> Judge | None:
         """Who works on the large arrays of a case, if there is somebody, and if they are large."""
-        large = sum(tensor.size_bytes(case) for tensor in self.task.tensors) >= LARGE_BYTES
-        return self.judge if large else None
+        if sum(tensor.size_bytes(case) for tensor in self.task.tensors) < LARGE_BYTES:
+            return None
+        if self.coming is not None:
+            self.judge, self.coming = self.coming.result(), None
+        return self.judge
 
     def once(self, key: tuple[object, ...], work: Callable[[], Expectation]) -> Expectation:
         """What `work` gives, kept under the key among the expectations of cases."""
@@ -301,7 +301,7 @@ class Reference:
                 continue
             if distributions.domain_of(tensor.dtype, array) == "fixed":
                 continue
-            turned = _turned(array)
+            turned = distributions.turned(array)
             try:
                 after = self._outputs("expected", drawn | {tensor.name: turned}, case)
             except TaskInvalid:
@@ -393,17 +393,6 @@ def _stream(seed: int, *names: str) -> list[int]:
 
 def _rng(seed: int, *names: str) -> np.random.Generator:
     return np.random.default_rng(_stream(seed, *names))
-
-
-def _turned(array: NDArray[np.generic]) -> NDArray[np.generic]:
-    """Other values in another order, so that no sum stays; whole numbers between the least and the largest."""
-    flat = array.reshape(-1)[::-1].reshape(array.shape)
-    if array.dtype == np.bool_:
-        return np.ascontiguousarray(~flat.astype(np.bool_))
-    other = flat.astype(np.float64) * 0.75
-    if array.dtype.kind in "iu":
-        other = np.clip(other, float(array.min()), float(array.max()))
-    return np.ascontiguousarray(other.astype(array.dtype))
 
 
 def _distance(left: Arrays, right: Arrays, name: str) -> NDArray[np.float64]:

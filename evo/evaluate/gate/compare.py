@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from evo.device import POISON_LARGE, POISON_NAN, Array, Arrays
 from evo.device.error_sums import ErrorSums, error_sums, truth_sums
 from evo.evaluate.gate.blocks import over_blocks, same_bits, sum_of_squares
-from evo.evaluate.gate.error_budget import Base, Budget, Errors, Problem, base_of, errors_of
+from evo.evaluate.gate.error_budget import Base, ErrorBudget, Errors, Problem, base_of, errors_of
 from evo.evaluate.gate.judged import compared_by_judge
 from evo.evaluate.gate.mismatches import element_of, is_poison, poisoned, wrong
 from evo.results import CaseCheck, Mismatch, MismatchKind, Status
@@ -152,9 +152,9 @@ class _Floats:
         errors, ordinary = self._measured(trusted, norm), self.counted is None
         return base_of(sizes, norm, errors, flat.size, ordinary=ordinary, spread=spread)
 
-    def allowed(self) -> Budget:
+    def allowed(self) -> ErrorBudget:
         """The budgets for this output."""
-        return Budget(
+        return ErrorBudget(
             tensor=self.tensor,
             dtype=self.dtype,
             tolerance=self.tolerance,

@@ -98,7 +98,7 @@ def base_of(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
+class ErrorBudget:
     """What is allowed for one output. size: its elements. judges_bias: whether errors may be told to lean."""
 
     tensor: str

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from evo.device import Arrays
 from evo.device.error_sums import ErrorSums, TruthSums
 from evo.evaluate.gate.blocks import exact_sum
-from evo.evaluate.gate.error_budget import Base, Budget, base_of, errors_of
+from evo.evaluate.gate.error_budget import Base, ErrorBudget, base_of, errors_of
 from evo.results import CaseCheck, Status
 from evo.spec.input_distributions import UNBIASED
 from evo.spec.judging import JudgedOutput, JudgedTruth
@@ -33,7 +33,7 @@ def compared_by_judge(
         size = outputs[tensor.name].size
         base, has_trusted = _base(judged.sums[tensor.name], size), judged.has_trusted
         ours = errors_of(_error_sums(found[tensor.name]), size, base.norm)
-        allowed = Budget(
+        allowed = ErrorBudget(
             tensor=tensor.name,
             dtype=tensor.dtype,
             tolerance=task.tolerance,

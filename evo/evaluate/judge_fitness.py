@@ -3,13 +3,18 @@ does not do at all."""
 
 from __future__ import annotations
 
+import contextlib
 import math
+import threading
+from concurrent.futures import Future
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evo.device.judge import RemoteJudge
+from evo.errors import EvoError
 from evo.spec.element_types import ROUNDOFF, is_float
+from evo.spec.judging import Judge
 from evo.spec.reference import Reference
 from evo.spec.task import Case, Tensor
 
@@ -19,11 +24,29 @@ _SAME = 1e-9  # of the largest value: float64 sums in another order
 _LOOSER = 1.25  # errors of a trusted implementation that sums in another order, over NumPy's
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _APART = 8.0  # standard errors between the quantiles of two draws
+_DRAWS = 4  # of NumPy, which show how far draws are apart
 _FEW = 64  # numbers, whose quantiles say nothing
 
 
-def attach_judge(reference: Reference, judge: RemoteJudge) -> bool:
-    """Compare the judge with NumPy, and let it work for the reference if it is of use. Raises TaskInvalid."""
+def begin_judge(reference: Reference, judge: RemoteJudge) -> None:
+    """Let the judge work for the reference, if it turns out to be of use: large cases wait until that is known."""
+    own = Reference(reference.task, reference.process, limit_s=reference.limit_s)  # which asks no judge
+    coming: Future[Judge | None] = Future()
+
+    def work() -> None:
+        useful = False
+        try:
+            with contextlib.suppress(EvoError):  # what is wrong with the task is told where it is checked
+                useful = is_of_use(own, judge)
+        finally:
+            coming.set_result(judge if useful else None)
+
+    reference.coming = coming
+    threading.Thread(target=work, name="evo-judge", daemon=True).start()
+
+
+def is_of_use(reference: Reference, judge: RemoteJudge) -> bool:
+    """Compare the judge with NumPy; it is asked for what differs no more. Raises TaskInvalid."""
     task = reference.task
     cases = sorted(task.check, key=lambda case: sum(t.size_bytes(case) for t in task.tensors))
     chosen = [*cases[-_CASES + 1 :], cases[0]] if len(cases) > _CASES else cases
@@ -40,7 +63,6 @@ def attach_judge(reference: Reference, judge: RemoteJudge) -> bool:
     if "judge" in judge.unfit or {"inputs", "expected"} <= set(judge.unfit):
         judge.close()
         return False
-    reference.judge = judge
     return True
 
 
@@ -95,26 +117,30 @@ def _as_good(tensor: Tensor, got: NDArray[np.generic], want: NDArray[np.generic]
 
 def _compare_inputs(reference: Reference, judge: RemoteJudge, case: Case) -> None:
     drawn = reference.inputs(case, _SEED)
-    found = judge.inputs(case.axes, [_SEED], least=1)
-    if found is None:
+    found = judge.inputs(case.axes, [_SEED], least=max((array.size for array in drawn.values()), default=1))
+    if found is None or set(found) < set(drawn):
         judge.give_up("inputs", "they are not drawn there")
         return
+    others = [reference.inputs(case, _SEED + number) for number in range(1, _DRAWS)]
     for tensor in reference.task.inputs:
-        if tensor.name not in found or not _alike(found[tensor.name], drawn[tensor.name]):
-            judge.give_up("inputs", f"{tensor.name} is drawn otherwise at case {case.name}")
+        name = tensor.name
+        steady = all(
+            _alike(other[name], drawn[name], _APART / 4) for other in others
+        )  # else a draw says nothing of another
+        same = found[name].shape == drawn[name].shape and found[name].dtype == drawn[name].dtype
+        if not same or (steady and not _alike(found[name], drawn[name])):
+            judge.give_up("inputs", f"{name} is drawn otherwise at case {case.name}")
 
 
-def _alike(got: NDArray[np.generic], want: NDArray[np.generic]) -> bool:
-    """Whether two draws may be of one distribution: dtype, shape, what is not finite, and quantiles."""
-    if got.shape != want.shape or got.dtype != want.dtype:
-        return False
+def _alike(got: NDArray[np.generic], want: NDArray[np.generic], apart: float = _APART) -> bool:
+    """Whether two draws may be of one distribution: what is not finite, and quantiles."""
     if want.dtype.kind not in "fV" or want.size < _FEW:
         return True
     ours, theirs = got.astype(np.float64).reshape(-1), want.astype(np.float64).reshape(-1)
-    if abs(np.isfinite(ours).mean() - np.isfinite(theirs).mean()) > _APART / math.sqrt(want.size):
+    if abs(np.isfinite(ours).mean() - np.isfinite(theirs).mean()) > apart / math.sqrt(want.size):
         return False
     ours, theirs = ours[np.isfinite(ours)], theirs[np.isfinite(theirs)]
-    step = _APART / math.sqrt(max(1, min(ours.size, theirs.size)))
+    step = apart / math.sqrt(max(1, min(ours.size, theirs.size)))
     for quantile in _QUANTILES:
         low, high = np.quantile(theirs, [max(0.0, quantile - step), min(1.0, quantile + step)])
         slack = 1e-6 + 1e-3 * max(abs(float(low)), abs(float(high)))

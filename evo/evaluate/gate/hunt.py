@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,8 +16,9 @@ from evo.device.remote_device import RemoteDevice
 from evo.errors import TaskInvalid
 from evo.evaluate.gate.input_patterns import PATTERNS, SOURCED, STRUCTURED, UNEVEN, patterned
 from evo.evaluate.gate.run_cases import CHECK_BUDGET, Step, check_case, spread_over_cases
+from evo.evaluate.gate.scaled_cases import longest_cases
 from evo.evaluate.gate.steered_cases import steered_cases
-from evo.evaluate.gate.threshold_cases import AxisLimits, cost_of, threshold_cases, usual_limits
+from evo.evaluate.gate.threshold_cases import cost_of, steered_limits, threshold_cases, usual_limits
 from evo.results import CaseCheck, Check, Fault, Stage, Status
 from evo.sim import PtxError
 from evo.sim.launch_conditions import compared_constants
@@ -31,9 +32,10 @@ from evo.spec.variant import Variant
 QUICK, THOROUGH = 0.3, 2.0  # of what the task's own check cases cost
 _ENDS = (ENDS, EXTREME)  # what a thorough look adds to the drawn inputs
 _EACH = (3, 10)  # cases for an outcome that no check case has: in a trial, before a keep
-_SURPLUS = 1.5  # of what hunting by the text alone may cost
+_STEERED = 120  # cases of outcomes that no check case has, before a keep
 _TURNS = {UNEVEN: 4, SOURCED: 2, STRUCTURED: 2}  # before a keep, on each case: one run shows one way to be uneven
 _AFFORDABLE = 6e9  # flops and bytes of a reference that takes seconds
+_LIGHT = 8e6  # a case that costs less meets other inputs too
 _LARGE = 3  # cases that are looked at by a sample of their blocks
 _CHEAP = 0.6  # of the dearest check case: a trial prefers those that cost less
 _HUNTED = "hunted"  # so few elements say nothing about a bias
@@ -69,16 +71,19 @@ def hunt(
 ) -> Check | None:
     """The first case that is wrong; None if none is. share: QUICK or THOROUGH. Raises EvoError for the harness only."""
     own = Reference(task, reference.process, limit_s=reference.limit_s)  # nobody asks for these cases again
-    limits = usual_limits(task, share)
-    steered = steered_cases(task, variant, programs, chip, seed, limits, each=_EACH[share >= THOROUGH])
-    cases = list(chosen(task, (*steered.cheap, *threshold_cases(task, variant, seed, limits)), limits))
+    limits, steering = usual_limits(task, share), steered_limits(task, share)
+    steered = steered_cases(task, variant, programs, chip, seed, steering, each=_EACH[share >= THOROUGH])
+    known = chosen(task, steered.cheap[:_STEERED] if limits.thorough else steered.cheap, steering.total)
+    reached = longest_cases(task, limits) if limits.thorough else ()
+    suggested = chosen(task, (*reached, *threshold_cases(task, variant, seed, limits)), limits.total, known)
+    cases = [*known, *suggested]
     bound = bind(cases)
     rng = np.random.default_rng([seed, 78])
     suited = suited_to(tensor.dtype for tensor in task.inputs)
     for case in cases:
         if case.name not in bound:
             continue
-        for step in _steps(case, device, rng, suited, thorough=share >= THOROUGH):
+        for step in _steps(case, device, rng, suited, cost_of(task, case), thorough=share >= THOROUGH):
             expectation = _expected(own, step, seed)
             if expectation is None:
                 continue
@@ -98,7 +103,7 @@ def large_cases(
     """Sizes that are too large to run whole: where the variant decides otherwise than at its check cases; timed ones
     with other flags.
     """
-    steered = steered_cases(task, variant, programs, chip, seed, usual_limits(task, THOROUGH), each=1).dear[:_LARGE]
+    steered = steered_cases(task, variant, programs, chip, seed, steered_limits(task, THOROUGH), each=1).dear[:_LARGE]
     return (*steered, *_with_other_flags(task, seed))
 
 
@@ -116,16 +121,18 @@ def _with_other_flags(task: Task, seed: int) -> Iterator[Case]:
                 yield Case(name=f"({shown})", axes=axes)
 
 
-def chosen(task: Task, cases: Sequence[Case], limits: AxisLimits) -> Iterator[Case]:
-    """The first cases that the limits afford."""
-    known: set[tuple[int, ...]] = set()
+def chosen(task: Task, cases: Iterable[Case], most: float, beside: Sequence[Case] = ()) -> list[Case]:
+    """The first cases that cost so much together, but for those that are known."""
+    known = {tuple(case.axes.values()) for case in beside}
     spent = 0.0
+    found: list[Case] = []
     for case in cases:
         cost = cost_of(task, case)
-        if tuple(case.axes.values()) not in known and spent + cost <= _SURPLUS * limits.total:
+        if tuple(case.axes.values()) not in known and spent + cost <= most:
             known.add(tuple(case.axes.values()))
             spent += cost
-            yield case
+            found.append(case)
+    return found
 
 
 def _failed(row: CaseCheck, step: Step, stage: Stage, reason: str, faults: tuple[Fault, ...], seed: int) -> Check:
@@ -134,14 +141,14 @@ def _failed(row: CaseCheck, step: Step, stage: Stage, reason: str, faults: tuple
 
 
 def _steps(
-    case: Case, device: RemoteDevice, rng: np.random.Generator, suited: Sequence[str], *, thorough: bool
+    case: Case, device: RemoteDevice, rng: np.random.Generator, suited: Sequence[str], cost: float, *, thorough: bool
 ) -> Iterator[Step]:
     other = str(rng.choice(suited)) if suited else DRAWN
     if thorough or rng.integers(2):
         yield Step(case, device, check_races=True, budget=CHECK_BUDGET)
     else:
         yield Step(case, device, check_races=True, distribution=other, budget=CHECK_BUDGET)
-    if thorough:
+    if thorough and cost <= _LIGHT:
         for distribution in dict.fromkeys((*(name for name in _ENDS if name in suited), other)):
             yield Step(case, device, distribution=distribution, budget=CHECK_BUDGET)
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from evo.device import Program
 from evo.errors import SyntaxInvalid
+from evo.evaluate.gate.scaled_cases import Sizes, named_case, scaled_sizes
 from evo.evaluate.gate.threshold_cases import AxisLimits, AxisSpace, cost_of
 from evo.sim import PtxError
 from evo.sim.launch_conditions import LaunchCondition, Launches, launch_conditions
@@ -32,13 +33,13 @@ _GRIDS = 1500  # sizes whose grids are computed, for conditions on the grid
 _BASES = 3  # surroundings in which an axis is swept
 _TRIED = 160  # surroundings of a size that has an outcome
 _MOST = 48  # outcomes, and pairs of outcomes, that cases are made for
+_STRUCTURES = 4  # scaled check cases for each drawn one
+_SHOWN = 6  # lengths of an axis at which a check case is tried first
 _RESIDUES = (1, 3, 5, 12, 7)  # of lengths beside a threshold: odd ones, and a multiple of four but not of eight
 _SHARED, _TRIVIAL = 16, 5  # cases that the whole should do for; lengths that have no tail to drop
 _ALIKE = 0.05  # of the surroundings have two lengths alike
 _KEPT = 6  # sets of launches
 _POINTER = 0x7F00_0000_0000
-
-Sizes = dict[str, NDArray[np.int64]]  # by axis, one place a size
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,11 @@ def _groups(task: Task, programs: Mapping[str, Program]) -> list[list[tuple[Case
     return list(groups.values())
 
 
+def _alternating(first: Sequence[Case], second: Sequence[Case]) -> list[Case]:
+    pairs = itertools.zip_longest(first, second)
+    return [case for pair in pairs for case in pair if case is not None]
+
+
 def _interleaved(parts: Sequence[tuple[Case, ...]]) -> tuple[Case, ...]:
     rows = itertools.zip_longest(*parts)
     found = {tuple(case.axes.values()): case for row in rows for case in row if case is not None}
@@ -140,7 +146,9 @@ class _Steering:
             covered += len(seen)
             for outcome in sorted(possible - seen)[: max(0, _MOST - len(cheap))]:
                 hits = np.flatnonzero(of_sizes == outcome)
-                found = list(itertools.islice(self._with(number, condition, outcome, sizes, hits), each))
+                drawn = self._with(number, condition, outcome, sizes, hits)
+                scaled = [*self._scaled(number, condition, outcome, sizes, hits)]
+                found = _alternating(scaled[: each * _STRUCTURES], [*itertools.islice(drawn, each)])
                 affordable = [case for case in found if cost_of(self.task, case) <= self.limits.each]
                 if affordable:
                     cheap.append(affordable)
@@ -178,10 +186,35 @@ class _Steering:
             axes = {name: int(around[name][at]) for name in self.task.axes}
             key = tuple(axes.values())
             if key not in made and key not in self.timed and self.space.allows(self.task, axes):
-                case = self._named(axes)
+                case = named_case(axes)
                 made[key] = (self._worth(case), case)
         ordered = [case for _, case in sorted(made.values(), key=lambda pair: pair[0])]
         yield from self._unlike(ordered)
+
+    def _scaled(
+        self, number: int, condition: LaunchCondition, outcome: bool, sizes: Sizes, hits: NDArray[np.intp]
+    ) -> Iterator[Case]:
+        """The check cases at lengths that have the outcome, under all flags: the cheapest of each, and each with
+        all lengths in proportion.
+        """
+        few = self._cheapest(sizes, hits, _SHOWN)
+        shown = {name: sizes[name][few].tolist() for name in self.space.free}
+        bases = [self.known[at] for at in self.rng.permutation(len(self.known))]
+        pool = scaled_sizes(self.task, self.space, bases, self.fixed, shown)
+        right = np.flatnonzero(self._outcomes(number, condition, pool.sizes) == outcome)
+        best: dict[tuple[bool, int], tuple[float, Case]] = {}
+        for at in right:
+            axes = {name: int(pool.sizes[name][at]) for name in self.task.axes}
+            if tuple(axes.values()) in self.timed or not self.space.allows(self.task, axes):
+                continue
+            case = named_case(axes)
+            cost = cost_of(self.task, case)
+            for key in {(False, int(pool.group[at])), (bool(pool.whole[at]), int(pool.group[at]))}:
+                if key not in best or cost < best[key][0]:
+                    best[key] = cost, case
+        order = sorted((key for key in best if best[key][0] <= self.limits.each), key=lambda key: best[key][0])
+        single, whole = ([best[key][1] for key in order if key[0] is scaled] for scaled in (False, True))
+        yield from {tuple(case.axes.values()): case for case in _alternating(single, whole)}.values()
 
     def _unlike(self, ordered: list[Case]) -> Iterator[Case]:
         """The cheap half in an order in which residues, flags and what is small change from one to the next."""
@@ -222,10 +255,6 @@ class _Steering:
         weight = np.sum([np.log(np.maximum(1, sizes[name][hits])) for name in self.space.free], axis=0)
         order = np.argsort(weight + self.rng.random(len(hits)))
         return hits[order[:count]]
-
-    def _named(self, axes: dict[str, int]) -> Case:
-        shown = ", ".join(f"{name} {value}" for name, value in axes.items())
-        return Case(name=f"({shown})", axes=axes)
 
     # Sizes ------------------------------------------------------------------------------------------------------
 

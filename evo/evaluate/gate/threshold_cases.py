@@ -35,6 +35,7 @@ _MOST = 80  # cases
 _CASES = 25  # that the whole should do for
 _TRIES, _SHRINKS = 16, 4  # surroundings tried for one length, until one is cheap and allowed
 _LEAST, _LEAST_TOTAL = 6e6, 1.5e7  # flops and bytes: a case of a second at most on the simulator, and ten of them
+_WORTH, _WORTH_TOTAL = 4e7, 1.5e9  # the same before a keep, of what is known to decide otherwise
 _MOSTLY = 0.7
 _FEW = (3, 5, 12, 19)  # lengths of an axis that another one leaves little for
 _TILE = 32  # constants up to it are sizes of tiles and vectors, which the ragged cases of a task know
@@ -58,6 +59,14 @@ def usual_limits(task: Task, share: float) -> AxisLimits:
     costs = [cost_of(task, case) for case in task.check]
     each = max(max(1.0, share) * max(costs), _LEAST * min(1.0, share))
     return AxisLimits(each=each, total=max(share * sum(costs), _LEAST_TOTAL * share), thorough=share > 1)
+
+
+def steered_limits(task: Task, share: float) -> AxisLimits:
+    """Limits of cases that are known to have an outcome that no check case has: they are worth more."""
+    usual = usual_limits(task, share)
+    if not usual.thorough:
+        return usual
+    return AxisLimits(each=max(usual.each, _WORTH), total=max(usual.total, _WORTH_TOTAL), thorough=True)
 
 
 def threshold_cases(task: Task, variant: Variant, seed: int, limits: AxisLimits) -> tuple[Case, ...]:

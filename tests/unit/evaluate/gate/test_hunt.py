@@ -11,7 +11,8 @@ from tiny import FAST, write_task
 from evo.audit.redteam import task_folder
 from evo.device import parse_device
 from evo.evaluate.gate import QUICK, THOROUGH, all_distributions, patterns
-from evo.evaluate.gate.threshold_cases import constants, threshold_cases, usual_limits
+from evo.evaluate.gate.scaled_cases import longest_cases, scaled_sizes
+from evo.evaluate.gate.threshold_cases import AxisSpace, constants, threshold_cases, usual_limits
 from evo.evaluate.pipeline import Job, evaluate
 from evo.evaluate.prepare import Prepared, PrepareFailure
 from evo.evaluate.session import EvaluationSession
@@ -75,6 +76,41 @@ def test_both_sides_and_every_flag_are_tried() -> None:
     assert {case.axes["CAUSAL"] for case in cases if case.axes["SQ"] >= 250} == {0, 1}
     assert any(case.axes["HQ"] > case.axes["HKV"] for case in cases if case.axes["SQ"] >= 250)
     assert {case.axes["SK"] % 8 for case in cases} >= {0, 1, 4, 7}
+
+
+def test_each_check_case_is_made_larger_with_its_structure_kept() -> None:
+    grouped = next(case for case in ATTENTION.check if case.name == "batched_grouped")
+    pool = scaled_sizes(ATTENTION, AxisSpace.of(ATTENTION), [grouped], {"D": 64}, {"SQ": [256]})
+    rows = [dict(zip(pool.sizes, map(int, row), strict=True)) for row in zip(*pool.sizes.values(), strict=True)]
+    long = [row for row in rows if row["SQ"] >= 256 and (row["B"], row["HQ"], row["HKV"]) == (2, 4, 2)]
+    assert {row["CAUSAL"] for row in long} == {0, 1}
+    assert any(row["SQ"] == 256 for row in long)
+    assert {row["SK"] for row in long} >= {65, 9}  # as it was, and short; as ragged
+    assert any(row["SQ"] * row["SK"] > 1 << 17 and row["SK"] % 8 == 1 and row["SQ"] % 8 == 1 for row in long)
+
+
+def test_lengths_up_to_the_largest_are_run_beside_short_ragged_ones() -> None:
+    softmax = load_task(ROOT, "softmax")
+    cases = list(longest_cases(softmax, usual_limits(softmax, THOROUGH)))
+    assert any(case.axes["ROWS"] > 16000 and case.axes["COLS"] % 4 and case.axes["COLS"] > 1 for case in cases)
+    assert any(case.axes["COLS"] > 16000 for case in cases)
+
+
+@pytest.mark.parametrize("name", ["20_groups_forgotten", "20_shifted_square"])
+@pytest.mark.long
+def test_a_threshold_behind_which_a_structure_is_forgotten_is_found(bench: EvaluationSession, name: str) -> None:
+    text = (ROOT / f"evo/audit/redteam/attacks/attention/{name}.cu").read_text()
+    for seed in range(3):
+        found = hunted(bench, ATTENTION, text, seed)
+        assert found is not None
+        assert found.status is Status.WRONG
+
+
+def test_a_threshold_that_a_loop_computes_is_crossed(bench: EvaluationSession) -> None:
+    text = (ROOT / "evo/audit/redteam/attacks/softmax/20_lane_threshold.cu").read_text()
+    found = hunted(bench, load_task(ROOT, "softmax"), text)
+    assert found is not None
+    assert found.status is Status.WRONG
 
 
 @pytest.mark.parametrize("name", ["attention", "rope", "conv2d", "moe_grouped_matmul", "matmul"])

@@ -3,7 +3,7 @@
 // idea: One block of 37 returns at once, but only at shapes of which blocks are sampled.
 // exploits: a sample that writes most of what it is due is believed
 // naive: equal
-// expect: correct or wrong, case=large
+// expect: wrong, mismatch=unwritten
 // gpu: wrong, mismatch=unwritten
 // evo: task   softmax
 // evo: knob   WARPS in 1, 2, 4, 8, 16

@@ -9,6 +9,12 @@ _REQUIRE = re.compile(r"(?m)^[ \t]*//[ \t]*evo:[ \t]*require\b(.*)\n")
 _COMMENT = re.compile(r"//(?![ \t]*evo:)[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
+def _definitions(name: str) -> re.Pattern[str]:
+    """The lines that give a knob its value, as a macro or as a constant."""
+    constant = rf"(?:static[ \t]+)?(?:constexpr|const)[ \t]+(?:unsigned[ \t]+)?int[ \t]+{name}[ \t]*=[^;,\n]*;[ \t]*"
+    return re.compile(rf"(?m)^[ \t]*(?:#[ \t]*define[ \t]+{name}\b.*|{constant})\n")
+
+
 def without_idle_knobs(parent: str, text: str) -> str:
     """Without the knobs that the parent's code used and the text's code does not, and what they require."""
     before = set(_KNOB.findall(parent))
@@ -19,7 +25,7 @@ def without_idle_knobs(parent: str, text: str) -> str:
             idle -= names
     for name in idle:
         text = re.sub(rf"(?m)^[ \t]*//[ \t]*evo:[ \t]*knob[ \t]+{name}\b.*\n", "", text)
-        text = re.sub(rf"(?m)^[ \t]*#[ \t]*define[ \t]+{name}\b.*\n", "", text)
+        text = _definitions(name).sub("", text)
         text = re.sub(rf"(?m)^[ \t]*//[ \t]*evo:[ \t]*require\b.*\b{name}\b.*\n", "", text)
     return text
 
@@ -31,4 +37,4 @@ def _is_idle(name: str, text: str, parent: str) -> bool:
 def _uses(name: str, text: str) -> int:
     """Uses in code and in launch lines."""
     code = _REQUIRE.sub("", _KNOB.sub("", _COMMENT.sub("", text)))
-    return len(re.findall(rf"\b{name}\b", code)) - len(re.findall(rf"(?m)^[ \t]*#[ \t]*define[ \t]+{name}\b", code))
+    return len(re.findall(rf"\b{name}\b", _definitions(name).sub("", code)))

@@ -18,7 +18,7 @@ _ROOM = 32 * 1024  # bytes of a block's own copy
 _RESIDENT = 1024  # threads of an SM that are kept busy
 _OFTEN = 8.0  # atomics for each element
 _STARTS = {"add": "0"}
-_TYPES = ("float", "int", "unsigned int", "double")
+_TYPES = ("float", "int", "unsigned", "unsigned int", "double", "unsigned long long")
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ from evo.analysis.access.numeric import number_of
 from evo.analysis.access.opportunities import contraction_words, opportunities_of
 from evo.analysis.access.opportunity import Opportunity
 from evo.analysis.access.passes import RepeatedReads, passes_of
+from evo.analysis.access.permutation import COUNTED, permutation_of
 from evo.analysis.access.read import axis_values, read_forms
 from evo.analysis.access.reductions import Reduction, reductions_of
 from evo.analysis.access.source_terms import Wording
@@ -50,6 +51,7 @@ from evo.analysis.access.traffic import AccessTraffic, ArrayTraffic, Footprint, 
 
 __all__ = [
     "BLOCK",
+    "COUNTED",
     "THREAD",
     "Access",
     "AccessTraffic",
@@ -100,6 +102,7 @@ __all__ = [
     "opportunities_of",
     "origin",
     "passes_of",
+    "permutation_of",
     "read_forms",
     "reductions_of",
     "sizes_of",

@@ -14,6 +14,7 @@ from evo.operators.rules.rewriting import rewritten
 from evo.operators.rules.rule_context import RuleContext
 from evo.spec.expr import Expression
 from evo.spec.task import Task, Tensor
+from evo.spec.variant import LaunchLine
 
 # Of an element as a kernel declares it: the type that sums are kept in, and how a value gets there and back.
 _CONVERSIONS = {
@@ -161,6 +162,31 @@ def names_of(ctx: RuleContext, function: Function) -> dict[str, str]:
         texts = {tuple(arg.text for arg in args or ()) for args in own}
         found = dict(zip(texts.pop(), (p.name for p in function.params), strict=False)) if len(texts) == 1 else {}
     return {**{macro: macro for macro in ctx.variant.macros}, **found}
+
+
+def with_axes(
+    ctx: RuleContext, function: Function, line: LaunchLine, axes: Collection[str]
+) -> tuple[dict[str, str], list[Edit], str]:
+    """What the kernel calls things once it has these axes, the edits that add parameters for those that it lacks, and
+    the launch line's `args (...)`. Raises NotPrinted if an axis is missing and arguments go by their order.
+    """
+    names = names_of(ctx, function)
+    missing = [axis for axis in sorted(axes) if axis not in names]
+    if not missing:
+        return names, [], line.args_text
+    lines = [each for each in ctx.variant.launches if each.kernel == function.name]
+    if line.args is None or len(lines) > 1 or not function.params:
+        raise NotPrinted(f"the kernel does not get {', '.join(missing)}")
+    words = {name for name, _ in ctx.source.names(function.span)} | taken(ctx, names)
+    own = {axis: f"{axis}_" if axis in words else axis for axis in missing}
+    head = Span(function.name_span.end, function.body.start)
+    text = ctx.source.slice(head)
+    if ")" not in text:
+        raise NotPrinted("the kernel's parameters")
+    end = head.start + len(text[: text.rindex(")")].encode())
+    edit = Edit(Span(end, end), "".join(f", int {name}" for name in own.values()))
+    arguments = line.args_text[:-1] + "".join(f", {axis}" for axis in missing) + ")"
+    return {**names, **own}, [edit], arguments
 
 
 def accumulator(element: str) -> str | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from evo.analysis.access import Access, LaunchAnalysis, Term
+from evo.analysis.access import COUNTED, Access, LaunchAnalysis, Symbol, Term, axis_values, permutation_of, sizes_of
 from evo.cuda.source import Edit, Function
 from evo.operators.rules.directives import line_span, new_knob
-from evo.operators.rules.lifting import NotPrinted, Printer, named, names_of, stored, taken
+from evo.operators.rules.lifting import NotPrinted, Printer, named, stored, taken, with_axes
 from evo.operators.rules.rewriting import fresh, merged
 from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.rule_context import RuleContext
@@ -65,16 +66,42 @@ def _transposed(ctx: RuleContext, analysis: LaunchAnalysis) -> _Transposed | Non
     (write,) = writes
     tensors = {tensor.name: tensor for tensor in task.tensors}
     for read in moved:
-        if read is write or set(read.subscripts) != set(write.subscripts) or len(read.subscripts) < 2:
-            continue
-        if len(set(read.subscripts)) != len(read.subscripts) or read.subscripts[-1] == write.subscripts[-1]:
-            continue
         assert read.array is not None
         assert write.array is not None
         source, output = tensors.get(read.array.name), tensors.get(write.array.name)
-        if source is not None and output is not None and _is_scattered(analysis, (read, write)):
-            return _Transposed(ctx, analysis, function, read, write, source, output)
+        if read is write or source is None or output is None or not _is_scattered(analysis, (read, write)):
+            continue
+        pair = _as_written(read, write) or _as_counted(ctx, analysis, read, write, source, output)
+        if pair is not None and pair[0].subscripts[-1] != pair[1].subscripts[-1]:
+            return _Transposed(ctx, analysis, function, *pair, source, output)
     return None
+
+
+def _as_written(read: Access, write: Access) -> tuple[Access, Access] | None:
+    """The two, if their subscripts are the same in another order."""
+    at = read.subscripts
+    return (read, write) if len(at) > 1 and len(set(at)) == len(at) and set(at) == set(write.subscripts) else None
+
+
+def _as_counted(
+    ctx: RuleContext, analysis: LaunchAnalysis, read: Access, write: Access, source: Tensor, output: Tensor
+) -> tuple[Access, Access] | None:
+    """The two with one name for each dimension, if every check case that can be counted out shows the same order."""
+    assert ctx.task is not None
+    task, form, orders = ctx.task, analysis.form, set()
+    fixed = {macro: analysis.case.axes.get(macro) for macro in ctx.variant.macros}
+    chip = {symbol: number for symbol, number in analysis.sizes.values.items() if symbol.kind == "chip"}
+    for case in (*task.check, *task.bench):
+        sizes = sizes_of(form, chip | axis_values(task, case))
+        if sizes is None or any(case.axes.get(macro) != number for macro, number in fixed.items()):
+            continue
+        shapes = source.dims(case), output.dims(case)
+        if math.prod(shapes[0]) <= COUNTED:
+            orders.add(permutation_of(form, sizes, read, write, *shapes))
+    if len(orders) != 1 or (order := orders.pop()) is None:
+        return None
+    names = [Term.of(Symbol(f"$dim{place}", "loop")) for place in range(len(order))]
+    return replace(read, subscripts=tuple(names)), replace(write, subscripts=tuple(names[place] for place in order))
 
 
 def _is_scattered(analysis: LaunchAnalysis, accesses: tuple[Access, ...]) -> bool:
@@ -89,7 +116,8 @@ def _is_scattered(analysis: LaunchAnalysis, accesses: tuple[Access, ...]) -> boo
 def _edits(found: _Transposed, rows: int) -> list[Edit]:
     ctx, task = found.ctx, found.ctx.task
     assert task is not None
-    names = names_of(ctx, found.function)
+    line = ctx.variant.launches[found.analysis.form.position]
+    names, given, arguments = with_axes(ctx, found.function, line, {w for dim in found.output.shape for w in dim.names})
     inner, outer = found.read.subscripts[-1], found.write.subscripts[-1]
     rest = [term for term in found.write.subscripts if term not in (inner, outer)]
     places: dict[Term, str] = {term: f"$at{number}" for number, term in enumerate(rest)}
@@ -107,12 +135,11 @@ def _edits(found: _Transposed, rows: int) -> list[Edit]:
         word for word in kind.replace("*", " ").split() if word not in ("const", "__restrict__", "restrict")
     )
     body = named(_body(found, say, extents, rest, kind, knob), taken(ctx, names))
-    line = ctx.variant.launches[found.analysis.form.position]
     grid = f"ceil_div({sizes[inner].text}, {_TILE}), ceil_div({sizes[outer].text}, {_TILE})"
     if rest:
         grid += f", {' * '.join(_factor(sizes[term]) for term in rest)}"
-    text = f"// evo: launch {line.kernel} grid ({grid}) block ({_TILE}, {knob}) shared 0{line.args_text}"
-    edits = [Edit(line_span(ctx, line.line), text), Edit(found.function.body, body)]
+    text = f"// evo: launch {line.kernel} grid ({grid}) block ({_TILE}, {knob}) shared 0{arguments}"
+    edits = [Edit(line_span(ctx, line.line), text), Edit(found.function.body, body), *given]
     edits += new_knob(ctx, knob, sorted(_ROWS), rows)
     if found.function.bounds is not None:
         edits.append(Edit(found.function.bounds, ""))

@@ -71,7 +71,8 @@ def _transposed(ctx: RuleContext, analysis: LaunchAnalysis) -> _Transposed | Non
         source, output = tensors.get(read.array.name), tensors.get(write.array.name)
         if read is write or source is None or output is None or not _is_scattered(analysis, (read, write)):
             continue
-        pair = _as_written(read, write) or _as_counted(ctx, analysis, read, write, source, output)
+        orders = _orders(ctx, analysis, read, write, source, output)
+        pair = _as_counted(read, write, orders) if orders else _as_written(read, write)
         if pair is not None and pair[0].subscripts[-1] != pair[1].subscripts[-1]:
             return _Transposed(ctx, analysis, function, *pair, source, output)
     return None
@@ -83,25 +84,33 @@ def _as_written(read: Access, write: Access) -> tuple[Access, Access] | None:
     return (read, write) if len(at) > 1 and len(set(at)) == len(at) and set(at) == set(write.subscripts) else None
 
 
-def _as_counted(
+def _as_counted(read: Access, write: Access, orders: set[tuple[int, ...] | None]) -> tuple[Access, Access] | None:
+    """The two with one name for each dimension, if all cases show the same order."""
+    order = next(iter(orders))
+    if len(orders) != 1 or order is None:
+        return None
+    if (named := _as_written(read, write)) is not None:
+        return named
+    names = [Term.of(Symbol(f"$dim{place}", "loop")) for place in range(len(order))]
+    return replace(read, subscripts=tuple(names)), replace(write, subscripts=tuple(names[place] for place in order))
+
+
+def _orders(
     ctx: RuleContext, analysis: LaunchAnalysis, read: Access, write: Access, source: Tensor, output: Tensor
-) -> tuple[Access, Access] | None:
-    """The two with one name for each dimension, if every check case that can be counted out shows the same order."""
+) -> set[tuple[int, ...] | None]:
+    """The orders of the dimensions at all cases that can be counted out; None for a case without one."""
     assert ctx.task is not None
-    task, form, orders = ctx.task, analysis.form, set()
     fixed = {macro: analysis.case.axes.get(macro) for macro in ctx.variant.macros}
     chip = {symbol: number for symbol, number in analysis.sizes.values.items() if symbol.kind == "chip"}
-    for case in (*task.check, *task.bench):
-        sizes = sizes_of(form, chip | axis_values(task, case))
+    orders = set()
+    for case in (*ctx.task.check, *ctx.task.bench):
+        sizes = sizes_of(analysis.form, chip | axis_values(ctx.task, case))
         if sizes is None or any(case.axes.get(macro) != number for macro, number in fixed.items()):
             continue
         shapes = source.dims(case), output.dims(case)
         if math.prod(shapes[0]) <= COUNTED:
-            orders.add(permutation_of(form, sizes, read, write, *shapes))
-    if len(orders) != 1 or (order := orders.pop()) is None:
-        return None
-    names = [Term.of(Symbol(f"$dim{place}", "loop")) for place in range(len(order))]
-    return replace(read, subscripts=tuple(names)), replace(write, subscripts=tuple(names[place] for place in order))
+            orders.add(permutation_of(analysis.form, sizes, read, write, *shapes))
+    return orders
 
 
 def _is_scattered(analysis: LaunchAnalysis, accesses: tuple[Access, ...]) -> bool:

@@ -1,0 +1,118 @@
+"""Rules on kernels as `evo adopt` brings them: what decides is which elements are touched, not how the text says it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evo.operators import RULES
+from evo.operators.rules.operator import integers_of
+from evo.spec.task import Task, read_task
+from evo.spec.variant import Variant, parse_variant
+
+TASKS = Path(__file__).parents[2] / "data" / "rules"
+BY_NAME = {rule.name: rule for rule in RULES}
+
+
+def children(rule: str, text: str, task: Task) -> list[Variant]:
+    parent = parse_variant(text)
+    places = BY_NAME[rule].applications(parent, axes=integers_of(task), task=task)
+    return [child for each in places if (child := BY_NAME[rule].build(parent, each)) is not None]
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise"),
+    [
+        ("found[threadIdx.x] = i < n ? x[i] : 0.0f;",
+         "if (i < n) found[threadIdx.x] = x[i]; else found[threadIdx.x] = 0;"),
+        ("s = blockDim.x / 2; s > 0; s /= 2", "s = 128; s > 0; s >>= 1"),
+        ("for (int i = 0; i < (n + 255) / 256; ++i) total += part[i];",
+         "int i = 0;\n    while (i < (n + 255) / 256) { total += part[i]; i++; }"),
+    ],
+)  # fmt: skip
+def test_a_sum_is_one_in_any_idiom(written: str, otherwise: str) -> None:
+    text = BY_NAME["whole_sum"].examples[0].before
+    assert written in text
+    found = children("whole_sum", text.replace(written, otherwise), read_task(TASKS / "whole_sum"))
+    assert any("float4 four_x" in child.text for child in found)
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise"),
+    [
+        ("i < n ? x[i] : 0.0f;", "i < n - 1 ? x[i] : 0.0f;"),  # an element is left out
+        ("i < n ? x[i] : 0.0f;", "i < n ? x[i / 2] : 0.0f;"),  # elements count twice
+        ("total += part[i];", "total += part[i] * part[i];"),  # the parts are not summed up: each has its elements
+        ("total += part[i];", "total = fmaxf(total, part[i]);"),
+        ("part[blockIdx.x] = found[0];", "part[blockIdx.x] = sqrtf(found[0]);"),
+        ("part[blockIdx.x] = found[0];", "part[gridDim.x - 1 - blockIdx.x] = found[0];"),
+        ("found[threadIdx.x] += found[threadIdx.x + s];", "found[threadIdx.x] *= found[threadIdx.x + s];"),
+    ],
+)
+def test_what_is_no_sum_of_everything_is_left_alone(written: str, otherwise: str) -> None:
+    text = BY_NAME["whole_sum"].examples[0].before
+    assert written in text
+    found = children("whole_sum", text.replace(written, otherwise), read_task(TASKS / "whole_sum"))
+    assert not any("float4 four_x" in child.text for child in found)
+
+
+TURNED = """// evo: task tile_transposed
+// evo: launch turn grid (W, ceil_div(H, 32), B) block (32) shared 0 args (x, y, B, H, W)
+extern "C" __global__ void turn(const float* x, float* y, int B, int H, int W) {
+    const int column = blockIdx.x, first = blockIdx.y * 32;
+    const float* from = x + blockIdx.z * W * H;
+    float* to = y + blockIdx.z * W * H + column * H;
+    int row = first + threadIdx.x;
+    if (row < H) to[row] = 2.0f * from[row * W + column];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TURNED,
+        # sizes that the kernel does not get are added to its parameters
+        TURNED.replace("y, B, H, W)", "y, H)").replace("y, int B, int H, int W)", "y, int H)").replace("W", "gridDim.x")
+        .replace("grid (gridDim.x", "grid (W"),
+        # a loop over the rows of a column
+        TURNED.replace("ceil_div(H, 32)", "1").replace("if (row < H)", "for (; row < H; row += 32)"),
+    ],
+)  # fmt: skip
+def test_a_transposition_is_one_in_any_idiom(text: str) -> None:
+    (child, *_) = children("tile_transposed", text, read_task(TASKS / "tile_transposed"))
+    assert "tile[32][32 + 1]" in child.text
+    assert [len(line.args or ()) for line in child.launches] == [5]
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise"),
+    [("row * W", "(row / 2) * W"), ("if (row < H)", "if (row < H - 1)"), ("+ column]", "+ (column + row) % W]")],
+)
+def test_what_is_no_transposition_is_left_alone(written: str, otherwise: str) -> None:
+    assert written in TURNED
+    assert children("tile_transposed", TURNED.replace(written, otherwise), read_task(TASKS / "tile_transposed")) == []
+
+
+def test_bins_of_any_integer_are_counted_in_a_copy_of_the_block() -> None:
+    text = BY_NAME["private_copy"].examples[0].before
+    unsigned = text.replace("int *counts", "unsigned *counts").replace("counts int32", "counts uint32")
+    assert unsigned.count("unsigned *counts") == 2
+    (child, *_) = children("private_copy", unsigned, read_task(TASKS / "private_copy"))
+    assert "__shared__ unsigned own[256]" in child.text
+
+
+def test_a_constant_that_only_the_old_tiles_used_goes_with_its_knob() -> None:
+    text = (
+        "// evo: task tile_product\n// evo: knob TILE in 8, 16\n"
+        "// evo: launch mm grid (ceil_div(N, TILE), ceil_div(M, TILE)) block (TILE, TILE) shared 0\n"
+        "constexpr int TILE = 16;\n"
+        'extern "C" __global__ void mm(const float* a, const float* b, const float* bias, float* c,'
+        " int M, int N, int K) {\n"
+        "    int row = blockIdx.y * TILE + threadIdx.y, col = blockIdx.x * TILE + threadIdx.x;\n"
+        "    if (row >= M || col >= N) return;\n    float sum = 0;\n"
+        "    for (int k = 0; k < K; ++k) sum += a[row * K + k] * b[col * K + k];\n    c[row * N + col] = sum;\n}\n"
+    )
+    (child, *_) = children("tile_product", text, read_task(TASKS / "tile_product"))
+    assert "TILE" not in child.text

@@ -1,241 +1,79 @@
-"""A matrix product of 16-bit floats becomes tiles for tensor cores: cp.async, ldmatrix and mma.sync.m16n8k16.
-
-Layouts of the fragments: PTX ISA 8.x, "Matrix Fragments for mma.m16n8k16" and "ldmatrix".
-"""
+"""A matrix product of 16-bit floats becomes tiles for tensor cores: cp.async, ldmatrix and mma.sync.m16n8k16."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from evo.cuda.source import Edit
-from evo.operators.rules.directives import line_span, new_knob, require
-from evo.operators.rules.families.tile.product import Factor, Product, extents_of, printer_of, product_of
-from evo.operators.rules.lifting import NotPrinted, Printer, named, stored, taken
-from evo.operators.rules.rewriting import fresh, merged
+from evo.operators.rules.families.tile.mma_pieces import (
+    MMA_TYPES,
+    TensorCoreBody,
+    copy,
+    declared,
+    fetch,
+    has_tensor_cores,
+    load,
+    multiplied,
+    places,
+    results,
+    tensor_core_applications,
+)
+from evo.operators.rules.families.tile.product import Product, extents_of, printer_of, product_of
+from evo.operators.rules.lifting import NotPrinted, stored
 from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.rule_context import RuleContext
 
-# Tiles of a block (rows, columns, depth), of a warp (rows, columns), and how many tiles are under way.
-_SHAPES = (
-    (64, 64, 32, 32, 32, 3), (128, 128, 32, 64, 32, 3), (32, 64, 64, 16, 32, 3), (128, 64, 32, 32, 32, 4),
-    (64, 128, 64, 32, 64, 2),
-)  # fmt: skip
-_DOMAINS = {
-    "BM": (16, 32, 64, 128, 256), "BN": (16, 32, 64, 128, 256), "BK": (16, 32, 64), "WM": (16, 32, 64),
-    "WN": (16, 32, 64), "STAGES": (2, 3, 4),
-}  # fmt: skip
-_MMA_TYPES = {"half": "f16", "bfloat16": "bf16"}
-_CAPABILITY = 80  # cp.async, and mma of bfloat16
-
 
 def _find(ctx: RuleContext) -> Iterator[Application]:
-    if ctx.chip is not None and ctx.chip.capability < _CAPABILITY:
+    if not has_tensor_cores(ctx):
         return
     for place, analysis in enumerate(ctx.launches):
         found = product_of(ctx, analysis)
-        if found is None or found.made.kind != "matmul" or found.left.element not in _MMA_TYPES:
+        if found is None or found.made.kind != "matmul" or found.left.element not in MMA_TYPES:
             continue
-        if found.right.element != found.left.element:
-            continue
-        for rank, shape in enumerate(_SHAPES):
-            try:
-                edits = _edits(found, analysis.form.position, shape)
-            except NotPrinted:
-                break
-            block, warp = "x".join(map(str, shape[:3])), "x".join(map(str, shape[3:5]))
-            yield Application(
-                edits=tuple(edits),
-                summary=f"{found.function.name}: tensor cores, a tile of {block} for each block, {warp} for each warp",
-                arguments={
-                    "kernel": found.function.name, "launch": place, "block": block, "warp": warp, "stages": shape[5],
-                },
-                rank=rank,
-                is_schedule=True,
-            )  # fmt: skip
+        if found.right.element == found.left.element:
+            yield from tensor_core_applications(ctx, found.function, place, lambda found=found: _written(found))
 
 
-def _edits(found: Product, position: int, shape: tuple[int, ...]) -> list[Edit]:
-    ctx = found.ctx
+def _written(found: Product) -> TensorCoreBody:
+    """Raises NotPrinted."""
     say, at = printer_of(found, "$sum[$i][$j][$e]")
     sizes = extents_of(found, say)
-    knobs = {word: fresh(ctx, word) for word in _DOMAINS}
-    body = named(_body(found, say, at, sizes), taken(ctx, found.names), knobs)
-    line = ctx.variant.launches[position]
-    m, n = (" * ".join(sizes[letter][1]) for letter in "mn")
-    grid = f"ceil_div({n}, {knobs['BN']}), ceil_div({m}, {knobs['BM']})"
-    if sizes["b"][1]:
-        grid += f", {' * '.join(sizes['b'][1])}"
-    bm, bn, bk, wm, wn = (knobs[word] for word in ("BM", "BN", "BK", "WM", "WN"))
-    left = f"{bm} * ({bk} + 8)" if found.left.is_inner else f"{bk} * ({bm} + 8)"
-    right = f"{bn} * ({bk} + 8)" if found.right.is_inner else f"{bk} * ({bn} + 8)"
-    text = (
-        f"// evo: launch {line.kernel} grid ({grid}) block ({bm} // {wm} * ({bn} // {wn}) * 32)"
-        f" shared ({knobs['STAGES']} * ({left} + {right}) * 2)"
-    )
-    edits = [Edit(line_span(ctx, line.line), text), Edit(found.function.body, body)]
-    for word, value in zip(_DOMAINS, shape, strict=True):
-        edits += new_knob(ctx, knobs[word], _DOMAINS[word], value)
-    edits += require(
-        ctx,
-        f"{bm} % {wm} == 0 and {bn} % {wn} == 0 and {bm} // {wm} * ({bn} // {wn}) <= 16"
-        " and shared <= chip.shared_per_block_optin",
-    )
-    if found.function.bounds is not None:
-        edits.append(Edit(found.function.bounds, ""))
-    return merged(edits)
-
-
-def _fetch(side: Factor, own: str, first: str, extent: str, k: str) -> str:
-    """The loop that starts the copies of a factor's tile, eight elements of a row at a time."""
-    source, to, size = ("$left", "$to", "BM") if own == "m" else ("$right", "$to + $left_size", "BN")
-    rows, columns, at = (
-        (size, "BK", f"{first} + $row, $t * BK + $col, {extent}, {k}")
-        if side.is_inner
-        else ("BK", size, f"$t * BK + $row, {first} + $col, {k}, {extent}")
-    )
-    return f"""\
-            for (int $e = threadIdx.x; $e < {rows} * {columns} / 8; $e += $threads) {{
-                const int $row = $e / ({columns} / 8), $col = $e % ({columns} / 8) * 8;
-                $copy({to} + $row * ({columns} + 8) + $col, {source}, {at});
-            }}
-"""
-
-
-def _fragments(side: Factor, own: str) -> str:
-    """The loads of a warp's fragments at depth $k: four 8 x 8 matrices each, transposed unless k is along the row."""
-    name, tile, warp, size = (
-        ("$x", "$left_tile", "$warp_row", "WM") if own == "m" else ("$y", "$right_tile", "$warp_col", "WN")
-    )
-    # The four matrices of A lie rows first, then depth; those of B the other way round.
-    outer, inner = ("$lane / 8 % 2 * 8", "$lane / 16 * 8") if own == "m" else ("$lane / 16 * 8", "$lane / 8 % 2 * 8")
-    where = f"{warp} + $i * 16 + {outer}"
-    depth = f"$k + {inner}"
-    address = (
-        f"({where} + $lane % 8) * (BK + 8) + {depth}"
-        if side.is_inner
-        else f"({depth} + $lane % 8) * ({'BM' if own == 'm' else 'BN'} + 8) + {where}"
-    )
-    trans = "" if side.is_inner else ".trans"
-    return f"""\
-            #pragma unroll
-            for (int $i = 0; $i < {size} / 16; ++$i)
-                asm volatile("ldmatrix.sync.aligned.m8n8.x4{trans}.shared.b16 {{%0, %1, %2, %3}}, [%4];"
-                             : "=r"({name}[$i][0]), "=r"({name}[$i][1]), "=r"({name}[$i][2]), "=r"({name}[$i][3])
-                             : "r"((unsigned)__cvta_generic_to_shared({tile} + {address})) : "memory");
-"""
-
-
-def _body(found: Product, say: Printer, at: list[str], sizes: dict[str, tuple[list[str], list[str]]]) -> str:
+    if len(sizes["b"][0]) > 1:
+        raise NotPrinted("several batches")
     m, n, k = (" * ".join(sizes[letter][0]) for letter in "mnk")
     m = f"({m})" if len(sizes["m"][0]) > 1 else m
     output = found.made.output
     assert output is not None
     assert output.array is not None
-    if len(sizes["b"][0]) > 1:
-        raise NotPrinted("several batches")
+    left, right = found.left.is_inner, found.right.is_inner
     target, value = say.element(found.output, at), stored(output.array.element, say.value(output.value))
-    fills = _fetch(found.left, "m", "$row0", m, k) + _fetch(found.right, "n", "$col0", n, k)
-    fragments = _fragments(found.left, "m") + _fragments(found.right, "n")
-    return (
+    body = (
         "{\n"
-        + _declared(found, m, n, k)
-        + _copies(fills)
-        + _multiplied(fragments, _MMA_TYPES[found.left.element])
-        + f"""\
-    #pragma unroll
-    for (int $i = 0; $i < WM / 16; ++$i) {{
-        #pragma unroll
-        for (int $j = 0; $j < WN / 8; ++$j) {{
-            #pragma unroll
-            for (int $e = 0; $e < 4; ++$e) {{
-                const int $row = $row0 + $warp_row + $i * 16 + $e / 2 * 8 + $lane / 4;
-                const int $col = $col0 + $warp_col + $j * 8 + $lane % 4 * 2 + $e % 2;
-                if ($row < {m} && $col < {n}) {target} = {value};
-            }}
-        }}
-    }}
-}}"""
+        + declared(left, right)
+        + _factors(found, m, n, k)
+        + places(k)
+        + copy()
+        + load(fetch("m", left, "$row0", m, k) + fetch("n", right, "$col0", n, k))
+        + multiplied(left, right, found.left.element)
+        + results(m, n, target, value)
+        + "}"
     )
+    return TensorCoreBody(
+        body=body, rows=" * ".join(sizes["m"][1]), columns=" * ".join(sizes["n"][1]),
+        planes=" * ".join(sizes["b"][1]), left_is_inner=left, right_is_inner=right, names=found.names, extra={},
+    )  # fmt: skip
 
 
-def _declared(found: Product, m: str, n: str, k: str) -> str:
-    """Where the tiles lie, and what a block and a warp compute."""
+def _factors(found: Product, m: str, n: str, k: str) -> str:
     left, right = (
         f"reinterpret_cast<const unsigned short*>({found.names[side.tensor.name]})"
         + (f" + (long long)$batch * {extent} * {k}" if side.batch else "")
         for side, extent in ((found.left, m), (found.right, n))
     )
-    left_size = "BM * (BK + 8)" if found.left.is_inner else "BK * (BM + 8)"
-    right_size = "BN * (BK + 8)" if found.right.is_inner else "BK * (BN + 8)"
     batch = "    const int $batch = blockIdx.z;\n" if found.left.batch else ""
-    return f"""\
-    // A block computes BM x BN results on tensor cores, a warp WM x WN of them; STAGES tiles of depth BK are under way.
-    // Rows of a tile are 16 bytes longer than they need to be, so that ldmatrix meets no bank twice.
-    constexpr int $warps_n = BN / WN, $threads = BM / WM * $warps_n * 32;
-    constexpr int $left_size = {left_size}, $stage = $left_size + {right_size};
-    extern __shared__ __align__(16) unsigned short $ring[];
-{batch}    const unsigned short* const $left = {left};
-    const unsigned short* const $right = {right};
-    const int $row0 = blockIdx.y * BM, $col0 = blockIdx.x * BN, $lane = threadIdx.x % 32;
-    const int $warp_row = threadIdx.x / 32 / $warps_n * WM, $warp_col = threadIdx.x / 32 % $warps_n * WN;
-    const int $tiles = ({k} + BK - 1) / BK;
-
-"""
-
-
-def _copies(fills: str) -> str:
-    """What copies eight elements, and what starts the copies of a tile."""
-    return f"""\
-    // Eight elements of a row, zeros outside of the matrix; one by one if rows are not aligned to 16 bytes.
-    auto $copy = [](unsigned short* $to, const unsigned short* $from, int $row, int $col, int $rows, int $cols) {{
-        const int $count = $row < $rows ? $cols - $col : 0;
-        const long long $at = $count > 0 ? (long long)$row * $cols + $col : 0;
-        if ($cols % 8 == 0) {{
-            asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                         :: "r"((unsigned)__cvta_generic_to_shared($to)), "l"($from + $at), "r"($count > 0 ? 16 : 0)
-                         : "memory");
-        }} else {{
-            for (int $i = 0; $i < 8; ++$i) $to[$i] = $i < $count ? $from[$at + $i] : (unsigned short)0;
-        }}
-    }};
-    auto $load = [&](int $t) {{
-        if ($t < $tiles) {{
-            unsigned short* const $to = $ring + $t % STAGES * $stage;
-{fills}        }}
-        asm volatile("cp.async.commit_group;" ::: "memory");  // empty past the end, so that the count is right
-    }};
-
-"""
-
-
-def _multiplied(fragments: str, kind: str) -> str:
-    """The loop over the tiles: the sums of a warp in registers."""
-    return f"""\
-    float $sum[WM / 16][WN / 8][4] = {{}};
-    for (int $t = 0; $t < STAGES - 1; ++$t) $load($t);
-    for (int $t = 0; $t < $tiles; ++$t) {{
-        asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2) : "memory");
-        __syncthreads();
-        $load($t + STAGES - 1);
-        const unsigned short* const $left_tile = $ring + $t % STAGES * $stage;
-        const unsigned short* const $right_tile = $left_tile + $left_size;
-        #pragma unroll
-        for (int $k = 0; $k < BK; $k += 16) {{
-            unsigned $x[WM / 16][4], $y[WN / 16][4];
-{fragments}            #pragma unroll
-            for (int $i = 0; $i < WM / 16; ++$i) {{
-                #pragma unroll
-                for (int $j = 0; $j < WN / 8; ++$j)
-                    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32 {{%0, %1, %2, %3}}, "
-                                 "{{%4, %5, %6, %7}}, {{%8, %9}}, {{%0, %1, %2, %3}};"
-                                 : "+f"($sum[$i][$j][0]), "+f"($sum[$i][$j][1]), "+f"($sum[$i][$j][2]),
-                                   "+f"($sum[$i][$j][3])
-                                 : "r"($x[$i][0]), "r"($x[$i][1]), "r"($x[$i][2]), "r"($x[$i][3]),
-                                   "r"($y[$j / 2][$j % 2 * 2]), "r"($y[$j / 2][$j % 2 * 2 + 1]));
-            }}
-        }}
-    }}
-"""
+    return (
+        f"{batch}    const unsigned short* const $left = {left};\n    const unsigned short* const $right = {right};\n"
+    )
 
 
 RULES = (

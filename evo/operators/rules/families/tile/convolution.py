@@ -1,0 +1,280 @@
+"""A convolution of 16-bit floats as a matrix product on tensor cores: a row for each pixel, a column for each filter.
+
+The matrix of windows is never stored: its elements come from the image by cp.async, zeros for the border.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from evo.analysis.access import Contraction, LaunchAnalysis, Origin, Symbol, Term
+from evo.cuda.source import Function
+from evo.operators.rules.families.tile.mma_pieces import (
+    MMA_TYPES,
+    TensorCoreBody,
+    copy,
+    declared,
+    fetch,
+    has_tensor_cores,
+    load,
+    multiplied,
+    places,
+    results,
+    tensor_core_applications,
+)
+from evo.operators.rules.lifting import NotPrinted, Printer, accumulator, in_c, names_of, stored
+from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule_context import RuleContext
+from evo.operators.rules.spelling import counts_all, in_new_indices, is_border, own_conditions, spelled
+from evo.spec.task import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class _Convolution:
+    """out[pixel..., filter] = f(sum over taps and channels of image[window..., channel] * filters), any layout of
+    the filters in which those come first or last.
+    """
+
+    ctx: RuleContext
+    analysis: LaunchAnalysis
+    function: Function
+    made: Contraction
+    image: Origin
+    filters: Origin
+    taps: tuple[Symbol, ...]  # the summed loops, as the filters' dimensions are ordered
+    is_inner: bool  # taps and channels are the filters' last dimensions
+    output: Tensor
+    names: dict[str, str]
+
+
+def _find(ctx: RuleContext) -> Iterator[Application]:
+    if not has_tensor_cores(ctx):
+        return
+    for place, analysis in enumerate(ctx.launches):
+        found = _convolution(ctx, analysis)
+        if found is not None:
+            yield from tensor_core_applications(ctx, found.function, place, lambda found=found: _written(found))
+
+
+def _convolution(ctx: RuleContext, analysis: LaunchAnalysis) -> _Convolution | None:
+    form, task = analysis.form, ctx.task
+    assert task is not None
+    function = next((f for f in ctx.source.functions if f.name == form.kernel and f.is_kernel), None)
+    if function is None or len(analysis.contractions) != 1 or form.multiplies:
+        return None
+    (made,) = analysis.contractions
+    if made.kind != "convolution" or made.left is None or made.output is None or made.output.array is None:
+        return None
+    sides = {"m": (made.left, made.roles["left"]), "n": (made.right, made.roles["right"])}
+    window = next((letter for letter, (_, roles) in sides.items() if "w" in roles), "")
+    other = "n" if window == "m" else "m"
+    (image, image_roles), (filters, filter_roles) = sides[window], sides[other]
+    output = next((t for t in task.tensors if t.name == made.output.array.name), None)
+    writes = [a for a in form.accesses if a.is_write and a.array is not None and a.array.space == "global"]
+    if output is None or len(writes) != 1 or accumulator(made.output.array.element) is None:
+        return None
+    if image.array.element not in MMA_TYPES or image.array.element != filters.array.element:
+        return None
+    core = made.roles.get("output", "")
+    if core != window * (len(core) - 1) + other or len(core) < 2 or set(image_roles) - set(window + "wk"):
+        return None
+    if filter_roles.strip("k") != other or not (filter_roles.startswith(other) or filter_roles.endswith(other)):
+        return None
+    taps = _taps(made, analysis, filters, filter_roles)
+    if taps is None or not _is_whole(analysis, made, image, filters):
+        return None
+    is_inner = filter_roles.startswith(other)
+    return _Convolution(
+        ctx, analysis, function, made, image, filters, taps, is_inner, output, names_of(ctx, function)
+    )  # fmt: skip
+
+
+def _taps(made: Contraction, analysis: LaunchAnalysis, filters: Origin, roles: str) -> tuple[Symbol, ...] | None:
+    """The summed loops by the filters' dimensions, if each runs over a whole one."""
+    found: list[Symbol] = []
+    for letter, at, extent in zip(roles, filters.subscripts, filters.array.shape, strict=True):
+        if letter != "k":
+            continue
+        atom = at.atom
+        if not isinstance(atom, Symbol) or not counts_all(analysis.form, atom, extent):
+            return None
+        found.append(atom)
+    return tuple(found) if sorted(s.key for s in found) == sorted(s.key for s in made.summed) else None
+
+
+def _is_whole(analysis: LaunchAnalysis, made: Contraction, image: Origin, filters: Origin) -> bool:
+    """Whether nothing is left out of the sum but what lies outside of the image."""
+    form = analysis.form
+    assert made.output is not None
+    if len(image.way) != 1 or len(filters.way) != 1:
+        return False
+    values, weights = (form.accesses[side.way[0]] for side in (image, filters))
+    left_out = (*own_conditions(form, values, made.output), *own_conditions(form, weights, made.output))
+    return all(is_border(condition, values) for condition in left_out)
+
+
+def _written(found: _Convolution) -> TensorCoreBody:
+    """Raises NotPrinted."""
+    output = found.made.output
+    assert output is not None
+    assert output.array is not None
+    assert found.ctx.task is not None
+    sums = {carried.name: "$sum[$i][$j][$e]" for r in found.analysis.reductions for carried in r.carried}
+    say = Printer(found.analysis, found.ctx.task, found.names, {output.subscripts[-1]: "$col"}, sums)
+    dims = found.output.shape
+    n, k = say.extent(dims[-1]), "$depth"
+    value = stored(output.array.element, say.value(output.value))
+    target = f"{found.names[found.output.name]}[(long long)$row * {n} + $col]"
+    body = (
+        "{\n"
+        + declared(True, found.is_inner)
+        + _sizes(found, say)
+        + places(k)
+        + _windows(found)
+        + copy()
+        + load(_fetched_windows(_axes_of(found)[-1]) + fetch("n", found.is_inner, "$col0", n, k))
+        + multiplied(True, found.is_inner, found.image.array.element)
+        + results("$pixels", n, target, value)
+        + "}"
+    )
+    return TensorCoreBody(
+        body=body, rows=" * ".join(_bracketed(dim.text) for dim in dims[:-1]), columns=_bracketed(dims[-1].text),
+        planes="", left_is_inner=True, right_is_inner=found.is_inner, names=found.names, extra={},
+    )  # fmt: skip
+
+
+def _bracketed(text: str) -> str:
+    return text if text.isidentifier() or text.isdigit() else f"({text})"
+
+
+def _sizes(found: _Convolution, say: Printer) -> str:
+    """Where the factors begin, how many pixels there are, and how long the sum is."""
+    extents = [in_c(ast.parse(dim.text, mode="eval").body, found.names) for dim in found.output.shape[:-1]]
+    extents = [text[1:-1] if text.startswith("(") else text for text in extents]
+    said = "".join(f"    const int $size{d} = {text};\n" for d, text in enumerate(extents) if d > 0)
+    pixels = " * ".join([_bracketed(extents[0]), *(f"$size{d}" for d in range(1, len(extents)))])
+    depth = " * ".join(_axes_of(found))
+    left, right = (found.names[side.array.name] for side in (found.image, found.filters))
+    return (
+        f"    const unsigned short* const $left = reinterpret_cast<const unsigned short*>({left});\n"
+        f"    const unsigned short* const $right = reinterpret_cast<const unsigned short*>({right});\n"
+        f"{said}    const int $pixels = {pixels}, $depth = {depth};\n"
+    )
+
+
+def _axes_of(found: _Convolution) -> list[str]:
+    """The sizes of the summed loops in the kernel's names."""
+    return [spelled(found.analysis.form.loops[tap].trip or Term({}), _axis_names(found)) for tap in found.taps]
+
+
+def _axis_names(found: _Convolution) -> dict[Symbol, str]:
+    return {Symbol(name, "axis"): said for name, said in found.names.items()}
+
+
+def _windows(found: _Convolution) -> str:
+    """Where the windows of the pixels begin of which a thread copies a part, and where an element of one lies."""
+    output = found.made.output
+    assert output is not None
+    count = len(output.subscripts) - 1
+    new = [Symbol(f"$at{d}", "value", d + 1) for d in range(count)]
+    at = [in_new_indices(term, output.subscripts[:-1], new) for term in found.image.subscripts]
+    taps = frozenset(found.taps)
+    names = _axis_names(found) | {symbol: f"$at{d}" for d, symbol in enumerate(new)}
+    tap_names = names | {tap: f"$tap{d}" for d, tap in enumerate(found.taps)}
+    fixed = [d for d, term in enumerate(at) if term.symbols() & frozenset(new)]
+    first = next((d for d in fixed if at[d].symbols() & taps), None)
+    if first is None or at[-1] != Term.of(found.taps[-1]):
+        raise NotPrinted("channels are not the last dimension")
+    arrays = ", ".join(f"$from{d}[$parts]" for d in fixed)
+    pixel = [_part_of_row(d, count) for d in range(count)]
+    used = [d for d in range(count) if any(new[d] in term.symbols() for term in at)]
+    lines = "".join(f"        const int $at{d} = {pixel[d]};\n" for d in used)
+    for d in fixed:
+        begin = spelled(at[d].without(taps), names)
+        lines += f"        $from{d}[$i] = {f'$row < $pixels ? {begin} : -0x40000000' if d == first else begin};\n"
+    extents = [spelled(size, _axis_names(found)) for size in found.image.array.shape]
+    said, inside, offset = "", ["$at < $depth"], ""
+    for d, term in enumerate(at):
+        over = term - term.without(taps)
+        index = spelled(over, tap_names) if d not in fixed else f"$from{d}[$i]"
+        if d in fixed and over.parts:
+            index += f" + {spelled(over, tap_names)}"
+        if term.symbols() & taps and d in fixed:
+            said += f"        const int $index{d} = {index};\n"
+            index = f"$index{d}"
+            inside.append(f"{index} >= 0 && {index} < {extents[d]}")
+        offset = f"(long long){index}" if not offset else f"({offset}) * {extents[d]} + {index}"
+    return f"""\
+    // A thread copies the same eight columns of every row of the matrix of windows that it has a part in.
+    constexpr int $parts = (BM * BK / 8 + $threads - 1) / $threads;
+    int {arrays};
+    #pragma unroll
+    for (int $i = 0; $i < $parts; ++$i) {{
+        const int $row = $row0 + (threadIdx.x + $i * $threads) / (BK / 8);
+{lines}    }}
+    // The place of an element of a window in the image, -1 for zeros.
+    auto $place = [&](int $i, int $at) -> long long {{
+        const int {_taps_of(found)};
+{said}        const bool $is_inside = {' && '.join(inside)};
+        return $is_inside ? {offset} : -1;
+    }};
+"""
+
+
+def _part_of_row(d: int, count: int) -> str:
+    """A dimension of the output out of the number of the pixel."""
+    behind = " * ".join(f"$size{place}" for place in range(d + 1, count))
+    said = f"$row / ({behind})" if " " in behind else f"$row / {behind}" if behind else "$row"
+    return f"{said} % $size{d}" if d else said
+
+
+def _taps_of(found: _Convolution) -> str:
+    """The summed loops out of the number of an element of the window."""
+    sizes, said = _axes_of(found), []
+    for d in range(len(sizes)):
+        behind = " * ".join(sizes[d + 1 :])
+        text = f"$at / ({behind})" if " " in behind else f"$at / {behind}" if behind else "$at"
+        said.append(f"$tap{d} = {text}" + (f" % {sizes[d]}" if d else ""))
+    return ", ".join(said)
+
+
+def _fetched_windows(channels: str) -> str:
+    """The loop that starts the copies of a tile of windows."""
+    return f"""\
+            #pragma unroll
+            for (int $i = 0; $i < $parts; ++$i) {{
+                const int $e = threadIdx.x + $i * $threads, $col = $e % (BK / 8) * 8;
+                if ($e >= BM * BK / 8) break;
+                unsigned short* const $part = $to + $e / (BK / 8) * (BK + 8) + $col;
+                if ({channels} % 8 == 0) {{
+                    const long long $at = $place($i, $t * BK + $col);
+                    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                                 :: "r"((unsigned)__cvta_generic_to_shared($part)), "l"($left + max($at, 0LL)),
+                                    "r"($at >= 0 ? 16 : 0) : "memory");
+                }} else {{
+                    for (int $j = 0; $j < 8; ++$j) {{
+                        const long long $at = $place($i, $t * BK + $col + $j);
+                        $part[$j] = $at >= 0 ? $left[$at] : (unsigned short)0;
+                    }}
+                }}
+            }}
+"""
+
+
+RULES = (
+    Rule(
+        name="convolution_mma",
+        family="tile",
+        sentence="Computes a convolution of 16-bit floats, channels last, as a matrix product on tensor cores, whose"
+        " matrix of windows is gathered by cp.async and never stored.",
+        find=_find,
+        examples=(Example.of_files("convolution_mma"),),
+        reason="two loads and two conversions feed one multiply-add, though filters and windows form a matrix product",
+        expected="the product is bound by shared memory or tensor cores instead of by multiply-adds and loads",
+        risk="few channels or filters leave a part of each tile empty; sums are added in another order",
+        next_if_kept="the knobs of the tiles: shape of block and warp, depth and stages",
+        next_if_reverted="another shape of tiles",
+    ),
+)

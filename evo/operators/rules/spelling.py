@@ -1,0 +1,101 @@
+"""Terms and conditions of the access analysis in new indices, spelled as C++."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from evo.analysis.access import THREAD, Access, Combined, Compare, Condition, Form, Op, Symbol, Term
+from evo.operators.rules.lifting import NotPrinted
+
+_OPERATORS = {"div": "/", "mod": "%"}
+
+
+def in_new_indices(term: Term, old: Sequence[Term], new: Sequence[Symbol]) -> Term:
+    """A term of blocks and threads, said in what the old terms are called now. What it cannot say stays as it was.
+
+    An old term is an operation (`pixel / width`), which is replaced wherever it stands, or a sum with a thread index,
+    which is solved for that index.
+    """
+    values: dict[Symbol, Term] = {}
+    for place, name in zip(old, new, strict=True):
+        if isinstance(place.atom, Op):
+            term = _replaced(term, place.atom, name)
+            continue
+        free = [s for s in place.symbols() if s in THREAD and s not in values and place.parts.get((s,)) == 1]
+        if free and not any(free[0] in op.symbols() for op in place.ops()):
+            values[free[0]] = Term.of(name) - (place - Term.of(free[0]))
+    return term.substitute(values)
+
+
+def _replaced(term: Term, op: Op, name: Symbol) -> Term:
+    total = Term({})
+    for mono, n in term.parts.items():
+        product = Term.number(n)
+        for atom in mono:
+            product = product * (Term.of(name) if atom == op else Term.of(atom))
+        total = total + product
+    return total
+
+
+def spelled(term: Term, names: Mapping[Symbol, str]) -> str:
+    """A term as an int of C++, products in brackets where needed. Raises NotPrinted."""
+    said = ""
+    for mono, n in sorted(term.parts.items(), key=lambda part: (not part[0], part[1] < 0, [a.key for a in part[0]])):
+        factors = [_atom(atom, names) for atom in mono]
+        if abs(n) != 1 or not factors:
+            factors.append(str(abs(n)))
+        said += ("-" if n < 0 else "") if not said else (" - " if n < 0 else " + ")
+        said += " * ".join(factors)
+    return said or "0"
+
+
+def _atom(atom: Symbol | Op, names: Mapping[Symbol, str]) -> str:
+    if isinstance(atom, Symbol):
+        if atom not in names:
+            raise NotPrinted(f"{atom.name} has no name in the new body")
+        return names[atom]
+    if atom.name in _OPERATORS and len(atom.terms) == 2:
+        left, right = (spelled(each, names) for each in atom.terms)
+        return f"(({left}) {_OPERATORS[atom.name]} ({right}))"
+    if atom.name in ("min", "max") and len(atom.terms) == 2:
+        return f"{atom.name}({', '.join(spelled(each, names) for each in atom.terms)})"
+    raise NotPrinted(atom.text)
+
+
+def own_conditions(form: Form, access: Access, beside: Access) -> tuple[Condition, ...]:
+    """What an access is under and another one is not, without the headers of its loops."""
+    headers = {form.loops[symbol].condition for symbol in access.loops}
+    known = {part for condition in beside.conditions for part in _conjuncts(condition)}
+    return tuple(
+        part
+        for condition in access.conditions
+        if condition not in headers
+        for part in _conjuncts(condition)
+        if part not in known
+    )
+
+
+def _conjuncts(condition: Condition) -> tuple[Condition, ...]:
+    if isinstance(condition, Combined) and condition.word == "and":
+        return tuple(part for item in condition.items for part in _conjuncts(item))
+    return (condition,)
+
+
+def counts_all(form: Form, symbol: Symbol, extent: Term) -> bool:
+    """Whether a loop takes 0, 1, 2 ... up to a size."""
+    loop = form.loops.get(symbol)
+    return (
+        loop is not None
+        and loop.start == Term.number(0)
+        and loop.step == Term.number(1)
+        and loop.until is None
+        and loop.condition == Compare(extent - Term.of(symbol) - 1, ">=")
+    )
+
+
+def is_border(condition: Condition, access: Access) -> bool:
+    """Whether a condition says of one subscript that it is not below 0, or is below the tensor's size."""
+    if not isinstance(condition, Compare) or condition.relation != ">=" or access.array is None:
+        return False
+    sides = zip(access.subscripts, access.array.shape, strict=True)
+    return any(condition.term in (at, size - 1 - at) for at, size in sides)

@@ -99,3 +99,25 @@ def is_border(condition: Condition, access: Access) -> bool:
         return False
     sides = zip(access.subscripts, access.array.shape, strict=True)
     return any(condition.term in (at, size - 1 - at) for at, size in sides)
+
+
+def is_within_output(condition: Condition, store: Access) -> bool:
+    """Whether a condition says no more than that neighbouring dimensions of a tensor, as one index, are below its size.
+
+    `i < B * T` and `i / T < B` are such.
+    """
+    if not isinstance(condition, Compare) or condition.relation != ">=" or store.array is None:
+        return False
+    at, shape = store.subscripts, store.array.shape
+    for first in range(len(at)):
+        index, size = Term({}), Term.number(1)
+        for place in range(first, len(at)):
+            index, size = index * shape[place] + at[place], size * shape[place]
+            if condition.term == size - 1 - index:
+                return True
+    return is_border(condition, store)
+
+
+def stores_all(store: Access) -> bool:
+    """Whether every thread with an element of the output stores it."""
+    return all(is_within_output(part, store) for condition in store.conditions for part in _conjuncts(condition))

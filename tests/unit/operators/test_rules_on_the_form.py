@@ -22,6 +22,7 @@ TASKS = Path(__file__).parents[2] / "data" / "rules"
 FOREIGN = Path(__file__).parents[2] / "data" / "foreign" / "kernels"
 BY_NAME = {rule.name: rule for rule in RULES}
 NAMES = sorted(path.name for path in TASKS.iterdir())
+SLOW = ("convolution_mma", "grouped_mma", "tile_mma")  # seconds each
 
 
 def children(rule: Rule, variant: Variant, task: Task) -> list[Variant]:
@@ -39,7 +40,10 @@ def passes(folder: Path, child: Variant, tmp_path: Path, monkeypatch: pytest.Mon
     return run(["check", "child.cu", "--task", folder.name, "--device", "sim:l4", "--json"]) == 0
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.long) if name in SLOW else name for name in NAMES],
+)
 def test_examples_pass_the_gate(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task = read_task(TASKS / name)
     before = read_variant(TASKS / name / "ladder" / "before.cu")
@@ -156,3 +160,37 @@ def test_the_block_size_is_left_alone_where_it_is_not_known_what_follows(grid: s
     assert BY_NAME["block_size"].applications(parse_variant(text)) == ()
     sound = parse_variant(text.replace(grid, "ceil_div(N, 128)").replace(element, "i"))
     assert BY_NAME["block_size"].applications(sound) != ()
+
+
+@pytest.mark.parametrize(
+    ("rule", "written", "otherwise"),
+    [
+        ("convolution_mma", "c < C; c++", "c < C - 1; c++"),  # a channel is left out
+        ("convolution_mma", "r < R; r++", "r < R; r += 2"),
+        ("convolution_mma", "pixel >= N * P * Q)", "pixel >= N * P * Q || pixel % 2)"),  # not all results are stored
+        (
+            "convolution_mma",
+            "            for (int c",
+            "            if (r != s) for (int c",
+        ),  # no border
+        ("convolution_mma", "q + s) * C + c]", "q + s) * C + C - 1 - c]"),  # channels backwards
+        ("grouped_mma", "int e = expert_of[t];", "int e = expert_of[t] * (f < F / 2);"),  # the column decides too
+        ("grouped_mma", "int e = expert_of[t];", "int e = expert_of[blockIdx.y];"),
+        ("grouped_mma", "t >= T || f >= F", "t >= T || f >= F || f == t"),
+        ("grouped_mma", "d < D; d++", "d < D; d += 2"),
+        ("grouped_mma", "d++)\n", "d++) if (d != t)\n"),
+    ],
+)
+def test_what_is_no_whole_product_stays_scalar(rule: str, written: str, otherwise: str) -> None:
+    task, text = read_task(TASKS / rule), BY_NAME[rule].examples[0].before
+    assert written in text
+    assert children(BY_NAME[rule], parse_variant(text), task)
+    assert not children(BY_NAME[rule], parse_variant(text.replace(written, otherwise)), task)
+
+
+def test_a_group_is_looked_up_as_the_author_does() -> None:
+    """A search by halves, cut out of the kernel and put into a function of the row."""
+    task, text = read_task(TASKS / "grouped_mma"), BY_NAME["grouped_mma"].examples[0].before
+    search = "int e = 0;\n    for (int i = 1; i < E; i++)\n        if (expert_of[i] <= t) e = i;"
+    child = children(BY_NAME["grouped_mma"], parse_variant(text.replace("int e = expert_of[t];", search)), task)[0]
+    assert "[&](int t) {\n        int e = 0;\n        for (int i = 1; i < E; i++)" in child.text

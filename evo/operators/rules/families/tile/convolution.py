@@ -6,6 +6,7 @@ The matrix of windows is never stored: its elements come from the image by cp.as
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -27,7 +28,7 @@ from evo.operators.rules.families.tile.mma_pieces import (
 from evo.operators.rules.lifting import NotPrinted, Printer, accumulator, in_c, names_of, stored
 from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.rule_context import RuleContext
-from evo.operators.rules.spelling import counts_all, in_new_indices, is_border, own_conditions, spelled
+from evo.operators.rules.spelling import counts_all, in_new_indices, is_border, own_conditions, spelled, stores_all
 from evo.spec.task import Tensor
 
 
@@ -55,7 +56,7 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
     for place, analysis in enumerate(ctx.launches):
         found = _convolution(ctx, analysis)
         if found is not None:
-            yield from tensor_core_applications(ctx, found.function, place, lambda found=found: _written(found))
+            yield from tensor_core_applications(ctx, found.function, place, functools.partial(_written, found))
 
 
 def _convolution(ctx: RuleContext, analysis: LaunchAnalysis) -> _Convolution | None:
@@ -73,7 +74,12 @@ def _convolution(ctx: RuleContext, analysis: LaunchAnalysis) -> _Convolution | N
     (image, image_roles), (filters, filter_roles) = sides[window], sides[other]
     output = next((t for t in task.tensors if t.name == made.output.array.name), None)
     writes = [a for a in form.accesses if a.is_write and a.array is not None and a.array.space == "global"]
-    if output is None or len(writes) != 1 or accumulator(made.output.array.element) is None:
+    if (
+        output is None
+        or len(writes) != 1
+        or not stores_all(made.output)
+        or accumulator(made.output.array.element) is None
+    ):
         return None
     if image.array.element not in MMA_TYPES or image.array.element != filters.array.element:
         return None
@@ -130,7 +136,7 @@ def _written(found: _Convolution) -> TensorCoreBody:
     body = (
         "{\n"
         + declared(True, found.is_inner)
-        + _sizes(found, say)
+        + _sizes(found)
         + places(k)
         + _windows(found)
         + copy()
@@ -149,7 +155,7 @@ def _bracketed(text: str) -> str:
     return text if text.isidentifier() or text.isdigit() else f"({text})"
 
 
-def _sizes(found: _Convolution, say: Printer) -> str:
+def _sizes(found: _Convolution) -> str:
     """Where the factors begin, how many pixels there are, and how long the sum is."""
     extents = [in_c(ast.parse(dim.text, mode="eval").body, found.names) for dim in found.output.shape[:-1]]
     extents = [text[1:-1] if text.startswith("(") else text for text in extents]
@@ -217,7 +223,7 @@ def _windows(found: _Convolution) -> str:
     // The place of an element of a window in the image, -1 for zeros.
     auto $place = [&](int $i, int $at) -> long long {{
         const int {_taps_of(found)};
-{said}        const bool $is_inside = {' && '.join(inside)};
+{said}        const bool $is_inside = {" && ".join(inside)};
         return $is_inside ? {offset} : -1;
     }};
 """

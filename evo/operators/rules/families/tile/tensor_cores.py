@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 from evo.operators.rules.families.tile.mma_pieces import (
@@ -31,7 +32,7 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
         if found is None or found.made.kind != "matmul" or found.left.element not in MMA_TYPES:
             continue
         if found.right.element == found.left.element:
-            yield from tensor_core_applications(ctx, found.function, place, lambda found=found: _written(found))
+            yield from tensor_core_applications(ctx, found.function, place, functools.partial(_written, found))
 
 
 def _written(found: Product) -> TensorCoreBody:

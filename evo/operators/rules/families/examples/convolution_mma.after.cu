@@ -137,4 +137,3 @@ extern "C" __global__ void conv(const half* x, const half* w, const half* bias, 
         }
     }
 }
-

@@ -125,4 +125,3 @@ extern "C" __global__ void experts(const half* x, const half* w, const int* expe
         first = end;
     }
 }
-

@@ -277,8 +277,7 @@ class TimingRun:
         pace = IdlePacing()
         tail_end = time.monotonic() + self.options.tail_s
         for timer in self.timers:
-            wanted = {Side.CANDIDATE: self.options.samples, Side.PARENT: min(self.options.samples, P99_SAMPLES)}
-            while short := [s for which, s in timer.sides.items() if len(s.warm) < wanted[which]]:
+            while short := [s for which, s in timer.sides.items() if len(s.warm) < self._wanted(timer, which)]:
                 for side in short:
                     taken = timer.block(side)
                     side.warm.extend(taken)
@@ -289,6 +288,14 @@ class TimingRun:
                 enough = TAIL_SAMPLES if short[0].block_samples > 1 else BLOCK_SAMPLES  # a launch alone is a block
                 if (now > self.deadline and fewest >= BLOCK_SAMPLES) or (now > tail_end and fewest >= enough):
                     break
+
+    def _wanted(self, timer: CaseTimer, which: Side) -> int:
+        """How many samples: of a parent no more than a tail takes, and none if every one of the child's is shorter."""
+        if which is Side.CANDIDATE:
+            return self.options.samples
+        ours, theirs = timer.sides[Side.CANDIDATE].warm, timer.sides[Side.PARENT].warm
+        outrun = ours and theirs and max(ours) < min(theirs)
+        return 0 if outrun else min(self.options.samples, P99_SAMPLES)
 
     def _result(self) -> BenchResult:
         def rows(which: Side) -> tuple[CaseBench, ...]:

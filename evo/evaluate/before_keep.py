@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from itertools import cycle
 from typing import Protocol
 
 from evo.device import Program
@@ -46,15 +48,62 @@ class KeepingBench(Protocol):
     ) -> Check | None: ...
 
 
-def before_keep(bench: KeepingBench, task: Task, prepared: Prepared, seed: int) -> gate.TimedSizes:
-    """The first of these looks that finds something wrong; else what was looked at, and modelled times."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedLooks:
+    """The looks that need simulators alone, each done where its result is asked for, or under way elsewhere already.
+
+    looked: the sizes and inputs that `hunted` has looked at.
+    """
+
+    looked: gate.Looked
+    hunted: Callable[[], Check | None]
+    at_large: Callable[[], tuple[gate.TimedSizes | None, int]]
+    covered: Callable[[], Mapping[str, Coverage]]
+
+
+def simulated_looks(
+    bench: KeepingBench,
+    task: Task,
+    prepared: Prepared,
+    seed: int,
+    checkers: Sequence[RemoteSimulator],
+    threads: Executor | None = None,
+) -> SimulatedLooks:
+    """The looks on these simulators in turn; with threads, begun at once and side by side."""
     looked = gate.Looked({case.name for case in task.check}, set())
-    reference, device = bench.reference(task), bench.target or bench.checker
-    found = bench.hunt(task, prepared, bench.checker, seed, share=gate.THOROUGH, looked=looked)
+    reference = bench.reference(task)
+    places = cycle(checkers)
+    hunting, large, covering = next(places), next(places), next(places)
+
+    def hunted() -> Check | None:
+        return bench.hunt(task, prepared, hunting, seed, share=gate.THOROUGH, looked=looked)
+
+    def at_large() -> tuple[gate.TimedSizes | None, int]:
+        return _at_large(bench, task, prepared, seed, large)
+
+    def covered() -> Mapping[str, Coverage]:
+        return gate.exercised(task, prepared.programs, reference, covering, seed)
+
+    if threads is None:
+        return SimulatedLooks(looked=looked, hunted=hunted, at_large=at_large, covered=covered)
+    return SimulatedLooks(
+        looked=looked,
+        hunted=threads.submit(hunted).result,
+        at_large=threads.submit(at_large).result,
+        covered=threads.submit(covered).result,
+    )
+
+
+def before_keep(
+    bench: KeepingBench, task: Task, prepared: Prepared, seed: int, looks: SimulatedLooks
+) -> gate.TimedSizes:
+    """The first of these looks that finds something wrong; else what was looked at, and modelled times."""
+    looked, reference, device = looks.looked, bench.reference(task), bench.target or bench.checker
+    found = looks.hunted()
     found = found or gate.all_distributions(task, prepared.programs, reference, device, seed, looked=looked)
     if found is not None:
         return _as_seen(found)
-    others, large = _at_large(bench, task, prepared, seed)
+    others, large = looks.at_large()
     if others is not None:
         return others
     seen = gate.timed_sizes(
@@ -69,7 +118,7 @@ def before_keep(bench: KeepingBench, task: Task, prepared: Prepared, seed: int) 
     )
     if not seen.status.passed:
         return seen
-    return replace(seen, verified=_verified(bench, task, prepared, seed, looked, large + len(task.bench)))
+    return replace(seen, verified=_verified(looks, large + len(task.bench)))
 
 
 def _as_seen(found: Check) -> gate.TimedSizes:
@@ -78,7 +127,9 @@ def _as_seen(found: Check) -> gate.TimedSizes:
     return gate.TimedSizes(status=found.status, stage=stage, reason=found.reason, case=found.cases[0], fault=fault)
 
 
-def _at_large(bench: KeepingBench, task: Task, prepared: Prepared, seed: int) -> tuple[gate.TimedSizes | None, int]:
+def _at_large(
+    bench: KeepingBench, task: Task, prepared: Prepared, seed: int, checker: RemoteSimulator
+) -> tuple[gate.TimedSizes | None, int]:
     """What is wrong at large sizes where the variant decides otherwise than at its check cases, and how many they are.
 
     What cannot be looked at there is no case that the task times, so it counts as not looked at.
@@ -92,7 +143,7 @@ def _at_large(bench: KeepingBench, task: Task, prepared: Prepared, seed: int) ->
         if case.name not in programs:
             continue
         try:
-            seen = gate.timed_sizes(task, programs, own, bench.checker, seed, cases=[case])
+            seen = gate.timed_sizes(task, programs, own, checker, seed, cases=[case])
         except TaskInvalid:  # its sizes do not go together, in a way that the task's cases do not show
             continue
         if not seen.status.passed:
@@ -101,11 +152,9 @@ def _at_large(bench: KeepingBench, task: Task, prepared: Prepared, seed: int) ->
     return None, count
 
 
-def _verified(
-    bench: KeepingBench, task: Task, prepared: Prepared, seed: int, looked: gate.Looked, large: int
-) -> Verified:
-    covered = gate.exercised(task, prepared.programs, bench.reference(task), bench.checker, seed)
-    counts = [part.outcomes() for part in covered.values() if isinstance(part, Coverage)]
+def _verified(looks: SimulatedLooks, large: int) -> Verified:
+    looked = looks.looked
+    counts = [part.outcomes() for part in looks.covered().values() if isinstance(part, Coverage)]
     return Verified(
         outcomes=sum(count for _, count in counts),
         exercised=sum(met for met, _ in counts),

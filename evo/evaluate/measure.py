@@ -37,7 +37,8 @@ __all__ = [
 ]  # fmt: skip
 
 _SLACK_S = 120.0  # loading, verifying and warming up, on top of the budget for samples
-_CONTROLS = ((12, 4), (30, 10))  # pairs and captures: a capture costs about as much as a pair, and varies as much
+# Pairs and captures, and how many more if they scatter: a capture costs about as much as a pair, and varies as much.
+_CONTROLS = ((12, 4), (18, 6))
 _CONTROL_SAMPLES = 8  # only the pairs matter
 _QUIET = 2.0
 
@@ -107,18 +108,32 @@ def control(
 
     It is short if the noise is less than half of what the margin bears; the fewer captures widen every interval.
     """
+    before: BenchResult | None = None
     for pairs, captures in _CONTROLS:
         rule = replace(options.rule, futility=float("inf"), max_pairs=pairs, simpler=None)
         watched = replace(options, rule=rule, cold_samples=0, samples=_CONTROL_SAMPLES, captures=captures)
         request = BenchRequest(child=cases, parent=cases, options=watched, score=score or {})
-        floor, decision = _controlled(gpu, request, options.rule)
+        before = _together(before, _bench(gpu, request))
+        floor, decision = _controlled(before, request, options.rule)
         if decision.kept or _QUIET * floor.smallest_margin(options.rule.fewest_pairs) <= options.rule.margin:
             break
     return floor, decision
 
 
-def _controlled(gpu: RemoteGpu, request: BenchRequest, rule: DecisionRule) -> tuple[NoiseFloor, Decision]:
-    result = _bench(gpu, request)
+def _together(before: BenchResult | None, more: BenchResult) -> BenchResult:
+    """A measurement with the pairs of the one before it, whose captures were others."""
+    if before is None or more.divergence:
+        return more
+    first = 1 + max(before.captures, default=-1)
+    return replace(
+        more,
+        pairs=(*before.pairs, *more.pairs),
+        captures=(*before.captures, *(first + number for number in more.captures)),
+        dropped=before.dropped + more.dropped,
+    )
+
+
+def _controlled(result: BenchResult, request: BenchRequest, rule: DecisionRule) -> tuple[NoiseFloor, Decision]:
     if result.divergence:
         hint = "demote it: it does not do the same each time"
         raise HarnessFault(f"A/A control: {result.divergence.message}", hint=hint)

@@ -298,11 +298,14 @@ def _measured(
         nonlocal proven
         if not is_timed_first(job):
             return True
+        bench.begin_looks(job.task, prepared, job.seed)
         proven = further_gate(started, bench, base.check, "timed")
         bench.on_stage("confirm")
         return proven.status.passed
 
     floor = bench.floors.get(job.task.hash)
+    if rival is None and job.sanitize:
+        bench.begin_looks(job.task, prepared, job.seed)
     if rival is not None:
         bench.gpu.prepare_spare()  # for the second stage; while there is none it starts beside the first
     found = measure(

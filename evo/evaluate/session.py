@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -20,7 +21,7 @@ from evo.device.remote_calls import OPENER
 from evo.device.remote_device import RemoteGpu, RemoteSimulator, open_remote
 from evo.errors import CandidateFailed, HarnessFault, SyntaxInvalid, UsageError
 from evo.evaluate import kept_control
-from evo.evaluate.before_keep import before_keep
+from evo.evaluate.before_keep import SimulatedLooks, before_keep, simulated_looks
 from evo.evaluate.counted_stage import CountedStage
 from evo.evaluate.gate import (
     THOROUGH,
@@ -46,6 +47,8 @@ _RUN_LIMIT_S = 120.0
 _BENCH_LIMIT_S = 300.0
 _CONTROL_S = 30.0
 _PARENTS = 8
+_LOOKS = 3  # side by side
+_CORES_TO_SPARE = 6
 _FEW_COMPILED, _MANY_COMPILED = 2, 8  # binaries of sizes that a source suggests, where sizes are compiled in
 _COPIES = 3  # of a case: in this process, on the way, and in the memory of the simulator
 _BASELINE_OPTIONS = BenchOptions(samples=64, warm_up_s=0.2, budget_s=10.0)
@@ -94,6 +97,8 @@ class EvaluationSession:
         self._judge_entry = judge or (JUDGE if on_gpu and os.environ.get("EVO_JUDGE") != "cpu" else None)
         self._estimates: dict[tuple[str, str, int], tuple[CaseBench, ...]] = {}
         self._timed: dict[tuple[str, str, int], TimedSizes] = {}
+        self._looks: dict[tuple[str, str, int], SimulatedLooks] = {}  # of the latest variant that is to be kept
+        self._threads: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> EvaluationSession:
         return self
@@ -104,6 +109,8 @@ class EvaluationSession:
     def close(self) -> None:
         for device in (self.remote, self.checker, *self._checkers):
             device.close()
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
         for judge in self._judges:
             judge.close()
         for reference in self._references.values():
@@ -174,8 +181,19 @@ class EvaluationSession:
         """A last look at all bench cases on the simulator, kept by variant; numbers of a GPU on other inputs alone."""
         key = (task.hash, prepared.variant.id, seed)
         if key not in self._timed:
-            self._timed[key] = before_keep(self, task, prepared, seed)
+            begun = self._looks.pop(key, None) or simulated_looks(self, task, prepared, seed, [self.checker])
+            self._timed[key] = before_keep(self, task, prepared, seed, begun)
         return self._timed[key]
+
+    def begin_looks(self, task: Task, prepared: Prepared, seed: int) -> None:
+        """Begin with what `timed_sizes` asks of simulators, on the cores that a GPU leaves idle while it is timed."""
+        key = (task.hash, prepared.variant.id, seed)
+        if self.modelled or key in self._timed or (os.cpu_count() or 1) < _CORES_TO_SPARE:
+            return
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(_LOOKS, thread_name_prefix="evo-looks")
+        checkers = self.more_checkers(_LOOKS)
+        self._looks = {key: simulated_looks(self, task, prepared, seed, checkers, self._threads)}
 
     def hunt(
         self,

@@ -171,8 +171,10 @@ def test_a_control_run_gives_the_noise_floor_and_no_keep() -> None:
 
 def test_a_control_is_longer_if_the_margin_is_near_the_noise() -> None:
     gpu = FakeGpu([1.0, 1.0])
-    control(cast(RemoteGpu, gpu), cases(), options=BenchOptions(rule=replace(BenchOptions().rule, margin=0.005)))
-    assert [(r.options.rule.max_pairs, r.options.captures) for r in gpu.requests] == [(12, 4), (30, 10)]
+    strict = BenchOptions(rule=replace(BenchOptions().rule, margin=0.005))
+    floor, _ = control(cast(RemoteGpu, gpu), cases(), options=strict)
+    assert [(r.options.rule.max_pairs, r.options.captures) for r in gpu.requests] == [(12, 4), (18, 6)]
+    assert floor.pairs == 60  # of both, each 30 here
 
 
 def test_a_control_that_finds_a_gain_stops_the_run() -> None:

@@ -33,23 +33,27 @@ from pathlib import Path
 
 
 class EvoError(Exception):
-    """Base of all harness failures: one line of what happened, and a hint saying what to do next."""
+    """Base of all harness failures: one line of what happened, and a hint saying what to do next.
+
+    problem: a fixed name of what is wrong, for programs; empty where the class says all that there is to decide by.
+    """
 
     exit_code = 5
 
-    def __init__(self, message: str, *, hint: str) -> None:
+    def __init__(self, message: str, *, hint: str, problem: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.problem = problem
 
     def __reduce__(self) -> tuple[object, ...]:
         # Keyword-only arguments do not survive the default pickling, and these cross process boundaries.
-        return (_rebuild, (type(self), self.message, self.hint))
+        return (_rebuild, (type(self), self.message, self.hint, self.problem))
 
 
-def _rebuild(kind: type[EvoError], message: str, hint: str) -> EvoError:
+def _rebuild(kind: type[EvoError], message: str, hint: str, problem: str) -> EvoError:
     error = kind.__new__(kind)
-    EvoError.__init__(error, message, hint=hint)
+    EvoError.__init__(error, message, hint=hint, problem=problem)
     return error
 
 
@@ -64,9 +68,9 @@ class TaskInvalid(EvoError):
 class SyntaxInvalid(TaskInvalid):
     """A file that cannot be understood; the message starts with `file:line:`."""
 
-    def __init__(self, path: Path | str, line: int | None, problem: str, *, hint: str) -> None:
+    def __init__(self, path: Path | str, line: int | None, words: str, *, hint: str, problem: str = "") -> None:
         where = f"{path}:{line}" if line is not None else f"{path}"
-        super().__init__(f"{where}: {problem}", hint=hint)
+        super().__init__(f"{where}: {words}", hint=hint, problem=problem)
 
 
 class DeviceMissing(EvoError):

@@ -35,7 +35,11 @@ def disk_fault(error: OSError, path: Path) -> HarnessFault:
         hint = "free some space (`df -h`, `df -i`) and start again; what was written before is whole"
     else:
         hint = "check the owner and permissions of the folder"
-    return HarnessFault(f"{path}: cannot be written: {error.strerror or error}", hint=hint)
+    return HarnessFault(
+        f"{path}: cannot be written: {error.strerror or error}",
+        problem=errno.errorcode.get(error.errno or 0, ""),
+        hint=hint,
+    )
 
 
 def write_atomic(path: Path, data: bytes, *, durable: bool = True) -> None:

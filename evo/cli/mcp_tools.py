@@ -183,7 +183,9 @@ class McpTools:
         """Judge one change as the loop would; with `commit` make it a trial of the loop."""
         found, options = self._task(task), self._options
         if commit and not options.may_commit:
-            raise UsageError("this server commits nothing", hint="start it with `evo mcp --commit`")
+            raise UsageError(
+                "this server commits nothing", problem="server-without-commit", hint="start it with `evo mcp --commit`"
+            )
         if commit and rewrite and self._rewrites >= options.rewrites:
             raise UsageError(f"this server has committed its {options.rewrites} rewrites", hint="evo mcp --rewrites N")
         with self._using(job) as bench:

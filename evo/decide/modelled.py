@@ -93,12 +93,14 @@ def _matched(parent: Sequence[CaseBench], child: Sequence[CaseBench], score: Map
         if theirs is None or ours is None:
             raise HarnessFault(
                 f"case {case.name}: a modelled time can only be compared with a modelled time of the same case",
+                problem="measured-with-modelled",
                 hint="estimate both variants on the same simulated device",
             )
         if (theirs.model_version, theirs.chip, theirs.calibration) != (ours.model_version, ours.chip, ours.calibration):
             raise HarnessFault(
                 f"case {case.name}: estimates of {theirs.chip} {theirs.model_version} and {ours.chip} "
                 f"{ours.model_version} cannot be compared",
+                problem="environments-differ",
                 hint="estimate both variants with this version",
             )
         pairs.append(_Pair(case.name, score.get(case.name, 0.0), theirs, ours))

@@ -100,9 +100,15 @@ class Sequential:
         if self.verdict is not None:
             return self.verdict
         if missing := [case for case in self.weights if case not in ratios]:
-            raise HarnessFault(f"a pair lacks the case {missing[0]}", hint="every scored case is timed in every pair")
+            raise HarnessFault(
+                f"a pair lacks the case {missing[0]}",
+                problem="case-missing",
+                hint="every scored case is timed in every pair",
+            )
         if not all(math.isfinite(ratio) for ratio in ratios.values()):
-            raise HarnessFault("a pair has a ratio that is not a number", hint="run `evo doctor`")
+            raise HarnessFault(
+                "a pair has a ratio that is not a number", problem="not-a-number", hint="run `evo doctor`"
+            )
         combined = sum(weight * ratios[case] for case, weight in self.weights.items())
         self.combined.append(combined)
         self._gain.add(combined)
@@ -291,6 +297,7 @@ def require_margin(floor: NoiseFloor, rule: DecisionRule) -> None:
     raise UsageError(
         f"a margin of {rule.margin:.2%} is below the noise floor: a program against itself scatters by {floor.sd:.2%} "
         f"a pair{captures} (A/A control, {floor.pairs} pairs), which supports {smallest:.2%} and more",
+        problem="margin-below-noise-floor",
         hint=f"use --margin {math.ceil(smallest * 1000) / 10:g}% or more; or lock the clocks, or free the GPU",
     )
 
@@ -300,6 +307,7 @@ def require_same(parent: Environment, child: Environment) -> None:
     if different := child.differences(parent):
         raise HarnessFault(
             f"results from different environments cannot be compared: {', '.join(different)}",
+            problem="environments-differ",
             hint="measure both variants here; `evo bench FILE --against FILE` does",
         )
 

@@ -245,7 +245,7 @@ def parse_device(text: str) -> DeviceName:
             raise UsageError(f"no chip {which!r} in the table", hint=f"simulated chips: {', '.join(modelled)}")
         if which and (absent := CHIPS[which].missing_for_model):
             what = f"times of {which} cannot be modelled: no source states its {', '.join(absent)}"
-            raise UsageError(what, hint=f"simulated chips: {', '.join(modelled)}")
+            raise UsageError(what, problem="rate-unknown", hint=f"simulated chips: {', '.join(modelled)}")
         return DeviceName("sim", chip(which or "l4").slug)
     if kind in (added := plugins("evo.devices")):
         return DeviceName(kind, which)
@@ -257,7 +257,11 @@ def plugin_device(name: DeviceName) -> Callable[[DeviceName], object]:
     """What makes a plug-in's device. Raises UsageError if there is none of that kind."""
     found = plugins("evo.devices").get(name.kind)
     if not callable(found):
-        raise UsageError(f"no device of kind {name.kind!r}", hint="gpu, sim, or that of a plug-in; see docs/plugins.md")
+        raise UsageError(
+            f"no device of kind {name.kind!r}",
+            problem="no-device",
+            hint="gpu, sim, or that of a plug-in; see docs/plugins.md",
+        )
     return found
 
 

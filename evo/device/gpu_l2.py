@@ -53,7 +53,11 @@ class PersistingL2:
         self.bytes = int(runtime.deviceGetAttribute(_MAX_SET_ASIDE, index))
         self.longest = int(runtime.deviceGetAttribute(_MAX_WINDOW, index))
         if not self.bytes or not self.longest:
-            raise UsageError("this GPU sets no L2 aside", hint="leave --l2-persist out; sm_80 and newer have it")
+            raise UsageError(
+                "this GPU sets no L2 aside",
+                problem="unsupported",
+                hint="leave --l2-persist out; sm_80 and newer have it",
+            )
 
     def __enter__(self) -> PersistingL2:
         if self._library is None:

@@ -50,7 +50,7 @@ def _open(path: Path) -> int:
         descriptor = os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)
     except OSError as error:
         hint = f"make {path.parent} writable: the lock keeps two measurements apart"
-        raise HarnessFault(f"{path}: cannot be made: {error.strerror}", hint=hint) from None
+        raise HarnessFault(f"{path}: cannot be made: {error.strerror}", problem="not-writable", hint=hint) from None
     return descriptor
 
 
@@ -66,7 +66,7 @@ def _wait(descriptor: int, mode: int, name: str, notify: Callable[[str], object]
                 waiting = True
             if time.monotonic() - started > limit_s:
                 hint = "another evo is timing on this GPU; wait for it or use another GPU"
-                raise HarnessFault(f"{name} was busy for {limit_s:g} s", hint=hint) from None
+                raise HarnessFault(f"{name} was busy for {limit_s:g} s", problem="busy", hint=hint) from None
             time.sleep(_POLL_S)
     if waiting:
         notify("running")

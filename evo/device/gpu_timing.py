@@ -165,7 +165,9 @@ class TimingRun:
         ways = {self.device.load(s.case.program).how for t in self.timers for s in t.sides.values()}
         if len(ways) > 1:
             hint = "compile both for the same --arch"
-            raise HarnessFault("parent and child are not loaded the same way (cubin and PTX)", hint=hint)
+            raise HarnessFault(
+                "parent and child are not loaded the same way (cubin and PTX)", problem="loaded-differently", hint=hint
+            )
 
     def _warm_up(self, most_rounds: int | None = None) -> bool:
         """Until the last blocks of each case agree within 1 %, the child is clearly lost (True), or the time is up.

@@ -126,6 +126,7 @@ class OpenedObject:
                 raise TimeoutError
             raise WorkerLost(
                 f"not finished: in {_PATIENCE * limit_s:g} s the machine had too little processor time for it",
+                problem="slow",
                 hint="nothing was counted against the variant; run it again when the machine is less busy",
             )
 

@@ -210,6 +210,7 @@ class DeviceProcess:
                 if attempt == 2:
                     raise WorkerLost(
                         f"{self.device} does not pass its health check after a fault",
+                        problem="health-check",
                         hint="run `evo doctor`; a GPU may need a reset by its administrator",
                     )
                 time.sleep(1.0)  # the driver tears a killed context down after the process is gone

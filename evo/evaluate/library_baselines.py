@@ -82,6 +82,7 @@ def baseline(
     if not reference.has("rivals"):
         raise TaskInvalid(
             f"{task.folder / 'reference.py'}: no rivals()",
+            problem="no-rivals",
             hint="add `def rivals()` returning {name: call(tensors, case)}, e.g. library calls of torch",
         )
     options = options or BenchOptions()

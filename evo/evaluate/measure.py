@@ -168,6 +168,7 @@ def require_quiet(floor: NoiseFloor, decision: Decision, rule: DecisionRule) -> 
         raise HarnessFault(
             f"A/A control: a program was judged faster than itself ({decision.reason}); no gain measured here would "
             "mean anything",
+            problem="false-gain",
             hint="look for other work on the GPU (`nvidia-smi`), lock its clocks, and run again",
         )
     require_margin(floor, rule)

@@ -247,6 +247,7 @@ class EvaluationSession:
         if isinstance(found, PrepareFailure):
             raise UsageError(
                 f"the variant to compare with does not run: {found.reason}",
+                problem="rival-fails",
                 hint="compare with one that passes `evo check`",
             )
         return found

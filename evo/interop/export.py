@@ -62,9 +62,9 @@ def champions_of(task: Task, given: Path | None, arch: str, chip_name: str) -> l
 def export(task: Task, champions: Sequence[Champion], form: str, into: Path) -> list[Path]:
     """Write the champions in one format; return the files. Raises UsageError if `into` is not empty."""
     if form not in FORMATS:
-        raise UsageError(f"unknown format {form!r}", hint=f"one of {', '.join(FORMATS)}")
+        raise UsageError(f"unknown format {form!r}", problem="unknown-name", hint=f"one of {', '.join(FORMATS)}")
     if into.exists() and any(into.iterdir() if into.is_dir() else [into]):
-        raise UsageError(f"{into} is not an empty folder", hint="pass --out with a new folder")
+        raise UsageError(f"{into} is not an empty folder", problem="exists", hint="pass --out with a new folder")
     if form in ("torch", "kernelbench"):
         _exportable(task, champions)
     model = _model_new(task) if form == "kernelbench" else ""  # refused before anything is written
@@ -139,7 +139,7 @@ def _model_new(task: Task) -> str:
     source = getattr(found, "_module", None)
     if not (task.folder / "problem.py").is_file() or source is None:
         hint = "--format torch exports any task"
-        raise UsageError(f"{task.name} was not imported from a KernelBench problem", hint=hint)
+        raise UsageError(f"{task.name} was not imported from a KernelBench problem", problem="not-imported", hint=hint)
     own = next((case for case in task.bench if case.name == "original"), task.bench[-1])
     if source.takes_nested(own.axes):
         hint = "--format torch exports any task"

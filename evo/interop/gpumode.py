@@ -25,7 +25,9 @@ def problem_text(folder: Path) -> tuple[str, str]:
         source, text = reference.read_text(encoding="utf-8"), spec.read_text(encoding="utf-8")
         tree = ast.parse(source)
     except (OSError, UnicodeDecodeError, SyntaxError) as error:
-        raise SyntaxInvalid(folder, None, f"not a GPU MODE problem: {error}", hint=_HINT) from None
+        raise SyntaxInvalid(
+            folder, None, f"not a GPU MODE problem: {error}", problem="another-format", hint=_HINT
+        ) from None
     functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     if missing := {"generate_input", "ref_kernel"} - functions:
         raise SyntaxInvalid(reference, 1, f"no {', '.join(sorted(missing))}", hint=_HINT)

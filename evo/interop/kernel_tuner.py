@@ -296,7 +296,11 @@ def _instantiated(kernel: _Kernel) -> _Kernel:
         value = given[number] if number < len(given) else default
         if not kind or not word.isidentifier() or not value:
             raise SyntaxInvalid(
-                kernel.where, None, f"no value for `{parameter.strip()}` in {kernel.name!r}", hint=_TEMPLATE_HINT
+                kernel.where,
+                None,
+                f"no value for `{parameter.strip()}` in {kernel.name!r}",
+                problem="no-value",
+                hint=_TEMPLATE_HINT,
             )
         if value != word:
             lines.append(

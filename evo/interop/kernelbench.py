@@ -78,7 +78,9 @@ def requests_of(
         before = [wish for wish in wishes if _is_of(root / "kernels" / wish, file)]
         if before or not free:
             taken = (before or wishes)[0]
-            raise UsageError(f"kernels/{taken} exists already", hint="pass --name NAME, or move that folder away")
+            raise UsageError(
+                f"kernels/{taken} exists already", problem="exists", hint="pass --name NAME, or move that folder away"
+            )
         found.append(ImportRequest(file=file, name=free[0], description=said.get(file, "")))
     return found
 

@@ -125,7 +125,7 @@ def named_in(file: Path, name: str) -> tuple[str, bool, bool]:
     defined = [node.name for node in body if isinstance(node, ast.FunctionDef)]
     if name not in (*classes, *defined):
         have = f"classes: {', '.join(classes) or 'none'}; functions: {', '.join(defined) or 'none'}"
-        raise UsageError(f"{file} has no class {name} and no function of that name", hint=have)
+        raise UsageError(f"{file} has no class {name} and no function of that name", problem="unknown-name", hint=have)
     words = {one.name.split(".")[0] for node in body if isinstance(node, ast.Import) for one in node.names}
     words |= {(node.module or "").split(".")[0] for node in body if isinstance(node, ast.ImportFrom)}
     return source, name in classes, "torch" in words
@@ -219,7 +219,9 @@ def write_new(root: Path, form: NewTaskAnswers) -> str:
     """
     target = root / "kernels" / form.name
     if target.exists():
-        raise UsageError(f"kernels/{form.name} exists already", hint="take another name, or move that folder away")
+        raise UsageError(
+            f"kernels/{form.name} exists already", problem="exists", hint="take another name, or move that folder away"
+        )
     with tempfile.TemporaryDirectory(prefix="evo-new-") as scratch:
         folder = Path(scratch) / form.name
         checks = _cases(form)

@@ -116,7 +116,7 @@ class Task:
             if case.name == name:
                 return case
         known = ", ".join(case.name for case in (*self.bench, *self.check))
-        raise UsageError(f"task {self.name} has no case {name!r}", hint=f"known cases: {known}")
+        raise UsageError(f"task {self.name} has no case {name!r}", problem="unknown-name", hint=f"known cases: {known}")
 
     def scalar_values(self, case: Case) -> dict[str, Number]:
         return {scalar.name: scalar.value.value(case.axes) for scalar in self.scalars}
@@ -172,7 +172,9 @@ def load_task(root: Path, name: str) -> Task:
     folder = root / "kernels" / name
     if not (folder / "task.yaml").is_file():
         known = ", ".join(task_names(root)) or "none"
-        raise UsageError(f"no task {name!r} in {root / 'kernels'}", hint=f"known tasks: {known}")
+        raise UsageError(
+            f"no task {name!r} in {root / 'kernels'}", problem="unknown-name", hint=f"known tasks: {known}"
+        )
     return read_task(folder)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from llm_server import block
 from mcp import Client, StdioServerParameters
+from refusals import refused
 from run_killer import CHAMPION, problems
 from tiny import FAST, WRONG, environment, git, new_repository, write_task
 
@@ -102,7 +103,7 @@ def test_an_agent_evolves_a_kernel_under_the_same_gate(tmp_path: Path) -> None:
 def test_a_server_commits_only_where_it_was_started_to(tmp_path: Path) -> None:
     write_task(tmp_path)
     tools = McpTools(ServerOptions(root=tmp_path, device=parse_device("sim:l4"), arch="sm_89"))
-    with pytest.raises(UsageError, match="commits nothing") as caught:
+    with refused(UsageError, "server-without-commit") as caught:
         tools.try_change("scale", text=FAST, commit=True)
     assert "--commit" in caught.value.hint
     assert tools.tasks()["may_commit"] is False

@@ -67,6 +67,7 @@ def derive(
         example = {one.reason.partition(":")[0]: one.reason for one in reversed(rejected)}
         raise TaskInvalid(
             f"{task.name} at {case.name}: no configuration is legal on {chip.slug}",
+            problem="no-legal-configuration",
             hint="; ".join(f"{count}x {example[kind]}" for kind, count in kinds.most_common(3)),
         )
     rungs, unmatched = _rungs(task, chip, case, candidates, accept)

@@ -199,7 +199,9 @@ def chosen(attacks: Sequence[Attack], words: Sequence[str]) -> tuple[tuple[Attac
     known |= {procedure.name: {procedure.name, procedure.task, procedure.row} for procedure in PROCEDURES}
     for word in words:
         if not any(word in meant for meant in known.values()):
-            raise UsageError(f"no attack, row or task {word!r}", hint=f"attacks: {', '.join(known)}")
+            raise UsageError(
+                f"no attack, row or task {word!r}", problem="unknown-name", hint=f"attacks: {', '.join(known)}"
+            )
 
     def wanted(name: str) -> bool:
         return not words or bool(known[name] & set(words))

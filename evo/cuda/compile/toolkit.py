@@ -93,5 +93,9 @@ def _installed(name: str, below: str, extra: str) -> tuple[str, str, Path]:
     path = Path(str(package.locate_file(below)))
     if not path.exists():
         hint = f"reinstall it: pip install --force-reinstall {name}"
-        raise HarnessFault(f"package {name} {package.version} is installed but {path} is missing", hint=hint)
+        raise HarnessFault(
+            f"package {name} {package.version} is installed but {path} is missing",
+            problem="toolkit-incomplete",
+            hint=hint,
+        )
     return name, package.version, path

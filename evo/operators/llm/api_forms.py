@@ -222,7 +222,7 @@ def api_form(word: str | None, url: str | None) -> tuple[ApiForm, str | None]:
     found = "responses" if base.endswith("/responses") else "chat"
     base = base.removesuffix("/responses").removesuffix("/chat/completions")
     if word is not None and word not in APIS:
-        raise UsageError(f"--llm-api {word}: no such form", hint=f"one of {', '.join(APIS)}")
+        raise UsageError(f"--llm-api {word}: no such form", problem="unknown-name", hint=f"one of {', '.join(APIS)}")
     form: ApiForm = ResponsesForm() if (word or found) == "responses" else ChatForm()
     return form, f"{base}{mark}{query}" if url else None
 

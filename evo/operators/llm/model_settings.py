@@ -52,7 +52,9 @@ class LlmSettings:
 
     def __post_init__(self) -> None:
         if self.strategy not in STRATEGIES:
-            raise UsageError(f"no strategy {self.strategy!r}", hint=f"one of {', '.join(STRATEGIES)}")
+            raise UsageError(
+                f"no strategy {self.strategy!r}", problem="unknown-name", hint=f"one of {', '.join(STRATEGIES)}"
+            )
         if self.parents is not None and self.parents not in PARENTS:
             raise UsageError(f"--llm-parents {self.parents}: no such choice", hint=f"one of {', '.join(PARENTS)}")
         free = [choice.name for choice in self.models if choice.price is None]
@@ -61,7 +63,9 @@ class LlmSettings:
                 f'give --llm-price PROMPT/COMPLETION (per million tokens), or [llm.prices."{free[0]}"] in evo.toml;'
                 " --llm-tokens and --llm-calls need no price"
             )
-            raise UsageError(f"a budget in money, but no price of {', '.join(free)} is known", hint=hint)
+            raise UsageError(
+                f"a budget in money, but no price of {', '.join(free)} is known", problem="no-price", hint=hint
+            )
 
     @property
     def from_elites(self) -> bool:

@@ -54,7 +54,8 @@ class GitFailed(Exception):
         said = next((line for line in self.stderr.splitlines() if "fatal:" in line or "error:" in line), self.stderr)
         message = f"git {self.command} failed: {said.strip() or f'exit code {self.code}'}"
         if any(sign in self.stderr for sign in ("No space left", "quota exceeded", "write error")):
-            return HarnessFault(message, hint="free some space and start again; nothing was half-written")
+            hint = "free some space and start again; nothing was half-written"
+            return HarnessFault(message, problem=errno.errorcode[errno.ENOSPC], hint=hint)
         if "dubious ownership" in self.stderr:
             return LedgerUnclean(message, hint="git config --global --add safe.directory DIR, for this repository")
         if "File exists" in self.stderr:
@@ -261,7 +262,9 @@ class Git:
                 raise LedgerUnclean(failure.fault().message, hint=_ATTRIBUTES) from failure
             raise failure.fault() from failure
         if blob not in (_blob_name(data, len(blob)), _blob_name(data.replace(b"\r\n", b"\n"), len(blob))):
-            raise LedgerUnclean(f"{path}: git would commit another text than the one verified", hint=_ATTRIBUTES)
+            raise LedgerUnclean(
+                f"{path}: git would commit another text than the one verified", problem="encoding", hint=_ATTRIBUTES
+            )
         return blob
 
     def _tree(self, head: str | None, rows: bytes) -> str:
@@ -331,7 +334,7 @@ class Git:
             while not self._take(claim, lock):
                 if time.monotonic() > deadline:
                     hint = f"finish the other git command; if none is running, remove {lock}"
-                    raise LedgerUnclean(f"{lock}: held by another git command", hint=hint)
+                    raise LedgerUnclean(f"{lock}: held by another git command", problem="locked", hint=hint)
                 time.sleep(_POLL_S)
             try:
                 yield

@@ -64,7 +64,7 @@ class Ledger:
             git.close()
             lock.release()
             hint = f"git {operation} --continue, or git {operation} --abort"
-            raise LedgerUnclean(f"{git.top}: a {operation} is in progress", hint=hint)
+            raise LedgerUnclean(f"{git.top}: a {operation} is in progress", problem="operation-in-progress", hint=hint)
         return cls(root, git, lock, render)
 
     def __enter__(self) -> Self:
@@ -253,7 +253,7 @@ class Ledger:
         known = {None if step.before is None else unpack(step.before), unpack(step.after)}
         if _read(file) not in known:
             hint = f"move your version away, `git restore {step.champion}`, and start again"
-            raise LedgerUnclean(f"{file}: changed by someone else while evo was at work on it", hint=hint)
+            raise LedgerUnclean(f"{file}: changed by another program", problem="changed-outside", hint=hint)
 
     def _stands(self, step: JournalStep) -> bool:
         """Whether the champion's file holds the step's variant."""
@@ -263,7 +263,8 @@ class Ledger:
         """Raises LedgerUnclean if the branch no longer holds the commit that the step began at."""
         if step.head and not self._git.descends(step.head):
             hint = "start again: evo continues from the present commit"
-            raise LedgerUnclean(f"the branch has left commit {step.head[:12]} in the middle of a trial", hint=hint)
+            what = f"during a trial the branch was moved away from commit {step.head[:12]}"
+            raise LedgerUnclean(what, problem="history-left", hint=hint)
 
     def _end_run(self, note: RunNote, date: str) -> list[str]:
         said = []
@@ -339,8 +340,8 @@ class Ledger:
         now = self._git.branch()
         if now != branch:
             name, other = branch.removeprefix("refs/heads/"), (now or "a detached HEAD").removeprefix("refs/heads/")
-            hint = f"git switch {name}, and start again"
-            raise LedgerUnclean(f"an unfinished run belongs to branch {name}, but {other} is checked out", hint=hint)
+            what = f"an unfinished run belongs to branch {name}, but {other} is checked out"
+            raise LedgerUnclean(what, problem="another-branch", hint=f"git switch {name}, and start again")
 
     def _file(self, path: str) -> Path:
         return self._git.top / path
@@ -387,8 +388,7 @@ class Ledger:
             return
         ambiguous = name in ("HEAD", "@") or name.startswith("refs/")  # git would take these for something else
         if ambiguous or name.startswith("-") or not self._git.is_name(ref):
-            hint = "letters, digits, - and / (man git-check-ref-format)"
-            raise UsageError(f"{name!r} is not a branch name", hint=hint)
+            raise UsageError(f"{name!r} is not a branch name", problem="branch-name", hint="letters, digits, - and /")
         try:
             if self._git.has(ref):
                 self._git.run("switch", "--quiet", "--no-guess", "--no-recurse-submodules", name)

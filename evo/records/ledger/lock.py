@@ -29,7 +29,9 @@ class Lock:
         try:
             if not self._take():
                 hint = "wait for it or stop it; for several at once use a `git worktree` each"
-                raise LedgerUnclean(f"another evo{self._named()} is at work in this repository", hint=hint)
+                raise LedgerUnclean(
+                    f"another evo{self._named()} is at work in this repository", problem="locked", hint=hint
+                )
             self._sign()
         except OSError as error:
             self.release()

@@ -105,7 +105,9 @@ def read_run(path: Path, *, settled: bool = False) -> list[Record]:
     for number, record in enumerate(records, start=1):
         if (record.run, record.number) != (path.stem, number):
             hint = "trials of a run are numbered from 1 without gaps; restore the file from git"
-            raise RecordCorrupt(f"{path}:{number}: trial {record.trial} is out of place", hint=hint)
+            raise RecordCorrupt(
+                f"{path}:{number}: trial {record.trial} is out of place", problem="out-of-place", hint=hint
+            )
     return records
 
 
@@ -184,7 +186,9 @@ def rebuild_rival_text(records: Sequence[Record], trial: str) -> str | None:
     task = ordered[at or 0].task
     held = next((r for r in reversed(ordered[:at]) if (r.variant, r.task) == (rival, task)), None)
     if held is None:
-        raise RecordCorrupt(f"trial {trial}: no record of {rival}, which it was held against", hint=_WHOLE)
+        raise RecordCorrupt(
+            f"trial {trial}: no record of {rival}, which it was held against", problem="rival-unknown", hint=_WHOLE
+        )
     return rebuild_text(records, held.trial)
 
 

@@ -111,7 +111,7 @@ def _ray() -> Any:
         import ray
     except ImportError:
         hint = "pip install 'evo-kernels[cluster]', or --cluster processes:N, which needs no Ray"
-        raise UsageError("--cluster: Ray is not installed", hint=hint) from None
+        raise UsageError("--cluster: Ray is not installed", problem="not-installed", hint=hint) from None
     return ray
 
 

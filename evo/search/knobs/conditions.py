@@ -111,7 +111,9 @@ def condition(text: str, *, where: str = "<condition>") -> Condition:
 def from_c(text: str, where: str) -> str:
     """With `and`, `or` and `~` for C's `&&`, `||` and `!`; a `~` of the text's own raises SyntaxInvalid."""
     if any(match[0] == "~" for match in _AS_IN_C.finditer(text)):
-        raise SyntaxInvalid(where, None, f"`~` is not allowed in `{text.strip()[:80]}`", hint=_HINT)
+        raise SyntaxInvalid(
+            where, None, f"`~` is not allowed in `{text.strip()[:80]}`", problem="not-allowed", hint=_HINT
+        )
     return _AS_IN_C.sub(lambda match: _IN_PYTHON.get(match[0], match[0]), text)
 
 

@@ -82,6 +82,7 @@ class Chip:
         if value is None:
             raise DeviceMissing(
                 f"{self.name}: no source states its {name} ({RATES[name]}), so its times cannot be modelled",
+                problem="rate-unknown",
                 hint="model another chip, e.g. --device sim:l4; `evo doctor --calibrate` measures the GPU at hand",
             )
         return value

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from refusals import refused
 
 from evo.audit.redteam import (
     PROCEDURES,
@@ -204,7 +205,7 @@ def test_only_takes_names_rows_and_tasks():
     assert {attack.name for attack in attacks} >= {"unwritten", "nan_output"}
     assert {attack.task for attack in attacks if attack.name != "unwritten"} == {"attention"}
     assert "unknown_metric" in {procedure.name for procedure in procedures}
-    with pytest.raises(UsageError, match="no attack, row or task 'perpetuum'"):
+    with refused(UsageError, "unknown-name"):
         chosen(load_attacks(), ["perpetuum"])
 
 
@@ -272,7 +273,7 @@ def test_judges_that_cannot_be_opened_end_the_run():
         raise HarnessFault("no device", hint="-")
         yield
 
-    with pytest.raises(HarnessFault, match="no device"):
+    with refused(HarnessFault, "no-device"):
         list(run_all(load_attacks(), no_judges, 2))
 
 

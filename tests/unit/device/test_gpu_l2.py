@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from refusals import refused
 
 pytest.importorskip("cupy")
 
@@ -71,7 +72,7 @@ def test_a_failure_leaves_nothing_either(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_gpu_without_it_and_a_driver_that_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UsageError, match="sets no L2 aside"):
+    with refused(UsageError, "unsupported"):
         aside(monkeypatch, Driver(set_aside=0))
     driver = Driver(code=801)
     with (

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from refusals import refused
 from tiny import evo
 
 from evo.errors import SyntaxInvalid, TaskInvalid, UsageError
@@ -88,7 +89,7 @@ def test_a_module_with_example_inputs_is_a_problem_file(tmp_path: Path) -> None:
     text = problem_text(tmp_path / "m.py", "Gated", {"B": 4, "D": 8}, [tensor], "D")
     (tmp_path / "p.py").write_text(text)
     assert read_sizes(tmp_path / "p.py").axes == {"B": 4, "D": 8}
-    with pytest.raises(UsageError, match="no class Other"):
+    with refused(UsageError, "unknown-name"):
         problem_text(tmp_path / "m.py", "Other", {}, [], "")
 
 
@@ -174,7 +175,7 @@ def test_a_templates_parameters_stand_in_front_of_the_plain_kernel(tmp_path: Pat
     assert launch.kernel == "k"
     assert launch.grid[0].value({"n": 5000, "per": 2, "block_size_x": 64}) == 40
     (tmp_path / "script.py").write_text(TEMPLATED.replace("k<double>", "k<>"))
-    with pytest.raises(SyntaxInvalid, match="no value for `typename T`"):
+    with refused(SyntaxInvalid, "no-value"):
         variants_of(tmp_path / "script.py", None, "scale")
 
 
@@ -221,7 +222,7 @@ def test_a_gpu_mode_problem_is_a_problem_file(tmp_path: Path) -> None:
     assert description.startswith("Weighted sum")
     (tmp_path / "p.py").write_text(text)
     assert read_sizes(tmp_path / "p.py").axes == {"SIZE": 2048}
-    with pytest.raises(SyntaxInvalid, match="not a GPU MODE problem"):
+    with refused(SyntaxInvalid, "another-format"):
         gpumode_text(tmp_path)
 
 

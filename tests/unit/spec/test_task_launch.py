@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from refusals import refused
 
 from evo.errors import SyntaxInvalid, TaskInvalid, UsageError
 from evo.spec.chips import CHIPS
@@ -85,9 +86,9 @@ def test_a_bad_field_is_named_with_file_line_and_field(tmp_path, old, new, line,
 
 def test_missing_parts_and_unknown_names(tmp_path):
     root = folder(tmp_path)
-    with pytest.raises(UsageError, match="no task 'addtwo'"):
+    with refused(UsageError, "unknown-name"):
         load_task(tmp_path, "addtwo")
-    with pytest.raises(UsageError, match="no case 'huge'") as caught:
+    with refused(UsageError, "unknown-name") as caught:
         read_task(root).case("huge")
     assert "big" in caught.value.hint
     assert find_root(root) == tmp_path

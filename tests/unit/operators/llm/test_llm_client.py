@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from llm_server import KEY, Act, LlmServer, Script
+from refusals import refused
 
 from evo.errors import EvoError, HarnessFault, SyntaxInvalid, UsageError
 from evo.operators.llm import LlmSettings, ModelChoice
@@ -333,10 +334,10 @@ def test_a_file_that_is_no_transcript_is_refused_with_its_line(tmp_path: Path, t
 
 def test_a_budget_in_money_needs_a_price() -> None:
     choice = ModelChoice(name="m", server=ModelServer(url=None, model="m", key=KEY))
-    with pytest.raises(UsageError, match="no price of m") as caught:
+    with refused(UsageError, "no-price") as caught:
         LlmSettings(models=(choice,), budget=Budget(money=2.0))
     assert "--llm-price" in caught.value.hint
-    with pytest.raises(UsageError, match="no strategy"):
+    with refused(UsageError, "unknown-name"):
         LlmSettings(strategy="best")
 
 

@@ -188,6 +188,23 @@ def test_a_block_size_that_is_written_out_becomes_a_knob(body: str, count: int) 
         assert child.knob_values["THREADS"] != 128
 
 
+@pytest.mark.parametrize("step", ["s >>= 1", "s /= 2", "s = s / 2", "s = s >> 1"])
+def test_a_tree_over_the_block_begins_at_half_the_knob(step: str) -> None:
+    text = (
+        "// evo: launch k grid (N) block (256) shared 0\n"
+        'extern "C" __global__ void k(const float* a, float* o, int n) {\n'
+        "  __shared__ float s_[256];\n  int t = threadIdx.x;\n  s_[t] = a[blockIdx.x * n + t];\n"
+        f"  for (int s = 128; s > 0; {step}) {{\n    __syncthreads();\n    if (t < s) s_[t] += s_[t + s];\n  }}\n"
+        "  if (t == 0) o[blockIdx.x] = s_[0];\n}\n"
+    )
+    found = children("block_size", text)
+    assert found
+    assert all("int s = THREADS / 2;" in child.text for child in found)
+    unrolled = re.sub(r"  for .*?\n  }\n", "  if (t < 128) s_[t] += s_[t + 128];\n", text, flags=re.DOTALL)
+    assert "s_[t + 128]" in unrolled
+    assert not children("block_size", unrolled)
+
+
 def test_a_define_of_the_block_size_becomes_the_knob() -> None:
     text = (
         "// evo: launch k grid (ceil_div(M, 128)) block (128) shared 0\n#define SIZE 128\n"

@@ -17,6 +17,11 @@ _SIZES = (32, 64, 128, 256, 512, 1024)
 _SIDES = (1, 2, 4, 8, 16, 32, 64, 128)
 _NUMBER = re.compile(rb"(?<![\w.])(\d+)[uU]?(?![\w.])")
 _AXES = "xyz"
+# `for (int s = 64; s > 0; s >>= 1)`, halved in any of its spellings
+_HALVING = re.compile(
+    rb"\b(\w+)\s*=\s*(\d+)[uU]?\s*;[^;{}]*;\s*\1\s*(?:>>=\s*1\b|/=\s*2\b|=\s*\1\s*(?:>>\s*1\b|/\s*2\b))"
+)
+_TREE_STEP = re.compile(rb"(?:\+|<=?|>=)\s*(\d+)[uU]?(?![\w.])")  # `tid < 64`, `buf[tid + 64]`
 
 
 def _moves(ctx: RuleContext, knob: Knob) -> Iterator[Application]:
@@ -79,6 +84,9 @@ def _find_line(ctx: RuleContext, function: Function, launch: LaunchLine) -> Iter
     warps, text = now // _WARP, ctx.source.slice(body)
     if (warps > 2 and _numbers(ctx, body, warps)) or (warps == 1 and re.search(r"_sync\b|\blane", text)):
         return  # as many warps, written out, or a kernel for one
+    halves = _halved(ctx, body, now)
+    if halves is None:
+        return  # half as many threads, written out
     own = defines[0] if defines else None
     if own is None and _PLACED.search(text) and (used or (len(planned) < 2 and "gridDim" not in text)):
         return  # that number is something else in the kernel, or the grid would not follow
@@ -86,11 +94,25 @@ def _find_line(ctx: RuleContext, function: Function, launch: LaunchLine) -> Iter
     for place, value in enumerate(_nearest(_SIZES, now) if is_told else ()):
         name, edits = _size_knob(ctx, own, _SIZES, value)  # what is a `#define` already keeps its name
         yield Application(
-            edits=(*edits, *(Edit(span, name) for span in (*planned, *used))),
+            edits=(
+                *edits,
+                *(Edit(span, name) for span in (*planned, *used)),
+                *(Edit(span, f"{name} / 2") for span in halves),
+            ),
             summary=f"{function.name}: {now} -> {value} threads a block",
             arguments={"kernel": function.name, "from": now, "to": value},
             rank=place // 2,
         )
+
+
+def _halved(ctx: RuleContext, body: Span, threads: int) -> list[Span] | None:
+    """Where loops over a tree begin with half the threads; None if a tree's step is written out anywhere else."""
+    data, half = ctx.source.data, threads // 2
+    if b"__shared__" not in data[body.start : body.end]:
+        return []
+    found = [Span(*m.span(2)) for m in _HALVING.finditer(data, body.start, body.end) if int(m[2]) == half]
+    steps = [Span(*m.span(1)) for m in _TREE_STEP.finditer(data, body.start, body.end) if int(m[1]) == half]
+    return None if any(span not in found and half > 1 for span in steps) else found
 
 
 def _find_side(ctx: RuleContext, index: ThreadIndex) -> Iterator[Application]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import fake_gpu
@@ -12,7 +13,8 @@ from tiny import FAST, SLOW, new_repository
 from evo.cli import views
 from evo.decide.capture_noise import ASSUMED
 from evo.device import DeviceName
-from evo.evaluate import gate
+from evo.evaluate import gate, session
+from evo.evaluate.before_keep import simulated_looks as looks
 from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.results import SanitizerReport
 from evo.spec.task import Task, load_task
@@ -95,3 +97,23 @@ def test_times_with_inputs_kept_in_l2_stand_beside_the_usual_ones(
     assert "such a time is never recorded" in shown
     views.show_persisting(evaluation.bench, ())
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("rival", [None, PARENT])
+def test_looks_beside_the_timing_see_what_looks_after_it_see(
+    task: Task, bench: EvaluationSession, monkeypatch: pytest.MonkeyPatch, rival: str | None
+) -> None:
+    monkeypatch.setattr(gate, "sanitize", lambda *_: gate.Sanitized(state="clean", tools=("memcheck",)))
+    job = Job(task=task, text=CHILD, rival=rival, full=False, sanitize=rival is None)
+    begun: list[bool] = []
+    monkeypatch.setattr(session, "_CORES_TO_SPARE", 1000)
+    after = evaluate(job, bench)
+    monkeypatch.setattr(session, "_CORES_TO_SPARE", 1)
+    job = replace(job, seed=1)  # a look is kept by variant and seed
+    monkeypatch.setattr(session, "simulated_looks", lambda *given: begun.append(len(given) > 5) or looks(*given))
+    beside = evaluate(job, bench)
+    assert begun == [True]
+    assert after.check is not None
+    assert after.check.verified is not None
+    assert beside.check is not None
+    assert beside.check.verified == after.check.verified

@@ -1,4 +1,4 @@
-"""What holds for every test: the processes that they start share their byte code."""
+"""What holds for every test and the processes that it starts: byte code is shared, and arithmetic has one thread."""
 
 from __future__ import annotations
 
@@ -9,3 +9,8 @@ import sys
 # processes would compile all of evo first, which is a third of what a short command takes.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# The arrays are small. Threads of BLAS and torch wait for each other by spinning, which is a third of the processor
+# time of such sums, and the suite already uses every core by its own processes. Before numpy is imported.
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")

@@ -22,6 +22,7 @@ from conformance_devices import (
     IN_PROCESS,
     REAL_GPU,
     REMOTE,
+    STAND_IN,
     Implementation,
     N,
     deed_request,
@@ -41,7 +42,16 @@ from evo.errors import ChildGarbled, Crashed, HarnessFault, TimedOut, WorkerLost
 
 GPU_ROW = pytest.param(REAL_GPU, marks=pytest.mark.gpu, id="GPU")
 ALL = [*(pytest.param(one, id=str(one)) for one in (*IN_PROCESS, *REMOTE)), GPU_ROW]
-CHILDREN = [*(pytest.param(one, id=str(one)) for one in REMOTE), GPU_ROW]
+# The stand-in combines the ends of the two others.
+CHILDREN = [
+    *(pytest.param(one, id=str(one), marks=pytest.mark.long if one is STAND_IN else ()) for one in REMOTE),
+    GPU_ROW,
+]
+# For what the child and its pipe do, whatever device is behind them.
+ANY_CHILD = [
+    *(pytest.param(one, id=str(one), marks=() if one is REMOTE[0] else pytest.mark.long) for one in REMOTE),
+    GPU_ROW,
+]
 
 
 @pytest.fixture
@@ -84,8 +94,14 @@ def test_a_right_program_gives_its_outputs_once_for_each_repeat(device: Any) -> 
         np.testing.assert_array_equal(outputs["y"], 2 * inputs()["x"])
 
 
+def fault_marks(one: Any, deed: str) -> list[pytest.MarkDecorator]:
+    """All faults in this process; in a child two, since a fault travels like any other result."""
+    is_long = one.values[0] in REMOTE and deed not in ("trap_1", "stray_1")
+    return [*one.marks, *([pytest.mark.long] if is_long else [])]
+
+
 FAULTS = [
-    pytest.param(*one.values, deed, marks=one.marks, id=f"{one.id}: {deed}")
+    pytest.param(*one.values, deed, marks=fault_marks(one, deed), id=f"{one.id}: {deed}")
     for one in ALL
     for deed in DEEDS
     if one.values[0].family in DEEDS[deed].kinds
@@ -155,7 +171,7 @@ def test_a_segmentation_fault_in_the_child_is_the_candidates(device: Any) -> Non
     assert is_right(device)
 
 
-@pytest.mark.parametrize("implementation", CHILDREN, indirect=True)
+@pytest.mark.parametrize("implementation", ANY_CHILD, indirect=True)
 def test_a_segmentation_fault_without_a_candidate_is_the_harness(device: Any) -> None:
     device.describe()
     os.kill(device.pid, signal.SIGSEGV)
@@ -172,7 +188,7 @@ def test_a_child_that_is_killed_from_outside_is_replaced_without_a_word(device: 
     assert device.starts == 2
 
 
-@pytest.mark.parametrize("implementation", CHILDREN, indirect=True)
+@pytest.mark.parametrize("implementation", ANY_CHILD, indirect=True)
 @pytest.mark.parametrize("what", ["killed", "hang up"])
 def test_a_child_that_is_lost_twice_is_the_harness_and_never_the_candidate(device: Any, what: str) -> None:
     with pytest.raises(WorkerLost, match="SIGKILL"):
@@ -181,14 +197,14 @@ def test_a_child_that_is_lost_twice_is_the_harness_and_never_the_candidate(devic
     assert is_right(device)
 
 
-@pytest.mark.parametrize("implementation", CHILDREN, indirect=True)
+@pytest.mark.parametrize("implementation", ANY_CHILD, indirect=True)
 def test_a_child_that_exits_is_the_harness_with_its_last_words(device: Any) -> None:
     with pytest.raises(WorkerLost, match="exit code 3: out of patience"):
         device.run(unruly("exit"))
     assert is_right(device)
 
 
-@pytest.mark.parametrize("implementation", CHILDREN, indirect=True)
+@pytest.mark.parametrize("implementation", ANY_CHILD, indirect=True)
 @pytest.mark.parametrize("what", ["garbage", "wrong message"])
 def test_garbage_on_the_pipe_is_the_harness(device: Any, what: str) -> None:
     with pytest.raises(ChildGarbled):
@@ -196,21 +212,21 @@ def test_garbage_on_the_pipe_is_the_harness(device: Any, what: str) -> None:
     assert is_right(device)
 
 
-@pytest.mark.parametrize("implementation", CHILDREN, indirect=True)
+@pytest.mark.parametrize("implementation", ANY_CHILD, indirect=True)
 def test_a_message_that_breaks_off_is_the_harness(device: Any) -> None:
     with pytest.raises(WorkerLost, match="exit code 4"):
         device.run(unruly("half a message"))
     assert is_right(device)
 
 
-@pytest.mark.parametrize("implementation", CHILDREN, indirect=True)
+@pytest.mark.parametrize("implementation", ANY_CHILD, indirect=True)
 def test_a_defect_of_the_device_is_the_harness_with_its_place(device: Any) -> None:
     with pytest.raises(HarnessFault, match=r"ZeroDivisionError: a bug of ours \(conformance_devices.py:\d+\)"):
         device.run(unruly("defect"))
     assert is_right(device)
 
 
-@pytest.mark.parametrize("implementation", CHILDREN, indirect=True)
+@pytest.mark.parametrize("implementation", ANY_CHILD, indirect=True)
 def test_a_device_that_is_not_well_after_a_fault_is_not_used(
     device: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,7 +248,7 @@ def test_a_device_that_is_not_well_after_a_fault_is_not_used(
     assert is_right(device)
 
 
-@pytest.mark.parametrize("implementation", CHILDREN, indirect=True)
+@pytest.mark.parametrize("implementation", ANY_CHILD, indirect=True)
 def test_secrets_do_not_reach_the_child(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EVO_TEST_API_KEY", "hush")
     monkeypatch.setenv("EVO_TEST_PROXY", "http://me:hush@proxy")
@@ -242,7 +258,7 @@ def test_secrets_do_not_reach_the_child(device: Any, monkeypatch: pytest.MonkeyP
     assert "hush" not in str(about)
 
 
-@pytest.mark.parametrize("implementation", CHILDREN, indirect=True)
+@pytest.mark.parametrize("implementation", ANY_CHILD, indirect=True)
 def test_the_child_is_replaced_after_fifty_variants(device: Any) -> None:
     one = RunRequest(program=right(), inputs=inputs())
     for number in range(PROGRAMS_PER_CHILD):
@@ -255,7 +271,7 @@ def test_the_child_is_replaced_after_fifty_variants(device: Any) -> None:
     assert device.starts == 2
 
 
-@pytest.mark.parametrize("implementation", CHILDREN, indirect=True)
+@pytest.mark.parametrize("implementation", ANY_CHILD, indirect=True)
 def test_recycling_gives_a_fresh_process(device: Any) -> None:
     assert is_right(device)
     first = device.pid
@@ -264,7 +280,7 @@ def test_recycling_gives_a_fresh_process(device: Any) -> None:
     assert device.pid != first
 
 
-@pytest.mark.parametrize("implementation", CHILDREN, indirect=True)
+@pytest.mark.parametrize("implementation", ANY_CHILD, indirect=True)
 def test_closing_ends_a_call_in_flight_and_all_later_ones(device: Any) -> None:
     assert is_right(device)
     pid = device.pid

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from evo.spec.dtypes import NUMPY
-from evo.spec.reference import load_module, load_reference
+from evo.spec.reference import Reference, load_module, load_reference
 from evo.spec.task import Task, load_task, task_names
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,9 +22,18 @@ CASES = [pytest.param(task, case, id=f"{task.name}-{case.name}") for task in TAS
 every_task = pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 
 
+@pytest.fixture(scope="module")
+def references() -> Iterator[dict[str, Reference]]:
+    """One process for each task, which all its cases share."""
+    found = {task.name: load_reference(task) for task in TASKS}
+    yield found
+    for reference in found.values():
+        reference.close()
+
+
 @every_task
-def test_literal_case(task: Task) -> None:
-    reference = load_reference(task)
+def test_literal_case(references: dict[str, Reference], task: Task) -> None:
+    reference = references[task.name]
     module = load_module(task.folder / "reference.py")
     case, inputs, outputs = reference.literal()
     assert set(case) == set(task.axes)
@@ -35,8 +45,8 @@ def test_literal_case(task: Task) -> None:
 
 
 @pytest.mark.parametrize(("task", "case"), CASES)
-def test_shapes_dtypes_and_independence(task: Task, case) -> None:
-    inputs = load_reference(task).inputs(case, seed=0)
+def test_shapes_dtypes_and_independence(references: dict[str, Reference], task: Task, case) -> None:
+    inputs = references[task.name].inputs(case, seed=0)
     arrays = [inputs[tensor.name] for tensor in task.inputs]
     for tensor, array in zip(task.inputs, arrays, strict=True):
         assert array.shape == tensor.dims(case)
@@ -48,8 +58,8 @@ def test_shapes_dtypes_and_independence(task: Task, case) -> None:
 
 
 @pytest.mark.parametrize(("task", "case"), CASES)
-def test_trusted_is_within_tolerance_of_the_expectation(task: Task, case) -> None:
-    found = load_reference(task).expectation(case, seed=0)
+def test_trusted_is_within_tolerance_of_the_expectation(references: dict[str, Reference], task: Task, case) -> None:
+    found = references[task.name].expectation(case, seed=0)
     for name, exact in found.expected.items():
         assert exact.dtype == np.float64
         assert np.isfinite(exact).all()
@@ -58,8 +68,10 @@ def test_trusted_is_within_tolerance_of_the_expectation(task: Task, case) -> Non
 
 
 @every_task
-def test_another_seed_gives_other_inputs_and_the_same_seed_the_same(task: Task) -> None:
-    reference = load_reference(task)
+def test_another_seed_gives_other_inputs_and_the_same_seed_the_same(
+    references: dict[str, Reference], task: Task
+) -> None:
+    reference = references[task.name]
     case = task.check[0]
     for name, array in reference.inputs(case, seed=1).items():
         assert not np.array_equal(array, reference.inputs(case, seed=2)[name])
@@ -67,10 +79,10 @@ def test_another_seed_gives_other_inputs_and_the_same_seed_the_same(task: Task) 
 
 
 @every_task
-def test_zeros_are_outside_the_tolerance(task: Task) -> None:
+def test_zeros_are_outside_the_tolerance(references: dict[str, Reference], task: Task) -> None:
     """A tolerance that accepts an all-zero output accepts anything."""
     tolerance = task.tolerance
-    exact = next(iter(load_reference(task).expectation(task.check[0], seed=0).expected.values()))
+    exact = next(iter(references[task.name].expectation(task.check[0], seed=0).expected.values()))
     assert (np.abs(exact) > tolerance.atol + tolerance.rtol * np.abs(exact)).mean() > 0.5
 
 
@@ -90,9 +102,9 @@ def test_attention_agrees_with_a_loop_over_scalars() -> None:
             assert computed[b, h, i, d] == pytest.approx(value, rel=1e-12, abs=1e-12)
 
 
-def test_attention_has_logits_beyond_the_range_of_exp() -> None:
+def test_attention_has_logits_beyond_the_range_of_exp(references: dict[str, Reference]) -> None:
     task = load_task(ROOT, "attention")
-    inputs = load_reference(task).inputs(task.case("ragged_grouped"), seed=0)
+    inputs = references[task.name].inputs(task.case("ragged_grouped"), seed=0)
     logits = inputs["q"][0, -1].astype(float) @ inputs["k"][0, -1].astype(float).T / 8
     assert logits.max() > 90
 
@@ -112,11 +124,11 @@ RIVALS |= {"conv2d": 1, "moe_grouped_matmul": 2}
 
 
 @pytest.mark.parametrize(("name", "rivals"), RIVALS.items())
-def test_rivals_compute_the_same_on_a_cpu(name: str, rivals: int) -> None:
+def test_rivals_compute_the_same_on_a_cpu(references: dict[str, Reference], name: str, rivals: int) -> None:
     """Where torch can run the call without a GPU, its answer is the reference's."""
     torch = pytest.importorskip("torch")
     task = load_task(ROOT, name)
-    reference = load_reference(task)
+    reference = references[task.name]
     calls = load_module(task.folder / "reference.py").rivals()
     assert len(calls) == rivals
     call = calls.get("math") or next(iter(calls.values()))

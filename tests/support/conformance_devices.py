@@ -80,6 +80,7 @@ REMOTE = (
         opener="conformance_devices:open_unruly_fake",
     ),
 )
+STAND_IN = REMOTE[1]
 REAL_GPU = Implementation(
     "GPU", "gpu", lambda opener: RemoteGpu(GPU, opener=opener), is_remote=True, opener="conformance_devices:open_unruly"
 )

@@ -4,14 +4,15 @@ they must not touch they leave alone."""
 from __future__ import annotations
 
 import random
-import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from evo.cli.app import run
 from evo.cuda.source import new_dead_code
+from evo.device import DeviceName
+from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.operators import RULES, Context, Rule, operators
 from evo.operators.one_change import not_one_change
 from evo.operators.rules.operator import integers_of
@@ -30,25 +31,26 @@ def children(rule: Rule, variant: Variant, task: Task) -> list[Variant]:
     return [child for each in places if (child := rule.build(variant, each)) is not None]
 
 
-def passes(folder: Path, child: Variant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
+@pytest.fixture(scope="module")
+def session() -> Iterator[EvaluationSession]:
+    with EvaluationSession(DeviceName("sim", "l4")) as session:
+        yield session
+
+
+def passes(session: EvaluationSession, task: Task, child: Variant) -> bool:
     """Whether a child passes the gate of its task on the simulator."""
-    shutil.copytree(folder, tmp_path / "kernels" / folder.name)
-    file = tmp_path / "child.cu"
-    file.write_text(child.text, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("EVO_CACHE", str(tmp_path / "cache"))
-    return run(["check", "child.cu", "--task", folder.name, "--device", "sim:l4", "--json"]) == 0
+    return evaluate(Job(task=task, text=child.text, path="child.cu", upto="check"), session).status.passed
 
 
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=pytest.mark.long) if name in SLOW else name for name in NAMES],
 )
-def test_examples_pass_the_gate(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_pass_the_gate(session: EvaluationSession, name: str) -> None:
     task = read_task(TASKS / name)
     before = read_variant(TASKS / name / "ladder" / "before.cu")
     assert before.text == BY_NAME[name].examples[0].before
-    assert passes(TASKS / name, children(BY_NAME[name], before, task)[0], tmp_path, monkeypatch)
+    assert passes(session, task, children(BY_NAME[name], before, task)[0])
 
 
 # The idioms of one kernel, each with what it is written as otherwise.
@@ -107,18 +109,18 @@ def test_row_lanes_leaves_alone_what_it_cannot_prove(written: str, otherwise: st
         pytest.param("dot_atomic", "private_copy", marks=pytest.mark.long),
     ],
 )
-def test_what_strangers_write(name: str, rule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_strangers_write(session: EvaluationSession, name: str, rule: str) -> None:
     folder = FOREIGN / name
     child = children(BY_NAME[rule], read_variant(folder / "ladder" / "00_stranger.cu"), read_task(folder))[0]
     assert new_dead_code((folder / "ladder" / "00_stranger.cu").read_text(encoding="utf-8"), child.text) == ()
-    assert passes(folder, child, tmp_path, monkeypatch)
+    assert passes(session, read_task(folder), child)
 
 
-def test_a_tiled_product_is_tiled_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tiled_product_is_tiled_anew(session: EvaluationSession) -> None:
     folder = FOREIGN / "sgemm_tiled"
     child = children(BY_NAME["tile_product"], read_variant(folder / "ladder" / "00_stranger.cu"), read_task(folder))[0]
     assert "(alpha * sum[i][j])" in child.text
-    assert passes(folder, child, tmp_path, monkeypatch)
+    assert passes(session, read_task(folder), child)
 
 
 @pytest.mark.parametrize(

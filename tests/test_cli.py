@@ -391,7 +391,7 @@ def test_a_closed_pipe_is_silent(evolved: tuple[Path, Ran]) -> None:
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_a_signal_ends_the_run_after_the_step(repository: Path, number: signal.Signals) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "evo", "iterate", "--device", "sim:l4", "--iterations", "500", "--json"],

@@ -75,6 +75,7 @@ def test_a_seed_gives_the_same_trials_however_long_each_half_takes(
     assert shown(run(tmp_path / "second")) == shown(first)
 
 
+@pytest.mark.long
 def test_what_is_kept_has_beaten_the_champion_that_it_replaces(tmp_path: Path) -> None:
     champion = None
     for record in run(tmp_path / "mine", iterations=8):

@@ -82,7 +82,13 @@ def test_names_that_no_file_has(shared: Path) -> None:
     assert git(shared, "symbolic-ref", "HEAD") == "refs/heads/main"
 
 
-@pytest.mark.parametrize("body", ["raise SystemExit(4)", "return {'x': 3}", "raise ValueError('one\\ntwo')"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "raise SystemExit(4)",
+        *(pytest.param(body, marks=pytest.mark.long) for body in ("return {'x': 3}", "raise ValueError('one\\ntwo')")),
+    ],
+)
 def test_a_reference_that_breaks_its_contract(shared: Path, body: str) -> None:
     path = shared / "kernels/scale/reference.py"
     path.write_text(f"def inputs(case, rng):\n    {body}\n\n\ndef expected(inputs):\n    return None\n")
@@ -92,6 +98,7 @@ def test_a_reference_that_breaks_its_contract(shared: Path, body: str) -> None:
         path.write_text(REFERENCE)
 
 
+@pytest.mark.long
 def test_a_torn_record_that_is_no_longer_being_written(tmp_path: Path) -> None:
     root = new_repository(tmp_path / "mine")
     assert evo(*ONE, cwd=root).code == 0

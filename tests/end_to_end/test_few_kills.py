@@ -21,7 +21,9 @@ def test_two_kills_of_a_real_run(tmp_path: Path) -> None:
     kill_runs(new_repository(tmp_path / "mine"), random.Random(4), kills=2)
 
 
-@pytest.mark.parametrize("child", ["evo.device.child", "compile/nvrtc_process.py"])
+@pytest.mark.parametrize(
+    "child", ["evo.device.child", pytest.param("compile/nvrtc_process.py", marks=pytest.mark.long)]
+)
 @pytest.mark.parametrize(
     "delay_s", [pytest.param(0.0, id="starting", marks=pytest.mark.long), pytest.param(0.4, id="at work")]
 )

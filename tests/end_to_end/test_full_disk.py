@@ -24,7 +24,8 @@ def limited(size: int) -> Callable[[], None]:
     return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
-@pytest.mark.parametrize("size", [900, *(pytest.param(size, marks=pytest.mark.long) for size in (3_500, 6_000))])
+@pytest.mark.long
+@pytest.mark.parametrize("size", [900, 3_500, 6_000])
 def test_a_full_disk_ends_the_run_and_the_next_goes_on(tmp_path: Path, size: int) -> None:
     assert evo(*ITERATE, cwd=new_repository(tmp_path / "whole")).code == 0  # and what it compiles is cached
     root = new_repository(tmp_path / "mine")

@@ -14,6 +14,7 @@ from tiny import FAST, SLOW, Ran, commit_all, environment, evo, evo_here, fails,
 from evo.records.trials import load_records
 
 ONE = ("iterate", "scale", "--device", "sim:l4", "--iterations", 1)
+START = (*ONE[:-1], 0)
 LINE = {"trial", "variant", "operator", "kind", "summary", "status", "timing", "elapsed_s"}
 
 
@@ -118,11 +119,11 @@ def test_two_at_once(tmp_path: Path) -> None:
 
 def test_a_champion_edited_by_hand_becomes_a_start(tmp_path: Path) -> None:
     root = new_repository(tmp_path / "mine")
-    assert evo(*ONE, cwd=root).code == 0
+    assert evo(*START, cwd=root).code == 0
     for edited in (FAST + "// mine\n", FAST + "// mine again\n"):  # one id, two texts
         (root / CHAMPION).write_text(edited)
         commit_all(root)
-        ran = evo(*ONE, "--json", cwd=root)
+        ran = evo(*START, "--json", cwd=root)
         assert (ran.code, ran.lines[0]["kind"]) == (0, "start"), ran.err
         assert "not what evo last kept" in ran.err
         trial = ran.lines[-2]["id"]

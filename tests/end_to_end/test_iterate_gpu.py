@@ -114,7 +114,6 @@ def test_a_control_serves_the_next_hour_in_the_same_environment(
     kept = next((tmp_path / "cache" / "measured").rglob("control-*.json"))
     kept.write_text(kept.read_text().replace('"1.2"', '"1.3"'))  # another driver's
     assert age_s() is None
-    assert age_s() is not None
     kept.write_text("{")
     assert age_s() is None
 
@@ -137,7 +136,7 @@ def test_a_margin_below_the_noise_is_refused(root: Path, run: Run, tmp_path: Pat
     assert [record.kind for record in records(root)] == ["start", "rung", "review"]
 
 
-@pytest.mark.parametrize("torch", [True, False])
+@pytest.mark.parametrize("torch", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_what_is_kept_has_its_library_baseline_where_one_runs(
     root: Path, run: Run, tmp_path: Path, torch: bool
 ) -> None:

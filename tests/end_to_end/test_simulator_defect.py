@@ -37,6 +37,7 @@ def test_check_and_bench_end_with_exit_5(root: Path, tmp_path: Path) -> None:
         assert ran.out == ""
 
 
+@pytest.mark.long
 def test_the_loop_ends_without_a_record_of_the_variant(root: Path) -> None:
     ran = evo_here(*ANEW, "--patch", "fused.cu", "--iterations", 2, "--json", cwd=root)
     assert ran.code == 5

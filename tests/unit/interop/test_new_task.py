@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from refusals import refused
-from tiny import evo
+from tiny import evo, evo_here
 
 from evo.errors import SyntaxInvalid, TaskInvalid, UsageError
 from evo.evaluate.gate.compare import compare
@@ -260,22 +260,22 @@ def test_a_formula_with_a_long_sum_lets_a_kernel_add_one_after_the_other(tmp_pat
 
 def test_the_commands_answer_without_a_terminal(tmp_path: Path) -> None:
     (tmp_path / "kernels").mkdir()
-    ran = evo("new", "mine", cwd=tmp_path)
+    ran = evo_here("new", "mine", cwd=tmp_path)
     assert (ran.code, "--axis is missing" in ran.err) == (2, True)
     (tmp_path / "level").mkdir()
-    ran = evo("import", "kernelbench", "level", cwd=tmp_path)
+    ran = evo_here("import", "kernelbench", "level", cwd=tmp_path)
     assert (ran.code, "no Python file" in ran.err) == (2, True)
     for name in ("10_b.py", "9_a.py", "__init__.py"):
         (tmp_path / "level" / name).write_text("")
-    ran = evo("import", "kernelbench", "level", cwd=tmp_path)
+    ran = evo_here("import", "kernelbench", "level", cwd=tmp_path)
     assert [line.split()[1] for line in ran.out.splitlines() if "refused" in line] == ["9_a.py:", "10_b.py:"]
-    ran = evo("import", "tarball", "x.py", cwd=tmp_path)
+    ran = evo_here("import", "tarball", "x.py", cwd=tmp_path)
     assert (ran.code, "kernelbench" in ran.err) == (2, True)
     words = ["--axis", "N=4096", "--in", "x:float32[N]", "--out", "y:float32[N]", "--compute", "2 * x"]
-    ran = evo("new", "twice", *words, cwd=tmp_path)
+    ran = evo_here("new", "twice", *words, cwd=tmp_path)
     assert ran.code == 0, ran.err
     assert "evo iterate twice --from twice.cu" in ran.out
-    ran = evo("export", "twice", "--out", "o", cwd=tmp_path)
+    ran = evo_here("export", "twice", "--out", "o", cwd=tmp_path)
     assert (ran.code, "has no champion" in ran.err) == (2, True)
 
 

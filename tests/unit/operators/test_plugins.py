@@ -102,10 +102,10 @@ def test_the_rule_of_the_page_does_what_its_examples_say() -> None:
     ("code", "project", "word"),
     [
         (CODE, PROJECT.replace("evo_more:STREAMED", "evo_more:GONE"), "GONE"),
-        (CODE, PROJECT.replace("evo_more:STREAMED", "evo_more:HEAD"), "streamed"),
-        (CODE.replace('name="streamed"', 'name="unroll"'), PROJECT, "unroll"),
-        (CODE, PROJECT.replace("doubled =", "ladder ="), "ladder"),
-        (CODE.replace('name = "doubled"', 'name = "tripled"'), PROJECT, "tripled"),
+        pytest.param(CODE, PROJECT.replace("evo_more:STREAMED", "evo_more:HEAD"), "streamed", marks=pytest.mark.long),
+        pytest.param(CODE.replace('name="streamed"', 'name="unroll"'), PROJECT, "unroll", marks=pytest.mark.long),
+        pytest.param(CODE, PROJECT.replace("doubled =", "ladder ="), "ladder", marks=pytest.mark.long),
+        pytest.param(CODE.replace('name = "doubled"', 'name = "tripled"'), PROJECT, "tripled", marks=pytest.mark.long),
     ],
     ids=["no such name", "no rule", "a rule of that name", "an operator of that name", "another name than its own"],
 )

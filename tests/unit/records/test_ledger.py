@@ -472,6 +472,7 @@ def test_killed_before_any_step_nothing_is_lost_or_doubled(tmp_path: Path, monke
         assert problems(root) == [], f"killed at {fatal}: {said}"
 
 
+@pytest.mark.long
 def test_killed_by_the_system_at_random_instants(tmp_path: Path) -> None:
     kill_and_recover(repository(tmp_path), random.Random(3), kills=6)
 

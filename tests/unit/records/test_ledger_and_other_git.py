@@ -155,14 +155,22 @@ def _stash_before(ledger: Ledger, root: Path, number: int, monkeypatch: pytest.M
     return stashed
 
 
-@pytest.mark.parametrize("records", [0, 2], ids=["a new file", "records before"])
+@pytest.mark.parametrize(
+    ("records", "step"),
+    [
+        pytest.param(0, 3, id="a new file"),
+        pytest.param(2, 5, id="records before"),
+        pytest.param(0, 1, id="a new file, every instant", marks=pytest.mark.long),
+        pytest.param(2, 2, id="records before, every other instant", marks=pytest.mark.long),
+    ],
+)
 def test_a_stash_at_any_instant_of_a_keep_loses_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: int, step: int
 ) -> None:
     outcomes = set()
     start = repository(tmp_path / "start")
     a_run(start, RUN, 1)
-    for number in range(1, 40, 2 if records else 1):
+    for number in range(1, 40, step):
         root = Path(shutil.copytree(start, tmp_path / str(number)))
         run = "20260102T093000-cd34"
         ledger, runs, _ = start_ledger(root, run)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from task_folders import task_folder
-from tiny import evo, new_repository
+from tiny import evo_here, new_repository
 
 from evo.errors import TaskInvalid
 from evo.spec.deadline import Deadline, DeadlineExceeded
@@ -79,7 +79,7 @@ def test_a_hole_in_a_task_is_exit_code_3(tmp_path: Path) -> None:
     root = new_repository(tmp_path / "r")
     yaml = root / "kernels" / "scale" / "task.yaml"
     yaml.write_text(yaml.read_text().replace("atol: 1e-6", "atol: 50"))
-    ran = evo("check", "kernels/scale/ladder/10_fast.cu", "--device", "sim:l4", cwd=root)
+    ran = evo_here("check", "kernels/scale/ladder/10_fast.cu", "--device", "sim:l4", cwd=root)
     assert ran.code == 3
     assert "accept a kernel that writes zeros" in ran.err
     assert "hint: " in ran.err

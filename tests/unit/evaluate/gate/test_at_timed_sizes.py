@@ -206,7 +206,7 @@ WAIT = (
         ("if (i < n / 2) y[i] = 2.0f * x[i];", "if (i >= n / 2 && i < n) y[i] = 2.0f * x[i];"),
         ("if (i < n) y[i] = x[i];", "if (i < n) y[i] *= 2.0f;"),
         ("if (i < n) y[i] = 0.0f;", "if (i < n) atomicAdd(y + i, 2.0f * x[i]);"),
-        (COPY, WAIT.format(work=DOUBLE)),
+        pytest.param((COPY, WAIT.format(work=DOUBLE)), marks=pytest.mark.long),
     ],
     ids=["a workspace", "a half each", "in place", "cleared and added to", "blocks that wait for the one before"],
 )

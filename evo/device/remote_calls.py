@@ -15,6 +15,7 @@ from evo.spec.child_process import ChildProcess
 
 _ENTRY = "evo.device.child:serve"
 _PATIENCE = 5  # times the limit, on a machine that is busy with other work
+_LEAST_PATIENCE_S = 60.0  # and so long at least: of a short limit five times is soon gone
 _ARRIVAL_S = 10.0  # for a message that has begun to arrive
 OPENER = "evo.device.child:open_device"
 
@@ -104,7 +105,8 @@ class OpenedObject:
     def call(self, call: RemoteCall, limit_s: float) -> Answer:
         """The answer to a call. The time that it waits for the GPU is not on its clock; the child bounds that itself.
 
-        Nor is the time for which a busy machine gives it no processor, up to _PATIENCE times the limit.
+        Nor is the time for which a busy machine gives it no processor, up to _PATIENCE times the limit or
+        _LEAST_PATIENCE_S, whichever is longer.
         Raises TimeoutError, ChildDied or ChildGarbled: then the child is of no more use. On a machine that is too
         busy, WorkerLost: then nothing is known of the call.
         """
@@ -116,7 +118,7 @@ class OpenedObject:
     def _await(self, deadline: float, limit_s: float) -> None:
         """Until something arrives. Raises TimeoutError or WorkerLost."""
         waited = ProcessorWait(self.child.pid)
-        last = deadline + (_PATIENCE - 1) * limit_s
+        last = deadline + max((_PATIENCE - 1) * limit_s, _LEAST_PATIENCE_S)
         until = deadline
         while not self._arrives(until):
             until = min(deadline + waited.seconds(), last)
@@ -125,7 +127,7 @@ class OpenedObject:
             if until < last:
                 raise TimeoutError
             raise WorkerLost(
-                f"not finished: in {_PATIENCE * limit_s:g} s the machine had too little processor time for it",
+                f"not finished: in {limit_s + last - deadline:g} s the machine had too little processor time for it",
                 problem="slow",
                 hint="nothing was counted against the variant; run it again when the machine is less busy",
             )

@@ -51,12 +51,17 @@ def test_time_without_a_processor_is_not_on_the_clock(device, monkeypatch):
     assert late(device, monkeypatch, (0.3, 0.9), 0.6, 0.3) is None
 
 
+def test_a_short_limit_is_waited_for_many_times_over_on_a_busy_machine(device, monkeypatch):
+    assert late(device, monkeypatch, (3.0,), 1.0, 0.1) is None
+
+
 def test_a_process_that_had_its_time_is_timed_out(device, monkeypatch):
     with pytest.raises(TimedOut):
         late(device, monkeypatch, (0.0,), 5.0, 0.3)
 
 
 def test_a_machine_without_time_for_it_is_nobodys_mistake(device, monkeypatch):
+    monkeypatch.setattr(remote_calls, "_LEAST_PATIENCE_S", 0.2)
     with refused(WorkerLost, "slow"):
         late(device, monkeypatch, (1e9,), 5.0, 0.1)
 

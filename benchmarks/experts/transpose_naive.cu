@@ -1,0 +1,11 @@
+// evo: task transpose_naive
+// evo: launch turn grid (ceil_div(COLS, 32), ceil_div(ROWS, 32)) block (32, 8) shared 0
+extern "C" __global__ void turn(const float* a, float* b, int ROWS, int COLS) {
+    __shared__ float tile[32][33];
+    const int c = blockIdx.x * 32, r = blockIdx.y * 32;
+    for (int i = threadIdx.y; i < 32; i += 8)
+        if (r + i < ROWS && c + threadIdx.x < COLS) tile[i][threadIdx.x] = a[(r + i) * COLS + c + threadIdx.x];
+    __syncthreads();
+    for (int i = threadIdx.y; i < 32; i += 8)
+        if (c + i < COLS && r + threadIdx.x < ROWS) b[(c + i) * ROWS + r + threadIdx.x] = tile[threadIdx.x][i];
+}

@@ -27,7 +27,7 @@ from evo.spec.task import ROLES, read_task
 _TENSOR = re.compile(r"(\w+)(?::(in|out|inout|scratch))?(?::(\w+))?(?:\[([^\]]*)\])?(?::(zero))?")
 _ROOM = 4.0  # the tolerance over the largest error of the original
 _FACTOR = 4.0
-_FEW, _FACTOR_OF_FEW = 32, 32.0  # an output of few elements may be exact by chance: four times that is no measure
+_FEW = 32  # elements of an output: the original may be exact there by chance, and that is no measure
 
 
 @dataclass(frozen=True)
@@ -198,9 +198,9 @@ def _measure(trial: DraftTrial, figures: Figures) -> str | None:
     relative = max(16 * roundoff, _ROOM * max(errors) / size)
     figures.atol = float(f"{min(relative, 0.05) * size:.1e}")
     figures.factor = _FACTOR
-    if fewest < _FEW:
-        figures.factor = _FACTOR_OF_FEW
-        figures.because = "few float32 outputs, so that the original's own error is chance; 32 times it."
+    figures.few = fewest < _FEW
+    if figures.few:
+        figures.because = "few float outputs, so that the original's own error is chance; rtol and atol decide."
     if wide_text is None:
         figures.because = "float outputs; the original as it is, since it does not run in float64."
     return wide_text
@@ -245,7 +245,7 @@ def _write(
             if wide is not None:
                 (folder / "original_float64.cu").write_text(wide, encoding="utf-8")
             whole = not any(is_float(t.dtype) for t in draft.given if t.role != "in")
-            reference = oracle_reference(digest_of(folder), wide=wide is not None, whole=whole)
+            reference = oracle_reference(digest_of(folder), wide=wide is not None, whole=whole, few=figures.few)
         (folder / "task.yaml").write_text(task_yaml(draft, name, figures), encoding="utf-8")
         (folder / "reference.py").write_text(reference_py(draft, name, reference), encoding="utf-8")
         say("holding the task to its self-test")

@@ -116,3 +116,37 @@ def test_a_constant_that_only_the_old_tiles_used_goes_with_its_knob() -> None:
     )
     (child, *_) = children("tile_product", text, read_task(TASKS / "tile_product"))
     assert "TILE" not in child.text
+
+
+COUNTED = """// evo: task private_copy
+// evo: launch count grid (240) block (192) shared 0
+extern "C" __global__ void count(const unsigned char* data, int* bins, int n) {
+    unsigned i = threadIdx.x + blockIdx.x * blockDim.x;
+    const int stride = blockDim.x * gridDim.x;
+    while (i < n) {
+        atomicAdd(&bins[data[i]], 1);
+        i += stride;
+    }
+}
+"""
+
+
+def test_a_while_over_the_grid_is_the_for_that_it_is() -> None:
+    found = children("wide_access", COUNTED, read_task(TASKS / "private_copy"))
+    assert "while" not in found[0].text
+    assert "UnsignedChar16 data_pack" in found[0].text
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise"),
+    [
+        ("atomicAdd(&bins[data[i]], 1);", "atomicAdd(&bins[data[i++]], 1);"),
+        ("atomicAdd(&bins[data[i]], 1);", "if (data[i] == 7) break;\n        atomicAdd(&bins[data[i]], 1);"),
+        ("atomicAdd(&bins[data[i]], 1);", "bins[data[i]] = atomicAdd(&bins[data[i]], 1);"),
+        ("        i += stride;\n    }", "        i += stride;\n    }\n    bins[i % 256] = 0;"),
+        ("= blockDim.x * gridDim.x;", "= blockDim.x * gridDim.x - 1;"),
+    ],
+)
+def test_a_while_that_is_no_such_for_is_left_alone(written: str, otherwise: str) -> None:
+    assert written in COUNTED
+    assert children("wide_access", COUNTED.replace(written, otherwise), read_task(TASKS / "private_copy")) == []

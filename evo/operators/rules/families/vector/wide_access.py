@@ -9,10 +9,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from evo.cuda.source import CountedFor, CountedLoop, Edit, Function, Span, Statement
+from evo.cuda.source import CountedFor, CountedLoop, Edit, Function, Source, Span, Statement
 from evo.operators.rules.directives import definition_place
 from evo.operators.rules.element import BYTES
 from evo.operators.rules.loops import above, counted_loops, loop_words
+from evo.operators.rules.normal_form import as_counted
 from evo.operators.rules.reductions import offset_of, shareable
 from evo.operators.rules.rewriting import balanced, bare, fresh, same
 from evo.operators.rules.rule import Application, Example, Rule
@@ -22,6 +23,7 @@ from evo.spec.variant import LaunchLine
 
 _MOST_BYTES = 16
 _LEAVES = re.compile(r"\b(break|continue|return|goto)\b|__sync|_sync\b|\basm\b|\[&|\[=")
+_ATOMIC = re.compile(r"atomic(Add|Max|Min|Or|And|Xor)\s*\([^;{}=]*\)\s*;")
 
 
 @dataclass(slots=True)
@@ -70,7 +72,9 @@ def _walk(ctx: RuleContext, function: Function, launch: LaunchLine, statement: C
         return None
     if statement.step == "1":
         walk = _WideLoop(statement, "")
-    elif shareable(source, statement) is not None and _takes_turns(ctx, launch, function, statement):
+    elif (_is_counting(source, statement) or shareable(source, statement) is not None) and _takes_turns(
+        ctx, launch, function, statement
+    ):
         walk = _WideLoop(statement, statement.step)
     else:
         return None
@@ -79,7 +83,10 @@ def _walk(ctx: RuleContext, function: Function, launch: LaunchLine, statement: C
     for use in uses:
         offset = offset_of(source, statement, use.indices[0]) if len(use.indices) == 1 else None
         kind = source.element_type(function.name, use.name)
-        names = {name for index in use.indices for name, _ in source.names(index)}
+        inner = [other.span for other in uses if other.span != use.span and use.span.holds(other.span)]
+        names = {
+            name for index in use.indices for name, at in source.names(index) if not any(o.holds(at) for o in inner)
+        }
         if offset is None:
             if statement.name in names and (kind is None or _is_array(ctx, function, use.name)):
                 return None  # a private array would be indexed at run time
@@ -101,6 +108,12 @@ def _walk(ctx: RuleContext, function: Function, launch: LaunchLine, statement: C
     if not walk.kinds or any(name in stored for name, _ in walk.reads):
         return None
     return walk
+
+
+def _is_counting(source: Source, statement: CountedFor) -> bool:
+    """Whether a loop only adds by atomics whose results are not used: its turns are in any order."""
+    calls = [s for s in statement.all() if s is not statement]
+    return bool(calls) and all(s.kind == "call" and _ATOMIC.fullmatch(source.slice(s.span)) for s in calls)
 
 
 def _is_rest(ctx: RuleContext, function: Function, loop: CountedFor) -> bool:
@@ -233,7 +246,7 @@ RULES = (
         family="vector",
         sentence="Lets a loop over neighbouring elements load and store 2, 4 or 8 of them per instruction, where the"
         " addresses are aligned at run time.",
-        find=_find,
+        find=as_counted(_find),
         examples=(Example.of_files("wide_access"),),
         reason="a warp moves 32 elements per instruction; wider ones keep more bytes in flight for the same count",
         expected="as many times fewer memory instructions as elements per access",

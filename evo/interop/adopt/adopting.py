@@ -178,7 +178,7 @@ def _measure(trial: DraftTrial, figures: Figures) -> str | None:
         if figures.integers:
             figures.because = "whole numbers; a rounding may fall to the other side in one of a hundred."
         return None
-    fewest = 1 << 30
+    most = 0
     errors, sizes, roundoff = [0.0], [], max(ROUNDOFF[t.dtype] for t in floats)
     wide_text = None
     for axes in figures.check.values():
@@ -186,7 +186,7 @@ def _measure(trial: DraftTrial, figures: Figures) -> str | None:
         plain = trial.run(axes, races=False)
         for tensor in floats:
             values = plain[tensor.name].astype(np.float64)
-            fewest = min(fewest, values.size)
+            most = max(most, values.size)
             finite = values[np.isfinite(values)]
             sizes.append(float(np.sqrt((finite**2).mean())) if finite.size else 1.0)
             if exact is not None:
@@ -198,7 +198,7 @@ def _measure(trial: DraftTrial, figures: Figures) -> str | None:
     relative = max(16 * roundoff, _ROOM * max(errors) / size)
     figures.atol = float(f"{min(relative, 0.05) * size:.1e}")
     figures.factor = _FACTOR
-    figures.few = fewest < _FEW
+    figures.few = most < _FEW
     if figures.few:
         figures.because = "few float outputs, so that the original's own error is chance; rtol and atol decide."
     if wide_text is None:

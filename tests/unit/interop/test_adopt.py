@@ -159,3 +159,14 @@ def test_the_original_in_doubles_keeps_what_has_no_float():
     assert "shared 2 * (4 * N) args (x)" in wide
     assert widened("// evo: launch k grid (1) block (32)\n__global__ void k(int* x) { x[0] = 1; }\n") is None
     assert widened("__global__ void k(float* x) { x[0] = __int_as_float(3); }\n") is None
+
+
+def test_one_number_has_no_error_to_be_held_against(tmp_path):
+    found = adopt(tmp_path, FILES / "reduce_template.cu", Options(name="reduce"))
+    reference = load_reference(read_task(found.folder))
+    try:
+        given = reference.expectation(read_task(found.folder).check[0], 3)
+    finally:
+        reference.close()
+    assert given.expected["out"].shape == (1,)
+    assert given.trusted is None

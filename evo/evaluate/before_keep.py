@@ -14,6 +14,7 @@ from evo.errors import TaskInvalid
 from evo.evaluate import gate
 from evo.evaluate.counted_stage import Tell
 from evo.evaluate.prepare import Prepared
+from evo.evaluate.unverified import unverified
 from evo.results import Check, Stage, Verified
 from evo.results.coverage import Coverage
 from evo.spec.chips import Chip
@@ -79,7 +80,7 @@ def simulated_looks(
         return bench.hunt(task, prepared, hunting, seed, share=gate.THOROUGH, looked=looked)
 
     def at_large() -> tuple[gate.TimedSizes | None, int]:
-        return _at_large(bench, task, prepared, seed, large)
+        return _at_large(bench, task, prepared, seed, large, looked)
 
     def covered() -> Mapping[str, Coverage]:
         return gate.exercised(task, prepared.programs, reference, covering, seed)
@@ -106,6 +107,9 @@ def before_keep(
     others, large = looks.at_large()
     if others is not None:
         return others
+    others, more = unverified(bench, task, prepared, seed, looked.cases)
+    if others is not None:
+        return others
     seen = gate.timed_sizes(
         task,
         prepared.programs,
@@ -118,7 +122,7 @@ def before_keep(
     )
     if not seen.status.passed:
         return seen
-    return replace(seen, verified=_verified(looks, large + len(task.bench)))
+    return replace(seen, verified=_verified(looks, large + more + len(task.bench)))
 
 
 def _as_seen(found: Check) -> gate.TimedSizes:
@@ -128,7 +132,7 @@ def _as_seen(found: Check) -> gate.TimedSizes:
 
 
 def _at_large(
-    bench: KeepingBench, task: Task, prepared: Prepared, seed: int, checker: RemoteSimulator
+    bench: KeepingBench, task: Task, prepared: Prepared, seed: int, checker: RemoteSimulator, looked: gate.Looked
 ) -> tuple[gate.TimedSizes | None, int]:
     """What is wrong at large sizes where the variant decides otherwise than at its check cases, and how many they are.
 
@@ -148,7 +152,9 @@ def _at_large(
             continue
         if not seen.status.passed:
             return seen, count
-        count += seen.unseen is None
+        if seen.unseen is None:
+            looked.cases.append(case)
+            count += 1
     return None, count
 
 

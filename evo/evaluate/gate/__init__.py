@@ -17,6 +17,7 @@ from evo.evaluate.gate.ptx_rules import ptx_problem
 from evo.evaluate.gate.run_cases import GateDevices, exercised, fault_reason, run_gate
 from evo.evaluate.gate.sanitize import Sanitized, sanitize
 from evo.evaluate.gate.source_rules import StaticProblem, static_problem
+from evo.evaluate.gate.steered_cases import UnmetOutcome, unmet_outcomes
 from evo.evaluate.gate.task_selftest import check_task
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Sanitized",
     "StaticProblem",
     "TimedSizes",
+    "UnmetOutcome",
     "all_distributions",
     "check_task",
     "compare",
@@ -42,4 +44,5 @@ __all__ = [
     "sanitize",
     "static_problem",
     "timed_sizes",
+    "unmet_outcomes",
 ]

@@ -50,9 +50,12 @@ class Looked:
 
     sizes: set[str] = field(default_factory=set)
     inputs: set[str] = field(default_factory=set)
+    cases: list[Case] = field(default_factory=list)  # run whole or by a sample, for what their sizes decide
 
     def add(self, step: Step) -> None:
-        self.sizes.add(step.case.name)
+        if step.case.name not in self.sizes:
+            self.sizes.add(step.case.name)
+            self.cases.append(step.case)
         self.inputs.add(step.distribution)
 
 

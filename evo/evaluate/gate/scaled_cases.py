@@ -137,9 +137,10 @@ def _short(base: Mapping[str, int], space: AxisSpace, axis: str) -> dict[str, in
 def _like(length: int, model: int, step: int, high: int) -> int:
     """A length that is as ragged as its model, and at most `high`."""
     unit = math.lcm(_RESIDUE, max(1, step))
+    length = min(length, high)
     found = length - length % unit + model % unit
     if found < length:
         found += unit
-    while found > high and found > unit:
+    if found > high and found > unit:
         found -= unit
     return min(found, high)

@@ -39,6 +39,7 @@ _RESIDUES = (1, 3, 5, 12, 7)  # of lengths beside a threshold: odd ones, and a m
 _SHARED, _TRIVIAL = 16, 5  # cases that the whole should do for; lengths that have no tail to drop
 _ALIKE = 0.05  # of the surroundings have two lengths alike
 _KEPT = 6  # sets of launches
+_ALLOWED = 64  # sizes with an outcome, of which one has to be allowed
 _POINTER = 0x7F00_0000_0000
 
 
@@ -83,6 +84,35 @@ def steered_cases(
         outcomes=sum(part.outcomes for part in parts),
         known=sum(part.known for part in parts),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class UnmetOutcome:
+    """An outcome of a condition on sizes that nothing verified had. cases: sizes that have it, the cheapest first."""
+
+    source_line: int | None
+    instruction: str
+    outcome: bool
+    cases: tuple[Case, ...]
+
+
+def unmet_outcomes(
+    task: Task, variant: Variant, programs: Mapping[str, Program], chip: Chip, seed: int, ran: Sequence[Case]
+) -> tuple[UnmetOutcome, ...]:
+    """What the sizes `ran` leave out of the outcomes that some allowed size has."""
+    space = AxisSpace.of(task)
+    if not space.free:
+        return ()
+    rng = np.random.default_rng([seed, 82])
+    limits = AxisLimits(each=math.inf, total=math.inf, thorough=True)
+    found: list[UnmetOutcome] = []
+    for group in _groups(task, programs):
+        try:
+            conditions = launch_conditions(group[0][1].binary.ptx)
+        except PtxError:
+            continue
+        found += _Steering(task, variant, chip, space, group, conditions, limits, rng).unmet(ran)
+    return tuple({(one.source_line, one.instruction, one.outcome): one for one in found}.values())
 
 
 def _groups(task: Task, programs: Mapping[str, Program]) -> list[list[tuple[Case, Program]]]:
@@ -156,6 +186,24 @@ class _Steering:
                     dear += found[:1]
         rows = itertools.zip_longest(*cheap)
         return SteeredCases(tuple(c for row in rows for c in row if c is not None), tuple(dear), outcomes, covered)
+
+    def unmet(self, ran: Sequence[Case]) -> Iterator[UnmetOutcome]:
+        """Outcomes that some allowed size has, and none of these sizes that is compiled alike."""
+        conditions = [pair for pair in self.conditions if pair[1].parameters or pair[1].of_grid]
+        alike = [case.axes for case in ran if all(case.axes[name] == value for name, value in self.fixed.items())]
+        met_at = self._sizes_of([case.axes for case in self.known] + alike)
+        sizes = self._sampled() if conditions else {}
+        for number, condition in conditions:
+            met = set(self._outcomes(number, condition, met_at).tolist())
+            of_sizes = self._outcomes(number, condition, sizes)
+            for outcome in {0, 1} - met:
+                hits = np.flatnonzero(of_sizes == outcome)
+                few = self._cheapest(sizes, hits, _ALLOWED) if len(hits) else hits
+                rows = ({name: int(sizes[name][at]) for name in self.task.axes} for at in few)
+                cases = [named_case(axes) for axes in rows if self.space.allows(self.task, axes)]
+                if cases:
+                    cases.sort(key=lambda case: cost_of(self.task, case))
+                    yield UnmetOutcome(condition.source_line, condition.instruction, bool(outcome), tuple(cases))
 
     def _with(
         self, number: int, condition: LaunchCondition, outcome: bool, sizes: Sizes, hits: NDArray[np.intp]

@@ -24,10 +24,12 @@ struct Running {
 // The difference of two fp16 values is exact in fp32; a product with log2 e before it would not be.
 __device__ inline float power(float x, float largest) { return exp2f((x - largest) * LOG2_E); }
 
+// What maxima are taken from. A part that has seen nothing but -inf has that as its maximum; their difference is NaN.
+__device__ inline float shift_of(float largest) { return largest == -INFINITY ? 0.0f : largest; }
+
 __device__ inline Running merge(Running a, Running b) {
     const float largest = fmaxf(a.largest, b.largest);
-    // A part that has seen nothing yet has maximum -inf; the difference of two of them would be NaN.
-    const float shift = largest == -INFINITY ? 0.0f : largest;
+    const float shift = shift_of(largest);
     return {largest, a.sum * power(a.largest, shift) + b.sum * power(b.largest, shift)};
 }
 
@@ -89,10 +91,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         float largest = mine.largest;
 #pragma unroll
         for (int i = 0; i < 8; ++i) largest = fmaxf(largest, values[i]);
-        mine.sum *= power(mine.largest, largest);
+        const float shift = shift_of(largest);
+        mine.sum *= power(mine.largest, shift);
         mine.largest = largest;
 #pragma unroll
-        for (int i = 0; i < 8; ++i) mine.sum += power(values[i], largest);
+        for (int i = 0; i < 8; ++i) mine.sum += power(values[i], shift);
     }
 
 #pragma unroll

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -10,14 +10,24 @@ from tiny import FAST, write_task
 
 from evo.audit.redteam import task_folder
 from evo.device import parse_device
-from evo.evaluate.gate import QUICK, THOROUGH, all_distributions, patterns
+from evo.evaluate import gate
+from evo.evaluate.gate import (
+    QUICK,
+    THOROUGH,
+    TimedSizes,
+    UnmetOutcome,
+    all_distributions,
+    patterns,
+    unmet_outcomes,
+)
 from evo.evaluate.gate.scaled_cases import longest_cases, scaled_sizes
 from evo.evaluate.gate.threshold_cases import AxisSpace, constants, threshold_cases, usual_limits
 from evo.evaluate.pipeline import Job, evaluate
 from evo.evaluate.prepare import Prepared, PrepareFailure
 from evo.evaluate.session import EvaluationSession
+from evo.evaluate.unverified import unverified
 from evo.results import Check, Stage, Status
-from evo.spec.task import Task, load_task, read_task
+from evo.spec.task import Case, Task, load_task, read_task
 from evo.spec.variant import parse_variant, read_variant
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -87,6 +97,51 @@ def test_each_check_case_is_made_larger_with_its_structure_kept() -> None:
     assert any(row["SQ"] == 256 for row in long)
     assert {row["SK"] for row in long} >= {65, 9}  # as it was, and short; as ragged
     assert any(row["SQ"] * row["SK"] > 1 << 17 and row["SK"] % 8 == 1 and row["SQ"] % 8 == 1 for row in long)
+
+
+@pytest.fixture
+def behind_a_size(bench: EvaluationSession) -> tuple[Task, Prepared, int]:
+    """A kernel with code for one number of rows alone; the line of that condition."""
+    softmax = load_task(ROOT, "softmax")
+    first = "    largest = reduce<Largest>"
+    plain = (softmax.folder / "ladder/10_block.cu").read_text()
+    assert first in plain
+    text = plain.replace(first, f"    if (rows == 12345) largest *= 2;\n{first}", 1)
+    prepared = bench.prepare(softmax, text)
+    assert isinstance(prepared, Prepared)
+    return softmax, prepared, 1 + text[: text.index("rows == 12345")].count("\n")
+
+
+def test_an_outcome_that_no_verified_size_has_is_named(
+    bench: EvaluationSession, behind_a_size: tuple[Task, Prepared, int]
+) -> None:
+    task, prepared, line = behind_a_size
+
+    def at_the_line(ran: Sequence[Case]) -> list[UnmetOutcome]:
+        found = unmet_outcomes(task, prepared.variant, prepared.programs, bench.chip, 1, ran)
+        return [one for one in found if one.source_line == line]
+
+    (unmet,) = at_the_line(task.bench)
+    assert all(case.axes["ROWS"] == 12345 for case in unmet.cases)
+    assert at_the_line(unmet.cases[:1]) == []
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_code_that_cannot_be_verified_is_refused(
+    bench: EvaluationSession, behind_a_size: tuple[Task, Prepared, int], monkeypatch: pytest.MonkeyPatch, seen: bool
+) -> None:
+    task, prepared, line = behind_a_size
+    look = TimedSizes(status=Status.CORRECT, unseen=None if seen else "its blocks take too many instructions")
+    monkeypatch.setattr(gate, "timed_sizes", lambda *args, **options: look)
+    found, count = unverified(bench, task, prepared, 1, [])
+    if seen:
+        assert found is None
+        assert count >= 1
+    else:
+        assert found is not None
+        assert (found.status, found.stage) == (Status.REFUSED, Stage.THRESHOLD)
+        assert found.reason is not None
+        assert found.reason.startswith(f"line {line}:")
 
 
 def test_lengths_up_to_the_largest_are_run_beside_short_ragged_ones() -> None:

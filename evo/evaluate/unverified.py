@@ -1,0 +1,76 @@
+"""Code that nothing verified has run, as far as the sizes of a launch decide it: a last look, or a refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from evo.device import Program
+from evo.device.remote_device import RemoteSimulator
+from evo.errors import TaskInvalid
+from evo.evaluate import gate
+from evo.evaluate.prepare import Prepared
+from evo.results import Stage, Status
+from evo.spec.chips import Chip
+from evo.spec.reference import Reference
+from evo.spec.task import Case, Task
+
+_LOOKS = 6  # at sizes whose outcomes nothing else has met
+_BOUND = 4  # sizes that are tried, since a variant may refuse some
+
+
+class SizesBench(Protocol):
+    """What of a workbench this look needs."""
+
+    chip: Chip
+    checker: RemoteSimulator
+
+    def reference(self, task: Task) -> Reference: ...
+
+    def bound(self, task: Task, prepared: Prepared, cases: Sequence[Case]) -> Mapping[str, Program]: ...
+
+
+def unverified(
+    bench: SizesBench, task: Task, prepared: Prepared, seed: int, ran: Sequence[Case]
+) -> tuple[gate.TimedSizes | None, int]:
+    """What is wrong, or cannot be verified, at sizes where conditions come out as at none that was run; None if
+    nothing. And how many sizes were looked at besides.
+    """
+    kept = bench.reference(task)
+    own = Reference(task, kept.process, limit_s=kept.limit_s)
+    known = [*ran, *task.bench]
+    count = 0
+    for _ in range(_LOOKS):
+        unmet = gate.unmet_outcomes(task, prepared.variant, prepared.programs, bench.chip, seed, known)
+        tried = ((one, _first_allowed(bench, task, prepared, one.cases)) for one in unmet)
+        found = next(((one, allowed) for one, allowed in tried if allowed is not None), None)
+        if found is None:
+            break
+        one, (case, program) = found
+        known.append(case)
+        try:
+            seen = gate.timed_sizes(task, {case.name: program}, own, bench.checker, seed, cases=[case])
+        except TaskInvalid:  # its sizes do not go together, in a way that the task's cases do not show
+            continue
+        if not seen.status.passed:
+            return seen, count
+        if seen.unseen is not None:
+            return _refused(one, case), count
+        count += 1
+    return None, count
+
+
+def _first_allowed(
+    bench: SizesBench, task: Task, prepared: Prepared, cases: Sequence[Case]
+) -> tuple[Case, Program] | None:
+    """The first of these sizes that the variant can be launched at."""
+    few = cases[:_BOUND]
+    bound = bench.bound(task, prepared, few)
+    return next(((case, bound[case.name]) for case in few if case.name in bound), None)
+
+
+def _refused(one: gate.UnmetOutcome, case: Case) -> gate.TimedSizes:
+    line = "" if one.source_line is None else f"line {one.source_line}: "
+    outcome = f"`{one.instruction}` is {str(one.outcome).lower()} at sizes such as {case.name}"
+    reason = f"{line}unverified code: {outcome}, and at none that could be verified"
+    return gate.TimedSizes(status=Status.REFUSED, stage=Stage.THRESHOLD, reason=reason)

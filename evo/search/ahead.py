@@ -15,6 +15,7 @@ from evo.errors import WorkerLost
 from evo.evaluate.pipeline import CheckedJob, EvaluationSession, Job, evaluate, finish, start
 from evo.results import Evaluation
 from evo.search.cluster import KnownCode
+from evo.search.overtaken import OVERTAKEN, Overtaken
 
 IN_FLIGHT = 4
 _THREADS = "evo-ahead"
@@ -33,6 +34,7 @@ class LookAhead:
             self._free.put(checker)
         self._starters = ThreadPoolExecutor(max_workers=IN_FLIGHT, thread_name_prefix=_THREADS)
         self._device = ThreadPoolExecutor(max_workers=1, thread_name_prefix="evo-device")
+        self._replaced: set[str] = set()  # texts that one of these candidates is to replace
         self._said, bench.on_stage = bench.on_stage, self._on_stage
 
     def __enter__(self) -> LookAhead:
@@ -45,8 +47,11 @@ class LookAhead:
         for pool in (self._starters, self._device):
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def submit_new(self, job: Job, known: set[str]) -> Future[Evaluation | KnownCode]:
-        """Have a job evaluated, unless its machine code is known; others add theirs, in the order of submission."""
+    def submit_new(self, job: Job, known: set[str]) -> Future[Evaluation | KnownCode | Overtaken]:
+        """Have a job evaluated, unless its machine code is known; others add theirs, in the order of submission.
+
+        What one before it replaces is not worth the device's time any more: then it is overtaken.
+        """
         started = self._starters.submit(self._start, job)
         return self._device.submit(self._finish, started, known)
 
@@ -61,16 +66,22 @@ class LookAhead:
         finally:
             self._free.put(checker)
 
-    def _finish(self, starting: Future[CheckedJob], known: set[str]) -> Evaluation | KnownCode:
+    def _finish(self, starting: Future[CheckedJob], known: set[str]) -> Evaluation | KnownCode | Overtaken:
         started = starting.result()
         if self._closed.is_set():
             raise WorkerLost("closed before its turn", hint="run it again")
+        job = started.job
+        if job.rival is not None and job.rival in self._replaced:
+            return OVERTAKEN
         code = started.prepared.code_hash if started.prepared is not None else None
         if code is not None and code in known:
             return KnownCode(code)
         if code is not None:
             known.add(code)
-        return finish(started, self._bench)
+        found = finish(started, self._bench)
+        if found.kept and job.rival is not None:
+            self._replaced.add(job.rival)
+        return found
 
     def _on_stage(self, stage: str) -> None:
         """What the device is at; what is done ahead of it is no news."""

@@ -4,6 +4,8 @@ A candidate may have been held against a champion that another one, proposed bef
 not to be kept, its verdict stands: it is a true word on the parent that its record names. Where it was, it is judged
 again: its change is made to the new champion, and that is held against the new champion. A change that does not fit
 there is stale: inconclusive, and free to be proposed anew. So what is kept has always beaten the champion it replaces.
+On one device a candidate whose turn comes after the keep is not held against the old champion at all: its change is
+made to the new one, or it is dropped.
 """
 
 from __future__ import annotations
@@ -22,10 +24,13 @@ from evo.search.ahead import LookAhead
 from evo.search.candidate import Candidate, candidate_of
 from evo.search.cluster import KnownCode, WorkerPool, open_site
 from evo.search.events import Event, Observer
+from evo.search.overtaken import Overtaken
 from evo.search.settings import Settings
 from evo.search.single_trial import TrialJobs
 from evo.spec.task import Task
 from evo.spec.variant import Variant
+
+Waiting = Future[Evaluation | KnownCode] | Future[Evaluation | KnownCode | Overtaken]
 
 
 @contextmanager
@@ -67,7 +72,7 @@ class Submitted:
 
     candidate: Candidate
     rival: Variant
-    judged: Future[Evaluation | KnownCode] | None
+    judged: Waiting | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +91,7 @@ class Evaluator(Protocol):
 
     width: int
 
-    def submit_new(self, job: Job, known: set[str]) -> Future[Evaluation | KnownCode]:
+    def submit_new(self, job: Job, known: set[str]) -> Waiting:
         """Have a job evaluated, unless its machine code is known; others add theirs, in the order of submission."""
         ...
 
@@ -122,7 +127,7 @@ class InFlight:
         self._queue.append(Submitted(candidate=candidate, rival=rival, judged=judged))
 
     def next(self, champion: Variant, tried: set[str]) -> Judged | None:
-        """The earliest of them, once it is judged; None where its machine code was known.
+        """The earliest of them, once it is judged; None where its machine code was known, or it was overtaken for good.
 
         Raises EvoError for harness failures only.
         """
@@ -130,6 +135,8 @@ class InFlight:
         evaluation = submitted.judged.result() if submitted.judged is not None else None
         if isinstance(evaluation, KnownCode):
             return None
+        if isinstance(evaluation, Overtaken):
+            return self._again(submitted, None, champion, tried)
         judged = Judged(candidate=submitted.candidate, evaluation=evaluation)
         is_stale = submitted.rival.text != champion.text
         if evaluation is None or evaluation.decision is None or not is_stale:
@@ -139,20 +146,24 @@ class InFlight:
         again = self._again(submitted, evaluation.decision, champion, tried)
         return again or replace(judged, evaluation=_stale(evaluation, evaluation.decision, submitted.rival, champion))
 
-    def _again(self, submitted: Submitted, decision: Decision, champion: Variant, tried: set[str]) -> Judged | None:
+    def _again(
+        self, submitted: Submitted, decision: Decision | None, champion: Variant, tried: set[str]
+    ) -> Judged | None:
         """Judged against the new champion; None where the change does not fit there, or is known there."""
         candidate, parent = submitted.candidate, submitted.candidate.parent
         assert parent is not None
-        if parent.text == submitted.rival.text:  # otherwise it was not made from the champion, and stays as it is
+        if (
+            parent.text == submitted.rival.text != champion.text
+        ):  # otherwise it was not made from the champion, and stays as it is
             proposal = carried(candidate.proposal, parent, champion)
             if proposal is None or (proposal.text != candidate.proposal.text and proposal.variant.id in tried):
                 return None
             candidate = candidate_of(self._task, proposal, champion)
             if candidate.refusal is not None:
                 return None
-        before = round(decision.ratio, 5) if decision.ratio is not None else None
+        before = round(decision.ratio, 5) if decision is not None and decision.ratio is not None else None
         marks: dict[str, Json] = {
-            "carried_from": submitted.rival.id,
+            **({"carried_from": submitted.rival.id} if submitted.rival.text != champion.text else {}),
             **({"gain_before": before} if before is not None else {}),
         }
         evaluation = self._evaluator.evaluate(self._jobs.of(candidate, champion))

@@ -24,6 +24,7 @@ from evo.search.ahead import IN_FLIGHT, LookAhead
 from evo.search.cluster import KnownCode
 from evo.search.events import Event
 from evo.search.loop import Settings, evolve
+from evo.search.overtaken import Overtaken
 from evo.spec.task import Task, load_task
 
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
@@ -105,9 +106,27 @@ def test_while_one_is_on_the_device_the_next_are_prepared(task: Task, monkeypatc
     with EvaluationSession(DeviceName("gpu", "0"), opener=OPENER) as bench, LookAhead(bench) as ahead:
         known: set[str] = set()
         texts = [FAST.replace("#define THREADS 128", f"#define THREADS {n}") for n in (32, 64, 128)]
-        found = [ahead.submit_new(Job(task=task, text=text, rival=SLOW, full=False), known) for text in texts]
+        found = [
+            ahead.submit_new(Job(task=task, text=text, rival=SLOW + "\n" * number, full=False), known)
+            for number, text in enumerate(texts)
+        ]
         assert all(isinstance(future.result(timeout=120), Evaluation) for future in found)
         assert isinstance(ahead.submit_new(Job(task=task, text=texts[0] + "\n", rival=SLOW), known).result(), KnownCode)
+
+
+def test_nothing_is_held_against_what_one_before_it_replaces(task: Task) -> None:
+    wide = SLOW.replace("#define THREADS 32", "#define THREADS 128")
+    texts = [FAST.replace("#define THREADS 128", f"#define THREADS {n}") for n in (64, 32)]
+    with EvaluationSession(DeviceName("gpu", "0"), opener=OPENER) as bench, LookAhead(bench) as ahead:
+        first, second = (
+            ahead.submit_new(Job(task=task, text=text, rival=wide, full=False), set()).result(timeout=120)
+            for text in texts
+        )
+        other = ahead.submit_new(Job(task=task, text=texts[1], rival=texts[0], full=False), set()).result(timeout=120)
+    assert isinstance(first, Evaluation)
+    assert first.kept
+    assert isinstance(second, Overtaken)
+    assert isinstance(other, Evaluation)
 
 
 def test_leaving_early_waits_for_nothing_and_leaves_no_result(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ from pathlib import Path
 class EvoError(Exception):
     """Base of all harness failures: one line of what happened, and a hint saying what to do next.
 
-    problem: a fixed name of what is wrong, for programs; empty where the class says all that there is to decide by.
+    problem: a fixed name of what is wrong, for programs; empty if the class says all that there is to decide by.
     """
 
     exit_code = 5

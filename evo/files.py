@@ -93,7 +93,7 @@ def remove(path: Path) -> None:
 
 
 def mend_tail(path: Path) -> bytes | None:
-    """Mend a JSON Lines file whose last append was cut short. None where nothing was torn.
+    """Mend a JSON Lines file whose last append was cut short. None if nothing was torn.
 
     A last line that lacks nothing but its newline is given it (and b"" is returned); otherwise the torn bytes are cut
     off and returned.

@@ -69,7 +69,7 @@ class CheckOutput(Serializable):
     arch: str  # what was compiled for
     status: Status  # how far it got
     reason: Annotated[str | None, ALWAYS] = None  # why it got no further; null if it passed
-    stage: Stage | None = None  # where it got no further; absent if it passed
+    stage: Stage | None = None  # the stage that it did not pass; absent if it passed them all
     rule: StaticRule | None = None  # the static rule that refused it
     unseen: str | None = None  # why the look at the timed sizes could not see all of them
     seed: int | None = None  # what the inputs were drawn with
@@ -116,7 +116,7 @@ class BenchOutput(Serializable):
     arch: str  # what was compiled for
     status: Status  # how far it got
     reason: Annotated[str | None, ALWAYS] = None  # why it got no further; null if it passed
-    stage: Stage | None = None  # where it got no further; absent if it passed
+    stage: Stage | None = None  # the stage that it did not pass; absent if it passed them all
     rule: StaticRule | None = None  # the static rule that refused it
     timing: Literal["measured", "modelled"]  # `measured` or `modelled`, of all times in it
     cases: Annotated[tuple[CaseBench, ...], ALWAYS] = ()  # one row per case that was timed
@@ -153,7 +153,7 @@ class LoggedTrial(Serializable):
     summary: str  # what was changed, in a line
     status: Status  # how far it got
     reason: str | None = None  # why it got no further
-    stage: Stage | None = None  # where it got no further
+    stage: Stage | None = None  # the stage that it did not pass
     decision: Decision | None = None  # keep or not, with the evidence
     kept: bool  # whether it became the champion
     device: str  # where it was judged

@@ -77,7 +77,7 @@ class CaseBaseline(Serializable):
 def baseline(
     gpu: RemoteGpu, reference: Reference, case: Case, *, seed: int = 0, options: BenchOptions | None = None
 ) -> CaseBaseline:
-    """Measure the rivals of one case. Raises TaskInvalid where reference.py names none, EvoError for the harness."""
+    """Measure the rivals of one case. Raises TaskInvalid if reference.py names none, EvoError for the harness."""
     task = reference.task
     if not reference.has("rivals"):
         raise TaskInvalid(

@@ -162,7 +162,7 @@ def measure_persisting(gpu: RemoteGpu, cases: tuple[BenchCase, ...]) -> tuple[Ca
 def require_quiet(floor: NoiseFloor, decision: Decision, rule: DecisionRule) -> None:
     """What an A/A control has to show before anything is measured after it.
 
-    Raises HarnessFault where the program was judged faster than itself, UsageError for a margin within the noise.
+    Raises HarnessFault if the program was judged faster than itself, UsageError for a margin within the noise.
     """
     if decision.kept:
         raise HarnessFault(

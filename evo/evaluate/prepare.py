@@ -218,7 +218,7 @@ def bind_more(
 def _each(
     compiled: Callable[[Macros], compiler.Binary | compiler.Diagnostics], keys: Sequence[Macros]
 ) -> Iterator[tuple[Macros, compiler.Binary | compiler.Diagnostics]]:
-    """Compile for all keys, side by side in the compiler's pool where there are several, until one fails."""
+    """Compile for all keys, side by side in the compiler's pool if there are several, until one fails."""
     if len(keys) == 1:
         yield keys[0], compiled(keys[0])
         return

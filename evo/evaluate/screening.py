@@ -89,7 +89,7 @@ def screened_gains(
 ) -> list[float | None]:
     """Quick gains over the parent, to choose what to try: modelled, or measured at the headline case and a larger one.
 
-    None where a text does not come as far as a time. On a GPU the parent is timed first and last, against drift.
+    None if a text does not come as far as a time. On a GPU the parent is timed first and last, against drift.
     """
     if bench.modelled:
         return _Neighbours(bench, task, parent, seed).gains(texts)
@@ -132,7 +132,7 @@ class _Neighbours:
             self._free.put(simulator)
 
     def gains(self, texts: Sequence[str]) -> list[float | None]:
-        """The gains of texts over the parent; None where one does not come as far as a time, or would not be kept."""
+        """The gains of texts over the parent; None if one does not come as far as a time, or would not be kept."""
         if isinstance(self._parent, PrepareFailure):
             return [None for _ in texts]
         with (

@@ -85,7 +85,7 @@ def export(task: Task, champions: Sequence[Champion], form: str, into: Path) -> 
 
 
 def _exportable(task: Task, champions: Sequence[Champion]) -> None:
-    """Raises UsageError where an operator would need what the package does not write yet."""
+    """Raises UsageError if an operator would need what the package does not write yet."""
     hint = "--format cu writes the kernels with their launch lines"
     if begun := next((t for t in task.outputs if t.role == "inout" or t.init == "zero"), None):
         raise UsageError(f"{task.name}: the output {begun.name} has values before the launch", hint=hint)

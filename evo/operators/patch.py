@@ -41,7 +41,7 @@ class Patch:
         self._proposed = False
 
     def propose(self, parent: Variant, *, rng: random.Random, context: Context) -> Proposal | None:
-        """The file, unless it is the parent or was tried. Raises SyntaxInvalid where it cannot be read."""
+        """The file, unless it is the parent or was tried. Raises SyntaxInvalid if it cannot be read."""
         del rng
         child = read_variant(self._path)
         if self._proposed or child.id == parent.id or child.id in context.tried:

@@ -23,7 +23,7 @@ DOC = OperatorDoc(
 class TileConfigOperator:
     """The derived configurations of a task on a chip, as far as the parent has knobs of their names.
 
-    patient: only where the search has stalled far from its target.
+    patient: only if the search has stalled far from its target.
     """
 
     name = "derive"

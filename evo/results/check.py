@@ -77,7 +77,7 @@ class SanitizerReport(Serializable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified(Serializable):
-    """What the claim that a kept variant is right rests on; what is not in it, nobody has looked at."""
+    """The evidence that a kept variant is right. A check that is absent here was not made."""
 
     outcomes: int | None = None  # of the conditions in the machine code, if the simulator counted them
     exercised: int | None = None  # of these, that check cases have met
@@ -98,7 +98,7 @@ class Check(Serializable):
 
     status: Status  # how far the variant got
     reason: str | None = None  # why it did not pass
-    stage: Stage | None = None  # where it did not pass
+    stage: Stage | None = None  # the stage that it did not pass
     unseen: str | None = None  # why the look at the timed sizes could not see all of them
     seed: int | None = None  # what the inputs were drawn with
     cases: Annotated[tuple[CaseCheck, ...], ALWAYS] = ()  # one row per case that was checked

@@ -103,7 +103,7 @@ class Evaluation(Serializable):
     variant: str  # the variant's id; empty if the text has no variant in it
     status: Status  # how far it got
     reason: str | None = None  # why it got no further
-    stage: Stage | None = None  # where it got no further; absent if it passed
+    stage: Stage | None = None  # the stage that it did not pass; absent if it passed them all
     rule: StaticRule | None = None  # the static rule that refused it
     same_code_as: str | None = None  # the variant with the same machine code and launches that was evaluated instead
     environment: Environment  # where the result comes from

@@ -1,6 +1,6 @@
 """Which change is tried next: a bandit over operators, and on the simulator a quick screening of what they offer.
 
-Each operator is an arm. Its reward is the logarithm of the gain where a proposal was kept and 0 where it was not, so
+Each operator is an arm. Its reward is the logarithm of the gain where a proposal was kept and 0 if it was not, so
 that big gains found seldom and small ones found often are weighed on one scale, over what its trials cost: a text that
 the compiler refuses costs little, one that is timed costs a whole trial. Untried arms are drawn optimistically (UCB1,
 Auer et al. 2002), starting from what earlier runs have shown; ties are broken by the generator that is passed in.

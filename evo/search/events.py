@@ -54,7 +54,7 @@ class TrialResult(Serializable):
     kind: str  # of the change
     summary: str  # what was changed, in a line
     status: Status  # how far it got
-    stage: Stage | None = None  # where it got no further; absent if it passed
+    stage: Stage | None = None  # the stage that it did not pass; absent if it passed them all
     reason: str | None = None  # why it got no further, or why it was decided so
     decision: Verdict | None = None  # the verdict; absent if it was not compared with a parent
     timing: Literal["measured", "modelled"]  # `measured` or `modelled`, of all times in it

@@ -51,7 +51,7 @@ class Restarts:
         return self._parent is None and self._idle >= self._wait
 
     def begin(self, champion: Variant, records: Sequence[Record]) -> bool:
-        """Begin a line; False where there is nobody left to begin from, and the champion is all there is."""
+        """Begin a line; False if there is nobody left to begin from, and the champion is all there is."""
         self._idle, self._wait = 0, self._after
         records = self._since_start(records)
         found = next((elite for elite in self._candidates(champion, records) if elite.variant not in self._used), None)

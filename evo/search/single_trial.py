@@ -20,7 +20,7 @@ from evo.spec.variant import Variant, parse_variant, read_variant
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedTrial:
-    """What the loop would have decided. parent: the champion it was held against; None where there is none yet."""
+    """What the loop would have decided. parent: the champion it was held against; None if there is none yet."""
 
     evaluation: Evaluation
     parent: Variant | None
@@ -82,7 +82,7 @@ def trial_job(
 
 
 def champion_of(task: Task, bench: EvaluationSession) -> Variant | None:
-    """The champion of this chip and arch, where there is one."""
+    """The champion of this chip and arch, if there is one."""
     path = task.champion_path(bench.chip_slug, bench.arch)
     return read_variant(path) if path.is_file() else None
 

@@ -97,7 +97,7 @@ def memory_limit() -> int:
 
 
 def resident_bytes(process: int | str = "self") -> int:
-    """Of memory, that a process has; 0 where the system does not say."""
+    """Of memory, that a process has; 0 if the system does not say."""
     try:
         with open(f"/proc/{process}/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -110,7 +110,7 @@ _SCHEDULERS = 4
 
 
 def pipe_clocks(counts: Mapping[str, float], chip: Chip, *, stated_only: bool = False) -> dict[str, float]:
-    """Clocks that each pipe of one SM is busy with these counts. Raises DeviceMissing where a rate is unknown.
+    """Clocks that each pipe of one SM is busy with these counts. Raises DeviceMissing if a rate is unknown.
 
     stated_only: leave out pipes whose rate is unknown; a shared wavefront or global line is then taken to pass the load
     and store unit at the rate of shared memory.

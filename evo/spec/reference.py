@@ -190,7 +190,7 @@ class Reference:
         return self._inputs.put(key, _Inputs.of(drawn), _size(drawn))
 
     def derived(self, case: Case, seed: int, distribution: str) -> Expectation | None:
-        """The case under another distribution; None where the task has no use for it.
+        """The case under another distribution; None if the task has no use for it.
 
         That is: no input may be changed, or the reference (or the trusted implementation) is not finite and accurate
         there, so that a correct kernel need not be either.

@@ -152,7 +152,7 @@ class Task:
 
 
 def find_root(start: Path | None = None) -> Path:
-    """The nearest parent with a `kernels/` folder. Raises UsageError where there is none."""
+    """The nearest parent with a `kernels/` folder. Raises UsageError if there is none."""
     here = (start or Path.cwd()).resolve()
     for folder in (here, *here.parents):
         if (folder / "kernels").is_dir():

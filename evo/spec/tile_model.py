@@ -31,7 +31,7 @@ class TileTraffic:
     """Formulas over axes and tile names. tiles: the configurations that are shown, the first one the reference.
 
     blocks: equal pieces of work (0-d grid). materialised: bytes of an implementation that writes every intermediate to
-    memory. l2: bytes between L2 and the SMs. shared: bytes read from shared memory. None where the task states none.
+    memory. l2: bytes between L2 and the SMs. shared: bytes read from shared memory. None if the task states none.
     """
 
     tiles: tuple[dict[str, int], ...] = ()
@@ -155,7 +155,7 @@ class _Section:
 
 
 def read_traffic(fields: YamlFields, axes: Mapping[str, str]) -> TileTraffic:
-    """The `traffic` section; empty where the task has none. Raises SyntaxInvalid."""
+    """The `traffic` section; empty if the task has none. Raises SyntaxInvalid."""
     if not fields.data.get("traffic"):
         return TileTraffic()
     section = _Section(fields, "traffic", _TRAFFIC, axes)
@@ -184,7 +184,7 @@ def read_traffic(fields: YamlFields, axes: Mapping[str, str]) -> TileTraffic:
 
 
 def read_choices(fields: YamlFields, axes: Mapping[str, str]) -> Choices | None:
-    """The `derive` section; None where the task has none. Raises SyntaxInvalid."""
+    """The `derive` section; None if the task has none. Raises SyntaxInvalid."""
     if not fields.data.get("derive"):
         return None
     section = _Section(fields, "derive", _DERIVE, [*axes, *(f"chip.{name}" for name in L4.names())])

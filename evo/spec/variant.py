@@ -189,7 +189,7 @@ def _is_remark(text: str) -> bool:
 
 
 def _bracketed(text: str, at: int) -> int | None:
-    """Where the bracket that opens at a place is closed; None where it is not."""
+    """Where the bracket that opens at a place is closed; None if it is not."""
     depth = 0
     for place in range(at, len(text)):
         depth += (text[place] == "(") - (text[place] == ")")

@@ -63,7 +63,7 @@ class Function:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountedLoop:
-    """A counted `for`: `for (int i = start; i < limit; i += step)`. trips only where all three are known integers."""
+    """A counted `for`: `for (int i = start; i < limit; i += step)`. trips only if all three are known integers."""
 
     span: Span
     function: str

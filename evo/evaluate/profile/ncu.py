@@ -193,7 +193,7 @@ def find_ncu(env: Mapping[str, str]) -> str | None:
 
 
 def _known_metrics(tool: str, env: Mapping[str, str]) -> frozenset[str]:
-    """Base names of the chip at hand; empty where ncu does not say."""
+    """Base names of the chip at hand; empty if ncu does not say."""
     try:
         done = subprocess.run(
             [tool, "--query-metrics"], env=dict(env), capture_output=True, text=True, errors="replace", check=False,

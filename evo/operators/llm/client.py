@@ -164,7 +164,7 @@ class Client:
         return one_line(f"{type(error).__name__}: {error}")
 
     def _is_final(self, error: Any, said: str) -> bool:
-        """True where this request will never be answered; raises where none will be."""
+        """True if this request will never be answered; raises where none will be."""
         code = error.status_code
         if code in (401, 403):
             hint = "check the key in EVO_LLM_KEY or OPENAI_API_KEY, and that it is meant for this server"
@@ -177,7 +177,7 @@ class Client:
         return 400 <= code < 500 and code not in (408, 409, 425, 429)
 
     def _drop_parameter(self, said: str) -> bool:
-        """Leave out a parameter that the server complains about by name; False where it names none."""
+        """Leave out a parameter that the server complains about by name; False if it names none."""
         for name in self.form.droppable:
             if re.search(rf"\b{name}\b", said) and name not in self.without:
                 self.without.add(name)
@@ -247,7 +247,7 @@ class Client:
         )
 
     def _plain(self, stream: Any) -> Completion | None:
-        """The answer of a server that was asked for a stream and sent one object; None where it is a stream."""
+        """The answer of a server that was asked for a stream and sent one object; None if it is a stream."""
         if "application/json" not in stream.response.headers.get("content-type", ""):
             return None
         try:
@@ -353,7 +353,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _retry_after(headers: Any) -> float | None:
-    """Seconds that the server asks to wait; None where it says nothing that can be read."""
+    """Seconds that the server asks to wait; None if it says nothing that can be read."""
     for name, scale in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
         try:
             value = float(headers.get(name, "")) * scale

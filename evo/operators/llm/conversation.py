@@ -51,7 +51,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExchangeOutcome:
-    """What came of it. edited is None where no reply could be applied; problem says what was wrong last.
+    """What came of it. edited is None if no reply could be applied; problem says what was wrong last.
 
     compiles: whether it also got through the compiler. code: the hash of its machine code then. ended: `ok`,
     `unusable`, `refused`, `budget`, `exhausted`, or `fault`: no request can succeed any more. notes: for the user.

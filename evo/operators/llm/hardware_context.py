@@ -27,7 +27,7 @@ _SEED = 0  # of the inputs whose accesses are counted; never one of the gate's
 
 
 def limits_of(task: Task, case: Case, chip: Chip) -> CaseLimits | None:
-    """The limits of one case; None where the task states no work."""
+    """The limits of one case; None if the task states no work."""
     try:
         return limits(task, case, chip)
     except SyntaxInvalid:
@@ -35,7 +35,7 @@ def limits_of(task: Task, case: Case, chip: Chip) -> CaseLimits | None:
 
 
 def target_share(task: Task, chip: Chip, case: str, time_us: float | None) -> float | None:
-    """How much of its target a case has reached: target over time; the floor stands in where no target is stated."""
+    """How much of its target a case has reached: target over time; the floor stands in if no target is stated."""
     found = limits_of(task, task.case(case), chip)
     if found is None or not time_us:
         return None

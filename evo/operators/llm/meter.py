@@ -106,6 +106,6 @@ def used(request: ChatRequest, completion: Completion) -> Usage:
 
 
 def _believed(told: int | None, text: str, most: int) -> int | None:
-    """A count as the server told it; None where a text of this length cannot have so few or so many tokens."""
+    """A count as the server told it; None if a text of this length cannot have so few or so many tokens."""
     least = len(text.encode("utf-8", "replace")) // _LONGEST_TOKEN
     return told if told is not None and least <= told <= _SLACK * most else None

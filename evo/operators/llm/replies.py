@@ -238,7 +238,7 @@ def _fences(lines: Sequence[str]) -> list[tuple[bool, str]]:
 
 
 def _whole_file(lines: Sequence[str]) -> str:
-    """The file that a reply holds in a fence, or is. Raises Unusable where it holds none."""
+    """The file that a reply holds in a fence, or is. Raises Unusable if it holds none."""
     fences = [each for each in _fences(lines) if "__global__" in each[1] or "// evo:" in each[1]]
     if not fences and any(line.startswith("// evo:") for line in lines) and "__global__" in "\n".join(lines):
         start = next(at for at, line in enumerate(lines) if line.startswith("//"))

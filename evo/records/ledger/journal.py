@@ -33,7 +33,7 @@ class JournalStep:
     """A step in progress. Paths are paths in git; bytes are base64, so that any file is restored exactly.
 
     kind: `place` (a variant stands in the champion's file while it is tried), `keep`, `finish` (records are committed).
-    before: the champion's file as it was, None where there was none. after: the kept text. run_size: bytes in the run's
+    before: the champion's file as it was, None if there was none. after: the kept text. run_size: bytes in the run's
     file before `lines` were added. head: the commit that it began at, empty on a branch without commits.
     """
 

@@ -34,7 +34,7 @@ def make_diff(parent: str, text: str) -> str:
 
 
 def parent_hash(diff: str) -> str:
-    """The hash of the text that a diff applies to. Raises DiffMismatch where there is no header."""
+    """The hash of the text that a diff applies to. Raises DiffMismatch if there is no header."""
     match = _HEADER.match(diff)
     if match is None:
         raise DiffMismatch("no `--- parent HASH` / `+++ variant HASH` header")

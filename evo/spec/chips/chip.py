@@ -70,7 +70,7 @@ class Chip:
             raise ValueError(f"{self.slug}: unknown rate {unknown[0]!r}")
 
     def rate(self, name: str) -> float | None:
-        """A rate by name, None where no source states one."""
+        """A rate by name, None if no source states one."""
         return self.rates.get(name)
 
     def stated(self, name: str) -> float | None:
@@ -154,7 +154,7 @@ class Chip:
 
     @property
     def peak_mma_flop_per_s(self) -> float | None:
-        """Dense FP16 tensor peak with FP32 accumulate by mma.sync at boost clock, FLOP/s; None where it is unknown."""
+        """Dense FP16 tensor peak with FP32 accumulate by mma.sync at boost clock, FLOP/s; None if it is unknown."""
         return self._chip_wide("mma_f16_fma", 2 * self.clock_hz)
 
     @property

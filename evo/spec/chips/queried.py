@@ -99,7 +99,7 @@ def store(product: str, attributes: Mapping[str, int]) -> Chip:
 
 
 def load(slug: str) -> Chip | None:
-    """A row that was queried on this machine before; None where there is none or its file is damaged."""
+    """A row that was queried on this machine before; None if there is none or its file is damaged."""
     folder = cache_folder(_FOLDER)
     if folder is None or slug_of(slug) != slug:
         return None

@@ -1,0 +1,93 @@
+"""`evo adopt` as a user calls it: what --json says, corrections on a terminal, another reference, refusals."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evo.cli.app import run
+from evo.spec.reference import load_reference
+from evo.spec.task import load_task
+
+SAXPY = Path(__file__).parents[2] / "data" / "adopt" / "saxpy_managed.cu"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+
+
+def adopted(capsys: pytest.CaptureFixture[str], *options: str) -> Any:
+    assert run(["adopt", str(SAXPY), "--yes", "--json", "--axis", "N=70000", *options]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.long
+def test_json_says_what_was_assumed_and_how_to_change_it(capsys: pytest.CaptureFixture[str]) -> None:
+    found = adopted(capsys, "--name", "mine")
+    assert (found["task"], Path(found["variant"]).is_file()) == ("mine", True)
+    rows = {(row["what"], row["value"].split(":")[0].split(" ")[0]): row for row in found["assumed"]}
+    assert rows["axis", "N"]["option"] == "--axis N=70000"
+    assert rows["tensor", "y"]["option"] == "--tensor y:inout"
+    assert "inout float32[N]" in rows["tensor", "y"]["value"]
+    assert found["unproven"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("given", ["formula", "function"])
+def test_another_reference_is_what_the_outputs_are_held_against(
+    given: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "model.py").write_text("def saxpy(x, y, N, a):\n    return a * x + y\n")
+    reference = "y = a * x + y" if given == "formula" else "model.py:saxpy"
+    found = adopted(capsys, "--name", "mine", "--reference", reference)
+    assert found["reference"] != adopted(capsys, "--name", "other")["reference"]
+    task = load_task(tmp_path, "mine")
+    own = load_reference(task)
+    try:
+        made = own.expectation(task.check[0], 3)
+    finally:
+        own.close()
+    (scalar,) = (float(each.value.text) for each in task.scalars)
+    wanted = scalar * made.inputs["x"].astype(np.float64) + made.inputs["y"]
+    assert np.allclose(made.expected["y"], wanted, rtol=1e-12)
+
+
+def test_a_wrong_formula_is_refused_before_anything_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["adopt", str(SAXPY), "--yes", "--axis", "N=70000", "--reference", "y = a * q + y"]) > 0
+    assert "q" in capsys.readouterr().err
+    assert not (tmp_path / "kernels").exists()
+
+
+@pytest.mark.long
+def test_two_corrections_are_asked_for_and_no_third(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", Terminal("--scalar a=5\n--scalar a=3\n--scalar a=4\n"))
+    assert run(["adopt", str(SAXPY), "--name", "mine", "--axis", "N=70000"]) == 0
+    capsys.readouterr()
+    task = load_task(tmp_path, "mine")
+    assert [float(each.value.text) for each in task.scalars] == [3.0]
+
+
+@pytest.mark.long
+def test_an_empty_answer_takes_what_is_assumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", Terminal("\n--scalar a=3\n"))
+    assert run(["adopt", str(SAXPY), "--name", "mine", "--axis", "N=70000"]) == 0
+    capsys.readouterr()
+    assert [float(each.value.text) for each in load_task(tmp_path, "mine").scalars] == [2.0]

@@ -138,6 +138,9 @@ def _index(
         text = re.sub(rf"\bthreadIdx\.{axis} % (32 / )?{lanes}\b", "", text)
     if len(part) != 1 or len(re.findall(rf"\bthreadIdx\.{axis}\b", text)) != 1:
         return None
+    # Where the body looks at its block beside the index, other blocks would look at another place.
+    if len(re.findall(rf"\bblockIdx\.{part[0]}\b", text)) != 1:
+        return None
     found = [c for c in ceil_divs(ctx, launch) if same(c[2], covered)]
     if len(found) > 1:  # a square block
         found = [c for c in found if grid_part_of(ctx, launch, c[0]) == _AXES.index(part[0])]

@@ -150,3 +150,17 @@ def test_a_while_over_the_grid_is_the_for_that_it_is() -> None:
 def test_a_while_that_is_no_such_for_is_left_alone(written: str, otherwise: str) -> None:
     assert written in COUNTED
     assert children("wide_access", COUNTED.replace(written, otherwise), read_task(TASKS / "private_copy")) == []
+
+
+@pytest.mark.parametrize(("element", "is_alone"), [("i", True), ("blockIdx.x", False)])
+def test_an_index_stays_where_its_block_is_looked_at_too(element: str, is_alone: bool) -> None:
+    text = (
+        "// evo: launch k grid (ceil_div(N, 128)) block (128) shared 0\n"
+        'extern "C" __global__ void k(float* out, const float* sums, int n) {\n'
+        "    int i = blockIdx.x * blockDim.x + threadIdx.x;\n    if (i >= n) return;\n"
+        f"    out[i] = out[i] + sums[{element}];\n}}\n"
+    )
+    found = [
+        name for name in ("coarsen", "grid_stride") if BY_NAME[name].applications(parse_variant(text), axes=("N",))
+    ]
+    assert bool(found) == is_alone

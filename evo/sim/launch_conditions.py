@@ -8,6 +8,7 @@ no number of the source is the threshold. Values that come from memory, loops or
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -20,6 +21,9 @@ from evo.sim.ptx.ast import WIDTH, Imm, Instr, Mem, Operand, Pair, PtxFunction, 
 from evo.sim.ptx.parser import parse
 
 _SPECIALS = ("ntid.x", "ntid.y", "ntid.z", "nctaid.x", "nctaid.y", "nctaid.z")
+_PLACES = tuple(f"{name}.{axis}" for name in ("ctaid", "tid") for axis in "xyz")  # of a thread in its launch
+_ANY_PLACE = "tid.x"  # whose values stand for any small number
+_NUMBER = re.compile(r"%r[0-9]+")  # how the compiler names 32 bits
 _SPLITS = frozenset(("shr", "div", "rem", "and", "bfe", "bfind"))  # results that are zero on one side of a threshold
 _GRID = -1  # among the parameters of a value: it follows from the grid or the block
 _DEEP = 400  # instructions between a condition and the parameters
@@ -53,16 +57,20 @@ class Launches:
     grid: NDArray[np.int64]
     block: NDArray[np.int64]
     unknown: NDArray[np.bool_] | None = None  # launches whose grid is not known
+    places: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)  # `ctaid.x` and the like, of one thread each
 
     @property
     def count(self) -> int:
         return int(self.grid.shape[1])
 
 
-def launch_conditions(ptx: str) -> dict[str, tuple[LaunchCondition, ...]]:
-    """Of each kernel of a module. Raises PtxError for what is not PTX."""
-    module = _parsed(ptx)
-    return {name: tuple(_conditions(function)) for name, function in module.functions.items() if function.entry}
+def launch_conditions(ptx: str, *, of_threads: bool = False) -> dict[str, tuple[LaunchCondition, ...]]:
+    """Of each kernel of a module. Raises PtxError for what is not PTX.
+
+    of_threads: also conditions that follow from a thread's place; their outcomes need the `places` of launches.
+    """
+    functions = _parsed(ptx).functions.items()
+    return {name: tuple(_conditions(function, of_threads)) for name, function in functions if function.entry}
 
 
 @functools.lru_cache(maxsize=8)  # several questions are asked of one text
@@ -112,8 +120,8 @@ def _value_of(immediate: Imm, kind: str) -> int | float:
     return float(typed(bits, kind)[0])
 
 
-def _conditions(function: PtxFunction) -> Iterator[LaunchCondition]:
-    slices = _Slices(function)
+def _conditions(function: PtxFunction, of_threads: bool) -> Iterator[LaunchCondition]:
+    slices = _Slices(function, _SPECIALS + _PLACES if of_threads else _SPECIALS)
     seen: set[tuple[str, int]] = set()
     for ins in function.body:
         if not isinstance(ins, Instr) or not _decides(ins):
@@ -151,7 +159,9 @@ def _decides(ins: Instr) -> bool:
 class _Slices:
     """The registers of one kernel that are set once, and from what."""
 
-    def __init__(self, function: PtxFunction) -> None:
+    def __init__(self, function: PtxFunction, specials: tuple[str, ...] = _SPECIALS) -> None:
+        self.specials = specials  # that a value may follow from
+        self.any: set[str] = set()  # registers that are taken to hold any small number
         self.numbers = {param.name: number for number, param in enumerate(function.params)}
         self.setters: dict[str, Instr | None] = {}
         for ins in function.body:
@@ -172,7 +182,7 @@ class _Slices:
                 continue
             ins = self.setters.get(top)
             if ins is None or not _computable(ins) or len(pending) > _DEEP:
-                self._known[top] = None
+                self._known[top] = self._unknown(top)
                 continue
             sources = list(_sources(ins))
             missing = [source for source in sources if source not in self._known and source not in pending]
@@ -182,10 +192,17 @@ class _Slices:
             parts = [self._known.get(source) for source in sources]
             own = self._own(ins)
             if own is None or any(part is None for part in parts):
-                self._known[top] = None
+                self._known[top] = self._unknown(top)
             else:
                 self._known[top] = own.union(*(part for part in parts if part is not None))
         return self._known[name]
+
+    def _unknown(self, name: str) -> frozenset[int] | None:
+        """What is known of a register that loops or memory decide: of threads, that 32 bits are no address."""
+        if _ANY_PLACE not in self.specials or not _NUMBER.fullmatch(name):
+            return None
+        self.any.add(name)
+        return frozenset((_GRID,))
 
     def _own(self, ins: Instr) -> frozenset[int] | None:
         if ins.name == "ld":
@@ -195,7 +212,7 @@ class _Slices:
                 return frozenset((number,)) if number is not None and not address.offset else None
             return None
         specials = [arg.name for arg in ins.args if isinstance(arg, Special)]
-        if not all(name in _SPECIALS for name in specials):
+        if not all(name in self.specials for name in specials):
             return None
         return frozenset((_GRID,)) if specials else frozenset()
 
@@ -250,6 +267,10 @@ class _Values:
         order: list[str] = [name]
         while order:  # without recursion, which long chains would exhaust
             top = order[-1]
+            if top in self.slices.any:
+                self.known[top] = self.launches.places[_ANY_PLACE].astype(np.uint64)
+                order.pop()
+                continue
             ins = self.slices.setters[top]
             assert ins is not None
             missing = [source for source in _sources(ins) if source not in self.known]
@@ -264,6 +285,8 @@ class _Values:
     def of_operand(self, arg: Operand, kind: str) -> Bits:
         if isinstance(arg, Reg):
             return cut(self.known[arg.name] if arg.name in self.known else self.of(arg.name), kind)
+        if isinstance(arg, Special) and arg.name in self.launches.places:
+            return self.launches.places[arg.name].astype(np.uint64)
         if isinstance(arg, Special):
             rows = self.launches.grid if arg.name.startswith("nctaid") else self.launches.block
             row: Bits = rows["xyz".index(arg.name[-1])].astype(np.uint64)

@@ -2,6 +2,7 @@
 
 mutation: its edits belong together (`evo.cuda.source.classify`).
 schedule: by a rule, one kernel with the functions that it calls: the same results, other threads, tiles or loops.
+plan: two to six steps, each of them one change of the variant before it.
 transplant: within one function, and what that function needs at file level.
 rung: the text of a rung, knob values aside.
 rewrite: whole kernels or the whole file, said to be that, and counted by itself.
@@ -22,6 +23,7 @@ from evo.operators.proposal import Proposal
 from evo.spec.task import Task
 from evo.spec.variant import Variant, read_variant
 
+_MOST_STEPS = 6  # of a plan
 _SHOWN = 4  # pieces of dead code in a sentence
 _WORD = re.compile(r"\w+|\S")
 _DECLARED = re.compile(r"\b\w+[\s*&]+([A-Za-z_]\w*)\s*(?:=(?!=)|[;{\[])|#\s*define\s+(\w+)")
@@ -35,6 +37,8 @@ def not_one_change(task: Task, proposal: Proposal, parent: Variant | None) -> st
         name = proposal.arguments.get("rung")
         found = rung_of(task, proposal.variant, str(name) if name is not None else None)
         return None if found is not None else f"not one change: the text is not that of rung {name}, knob values aside"
+    if proposal.kind == "plan":
+        return _not_a_line(task, proposal, parent)
     change = tree_difference(parent.text, proposal.text)
     verdict = classify(change)
     if verdict.kind == "none":
@@ -55,6 +59,19 @@ def not_one_change(task: Task, proposal: Proposal, parent: Variant | None) -> st
         touched = len(change.scopes)
         return None if touched <= 1 else f"not one change: a transplant is of one function, this touches {touched}"
     return None if verdict.is_single else f"not one change: {verdict.why}"
+
+
+def _not_a_line(task: Task, proposal: Proposal, parent: Variant) -> str | None:
+    """Why the steps of a plan do not lead from the parent to the proposal by single changes."""
+    steps = proposal.steps
+    if not 2 <= len(steps) <= _MOST_STEPS or steps[-1].variant.id != proposal.variant.id:
+        return f"not one change: a plan has 2 to {_MOST_STEPS} steps, and the last one leads to its text"
+    for number, step in enumerate(steps, 1):
+        why = "no single change" if step.kind not in ("mutation", "schedule") else not_one_change(task, step, parent)
+        if why is not None:
+            return f"not one change: step {number} of the plan: {why}"
+        parent = step.variant
+    return None
 
 
 def kind_of_edit(parent: str, child: str) -> Literal["mutation", "rewrite"]:

@@ -22,7 +22,8 @@ SUCCESS = "faster than its parent past the margin on the task's score, and no ca
 class Proposal:
     """One change to a parent, with the hypothesis behind it. variant: the whole new `.cu`, parsed.
 
-    arguments: what was chosen, as data (rule, knob, from, to ...), for the bandit and for finding repeats.
+    arguments: what was chosen, as data (rule, knob, from, to ...), for the bandit and for finding repeats. steps: of a
+    plan, each with the variant that it leads to.
     """
 
     operator: str
@@ -36,6 +37,7 @@ class Proposal:
     next_if_kept: str = ""
     next_if_reverted: str = ""
     arguments: dict[str, Json] = field(default_factory=dict)
+    steps: tuple[Proposal, ...] = ()
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):

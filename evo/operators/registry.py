@@ -13,7 +13,8 @@ from evo.errors import UsageError
 from evo.operators import ladder, patch, tile_config
 from evo.operators.patch import Hypothesis
 from evo.operators.proposal import Operator, OperatorDoc
-from evo.operators.rules import RuleOperator, rule_operators
+from evo.operators.rules import RuleOperator, all_rules, rule_operators
+from evo.operators.rules.plans import PlanOperator
 from evo.spec.plugins import plugins
 
 WHEN_STALLED = "derive.stalled"  # as `derive`, but only if the search stalls far from its target
@@ -78,6 +79,7 @@ def _built_in() -> dict[str, OperatorEntry]:
         "derive": OperatorEntry(make=lambda _: derived(), docs=(tile_config.DOC,), closed=True),
         WHEN_STALLED: OperatorEntry(make=lambda _: derived(patient=True), closed=True),
         **{each.name: _of_rules(each) for each in rule_operators()},
+        PlanOperator.name: _of_plans(),
         "llm": OperatorEntry(make=_llm, docs=(_LLM,)),
         "patch": OperatorEntry(make=_patch, docs=(patch.DOC,)),
     }
@@ -95,6 +97,11 @@ def _of_rules(operator: RuleOperator) -> OperatorEntry:
         for rule in operator.rules
     )
     return OperatorEntry(make=lambda _: operator, docs=tuple(docs), closed=True)
+
+
+def _of_plans() -> OperatorEntry:
+    operator = PlanOperator(all_rules())
+    return OperatorEntry(make=lambda _: operator, docs=operator.docs, closed=True)
 
 
 def _of_plugin(name: str, loaded: object) -> OperatorEntry:

@@ -28,7 +28,15 @@ from evo.spec.variant import Variant
 
 # About what each kind of change is hoped to bring before anything is known, as logarithms of gain: a rung rewrites the
 # kernel, work moved between threads changes what it is bound by, most other edits touch a few instructions.
-_PRIOR_REWARD = {"ladder": 0.4, "derive": 0.5, "patch": 1.0, "rules.work": 0.6, "rules.vector": 0.25, "rules.knob": 0.2}
+_PRIOR_REWARD = {
+    "ladder": 0.4,
+    "derive": 0.5,
+    "patch": 1.0,
+    "rules.work": 0.6,
+    "rules.vector": 0.25,
+    "rules.knob": 0.2,
+    "rules.plan": 0.4,
+}
 _PRIOR_REWARD |= {"rules.staging": 0.15, "rules.loop": 0.15, "rules.hoist": 0.12, "rules.bounds": 0.08}
 _PRIOR_ELSE = 0.06
 _PRIOR_TRIALS = 1.0
@@ -41,6 +49,7 @@ _FIRST_DRAWS = {
     "rules.loop": 3,
     "rules.unroll": 2,
     "rules.staging": 2,
+    "rules.plan": 3,
 }
 _FIRST_ELSE = 1
 _ROUNDS = 4  # that a first look at a parent is made in; the last ones are left out where an early one finds a gain

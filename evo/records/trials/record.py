@@ -21,7 +21,7 @@ from evo.results import CaseBench, Decision, Environment, Evaluation, Gain, Json
 from evo.results.codec import ALWAYS, Seconds, Serializable, parse, unknown_field
 
 VERSION: Final = 1
-Kind = Literal["mutation", "schedule", "transplant", "rung", "rewrite", "start", "review"]
+Kind = Literal["mutation", "schedule", "plan", "transplant", "rung", "rewrite", "start", "review"]
 
 _MOMENT = "%Y%m%dT%H%M%S"
 _RUN = re.compile(r"^\d{8}T\d{6}-[0-9a-z]{4,16}$")

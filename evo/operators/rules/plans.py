@@ -1,0 +1,172 @@
+"""Plans: lines of two to six rewrites that pay together, proposed, tried and kept as one.
+
+A plan is a list of steps; a step names the rules that may take it, the first that applies is taken. Each step is one
+change of the variant before it, and is verified as that. What the later steps find follows from the analysis of what
+the earlier ones wrote, so a plan that the kernel does not allow ends early, and with fewer than two steps is none.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from evo.cuda.source import classify, tree_difference
+from evo.operators.one_change import clutter
+from evo.operators.proposal import Context, OperatorDoc, Proposal
+from evo.operators.rules.operator import change_key, integers_of
+from evo.operators.rules.rule import Rule
+from evo.results import Json
+from evo.spec.variant import Variant
+
+MOST_STEPS = 6
+_TRIED = 4  # applications of a rule that a step looks at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """steps: for each the names of the rules that may take it; one that no rule can take is left out, but the first."""
+
+    name: str
+    sentence: str
+    steps: tuple[tuple[str, ...], ...]
+    reason: str
+    expected: str
+
+
+PLANS = (
+    Plan(
+        name="rows_together",
+        sentence="Lets lanes share a row, keeps the row on chip between passes, loads it in wide pieces and early.",
+        steps=(("row_lanes", "lanes"), ("online",), ("keep_row",), ("wide_access",), ("early_operands",)),
+        reason="a row that a thread walks alone is read once for each pass, uncoalesced, an element at a time",
+        expected="one coalesced pass over memory with wide loads",
+    ),
+    Plan(
+        name="coalesced",
+        sentence="Turns axes so that threads run along memory, then stages, blocks in registers and loads wide.",
+        steps=(("turn_axes",), ("stage_tiles",), ("coarsen",), ("wide_access", "wide_elements")),
+        reason="uncoalesced reads hide what shared memory and registers could reuse",
+        expected="coalesced reads, each used for several outputs",
+    ),
+    Plan(
+        name="several_outputs",
+        sentence="Gives each thread several outputs, loads for them in wide pieces and keeps them in registers.",
+        steps=(("coarsen",), ("wide_access", "wide_elements"), ("unroll_registers",)),
+        reason="several outputs of a thread pay only if their loads are fewer instructions, and they stay in registers",
+        expected="fewer loads for each output",
+    ),
+    Plan(
+        name="staged",
+        sentence="Stages tiles in shared memory, blocks them in registers, pads their rows and loads them wide.",
+        steps=(("stage_tiles", "tile_halo"), ("coarsen",), ("row_pad", "xor_swizzle"), ("wide_access",)),
+        reason="a tile in shared memory moves the limit to shared reads, which blocking in registers takes away",
+        expected="the multiply-adds bind instead of loads from L2 or shared memory",
+    ),
+    Plan(
+        name="walk_wide",
+        sentence="Lets a few blocks per SM walk an element-wise kernel in wide loads, with sizes compiled in.",
+        steps=(("wide_elements", "wide_access"), ("grid_stride",), ("compile_in",)),
+        reason="wide loads leave short threads, whose set-up counts as much as their work",
+        expected="near the bandwidth of a copy",
+    ),
+    Plan(
+        name="tensor_cores",
+        sentence="Writes a product for tensor cores, compiles its sizes in and runs its blocks in groups of rows.",
+        steps=(("tile_mma", "convolution_mma", "grouped_mma"), ("compile_in",), ("raster",)),
+        reason="a product on tensor cores waits for addresses and L2 unless both are taken care of",
+        expected="bound by tensor cores",
+    ),
+)
+
+
+class PlanOperator:
+    """All plans as one arm."""
+
+    name = "rules.plan"
+
+    def __init__(self, rules: tuple[Rule, ...], plans: tuple[Plan, ...] = PLANS) -> None:
+        self._rules = {rule.name: rule for rule in rules}
+        self._plans = plans
+        self._lines: tuple[str, dict[str, tuple[Proposal, ...]]] = ("", {})  # of the last parent, by plan
+
+    @property
+    def docs(self) -> tuple[OperatorDoc, ...]:
+        return tuple(
+            OperatorDoc(name=f"{self.name}/{plan.name}", family="plan", sentence=plan.sentence) for plan in self._plans
+        )
+
+    def propose(self, parent: Variant, *, rng: random.Random, context: Context) -> Proposal | None:
+        """The next plan whose end was not tried; plans that failed before come last. Nothing is drawn."""
+        del rng
+        if self._lines[0] != parent.text:
+            self._lines = (parent.text, {})
+        for plan in sorted(self._plans, key=lambda each: each.name in context.losers):
+            if plan.name not in self._lines[1]:
+                self._lines[1][plan.name] = tuple(self._line(plan, parent, context))[:MOST_STEPS]
+            line = self._lines[1][plan.name]
+            if len(line) > 1 and line[-1].variant.id not in context.tried and context.fits(line[-1].variant):
+                return _proposal(plan, line)
+        return None
+
+    def _line(self, plan: Plan, parent: Variant, context: Context) -> Iterator[Proposal]:
+        """The steps that the kernel allows, each a proposal of its own; none without the first."""
+        for place, names in enumerate(plan.steps):
+            step = next((found for name in names if (found := self._step(name, parent, context)) is not None), None)
+            if step is not None:
+                yield step
+                parent = step.variant
+            elif place == 0:
+                return
+
+    def _step(self, name: str, parent: Variant, context: Context) -> Proposal | None:
+        rule = self._rules.get(name)
+        if rule is None:
+            return None
+        task = context.task
+        places = rule.applications(
+            parent, flags=task.flags, axes=integers_of(task), task=task, chip=context.chip
+        )  # fmt: skip
+        for application in sorted(places, key=lambda each: each.rank)[:_TRIED]:
+            child = rule.build(parent, application)
+            if child is None or not context.fits(child):
+                continue
+            is_one = (
+                clutter(parent.text, child.text) is None
+                if application.is_schedule
+                else classify(tree_difference(parent.text, child.text)).is_single
+            )
+            if is_one:
+                return Proposal(
+                    operator=f"rules.{rule.family}",
+                    kind="schedule" if application.is_schedule else "mutation",
+                    variant=child,
+                    summary=application.summary,
+                    reason=rule.reason,
+                    expected=rule.expected,
+                    risk=rule.risk,
+                    arguments={"rule": rule.name, "change_key": change_key(rule, application)},
+                )
+        return None
+
+
+def _proposal(plan: Plan, line: tuple[Proposal, ...]) -> Proposal:
+    last = line[-1]
+    words = ", then ".join(str(step.arguments["rule"]) for step in line)
+    steps: list[Json] = [
+        {"rule": step.arguments["rule"], "kind": step.kind, "summary": step.summary, "variant": step.variant.id}
+        for step in line
+    ]
+    return Proposal(
+        operator=PlanOperator.name,
+        kind="plan",
+        variant=last.variant,
+        summary=f"plan {plan.name}: {words}",
+        reason=plan.reason,
+        expected=plan.expected,
+        risk="; ".join(dict.fromkeys(step.risk for step in line)),
+        next_if_kept="the knobs of what was written",
+        next_if_reverted="its steps one by one",
+        arguments={"plan": plan.name, "change_key": plan.name, "steps": steps},
+        steps=line,
+    )

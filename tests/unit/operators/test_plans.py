@@ -1,0 +1,82 @@
+"""Plans: lines of rewrites that are proposed as one, each step of which is one change."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from evo.operators import Context, Proposal, not_one_change, operators
+from evo.operators.rules import all_rules
+from evo.operators.rules.plans import PLANS, PlanOperator
+from evo.spec.chips import chip
+from evo.spec.task import Task, load_task
+from evo.spec.variant import Variant, read_variant
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def task() -> Task:
+    return load_task(ROOT, "matmul")
+
+
+@pytest.fixture(scope="module")
+def scalar() -> Variant:
+    return read_variant(ROOT / "kernels" / "matmul" / "ladder" / "00_scalar.cu")
+
+
+@pytest.fixture(scope="module")
+def line(task: Task, scalar: Variant) -> list[Proposal]:
+    """All plans for the scalar matrix product."""
+    operator, found, tried = PlanOperator(all_rules()), [], set[str]()
+    while True:
+        context = Context(task=task, chip=chip("l4"), tried=tried)
+        proposal = operator.propose(scalar, rng=random.Random(0), context=context)
+        if proposal is None:
+            return found
+        found.append(proposal)
+        tried.add(proposal.variant.id)
+
+
+def test_every_step_is_one_change(task: Task, scalar: Variant, line: list[Proposal]) -> None:
+    assert "tensor_cores" in {each.arguments["plan"] for each in line}
+    for proposal in line:
+        assert 2 <= len(proposal.steps) <= 6
+        assert proposal.steps[-1].text == proposal.text
+        assert not_one_change(task, proposal, scalar) is None
+
+
+@pytest.mark.parametrize("broken", ["no steps", "one step", "a step is left out", "another end", "a rewrite"])
+def test_what_is_no_line_of_single_changes_is_refused(
+    task: Task, scalar: Variant, line: list[Proposal], broken: str
+) -> None:
+    plan = next(each for each in line if each.arguments["plan"] == "tensor_cores")
+    steps = plan.steps
+    other = {
+        "no steps": (),
+        "one step": steps[:1],
+        "a step is left out": (replace(steps[1], kind="mutation"), *steps[2:]),
+        "another end": steps[:-1],
+        "a rewrite": (replace(steps[0], kind="rewrite"), *steps[1:]),
+    }[broken]
+    refusal = not_one_change(task, replace(plan, steps=other), scalar)
+    assert refusal is not None
+    assert refusal.startswith("not one change")
+
+
+def test_a_plan_that_failed_is_offered_last(task: Task, scalar: Variant, line: list[Proposal]) -> None:
+    first, last = line[0], line[-1]
+    losers = frozenset(str(each.arguments["change_key"]) for each in line[:-1])
+    context = Context(task=task, chip=chip("l4"), losers=losers)
+    offered = PlanOperator(all_rules()).propose(scalar, rng=random.Random(0), context=context)
+    assert offered is not None
+    assert offered.variant.id == last.variant.id != first.variant.id
+
+
+def test_steps_name_rules_and_rules_include_plans() -> None:
+    known = {rule.name for rule in all_rules()}
+    assert all(name in known for plan in PLANS for names in plan.steps for name in names)
+    assert "rules.plan" in {operator.name for operator in operators(["rules"])}

@@ -204,7 +204,11 @@ def layers_part() -> str:
 
 def families_part() -> str:
     """The operators that `--operators` takes."""
-    rows = [f"| `{doc.name}` | {doc.sentence} |" for doc in operator_docs() if not doc.name.startswith("rules.")]
+    rows = [
+        f"| `{doc.name}` | {doc.sentence} |"
+        for doc in operator_docs()
+        if doc.family == "plan" or not doc.name.startswith("rules.")
+    ]
     return "\n".join(["| operator | does |", "|---|---|", *rows, ""])
 
 

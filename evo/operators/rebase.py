@@ -19,6 +19,11 @@ def carried(proposal: Proposal, parent: Variant, onto: Variant) -> Proposal | No
     """
     if proposal.kind == "rung":
         return proposal if proposal.variant.id != onto.id else None
+    if proposal.steps:
+        steps = [moved for step in proposal.steps if (moved := carried(step, parent, onto)) is not None]
+        if len(steps) < len(proposal.steps):
+            return None
+        return replace(proposal, variant=steps[-1].variant, steps=tuple(steps))
     text = _merged(parent.text, proposal.text, onto.text)
     if text is None:
         return None

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from evo.operators import Context, Proposal, not_one_change, operators
+from evo.operators.rebase import carried
 from evo.operators.rules import all_rules
 from evo.operators.rules.plans import PLANS, PlanOperator
 from evo.spec.chips import chip
 from evo.spec.task import Task, load_task
-from evo.spec.variant import Variant, read_variant
+from evo.spec.variant import Variant, parse_variant, read_variant
 
 ROOT = Path(__file__).parents[3]
 
@@ -49,7 +50,7 @@ def test_every_step_is_one_change(task: Task, scalar: Variant, line: list[Propos
         assert not_one_change(task, proposal, scalar) is None
 
 
-@pytest.mark.parametrize("broken", ["no steps", "one step", "a step is left out", "another end", "a rewrite"])
+@pytest.mark.parametrize("broken", ["no steps", "one step", "an idle step", "another end", "a rewrite"])
 def test_what_is_no_line_of_single_changes_is_refused(
     task: Task, scalar: Variant, line: list[Proposal], broken: str
 ) -> None:
@@ -58,7 +59,7 @@ def test_what_is_no_line_of_single_changes_is_refused(
     other = {
         "no steps": (),
         "one step": steps[:1],
-        "a step is left out": (replace(steps[1], kind="mutation"), *steps[2:]),
+        "an idle step": (steps[0], *steps),
         "another end": steps[:-1],
         "a rewrite": (replace(steps[0], kind="rewrite"), *steps[1:]),
     }[broken]
@@ -80,3 +81,12 @@ def test_steps_name_rules_and_rules_include_plans() -> None:
     known = {rule.name for rule in all_rules()}
     assert all(name in known for plan in PLANS for names in plan.steps for name in names)
     assert "rules.plan" in {operator.name for operator in operators(["rules"])}
+
+
+def test_a_plan_is_carried_to_another_champion_step_by_step(task: Task, scalar: Variant, line: list[Proposal]) -> None:
+    champion = parse_variant(scalar.text.replace("// One thread", "// evo: flags -ftz=true\n// One thread", 1))
+    moved = carried(line[0], scalar, champion)
+    assert moved is not None
+    assert moved.variant.flags == ("-ftz=true",)
+    assert not_one_change(task, moved, champion) is None
+    assert not_one_change(task, moved, scalar) is not None

@@ -20,7 +20,8 @@ def carried(proposal: Proposal, parent: Variant, onto: Variant) -> Proposal | No
     if proposal.kind == "rung":
         return proposal if proposal.variant.id != onto.id else None
     if proposal.steps:
-        steps = [moved for step in proposal.steps if (moved := carried(step, parent, onto)) is not None]
+        found = [carried(step, parent, onto) for step in proposal.steps]
+        steps = [step for step in found if step is not None]
         if len(steps) < len(proposal.steps):
             return None
         return replace(proposal, variant=steps[-1].variant, steps=tuple(steps))

@@ -24,7 +24,7 @@ _TRIED = 4  # applications of a rule that a step looks at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class RulePlan:
     """steps: for each the names of the rules that may take it; one that no rule can take is left out, but the first."""
 
     name: str
@@ -35,42 +35,42 @@ class Plan:
 
 
 PLANS = (
-    Plan(
+    RulePlan(
         name="rows_together",
         sentence="Lets lanes share a row, keeps the row on chip between passes, loads it in wide pieces and early.",
         steps=(("row_lanes", "lanes"), ("online",), ("keep_row",), ("wide_access",), ("early_operands",)),
         reason="a row that a thread walks alone is read once for each pass, uncoalesced, an element at a time",
         expected="one coalesced pass over memory with wide loads",
     ),
-    Plan(
+    RulePlan(
         name="coalesced",
         sentence="Turns axes so that threads run along memory, then stages, blocks in registers and loads wide.",
         steps=(("turn_axes",), ("stage_tiles",), ("coarsen",), ("wide_access", "wide_elements")),
         reason="uncoalesced reads hide what shared memory and registers could reuse",
         expected="coalesced reads, each used for several outputs",
     ),
-    Plan(
+    RulePlan(
         name="several_outputs",
         sentence="Gives each thread several outputs, loads for them in wide pieces and keeps them in registers.",
         steps=(("coarsen",), ("wide_access", "wide_elements"), ("unroll_registers",)),
         reason="several outputs of a thread pay only if their loads are fewer instructions, and they stay in registers",
         expected="fewer loads for each output",
     ),
-    Plan(
+    RulePlan(
         name="staged",
         sentence="Stages tiles in shared memory, blocks them in registers, pads their rows and loads them wide.",
         steps=(("stage_tiles", "tile_halo"), ("coarsen",), ("row_pad", "xor_swizzle"), ("wide_access",)),
         reason="a tile in shared memory moves the limit to shared reads, which blocking in registers takes away",
         expected="the multiply-adds bind instead of loads from L2 or shared memory",
     ),
-    Plan(
+    RulePlan(
         name="walk_wide",
         sentence="Lets a few blocks per SM walk an element-wise kernel in wide loads, with sizes compiled in.",
         steps=(("wide_elements", "wide_access"), ("grid_stride",), ("compile_in",)),
         reason="wide loads leave short threads, whose set-up counts as much as their work",
         expected="near the bandwidth of a copy",
     ),
-    Plan(
+    RulePlan(
         name="tensor_cores",
         sentence="Writes a product for tensor cores, compiles its sizes in and runs its blocks in groups of rows.",
         steps=(("tile_mma", "convolution_mma", "grouped_mma"), ("compile_in",), ("raster",)),
@@ -85,7 +85,7 @@ class PlanOperator:
 
     name = "rules.plan"
 
-    def __init__(self, rules: tuple[Rule, ...], plans: tuple[Plan, ...] = PLANS) -> None:
+    def __init__(self, rules: tuple[Rule, ...], plans: tuple[RulePlan, ...] = PLANS) -> None:
         self._rules = {rule.name: rule for rule in rules}
         self._plans = plans
         self._lines: tuple[str, dict[str, tuple[Proposal, ...]]] = ("", {})  # of the last parent, by plan
@@ -109,7 +109,7 @@ class PlanOperator:
                 return _proposal(plan, line)
         return None
 
-    def _line(self, plan: Plan, parent: Variant, context: Context) -> Iterator[Proposal]:
+    def _line(self, plan: RulePlan, parent: Variant, context: Context) -> Iterator[Proposal]:
         """The steps that the kernel allows, each a proposal of its own; none without the first."""
         for place, names in enumerate(plan.steps):
             step = next((found for name in names if (found := self._step(name, parent, context)) is not None), None)
@@ -150,7 +150,7 @@ class PlanOperator:
         return None
 
 
-def _proposal(plan: Plan, line: tuple[Proposal, ...]) -> Proposal:
+def _proposal(plan: RulePlan, line: tuple[Proposal, ...]) -> Proposal:
     last = line[-1]
     words = ", then ".join(str(step.arguments["rule"]) for step in line)
     steps: list[Json] = [

@@ -75,13 +75,13 @@ def serve(connection: Connection, kind: str, which: str, opener: str) -> None:
 
 
 def _import_ahead(kind: str, opener: str) -> None:
-    """Import what opening a GPU takes, without its context: a spare process is then ready but for that.
+    """Import what opening a device takes, without a GPU's context: a spare process is then ready but for that.
 
     What fails here fails again, and is told, when the object is opened.
     """
-    if kind == "gpu" and opener == OPENER:
+    if kind in ("gpu", "sim") and opener == OPENER:
         with contextlib.suppress(Exception):
-            importlib.import_module("evo.device.gpu")
+            importlib.import_module("evo.device.gpu" if kind == "gpu" else "evo.device.sim_device")
 
 
 @contextlib.contextmanager

@@ -25,10 +25,17 @@ def sanitized(
     kept = found.decision is None or found.decision.kept
     if bench.modelled or not found.status.passed or not kept or found.check is None:
         return found
-    if job.upto != "timed" and (job.sanitize or (job.upto == "bench" and not job.full)):
-        found = where_timed(job, bench, prepared, found, stages)
-    if not job.sanitize or not found.status.passed or found.check is None:
-        return found
+    wanted = job.upto != "timed" and (job.sanitize or (job.upto == "bench" and not job.full))
+    if job.sanitize:  # while simulators look at other sizes, which may have begun
+        found = _by_sanitizer(job, bench, prepared, found, stages)
+    return where_timed(job, bench, prepared, found, stages) if wanted and found.status.passed else found
+
+
+def _by_sanitizer(
+    job: Job, bench: EvaluationSession, prepared: Prepared, found: Evaluation, stages: StageTimer
+) -> Evaluation:
+    """The verdict with compute-sanitizer's."""
+    assert found.check is not None
     key = (job.task.hash, prepared.code_hash)
     if (earlier := bench.sanitized.get(key)) is not None:
         return replace(found, check=replace(found.check, sanitizer=earlier.shown(cached=True)))

@@ -82,6 +82,7 @@ class EvaluationSession:
             self.checker = self.remote
         else:
             self.checker, self.target = RemoteSimulator(DeviceName("sim", self.chip.slug)), self.remote
+            self.checker.prepare_spare()  # it starts while the task is read
         self.controls: dict[str, Control] = {}  # task hash -> the noise floor of this run's A/A control
         self.floors: dict[str, NoiseFloor] = {}  # the same as it was measured, for the intervals
         self.sanitized: dict[tuple[str, str], Sanitized] = {}  # (task hash, code hash) that compute-sanitizer passed
@@ -234,6 +235,7 @@ class EvaluationSession:
         """The simulator and others beside it, `count` in all; they live as long as the session."""
         while len(self._checkers) < count - 1:
             self._checkers.append(RemoteSimulator(self.checker.device))
+            self._checkers[-1].prepare_spare()
         return [self.checker, *self._checkers[: count - 1]]
 
     def parent(self, task: Task, text: str) -> Prepared:

@@ -18,7 +18,7 @@ PIP_ARGS ?=
 ARGS ?=
 
 .PHONY: ready nightly iterate test test-full test-gpu coverage mutation redteam check dist package bench bench-search \
-	bench-rules docs format clean
+	bench-rules bench-clock docs format clean
 .DEFAULT_GOAL := test
 
 # Reinstalled only when what it depends on changes; evo itself is editable.
@@ -85,6 +85,10 @@ bench: $(READY)
 # evo's knob search against others by replay; ARGS='--seeds 10 --only convolution_A4000' is quicker
 bench-search: $(READY)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/search.py $(ARGS)
+
+# How well the modelled clock ranks variants that an H200 measured, by family; ARGS='--only matmul' is quicker
+bench-clock: $(READY)
+	$(BIN)/python benchmarks/clock/judge.py $(ARGS)
 
 # What each rewrite rule brings on many kernels, some 40 minutes; ARGS='--rules lanes' is quicker
 bench-rules: $(READY)

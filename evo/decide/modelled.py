@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from evo.decide.modelled_accuracy import ENOUGH, probability_faster, weak_on
 from evo.errors import HarnessFault
 from evo.results import CaseBench, CaseEvidence, Decision, Estimate, Evidence, Gain, Ground, Verdict, geometric_mean
 
@@ -37,6 +38,8 @@ def decide_modelled(
     unseen: str | None = None,
 ) -> Decision:
     """Keep only past the margin, with no case lost; a case's gain counts only if a term that bound the parent dropped.
+
+    If the accuracy of the model's version is known, a keep also needs a probability of 90 % that the child is faster.
 
     neutral asks for KEEP_NEUTRAL within the margin; `simpler` then says in words what the child needs less of.
     unseen: what the child costs that the model does not know, in words; with such a cost nothing is kept.
@@ -77,12 +80,26 @@ def decide_modelled(
         reason = f"modelled {sure:.2f}x faster; {_term(headline, _binding_term(headline) or headline.before.limiter)}"
         if doubtful:
             reason += f"; not counted, since no binding term shows it: {', '.join(sorted(doubtful))}"
+        chance = probability_faster(headline.before.model_version, headline.before.limiter, sure)
+        if chance is not None:
+            evidence = replace(evidence, probability=chance)
+        if chance is not None and chance < ENOUGH:
+            return decision(Verdict.REVERT, Ground.UNDECIDED, _cannot_tell(headline, sure, chance), headline)
         return decision(Verdict.KEEP, Ground.GAIN, reason, headline)
     if neutral and simpler and 1 - margin < ratio:
         reason = f"modelled {ratio:.3f}x, within the margin of {margin:.0%}, with {simpler}"
         return decision(Verdict.KEEP_NEUTRAL, Ground.NEUTRAL, reason)
     side = f"{ratio:.3f}x faster" if ratio > 1.0005 else f"{1 / ratio:.3f}x slower" if ratio < 0.9995 else "no change"
     return decision(Verdict.REVERT, Ground.NO_GAIN, f"modelled {side}, the margin is {margin:.0%} less time")
+
+
+def _cannot_tell(pair: _Pair, gain: float, chance: float) -> str:
+    """Why a modelled gain is no reason to keep."""
+    before = pair.before
+    told = f"of measured pairs with such a modelled gain, {chance:.0%} were faster, and {ENOUGH:.0%} are needed"
+    if known := weak_on(before.model_version, before.limiter):
+        told = f"model {before.model_version} is known to fail on {known}: {told}"
+    return f"cannot tell: modelled {gain:.2f}x faster; {told}"
 
 
 def _matched(parent: Sequence[CaseBench], child: Sequence[CaseBench], score: Mapping[str, float]) -> list[_Pair]:

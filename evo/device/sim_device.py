@@ -261,10 +261,16 @@ class SimDevice(ModellingDevice):
                 registers=reports[bound.launch.kernel].registers,
                 blocks_run=result.blocks_run,
                 blocks_total=result.blocks_total,
+                spill_bytes=reports[bound.launch.kernel].spill_store_bytes
+                + reports[bound.launch.kernel].spill_load_bytes,
+                instructions=sum(reports[bound.launch.kernel].sass.values()),
             )
             for bound, result in zip(program.launches, run.results, strict=True)
         ]
-        estimate: Estimate = sim.estimate(parts, self.chip, footprint_bytes=run.footprint_bytes)
+        cleared = [space.init for space in program.scratch].count("zero") + [
+            output.init for output in program.outputs
+        ].count("zero")
+        estimate: Estimate = sim.estimate(parts, self.chip, footprint_bytes=run.footprint_bytes, memsets=cleared)
         return CaseBench.modelled(program.case, estimate)
 
     def _module(self, program: Program, *, coverage: bool = False, quick: bool = False) -> sim.Module | Fault:

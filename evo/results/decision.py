@@ -82,6 +82,8 @@ class Evidence(Serializable):
     e_value_against: Annotated[float | None, Decimals(3)] = None  # the mirrored e-process
     needed: Annotated[float | None, Decimals(3)] = None  # the e-value that ends in a keep
     margin: float | None = None  # the gain that is asked for, as a fraction of the parent's time
+    # that the child is faster, as measured pairs with such a modelled gain show
+    probability: Annotated[float | None, Decimals(3)] = None
     dropped_pairs: int | None = None  # pairs that were not used, since the clock moved between their halves
     pairs_at_own_clocks: int | None = None  # pairs whose halves ran at different clocks, each steadily
     clocks: Clocks | None = None  # how the GPU ran

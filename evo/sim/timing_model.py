@@ -1,49 +1,31 @@
-"""Modelled latency from counters: a sum of bounds, never a measurement. Version `sim-2`, uncalibrated.
+"""Modelled latency from counters: a sum of bounds, never a measurement. Version `sim-3`.
 
-Throughput, latency, L2 and DRAM terms are computed apart and combined by a p-norm, because they overlap. Every rate
-is the chip row's; the constants below are the model's own assumptions and are not fitted to any kernel.
-What ptxas does (scheduling, spills, fusing) is not seen: latency is the dataflow path of each PTX basic block.
+The bounds of a launch (the pipes of an SM, the chain of waits of its warps, L2, DRAM, atomics, the rate at which blocks
+start) are computed apart and combined by a p-norm, because they overlap. Rates are the chip row's. What no row states
+are the constants of `timing_parameters`, fitted to times of an H200; chips other than that one take them over in
+clocks. What ptxas does is seen by registers and spills alone: the chain is that of the PTX.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 from evo.results import Estimate
-from evo.sim.counters import Counters
-from evo.sim.counters_static import space_of_site, unit_of
-from evo.sim.lower.cfg import Block
-from evo.sim.lower.isa.opcode_table import defs, uses
-from evo.sim.ptx.ast import Imm, Instr
+from evo.sim.launch_work import LaunchCounts, LaunchWork, work_of
+from evo.sim.timing_parameters import CALIBRATED, CALIBRATION, FITTED
 from evo.spec.chips import Chip
-from evo.spec.metrics import pipe_clocks
+from evo.spec.metrics import SECTOR_BYTES, pipe_clocks
 
-MODEL_VERSION = "sim-2"
-CALIBRATION = "uncalibrated"
-_P = 4.0
+__all__ = ["MODEL_VERSION", "LaunchCounts", "calibration_of", "estimate", "limiter_of", "modelled_us", "occupancy"]
+
+MODEL_VERSION = "sim-3"
 _SCHEDULERS = 4
-_BARRIER_CLOCKS = 30
-_BLOCK_START_CLOCKS = 250  # launch of a block on an SM, first instruction fetch
-# Clocks from issue to a dependent instruction, by unit; memory comes from the chip row.
-_LATENCY = {
-    "fp": 4, "int": 4, "cvt": 6, "mov": 2, "sfu": 20, "fp64": 40, "mma": 33, "shuffle": 24, "barrier": 4, "branch": 8,
-}  # fmt: skip
-_EMULATED = {"div": 8, "rem": 10}  # instructions that ptxas expands, in issue slots
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchCounts:
-    """One launch of the timed sequence: its counters and what it occupies. `shared_bytes` is static plus dynamic."""
-
-    counters: Counters
-    grid: tuple[int, ...]
-    block: tuple[int, ...]
-    shared_bytes: int
-    registers: int  # per thread
-    blocks_run: int
-    blocks_total: int
+_PIPE_NORM = 6.0  # pipes of one SM overlap nearly wholly
+# A warm launch in turns with others: `evo bench` rotates over so many sets of inputs and of outputs.
+_INPUT_SETS, _OUTPUT_SETS = 3, 2
+_SPILLED_EARLY, _SPILLED_LATE = 0.7, 1.3  # of a cache's size: below all of a footprint is kept, above nothing
+_NOT_SUMMED = ("latency", "l2", "dram", "block", "atomic", "start")
 
 
 def occupancy(chip: Chip, threads: int, registers: int, shared_bytes: int) -> int:
@@ -57,156 +39,156 @@ def occupancy(chip: Chip, threads: int, registers: int, shared_bytes: int) -> in
     return max(1, min(limits))
 
 
-def estimate(parts: Sequence[LaunchCounts], chip: Chip, *, footprint_bytes: int = 0, cold: bool = False) -> Estimate:
+def calibration_of(chip: Chip) -> str:
+    """What the model's constants were fitted to, and whether that was this chip."""
+    return CALIBRATION if chip.slug in CALIBRATED else f"{CALIBRATION}; not validated on {chip.slug}"
+
+
+def estimate(
+    parts: Sequence[LaunchCounts], chip: Chip, *, footprint_bytes: int = 0, cold: bool = False, memsets: int = 0
+) -> Estimate:
     """Model the time of launches that run one after the other. Deterministic; the same counts give the same number.
 
     footprint_bytes: all memory the sequence touches; what fits L2 is taken to be there unless `cold`.
+    memsets: buffers that are cleared before the launches.
     """
     if not parts:
         raise ValueError("an estimate needs at least one launch")
-    terms: dict[str, float] = {}
-    total = 0.0
-    for part in parts:
-        clocks = _terms(part, chip, footprint_bytes, cold)
-        throughput = max(v for k, v in clocks.items() if k not in ("latency", "l2", "dram", "block"))
-        bounds = (throughput, clocks["latency"], clocks["l2"], clocks["dram"])
-        top = max(bounds) or 1.0
-        combined = top * sum((b / top) ** _P for b in bounds) ** (1 / _P)
-        combined = max(combined, clocks["block"])
-        total += combined / chip.clock_hz * 1e6
-        for name, value in clocks.items():
-            terms[name] = terms.get(name, 0.0) + value / chip.clock_hz * 1e6
-    terms["launch"] = chip.launch_s * 1e6 * len(parts)
-    total += terms["launch"]
+    works = [work_of(part) for part in parts]
+    total, terms = modelled_us(works, chip, footprint_bytes=footprint_bytes, cold=cold, memsets=memsets)
     return Estimate(
         modelled_us=total,
         model_version=MODEL_VERSION,
         chip=chip.slug,
-        calibration=CALIBRATION,
-        limiter=max(terms, key=lambda name: terms[name] * (0.99 if name == "block" else 1)),  # a tie is the other's
+        calibration=calibration_of(chip),
+        limiter=limiter_of(terms),
         terms_us=terms,
         blocks_run=sum(p.blocks_run for p in parts),
         blocks_total=sum(p.blocks_total for p in parts),
     )
 
 
-def _terms(part: LaunchCounts, chip: Chip, footprint: int, cold: bool) -> dict[str, float]:
-    """Clocks of one launch by bound, at the chip's boost clock."""
-    counts = part.counters.totals()
-    run = max(1, part.blocks_run)
+def limiter_of(terms: Mapping[str, float]) -> str:
+    """The largest term; `block` only if it is alone, since it repeats another where they tie."""
+    return max(terms, key=lambda name: terms[name] * (0.99 if name == "block" else 1))
 
-    waves = math.ceil(part.blocks_total / chip.sms)  # blocks that the busiest SM runs
-    per_block = {name: value / run for name, value in counts.items()}
-    clocks = pipe_clocks(per_block, chip)
-    clocks["issue"] += _expanded(part.counters) / run / _SCHEDULERS
-    latency = _BLOCK_START_CLOCKS + _warp_latency(part.counters, chip)
-    alone = max(*clocks.values(), latency)
-    clocks = {name: waves * value for name, value in clocks.items()}
-    block, warp = part.counters.imbalance(run)
-    threads = math.prod(part.block)
-    resident = min(waves, occupancy(chip, threads, part.registers, part.shared_bytes))
-    clocks["latency"] = math.ceil(waves / resident) * latency
+
+def modelled_us(
+    works: Sequence[LaunchWork],
+    chip: Chip,
+    *,
+    footprint_bytes: int = 0,
+    cold: bool = False,
+    memsets: int = 0,
+    constants: Mapping[str, float] = FITTED,
+) -> tuple[float, dict[str, float]]:
+    """The time of launches one after the other, and each bound's part, in us."""
+    terms: dict[str, float] = {}
+    total = 0.0
+    for work in works:
+        clocks = _bounds(work, chip, footprint_bytes, cold, constants)
+        pipes = max(value for name, value in clocks.items() if name not in _NOT_SUMMED)
+        bounds = (pipes, *(clocks[name] for name in ("latency", "l2", "dram", "atomic", "start") if name in clocks))
+        combined = max(_norm(bounds, constants["p"]), clocks["block"]) + constants["start"]
+        total += combined / chip.clock_hz * 1e6
+        for name, value in clocks.items():
+            terms[name] = terms.get(name, 0.0) + value / chip.clock_hz * 1e6
+    launch_us = constants["launch_share"] * chip.launch_s * 1e6
+    terms["launch"] = launch_us * len(works) + constants["memset"] * memsets
+    return total + terms["launch"], terms
+
+
+def _norm(values: Sequence[float], p: float) -> float:
+    top = max(values) or 1.0
+    return float(top * sum((value / top) ** p for value in values) ** (1 / p))
+
+
+def _bounds(work: LaunchWork, chip: Chip, footprint: int, cold: bool, of: Mapping[str, float]) -> dict[str, float]:
+    """Clocks of one launch by bound, at the chip's boost clock."""
+    per_block = {name: value / work.blocks_run for name, value in work.counts.items()}
+    extra = {name: value / work.blocks_run for name, value in work.extra.items() if name != "atomic_depth"}
+    resident_most = occupancy(chip, work.threads, work.registers, work.shared_bytes)
+    blocks = work.blocks_total / chip.sms
+    busiest = _waves(blocks, of["tail"])
+    resident = max(1, min(math.ceil(blocks), resident_most))
+
+    misses, kept = _load_misses(work, extra.get("load_misses", 0.0), footprint, chip, resident_most)
+    chain = sum(of[kind] * count * (kept if kind == "l2" else 1) for kind, count in work.chain.items())
+    alone = chain + of["spill"] * work.spills
+    pipes = _pipes(work, per_block, extra, chip, of)
+    together = _norm(tuple(pipes.values()), _PIPE_NORM)
+    clocks = {name: busiest * value for name, value in pipes.items()}
+    largest = max(clocks, key=lambda name: clocks[name])
+    clocks[largest] = busiest * together  # the others delay the busiest pipe
+    clocks["latency"] = _waves(blocks / resident, of["tail"]) * (alone + of["round"])
     # Nothing ends before the block that has most to do, and no block before its longest warp.
-    clocks["block"] = max(block * alone, max(1.0, warp / block) * clocks["latency"])
-    scale = part.blocks_total / run
-    l2_bytes = 32 * (counts.get("l2_sectors", 0) + counts.get("local_sectors", 0)) * scale
-    clocks["l2"] = l2_bytes / chip.l2_bytes_per_clock
-    clocks["dram"] = _dram_bytes(counts, scale, footprint, chip, cold) / chip.dram_bytes_per_s * chip.clock_hz
+    heaviest = work.block_share * max(together, alone)
+    clocks["block"] = max(heaviest, max(1.0, work.warp_share / work.block_share) * clocks["latency"])
+    other = per_block.get("l2_sectors", 0.0) - extra.get("load_misses", 0.0) + per_block.get("local_sectors", 0.0)
+    sectors = max(0.0, other) * work.blocks_total + misses
+    clocks["l2"] = SECTOR_BYTES * sectors / (chip.l2_bytes_per_clock * of["l2_share"])
+    dram_bytes = _dram_bytes(work, footprint, chip, cold, of["l2_kept"])
+    clocks["dram"] = dram_bytes / (chip.dram_bytes_per_s * of["dram_share"]) * chip.clock_hz
+    clocks["start"] = work.blocks_total / of["blocks_per_clock"] * 132 / chip.sms
+    if atomics := extra.get("atomics", 0.0):
+        spread = atomics * work.blocks_total / (chip.sms * of["atomics_per_clock"])
+        clocks["atomic"] = max(spread, work.extra["atomic_depth"] * of["same_address"])
     return clocks
 
 
-def _dram_bytes(counts: dict[str, int], scale: float, footprint: int, chip: Chip, cold: bool) -> float:
-    unique = (counts["unique_read_bytes"] + counts["unique_write_bytes"]) * scale
-    if footprint:
-        unique = min(unique, footprint)
-    elif scale > 1 and not cold:
-        footprint = int(unique)
-    return unique if cold or max(footprint, unique) > chip.l2_bytes else 0.0
+def _waves(blocks: float, tail: float) -> float:
+    """Rounds of the busiest SM: a last round that is not full takes a part of one, as blocks do not end together."""
+    return 1.0 if blocks <= 1 else blocks + tail * (math.ceil(blocks) - blocks)
 
 
-def _expanded(counters: Counters) -> int:
-    """Extra issue slots of instructions that are sequences in hardware."""
-    extra = 0
-    for block, executions in zip(counters.kernel.blocks, counters.executions, strict=True):
-        slots = sum(_EMULATED.get(ins.name, 1) - 1 for ins in block.code if ins.mods and "approx" not in ins.mods)
-        extra += slots * int(executions)
-    return extra
+def _pipes(
+    work: LaunchWork, per_block: Mapping[str, float], extra: Mapping[str, float], chip: Chip, of: Mapping[str, float]
+) -> dict[str, float]:
+    """Clocks of one block by pipe."""
+    pipes = pipe_clocks(per_block, chip)
+    spills = work.spills * work.warps_per_block
+    lanes = 32 / chip.lsu_lanes
+    pipes["issue"] = of["issue_share"] * (pipes["issue"] + (work.expanded / work.blocks_run + spills) / _SCHEDULERS)
+    shared = sum(per_block.get(name, 0.0) for name in ("shared_wavefronts", "shuffle_instructions"))
+    requests = sum(per_block.get(name, 0.0) for name in ("global_requests", "local_requests"))
+    lines = of["line"] * per_block.get("global_lines", 0.0) + of["request"] * requests
+    pipes["lsu"] = lanes * of["wavefront"] * shared + lines + spills
+    pipes["fp"] *= of["fp_share"]
+    pipes["int"] *= of["int_share"]
+    pipes["sfu"] *= of["special_share"]
+    pipes["mma"] *= of["mma_share"]
+    pipes["l1"] *= of["l1_share"]
+    if atomics := extra.get("shared_atomics", 0.0):
+        pipes["lsu"] += of["shared_atomic"] * atomics
+    return pipes
 
 
-def _warp_latency(counters: Counters, chip: Chip) -> float:
-    """Clocks one warp needs alone: each block's path times how often a warp runs it."""
-    loads = _load_latencies(counters, chip)
-    warps = max(1, counters.warps)
-    total = 0.0
-    for block, executions in zip(counters.kernel.blocks, counters.executions, strict=True):
-        if executions:
-            total += critical_path(block, chip, loads) * float(executions) / warps
-    return total
+def _load_misses(
+    work: LaunchWork, misses_per_block: float, footprint: int, chip: Chip, resident: int
+) -> tuple[float, float]:
+    """Sectors that loads ask of L2 in the whole launch, and the share of those that a block alone would ask.
 
-
-def _load_latencies(counters: Counters, chip: Chip) -> dict[int, float]:
-    """Average latency of each global load by the share of its sectors that the L1 model found."""
-    out: dict[int, float] = {}
-    for index, ins in enumerate(counters.kernel.sites):
-        sectors = int(counters.records["sectors"][index])
-        if ins.name in ("ld", "cp") and sectors:
-            missed = min(1.0, int(counters.records["l1_misses"][index]) / sectors)
-            out[id(ins)] = chip.latency_l1 + missed * (chip.latency_l2 - chip.latency_l1)
-    return out
-
-
-def critical_path(block: Block, chip: Chip, loads: dict[int, float]) -> float:
-    """The longest chain of dependent instructions in a block, or its length where that is more.
-
-    Program order is ignored beyond data flow, since ptxas moves loads up; a wait for copies is a chain of its own.
+    The counts are of blocks by themselves. What all of them read stays in the L1 of an SM if it fits there.
     """
-    ready: dict[str, float] = {}
-    longest = copies = 0.0
-    count = 0
-    for ins in _with_end(block):
-        count += 1
-        start = max((ready.get(name, 0.0) for name in uses(ins)), default=0.0)
-        if ins.name == "cp":
-            copies = _copy_time(ins, start, copies, chip)
-            continue
-        end = start + _latency(ins, chip, loads)
-        for name in defs(ins):
-            ready[name] = end
-        longest = max(longest, end)
-    return max(longest, copies, float(count)) + (_BARRIER_CLOCKS if _is_barrier(block.end) else 0)
+    alone = misses_per_block * work.blocks_total
+    if alone <= 0:
+        return 0.0, 1.0
+    unique = work.counts.get("unique_read_bytes", 0.0) / work.blocks_run * work.blocks_total
+    unique = min(unique, footprint) if footprint else unique
+    room = max(8192.0, chip.l1_bytes - resident * work.shared_bytes)
+    fits = min(1.0, max(0.0, (1.3 * room - unique) / (0.6 * room)))
+    once = min(alone, chip.sms * unique / SECTOR_BYTES)
+    found = fits * once + (1 - fits) * alone
+    return found, min(1.0, found / alone)
 
 
-def _copy_time(ins: Instr, start: float, copies: float, chip: Chip) -> float:
-    waits = "wait_all" in ins.mods or ("wait_group" in ins.mods and ins.args == (Imm(0),))
-    if waits:
-        # The copies were started in another block: assume nothing hides what is still in flight.
-        return max(copies, float(chip.latency_l2) / 2)
-    return max(copies, start) if "ca" not in ins.mods and "cg" not in ins.mods else copies
-
-
-def _with_end(block: Block) -> Iterable[Instr]:
-    return (*block.code, block.end) if block.end is not None else block.code
-
-
-def _is_barrier(end: Instr | None) -> bool:
-    return end is not None and end.name in ("bar", "barrier")
-
-
-def _latency(ins: Instr, chip: Chip, loads: dict[int, float]) -> float:
-    unit = unit_of(ins)
-    if unit == "mma":
-        return 33.0 if "m16n8k16" in ins.mods else 18.0
-    if unit != "mem":
-        return float(_LATENCY.get(unit, 4))
-    space = space_of_site(ins)
-    if ins.name in ("st", "red"):
-        return 4.0
-    if space == "param":
-        return 8.0
-    if space == "shared":
-        return float(chip.latency_shared)
-    if ins.name == "atom":
-        return float(chip.latency_l2)
-    if space == "local":
-        return float(chip.latency_l1)
-    return loads.get(id(ins), float(chip.latency_l1))
+def _dram_bytes(work: LaunchWork, footprint: int, chip: Chip, cold: bool, kept: float) -> float:
+    scale = work.blocks_total / work.blocks_run
+    read, written = (work.counts.get(f"unique_{name}_bytes", 0.0) * scale for name in ("read", "write"))
+    unique = min(read + written, footprint) if footprint else read + written
+    if cold:
+        return unique
+    turned = _INPUT_SETS * read + _OUTPUT_SETS * written
+    turned = min(turned, _INPUT_SETS * footprint) if footprint else turned
+    share = (turned / (kept * chip.l2_bytes) - _SPILLED_EARLY) / (_SPILLED_LATE - _SPILLED_EARLY)
+    return unique * min(1.0, max(0.0, share))

@@ -160,7 +160,7 @@ def test_blocks_that_finish_one_anothers_work_are_honest(task, bench):
     text = text.replace("float* y, int n", "float* y, float* half, int* arrived, int n")
     found = evaluate(Job(task=task, text=text, rival=SLOW, seed=7), bench)
     assert found.status is Status.CORRECT, found.reason
-    assert found.decision.verdict is Verdict.KEEP, found.decision.reason
+    assert found.decision.ground in (Ground.GAIN, Ground.UNDECIDED), found.decision.reason  # 1.24x by the model
 
 
 def test_warps_that_idle_make_no_block_quicker(task, bench):

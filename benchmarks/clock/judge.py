@@ -1,0 +1,147 @@
+"""How well the modelled clock ranks variants that were measured: `make bench-clock`.
+
+Per family (a kernel under its knobs or as rules change it, at one case): rank correlations, the share of pairs told
+right, what the model's favourite loses, and what a loop that keeps at its own threshold would keep or miss wrongly.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from dataset import FILE, H200, Row, by_family, read
+from numpy.typing import NDArray
+from scipy.stats import kendalltau, spearmanr
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from report import say, table, write_json
+
+from evo.decide.modelled import MARGIN
+from evo.decide.modelled_accuracy import ENOUGH, probability_faster
+from evo.sim.timing_model import MODEL_VERSION, calibration_of
+
+LEAST = 6  # variants of a family
+SPREAD = 1.10  # of a family's times; below, there is no order to tell
+SILENT = 1.0
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Figures of one family. told_*: of pairs that differ by more; false_keeps: of pairs that are kept, the child is
+    no faster; missed_keeps: of pairs with a gain past the threshold, not kept. Absent (nan) without such pairs."""
+
+    family: str
+    held_out: bool
+    variants: int
+    spread: float
+    spearman: float
+    kendall: float
+    told_5: float
+    told_10: float
+    regret: float
+    kept: int
+    false_keeps: float
+    missed_keeps: float
+
+
+def judged(family: str, rows: Sequence[Row], modelled: NDArray[np.float64], limiters: Sequence[str] | None) -> Judged:
+    """The figures of one family. limiters: what bounds each; None for a model that keeps past the margin alone."""
+    measured = np.array([row.us for row in rows])
+    i, j = np.triu_indices(len(rows), 1)
+    truth, said = np.log(measured[i] / measured[j]), np.log(modelled[i] / modelled[j])
+    right = np.sign(truth) == np.sign(said)
+    truth, said = np.concatenate([truth, -truth]), np.concatenate([said, -said])  # each as parent and as child
+    kept = said > -math.log(1 - MARGIN)
+    if limiters is not None:
+        parents = [limiters[at] for at in (*i, *j)]
+        kept &= np.array([_enough(of, ratio) for of, ratio in zip(parents, said, strict=True)])
+    real = truth > -math.log(1 - MARGIN)
+    ordered = len(set(modelled.round(6))) > 1 and len(set(measured)) > 1
+    return Judged(
+        family=family,
+        held_out=rows[0].held_out,
+        variants=len(rows),
+        spread=float(measured.max() / measured.min()),
+        spearman=float(spearmanr(measured, modelled).statistic) if ordered else math.nan,
+        kendall=float(kendalltau(measured, modelled).statistic) if ordered else math.nan,
+        told_5=_share(right, np.abs(truth[: len(i)]) > math.log(1.05)),
+        told_10=_share(right, np.abs(truth[: len(i)]) > math.log(1.10)),
+        regret=float(measured[modelled.argmin()] / measured.min() - 1),
+        kept=int(kept.sum()),
+        false_keeps=_share(truth <= 0, kept),
+        missed_keeps=_share(~kept, real),
+    )
+
+
+def _enough(limiter: str, log_ratio: float) -> bool:
+    chance = probability_faster(MODEL_VERSION, limiter, math.exp(log_ratio))
+    return chance is None or chance >= ENOUGH
+
+
+def _share(what: NDArray[np.bool_], of: NDArray[np.bool_]) -> float:
+    return float(what[of].mean()) if of.any() else math.nan
+
+
+def summary(name: str, found: Sequence[Judged]) -> list[str]:
+    """One row of the table at the end: medians and means over families whose times differ."""
+    wide = [one for one in found if one.spread > SPREAD]
+    kept = sum(one.kept for one in wide)
+    false = sum(one.kept * one.false_keeps for one in wide if one.kept)
+
+    def mean(of: str) -> float:
+        return float(np.nanmean([getattr(one, of) for one in wide]))
+
+    ranks = [one.spearman for one in wide]
+    return [
+        name, str(len(wide)), f"{np.nanmedian(ranks):.3f}", f"{np.nanmin(ranks):.2f}", str(sum(r < 0.7 for r in ranks)),
+        f"{mean('told_5'):.3f}", f"{mean('told_10'):.3f}", f"{np.median([o.regret for o in wide]):.3f}",
+        f"{mean('regret'):.3f}", f"{false / max(kept, 1):.3f}", f"{mean('missed_keeps'):.3f}",
+    ]  # fmt: skip
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    made = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    made.add_argument("--data", type=Path, default=FILE)
+    made.add_argument("--only", default="", metavar="TEXT", help="only families with this in their name")
+    made.add_argument("--json", type=Path, default=None, metavar="FILE", help="write the figures of every family")
+    asked = made.parse_args(words)
+    say(f"model {MODEL_VERSION}, {calibration_of(H200)}; data: one H200, {asked.data.name}")
+    families = {name: rows for name, rows in by_family(read(asked.data)).items() if len(rows) >= LEAST}
+    families = {name: rows for name, rows in families.items() if asked.only in name}
+    now, before = [], []
+    for name, rows in families.items():
+        found = [row.modelled(H200) for row in rows]
+        now.append(judged(name, rows, np.array([us for us, _ in found]), [limiter for _, limiter in found]))
+        before.append(judged(name, rows, np.array([row.sim2_us for row in rows]), None))
+    head = ["family", "side", "variants", "spread", "Spearman", "Kendall", ">5 %", ">10 %", "regret", "false", "missed"]
+    lines = [
+        [
+            one.family, "held out" if one.held_out else "fit", str(one.variants), f"{one.spread:.2f}",
+            *(f"{value:.2f}" for value in (
+                one.spearman, one.kendall, one.told_5, one.told_10, one.regret, one.false_keeps, one.missed_keeps,
+            )),
+        ]
+        for one in now
+    ]  # fmt: skip
+    say(table(head, lines))
+    title = ["", "families", "median Spearman", "least", "below 0.7", ">5 %", ">10 %", "median regret", "mean regret"]
+    sides = [
+        summary(f"{label}, {version}", [one for one in of if one.held_out is side])
+        for label, side in (("fit", False), ("held out", True))
+        for version, of in (("sim-2", before), (MODEL_VERSION, now))
+        if any(one.held_out is side and one.spread > SPREAD for one in of)
+    ]
+    say(table([*title, "false keeps", "missed keeps"], sides))
+    if asked.json:
+        write_json(asked.json, {one.family: asdict(one) for one in now})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from evo.decide.modelled import CASE_LOSS, MARGIN, decide_modelled
+from evo.decide.modelled_accuracy import probability_faster
 from evo.errors import HarnessFault
 from evo.results import CaseBench, Decision, Estimate, Ground, Timing, Verdict
 
@@ -187,3 +188,48 @@ def test_a_case_without_a_weight_is_recorded_and_may_not_lose() -> None:
     assert kept.gain is not None
     assert (kept.verdict, kept.gain.ratio) == (Verdict.KEEP, pytest.approx(2.0))
     assert decide_modelled(parent, cases(a=estimate(5), b=estimate(11)), {"a": 1.0}).verdict is Verdict.REVERT
+
+
+def of_version(us: float, limiter: str = "lsu") -> Estimate:
+    return replace(estimate(us, limiter), model_version="sim-3")
+
+
+def between(before: Estimate, after: Estimate, **more: Any) -> Decision:
+    return decide_modelled(cases(a=before), cases(a=after), {"a": 1.0}, **more)
+
+
+def test_a_gain_that_measured_pairs_do_not_bear_out_is_not_kept() -> None:
+    decision = between(of_version(12), of_version(10))
+    assert decision.verdict is Verdict.REVERT
+    assert decision.ground is Ground.UNDECIDED
+    assert decision.evidence is not None
+    assert decision.evidence.probability is not None
+    assert 0.5 < decision.evidence.probability < 0.9
+    kept = between(of_version(14), of_version(10))
+    assert kept.verdict is Verdict.KEEP
+    assert kept.evidence is not None
+    assert kept.evidence.probability is not None
+    assert kept.evidence.probability >= 0.9
+
+
+def test_a_family_that_the_model_fails_on_needs_far_more() -> None:
+    decision = between(of_version(40, "atomic"), of_version(10, "atomic"))
+    assert decision.ground is Ground.UNDECIDED
+    assert "atomics" in decision.reason
+    assert between(of_version(40), of_version(10)).ground is Ground.GAIN
+
+
+def test_a_smaller_margin_asks_for_no_less_certainty() -> None:
+    assert between(of_version(10.5), of_version(10), margin=0.03).ground is Ground.UNDECIDED
+
+
+def test_the_probability_grows_with_the_gain_and_turns_with_its_direction() -> None:
+    chances = [probability_faster("sim-3", "lsu", gain) for gain in (1.0, 1.1, 1.5, 4.0)]
+    assert None not in chances
+    assert chances == sorted(chances)  # type: ignore[type-var]
+    assert chances[0] == pytest.approx(0.5)
+    back = probability_faster("sim-3", "lsu", 1 / 1.5)
+    assert back is not None
+    assert chances[2] is not None
+    assert back == pytest.approx(1 - chances[2])
+    assert probability_faster("another", "lsu", 2.0) is None

@@ -10,6 +10,7 @@ import pytest
 from harness import module, run
 
 from evo import sim
+from evo.sim.launch_work import work_of
 from evo.spec.chips import CHIPS
 
 F = np.float32
@@ -304,7 +305,8 @@ def test_estimate_names_its_limiter_and_scales_with_blocks() -> None:
         )
         estimate = sim.estimate([part(result)], CHIPS["l4"])
         assert estimate.model_version == "sim-3"
-        assert "H200" in estimate.calibration and "not validated on l4" in estimate.calibration
+        assert "H200" in estimate.calibration
+        assert "not validated on l4" in estimate.calibration
         assert estimate.limiter in estimate.terms_us
         times.append(estimate.modelled_us)
     assert times[1] > times[0]
@@ -329,3 +331,23 @@ def test_occupancy() -> None:
     assert sim.occupancy(chip, 128, 32, 49_152) == 2
     assert sim.occupancy(chip, 1024, 64, 0) == 1
     assert sim.occupancy(chip, 32, 16, 0) == 24
+
+
+def test_the_longest_chain_of_a_loop_is_counted_once_a_round() -> None:
+    source = 'extern "C" __global__ void k(const int* a, int* o) { int at = threadIdx.x; for (int i = 0; i < ROUNDS; i++) at = a[at] & 31; o[threadIdx.x] = at; }'
+    loads = []
+    for rounds in (7, 70):
+        _, result = run(
+            source.replace("ROUNDS", f"{rounds} + (o == 0)"), "k", [np.zeros(64, np.int32)] * 2, block=(32,)
+        )
+        loads.append(work_of(part(result)).chain["l1"])
+    assert loads[1] == pytest.approx(10 * loads[0], rel=0.3)
+
+
+def test_spills_and_cleared_buffers_cost_time() -> None:
+    source = 'extern "C" __global__ void k(const float* a, float* o) { o[threadIdx.x] = a[threadIdx.x] * 2; }'
+    _, result = run(source, "k", [np.ones(128, F), np.ones(128, F)], block=(128,))
+    plain = sim.estimate([part(result)], CHIPS["h200"])
+    assert "not validated" not in plain.calibration
+    assert sim.estimate([part(result, spill_bytes=4000)], CHIPS["h200"]).modelled_us > plain.modelled_us
+    assert sim.estimate([part(result)], CHIPS["h200"], memsets=1).modelled_us > plain.modelled_us

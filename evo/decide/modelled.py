@@ -77,20 +77,23 @@ def decide_modelled(
             return decision(Verdict.REVERT, Ground.LIMITER, doubtful[worst.name], worst)
         headline = max((pair for pair in pairs if pair.name not in doubtful), key=_share)
         gain = Gain(ratio=sure)
-        reason = f"modelled {sure:.2f}x faster; {_term(headline, _binding_term(headline) or headline.before.limiter)}"
-        if doubtful:
-            reason += f"; not counted, since no binding term shows it: {', '.join(sorted(doubtful))}"
         chance = probability_faster(headline.before.model_version, headline.before.limiter, sure)
-        if chance is not None:
-            evidence = replace(evidence, probability=chance)
+        evidence = replace(evidence, probability=chance)
         if chance is not None and chance < ENOUGH:
             return decision(Verdict.REVERT, Ground.UNDECIDED, _cannot_tell(headline, sure, chance), headline)
-        return decision(Verdict.KEEP, Ground.GAIN, reason, headline)
+        return decision(Verdict.KEEP, Ground.GAIN, _shown(headline, sure, doubtful), headline)
     if neutral and simpler and 1 - margin < ratio:
         reason = f"modelled {ratio:.3f}x, within the margin of {margin:.0%}, with {simpler}"
         return decision(Verdict.KEEP_NEUTRAL, Ground.NEUTRAL, reason)
     side = f"{ratio:.3f}x faster" if ratio > 1.0005 else f"{1 / ratio:.3f}x slower" if ratio < 0.9995 else "no change"
     return decision(Verdict.REVERT, Ground.NO_GAIN, f"modelled {side}, the margin is {margin:.0%} less time")
+
+
+def _shown(pair: _Pair, gain: float, doubtful: Mapping[str, str]) -> str:
+    """What shows a gain, and which cases were left out."""
+    reason = f"modelled {gain:.2f}x faster; {_term(pair, _binding_term(pair) or pair.before.limiter)}"
+    left_out = f"; not counted, since no binding term shows it: {', '.join(sorted(doubtful))}"
+    return reason + left_out if doubtful else reason
 
 
 def _cannot_tell(pair: _Pair, gain: float, chance: float) -> str:

@@ -286,7 +286,7 @@ def test_a_time_that_a_sample_hid_is_not_shown(task, bench):
         assert rival is None or shown.decision.verdict is Verdict.KEEP, shown.decision.reason
         (large,) = (row.estimate for row in shown.bench if row.name == "large")
         assert large.limiter == "block"
-        assert large.modelled_us > 100
+        assert large.modelled_us > 50  # a sample of blocks would say some 10
 
 
 @pytest.mark.parametrize("device", ["sim", pytest.param("gpu", marks=pytest.mark.long)])

@@ -8,59 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from llm_server import KEY, Act, LlmServer, kernel_of, prompt_of
+from competent_model import EDITS, MOST_REPLIES, competent, iterate, repository
+from llm_server import LlmServer
 from mcp import Client, StdioServerParameters
 from tiny import environment, evo, git
 
 from evo.records.trials import Record, load_records
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
-ROOT = Path(__file__).parents[2]
-EDITS = ROOT / "tests" / "data" / "competent_model" / "attention"
-MOST_REPLIES = 12
-
-
-def repository(root: Path) -> Path:
-    shutil.copytree(
-        ROOT / "kernels" / "attention", root / "kernels" / "attention", ignore=shutil.ignore_patterns("champions")
-    )
-    git(root, "init", "--quiet", "--initial-branch", "main")
-    git(root, "add", "--all")
-    git(root, "commit", "--quiet", "--message", "attention")
-    return root
-
-
-def competent(body: dict[str, Any], number: int) -> Act:
-    """What a model would answer that knows the chip: the whole kernel if asked for it, else the next edit that fits."""
-    del number
-    if "new file in one fence" in prompt_of(body):
-        text = (EDITS / "rewrite.cu").read_text()
-        return Act(text=f"SUMMARY: both products on tensor cores\nREASON: scalar loads bind\n```cuda\n{text}```\n")
-    kernel = kernel_of(body)
-    for path in sorted(EDITS.glob("*.txt")):
-        reply = path.read_text()
-        search = reply.split("SEARCH\n")[1].split("\n=======")[0]
-        if search in kernel and reply.splitlines()[0].removeprefix("SUMMARY: ") not in prompt_of(body):
-            return Act(text=reply)
-    return Act(text="I have no further idea.")
-
-
-def iterate(root: Path, *words: object) -> list[dict[str, Any]]:
-    command = [sys.executable, "-m", "evo", "iterate", "attention", "--device", "sim:l4", "--operators", "llm"]
-    command += ["--strategy", "rewrite", "--iterations", "4", "--from", "ladder/00_scalar.cu", "--seed", "1", "--json"]
-    done = subprocess.run(
-        [*command, *map(str, words)], cwd=root, capture_output=True, text=True, check=False, timeout=1800,
-        env=environment({"EVO_LLM_KEY": KEY}),
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def modelled(record: Record) -> dict[str, float]:
@@ -73,7 +33,9 @@ def by_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tmp_path = tmp_path_factory.mktemp("model")
     root = repository(tmp_path / "mine")
     with LlmServer(competent) as server:
-        lines = iterate(root, "--llm-url", server.url, "--llm-model", "competent", "--llm-calls", MOST_REPLIES)
+        lines = iterate(
+            root, "sim:l4", "--llm-url", server.url, "--llm-model", "competent", "--llm-calls", MOST_REPLIES
+        )
         assert len(server.requests) <= MOST_REPLIES
     records = load_records(root, "attention", settled=True)
     assert git(root, "status", "--porcelain") == ""
@@ -89,7 +51,7 @@ def by_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     other = repository(tmp_path / "other")
     (transcript,) = (root / "population" / "attention" / "transcripts").iterdir()
-    again = iterate(other, "--llm-replay", transcript)
+    again = iterate(other, "sim:l4", "--llm-replay", transcript)
     assert [line.get("variant") for line in again] == [line.get("variant") for line in lines]
     champion = champion_of(root)
     assert (other / champion.relative_to(root)).read_bytes() == champion.read_bytes()

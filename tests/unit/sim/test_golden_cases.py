@@ -39,17 +39,27 @@ def check(group: str, cases: list[goldens.Golden]) -> None:
         pytest.skip(f"ran without a fault; {golden_bits.STORED.name} is not measured yet")
 
 
-@pytest.mark.parametrize("family", sorted(FAMILIES))
+# By default one case of three of what takes seconds; all of it in the long suite.
+SOME_OR_ALL = pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.long)])
+
+
+@pytest.mark.parametrize("family", sorted(set(FAMILIES) - {"cvt"}))
 def test_opcodes_give_the_gpus_bits(family: str) -> None:
     check("opcode", FAMILIES[family])
+
+
+@SOME_OR_ALL
+def test_conversions_give_the_gpus_bits(every: int) -> None:
+    check("opcode", FAMILIES["cvt"][::every])
 
 
 def test_warp_and_tensor_kernels_give_the_gpus_bits() -> None:
     check("warp", list(goldens_cuda.kernels()))
 
 
-def test_library_functions_give_the_gpus_bits() -> None:
-    check("function", list(goldens_cuda.functions()))
+@SOME_OR_ALL
+def test_library_functions_give_the_gpus_bits(every: int) -> None:
+    check("function", list(goldens_cuda.functions())[::every])
 
 
 @needs_measurement

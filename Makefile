@@ -42,7 +42,7 @@ test-full: $(READY)
 test-gpu: $(READY)
 	$(BIN)/python -m pytest -m gpu $(ARGS)
 
-# Lines and branches of evo/ that the tests reach, child processes included; the floor is in pyproject.toml.
+# Lines and branches of evo/ that the tests reach, child processes included
 coverage: $(READY)
 	$(BIN)/python -m pytest $(SHARED) --cov --cov-report=term:skip-covered --cov-report=xml $(ARGS)
 

@@ -270,7 +270,7 @@ def test_a_defect_of_the_harness_costs_one_attack(lanes):
 def test_judges_that_cannot_be_opened_end_the_run():
     @contextlib.contextmanager
     def no_judges():
-        raise HarnessFault("no device", hint="-")
+        raise HarnessFault("no device", problem="no-device", hint="-")
         yield
 
     with refused(HarnessFault, "no-device"):

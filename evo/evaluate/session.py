@@ -94,7 +94,7 @@ class EvaluationSession:
         self._baselines: dict[tuple[str, int], dict[str, Baseline]] = {}
         self._references: dict[str, Reference] = {}
         self._judges: list[RemoteJudge] = []
-        on_gpu = self.target is not None and device.kind == "gpu" and opener == OPENER
+        on_gpu = self.target is not None and about is None and device.kind == "gpu" and opener == OPENER
         self._judge_entry = judge or (JUDGE if on_gpu and os.environ.get("EVO_JUDGE") != "cpu" else None)
         self._estimates: dict[tuple[str, str, int], tuple[CaseBench, ...]] = {}
         self._timed: dict[tuple[str, str, int], TimedSizes] = {}

@@ -17,25 +17,24 @@ _DIMENSIONS = 4
 
 
 def permutation_of(
-    form: Form, sizes: FormSizes, read: Access, write: Access, source: Sequence[int], target: Sequence[int]
+    form: Form, sizes: FormSizes, read: Access, write: Access, source: Sequence[int]
 ) -> tuple[int, ...] | None:
     """The order p with target place t = (s[p[0]], s[p[1]] ...) for the source place s of each element that is written.
 
-    source, target: the shapes, in elements. None if some element is not written, or twice, or no order fits, or data
-    decides, or the tensor is too large to count. Read and write have to be carried out together.
+    source: the shape, in elements; the target has these lengths in the new order, whatever shape it is declared with.
+    None if some element is not written, or twice, or no order fits, or data decides, or the tensor is too large to
+    count. Read and write have to be carried out together.
     """
     import numpy as np
 
-    total = int(np.prod(target))
+    total = int(np.prod(source))
     if read.index is None or write.index is None or read.context != write.context or total > COUNTED:
         return None
-    if len(source) != len(target) or len(source) > _DIMENSIONS or int(np.prod(source)) != total:
-        return None
-    if sizes.blocks * sizes.threads > 4 * COUNTED:
+    if len(source) > _DIMENSIONS or sizes.blocks * sizes.threads > 4 * COUNTED:
         return None
     try:
         columns = places(sizes, range(sizes.blocks), range(sizes.threads))
-        columns = instances(form, write, sizes, columns, most=total)
+        columns = instances(form, write, sizes, columns, most=4 * COUNTED)
         at, to = column(read.index, columns, sizes), column(write.index, columns, sizes)
     except (NoValue, TooMany):
         return None
@@ -43,11 +42,9 @@ def permutation_of(
         return None
     if np.bincount(to, minlength=total).max() > 1:
         return None
-    places_from, places_to = np.unravel_index(at, tuple(source)), np.unravel_index(to, tuple(target))
+    parts = np.unravel_index(at, tuple(source))
     for order in permutations(range(len(source))):
-        if all(
-            source[place] == extent and bool((places_from[place] == mine).all())
-            for place, extent, mine in zip(order, target, places_to, strict=True)
-        ):
+        wanted = np.ravel_multi_index(tuple(parts[place] for place in order), tuple(source[place] for place in order))
+        if bool((wanted == to).all()):
             return order
     return None

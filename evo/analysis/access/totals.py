@@ -202,7 +202,7 @@ def reads_all_once(form: Form, sizes: FormSizes, total: Total, elements: int) ->
         if first.index is None or any(each.index != first.index for each in others):
             return False
         try:
-            columns = instances(form, first, sizes, start, most=elements)
+            columns = instances(form, first, sizes, start, most=4 * COUNTED)
             found.append(column(first.index, columns, sizes))
         except (NoValue, TooMany):
             return False

@@ -148,6 +148,8 @@ def _simplified(operator: str, hows: list[object]) -> object:
             return up
         if b == 1:
             return a
+    if operator == "if":
+        return _chosen(*hows)
     if operator in ("int", "floor", "ceil") and isinstance(a, tuple) and a[0] == "/":
         top, bottom = (_whole(part) for part in a[1:])
         return ("ceil_div", top, bottom) if operator == "ceil" else ("//", top, bottom)
@@ -173,6 +175,16 @@ def _simplified(operator: str, hows: list[object]) -> object:
     if operator == ">>" and isinstance(b, int):
         return _simplified("//", [a, 2**b])
     return (operator, *hows)
+
+
+def _chosen(condition: object, one: object, other: object) -> object:
+    """`a < b ? a : b` and its like as min and max, which launch lines can say."""
+    if isinstance(condition, tuple) and condition[0] in ("<", "<=", ">", ">=") and [one, other] != [other, one]:
+        sides, one, other = [_whole(part) for part in condition[1:]], _whole(one), _whole(other)
+        if sides in ([one, other], [other, one]):
+            takes_smaller = (condition[0] in ("<", "<=")) == (sides == [one, other])
+            return ("min" if takes_smaller else "max", one, other)
+    return ("if", condition, one, other)
 
 
 def _divides(number: object, by: int) -> bool:

@@ -71,8 +71,10 @@ def _transposed(ctx: RuleContext, analysis: LaunchAnalysis) -> _Transposed | Non
         source, output = tensors.get(read.array.name), tensors.get(write.array.name)
         if read is write or source is None or output is None or not _is_scattered(analysis, (read, write)):
             continue
-        orders = _orders(ctx, analysis, read, write, source, output)
+        orders = _orders(ctx, analysis, read, write, source)
         pair = _as_counted(read, write, orders) if orders else _as_written(read, write)
+        if orders and pair is not None and (order := next(iter(orders))) is not None:
+            output = replace(output, shape=tuple(source.shape[place] for place in order))
         if pair is not None and pair[0].subscripts[-1] != pair[1].subscripts[-1]:
             return _Transposed(ctx, analysis, function, *pair, source, output)
     return None
@@ -89,14 +91,12 @@ def _as_counted(read: Access, write: Access, orders: set[tuple[int, ...] | None]
     order = next(iter(orders))
     if len(orders) != 1 or order is None:
         return None
-    if (named := _as_written(read, write)) is not None:
-        return named
     names = [Term.of(Symbol(f"$dim{place}", "loop")) for place in range(len(order))]
     return replace(read, subscripts=tuple(names)), replace(write, subscripts=tuple(names[place] for place in order))
 
 
 def _orders(
-    ctx: RuleContext, analysis: LaunchAnalysis, read: Access, write: Access, source: Tensor, output: Tensor
+    ctx: RuleContext, analysis: LaunchAnalysis, read: Access, write: Access, source: Tensor
 ) -> set[tuple[int, ...] | None]:
     """The orders of the dimensions at all cases that can be counted out; None for a case without one."""
     assert ctx.task is not None
@@ -107,9 +107,9 @@ def _orders(
         sizes = sizes_of(analysis.form, chip | axis_values(ctx.task, case))
         if sizes is None or any(case.axes.get(macro) != number for macro, number in fixed.items()):
             continue
-        shapes = source.dims(case), output.dims(case)
-        if math.prod(shapes[0]) <= COUNTED:
-            orders.add(permutation_of(analysis.form, sizes, read, write, *shapes))
+        shape = source.dims(case)
+        if math.prod(shape) <= COUNTED:
+            orders.add(permutation_of(analysis.form, sizes, read, write, shape))
     return orders
 
 

@@ -184,6 +184,12 @@ def test_a_module_stem_has_one_meaning() -> None:
     assert SHARED_STEMS.keys() <= twice, f"these have one place now: {sorted(SHARED_STEMS.keys() - twice)}"
 
 
+def test_a_test_file_has_a_name_of_its_own() -> None:
+    """pytest imports them by their bare names, so two of one name end the whole suite."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert {name for name in names if names.count(name) > 1} == set()
+
+
 def test_imports_point_upwards() -> None:
     wrong = []
     for path in sources():

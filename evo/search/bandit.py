@@ -36,13 +36,17 @@ _PRIOR_REWARD = {
     "rules.vector": 0.25,
     "rules.knob": 0.2,
     "rules.plan": 0.4,
+    "rules.tile": 0.6,
 }
 _PRIOR_REWARD |= {"rules.staging": 0.15, "rules.loop": 0.15, "rules.hoist": 0.12, "rules.bounds": 0.08}
 _PRIOR_ELSE = 0.06
 _PRIOR_TRIALS = 1.0
 _EARLIER_TRIALS = 3.0  # what earlier runs count at most, in trials of this one
 _EXPLORATION = 0.08  # scale of the confidence bonus, in the same units
+# Edits in all rounds of a first look. A tile changes what a kernel is bound by, and what is kept before it may hide the
+# loops that it needs: four are in the first round.
 _FIRST_DRAWS = {
+    "rules.tile": 16,
     "rules.knob": 20,
     "rules.work": 12,
     "rules.vector": 3,

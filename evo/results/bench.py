@@ -112,10 +112,14 @@ class CaseBench(Serializable):
         )
 
     @property
+    def launch_us(self) -> float | None:
+        """What the launch alone takes by the model; None if it has no such term."""
+        return (self.terms_us or {}).get("launch")
+
+    @property
     def launch_share(self) -> float | None:
         """How much of the modelled time the launch alone takes; None if the model has no such term."""
-        launch_us = (self.terms_us or {}).get("launch")
-        return min(launch_us / self.modelled_us, 1.0) if launch_us and self.modelled_us else None
+        return min(self.launch_us / self.modelled_us, 1.0) if self.launch_us and self.modelled_us else None
 
     @property
     def is_launch_bound(self) -> bool:

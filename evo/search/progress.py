@@ -28,7 +28,7 @@ def reached(task: Task, bench: EvaluationSession, cases: Cases) -> float | None:
     if not time_us or floor is None:
         return None
     # The time of a model has the launch in it. A measured one is of launches one after the other in a graph.
-    launch_us = (floor.launch_us or 0.0) if bench.modelled else 0.0
+    launch_us = (cases[task.headline].launch_us or floor.launch_us or 0.0) if bench.modelled else 0.0
     return (floor.us + launch_us) / time_us
 
 

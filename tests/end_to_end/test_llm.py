@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from llm_runs import iterate, transcript
+from llm_runs import iterate, new_repository, transcript
 from llm_server import KEY, Act, LlmServer, block, kernel_of, prompt_of
 from run_killer import CHAMPION, problems
-from tiny import SLOW, Ran, environment, evo, fails, git, new_repository, write_task
+from tiny import SLOW, Ran, environment, evo, fails, git, write_task
 
 from evo.cli.app import run
 from evo.records.trials import load_records
@@ -40,8 +40,8 @@ def model(body: dict[str, Any], number: int) -> Act:
         return Act(text=coalesced(ONE.replace("x[i]", "xx[i]")) if body["seed"] % 2 else coalesced())
     line = next(line for line in kernel.splitlines() if "if (i < n)" in line)
     ideas = [
-        block("#define THREADS 32", "#define THREADS 64", summary="64 threads"),
-        block("#define THREADS 32", "#define THREADS 128", summary="128 threads"),
+        block("#define THREADS 128", "#define THREADS 64", summary="64 threads"),
+        block("#define THREADS 128", "#define THREADS 32", summary="32 threads"),
         block(line, "    if (i < n) __stcs(y + i, 2.0f * x[i]);", summary="a streaming store"),
         block(line, "    if (i < n) y[i] = 2.0f * __ldcs(x + i);", summary="a streaming load"),
         block(line, "    if (i < n) y[i] = x[i] + x[i];", summary="add instead of multiply"),
@@ -241,7 +241,7 @@ def test_what_is_carried_over_from_an_elite_is_a_transplant(tmp_path: Path) -> N
             return Act(text=coalesced())
         if "[[BEGIN donor" in prompt_of(body):
             return Act(text=block(line, odd(line), summary="the donor's factor"))
-        return Act(text=block("#define THREADS 32", f"#define THREADS {64 + 64 * (number % 2)}"))
+        return Act(text=block("#define THREADS 128", f"#define THREADS {32 + 32 * (number % 2)}"))
 
     with LlmServer(script) as server:
         ran = iterate(root, server, "--strategy", "full", "--llm-parallel", 1, iterations=4)

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 from llm_server import KEY, Act, LlmServer, block, kernel_of, prompt_of
+from llm_runs import new_repository
 from run_killer import CHAMPION
-from tiny import SLOW, Ran, evo, new_repository
+from tiny import SLOW, Ran, evo
 
 from evo.records.trials import load_records
 
 LAUNCH = "// evo: launch scale grid (ceil_div(N, THREADS * 16)) block (THREADS) shared 0"
-THREADS = "#define THREADS 32"
+THREADS = "#define THREADS 128"
 BODY = "\n".join(SLOW.splitlines()[7:9])
 ONE = "    const int i = blockIdx.x * THREADS + threadIdx.x;\n    if (i < n) y[i] = 2.0f * x[i];"
 SHARED = """\
@@ -161,7 +162,7 @@ def test_a_seed_and_a_transcript_give_the_same_run(tmp_path: Path) -> None:
         line = next(line for line in kernel.splitlines() if "x[i]" in line and "=" in line)
         if body["model"] == "b" or aim == "latency":
             return Act(text=block(line, line.replace("x[i]", f"(x[i] + {seed % 97 + 1}e-12f)")), usage=(1000, 300))
-        return Act(text=block(THREADS, f"#define THREADS {(64, 128)[seed % 2]}"), usage=(900, 100))
+        return Act(text=block(THREADS, f"#define THREADS {(64, 32)[seed % 2]}"), usage=(900, 100))
 
     words = ("--llm-samples", 3, "--llm-parallel", 2, "--llm-summary", 2, "--llm-parents", "elites", "--margin", "1%")
     both = ("--llm-model", "a", "--llm-model", "b@low", "--seed", 5)

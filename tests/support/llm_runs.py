@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from llm_server import KEY, LlmServer
-from tiny import Ran, evo
+from tiny import Ran, commit_all, evo
+from tiny import new_repository as tiny_repository
 
 
 def iterate(root: Path, server: LlmServer | None, *words: object, iterations: int = 3) -> Ran:
@@ -13,6 +14,15 @@ def iterate(root: Path, server: LlmServer | None, *words: object, iterations: in
     common = ("--device", "sim:l4", "--operators", "llm", "--iterations", iterations, "--json", "--llm-retries", 1)
     common += ("--margin", "1%")  # the fast kernel can gain 2 % at most: with 10 % nothing would be asked of it
     return evo("iterate", "scale", *common, *url, *words, cwd=root, env={"EVO_LLM_KEY": KEY} if server else None)
+
+
+def new_repository(folder: Path) -> Path:
+    """The tiny task, whose start has blocks of 128: one element a thread then gains without more blocks to start."""
+    root = tiny_repository(folder)
+    rung = root / "kernels" / "scale" / "ladder" / "00_slow.cu"
+    rung.write_text(rung.read_text().replace("#define THREADS 32", "#define THREADS 128"))
+    commit_all(root)
+    return root
 
 
 def transcript(root: Path) -> Path:

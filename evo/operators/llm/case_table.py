@@ -67,7 +67,7 @@ def least_us(task: Task, case: Case, row: CaseBench, chip: Chip) -> float | None
     fits = found.bytes_compulsory <= chip.l2_bytes
     through_l2 = found.bytes_compulsory / chip.l2_bytes_per_s * 1e6 if chip.l2_bytes_per_s else 0.0
     work = max(found.floor_us, through_l2, 0.0 if fits else found.floor_cold_us)
-    return chip.launch_s * 1e6 + work
+    return (row.launch_us or chip.launch_s * 1e6) + work
 
 
 def _line(task: Task, case: Case, row: CaseBench, chip: Chip) -> str:

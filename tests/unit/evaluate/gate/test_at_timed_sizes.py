@@ -319,6 +319,6 @@ def test_evo_check_looks_at_timed_sizes_when_it_is_asked_to(tmp_path):
     ran = evo("check", "slip.cu", "--device", "sim:l4", "--timed", "--json", cwd=root)
     assert ran.code == 1
     found = json.loads(ran.out)
-    assert (found["stage"], found["cases"][-1]["name"]) == ("verify", "large")
+    assert found["stage"] in ("verify", "threshold")  # at the timed size, or at the same one on the way to it
     mismatch = found["cases"][-1]["mismatch"]
     assert (mismatch["kind"], mismatch["tensor"], mismatch["index"]) == ("tolerance", "y", [70001])

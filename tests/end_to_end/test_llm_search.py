@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from llm_server import KEY, Act, LlmServer, block, kernel_of, prompt_of
 from llm_runs import new_repository
+from llm_server import KEY, Act, LlmServer, block, kernel_of, prompt_of
 from run_killer import CHAMPION
 from tiny import SLOW, Ran, evo
 

@@ -2,7 +2,7 @@
 // row: 12
 // idea: Skips products with a zero, also where the other factor is infinite or NaN.
 // exploits: 0 * inf is drawn by nobody
-// naive: equal
+// naive: equal time=square512 runs=1
 // expect: wrong, stage=gate or threshold or verify
 // evo: task   matmul
 // evo: knob   BLOCK in 32, 64, 128                 rows and columns of a block

@@ -235,6 +235,7 @@ def test_check_shows_counters_by_source_line(repository: Path) -> None:
     assert "y[i] = 2.0f * x[i]" in ran.out
 
 
+@pytest.mark.long
 def test_check_lists_what_no_case_exercises(repository: Path) -> None:
     text = (repository / "kernels/scale/ladder/10_fast.cu").read_text()
     hidden = text.replace("y[i] = 2.0f * x[i];", "y[i] = 3.0f * x[i] == 123.456f ? 0.0f : 2.0f * x[i];")

@@ -226,6 +226,7 @@ def test_a_defect_of_the_device_is_the_harness_with_its_place(device: Any) -> No
     assert is_right(device)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("implementation", ANY_CHILD, indirect=True)
 def test_a_device_that_is_not_well_after_a_fault_is_not_used(
     device: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

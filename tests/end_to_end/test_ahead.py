@@ -85,6 +85,7 @@ def test_what_is_kept_has_beaten_the_champion_that_it_replaces(tmp_path: Path) -
         champion = record.variant if record.kept else champion
 
 
+@pytest.mark.long
 def test_while_one_is_on_the_device_the_next_are_prepared(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[str] = []
     enough = threading.Event()
@@ -114,6 +115,7 @@ def test_while_one_is_on_the_device_the_next_are_prepared(task: Task, monkeypatc
         assert isinstance(ahead.submit_new(Job(task=task, text=texts[0] + "\n", rival=SLOW), known).result(), KnownCode)
 
 
+@pytest.mark.long
 def test_nothing_is_held_against_what_one_before_it_replaces(task: Task) -> None:
     wide = SLOW.replace("#define THREADS 32", "#define THREADS 128")
     texts = [FAST.replace("#define THREADS 128", f"#define THREADS {n}") for n in (64, 32)]

@@ -112,6 +112,7 @@ def test_a_torn_record_that_is_no_longer_being_written(tmp_path: Path) -> None:
     assert evo("log", cwd=root).code == 0
 
 
+@pytest.mark.long
 def test_no_identity_and_no_git(tmp_path: Path) -> None:
     root = new_repository(tmp_path / "mine")
     nobody = {"HOME": str(tmp_path / "nowhere"), "GIT_CONFIG_NOSYSTEM": "1"}

@@ -44,6 +44,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Evaluatio
         yield bench_session
 
 
+@pytest.mark.long
 def test_machine_code_that_the_checkers_passed_is_not_run_under_them_again(
     task: Task, bench: EvaluationSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -64,6 +64,7 @@ def test_an_output_that_is_full_is_an_error_line() -> None:
     assert "defect of evo" not in done.stderr
 
 
+@pytest.mark.long
 def test_a_compiler_without_room_is_no_verdict_on_the_text(tmp_path: Path) -> None:
     root = new_repository(tmp_path / "mine")
     rare = FAST.replace("if (i < n)", 'if (n < 0) asm volatile("brkpt;");\n    if (i < n)')  # needs the disassembler

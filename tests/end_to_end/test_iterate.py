@@ -106,6 +106,7 @@ def test_the_same_seed_makes_the_same_decisions(run: tuple[Path, Ran], tmp_path:
     assert decisions(again) == decisions(run[1])
 
 
+@pytest.mark.long
 def test_two_at_once(tmp_path: Path) -> None:
     root = new_repository(tmp_path / "mine")
     command = [sys.executable, "-m", "evo", *map(str, ONE)]
@@ -117,6 +118,7 @@ def test_two_at_once(tmp_path: Path) -> None:
     assert problems(root, load_records(root, settled=True)) == []
 
 
+@pytest.mark.long
 def test_a_champion_edited_by_hand_becomes_a_start(tmp_path: Path) -> None:
     root = new_repository(tmp_path / "mine")
     assert evo(*START, cwd=root).code == 0
@@ -132,6 +134,7 @@ def test_a_champion_edited_by_hand_becomes_a_start(tmp_path: Path) -> None:
     assert problems(root, load_records(root, settled=True)) == []
 
 
+@pytest.mark.long
 def test_a_champion_that_fails_is_refused_and_left_alone(tmp_path: Path) -> None:
     root = new_repository(tmp_path / "mine")
     (root / CHAMPION).parent.mkdir()

@@ -98,6 +98,7 @@ def test_a_run_begins_with_its_control_and_every_record_says_what_it_showed(root
     assert trials[0].evaluation.control == as_written(summary.control)
 
 
+@pytest.mark.long
 def test_a_control_serves_the_next_hour_in_the_same_environment(
     root: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,6 +126,7 @@ def test_a_control_that_finds_a_gain_ends_the_run(root: Path, run: Run, tmp_path
     assert [record.kind for record in records(root)] == ["start"]
 
 
+@pytest.mark.long
 def test_a_margin_below_the_noise_is_refused(root: Path, run: Run, tmp_path: Path) -> None:
     (tmp_path / "gpu" / "noise").write_text("0.04")
     with refused(UsageError, "margin-below-noise-floor") as refusal:
@@ -136,6 +138,7 @@ def test_a_margin_below_the_noise_is_refused(root: Path, run: Run, tmp_path: Pat
     assert [record.kind for record in records(root)] == ["start", "rung", "review"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("torch", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_what_is_kept_has_its_library_baseline_where_one_runs(
     root: Path, run: Run, tmp_path: Path, torch: bool
@@ -186,6 +189,7 @@ def test_a_champions_figures_are_taken_once_when_the_run_ends(root: Path, run: R
     assert [record.kind for record in records(root)[4:]].count("review") == 0
 
 
+@pytest.mark.long
 def test_a_champion_that_compute_sanitizer_refuses_at_the_end_makes_way(
     root: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -231,6 +235,7 @@ def test_a_lost_driver_ends_the_run_without_a_verdict_and_the_next_goes_on(
     assert len(records(root)) > len(before)
 
 
+@pytest.mark.long
 def test_figures_of_another_driver_are_not_compared(root: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     run(iterations=1)
     monkeypatch.setattr("evo.evaluate.session.harness_version", lambda: "0.0.0+another")

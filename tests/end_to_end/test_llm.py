@@ -304,6 +304,7 @@ def test_failed_requests_count_and_a_resumed_run_goes_on_with_the_account(tmp_pa
     assert again.code == 0, again.err
 
 
+@pytest.mark.long
 def test_a_reply_that_was_all_thought_is_asked_for_again_with_more_room(tmp_path: Path) -> None:
     root = new_repository(tmp_path / "mine")
 

@@ -94,6 +94,7 @@ def test_a_long_try_tells_its_stage_answers_in_time_and_lets_others_read(tmp_pat
     assert git(root, "status", "--porcelain") == ""
 
 
+@pytest.mark.long
 def test_what_was_tried_is_answered_from_the_record_and_a_commit_keeps_its_reason(tmp_path: Path) -> None:
     root = new_repository(tmp_path / "mine")
 
@@ -165,6 +166,7 @@ def test_a_cancelled_try_stops_and_nothing_is_kept(tmp_path: Path, by: str) -> N
     assert {record.run for record in load_records(root, "scale")} == {load_records(root, "scale")[0].run}
 
 
+@pytest.mark.long
 def test_the_prompt_shows_the_champion_and_the_grammar(tmp_path: Path) -> None:
     root = new_repository(tmp_path / "mine")
 

@@ -40,6 +40,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.long
 def test_an_answer_of_a_chat_is_judged_like_a_file(root: Path) -> None:
     shown = evo_here("prompt", "scale", *SIM, cwd=root)
     assert shown.code == 0

@@ -63,6 +63,7 @@ def test_a_patch_of_two_changes_may_be_a_rewrite_which_is_counted_by_itself(tmp_
     assert set(outcomes(records, chip="sim-l4")) == {"patch (rewrite)"}
 
 
+@pytest.mark.long
 def test_patience_ends_a_control_and_resume_counts_on(root: Path) -> None:
     first = evo(*RUN, "--iterations", "3", "--search", "random", "--patience", "2", "--seed", "5", cwd=root)
     assert first.code == 0, first.err

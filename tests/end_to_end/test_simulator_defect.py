@@ -25,6 +25,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
+@pytest.mark.long
 def test_check_and_bench_end_with_exit_5(root: Path, tmp_path: Path) -> None:
     intact = {"EVO_CACHE": str(tmp_path / "intact")}
     assert evo("check", "fused.cu", "--device", "sim:l4", cwd=root, env=intact).code == 0

@@ -61,6 +61,7 @@ def jobs_of(task: Task, kernels: list[str]) -> list[Job]:
     return [Job(task=task, text=text_of(kernel), path=kernel, rival=text_of("parent_10")) for kernel in kernels]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "times", [(4, 8, 10, 12, 14, 18, 22), pytest.param(tuple(range(4, 26, 2)), marks=pytest.mark.long)]
 )

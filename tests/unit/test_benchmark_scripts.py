@@ -331,6 +331,7 @@ def test_every_rule_has_its_row_of_evidence() -> None:
     assert not missing, f"python benchmarks/rule_evidence.py --rules {','.join(missing)}"
 
 
+@pytest.mark.long
 def test_the_evidence_counts_what_a_rule_does_to_a_kernel(tmp_path: Path) -> None:
     out = tmp_path / "evidence.json"
     asked = ["--only", "transpose_shared", "--rules", "row_pad,compile_in,lanes", "--most", "1", "--out", str(out)]

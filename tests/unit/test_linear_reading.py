@@ -84,6 +84,7 @@ def test_no_pattern_grows_faster_than_its_text(pattern: Pattern) -> None:
     assert grows(pattern) is None
 
 
+@pytest.mark.long
 def test_the_search_for_growth_finds_some(tmp_path: Path) -> None:
     slow = [r"^(\w+)\s+in\s+(.+)x$", r"/\*.*?\*/", r"(\d+) bytes", r'"(?:\\.|[^"\\\n])*"', r"(a|aa)+b", r"\s*,\s*"]
     fast = [r"x\w+\b", r"(?<!\d)\d++ bytes", r"/\*.*?(?:\*/|\Z)", r"(?<!\s)\s++,", r"[a-z]{1,5}="]
@@ -94,6 +95,7 @@ def test_the_search_for_growth_finds_some(tmp_path: Path) -> None:
     assert found == slow
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("read", [_readings, _layouts, _reply])
 def test_reading_grows_with_the_text(read: Callable[[str], None]) -> None:
     slow = []

@@ -306,6 +306,7 @@ def test_a_look_at_timed_sizes_alone_says_what_it_could_not_see(task, bench, dev
     assert words in seen.check.to_json()["unseen"]
 
 
+@pytest.mark.long
 def test_evo_check_looks_at_timed_sizes_when_it_is_asked_to(tmp_path):
     root = new_repository(tmp_path)
     (root / "slip.cu").write_text(

@@ -81,7 +81,7 @@ def decide_modelled(
         evidence = replace(evidence, probability=chance)
         if chance is not None and chance < ENOUGH:
             return decision(Verdict.REVERT, Ground.UNDECIDED, _cannot_tell(headline, sure, chance), headline)
-        return decision(Verdict.KEEP, Ground.GAIN, _shown(headline, sure, doubtful), headline)
+        return decision(Verdict.KEEP, Ground.GAIN, _shown(headline, sure, pairs, doubtful), headline)
     if neutral and simpler and 1 - margin < ratio:
         reason = f"modelled {ratio:.3f}x, within the margin of {margin:.0%}, with {simpler}"
         return decision(Verdict.KEEP_NEUTRAL, Ground.NEUTRAL, reason)
@@ -89,9 +89,12 @@ def decide_modelled(
     return decision(Verdict.REVERT, Ground.NO_GAIN, f"modelled {side}, the margin is {margin:.0%} less time")
 
 
-def _shown(pair: _Pair, gain: float, doubtful: Mapping[str, str]) -> str:
+def _shown(pair: _Pair, gain: float, pairs: Sequence[_Pair], doubtful: Mapping[str, str]) -> str:
     """What shows a gain, and which cases were left out."""
-    reason = f"modelled {gain:.2f}x faster; {_term(pair, _binding_term(pair) or pair.before.limiter)}"
+    scored = sum(each.weight > 0 for each in pairs)
+    over = f" over {scored} cases (geometric mean)" if scored > 1 else ""
+    reason = f"modelled {gain:.2f}x faster{over}; case {pair.name}: {_times(pair)}, of which "
+    reason += _term(pair, _binding_term(pair) or pair.before.limiter)
     left_out = f"; not counted, since no binding term shows it: {', '.join(sorted(doubtful))}"
     return reason + left_out if doubtful else reason
 
@@ -173,7 +176,7 @@ def _times(pair: _Pair) -> str:
 def _term(pair: _Pair, term: str) -> str:
     before, after = pair.before.terms_us.get(term), pair.after.terms_us.get(term)
     shown = f"{before:.2f} -> {after:.2f} µs" if before is not None and after is not None else "absent"
-    return f"{term} {shown} in case {pair.name}"
+    return f"{term} {shown}"
 
 
 def _evidence(pair: _Pair) -> CaseEvidence:

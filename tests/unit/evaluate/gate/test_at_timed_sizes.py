@@ -15,6 +15,7 @@ from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.results import Evaluation, FaultKind, Ground, MismatchKind, Stage, Status, Verdict
 from evo.spec.task import Task, read_task
 
+SLOWER = SLOW.replace("16", "64").replace("sixteen", "sixty-four")
 HONEST = "    if (i < n) y[i] = 2.0f * x[i];"
 
 
@@ -158,9 +159,9 @@ def test_blocks_that_finish_one_anothers_work_are_honest(task, bench):
     head = "// evo: scratch half float32 [N]\n// evo: scratch arrived int32 [ceil_div(N, 256)] init=zero\n"
     text = FAST.replace(HONEST, body).replace("// evo: launch", head + "// evo: launch")
     text = text.replace("float* y, int n", "float* y, float* half, int* arrived, int n")
-    found = evaluate(Job(task=task, text=text, rival=SLOW, seed=7), bench)
+    found = evaluate(Job(task=task, text=text, rival=SLOWER, seed=7), bench)
     assert found.status is Status.CORRECT, found.reason
-    assert found.decision.ground in (Ground.GAIN, Ground.UNDECIDED), found.decision.reason  # 1.24x by the model
+    assert found.decision.verdict is Verdict.KEEP, found.decision.reason
 
 
 def test_warps_that_idle_make_no_block_quicker(task, bench):
@@ -320,6 +321,7 @@ def test_evo_check_looks_at_timed_sizes_when_it_is_asked_to(tmp_path):
     ran = evo("check", "slip.cu", "--device", "sim:l4", "--timed", "--json", cwd=root)
     assert ran.code == 1
     found = json.loads(ran.out)
-    assert found["stage"] in ("verify", "threshold")  # at the timed size, or at the same one on the way to it
+    # The size in the source is hunted first, which is the timed one.
+    assert (found["stage"], found["cases"][-1]["name"]) == ("threshold", "(N 131072)")
     mismatch = found["cases"][-1]["mismatch"]
     assert (mismatch["kind"], mismatch["tensor"], mismatch["index"]) == ("tolerance", "y", [70001])

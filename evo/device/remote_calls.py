@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import select
 import time
 from collections.abc import Callable
 from typing import NamedTuple
 
 from evo.device import DeviceName
 from evo.device.kept_arrays import Receiver, Sender, Shipment
-from evo.device.processor_wait import ProcessorWait
-from evo.errors import ChildGarbled, WorkerLost
+from evo.errors import ChildGarbled
 from evo.spec.child_process import ChildProcess
+from evo.spec.processor_wait import await_answer
 
 _ENTRY = "evo.device.child:serve"
-_PATIENCE = 5  # times the limit, on a machine that is busy with other work
-_LEAST_PATIENCE_S = 60.0  # and so long at least: of a short limit five times is soon gone
 _ARRIVAL_S = 10.0  # for a message that has begun to arrive
 OPENER = "evo.device.child:open_device"
 
@@ -105,8 +102,7 @@ class OpenedObject:
     def call(self, call: RemoteCall, limit_s: float) -> Answer:
         """The answer to a call. The time that it waits for the GPU is not on its clock; the child bounds that itself.
 
-        Nor is the time for which a busy machine gives it no processor, up to _PATIENCE times the limit or
-        _LEAST_PATIENCE_S, whichever is longer.
+        Nor is the time for which a busy machine gives it no processor (`await_answer`).
         Raises TimeoutError, ChildDied or ChildGarbled: then the child is of no more use. On a machine that is too
         busy, WorkerLost: then nothing is known of the call.
         """
@@ -115,33 +111,9 @@ class OpenedObject:
         self.child.send(("shipment", *self._arrays.pack(said)) if self._arrays is not None else said, limit_s)
         return self._answer(deadline, limit_s)
 
-    def _await(self, deadline: float, limit_s: float) -> None:
-        """Until something arrives. Raises TimeoutError or WorkerLost."""
-        waited = ProcessorWait(self.child.pid)
-        last = deadline + max((_PATIENCE - 1) * limit_s, _LEAST_PATIENCE_S)
-        until = deadline
-        while not self._arrives(until):
-            until = min(deadline + waited.seconds(), last)
-            if time.monotonic() < until:
-                continue
-            if until < last:
-                raise TimeoutError
-            raise WorkerLost(
-                f"not finished: in {limit_s + last - deadline:g} s the machine had too little processor time for it",
-                problem="slow",
-                hint="nothing was counted against the variant; run it again when the machine is less busy",
-            )
-
-    def _arrives(self, until: float) -> bool:
-        """Whether the child says something, or ends, before the monotonic time `until`."""
-        left = None if until == float("inf") else 1000 * max(0.0, until - time.monotonic())
-        poll = select.poll()
-        poll.register(self.child.connection.fileno(), select.POLLIN)
-        return bool(poll.poll(left))
-
     def _answer(self, deadline: float, limit_s: float) -> Answer:
         while True:
-            self._await(deadline, limit_s)
+            await_answer(self.child, deadline, limit_s)
             said = unpacked(self.child.receive(max(deadline, time.monotonic() + _ARRIVAL_S)))
             if isinstance(said, Returned | Raised):
                 return said

@@ -12,11 +12,13 @@ from typing import Any  # the JSON of one message
 
 from evo.errors import ChildDied, Crashed, HarnessFault, TimedOut
 from evo.spec.child_process import ChildProcess
+from evo.spec.processor_wait import await_answer
 
 _ENTRY = f"{Path(__file__).with_name('nvrtc_process.py')}:serve"
 _START_LIMIT_S = 60.0  # a cold disk can take many seconds to map the compiler library
 _JOBS_PER_WORKER = 500  # the compiler leaks a little per program
 _MAX_WORKERS = 8
+_ARRIVAL_S = 10.0  # for an answer that has begun to arrive
 _HINT = "run `evo doctor`; the compiler packages may be broken or of mixed versions"
 
 
@@ -40,9 +42,15 @@ class _Compiler:
             unready.pop_all()
 
     def run(self, job: dict[str, Any], time_limit_s: float) -> tuple[dict[str, Any], bytes]:
-        """Raises TimeoutError (too slow) or ChildDied; the caller closes the child then."""
+        """Raises TimeoutError (too slow), ChildDied, or WorkerLost on a machine that has no processor time for it.
+
+        The caller closes the child then.
+        """
         self.jobs += 1
-        answer = _answer_of(self.child.ask(job, time_limit_s))
+        deadline = time.monotonic() + time_limit_s
+        self.child.send(job, time_limit_s)
+        await_answer(self.child, deadline, time_limit_s)
+        answer = _answer_of(self.child.receive(max(deadline, time.monotonic() + _ARRIVAL_S)))
         return answer, answer.pop("cubin", b"")
 
     @property
@@ -68,6 +76,7 @@ class CompilerPool:
     def run(self, job: dict[str, Any], time_limit_s: float) -> tuple[dict[str, Any], bytes]:
         """The answer and the cubin. Waiting for a compiler is not on the job's clock.
 
+        Nor is the time for which a busy machine gives it no processor: what compiles on a quiet one compiles here.
         Raises TimedOut, Crashed (the text's doing) or HarnessFault (ours).
         """
         with self._slots:

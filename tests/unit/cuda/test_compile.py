@@ -524,3 +524,22 @@ def test_import_loads_no_cuda() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_busy_machine_is_not_on_the_compilers_clock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from evo.spec import processor_wait
+
+    class Starved:
+        """A process that had no processor for a minute."""
+
+        def __init__(self, _: int) -> None:
+            pass
+
+        def seconds(self) -> float:
+            return 60.0
+
+    asked = {"cache": Cache(tmp_path), "time_limit_s": 0.001}  # NVRTC takes longer over any text
+    monkeypatch.setattr(processor_wait, "ProcessorWait", Starved)
+    assert binary(TINY, **asked).cubin
+    monkeypatch.undo()
+    assert failure(f"{TINY}\n", **asked).status is Status.TIMED_OUT

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from refusals import refused
 
-from evo.device import DeviceName, remote_calls
-from evo.device.processor_wait import ProcessorWait
+from evo.device import DeviceName
 from evo.device.remote_device import RemoteSimulator
 from evo.errors import TimedOut, WorkerLost
+from evo.spec import processor_wait
+from evo.spec.processor_wait import ProcessorWait
 
 SUPPORT = Path(__file__).resolve().parents[2] / "support"
 from worker_devices import Program, Request  # noqa: E402
@@ -43,7 +44,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[RemoteSimulator]:
 def late(device: RemoteSimulator, monkeypatch, given: tuple[float, ...], seconds: float, limit: float) -> object:
     device.run(Request(Program("v"), "pid"), time_limit_s=20)  # it has started
     monkeypatch.setattr(Waits, "given", given)
-    monkeypatch.setattr(remote_calls, "ProcessorWait", Waits)
+    monkeypatch.setattr(processor_wait, "ProcessorWait", Waits)
     return device.run(Request(Program("v"), "sleep", seconds), time_limit_s=limit)
 
 
@@ -61,7 +62,7 @@ def test_a_process_that_had_its_time_is_timed_out(device, monkeypatch):
 
 
 def test_a_machine_without_time_for_it_is_nobodys_mistake(device, monkeypatch):
-    monkeypatch.setattr(remote_calls, "_LEAST_PATIENCE_S", 0.2)
+    monkeypatch.setattr(processor_wait, "_LEAST_PATIENCE_S", 0.2)
     with refused(WorkerLost, "slow"):
         late(device, monkeypatch, (1e9,), 5.0, 0.1)
 

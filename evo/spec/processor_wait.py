@@ -1,7 +1,8 @@
 """Limits of time that count what a process does, not what a busy machine keeps from it.
 
-How long its threads were ready to run and had no processor comes from /proc of Linux (Documentation/scheduler/sched-stats.rst: the second figure of `schedstat`, nanoseconds). If that is
-missing, nothing is known to have been waited for.
+How long its threads were ready to run and had no processor comes from /proc of Linux (Documentation/scheduler/
+sched-stats.rst: the second figure of `schedstat`, nanoseconds). If that is missing, nothing is known to have been
+waited for.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ import numpy as np
 
 from evo.spec.array_message import packed, unpacked
 from evo.spec.connection import Connection
+from evo.spec.library_threads import LibraryThreads
 
 FUNCTIONS = ("inputs", "expected", "trusted", "literal", "rivals")
 _NO_PARAMETERS = -1
@@ -37,8 +38,10 @@ def serve(connection: Connection, path: str) -> None:
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_DATA, (int(first["memory"]), resource.RLIM_INFINITY))
     _send(connection, lambda: _opened(Path(path)))
+    threads = LibraryThreads()
     while True:
         request: Any = unpacked(connection.receive())
+        threads.suit(_size(request["args"]))
         _send(connection, lambda: _answer(request))  # noqa: B023 - called at once
 
 
@@ -56,6 +59,15 @@ def _send(connection: Connection, work: Callable[[], dict[str, object]]) -> None
     if os.getpid() != own:  # a fork of the reference's has come out of the call as well
         os._exit(0)
     connection.send(message)
+
+
+def _size(value: object) -> int:
+    """Bytes of the arrays in what a function is called with; `inputs` has none, and draws."""
+    if isinstance(value, dict):
+        return sum(_size(part) for part in value.values())
+    if isinstance(value, list | tuple):
+        return sum(_size(part) for part in value)
+    return value.nbytes if isinstance(value, np.ndarray) else 0
 
 
 _modules: list[ModuleType] = []

@@ -35,7 +35,6 @@ _EACH = (3, 10)  # cases for an outcome that no check case has: in a trial, befo
 _STEERED = 120  # cases of outcomes that no check case has, before a keep
 _TURNS = {UNEVEN: 4, SOURCED: 2, STRUCTURED: 2}  # before a keep, on each case: one run shows one way to be uneven
 _AFFORDABLE = 6e9  # flops and bytes of a reference that takes seconds
-_LIGHT = 8e6  # a case that costs less meets other inputs too
 _LARGE = 3  # cases that are looked at by a sample of their blocks
 _CHEAP = 0.6  # of the dearest check case: a trial prefers those that cost less
 _HUNTED = "hunted"  # so few elements say nothing about a bias
@@ -83,20 +82,17 @@ def hunt(
     bound = bind(cases)
     rng = np.random.default_rng([seed, 78])
     suited = suited_to(tensor.dtype for tensor in task.inputs)
-    for case in cases:
-        if case.name not in bound:
+    for step in _steps([case for case in cases if case.name in bound], device, rng, suited, thorough=limits.thorough):
+        expectation = _expected(own, step, seed)
+        if expectation is None:
             continue
-        for step in _steps(case, device, rng, suited, cost_of(task, case), thorough=share >= THOROUGH):
-            expectation = _expected(own, step, seed)
-            if expectation is None:
-                continue
-            row, _, faults = check_case(task, bound, expectation, step, {})
-            if row.status is not Status.CORRECT:
-                under = "" if step.distribution == DRAWN else f" with {step.distribution} inputs"
-                reason = f"at a size that the source suggests, {case.name}{under}: {row.reason}"
-                return _failed(row, step, Stage.THRESHOLD, reason, faults, seed)
-            if looked is not None:
-                looked.add(step)
+        row, _, faults = check_case(task, bound, expectation, step, {})
+        if row.status is not Status.CORRECT:
+            under = "" if step.distribution == DRAWN else f" with {step.distribution} inputs"
+            reason = f"at a size that the source suggests, {step.case.name}{under}: {row.reason}"
+            return _failed(row, step, Stage.THRESHOLD, reason, faults, seed)
+        if looked is not None:
+            looked.add(step)
     return None
 
 
@@ -144,15 +140,16 @@ def _failed(row: CaseCheck, step: Step, stage: Stage, reason: str, faults: tuple
 
 
 def _steps(
-    case: Case, device: RemoteDevice, rng: np.random.Generator, suited: Sequence[str], cost: float, *, thorough: bool
+    cases: Sequence[Case], device: RemoteDevice, rng: np.random.Generator, suited: Sequence[str], *, thorough: bool
 ) -> Iterator[Step]:
-    other = str(rng.choice(suited)) if suited else DRAWN
-    if thorough or rng.integers(2):
-        yield Step(case, device, check_races=True, budget=CHECK_BUDGET)
-    else:
-        yield Step(case, device, check_races=True, distribution=other, budget=CHECK_BUDGET)
-    if thorough and cost <= _LIGHT:
-        for distribution in dict.fromkeys((*(name for name in _ENDS if name in suited), other)):
+    """In a trial each case once, drawn or not. Before a keep all of them drawn, and then each under other inputs."""
+    others = [str(rng.choice(suited)) if suited else DRAWN for _ in cases]
+    for case, other in zip(cases, others, strict=True):
+        distribution = DRAWN if thorough or rng.integers(2) else other
+        yield Step(case, device, check_races=True, distribution=distribution, budget=CHECK_BUDGET)
+    ends = [name for name in _ENDS if name in suited]
+    for case, other in zip(cases, others, strict=True) if thorough else ():
+        for distribution in dict.fromkeys((*ends, other)):
             yield Step(case, device, distribution=distribution, budget=CHECK_BUDGET)
 
 

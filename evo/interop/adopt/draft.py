@@ -93,7 +93,8 @@ class Draft:
 def draft_of(program: HostProgram, options: Mapping[str, Mapping[str, str]]) -> Draft:
     """options: what the user has set: `role`, `dtype`, `shape` and `init` by tensor, `scalar` by name."""
     types = program.host.types
-    order = instances_of(program.launches, program.kernels, types)
+    macros = [item.text for item in program.items if item.kind == "macro"]
+    order = instances_of(program.launches, program.kernels, types, program.host.records, macros)
     symbols, edited = filled_symbols(program, order)
     maker = _Maker(program, order, symbols, options)
     draft = maker.draft()
@@ -222,6 +223,8 @@ class _Maker:
                 return name
             if name in VECTORS and VECTORS[name][1] in (1, 2, 4):
                 return _BASES.get(VECTORS[name][0], VECTORS[name][0])
+            if (fields := self.program.host.element_of_record(name)) and fields[0] in OF_C_TYPE:
+                return fields[0]
             if name in ("__half2", "half2"):
                 return "__half"
             if name == "__nv_bfloat162":
@@ -229,8 +232,13 @@ class _Maker:
         return None
 
     def _dims(self, memory: Allocation, size: int) -> list[object] | None:
+        if memory.shape is not None:
+            return [dim.how for dim in memory.shape]
         if memory.bytes.how is None:
             return None
+        if memory.rows is not None:
+            rows, pitch = memory.rows
+            return [rows.how, applied("//", pitch, HostNumber.number(size)).how]
         elements = applied("//", memory.bytes, HostNumber.number(size))
         parts = [part for part in factors(elements.how) if part != 1]
         numbers = [part for part in parts if isinstance(part, int | float)]
@@ -252,12 +260,13 @@ class _Maker:
         if not write:
             return "in", "poison", "copied to the GPU" if fed else "only read"
         open_ended = memory.is_parameter or memory.is_managed or not copied_back
-        if not taken and not open_ended:
+        if not taken and not open_ended and not (fed and read_first):
             init = "zero" if zeroed else "poison"
             return "scratch", init, "between the launches" if len(self.order) > 1 else "not copied back"
         if fed or (memory.is_managed and read_first and not zeroed):
             if read_first:
-                return "inout", "poison", "copied in, changed, copied back" if fed else "read and changed"
+                back = ", copied back" if taken else ""
+                return "inout", "poison", f"copied in, changed{back}" if fed else "read and changed"
             return "out", "poison", "written, copied back"
         if zeroed:  # what is cleared and then written whole need not be cleared
             return "out", "zero" if read_first else "poison", "cleared, then written"
@@ -302,7 +311,7 @@ class _Maker:
             is_size = (name in outer and is_told) or name in arguments
             if is_size and name not in plain_blocks:
                 axes[name] = int(value)
-            elif name in device and name in blocks and self._can_be_knob(name):
+            elif name in device and name in blocks and name not in outer and self._can_be_knob(name):
                 knobs[name] = int(value)
             else:
                 fixed[name] = value

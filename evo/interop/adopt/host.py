@@ -5,24 +5,31 @@ Loops that touch nothing of the GPU are left out. Of a loop that launches the sa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from evo.cuda.source.parser import Node
+from evo.cuda.source.parser import Node, read
 from evo.cuda.source.types import declarator_name
 from evo.interop.adopt.host_calls import HostCalls
-from evo.interop.adopt.host_expressions import bare_type, extent_of
+from evo.interop.adopt.host_expressions import bare_type
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied
+from evo.interop.adopt.host_records import record_of
 from evo.interop.adopt.host_values import (
     Address,
     Allocation,
     DevicePointer,
     HostArray,
     HostEvent,
+    HostLambda,
+    HostRecord,
     HostVariable,
     Stopped,
+    copied,
     problem,
 )
+from evo.interop.adopt.items import function_name
+from evo.interop.adopt.python_source import LauncherArgument
 
 _MOST_TURNS = 64
 
@@ -31,9 +38,11 @@ class Host(HostCalls):
     """One program. given: sizes that the user has set, by name."""
 
     def __init__(self, path: Path, given: Mapping[str, int]) -> None:
-        self.path, self.given = path, given
+        self.path, self.given = path, dict(given)
         self.scopes: list[dict[str, HostVariable]] = [{}]
-        self.macros, self.types, self.sizes_of_types = {}, {}, {}
+        self.macros, self.types, self.records = {}, {}, {}
+        self.tight_rows = False
+        self.passed: Mapping[str, list[LauncherArgument]] = {}  # what Python code calls a launcher with
         self.functions: dict[str, Node] = {}
         self.kernels: dict[str, Node] = {}
         self.events: list[HostEvent] = []
@@ -56,38 +65,65 @@ class Host(HostCalls):
     def start(self, function: Node, defaults: Mapping[str, int]) -> None:
         """Run one function: `main`, or a launcher, whose sizes are then given or taken from defaults."""
         arguments: list[object] = []
-        for kind, name in self._params(function):
-            if name in ("argc", "argv"):
+        passed = self.passed.get(function_name(function), [])
+        for place, (kind, name) in enumerate(self._params(function)):
+            said = passed[place] if place < len(passed) else LauncherArgument()
+            if "Tensor" in kind:
+                arguments.append(self.given_tensor(function, name, said))
+            elif name in ("argc", "argv"):
                 arguments.append(HostNumber.number(1) if name == "argc" else None)
             elif "*" in kind or "[" in kind:
                 arguments.append(
                     DevicePointer(Allocation(name, UNKNOWN, function.row + 1, True, element=bare_type(kind)))
                 )
             elif bare_type(kind) in ("float", "double", "__half"):
-                arguments.append(HostNumber.named(name, None))
+                arguments.append(HostNumber.named(name, said.number))
             elif "cudaStream_t" in kind or "Handle" in kind:
                 arguments.append(UNKNOWN)
             else:
-                value = self.given.get(name, defaults.get(name))
+                known = int(said.number) if said.number is not None else defaults.get(name)
+                value = self.given.get(name, known)
                 arguments.append(HostNumber.named(name, value))
                 self.named[name] = value
-                if name not in self.given:
+                if name not in self.given and said.number is None:
                     self.unknown_sizes.append(name)
         self.run_function(function, arguments)
 
-    def run_function(self, node: Node, arguments: Sequence[object]) -> object:
+    def run_function(
+        self,
+        node: Node,
+        arguments: Sequence[object],
+        fields: dict[str, HostVariable] | None = None,
+        begin: Callable[[], None] | None = None,
+    ) -> object:
+        """Run one of the program's own functions. fields: of the object whose method it is. begin: what comes first."""
         scope: dict[str, HostVariable] = {}
         for (kind, name), value in zip(self._params(node), arguments, strict=False):
             if isinstance(value, Address) and "&" in kind:
                 scope[name] = value.cell
             else:
-                scope[name] = HostVariable(name, kind, value)
+                by_value = isinstance(value, HostRecord) and "&" not in kind
+                scope[name] = HostVariable(name, kind, copied(value) if by_value else value)
                 if isinstance(value, HostNumber) and name != "argc" and self._function_touches(node):
                     self.store(scope[name], value)  # a number that a launcher is given goes by the parameter's name
-        before, self.scopes = self.scopes, [self.scopes[0], scope]
+        scopes = [self.scopes[0], fields, scope] if fields is not None else [self.scopes[0], scope]
+        return self._inside(scopes, node.child("body"), begin)
+
+    def run_lambda(self, held: HostLambda, arguments: Sequence[object]) -> object:
+        scope = {
+            name: value.cell if isinstance(value, Address) and "&" in kind else HostVariable(name, kind, value)
+            for (kind, name), value in zip(self._params(held.node), arguments, strict=False)
+        }
+        return self._inside([*held.scopes, scope], held.node.child("body"))
+
+    def _inside(
+        self, scopes: list[dict[str, HostVariable]], body: Node | None, begin: Callable[[], None] | None = None
+    ) -> object:
+        before, self.scopes = self.scopes, scopes
         self.depth += 1
         try:
-            body = node.child("body")
+            if begin is not None:
+                begin()
             if body is not None:
                 self.execute(body)
         except Stopped as stop:
@@ -99,7 +135,7 @@ class Host(HostCalls):
 
     def _params(self, function: Node) -> list[tuple[str, str]]:
         declarator = function.child("declarator")
-        while declarator is not None and declarator.type != "function_declarator":
+        while declarator is not None and declarator.type not in ("function_declarator", "lambda_declarator"):
             declarator = declarator.child("declarator")
         inside = declarator.child("parameters") if declarator is not None else None
         found = []
@@ -126,6 +162,12 @@ class Host(HostCalls):
                     self.value(child)
             case "if_statement":
                 self._if(node)
+            case "try_statement":
+                body = node.child("body") or next(
+                    (c for c in node.named_children if c.type.startswith("compound")), None
+                )
+                if body is not None:
+                    self.execute(body)
             case "for_statement" | "while_statement" | "do_statement" | "for_range_loop":
                 self._loop(node)
             case "return_statement":
@@ -142,8 +184,8 @@ class Host(HostCalls):
         for declarator in node.children_of("declarator"):
             name = declarator_name(declarator)
             if name is None:
-                if declarator.type == "function_declarator" and bare_type(kind) == "dim3":
-                    self._declared_by_call(declarator)
+                if declarator.type == "function_declarator":
+                    self._declared_by_call(declarator, kind)
                 continue
             pointer = "*" if any(n.type == "pointer_declarator" for n in declarator.walk()) else ""
             cell = HostVariable(name, kind + pointer)
@@ -153,22 +195,36 @@ class Host(HostCalls):
             if name in self.given and array is None and not pointer:
                 self.named[name] = self.given[name]
                 cell.value = HostNumber.named(name, self.given[name])
+            elif self.is_device_vector(kind):
+                lists = ("argument_list", "initializer_list")
+                given = value.named_children if value is not None and value.type in lists else [value] if value else []
+                self.device_vector(cell, given, node.row + 1)
             elif array is not None:
                 cell.value = HostArray(name, self._array_length(array), bare_type(kind))
             elif value is not None and value.type in ("argument_list", "initializer_list"):
                 self.store(cell, self.constructed(kind, value))
             elif value is not None:
-                self.store(cell, self.value(value))
-            elif "vector" in kind:
+                started = self.value(value)
+                if "host_vector" not in kind or not self.moved(cell, started, node.row + 1):
+                    self.store(cell, started)
+            elif "vector" in kind or (not pointer and (self.is_record(kind) or bare_type(kind) == "dim3")):
                 self.store(cell, self.constructed(kind, None))
 
-    def _declared_by_call(self, declarator: Node) -> None:
-        """`dim3 grid(a, b)` of names alone, which reads like the declaration of a function."""
+    def _declared_by_call(self, declarator: Node, kind: str) -> None:
+        """`dim3 grid(a, b)`, `vector<int> h(n * m)`: of names alone, it reads like the declaration of a function."""
         name, inside = declarator.child("declarator"), declarator.child("parameters")
-        if name is None or inside is None:
+        if (
+            name is None
+            or inside is None
+            or not (self.is_record(kind) or "vector" in kind or bare_type(kind) == "dim3")
+        ):
             return
-        parts = [self._named(child.text) for child in inside.named_children]
-        self.scopes[-1][name.text] = HostVariable(name.text, "dim3", extent_of(parts))
+        given = next(n for n in read(f"int x_ = f_{inside.text};".encode()).walk() if n.type == "argument_list")
+        cell = self.scopes[-1][name.text] = HostVariable(name.text, kind)
+        if self.is_device_vector(kind):
+            self.device_vector(cell, given.named_children, declarator.row + 1)
+        else:
+            self.store(cell, self.constructed(kind, given))
 
     def _array_length(self, array: Node) -> HostNumber:
         total = HostNumber.number(1)
@@ -179,6 +235,9 @@ class Host(HostCalls):
         return total
 
     def define_type(self, node: Node) -> None:
+        if (record := record_of(node)) is not None:
+            self.records[record.name] = record
+            return
         kind = node.child("type")
         name = node.child("declarator") or node.child("name")
         if kind is not None and name is not None:
@@ -226,10 +285,21 @@ class Host(HostCalls):
                 name = _text(inner.child("function"))
                 if name.startswith(("cudaM", "cudaL")):
                     return True
-                function = self.functions.get(name.rpartition("::")[2].partition("<")[0])
-                if function is not None and function is not node and self._function_touches(function):
-                    return True
+                for function in self.called(name):
+                    if function is not node and self._function_touches(function):
+                        return True
         return False
+
+    def called(self, name: str) -> list[Node]:
+        """What a call by this name may run: a function, a method of that name, a lambda."""
+        word = re.split(r"::|\.|->", name.partition("<")[0])[-1]
+        found = [self.functions[word]] if word in self.functions else []
+        cell = self.find(word)
+        if cell is not None and isinstance(cell.value, HostLambda):
+            found.append(cell.value.node)
+        if name != word or not found:
+            found += [r.methods[word] for r in self.records.values() if word in r.methods]
+        return found
 
     def _function_touches(self, function: Node) -> bool:
         key = function.start_byte

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import abc
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from evo.cuda.source.parser import Node
-from evo.interop.adopt.host_expressions import HostExpressions, bare_type, extent_of, memory_of
+from evo.interop.adopt.host_expressions import bare_type, extent_of, memory_of
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied
+from evo.interop.adopt.host_records import plain_parts
+from evo.interop.adopt.host_tensors import HostTensor
 from evo.interop.adopt.host_values import (
     Address,
     Allocation,
     DevicePointer,
     HostArray,
     HostEvent,
+    HostLambda,
+    HostRecord,
     HostVariable,
     Launched,
     problem,
 )
+from evo.interop.adopt.host_vectors import HostVectors
 
 _ALLOCATE = ("cudaMalloc", "cudaMallocManaged", "cudaMallocAsync", "hipMalloc")
 _COPY = ("cudaMemcpy", "cudaMemcpyAsync")
@@ -27,19 +33,19 @@ _LIBRARIES = ("cublas", "cudnn", "cufft", "cusparse", "curand", "thrust", "cub::
 _DEEPEST = 24
 
 
-class HostCalls(HostExpressions):
+class HostCalls(HostVectors):
     """What a call gives, and what it does to the GPU's memory."""
 
     path: Path
     functions: dict[str, Node]
     kernels: dict[str, Node]
-    events: list[HostEvent]
     notes: list[str]
-    depth: int
+
+    tight_rows: bool  # cudaMallocPitch leaves no gap between rows
 
     @abc.abstractmethod
-    def run_function(self, node: Node, arguments: Sequence[object]) -> object:
-        """Run one of the program's own functions."""
+    def run_lambda(self, held: HostLambda, arguments: Sequence[object]) -> object:
+        """Run a lambda where it sees what it saw when it was made."""
 
     def call(self, node: Node) -> object:
         function, arguments = node.child("function"), node.child("arguments")
@@ -59,10 +65,23 @@ class HostCalls(HostExpressions):
             return self.converted(function, self.value(given[0]) if given else UNKNOWN)
         if name in self.macros and self.macros[name][0] is not None:
             return self._macro(name, given)
-        if name.startswith("cuda") and (done := self._runtime(name, node, given)):
+        cell = self.find(name)
+        if cell is not None and isinstance(cell.value, HostLambda) and self.depth < _DEEPEST:
+            return self.run_lambda(cell.value, [self.value(each) for each in given])
+        if self.is_record(function.text) and name not in self.functions:
+            return self.made(function.text, given)
+        if name not in self.functions and name.startswith("cuda") and (done := self._runtime(name, node, given)):
             return done[0]
+        if function.text.startswith("thrust::") and name in ("raw_pointer_cast", "copy"):
+            return self.vector_function(name, given, node.row + 1)
         if any(name.startswith(library) or f"{library}" in function.text for library in _LIBRARIES):
             self.notes.append(f"line {node.row + 1}: the call of {name} is not adopted")
+        if name.startswith("AT_DISPATCH") and given:
+            self.types.setdefault("scalar_t", "float")
+            held = self.value(given[-1])
+            return self.run_lambda(held, []) if isinstance(held, HostLambda) else UNKNOWN
+        if function.text.startswith(("torch::", "at::")):
+            return self.tensor_function(name, node, given)
         if name in self.functions and self.depth < _DEEPEST:
             return self.run_function(self.functions[name], [self.value(each) for each in given])
         return self._library(name, given)
@@ -103,14 +122,17 @@ class HostCalls(HostExpressions):
         shape = [self.value(child) for child in launch.named_children]
         grid, block = (extent_of([part]) for part in (*shape, UNKNOWN, UNKNOWN)[:2])
         shared = shape[2] if len(shape) > 2 and isinstance(shape[2], HostNumber) else HostNumber.number(0)
-        arguments = tuple(self._argument(each) for each in given)
+        arguments = tuple(part for each in given for part in self._arguments(each))
         texts = tuple(self._template_argument(each) for each in template)
         launched = Launched(name, texts, grid, block, shared, arguments, line)
         self.events.append(HostEvent("launch", line, launched=launched))
         return UNKNOWN
 
-    def _argument(self, node: Node) -> object:
+    def _arguments(self, node: Node) -> list[object]:
         value = self.value(node)
+        return plain_parts(value) if isinstance(value, HostRecord) else [self._argument(node, value)]
+
+    def _argument(self, node: Node, value: object) -> object:
         if isinstance(value, Address | HostArray) and memory_of(value) is None:
             name = value.name if isinstance(value, HostArray) else value.cell.name
             raise problem(
@@ -139,6 +161,8 @@ class HostCalls(HostExpressions):
             self._set(given[0], HostArray("", self.size(given[1])))
         elif name in _COPY:
             self._copy(given, line)
+        elif name in ("cudaMemcpy2D", "cudaMemcpy2DAsync") and len(given) > 5:
+            self._copy([given[0], given[2], given[4]], line)
         elif name.startswith("cudaMemcpyToSymbol"):
             self._fill_symbol(given, line)
         elif name in ("cudaMemset", "cudaMemsetAsync"):
@@ -168,9 +192,24 @@ class HostCalls(HostExpressions):
         cell = place.cell
         size = self.size(given[1])
         if name == "cudaMallocPitch":
-            raise problem(self.path, line, "cudaMallocPitch: rows with a pitch", "allocate rows without a gap")
-        memory = Allocation(cell.name, size, line, element=bare_type(cell.type), is_managed=name.endswith("Managed"))
+            memory = self._pitched(cell, given, line)
+        else:
+            memory = Allocation(cell.name, size, line, is_managed=name.endswith("Managed"))
+        target = given[0].text
+        if cell.name != "this" and ("." in target or "->" in target):
+            memory.name = re.sub(r"\W+", "_", target.rpartition("&")[2].replace("this->", "")).strip("_")
+        memory.element = bare_type(self.types.get(bare_type(cell.type), cell.type))
         self.store(cell, DevicePointer(memory))
+
+    def _pitched(self, cell: HostVariable, given: list[Node], line: int) -> Allocation:
+        """Rows that begin at multiples of 512 bytes, as the runtime lays them out."""
+        width, rows = self.size(given[2]), self.size(given[3])
+        unit = HostNumber.number(512)
+        pitch = width if self.tight_rows else applied("*", unit, applied("ceil_div", width, unit))
+        place = self.value(given[1])
+        if isinstance(place, Address):
+            place.cell.value = pitch
+        return Allocation(cell.name, applied("*", rows, pitch), line, rows=(rows, pitch))
 
     def _copy(self, given: list[Node], line: int) -> None:
         if len(given) < 3:
@@ -196,7 +235,18 @@ class HostCalls(HostExpressions):
     def _method(self, function: Node, given: list[Node]) -> object:
         held = self.value(function.child("argument"))
         name = function.child("field")
-        word = name.text if name is not None else ""
+        word = name.text.partition("<")[0] if name is not None else ""
+        if isinstance(held, Address):
+            held = held.cell.value
+        if isinstance(held, DevicePointer):
+            return self.vector_method(held, word)
+        if isinstance(held, HostTensor):
+            return self.tensor_method(held, function, word, given)
+        if isinstance(held, HostRecord):
+            part = held.fields.get(word)
+            if part is not None and isinstance(part.value, HostLambda):
+                return self.run_lambda(part.value, [self.value(each) for each in given])
+            return self.method_of(held, word, [self.value(each) for each in given])
         if isinstance(held, HostArray):
             if word == "size":
                 return held.length

@@ -8,7 +8,16 @@ from collections.abc import Sequence
 
 from evo.cuda.source.parser import Node, read
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied
-from evo.interop.adopt.host_values import Address, Allocation, DevicePointer, Extent, HostArray, HostVariable
+from evo.interop.adopt.host_values import (
+    Address,
+    Allocation,
+    DevicePointer,
+    Extent,
+    HostArray,
+    HostLambda,
+    HostRecord,
+    HostVariable,
+)
 from evo.spec.element_types import ELEMENT_TYPES, OF_C_TYPE
 
 _BINARY = ("+", "-", "*", "/", "%", "<<", ">>", "&", "|", "^", "==", "!=", "<", "<=", ">", ">=")
@@ -49,11 +58,30 @@ class HostExpressions(abc.ABC):
     scopes: list[dict[str, HostVariable]]
     macros: dict[str, tuple[tuple[str, ...] | None, str]]
     types: dict[str, str]
-    sizes_of_types: dict[str, int]
 
     @abc.abstractmethod
     def call(self, node: Node) -> object:
         """The value of a call."""
+
+    @abc.abstractmethod
+    def is_record(self, kind: str) -> bool:
+        """Whether a type is a struct or class of the program."""
+
+    @abc.abstractmethod
+    def made(self, kind: str, given: Sequence[Node]) -> HostRecord:
+        """A value of such a type."""
+
+    @abc.abstractmethod
+    def moved(self, cell: HostVariable, value: object, line: int) -> bool:
+        """Whether an assignment copied between vectors of host and GPU."""
+
+    @abc.abstractmethod
+    def field_cell(self, node: Node) -> HostVariable | None:
+        """The variable that `a.b` is, if a is such a value."""
+
+    @abc.abstractmethod
+    def bytes_of_record(self, kind: str) -> int | None:
+        """The size of such a type, if all its fields have one."""
 
     def find(self, name: str) -> HostVariable | None:
         return next((scope[name] for scope in reversed(self.scopes) if name in scope), None)
@@ -71,8 +99,12 @@ class HostExpressions(abc.ABC):
                 return literal(node.text)
             case "true" | "false":
                 return HostNumber.number(int(node.type == "true"))
-            case "identifier":
-                return self._named(node.text)
+            case "identifier" | "this":
+                return self.named_value(node.text)
+            case "qualified_identifier":
+                return self.named_value(node.text.rpartition("::")[2])
+            case "lambda_expression":
+                return HostLambda(node, tuple(self.scopes))
             case "parenthesized_expression" | "initializer_list" | "condition_clause" | "argument_list":
                 inner = node.child("value") or next((c for c in node.named_children if c.type != "comment"), None)
                 return self.value(inner)
@@ -107,7 +139,7 @@ class HostExpressions(abc.ABC):
                 return [self.value(child) for child in node.named_children][-1]
         return None
 
-    def _named(self, name: str) -> object:
+    def named_value(self, name: str) -> object:
         cell = self.find(name)
         if cell is not None:
             return cell.value
@@ -210,12 +242,14 @@ class HostExpressions(abc.ABC):
             return _BASES[base] * (4 if count == 4 else count)
         if name in OF_C_TYPE:
             return ELEMENT_TYPES[OF_C_TYPE[name]].size_bytes
-        return {"__half2": 4, "half2": 4, "__nv_bfloat162": 4}.get(name) or self.sizes_of_types.get(name)
+        return {"__half2": 4, "half2": 4, "__nv_bfloat162": 4}.get(name) or self.bytes_of_record(name)
 
     def _pointed(self, node: Node) -> object:
         argument = node.child("argument")
         if node.text.startswith("&"):
             if argument is not None and argument.type == "identifier" and (cell := self.find(argument.text)):
+                return cell.value if isinstance(cell.value, HostArray) else Address(cell)
+            if argument is not None and argument.type == "field_expression" and (cell := self.field_cell(argument)):
                 return cell.value if isinstance(cell.value, HostArray) else Address(cell)
             return self.value(argument)
         value = self.value(argument)
@@ -234,7 +268,7 @@ class HostExpressions(abc.ABC):
         name = _text(node.child("field"))
         if isinstance(held, Extent) and name in "xyz":
             return getattr(held, name)
-        cell = self.find(node.text)
+        cell = self.field_cell(node) or self.find(node.text)
         return cell.value if cell is not None else UNKNOWN
 
     def _step(self, node: Node) -> HostNumber:
@@ -254,7 +288,9 @@ class HostExpressions(abc.ABC):
             place = self.value(left.child("argument"))
             cell = place.cell if isinstance(place, Address) else None
         if cell is None and left is not None and left.type == "field_expression":
-            return self._set_field(left, value)
+            cell = self.field_cell(left)
+            if cell is None:
+                return self._set_field(left, value)
         if cell is None:
             return value
         if operator != "=":
@@ -264,7 +300,8 @@ class HostExpressions(abc.ABC):
                 return cell.value
             known = isinstance(old, HostNumber) and isinstance(value, HostNumber)
             value = applied(operator[:-1], old, value) if known else UNKNOWN  # type: ignore[arg-type]
-        self.store(cell, value)
+        if not self.moved(cell, value, node.row + 1):
+            self.store(cell, value)
         return cell.value
 
     def _set_field(self, left: Node, value: object) -> object:
@@ -281,8 +318,14 @@ class HostExpressions(abc.ABC):
         """A number of its own, kept in a variable, goes by the variable's name from here on."""
         if isinstance(value, HostArray) and not value.name:
             value.name = cell.name
-        if isinstance(value, DevicePointer) and not value.memory.name:
-            value.memory.name = cell.name
+        memory = getattr(value, "memory", None)
+        if isinstance(memory, Allocation) and not memory.name:
+            memory.name = cell.name
+        if isinstance(value, HostRecord):
+            for part in value.pointers:
+                memory = part.value.memory  # type: ignore[attr-defined]
+                if memory.name == part.name:  # a buffer that goes by its owner's name
+                    memory.name = cell.name if len(value.pointers) == 1 else f"{cell.name}_{part.name}"
         cell.value = self._as_written(cell, value) if isinstance(value, HostNumber) else value
 
     def _as_written(self, cell: HostVariable, value: HostNumber) -> HostNumber:
@@ -311,6 +354,8 @@ class HostExpressions(abc.ABC):
             if len(parts) == 1 and isinstance(parts[0], Extent):
                 return parts[0]
             return extent_of(parts)
+        if self.is_record(kind):
+            return self.made(kind, inner)
         if "vector" in kind or "unique_ptr" in kind:
             length = self.value(inner[0]) if inner else None
             element = re.search(r"<\s*([^>]+?)\s*>", kind)

@@ -164,6 +164,10 @@ def _simplified(operator: str, hows: list[object]) -> object:
         return ("*", a[1], ("*", a[2], b))
     if operator == "*" and isinstance(b, int):
         return _simplified("*", [b, a])
+    if operator == "+" and isinstance(a, tuple) and a[0] == "//" and isinstance(b, tuple):
+        remains = b if b[0] in ("!=", ">") else b[1] if b[0] == "if" and b[2:] == (1, 0) else None
+        if (up := _next_whole(remains, ("+", a, 1), a)) is not None:
+            return up
     if operator in ("+", "-") and b == 0:
         return a
     if operator == "+" and a == 0:
@@ -178,13 +182,31 @@ def _simplified(operator: str, hows: list[object]) -> object:
 
 
 def _chosen(condition: object, one: object, other: object) -> object:
-    """`a < b ? a : b` and its like as min and max, which launch lines can say."""
+    """`a < b ? a : b` and its like as min and max, `a % b != 0 ? a / b + 1 : a / b` as ceil_div."""
+    if (up := _next_whole(condition, one, other)) is not None:
+        return up
     if isinstance(condition, tuple) and condition[0] in ("<", "<=", ">", ">=") and [one, other] != [other, one]:
         sides, one, other = [_whole(part) for part in condition[1:]], _whole(one), _whole(other)
         if sides in ([one, other], [other, one]):
             takes_smaller = (condition[0] in ("<", "<=")) == (sides == [one, other])
             return ("min" if takes_smaller else "max", one, other)
     return ("if", condition, one, other)
+
+
+def _next_whole(condition: object, one: object, other: object) -> object | None:
+    """A quotient, or a multiple, that is rounded up if something remains."""
+    if isinstance(condition, tuple) and condition[0] in ("==", "!=", ">") and condition[2] == 0:
+        if condition[0] == "==":
+            one, other = other, one
+        condition = condition[1]
+    if not isinstance(condition, tuple) or condition[0] != "%":
+        return None
+    _, a, b = condition
+    if other in (("//", a, b), 0) and one in (("+", ("//", a, b), 1), 1) and (other == 0) == (one == 1):
+        return ("ceil_div", a, b) if other != 0 else None
+    if other == a and one in (("+", ("-", a, condition), b), ("-", ("+", a, b), condition)):
+        return ("*", b, ("ceil_div", a, b))
+    return None
 
 
 def _divides(number: object, by: int) -> bool:

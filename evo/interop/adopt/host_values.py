@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from evo.cuda.source.parser import Node
 from evo.errors import SyntaxInvalid
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber
 
@@ -23,6 +24,8 @@ class Allocation:
     is_symbol: bool = False  # a `__constant__` array that the host fills
     element: str | None = None
     is_managed: bool = False
+    rows: tuple[HostNumber, HostNumber] | None = None  # how many rows, and bytes from one to the next
+    shape: tuple[HostNumber, ...] | None = None  # in elements, if the host says it
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,35 @@ class HostVariable:
     type: str
     value: object = None
     is_fixed: bool = False  # a loop's counter, or a block size: its number, and no name
+
+
+@dataclass(eq=False, slots=True)
+class HostRecord:
+    """A value of a struct or class of the program."""
+
+    type: str
+    fields: dict[str, HostVariable] = field(default_factory=dict)
+
+    def copied(self) -> HostRecord:
+        """By value: fields of its own, and the same memory behind its pointers."""
+        return HostRecord(self.type, {n: HostVariable(c.name, c.type, copied(c.value)) for n, c in self.fields.items()})
+
+    @property
+    def pointers(self) -> list[HostVariable]:
+        return [cell for cell in self.fields.values() if isinstance(cell.value, DevicePointer)]
+
+
+def copied(value: object) -> object:
+    """A struct as it is passed by value; anything else as it is."""
+    return value.copied() if isinstance(value, HostRecord) else value
+
+
+@dataclass(frozen=True, slots=True)
+class HostLambda:
+    """A lambda and what it can see."""
+
+    node: Node
+    scopes: tuple[dict[str, HostVariable], ...]
 
 
 @dataclass(frozen=True, slots=True)

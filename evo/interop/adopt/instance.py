@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from evo.cuda.source import Param, kernel_signatures
 from evo.cuda.source.parser import Node
 from evo.cuda.source.types import declarator_name
+from evo.interop.adopt.by_value import flattened
+from evo.interop.adopt.host_records import RecordType
 from evo.interop.adopt.host_values import DevicePointer, Launched, problem
 from evo.interop.adopt.items import Item
 
@@ -23,6 +25,9 @@ class Instance:
     template: dict[str, str]
     name: str
     symbols: list[str] = field(default_factory=list)
+    records: Mapping[str, RecordType] = field(default_factory=dict)
+    types: Mapping[str, str] = field(default_factory=dict)
+    macros: Sequence[str] = ()
 
     @property
     def text(self) -> str:
@@ -36,14 +41,20 @@ class Instance:
         if self.name != self.item.names[0]:
             head = re.sub(rf"\b{self.item.names[0]}\b", self.name, head)
         head = re.sub(r"\bvoid\s+__global__", "__global__ void", head)
-        return f'extern "C" {head}{text[body:]}'
+        return flattened(f'extern "C" {head}{text[body:]}', self.records, self.types, self.macros)
 
     @property
     def params(self) -> list[Param]:
         return kernel_signatures(self.text).get(self.name, [])
 
 
-def instances_of(launches: Sequence[Launched], kernels: Mapping[str, Item], types: Mapping[str, str]) -> list[Instance]:
+def instances_of(
+    launches: Sequence[Launched],
+    kernels: Mapping[str, Item],
+    types: Mapping[str, str],
+    records: Mapping[str, RecordType],
+    macros: Sequence[str],
+) -> list[Instance]:
     """For each launch its kernel; one for each kernel and set of template arguments. Raises SyntaxInvalid."""
     found: dict[tuple[str, tuple[tuple[str, str], ...]], Instance] = {}
     order = []
@@ -54,7 +65,7 @@ def instances_of(launches: Sequence[Launched], kernels: Mapping[str, Item], type
         if key not in found:
             same = sum(known == launched.kernel for known, _ in found)
             name = launched.kernel.rpartition("::")[2]
-            found[key] = Instance(item, template, f"{name}_{same + 1}" if same else name)
+            found[key] = Instance(item, template, f"{name}_{same + 1}" if same else name, [], records, types, macros)
         order.append(found[key])
     return order
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from evo.cuda.source.parser import Node, read
 from evo.cuda.source.types import declarator_name
 from evo.interop.adopt.host_values import problem
+from evo.interop.adopt.python_source import cuda_text
 from evo.spec.comments import replace_comments
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -71,13 +72,15 @@ def items_of(path: Path, seen: set[Path] | None = None) -> list[Item]:
     seen = seen if seen is not None else set()
     seen.add(path.resolve())
     try:
-        data = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n").encode()
+        data = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
     except FileNotFoundError:
         raise problem(path, None, "no such file", "give the path of a .cu file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise problem(path, None, f"cannot be read: {error}", "adopt reads one UTF-8 text file") from None
+    if path.suffix == ".py":
+        data = cuda_text(path, data)
     found: list[Item] = []
-    for node in _top(read(data)):
+    for node in _top(read(data.encode())):
         if node.type == "preproc_include":
             found += _included(path, node, seen)
         else:
@@ -133,7 +136,7 @@ def _item(path: Path, node: Node) -> list[Item]:
         case "function_definition":
             head = text[: _body_start(inside) - node.start_byte]
             kind = "kernel" if "__global__" in head else "device" if "__device__" in head else "host"
-            called = _function_name(inside)
+            called = function_name(inside)
             return [Item(kind, text, (called,), line, node, path)] if called else []
         case "preproc_def" | "preproc_function_def":
             name_node = inside.child("name")
@@ -157,7 +160,7 @@ def _body_start(function: Node) -> int:
     return body.start_byte if body is not None else function.end_byte
 
 
-def _function_name(function: Node) -> str:
+def function_name(function: Node) -> str:
     declarator = function.child("declarator")
     while declarator is not None and declarator.type != "function_declarator":
         declarator = declarator.child("declarator")

@@ -25,6 +25,13 @@ _FIXED_WIDTH = {
 }
 
 
+# ... and no <cstddef>, <cmath> or <algorithm>, but their names without `std::`.
+_STD = re.compile(
+    r"\bstd::(?=(?:u?int(?:8|16|32|64)_t|size_t|ptrdiff_t|min|max|abs|fabs|sqrt|exp|log|pow|sin|cos|tanh|floor|ceil|fma|round)\b"
+    r"(?!\s*<))"
+)
+
+
 def _uses(parts: Sequence[tuple[str, str]], name: str) -> bool:
     declared = any(kind == "type" and re.search(rf"\b{name}\s*(?:;|=)", text) for kind, text in parts)
     return not declared and any(name in words_of(text) for _, text in parts)
@@ -87,7 +94,8 @@ def device_code(
             parts.append((item.kind, item.text))
     lines = [f"typedef {plain} {name};" for name, plain in _FIXED_WIDTH.items() if _uses(parts, name)]
     last = ""
-    for kind, text in dict.fromkeys(parts):
+    for kind, whole in dict.fromkeys(parts):
+        text = _STD.sub("", whole)
         blank = kind in ("kernel", "device", "type") or kind != last
         lines += [""] * bool(lines and blank) + [text]
         last = kind

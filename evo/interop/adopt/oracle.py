@@ -54,11 +54,14 @@ static __device__ inline double evo_inverse(double a) { return 1.0 / a; }
 _WIDE = {"float32": "float64"}
 
 
+_BYTES = re.compile(r"[(<]\s*(?:const\s+)?char\s*(?:const\s*)?\*\s*[)>]")  # a cast: rows at a distance in bytes
+
+
 def widened(text: str) -> str | None:
-    """A kernel file with `double` for `float`; None where it looks at the bits of its numbers."""
+    """A kernel file with `double` for `float`; None where it looks at their bits, or counts in bytes."""
     directives = "\n".join(line for line in text.split("\n") if line.lstrip().startswith("// evo:"))
     code = replace_comments(text, lambda comment: "\n" * comment.count("\n") or " ")
-    if _BITS.search(code):
+    if _BITS.search(code) or _BYTES.search(code):
         return None
     words = []
     for token in _TOKEN.findall(code):

@@ -21,7 +21,8 @@ FILES = Path(__file__).parents[2] / "data" / "adopt"
 
 
 def drafted(name: str, **axes: int) -> Draft:
-    return draft_of(read_program(FILES / f"{name}.cu", None, axes), {})
+    path = FILES / (name if name.endswith(".py") else f"{name}.cu")
+    return draft_of(read_program(path, "sobel" if "sobel" in name else None, axes), {})
 
 
 @pytest.mark.parametrize(
@@ -54,6 +55,53 @@ def drafted(name: str, **axes: int) -> Draft:
             "d_in:in out:out sums:scratch",
             "scanBlocks(d_in, out, sums, n) scanSums(sums, ceil_div(n, BLOCK_DIM)) addSums(out, sums, n)",
         ),
+        ("third/dot_question", "N", "a:in b:in partial_c:out", "dot(a, b, partial_c)"),  # a block of imin(32, ...)
+        (
+            "third/kb_swish.py",  # a string in a Python file, which also tells the sizes and the scale
+            "batch_size features",
+            "x:in bias:in out:out",
+            "swish_bias_kernel(x, bias, out, batch_size, features, scale)",
+        ),
+        (
+            "third/lbm_thesis",  # a struct of numbers by value, used by a macro and a device function
+            "nx ny Q",
+            "f0:in f1:out rho:out",
+            "step(f0, f1, rho, nx, ny, p_omega, p_ux, p_uy)",
+        ),
+        (
+            "third/matrix_struct",  # a struct with a pointer by value, a dim3 from a function of the program
+            "a1 a2 b2",
+            "A_elements:in B_elements:in C_elements:out",
+            "MatMulKernel(a2, a1, A_elements, b2, a2, B_elements, b2, a1, C_elements)",
+        ),
+        ("third/nbody_two", "nBodies", "p:inout", "bodyForce(p, dt, nBodies)"),  # an array of structs
+        (
+            "third/pt_ext",
+            "batch_size state_size",
+            "gate:in value:in out:out saved:out",
+            "gated_forward_kernel(gate, value, out, saved, state_size)",
+        ),
+        ("third/raii_bench", "rows cols", "in_:in out:out", "l2_normalize(in_, out, rows, cols, eps)"),  # a lambda
+        (
+            "third/separable_sample",
+            "imageW imageH KERNEL_RADIUS",
+            "Input:in c_Kernel:in Output:out Buffer:scratch",
+            None,
+        ),
+        (
+            "third/sobel_blog",  # rows with a pitch, `main` as a try block
+            "width height",
+            "d_in:in edges:out blurred:scratch mag:scratch",
+            "blur(d_in, 512 * ceil_div(width, 512), blurred, 512 * ceil_div(4 * width, 512), width, height)"
+            " sobel(blurred, 512 * ceil_div(4 * width, 512), mag, width, height)"
+            " threshold(mag, edges, width * height, limit)",
+        ),
+        (
+            "third/thrust_vec",  # d is changed in place and not copied back
+            "sensors samples",
+            "d:inout mean:out",
+            "clampKernel(d, sensors * samples, lo, hi) sensorMean(d, mean, sensors, samples)",
+        ),
     ],
 )
 def test_the_host_code_tells_launches_tensors_and_sizes(name, axes, tensors, launches):
@@ -78,6 +126,46 @@ def test_sizes_are_printed_as_launch_lines_have_them():
     real = applied("int", applied("ceil", applied("/", applied("real", n), HostNumber.number(256.0))))
     assert (real.text, real.value) == ("ceil_div(n, 256)", 4)
     assert applied(">>", applied("*", n, HostNumber.number(4)), HostNumber.number(2)).text == "n"
+
+
+def test_a_quotient_that_is_rounded_up_by_hand_is_a_ceil_div():
+    n, b, one, zero = (
+        HostNumber.named(w, v) if isinstance(w, str) else HostNumber.number(w)
+        for w, v in (("n", 1000), ("b", 256), (1, 0), (0, 0))
+    )
+    rest, whole = applied("%", n, b), applied("/", n, b)
+    ways = [
+        applied("if", applied("!=", rest, zero), applied("+", whole, one), whole),
+        applied("if", applied("==", rest, zero), whole, applied("+", whole, one)),
+        applied("+", whole, applied("!=", rest, zero)),
+        applied("+", whole, applied("if", applied(">", rest, zero), one, zero)),
+    ]
+    assert [(way.text, way.value) for way in ways] == [("ceil_div(n, b)", 4)] * 4
+    aligned = applied("if", applied("!=", rest, zero), applied("+", applied("-", n, rest), b), n)
+    assert (aligned.text, aligned.value) == ("b * ceil_div(n, b)", 1024)
+    assert applied("if", applied("!=", rest, zero), whole, applied("+", whole, one)).text != "ceil_div(n, b)"
+
+
+def test_a_struct_by_value_becomes_its_fields():
+    """Put together again only if a macro or a function uses it whole."""
+    matrix, step = (drafted(f"third/{name}").launches[0].instance for name in ("matrix_struct", "lbm_thesis"))
+    assert [param.type for param in matrix.params[:3]] == ["int", "int", "float*"]
+    assert "Matrix A" not in matrix.text
+    assert "row * A_width + e" in matrix.text
+    assert "Params p; p.nx = p_nx;" in step.text
+    assert "equilibrium(q, rho, p)" in step.text
+
+
+def test_python_tells_sizes_and_numbers_of_a_launcher():
+    found = drafted("third/kb_swish.py")
+    assert found.axes == {"batch_size": 512, "features": 2048}
+    assert [(scalar.name, scalar.value, scalar.given) for scalar in found.scalars] == [("scale", 1.7, True)]
+    assert found.program.launches[0].line == 25  # of the Python file
+
+
+def test_rows_with_a_pitch_have_no_float64_run():
+    """A distance in bytes is another one if the elements are wider."""
+    assert widened('extern "C" __global__ void k(float* y, int p) { *(float*)((char*)y + p) = 1.0f; }') is None
 
 
 REFUSED = {

@@ -1,0 +1,235 @@
+"""Structs and classes of host code: their fields, constructors and methods, as far as launches depend on them."""
+
+from __future__ import annotations
+
+import abc
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from evo.cuda.source.parser import Node
+from evo.cuda.source.types import declarator_name
+from evo.interop.adopt.host_expressions import HostExpressions, bare_type
+from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber
+from evo.interop.adopt.host_values import Address, DevicePointer, HostArray, HostRecord, HostVariable
+
+
+@dataclass(frozen=True, slots=True)
+class RecordField:
+    """One field. count: elements of an array; None if it is none."""
+
+    kind: str
+    name: str
+    default: Node | None
+    count: Node | None = None
+
+
+@dataclass(slots=True)
+class RecordType:
+    """A struct or class as the file defines it."""
+
+    name: str
+    params: tuple[str, ...] = ()  # of its template
+    fields: list[RecordField] = field(default_factory=list)
+    constructors: list[Node] = field(default_factory=list)
+    methods: dict[str, Node] = field(default_factory=dict)
+
+
+def record_of(node: Node) -> RecordType | None:
+    """The struct or class that a declaration of the file's top level defines."""
+    params: tuple[str, ...] = ()
+    alias = None
+    while node.parent is not None and node.parent.type == "template_declaration":
+        node = node.parent
+    while node.type in ("template_declaration", "type_definition"):
+        if node.type == "template_declaration":
+            inside = node.child("parameters")
+            words = [re.findall(r"[A-Za-z_]\w*", c.text) for c in (inside.named_children if inside else [])]
+            params = tuple(found[-1] for found in words if found)
+            node = node.named_children[-1]
+        else:
+            alias = node.child("declarator")
+            kind = node.child("type")
+            if kind is None:
+                return None
+            node = kind
+    body, name = node.child("body"), node.child("name")
+    if node.type not in ("struct_specifier", "class_specifier") or body is None:
+        return None
+    word = alias.text if alias is not None else name.text if name is not None else ""
+    record = RecordType(word, params)
+    for child in body.named_children:
+        _take_member(record, child)
+    return record if word else None
+
+
+def _take_member(record: RecordType, child: Node) -> None:
+    if child.type == "field_declaration":
+        kind = child.child("type")
+        for declarator in child.children_of("declarator"):
+            name = declarator_name(declarator)
+            if name is None or kind is None or any(n.type == "function_declarator" for n in declarator.walk()):
+                continue
+            mark = "*" if any(n.type == "pointer_declarator" for n in declarator.walk()) else ""
+            array = next((n for n in declarator.walk() if n.type == "array_declarator"), None)
+            count = array.child("size") if array is not None else None
+            record.fields.append(RecordField(kind.text + mark, name, child.child("default_value"), count))
+    elif child.type == "function_definition":
+        head = next((n for n in child.walk() if n.type == "function_declarator"), None)
+        called = head.child("declarator") if head is not None else None
+        name_of = called.text if called is not None else ""
+        if name_of == record.name:
+            record.constructors.append(child)
+        elif name_of:
+            record.methods[name_of] = child
+
+
+class HostRecords(HostExpressions):
+    """Makes values of the program's own types, and calls their methods."""
+
+    records: dict[str, RecordType]
+    depth: int
+
+    @abc.abstractmethod
+    def run_function(
+        self, node: Node, arguments: Sequence[object], fields: dict[str, HostVariable] | None = None
+    ) -> object:
+        """Run one of the program's own functions. fields: of the object whose method it is."""
+
+    def record_type(self, kind: str) -> tuple[RecordType | None, list[str]]:
+        """What a type's name stands for, and its template's arguments."""
+        name, _, rest = bare_type(kind).partition("<")
+        name = name.strip().split(" ")[-1]
+        name = self.types.get(name, name)
+        arguments = [part.strip() for part in rest.rpartition(">")[0].split(",")] if rest else []
+        return self.records.get(name), arguments
+
+    def is_record(self, kind: str) -> bool:
+        return "*" not in kind and self.record_type(kind)[0] is not None
+
+    def made(self, kind: str, given: Sequence[Node]) -> HostRecord:
+        """A value of one of the program's types: `Params{4, 2.f}`, `Buffer<float>(n)`."""
+        record, arguments = self.record_type(kind)
+        assert record is not None
+        values = [self.value(node.child("value") if node.type == "initializer_pair" else node) for node in given]
+        if len(values) == 1 and isinstance(values[0], HostRecord) and values[0].type == record.name:
+            return values[0].copied()
+        before = dict(self.types)
+        self.types.update({p: self.types.get(a, a) for p, a in zip(record.params, arguments, strict=False)})
+        try:
+            found = self._empty(record)
+            makers = [node for node in record.constructors if _takes(node, len(values))]
+            if makers:
+                self._construct(found, makers[0], values)
+            else:
+                self._fill(found, given, values)
+            return found
+        finally:
+            self.types.clear()
+            self.types.update(before)
+
+    def _empty(self, record: RecordType) -> HostRecord:
+        found = HostRecord(record.name)
+        for each in record.fields:
+            kind = self.types.get(bare_type(each.kind), each.kind) + ("*" if "*" in each.kind else "")
+            cell = HostVariable(each.name, kind)
+            found.fields[each.name] = cell
+            if each.count is not None:
+                cell.value = HostArray(each.name, self.size(each.count), bare_type(kind))
+            elif each.default is not None:
+                self.store(cell, self.value(each.default))
+            elif self.is_record(kind):
+                cell.value = self.made(kind, [])
+            elif "vector" in kind:
+                cell.value = self.constructed(kind, None)
+        return found
+
+    def _construct(self, found: HostRecord, maker: Node, values: Sequence[object]) -> None:
+        fields = {**found.fields, "this": HostVariable("this", found.type, found)}
+        setting = next((n for n in maker.children if n.type == "field_initializer_list"), None)
+
+        def begin() -> None:
+            for each in setting.named_children if setting is not None else []:
+                name = each.named_children[0].text if each.named_children else ""
+                cell = found.fields.get(name)
+                if cell is not None:
+                    value = self.constructed(cell.type, each.named_children[-1])
+                    self.store(cell, value)
+
+        self.run_function(maker, values, fields, begin)  # type: ignore[call-arg]
+
+    def _fill(self, found: HostRecord, given: Sequence[Node], values: Sequence[object]) -> None:
+        """`{4, 2.f}` and `{.n = 4}`."""
+        for node, name, value in zip(given, found.fields, values, strict=False):
+            target = name
+            if node.type == "initializer_pair" and (mark := node.child("designator")) is not None:
+                target = mark.text.lstrip(".")
+            if target in found.fields:
+                self.store(found.fields[target], value)
+
+    # Their parts.
+
+    def field_cell(self, node: Node) -> HostVariable | None:
+        """The variable that `a.b` or `a->b` is."""
+        held = self.value(node.child("argument"))
+        if isinstance(held, Address):
+            held = held.cell.value
+        name = node.child("field")
+        return held.fields.get(name.text) if isinstance(held, HostRecord) and name is not None else None
+
+    def method_of(self, held: HostRecord, name: str, given: Sequence[object]) -> object:
+        record = self.records.get(held.type)
+        node = record.methods.get(name) if record is not None else None
+        if node is None or self.depth > 24:
+            return UNKNOWN
+        return self.run_function(node, given, {**held.fields, "this": HostVariable("this", held.type, held)})
+
+    def bytes_of_record(self, kind: str) -> int | None:
+        """Bytes of a struct of plain fields, each at a multiple of its size."""
+        record, _ = self.record_type(kind)
+        if record is None:
+            return None
+        total, widest = 0, 1
+        for each in record.fields:
+            size = 8 if "*" in each.kind else self.bytes_of(each.kind)
+            if size is None:
+                return None
+            count = self.size(each.count).value if each.count is not None else 1
+            if count is None:
+                return None
+            total = -(-total // size) * size + size * int(count)
+            widest = max(widest, size)
+        return -(-total // widest) * widest
+
+    def element_of_record(self, kind: str) -> tuple[str, int] | None:
+        """The type that all fields of a struct have, and how many there are; None if they differ."""
+        record, _ = self.record_type(kind)
+        if record is None or not record.fields:
+            return None
+        kinds, total = set(), 0
+        for each in record.fields:
+            if "*" in each.kind:
+                return None
+            kinds.add(bare_type(self.types.get(bare_type(each.kind), each.kind)))
+            count = self.size(each.count).value if each.count is not None else 1
+            total += int(count or 0)
+        return (kinds.pop(), total) if len(kinds) == 1 and total else None
+
+
+def _takes(maker: Node, count: int) -> bool:
+    declarator = next((n for n in maker.walk() if n.type == "function_declarator"), None)
+    inside = declarator.child("parameters") if declarator is not None else None
+    params = [c for c in (inside.named_children if inside is not None else []) if "parameter" in c.type]
+    least = sum(c.type == "parameter_declaration" for c in params)
+    return least <= count <= len(params) and maker.child("body") is not None
+
+
+def plain_parts(value: HostRecord) -> list[object]:
+    """The values of a struct's fields in order, those of structs inside it in place."""
+    found: list[object] = []
+    for cell in value.fields.values():
+        if isinstance(cell.value, HostRecord):
+            found += plain_parts(cell.value)
+        else:
+            found.append(cell.value if isinstance(cell.value, DevicePointer | HostNumber) else cell.name)
+    return found

@@ -1,0 +1,117 @@
+"""PyTorch's tensors in host code: launchers of extensions, which take `torch::Tensor` and return it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from evo.cuda.source.parser import Node
+from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied
+from evo.interop.adopt.host_records import HostRecords
+from evo.interop.adopt.host_values import Allocation, DevicePointer, HostEvent
+from evo.interop.adopt.python_source import LauncherArgument
+
+_SELF = ("contiguous", "to", "cuda", "detach", "view", "reshape", "sizes", "toType", "squeeze", "unsqueeze", "flatten")
+_DEFAULTS = {1: 1 << 20, 2: 1 << 10, 3: 1 << 7}
+_LIKE = ("empty_like", "zeros_like", "ones_like", "full_like", "rand_like")
+
+
+@dataclass(eq=False, slots=True)
+class HostTensor:
+    """A tensor. dims: None if nothing tells them."""
+
+    memory: Allocation
+    dims: tuple[HostNumber, ...] | None
+
+    @property
+    def length(self) -> HostNumber:
+        total = HostNumber.number(1)
+        for dim in self.dims or (UNKNOWN,):
+            total = applied("*", total, dim)
+        return total
+
+
+class HostTensors(HostRecords):
+    """What methods and functions of PyTorch give, as far as launches depend on them."""
+
+    events: list[HostEvent]
+    given: dict[str, int]
+    named: dict[str, int | float | None]
+    unknown_sizes: list[str]
+
+    def given_tensor(self, function: Node, name: str, said: LauncherArgument) -> HostTensor:
+        """A parameter of the launcher, with dimensions by the names that the code gives them."""
+        text = function.text
+        memory = Allocation(name, UNKNOWN, function.row + 1, is_parameter=True)
+        sizes = [int(place) for place in re.findall(rf"\b{name}\s*\.\s*size\s*\(\s*(\d)\s*\)", text)]
+        rank = (
+            len(said.dims)
+            if said.dims
+            else max(sizes) + 1
+            if sizes
+            else int(bool(re.search(rf"\b{name}\.numel\b", text)))
+        )
+        if not rank:
+            return HostTensor(memory, None)
+        dims = []
+        for place in range(rank):
+            word, value = said.dims[place] if said.dims else (None, _DEFAULTS.get(rank, 1 << 5))
+            word = word or _variable(text, rf"\b{name}\s*\.\s*size\s*\(\s*{place}\s*\)")
+            word = word or (_variable(text, rf"\b{name}\s*\.\s*numel\s*\(\s*\)") if rank == 1 else None)
+            dims.append(self._dimension(word or f"{name}_{place}", value, is_known=said.dims is not None))
+        memory.shape = tuple(dims)
+        return HostTensor(memory, tuple(dims))
+
+    def _dimension(self, word: str, value: int, *, is_known: bool) -> HostNumber:
+        value = self.given.get(word, value)
+        if self.named.get(word, value) != value:
+            word = self.size_name(word, value)
+        self.named[word] = value
+        if not is_known and word not in self.given and word not in self.unknown_sizes:
+            self.unknown_sizes.append(word)
+        return HostNumber.named(word, value)
+
+    def tensor_method(self, held: HostTensor, function: Node, word: str, given: Sequence[Node]) -> object:
+        if word in ("data_ptr", "data", "mutable_data_ptr", "const_data_ptr"):
+            kind = re.search(r"<\s*([^<>]+?)\s*>$", function.text)
+            if kind is not None:
+                held.memory.element = self.types.get(kind[1], kind[1])
+            return DevicePointer(held.memory)
+        if word == "size" and given and held.dims is not None:
+            place = self.size(given[0]).value
+            fits = place is not None and -len(held.dims) <= place < len(held.dims)
+            return held.dims[int(place)] if fits and place is not None else UNKNOWN
+        if word == "numel":
+            return held.length
+        if word in ("dim", "ndimension"):
+            return HostNumber.number(len(held.dims)) if held.dims is not None else UNKNOWN
+        if word == "clone":
+            copy = self._made(held.dims, function.row + 1)
+            self.events.append(HostEvent("in", function.row + 1, copy.memory))
+            return copy
+        return held if word in _SELF else UNKNOWN
+
+    def tensor_function(self, name: str, node: Node, given: Sequence[Node]) -> object:
+        """`torch::empty({m, n})`, `torch::zeros_like(x)`."""
+        if not given or name not in (*_LIKE, "empty", "zeros", "ones"):
+            return UNKNOWN
+        if given[0].type == "initializer_list":
+            found = self._made(tuple(self.size(part) for part in given[0].named_children), node.row + 1)
+        else:
+            like = self.value(given[0])
+            found = self._made(like.dims if isinstance(like, HostTensor) else None, node.row + 1)
+        if name.startswith("zeros"):
+            self.events.append(HostEvent("zero", node.row + 1, found.memory))
+        return found
+
+    def _made(self, dims: tuple[HostNumber, ...] | None, line: int) -> HostTensor:
+        known = dims is not None and all(dim.how is not None for dim in dims)
+        return HostTensor(Allocation("", UNKNOWN, line, shape=dims if known else None), dims)
+
+
+def _variable(text: str, expression: str) -> str | None:
+    """The variable that is set to nothing but this, casts aside."""
+    cast = r"(?:\(\s*\w+\s*\)\s*|static_cast<\s*\w+\s*>\s*\(\s*|int\s*\(\s*)?"
+    match = re.search(rf"\b(\w+)\s*(?:=|\{{|\()\s*{cast}{expression}\s*\)?\s*[;,}}]", text)
+    return match[1] if match is not None and match[1] not in ("int", "return") else None

@@ -1,0 +1,65 @@
+"""Vectors of Thrust in host code: memory on the GPU that is copied by `=`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from evo.cuda.source.parser import Node
+from evo.interop.adopt.host_expressions import bare_type
+from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber
+from evo.interop.adopt.host_tensors import HostTensors
+from evo.interop.adopt.host_values import Allocation, DevicePointer, HostArray, HostEvent, HostVariable
+
+
+class HostVectors(HostTensors):
+    """`thrust::device_vector<float> d(n)`, `d = h`, `h = d`."""
+
+    def is_device_vector(self, kind: str) -> bool:
+        return "device_vector" in kind
+
+    def device_vector(self, cell: HostVariable, given: Sequence[Node], line: int) -> None:
+        """Declare one. given: a length, or another vector."""
+        values = [self.value(node) for node in given]
+        element = re.search(r"<\s*([^<>]+?)\s*>", cell.type)
+        memory = Allocation(cell.name, UNKNOWN, line, element=bare_type(element[1]) if element else None)
+        cell.value = DevicePointer(memory)
+        first = values[0] if values else None
+        length = first if isinstance(first, HostNumber) else getattr(first, "length", None)
+        if isinstance(first, DevicePointer):
+            memory.shape = first.memory.shape
+        elif isinstance(length, HostNumber) and length.how is not None:
+            memory.shape = (length,)
+        if isinstance(first, HostNumber):  # its elements are set to zero, or to the second number
+            self.events.append(HostEvent("zero" if len(values) == 1 else "fill", line, memory))
+        else:
+            self.moved(cell, first, line)
+
+    def moved(self, cell: HostVariable, value: object, line: int) -> bool:
+        """Whether `cell = value` copied between host and GPU, or on the GPU."""
+        target = cell.value.memory if isinstance(cell.value, DevicePointer) else None
+        source = value.memory if isinstance(value, DevicePointer) else None
+        if target is not None and source is not None and target is not source:
+            self.events.append(HostEvent("copy", line, target, source=source))
+        elif target is not None and isinstance(value, HostArray):
+            self.events.append(HostEvent("in", line, target))
+        elif source is not None and (isinstance(cell.value, HostArray) or "host_vector" in cell.type):
+            self.events.append(HostEvent("out", line, source))
+            cell.value = cell.value if isinstance(cell.value, HostArray) else HostArray(cell.name)
+        else:
+            return False
+        return True
+
+    def vector_method(self, held: DevicePointer, word: str) -> object:
+        if word == "size" and held.memory.shape is not None:
+            return held.memory.shape[0]
+        return held if word in ("data", "begin", "end", "get") else UNKNOWN
+
+    def vector_function(self, name: str, given: Sequence[Node], line: int) -> object:
+        """`thrust::raw_pointer_cast(d.data())`, `thrust::copy(d.begin(), d.end(), h.begin())`."""
+        values = [self.value(node) for node in given]
+        if name == "raw_pointer_cast" and values:
+            return values[0]
+        if name == "copy" and len(values) == 3:
+            self.moved(HostVariable("", "", values[2]), values[0], line)
+        return UNKNOWN

@@ -138,7 +138,9 @@ _RECORD = [
     "marks",
 ]
 REC: dict[str, int] = {name: 8 * index for index, name in enumerate(_RECORD)}
-READ_ONLY_LOAD, POLLING_LOAD = 1, 2  # in a record's marks: a load through the read-only cache; a strong one in a poll
+# In a record's marks: a load through the read-only cache; a strong one in a poll; a matrix of which nobody may know
+# what lane has what; an atomic that only its own block sees in order.
+READ_ONLY_LOAD, POLLING_LOAD, ANY_LANE, BLOCK_SCOPE = 1, 2, 4, 8
 REC_MEMO = 128  # <32 x i32>: the lane offsets whose wavefronts are remembered
 REC_SIZE = 256
 
@@ -210,7 +212,9 @@ L1_WAYS = 4
 
 # Races in global memory: a stamp is (slot of the block + 1) << STAMP_SLOT | releases so far << STAMP_RELEASE
 # | the warp's clock in this block << STAMP_CLOCK | thread. The largest clock and release count stand for all beyond.
+# The two bits above: an atomic, a strong access; both of them: an atomic of block scope.
 STAMP_SLOT, STAMP_RELEASE, STAMP_CLOCK = 38, 28, 10
+STAMP_ATOMIC, STAMP_STRONG = 1 << 63, 1 << 62
 STAMP_RELEASES, STAMP_CLOCKS, STAMP_THREADS = 0x3FF, 0x3FFFF, 0x3FF
 OTHER_BLOCK, OTHER_READ = 1 << 61, 1 << 60  # in a fault's extra: the other end of a race is in another block; it read
 

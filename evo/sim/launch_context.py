@@ -286,10 +286,15 @@ class LaunchContext:
             for number, ins in enumerate(self.kernel.sites)
         ]
         for number, ins in enumerate(self.kernel.sites):
+            marks = 0
             if ins.name == "ld":
                 polls = number in self.kernel.polls and is_strong(ins)
                 marks = abi.READ_ONLY_LOAD * ("nc" in ins.mods) | abi.POLLING_LOAD * polls
-                self.records[number, REC["marks"] // 8] = marks
+            elif ins.name.startswith("wmma"):
+                marks = abi.ANY_LANE
+            elif ins.name in ("atom", "red") and "cta" in ins.mods:
+                marks = abi.BLOCK_SCOPE
+            self.records[number, REC["marks"] // 8] = marks
 
     def _warps(self, kernel: Kernel, block: tuple[int, int, int], threads: int, warps: int) -> None:
         stride = kernel.warp_stride

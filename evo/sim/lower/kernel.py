@@ -123,7 +123,8 @@ class Flow(Branching):
         )  # fmt: skip
         names = {param.name: number for number, param in enumerate(function.params)}
         self.probes = Probes(e, blocks, names) if coverage else None
-        super().__init__(e, blocks, spins, waiting, shared=any(space == "shared" for space, _ in symbols.values()))
+        watched = any(space == "shared" for space, _ in symbols.values()) or global_granule(blocks) > 0
+        super().__init__(e, blocks, spins, waiting, shared=watched)
 
     # The function -------------------------------------------------------------------------------------------
 

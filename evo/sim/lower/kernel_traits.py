@@ -53,11 +53,11 @@ def race_granule(blocks: list[Block]) -> int:
 
 
 def global_granule(blocks: list[Block]) -> int:
-    """The same for global memory; 0 if nothing but atomics and synchronising stores writes there."""
+    """The same for global memory; 0 if nothing but atomics of the whole GPU writes there."""
     touching = [i for i in _instructions(blocks) if i.name in _MEMORY and beyond_block(i)]
     tiles = [i for i in _instructions(blocks) if i.name in _TILES and beyond_block(i)]
-    stores = [i for i in (*touching, *tiles) if i.name in ("st", "wmma.store") and not is_strong(i)]
-    return min([4, *map(_width, touching), *map(access_bytes, tiles)]) if stores else 0
+    writes = [i for i in (*touching, *tiles) if i.name in ("st", "wmma.store") or "cta" in i.mods]
+    return min([4, *map(_width, touching), *map(access_bytes, tiles)]) if writes else 0
 
 
 def points_at_params(blocks: list[Block]) -> bool:

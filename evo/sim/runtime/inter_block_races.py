@@ -10,30 +10,34 @@ errs towards silence. A store of what is there already changes nothing, and is n
 from __future__ import annotations
 
 from evo.sim.abi import (
+    BLOCK_SCOPE,
     CTX,
     OTHER_BLOCK,
     OTHER_READ,
     READ_ONLY_LOAD,
     REC,
     ROW,
+    STAMP_ATOMIC,
     STAMP_CLOCK,
     STAMP_CLOCKS,
     STAMP_RELEASE,
     STAMP_RELEASES,
     STAMP_SLOT,
+    STAMP_STRONG,
     STAMP_THREADS,
     WARP,
     WARP_SCRATCH,
 )
 from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code
-from evo.sim.llvm_values import IOTA64, V, const
+from evo.sim.llvm_values import IOTA32, V, const
 from evo.sim.runtime.fault_report import all_of, consecutive, ctx, lane_of, record_fault, report, spill
 from evo.sim.runtime.routine import routine
-from evo.sim.runtime.shared_races import own_clocks
+from evo.sim.runtime.shared_races import apart, own_clocks, standing
 from evo.sim.runtime.spin_flags import knows
 
-ATOMIC = 1 << 63  # in a first reader's stamp: it was an atomic
+_PLACE = STAMP_STRONG - 1  # the bits of a stamp that say where and when
+_HOW = STAMP_ATOMIC | STAMP_STRONG  # ... and those that say how
 
 
 def watched(c: Code, row: V) -> V:
@@ -73,42 +77,94 @@ def _first(c: Code, context: V, row: V, address: V) -> V:
     return c.sub(c.lshr(address, shift), c.lshr(c.load("i64", row, ROW["low"], 8), shift))
 
 
+def _how(c: Code, stamp: V, what: int) -> V:
+    """Are exactly these of the two bits set that say how an access was made?"""
+    return c.icmp("eq", c.and_(stamp, _HOW), const("i64", what))
+
+
+def _slot(c: Code, stamp: V) -> V:
+    return c.lshr(c.and_(stamp, _PLACE), STAMP_SLOT)
+
+
 @routine("void", "ptr ctx, ptr w, ptr rec, ptr row, i64 address, i32 lane, i64 width, i32 same")
 def between(c: Code, kind: str) -> None:
-    """Compare with the last writer (and, for a store or an addition, a reader); then leave this lane's stamp."""
+    """Compare with the last writer and a reader; then leave this lane's stamp.
+
+    Strong accesses and atomics are not unordered among themselves, only with plain accesses; but within a block a
+    strong load that does not poll must come after the store, as in shared memory.
+    """
     context, w, rec, row, address, lane, width, same = c.args(8)
     base, mine = _stamp(c, context, w)
-    stamp = c.or_(base, c.zext(lane, "i64"))
-    atomic = kind in ("at", "add")
-    if atomic:
-        stamp = c.or_(stamp, ATOMIC)
+    stamp = c.or_(base, c.zext(standing(c, rec, lane), "i64"))
+    strong = c.load("i64", rec, REC["strong"], 8)
+    weak = c.icmp("eq", strong, 0)
+    if kind in ("at", "add"):
+        narrow = c.icmp("ne", c.and_(c.load("i64", rec, REC["marks"], 8), BLOCK_SCOPE), 0)
+        stamp = c.or_(stamp, c.select(narrow, const("i64", _HOW), const("i64", STAMP_ATOMIC)))
+    else:
+        narrow = V("i1", "false")
+        stamp = c.or_(stamp, c.select(weak, const("i64", 0), const("i64", STAMP_STRONG)))
     start = _first(c, context, row, address)
     shift = c.intrinsic("cttz", ctx(c, context, "granule"), False)
     writers, readers = c.load("ptr", row, ROW["writers"], 8), c.load("ptr", row, ROW["readers"], 8)
-    checked = V("i1", "true") if atomic else c.icmp("eq", c.load("i64", rec, REC["strong"], 8), 0)
-    with c.if_(checked), c.times(c.intrinsic("umax", c.lshr(width, shift), const("i64", 1))) as step:
+    with c.times(c.intrinsic("umax", c.lshr(width, shift), const("i64", 1))) as step:
         at = c.shl(c.add(start, step), 3)
         last, first = c.load("i64", writers, at, 8), c.load("i64", readers, at, 8)
-        own = c.icmp("eq", c.lshr(c.and_(first, ATOMIC - 1), STAMP_SLOT), mine)
         if kind == "ld":
             _demand_coherent(c, last, address, lane)
         with c.if_(c.icmp("eq", same, 0)):
-            _demand_order(c, last, mine, address, lane, 0)
-            if kind in ("st", "add"):
-                # An addition may come after the atomics of others, and after a read that went on to an atomic.
-                plain = c.icmp("sge", first, 0) if kind == "add" else V("i1", "true")
-                with c.if_(plain):
-                    _demand_order(c, first, mine, address, lane, OTHER_READ)
+            plain = c.not_(_how(c, last, STAMP_STRONG))
+            with c.if_(plain if kind in ("at", "add") else c.or_(plain, weak)):
+                _demand_within(c, last, mine, address, lane, 0)
+                _demand_between(c, last, mine, address, lane, 0)
+            if kind == "ld":
+                once = c.icmp("eq", strong, 1)
+                with c.if_(c.and_(once, c.not_(plain))):
+                    _demand_within(c, last, mine, address, lane, 0)
+            with c.if_(_meets_reader(c, kind, first, weak)):
+                if kind != "ld":
+                    _demand_within(c, first, mine, address, lane, OTHER_READ)
+                _demand_between(c, first, mine, address, lane, OTHER_READ, after_atomic=kind == "ld")
+            if kind in ("at", "add"):
+                scoped = c.or_(c.and_(narrow, c.icmp("slt", first, 0)), _how(c, first, _HOW))
+                with c.if_(scoped):
+                    _demand_between(c, first, mine, address, lane, OTHER_READ)
+            if kind in ("ld", "st"):
+                _demand_step(c, kind, last if kind == "ld" else first, mine, address, lane)
             if kind == "st":
                 c.store(stamp, writers, at, 8)
         if kind != "st":
-            c.store(c.select(c.or_(own, c.icmp("eq", first, 0)), stamp, first), readers, at, 8)
+            kept = _keep_reader(c, kind, first, mine, strong)
+            c.store(c.select(kept, first, stamp), readers, at, 8)
         else:
-            other = c.and_(c.icmp("ne", last, 0), c.icmp("ne", c.lshr(last, STAMP_SLOT), mine))
+            other = c.and_(c.icmp("ne", last, 0), c.icmp("ne", _slot(c, last), mine))
             with c.if_(c.and_(other, c.icmp("ne", same, 0)), likely=False):
                 c.store(c.to_int(rec), context, CTX["equal_stores"], 8)
             c.store(c.select(c.icmp("eq", last, 0), stamp, c.load("i64", writers, at, 8)), writers, at, 8)
     c.ret_()
+
+
+def _meets_reader(c: Code, kind: str, first: V, weak: V) -> V:
+    """Must this access come after what the reader's stamp names? An atomic lies there, too."""
+    plain = _how(c, first, 0)
+    if kind == "ld":
+        return c.and_(weak, c.icmp("slt", first, 0))
+    if kind == "st":
+        return c.or_(weak, plain)
+    # An addition may come after the atomics of others, and after a read that went on to an atomic.
+    return plain if kind == "add" else V("i1", "false")
+
+
+def _keep_reader(c: Code, kind: str, first: V, mine: V, strong: V) -> V:
+    """Does the old reader's stamp stay? That of another block does, unless it says less than the new one."""
+    none, own = c.icmp("eq", first, 0), c.icmp("eq", _slot(c, first), mine)
+    lesser = _how(c, first, STAMP_STRONG)
+    kept = c.not_(c.or_(none, c.or_(own, lesser)))
+    if kind != "ld":
+        return kept
+    # A flag that is polled may be set at any time: such a read is no end of a race. A strong one replaces no other.
+    strongly = c.or_(c.icmp("eq", strong, 3), c.not_(c.or_(none, c.and_(own, lesser))))
+    return c.select(c.icmp("eq", strong, 0), kept, strongly)
 
 
 def _demand_coherent(c: Code, last: V, address: V, lane: V) -> None:
@@ -119,38 +175,61 @@ def _demand_coherent(c: Code, last: V, address: V, lane: V) -> None:
         report(c, SimFault.STALE, rec, w, lane, address, width=4)
 
 
+def _demand_step(c: Code, kind: str, other: V, mine: V, address: V, lane: V) -> None:
+    """Lanes of a warp run apart: what another one wrote, or may yet read, since the two last met is not settled."""
+    context, w, rec = c.args(3)
+    me = c.load("i64", w, WARP["index"], 8)
+    then = c.and_(c.lshr(other, STAMP_CLOCK), STAMP_CLOCKS)
+    near = c.and_(c.icmp("eq", c.lshr(other, STAMP_SLOT), mine), c.icmp("eq", c.and_(c.lshr(other, 5), 31), me))
+    near = c.and_(near, c.and_(c.icmp("ne", then, STAMP_CLOCKS), c.icmp("ne", ctx(c, context, "race"), 0)))
+    near = c.and_(near, c.icmp("eq", c.load("i64", rec, REC["strong"], 8), 0))
+    with c.if_(near):
+        past = c.load("i32", ctx(c, context, "clock_base", "ptr"), c.shl(me, 2))
+        clock = c.add(c.trunc(then, "i32"), past)
+        with c.if_(apart(c, w, standing(c, rec, lane), c.trunc(c.and_(other, 31), "i32"), clock), likely=False):
+            who = c.or_(c.shl(me, 8), c.and_(other, 31))
+            report(c, SimFault.RACE, rec, w, lane, address, extra=c.or_(who, (1 if kind == "ld" else 2) << 16), width=4)
+
+
 def _demand_within(c: Code, other: V, mine: V, address: V, lane: V, how: int) -> None:
     """Report a race with another warp of this block, unless that comes before."""
     context, w, rec = c.args(3)
     me = c.load("i64", w, WARP["index"], 8)
     warp = c.and_(c.lshr(other, 5), 31)
     then = c.and_(c.lshr(other, STAMP_CLOCK), STAMP_CLOCKS)
-    near = c.and_(c.icmp("eq", c.lshr(other, STAMP_SLOT), mine), c.icmp("ne", warp, me))
+    near = c.and_(c.icmp("eq", _slot(c, other), mine), c.icmp("ne", warp, me))
     near = c.and_(near, c.and_(c.icmp("ne", then, STAMP_CLOCKS), c.icmp("ne", ctx(c, context, "race"), 0)))
     with c.if_(near), c.if_(c.icmp("ugt", then, _since(c, context, me, warp)), likely=False):
         who = c.or_(c.shl(warp, 8), c.and_(other, 31))
         report(c, SimFault.RACE, rec, w, lane, address, extra=c.or_(who, (2 if how else 1) << 16), width=4)
 
 
-def _demand_order(c: Code, other: V, mine: V, address: V, lane: V, how: int) -> None:
-    """Report a race unless the other access comes before, or was released by its block and acquired by this one."""
+def _demand_between(c: Code, other: V, mine: V, address: V, lane: V, how: int, *, after_atomic: bool = False) -> None:
+    """Report a race with another block, unless that has released the other access and this block acquired it.
+
+    after_atomic: this is a plain load after an atomic.
+    """
     context, w, rec = c.args(3)
     width = c.arg(6)
-    _demand_within(c, other, mine, address, lane, how)
-    block = c.lshr(c.and_(other, ATOMIC - 1), STAMP_SLOT)
+    block = _slot(c, other)
     foreign = c.and_(c.icmp("ne", other, 0), c.icmp("ne", block, mine))
     with c.if_(foreign, likely=False):
         slot = c.sub(block, 1)
         then = c.and_(c.lshr(other, STAMP_RELEASE), STAMP_RELEASES)
+        if after_atomic:
+            # The atomic itself may have been the flag: what it left there was released before it.
+            then = c.intrinsic("umax", then, const("i64", 1))
+            then = c.sub(then, 1)
         ordered = c.var("i1", V("i1", "false"))
         with c.if_else(c.icmp("ne", ctx(c, context, "known"), 0)) as kept:
             ordered.set(knows(c, c.sub(mine, 1), slot, then))
             kept.otherwise()
             released = c.icmp("ugt", c.load("i64", ctx(c, context, "releases", "ptr"), c.shl(slot, 3), 8), then)
             ordered.set(c.and_(released, c.icmp("ne", ctx(c, context, "acquired"), 0)))
-        # Who resets a counter has met the atomics of the others in an atomic of its own.
-        met = c.and_(c.icmp("slt", other, 0), c.icmp("ne", ctx(c, context, "acquired"), 0))
-        ordered.set(c.or_(ordered.get(), met))
+        if not after_atomic:
+            # Who resets a counter has met the atomics of the others in an atomic of its own.
+            met = c.and_(_how(c, other, STAMP_ATOMIC), c.icmp("ne", ctx(c, context, "acquired"), 0))
+            ordered.set(c.or_(ordered.get(), met))
         with c.if_(c.not_(ordered.get()), likely=False):
             thread = c.and_(other, STAMP_THREADS)
             extra = c.or_(c.or_(c.shl(slot, 16), thread), OTHER_BLOCK | how)
@@ -208,7 +287,8 @@ def _side_by_side(c: Code, kind: str, first: V) -> None:
     """Return early when every granule is new to this launch or was last touched by this warp, or before it."""
     context, w, _, row = c.args(4)
     base, mine = _stamp(c, context, w)
-    stamps = c.or_(c.splat(base), IOTA64)
+    lanes = c.zext(standing(c, c.arg(2), IOTA32), "i64")
+    stamps = c.or_(c.splat(base), lanes)
     at = c.shl(_first(c, context, row, first), 3)
     writers, readers = (c.at(c.load("ptr", row, ROW[name], 8), at) for name in ("writers", "readers"))
     written, read = (c.load("<32 x i64>", place, 0, 8) for place in (writers, readers))
@@ -218,13 +298,20 @@ def _side_by_side(c: Code, kind: str, first: V) -> None:
     safe = c.splat(c.select(alone, const("i64", STAMP_CLOCKS), c.load("i64", w, WARP["safe_since"], 8)))
     me = c.splat(c.load("i64", w, WARP["index"], 8))
 
+    past = c.load("i32", ctx(c, context, "clock_base", "ptr"), c.shl(c.load("i64", w, WARP["index"], 8), 2))
+    met = c.sub(c.load("i64", w, WARP["together"], 8), c.zext(past, "i64"))
+    met = c.splat(c.select(alone, const("i64", STAMP_CLOCKS), met))
+
     def own(last: V) -> V:
         here = c.icmp("eq", c.lshr(last, STAMP_SLOT), c.splat(mine))
-        before = c.icmp("ule", c.and_(c.lshr(last, STAMP_CLOCK), STAMP_CLOCKS), safe)
-        ordered = c.or_(before, c.icmp("eq", c.and_(c.lshr(last, 5), 31), me))
+        then = c.and_(c.lshr(last, STAMP_CLOCK), STAMP_CLOCKS)
+        before = c.icmp("ule", then, safe)
+        settled = c.or_(c.icmp("ult", then, met), c.icmp("eq", c.and_(last, 31), lanes))
+        ordered = c.or_(before, c.and_(c.icmp("eq", c.and_(c.lshr(last, 5), 31), me), settled))
         return c.or_(c.icmp("eq", last, 0), c.and_(here, ordered))
 
-    good = c.and_(own(written), own(read)) if kind == "st" else own(written)
+    good = own(written)
+    good = c.and_(good, own(read) if kind == "st" else c.icmp("sge", read, 0))
     with c.if_(c.icmp("eq", c.mask_bits(good), -1), likely=True):
         if kind == "st":
             c.store(stamps, writers, 0, 8)

@@ -7,7 +7,7 @@ the newest of these clocks. What is not newer than a warp's safe clock happens b
 
 from __future__ import annotations
 
-from evo.sim.abi import MAX_WARPS, POLLING_LOAD, REC, REC_SIZE, STRONG_SITE, WARP, WARP_LANES, WARP_SCRATCH
+from evo.sim.abi import ANY_LANE, MAX_WARPS, POLLING_LOAD, REC, REC_SIZE, STRONG_SITE, WARP, WARP_LANES, WARP_SCRATCH
 from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code
 from evo.sim.llvm_values import IOTA32, V, const
@@ -17,6 +17,7 @@ from evo.sim.runtime.routine import routine
 ROW = 4 * MAX_WARPS
 _STRONG_READ = 1 << 31
 _MET = "<32 x i32>"
+_TURN = 13  # lanes that a matrix access is off by in its stamps
 
 
 def own_clocks(c: Code, context: V, me: V) -> V:
@@ -55,16 +56,26 @@ def race(c: Code, kind: str) -> None:
             if kind in ("st", "add"):
                 _demand_reads(c, word, mine, me, atomic=kind == "add")
         if kind == "st":
-            stamp = c.or_(c.shl(c.zext(clock, "i64"), 32), c.or_(c.shl(me, 8), c.zext(lane, "i64")))
+            owner = c.zext(standing(c, rec, lane), "i64")
+            stamp = c.or_(c.shl(c.zext(clock, "i64"), 32), c.or_(c.shl(me, 8), owner))
             c.store(c.or_(stamp, c.shl(site, 16)), writer, 0, 8)
         elif kind == "ld":
             # A flag that is polled may be set at any time: such a read is no end of a race.
             with c.if_(c.icmp("ne", c.load("i64", rec, REC["strong"], 8), 3)):
-                c.store(c.or_(c.or_(c.shl(clock, 5), lane), _strong_read(c, rec)), own_reads)
+                stamp = c.or_(c.or_(c.shl(clock, 5), standing(c, rec, lane)), _strong_read(c, rec))
+                c.store(stamp, own_reads)
                 c.store(c.intrinsic("umax", read, clock), newest)
         else:
             c.store(const("i32", 0), own_reads)
     c.ret_()
+
+
+def standing(c: Code, rec: V, lanes: V) -> V:
+    """The lanes that stamps name. Which lane has what of a matrix is not known: never the lane that the simulator
+    takes, so that who relies on it is seen."""
+    apart = c.icmp("ne", c.and_(c.load("i64", rec, REC["marks"], 8), ANY_LANE), 0)
+    turn = c.select(apart, const("i32", _TURN), 0)
+    return c.and_(c.add(lanes, turn if lanes.t == "i32" else c.splat(turn)), 31)
 
 
 def _strong_read(c: Code, rec: V) -> V:
@@ -123,7 +134,7 @@ def _demand_warp_step(c: Code, kind: str, last: V, site: V) -> None:
     _, w, rec, address, lane, _, same = c.args(7)
     me = c.load("i64", w, WARP["index"], 8)
     other, then = c.trunc(c.and_(last, 31), "i32"), c.trunc(c.lshr(last, 32), "i32")
-    hazard = c.and_(_apart(c, w, lane, other, then), c.icmp("eq", c.and_(c.lshr(last, 8), 255), me))
+    hazard = c.and_(apart(c, w, standing(c, rec, lane), other, then), c.icmp("eq", c.and_(c.lshr(last, 8), 255), me))
     by = c.and_(c.lshr(last, 16), 0xFFFF)
     weak = c.and_(c.icmp("ne", by, STRONG_SITE), c.icmp("ne", site, STRONG_SITE))
     hazard = c.and_(hazard, weak)
@@ -137,7 +148,7 @@ def _demand_own_reads(c: Code, read: V) -> None:
     """A store over what another lane of the warp has read since they last met: that lane may yet read it again."""
     _, w, rec, address, lane, _, same = c.args(7)
     then = c.lshr(c.and_(read, _STRONG_READ - 1), 5)
-    hazard = c.and_(_apart(c, w, lane, c.and_(read, 31), then), c.icmp("ne", then, 0))
+    hazard = c.and_(apart(c, w, standing(c, rec, lane), c.and_(read, 31), then), c.icmp("ne", then, 0))
     hazard = c.and_(hazard, c.icmp("eq", same, 0))
     hazard = c.and_(hazard, c.icmp("eq", c.load("i64", rec, REC["strong"], 8), 0))
     with c.if_(hazard, likely=False):
@@ -175,7 +186,8 @@ def lanes_step(c: Code) -> None:
     with c.if_(c.icmp("eq", ctx(c, context, "race"), 0)):
         c.ret_()
         c.label(c.new_label("dead"))
-    covers = c.mask_bits(c.icmp("eq", c.and_(masks, c.splat(live)), c.splat(live)))
+    begun = _begun(c, w)
+    covers = c.mask_bits(c.icmp("eq", c.and_(masks, c.splat(begun)), c.splat(begun)))
     with c.if_(c.and_(c.icmp("eq", lanes, live), c.icmp("eq", c.and_(covers, live), live)), likely=True):
         c.call(warp_step(), context, w)
         c.ret_()
@@ -195,11 +207,18 @@ def lanes_step(c: Code) -> None:
     c.ret_()
 
 
+def _begun(c: Code, w: V) -> V:
+    """The lanes of this warp that have threads. What those have done that exited must be waited for by name, too."""
+    left = c.sub(ctx(c, c.arg(0), "threads"), c.shl(c.load("i64", w, WARP["index"], 8), 5))
+    count = c.trunc(c.intrinsic("umin", left, const("i64", 32)), "i32")
+    return c.lshr(const("i32", -1), c.sub(const("i32", 32), count))
+
+
 def _met_of(c: Code, w: V, lane: V) -> V:
     return c.load(_MET, w, c.add(c.shl(c.zext(lane, "i64"), 7), WARP_LANES), 4)
 
 
-def _apart(c: Code, w: V, lane: V, other: V, then: V) -> V:
+def apart(c: Code, w: V, lane: V, other: V, then: V) -> V:
     """Has another lane of the warp done something at a time since which the two have not met?"""
     since = c.icmp("uge", c.zext(then, "i64"), c.load("i64", w, WARP["together"], 8))
     at = c.add(c.shl(c.zext(lane, "i64"), 7), c.shl(c.zext(other, "i64"), 2))
@@ -267,6 +286,7 @@ def _note_run(c: Code, kind: str) -> None:
     with c.times(c.lshr(width, shift)) as chunk:
         word = c.add(c.lshr(address, shift), c.shl(chunk, 5))
         lanes = c.lshr(c.add(IOTA32, c.splat(c.shl(c.trunc(chunk, "i32"), 5))), c.splat(per_lane))
+        lanes = standing(c, rec, lanes)
         if kind == "st":
             stamp = c.or_(c.shl(c.zext(clock, "i64"), 32), c.or_(c.shl(me, 8), c.shl(_site(c, rec), 16)))
             stamps = c.or_(c.splat(stamp), c.zext(lanes, "i64"))

@@ -21,7 +21,7 @@ CASES: list[tuple[str, str | None, str, dict[str, Any]]] = [
     ('uniform read', None, 'if(t==0) a[bl]=1; if (a[5]>3) a[bl+10]=2;', {}),
     ('uniform read race', 'race', 'if(t==0) a[bl]=1; if (a[1]>3) a[bl+10]=2;', {}),
     ('ticket', None, '  if (t==0) a[bl]=b[bl]; __threadfence(); __shared__ int last; __syncthreads(); if (t==0) last = atomicAdd(f,1)==gridDim.x-1; __syncthreads(); if (last) { float s=0; for(int i=0;i<gridDim.x;i++) s+=((volatile float*)a)[i]; if(t==0) a[100]=s; }', {}),
-    ('ticket volatile data no fence', None, '  if (t==0) a[bl]=b[bl]; __shared__ int last; __syncthreads(); if (t==0) last = atomicAdd(f,1)==gridDim.x-1; __syncthreads(); if (last) { float s=0; for(int i=0;i<gridDim.x;i++) s+=((volatile float*)a)[i]; if(t==0) a[100]=s; }', {}),
+    ('ticket volatile data no fence', 'race', '  if (t==0) a[bl]=b[bl]; __shared__ int last; __syncthreads(); if (t==0) last = atomicAdd(f,1)==gridDim.x-1; __syncthreads(); if (last) { float s=0; for(int i=0;i<gridDim.x;i++) s+=((volatile float*)a)[i]; if(t==0) a[100]=s; }', {}),
     ('ticket weak', None, '  if (t==0) a[bl]=b[bl]; __threadfence(); __shared__ int last; __syncthreads(); if (t==0) last = atomicAdd(f,1)==gridDim.x-1; __syncthreads(); if (last) { float s=0; for(int i=0;i<gridDim.x;i++) s+=(a)[i]; if(t==0) a[100]=s; }', {}),
     ('ticket no fence', 'race', '  if (t==0) a[bl]=b[bl]; __shared__ int last; __syncthreads(); if (t==0) last = atomicAdd(f,1)==gridDim.x-1; __syncthreads(); if (last) { float s=0; for(int i=0;i<gridDim.x;i++) s+=(a)[i]; if(t==0) a[100]=s; }', {}),
     ('ticket block fence', 'race', '  if (t==0) a[bl]=b[bl]; __threadfence_block(); __shared__ int last; __syncthreads(); if (t==0) last = atomicAdd(f,1)==gridDim.x-1; __syncthreads(); if (last) { float s=0; for(int i=0;i<gridDim.x;i++) s+=(a)[i]; if(t==0) a[100]=s; }', {}),
@@ -63,6 +63,35 @@ CASES: list[tuple[str, str | None, str, dict[str, Any]]] = [
     ('vote active', None, 'if(t&1) a[t]=__ballot_sync(__activemask(),t&2);', {'grid': (1,)}),
     ('match groups', None, 'unsigned m=__match_any_sync(~0u,t%5); a[t]=__reduce_add_sync(m,t);', {'grid': (1,)}),
     ('warp spin', None, 'volatile __shared__ int g; if(t==0) g=0; __syncthreads(); if(t==0){ while(g==0); a[t]=1;} if (t==63) { __threadfence_block(); g=1; a[t]=2;}', {'grid': (1,), 'budget': 10000000}),
+    ('global: lanes of a warp', 'race', 'f[t]=t+1; a[t]=f[t^1];', {'grid': (1,)}),
+    ('global: lanes of a warp ok', None, 'f[t]=t+1; __syncwarp(); a[t]=f[t^1];', {'grid': (1,)}),
+    ('global: lanes of a warp WAR', 'race', 'float x=a[t^1]; a[t]=x+1;', {'grid': (1,)}),
+    ('global: lanes of a warp in turns', None, 'for(int i=0;i<3;i++){ a[bl*64+t]=b[t]+i; __syncwarp(); float x=a[bl*64+(t^5)]; __syncwarp(); a[bl*64+t]=x; __syncwarp(); }', {}),
+    ('global: one word of a warp', 'race', 'a[0]+=b[t];', {'grid': (1,), 'block': (32,)}),
+    ('global: warps of a block', 'race', 'f[t]=t+1; __syncwarp(); a[t]=f[t^32];', {'grid': (1,)}),
+    ('global: one word of eight warps', 'race', 'if(t%32==0) a[0]+=b[t];', {'grid': (1,), 'block': (256,)}),
+    ('global: a vote is no order', 'race', 'f[t]=t; unsigned x=__any_sync(~0u,b[t]>3); a[t]=f[t^1]+x;', {'grid': (1,)}),
+    ('volatile store, plain load in block', 'race', '((volatile float*)a)[t]=b[t]; a[100+t]=a[t^32];', {'grid': (1,)}),
+    ('plain store, volatile load in block', 'race', 'a[t]=b[t]; a[100+t]=((volatile float*)a)[t^32];', {'grid': (1,)}),
+    ('volatile both in block', 'race', '((volatile float*)a)[t]=b[t]; a[100+t]=((volatile float*)a)[t^32];', {'grid': (1,)}),
+    ('volatile store, plain load of another block', 'race', 'if(t==0) {((volatile float*)a)[bl]=b[bl]; a[100+bl]=a[(bl+1)%4];}', {}),
+    ('plain store, volatile load of another block', 'race', 'if(t==0) {a[bl]=b[bl]; a[100+bl]=((volatile float*)a)[(bl+1)%4];}', {}),
+    ('volatile flag polled once', None, 'if(*(volatile int*)f) return; if(b[bl*64+t]>250) *(volatile int*)f=1;', {}),
+    ('volatile look at a peeled poll', None, 'if(t==0){ volatile int* g=f; if(bl==0) g[0]=5; else { int w=g[bl-1]; while(w==0) w=g[bl-1]; g[bl]=w+1; a[bl]=w; } }', {}),
+    ('volatile look before compare and swap', None, 'int old=*(volatile int*)f,as; do{ as=old; old=atomicCAS(f,as,as+1);}while(as!=old);', {}),
+    ('atomics, then a plain load of another block', 'race', 'if(bl==3) a[0]=f[0]; else atomicAdd(f,1);', {'block': (1,)}),
+    ('maxima, then a plain load of another block', 'race', 'if(bl==3) a[0]=f[0]; else atomicMax(f,bl);', {'block': (1,)}),
+    ('plain store, then compare and swap', 'race', 'if(bl==0) f[0]=7; else atomicCAS(f,0,bl);', {'block': (1,)}),
+    ('atomics read plainly by the last block', None, 'atomicAdd(&f[16+t%8],1); __threadfence(); __syncthreads(); __shared__ int l; if(t==0) l=atomicAdd(f,1)==gridDim.x-1; __syncthreads(); if(l&&t<8) a[t]=f[16+t];', {}),
+    ('atomics read plainly by the last block, no fence', 'race', 'atomicAdd(&f[16+t%8],1); __syncthreads(); __shared__ int l; if(t==0) l=atomicAdd(f,1)==gridDim.x-1; __syncthreads(); if(l&&t<8) a[t]=f[16+t];', {}),
+    ('atomic of block scope', 'race', 'if(t==0) atomicAdd_block(f,1);', {}),
+    ('atomic of block scope, own word', None, 'atomicAdd_block(f+bl,1);', {}),
+    ('syncwarp of lanes beside others that left', 'race', '__shared__ float s[32]; s[t]=b[t]; if(t<16) {__syncwarp(0xffff); a[t]=s[t+16];}', {'grid': (1,), 'block': (32,)}),
+    ('syncwarp of the lanes that stay', None, '__shared__ float s[64]; s[t]=b[t]; __syncwarp(); if(t%32>=16) return; __syncwarp(0xffff); a[bl*64+t]=s[t^16]+s[t^1];', {}),
+    ('syncwarp of a short warp', None, '__shared__ float s[64]; s[t]=b[t]; __syncwarp(); a[bl*64+t]=s[t^1];', {'block': (40,)}),
+    ('flag by acquire and release', None, 'if(bl==0){ a[t]=b[t]; __syncthreads(); if(t==0) asm volatile("red.release.gpu.global.add.u32 [%0],%1;"::"l"(f),"r"(1):"memory"); } else { if(t==0){ int v; do asm volatile("ld.acquire.gpu.global.u32 %0,[%1];":"=r"(v):"l"(f):"memory"); while(!v);} __syncthreads(); a[bl*64+t]=a[t]; }', {}),
+    ('flag by relaxed', 'race', 'if(bl==0){ a[t]=b[t]; __syncthreads(); if(t==0) asm volatile("red.relaxed.gpu.global.add.u32 [%0],%1;"::"l"(f),"r"(1):"memory"); } else { if(t==0){ int v; do asm volatile("ld.relaxed.gpu.global.u32 %0,[%1];":"=r"(v):"l"(f):"memory"); while(!v);} __syncthreads(); a[bl*64+t]=a[t]; }', {}),
+    ('barrier of the grid by hand', None, 'for(int i=1;i<4;++i){ a[i*256+bl*64+t]=i==1?b[t]:a[(i-1)*256+((bl+1)%4)*64+t]; __syncthreads(); if(t==0){ volatile int* gen=f+1; int my=*gen; __threadfence(); if(atomicAdd(f,1)==gridDim.x-1){ *(volatile int*)f=0; __threadfence(); *gen=my+1; } else while(*gen==my); __threadfence(); } __syncthreads(); }', {}),
     ('unused atomic', 'race', 'a[bl]=1; __threadfence(); atomicAdd(f,1); float s=a[(bl+1)%4]; if (s>7) a[100+bl]=s;', {'block': (1,)}),
 ]  # fmt: skip
 
@@ -84,3 +113,24 @@ def test_equal_stores_of_several_blocks_are_noted() -> None:
         _, result = run(source, "k", [np.zeros(8, F), np.int32(own)], grid=(4,), block=(1,))
         assert result.faults == ()
         assert len(result.notes) == 1 - own
+
+
+TILE = """#include <mma.h>
+using namespace nvcuda::wmma;
+extern "C" __global__ void k(float* a) {
+  __shared__ float o[256];
+  float* to = PLACE;
+  fragment<accumulator, 16, 16, 16, float> z;
+  fill_fragment(z, 2.f);
+  store_matrix_sync(to, z, 16, mem_row_major);
+  SYNC
+  for (int i = threadIdx.x; i < 256; i += 32) a[256 + i] = to[i];
+}"""
+
+
+@pytest.mark.parametrize("place", ["o", "a"])
+def test_a_stored_matrix_is_read_after_a_barrier(place: str) -> None:
+    for sync, count in (("__syncwarp();", 0), ("", 1)):
+        source = TILE.replace("PLACE", place).replace("SYNC", sync)
+        _, result = run(source, "k", [np.zeros(512, F)], grid=(1,), block=(32,))
+        assert [fault.kind for fault in result.faults[:1]] == ["race"] * count

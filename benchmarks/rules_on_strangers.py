@@ -1,8 +1,9 @@
 """What 45 trials by rules bring on kernels as strangers write them, beside versions that an expert would write.
 
-The kernels: tests/data/foreign, and those that `evo adopt` makes of tests/data/adopt (`--adopted`). Each is evolved by
-rules alone from the file as it stands, in a repository below `--root`; then champion and expert (experts/NAME.cu)
-are checked and timed on the same device. Rows that `--json` has already are kept, so a run can be continued.
+The kernels: tests/data/foreign, those that `evo adopt` makes of tests/data/adopt (`--adopted`), and set_aside, which no
+rule is written for (`--tasks`). Each is evolved by rules alone from the file as it stands, in a repository below
+`--root`; then champion and expert (experts/NAME.cu) are checked and timed on the same device. Rows that `--json` has
+already are kept, so a run can be continued.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ def main(words: Sequence[str] | None = None) -> int:
     made = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     made.add_argument("--root", type=Path, required=True, metavar="DIR", help="where the repository is made")
     made.add_argument("--adopted", action="store_true", help="the files with host code instead")
+    made.add_argument("--tasks", type=Path, default=FOREIGN, metavar="DIR", help="other kernels: set_aside")
     made.add_argument("--only", default="", metavar="NAMES", help="only these kernels")
     made.add_argument("--iterations", type=int, default=45, metavar="N")
     made.add_argument("--budget", default="60s", metavar="TIME", help="of one kernel")
@@ -43,9 +45,9 @@ def main(words: Sequence[str] | None = None) -> int:
     rows: dict[str, dict[str, Any]] = {}
     if asked.json.exists():
         rows = json.loads(asked.json.read_text(encoding="utf-8"))["kernels"]
-    names = [name for name in asked.only.split(",") if name] or list(kernels(asked.adopted))
+    names = [name for name in asked.only.split(",") if name] or list(kernels(asked.adopted, asked.tasks))
     for name in names:
-        start = prepared(asked.root, name, asked.adopted)
+        start = prepared(asked.root, name, asked.adopted, asked.tasks)
         if name not in rows:
             rows[name] = evolved(asked, name, start)
         if (expert := EXPERTS / f"{name}.cu").exists() and "expert_us" not in rows[name]:
@@ -55,11 +57,11 @@ def main(words: Sequence[str] | None = None) -> int:
     return report({name: rows[name] for name in names})
 
 
-def kernels(adopted: bool) -> list[str]:
-    return sorted(p.stem for p in ADOPTED.glob("*.cu")) if adopted else sorted(p.name for p in FOREIGN.iterdir())
+def kernels(adopted: bool, tasks: Path) -> list[str]:
+    return sorted(p.stem for p in ADOPTED.glob("*.cu")) if adopted else sorted(p.name for p in tasks.iterdir())
 
 
-def prepared(root: Path, name: str, adopted: bool) -> Path:
+def prepared(root: Path, name: str, adopted: bool, tasks: Path) -> Path:
     """The start variant in the repository, which is made if it is not there."""
     if not (root / ".git").exists():
         root.mkdir(parents=True, exist_ok=True)
@@ -70,7 +72,7 @@ def prepared(root: Path, name: str, adopted: bool) -> Path:
         if adopted:
             evo(root, "adopt", str(ADOPTED / f"{name}.cu"), "--yes")
         else:
-            shutil.copytree(FOREIGN / name, root / "kernels" / name)
+            shutil.copytree(tasks / name, root / "kernels" / name)
         subprocess.run(["git", "add", "-A"], cwd=root, check=True)
         subprocess.run(["git", "commit", "-qm", name], cwd=root, check=True)
     return start

@@ -71,6 +71,13 @@ PLANS = (
         expected="near the bandwidth of a copy",
     ),
     RulePlan(
+        name="private_wide",
+        sentence="Adds up within a block what atomics of all blocks add to a few elements, and reads in wide loads.",
+        steps=(("private_copy",), ("wide_access", "wide_elements"), ("compile_in",)),
+        reason="without the atomics that meet, the loads' instructions bind",
+        expected="near the bandwidth of a copy",
+    ),
+    RulePlan(
         name="tensor_cores",
         sentence="Writes a product for tensor cores, compiles its sizes in and runs its blocks in groups of rows.",
         steps=(("tile_mma", "convolution_mma", "grouped_mma"), ("compile_in",), ("raster",)),

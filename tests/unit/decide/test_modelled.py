@@ -142,7 +142,9 @@ def test_the_limiter_has_to_carry_half_of_what_is_saved() -> None:
 def test_a_term_that_binds_with_the_limiter_shows_a_gain_too() -> None:
     before = estimate(18, shared=16, l2=14.5, dram=14.3)
     assert shown(before, estimate(14, shared=16, l2=11, dram=14.3)) is Verdict.KEEP
-    assert shown(before, estimate(14, shared=16, l2=14.5, dram=11)) is Verdict.REVERT  # less than nine tenths of it
+    assert shown(before, estimate(14, shared=16, l2=14.5, dram=11)) is Verdict.KEEP
+    small = estimate(18, shared=16, l2=6.3)  # less than four tenths of it
+    assert shown(small, estimate(14, shared=16, l2=1)) is Verdict.REVERT
 
 
 def test_a_gain_that_no_binding_term_shows_is_not_counted() -> None:

@@ -138,6 +138,16 @@ def test_a_while_over_the_grid_is_the_for_that_it_is() -> None:
 
 
 @pytest.mark.parametrize(
+    ("first", "grid"),
+    [("threadIdx.x + blockIdx.x * blockDim.x", "5 * chip.sms"), ("blockIdx.x * 192 + threadIdx.x", "240")],
+)
+def test_blocks_that_stride_over_any_grid_are_as_many_on_each_sm(first: str, grid: str) -> None:
+    text = COUNTED.replace("threadIdx.x + blockIdx.x * blockDim.x", first)
+    (child, *_) = children("private_copy", text, read_task(TASKS / "private_copy"))
+    assert [part.text for part in child.launches[0].grid] == [grid]
+
+
+@pytest.mark.parametrize(
     ("written", "otherwise"),
     [
         ("atomicAdd(&bins[data[i]], 1);", "atomicAdd(&bins[data[i++]], 1);"),

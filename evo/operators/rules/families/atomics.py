@@ -18,6 +18,12 @@ _ROOM = 32 * 1024  # bytes of a block's own copy
 _RESIDENT = 1024  # threads of an SM that are kept busy
 _OFTEN = 8.0  # atomics for each element
 _STARTS = {"add": "0"}
+_PLACED = re.compile(r"\b(?:blockIdx|gridDim)\b")
+_THREADS = re.compile(  # a thread's number in the grid, and the number of threads in it
+    r"\b(?:threadIdx\.x \+ (?:blockIdx\.x \* blockDim\.x|blockDim\.x \* blockIdx\.x)"
+    r"|(?:blockIdx\.x \* blockDim\.x|blockDim\.x \* blockIdx\.x) \+ threadIdx\.x"
+    r"|gridDim\.x \* blockDim\.x|blockDim\.x \* gridDim\.x)\b"
+)
 _TYPES = ("float", "int", "unsigned", "unsigned int", "double", "unsigned long long")
 
 
@@ -94,8 +100,20 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, met: 
         edits.append(Edit(line, whole.replace(f"({grid})", f"(min({grid}, {many} * chip.sms))", 1)))
     else:
         body = body.rstrip() + "\n"
+        edits += _even_grid(ctx, analysis, body)
     text = _around(met, parameter, body)
     return [*edits, Edit(function.body, named(text, taken(ctx, names)))]
+
+
+def _even_grid(ctx: RuleContext, analysis: LaunchAnalysis, body: str) -> list[Edit]:
+    """As many blocks for each SM, if the launch has a number of them and the body strides over any number."""
+    launch = ctx.variant.launches[analysis.form.position]
+    line = line_span(ctx, launch.line)
+    whole, grid = ctx.source.slice(line), launch.grid[0].text
+    if not grid.isdigit() or f"grid ({grid})" not in whole or _PLACED.search(_THREADS.sub("", body)):
+        return []
+    many = max(1, _RESIDENT // analysis.sizes.threads)
+    return [Edit(line, whole.replace(f"grid ({grid})", f"grid ({many} * chip.sms)", 1))]
 
 
 def _replaced(ctx: RuleContext, met: _Met, parameter: str) -> Iterator[tuple[Span, str]]:

@@ -90,7 +90,7 @@ class OpenedObject:
 
     def __init__(self, device: DeviceName, opener: str, on_wait: Callable[[], object] = lambda: None) -> None:
         self._on_wait = on_wait
-        self._arrays = Sender() if device.kind == "gpu" else None  # a simulator runs small cases, and there are many
+        self._arrays = Sender()
         self.child = ChildProcess(_ENTRY, device.kind, device.which, opener)
 
     def opened(self, limit_s: float) -> Answer:
@@ -107,8 +107,7 @@ class OpenedObject:
         busy, WorkerLost: then nothing is known of the call.
         """
         deadline = time.monotonic() + limit_s
-        said = packed(call)
-        self.child.send(("shipment", *self._arrays.pack(said)) if self._arrays is not None else said, limit_s)
+        self.child.send(("shipment", *self._arrays.pack(packed(call))), limit_s)
         return self._answer(deadline, limit_s)
 
     def _answer(self, deadline: float, limit_s: float) -> Answer:

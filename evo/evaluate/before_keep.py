@@ -140,8 +140,7 @@ def _at_large(
     """
     cases = gate.large_cases(task, prepared.variant, prepared.programs, bench.chip, seed)
     programs = bench.bound(task, prepared, cases)
-    kept = bench.reference(task)
-    own = Reference(task, kept.process, limit_s=kept.limit_s)
+    own = bench.reference(task).beside()
     count = 0
     for case in cases:
         if case.name not in programs:

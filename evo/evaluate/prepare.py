@@ -66,19 +66,28 @@ def prepare(
     path: str = "<variant>",
     cases: Sequence[Case] | None = None,
     static_rules: bool = True,
+    addresses: bool = True,
 ) -> Prepared | PrepareFailure:
     """Parse, hold to the static rules, plan, compile and bind one variant, for all cases of its task or those given.
 
-    static_rules=False is for `evo redteam`, which looks at what stands behind those rules.
+    static_rules=False is for `evo redteam`, which looks at what stands behind those rules. addresses=False is for first
+    looks: whether a comparison depends on an address takes as long to find out as some blocks to run, and a trial asks.
     """
-    found = _prepared(task, text, chip, arch, path, cases, static_rules)
+    found = _prepared(task, text, chip, arch, path, cases, static_rules, addresses)
     if isinstance(found, Prepared) or len(found.reason) <= _LONGEST_REASON:
         return found
     return replace(found, reason=f"{found.reason[:_LONGEST_REASON]}...")  # it may quote names that the text chose
 
 
 def _prepared(
-    task: Task, text: str, chip: Chip, arch: str, path: str, cases: Sequence[Case] | None, static_rules: bool
+    task: Task,
+    text: str,
+    chip: Chip,
+    arch: str,
+    path: str,
+    cases: Sequence[Case] | None,
+    static_rules: bool,
+    addresses: bool,
 ) -> Prepared | PrepareFailure:
     cases = (*task.check, *task.bench) if cases is None else cases
     try:
@@ -108,7 +117,7 @@ def _prepared(
             return refused(f"case {case.name}: {reason}", Stage.LIMITS)
         plans[case.name] = planned
     found = _compile_and_bind(task, variant, cases, plans, signatures, chip, arch)
-    if static_rules and isinstance(found, Prepared) and (problem := _hidden_problem(found)):
+    if static_rules and isinstance(found, Prepared) and (problem := _hidden_problem(found, addresses=addresses)):
         return replace(refused(problem.reason, rule=problem.rule), report=found.report)
     return found
 
@@ -124,11 +133,11 @@ def _room_problem(planned: Plan) -> str | None:
     )
 
 
-def _hidden_problem(prepared: Prepared) -> StaticProblem | None:
+def _hidden_problem(prepared: Prepared, *, addresses: bool) -> StaticProblem | None:
     """What the text's rules did not see, found in the compiler's output."""
     texts = dict.fromkeys(program.binary.ptx for program in prepared.programs.values())
     for ptx in texts:
-        if problem := ptx_problem(ptx) or address_problem(ptx):
+        if problem := ptx_problem(ptx) or (address_problem(ptx) if addresses else None):
             return problem
     return None
 

@@ -178,7 +178,7 @@ class _Neighbours:
     def _prepared(self, text: str) -> Prepared | PrepareFailure:
         task, bench = self._task, self._bench
         cases = _sharing_headline(task, text)
-        return prepare(task, text, chip=bench.chip, arch=bench.arch, cases=cases)
+        return prepare(task, text, chip=bench.chip, arch=bench.arch, cases=cases, addresses=False)
 
     def _times(self, prepared: Prepared, before: Mapping[str, float]) -> dict[str, float]:
         """Times by case, the headline's alone where that is slower than before; none where it cannot be run."""
@@ -195,7 +195,7 @@ class _Neighbours:
             self._free.put(simulator)
 
     def _estimated(self, simulator: RemoteSimulator, prepared: Prepared, names: Sequence[str]) -> dict[str, float]:
-        inputs = self._bench.reference(self._task).inputs
+        inputs = self._bench.reference(self._task).fixed_inputs
         cases = [
             BenchCase(program=prepared.programs[name], inputs=inputs(self._task.case(name), self._seed))
             for name in names

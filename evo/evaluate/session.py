@@ -228,7 +228,7 @@ class EvaluationSession:
         reference = self.reference(task)
         if self.modelled:
             _require_room(task)
-        inputs = reference.inputs if self.modelled else reference.fixed_inputs
+        inputs = reference.fixed_inputs
         return [BenchCase(program=prepared.programs[c.name], inputs=inputs(c, seed)) for c in task.bench]
 
     def more_checkers(self, count: int) -> list[RemoteSimulator]:

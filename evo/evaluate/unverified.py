@@ -36,8 +36,7 @@ def unverified(
     """What is wrong, or cannot be verified, at sizes where conditions come out as at none that was run; None if
     nothing. And how many sizes were looked at besides.
     """
-    kept = bench.reference(task)
-    own = Reference(task, kept.process, limit_s=kept.limit_s)
+    own = bench.reference(task).beside()
     known = [*ran, *task.bench]
     count = 0
     for look in range(_LOOKS + 1):

@@ -5,7 +5,7 @@ Knows a task and arrays, runs no reference.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,8 @@ def candidates(
     task: Task, case: Case, drawn: Arrays, distribution: str, generator: Callable[[], np.random.Generator]
 ) -> Iterator[tuple[Arrays, np.random.Generator]]:
     """Inputs to try in turn, the most telling first; none where the distribution can change no input."""
-    reals, wholes = _free_reals(task, drawn), _free_integers(task, drawn)
+    domains = {t.name: _domain(t, drawn[t.name]) for t in task.inputs}
+    reals, wholes = _free_reals(task, domains), _free_integers(task, domains)
     if distribution in (*INTEGERS, *BOOLEANS):
         reals = []
     if distribution not in (*INTEGERS, *BOOLEANS, EQUAL, MIXED):
@@ -53,20 +54,27 @@ def candidates(
     for tensors, factor in attempts or [([], 1.0)]:
         for part in parts:
             rng = generator()
-            changed = {t.name: _real(distribution, t, drawn[t.name], rng, factor) for t in tensors}
-            changed |= {t.name: _integer(distribution, t, drawn[t.name], case, rng, part) for t in wholes}
+            changed = {
+                t.name: distributions.derive(distribution, t.dtype, drawn[t.name], domains[t.name], rng, factor=factor)
+                for t in tensors
+            }
+            for t in wholes:
+                within = _range(t, drawn[t.name], case)
+                changed[t.name] = derive_integers(
+                    distribution, drawn[t.name], within, domains[t.name], rng, factor=part
+                )
             yield drawn | changed, rng
 
 
-def _free_reals(task: Task, drawn: Arrays) -> list[Tensor]:
+def _free_reals(task: Task, domains: Mapping[str, str]) -> list[Tensor]:
     """Float inputs that may change: none if all results are whole numbers: an index of a maximum depends on ties."""
     if not any(is_float(tensor.dtype) for tensor in task.outputs):
         return []
-    return [t for t in task.inputs if is_float(t.dtype) and _domain(t, drawn[t.name]) != FIXED]
+    return [t for t in task.inputs if is_float(t.dtype) and domains[t.name] != FIXED]
 
 
-def _free_integers(task: Task, drawn: Arrays) -> list[Tensor]:
-    return [t for t in task.inputs if not is_float(t.dtype) and _domain(t, drawn[t.name]) != FIXED]
+def _free_integers(task: Task, domains: Mapping[str, str]) -> list[Tensor]:
+    return [t for t in task.inputs if not is_float(t.dtype) and domains[t.name] != FIXED]
 
 
 def _domain(tensor: Tensor, drawn: NDArray[np.generic]) -> str:
@@ -88,16 +96,3 @@ def _range_factors(wholes: list[Tensor], case: Case, drawn: Arrays) -> tuple[flo
     """Parts of the ranges to try: the whole first, then less, for references whose results would not fit their type."""
     widths = [found.high - found.low for t in wholes for found in (_range(t, drawn[t.name], case),)]
     return tuple(factor for factor in INTEGER_FACTORS if factor == 1 or max(widths, default=0) * factor >= _NARROW)
-
-
-def _real(
-    name: str, tensor: Tensor, drawn: NDArray[np.generic], rng: np.random.Generator, factor: float
-) -> NDArray[np.generic]:
-    return distributions.derive(name, tensor.dtype, drawn, _domain(tensor, drawn), rng, factor=factor)
-
-
-def _integer(
-    name: str, tensor: Tensor, drawn: NDArray[np.generic], case: Case, rng: np.random.Generator, part: float
-) -> NDArray[np.generic]:
-    within = _range(tensor, drawn, case)
-    return derive_integers(name, drawn, within, _domain(tensor, drawn), rng, factor=part)

@@ -6,7 +6,7 @@ Each distribution is made from the drawn tensor, at its scale and inside its dom
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import ml_dtypes
 import numpy as np
@@ -36,6 +36,7 @@ _TINY = {
     "float8_e5m2": (-16, -14),
 }
 _SUBNORMAL = {"float64": (-1060, -1023), "float32": (-148, -127), "bfloat16": (-132, -127)}
+_FIRST = 16  # rows
 _GOLDEN = 0.6180339887498949
 _OUTLIER = 64.0
 _PEAK, _HEAVY, _NEAR = 16.0, 4.0, 8  # of `ends`: one value, the last rows; and how near to the end
@@ -82,11 +83,23 @@ def _is_structured(values: Reals) -> bool:
     if values.size <= 8:
         return False
     rows = values.reshape(-1, values.shape[-1])
-    if len(np.unique(values)) <= 2 or bool((values == np.rint(values)).all()):
+    if _is_of_two(values) or _holds(lambda part: part == np.rint(part), values):
         return True
-    if rows.shape[1] > 2 and bool((np.diff(rows, axis=1) >= 0).all()):
+    if rows.shape[1] > 2 and _holds(lambda part: np.diff(part, axis=1) >= 0, rows):
         return True
     return rows.shape[1] > 1 and bool((values >= 0).all() and (np.abs(rows.sum(axis=1) - 1) < 1e-2).all())
+
+
+def _is_of_two(values: Reals) -> bool:
+    """Whether it has two different values at most."""
+    flat = values.reshape(-1)
+    others = flat[flat != flat[0]]
+    return not others.size or bool((others == others[0]).all())
+
+
+def _holds(test: Callable[[Reals], NDArray[np.bool_]], values: Reals) -> bool:
+    """Whether the test holds throughout; what does not shows in the first rows, as a rule."""
+    return bool(test(values[:_FIRST]).all()) and bool(test(values).all())
 
 
 def derive(name: str, dtype: str, drawn: Array, domain: str, rng: np.random.Generator, *, factor: float = 1.0) -> Array:

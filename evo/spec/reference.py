@@ -6,9 +6,8 @@ Knows the contract, no device. A reference that breaks it is a TaskInvalid, neve
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,14 +32,15 @@ from evo.spec.reference_ahead import Ahead
 from evo.spec.reference_child import load_file
 from evo.spec.reference_process import IMPORT_LIMIT_S, ReferenceProcess, ReferenceValue
 from evo.spec.task import Case, Task, Tensor
-
-Arrays = dict[str, NDArray[np.generic]]
+from evo.spec.tensor_arrays import Arrays, DrawnInputs, arrays_of, distance, generator_of, size_of, stream_of
 
 CALL_LIMIT_S = 300.0  # a large case in float64 takes a minute on few cores; what takes longer hangs
 _MOST_AHEAD = 4  # further processes; each holds the arrays of one large case
 _CORES_EACH = 3  # and leaves cores to compilers and the simulator
 _INPUT_BYTES = 640 << 20  # held at most; all seeds and cases of a shipped task that one trial takes fit
 _EXPECTATION_BYTES = 384 << 20
+_DERIVED_BYTES = 128 << 20
+_BESIDE_BYTES = 64 << 20  # of sizes that the task does not list: inputs, expectations and derived ones each
 _FEW_STEPS = 64
 _NUMBERS = "biufcV"  # kinds of dtypes; the narrow floats of ml_dtypes are V to numpy
 
@@ -70,21 +70,6 @@ class Expectation:
         return self if self.fetch is None else self.fetch()
 
 
-@dataclass(frozen=True, slots=True)
-class _Inputs:
-    """arrays, and views of them that cannot be written to."""
-
-    arrays: Arrays
-    views: Arrays
-
-    @staticmethod
-    def of(arrays: Arrays) -> _Inputs:
-        views = {name: array.view() for name, array in arrays.items()}
-        for view in views.values():
-            view.flags.writeable = False
-        return _Inputs(arrays, views)
-
-
 @dataclass(slots=True)
 class Reference:
     """The reference.py of one task, in a process of its own; expectations cached by case, seed and distribution."""
@@ -95,8 +80,9 @@ class Reference:
     coming: Future[Judge | None] | None = None  # a judge that is being compared with NumPy
     judge: Judge | None = None
     _expectations: RecentCache[Expectation] = field(default_factory=lambda: RecentCache(_EXPECTATION_BYTES))
-    _inputs: RecentCache[_Inputs] = field(default_factory=lambda: RecentCache(_INPUT_BYTES))
-    _derived: dict[tuple[str, int, str], Expectation | None] = field(default_factory=dict)
+    _inputs: RecentCache[DrawnInputs] = field(default_factory=lambda: RecentCache(_INPUT_BYTES))
+    _derived: RecentCache[tuple[Expectation | None]] = field(default_factory=lambda: RecentCache(_DERIVED_BYTES))
+    _beside: Reference | None = None
     _dependent: bool | None = None
     _ahead: Ahead[Expectation] | None = None
 
@@ -122,11 +108,27 @@ class Reference:
                 assert self._ahead is not None
                 self._ahead.begin(case, seed)
 
+    def beside(self) -> Reference:
+        """The same for sizes that the task does not list. It has no judge, and holds less.
+
+        The source suggests them, so the next variants of a run are asked for many of them again.
+        """
+        if self._beside is None:
+            self._beside = Reference(
+                self.task,
+                self.process,
+                self.limit_s,
+                _expectations=RecentCache(_BESIDE_BYTES),
+                _inputs=RecentCache(_BESIDE_BYTES),
+                _derived=RecentCache(_BESIDE_BYTES),
+            )
+        return self._beside
+
     def _take_over(self, key: tuple[str, int]) -> None:
         """Wait for what was begun ahead, if it was. Raises TaskInvalid."""
         if self._ahead is not None and (found := self._ahead.result(key)) is not None:
             self._hold(key, found)
-            self._inputs.put(key, _Inputs.of(found.inputs), _size(found.inputs))
+            self._inputs.put(key, DrawnInputs.of(found.inputs), size_of(found.inputs))
 
     def expectation(self, case: Case, seed: int) -> Expectation:
         """Inputs and expected outputs for one case and seed. Raises TaskInvalid when the module breaks its contract."""
@@ -165,7 +167,7 @@ class Reference:
         return self._expectations.get(key) or self._hold(key, work())
 
     def _hold(self, key: tuple[object, ...], found: Expectation) -> Expectation:
-        return self._expectations.put(key, found, _size(found.expected) + _size(found.trusted or {}))
+        return self._expectations.put(key, found, size_of(found.expected) + size_of(found.trusted or {}))
 
     def inputs(self, case: Case, seed: int) -> Arrays:
         """The input tensors of one case, as the kernel sees them: for a seed the same values."""
@@ -175,19 +177,19 @@ class Reference:
         """The same as views that cannot be written to, of which a device may keep a copy; the same views while held."""
         return self._drawn(case, seed).views
 
-    def _drawn(self, case: Case, seed: int) -> _Inputs:
+    def _drawn(self, case: Case, seed: int) -> DrawnInputs:
         key = (case.name, seed)
         if (known := self._inputs.get(key)) is None:
             self._take_over(key)
             known = self._inputs.get(key)
         if known is not None:
             return known
-        stream, judge = _stream(seed, case.name), self._judge_of(case)
+        stream, judge = stream_of(seed, case.name), self._judge_of(case)
         arrays = judge.inputs(case.axes, stream) if judge is not None else None
         if arrays is None:
             arrays = self._call("inputs", dict(case.axes), seed=stream)
         drawn = {t.name: self._shaped("inputs", arrays, t, case) for t in self.task.inputs}
-        return self._inputs.put(key, _Inputs.of(drawn), _size(drawn))
+        return self._inputs.put(key, DrawnInputs.of(drawn), size_of(drawn))
 
     def derived(self, case: Case, seed: int, distribution: str) -> Expectation | None:
         """The case under another distribution; None if the task has no use for it.
@@ -196,18 +198,20 @@ class Reference:
         there, so that a correct kernel need not be either.
         """
         key = (case.name, seed, distribution)
-        if key not in self._derived:
-            self._derived[key] = self._derive(case, seed, distribution)
-        return self._derived[key]
+        if (known := self._derived.get(key)) is not None:
+            return known[0]
+        found = self._derive(case, seed, distribution)
+        parts = (found.inputs, found.expected, found.trusted, found.spread, found.rounding) if found is not None else ()
+        return self._derived.put(key, (found,), sum(size_of(part or {}) for part in parts))[0]
 
     def _derive(self, case: Case, seed: int, distribution: str) -> Expectation | None:
         drawn = self.inputs(case, seed)
         if distribution == SPECIAL:
-            return self._special(case, drawn, _rng(seed, case.name, distribution))
+            return self._special(case, drawn, generator_of(seed, case.name, distribution))
         if self.has_dependent_inputs():
             return None
         for inputs, rng in candidates(
-            self.task, case, drawn, distribution, lambda: _rng(seed, case.name, distribution)
+            self.task, case, drawn, distribution, lambda: generator_of(seed, case.name, distribution)
         ):
             if (found := self.sound(case, inputs, distribution, rng)) is not None:
                 return found
@@ -245,7 +249,7 @@ class Reference:
                 near = self._outputs("expected", moved, case)
         except TaskInvalid:  # it holds inputs to a condition that other values break, which is its right
             return None
-        distances = {t.name: _distance(near, expected, t.name) for t in self._float_outputs()}
+        distances = {t.name: distance(near, expected, t.name) for t in self._float_outputs()}
         rounding: Arrays = {name: rounding_of(by * min(single / level, 1.0)) for name, by in distances.items()}
         found = Expectation(inputs, expected, trusted, distribution, {**distances}, rounding)
         return found if self._is_accurate(found) else None
@@ -258,7 +262,7 @@ class Reference:
             assert found.spread is not None
             error = found.spread[tensor.name].astype(np.float64)
             if found.trusted is not None:
-                error = np.maximum(error, _distance(found.trusted, found.expected, tensor.name))
+                error = np.maximum(error, distance(found.trusted, found.expected, tensor.name))
             allowed = tolerance.atol + tolerance.rtol * np.abs(found.expected[tensor.name].astype(np.float64))
             if not (error <= 0.5 * allowed).all():
                 return False
@@ -327,7 +331,7 @@ class Reference:
         if not isinstance(found, list) or len(found) != 3 or not all(isinstance(part, dict) for part in found):
             raise self._broken("literal", "returned no axes, inputs and outputs")
         axes, inputs, outputs = found
-        return cast(dict[str, int], axes), _arrays(inputs), _arrays(outputs)
+        return cast(dict[str, int], axes), arrays_of(inputs), arrays_of(outputs)
 
     def _outputs(self, name: str, inputs: Arrays, case: Case) -> Arrays:
         arguments, arrays = self.arguments(name, inputs, case), None
@@ -366,7 +370,7 @@ class Reference:
     def _call(self, name: str, *args: object, seed: list[int] | None = None) -> Arrays:
         returned = self._returned(name, *args, seed=seed)
         if returned.kind == "dict" or isinstance(returned.value, dict):
-            return _arrays(returned.value)
+            return arrays_of(returned.value)
         outputs = self.task.outputs
         if name != "inputs" and len(outputs) == 1:  # a bare array is the only output
             return {outputs[0].name: np.asarray(returned.value)}
@@ -379,24 +383,6 @@ class Reference:
 
     def _broken(self, function: str, what: str) -> TaskInvalid:
         return self.process.broken(f"{function}() {what}")
-
-
-def _arrays(found: Mapping[str, object]) -> Arrays:
-    return {name: np.asarray(value) for name, value in found.items()}
-
-
-def _stream(seed: int, *names: str) -> list[int]:
-    """The seed of a stream of its own for every seed, case and distribution."""
-    digest = hashlib.sha256("\0".join(names).encode()).digest()
-    return [seed, int.from_bytes(digest[:8], "little")]
-
-
-def _rng(seed: int, *names: str) -> np.random.Generator:
-    return np.random.default_rng(_stream(seed, *names))
-
-
-def _distance(left: Arrays, right: Arrays, name: str) -> NDArray[np.float64]:
-    return np.asarray(np.abs(left[name].astype(np.float64) - right[name].astype(np.float64)))
 
 
 def load_reference(task: Task) -> Reference:
@@ -414,7 +400,3 @@ def load_module(path: Path) -> ModuleType:
     except (Exception, SystemExit) as error:
         where = f"{path}:{error.lineno}" if isinstance(error, SyntaxError) else str(path)
         raise TaskInvalid(f"{where}: {type(error).__name__}: {error}", hint="fix reference.py") from error
-
-
-def _size(arrays: Arrays) -> int:
-    return sum(array.nbytes for array in arrays.values())

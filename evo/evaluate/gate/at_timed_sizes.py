@@ -93,7 +93,7 @@ def timed_sizes(
     chosen = task.bench if cases is None else cases
     for number, case in enumerate(chosen):
         tell(CountedStage("verify", "timed size", number, len(chosen), case.name))
-        bench = BenchCase(program=programs[case.name], inputs=reference.inputs(case, seed))
+        bench = BenchCase(program=programs[case.name], inputs=reference.fixed_inputs(case, seed))
         found = _Look(task, case, reference, axis, seed, bench, checker, numbers, target).judge()
         if found.status is not Status.CORRECT:
             return found

@@ -72,7 +72,7 @@ def hunt(
     looked: Looked | None = None,
 ) -> Check | None:
     """The first case that is wrong; None if none is. share: QUICK or THOROUGH. Raises EvoError for the harness only."""
-    own = Reference(task, reference.process, limit_s=reference.limit_s)  # nobody asks for these cases again
+    own = reference.beside()
     limits, steering = usual_limits(task, share), steered_limits(task, share)
     steered = steered_cases(task, variant, programs, chip, seed, steering, each=_EACH[share >= THOROUGH])
     known = chosen(task, steered.cheap[:_STEERED] if limits.thorough else steered.cheap, steering.total)

@@ -17,8 +17,9 @@ from evo.spec import input_distributions as distributions
 from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import is_float
 from evo.spec.input_distributions import SPECIAL, largest
-from evo.spec.reference import Arrays, Expectation, Reference
+from evo.spec.reference import Expectation, Reference
 from evo.spec.task import Case, Task, Tensor
+from evo.spec.tensor_arrays import Arrays
 
 STRUCTURED, SHIFTED, SOURCED, UNEVEN, ZEROS = "structured", "shifted", "compared", "uneven", "special_zeros"
 PATTERNS = (STRUCTURED, SHIFTED, SOURCED, UNEVEN, ZEROS)

@@ -114,7 +114,7 @@ class Sweep:
         prepared = prepare(self.task, text, chip=bench.chip, arch=bench.arch, cases=[self.case])
         if isinstance(prepared, PrepareFailure):
             return ScreeningResult(variant=prepared.variant, status=prepared.status, reason=prepared.reason)
-        inputs = bench.reference(self.task).inputs(self.case, seed)
+        inputs = bench.reference(self.task).fixed_inputs(self.case, seed)
         request = [BenchCase(program=prepared.programs[self.case.name], inputs=inputs)]
         try:
             found = bench.checker.screen(request, time_limit_s=_LIMIT_S)

@@ -64,7 +64,8 @@ def part_of_gate(started: CheckedJob, bench: EvaluationSession, places: gate.Gat
     check = gate.run_gate(job.task, started.prepared.programs, bench.reference(job.task), places, job.seed)
     if not check.status.passed or places.half not in (None, "checker"):
         return check
-    found = bench.hunt(job.task, started.prepared, places.checker, job.seed, share=gate.QUICK)
+    with started.stages.time("hunt"):
+        found = bench.hunt(job.task, started.prepared, places.checker, job.seed, share=gate.QUICK)
     return replace(found, cases=(*check.cases, *found.cases), counters=check.counters) if found else check
 
 

@@ -216,7 +216,8 @@ def _modelled(
     found = replace(base, bench=ours, decision=decision)
     if decision is not None and not decision.kept:
         return found
-    return _looked_at_again(job, bench, prepared, found, rival, theirs)
+    with started.stages.time("verify"):
+        return _looked_at_again(job, bench, prepared, found, rival, theirs)
 
 
 def _faulted(base: Evaluation, fault: Fault, status: Status, stage: Stage, reason: str) -> Evaluation:

@@ -72,3 +72,10 @@ def test_what_passes_has_no_stage(task: Task, bench: EvaluationSession) -> None:
     assert found.status is Status.CORRECT
     assert found.stage is None
     assert "stage" not in found.to_json()
+
+
+def test_the_stages_of_a_keep_name_its_looks_and_add_up(task: Task, bench: EvaluationSession) -> None:
+    found = evaluate(Job(task=task, text=FAST, seed=3), bench)
+    assert {"compile", "gate", "hunt", "estimate", "verify"} <= set(found.stages_s)
+    assert found.elapsed_s is not None
+    assert sum(found.stages_s.values()) == pytest.approx(found.elapsed_s, rel=0.01, abs=0.02)

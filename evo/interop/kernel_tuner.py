@@ -166,7 +166,9 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise SyntaxInvalid(path, None, f"cannot be read: {error}", hint="pass --source FILE.cu") from None
+        raise SyntaxInvalid(
+            path, None, f"cannot be read: {error}", hint="pass --source FILE.cu", problem="unreadable"
+        ) from None
 
 
 def _sizes(spec: Path, body: dict[str, Any], key: str) -> list[str]:

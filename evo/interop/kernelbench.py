@@ -69,7 +69,7 @@ def requests_of(
     if name is not None and len(files) != 1:
         raise UsageError("--name is for one file", hint="leave it out: names come from the files")
     if name is not None and not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-        raise UsageError(f"{name!r} is not a task name", hint="lower case letters, digits and _")
+        raise UsageError(f"{name!r} is not a task name", hint="lower case letters, digits and _", problem="task-name")
     found: list[ImportRequest] = []
     for file in files:
         wishes = [name] if name is not None else [task_name(file.stem), "p" + re.sub(r"\W+", "_", file.stem.lower())]

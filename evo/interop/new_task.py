@@ -215,7 +215,7 @@ def remarks(root: Path, name: str) -> list[str]:
 def write_new(root: Path, form: NewTaskAnswers) -> str:
     """Write `kernels/<name>/` and say what became of its `work`.
 
-    Raises UsageError if it exists, TaskInvalid where its gate would be none.
+    Raises UsageError if it exists, TaskInvalid if its gate would accept a degenerate kernel.
     """
     target = root / "kernels" / form.name
     if target.exists():
@@ -233,7 +233,8 @@ def write_new(root: Path, form: NewTaskAnswers) -> str:
             task = read_task(folder)
             check_task(task, load_reference(task))
         except TaskInvalid as error:
-            raise TaskInvalid(error.message.replace(f"{scratch}/", ""), hint=error.hint) from None
+            words = error.message.replace(f"{scratch}/", "")
+            raise TaskInvalid(words, hint=error.hint, problem=error.problem) from None
         shutil.copytree(folder, target)
     return said
 

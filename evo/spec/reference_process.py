@@ -73,8 +73,8 @@ class ReferenceProcess:
             self._say(f"{function}() left a thread running: {thread}")
         return ReferenceValue(answer["kind"], answer["result"])
 
-    def broken(self, what: str, hint: str | None = None) -> TaskInvalid:
-        return TaskInvalid(f"{self.path}: {what}", hint=hint or _CONTRACT)
+    def broken(self, what: str, hint: str | None = None, problem: str = "") -> TaskInvalid:
+        return TaskInvalid(f"{self.path}: {what}", hint=hint or _CONTRACT, problem=problem)
 
     def close(self) -> None:
         """End the process; a later call starts another."""
@@ -108,7 +108,7 @@ class ReferenceProcess:
             printed = str(found.pop("printed", ""))
         except (_Exceeded, TimeoutError) as exceeded:
             words = str(exceeded) or f"did not end within {limit_s:g} s"
-            raise self.broken(f"{what} {words}", hint) from None
+            raise self.broken(f"{what} {words}", hint, "over-limit") from None
         except ChildDied as death:
             raise self.broken(f"{what} {_how_it_ended(death)}", _LEAVES) from None
         except (ChildGarbled, AttributeError, ValueError, KeyError, TypeError):

@@ -138,7 +138,7 @@ def read_variant(path: Path) -> Variant:
     try:
         text = path.read_bytes().decode("utf-8-sig")  # editors on Windows put a mark first, which nvrtc refuses
     except FileNotFoundError:
-        raise SyntaxInvalid(path, None, "no such file", hint="give the path of a .cu file") from None
+        raise SyntaxInvalid(path, None, "no such file", hint="give the path of a .cu file", problem="no-file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise SyntaxInvalid(path, None, f"cannot be read: {error}", hint="a variant is one UTF-8 text file") from None
     return parse_variant(text, path=path)

@@ -42,7 +42,6 @@ def test_nothing_is_spent_where_no_case_can_pay_the_margin(tmp_path: Path) -> No
         ran = iterate(root, server, "--margin", "80%")
         assert ran.code == 0, ran.err
         assert server.requests == []
-    assert "no case can pay the margin" in ran.err
     assert ran.lines[-1]["llm"]["calls"] == 0
     assert [record.kind for record in load_records(root, "scale")] == ["start"]
 

@@ -98,8 +98,8 @@ class _Examination:
             }
         return _Run(case, expectation, truth)
 
-    def _invalid(self, what: str, hint: str) -> TaskInvalid:
-        return TaskInvalid(f"{self.task.folder / 'task.yaml'}: {what}", hint=hint)
+    def _invalid(self, what: str, hint: str, problem: str = "") -> TaskInvalid:
+        return TaskInvalid(f"{self.task.folder / 'task.yaml'}: {what}", hint=hint, problem=problem)
 
     def _expected_is_usable(self) -> None:
         for run in self.drawn:
@@ -166,11 +166,10 @@ class _Examination:
         drawn = [(run, outputs) for run, outputs in tried if run.expectation.distribution == DRAWN]
         if lazy.gross and drawn and all(allclose(self.task, outputs, run.expectation) for run, outputs in drawn):
             tolerance = self.task.tolerance
-            raise self._invalid(
-                f"rtol {tolerance.rtol:g} and atol {tolerance.atol:g} accept {lazy.what} at every check case", lazy.hint
-            )
+            what = f"rtol {tolerance.rtol:g} and atol {tolerance.atol:g} accept {lazy.what} at every check case"
+            raise self._invalid(what, lazy.hint, "accepts-too-much")
         if all(self._passes(run, outputs) for run, outputs in tried):
-            raise self._invalid(f"the gate would accept {lazy.what}", lazy.hint)
+            raise self._invalid(f"the gate would accept {lazy.what}", lazy.hint, "accepts-too-much")
 
     def _passes(self, run: _Run, outputs: Arrays) -> bool:
         return compare(self.task, run.case.name, outputs, run.expectation).status is Status.CORRECT

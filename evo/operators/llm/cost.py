@@ -211,7 +211,7 @@ def price_of(model: str, root: Path) -> Price | None:
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise UsageError(f"{path}: cannot be read: {error}", hint=hint) from None
+        raise UsageError(f"{path}: cannot be read: {error}", hint=hint, problem="unreadable") from None
     section = data.get("llm", {})
     prices = section.get("prices", {}) if isinstance(section, dict) else {}
     found = prices.get(model) if isinstance(prices, dict) else None
@@ -220,5 +220,5 @@ def price_of(model: str, root: Path) -> Price | None:
     values = [found.get(name) for name in ("prompt", "completion")] if isinstance(found, dict) else [None]
     good = [float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool) and v >= 0]
     if len(good) != 2 or not all(map(math.isfinite, good)):
-        raise UsageError(f"{path}: llm.prices.{model}: not a price", hint=hint)
+        raise UsageError(f"{path}: llm.prices.{model}: not a price", hint=hint, problem="not-a-price")
     return Price(*good)

@@ -262,7 +262,9 @@ class Git:
                 raise LedgerUnclean(failure.fault().message, hint=_ATTRIBUTES) from failure
             raise failure.fault() from failure
         if blob not in (_blob_name(data, len(blob)), _blob_name(data.replace(b"\r\n", b"\n"), len(blob))):
-            raise LedgerUnclean(f"{path}: git would commit another text than the one verified", hint=_ATTRIBUTES)
+            raise LedgerUnclean(
+                f"{path}: git would commit another text than the one verified", hint=_ATTRIBUTES, problem="another-text"
+            )
         return blob
 
     def _tree(self, head: str | None, rows: bytes) -> str:

@@ -114,4 +114,4 @@ def _read(path: Path, kind: type[_Note]) -> _Note | None:
 
 def _unreadable(path: Path, problem: str) -> LedgerUnclean:
     hint = f"if `git status` is clean, remove {path}; it holds the step that was in progress"
-    return LedgerUnclean(f"{path}: cannot be read: {problem}", hint=hint)
+    return LedgerUnclean(f"{path}: cannot be read: {problem}", hint=hint, problem="unreadable")

@@ -354,7 +354,7 @@ class Ledger:
             (self._git.top / path).relative_to(self.root / folder)
         except ValueError:
             hint = f"{folder}/ must lie in the repository; a link that leads out of it cannot be committed"
-            raise LedgerUnclean(f"{file}: not in {self.root / folder}", hint=hint) from None
+            raise LedgerUnclean(f"{file}: not in {self.root / folder}", hint=hint, problem="outside") from None
         return path
 
     def _status(self) -> list[tuple[str, str]]:

@@ -156,7 +156,7 @@ def find_among(records: Sequence[Record], prefix: str) -> Record:
     if len(found) > 1:
         names = sorted(found)
         shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
-        raise UsageError(f"{prefix!r} is the beginning of {shown}", hint="give more of the id")
+        raise UsageError(f"{prefix!r} is the beginning of {shown}", hint="give more of the id", problem="ambiguous")
     return next(iter(found.values()))
 
 
@@ -215,7 +215,7 @@ def _rebuild(records: Sequence[Record], trial: str) -> tuple[str, str | None]:
         except DiffMismatch as error:
             problem = f"trial {record.trial}: cannot be rebuilt: {error}"
     if at not in texts:
-        raise RecordCorrupt(problem, hint=_WHOLE)
+        raise RecordCorrupt(problem, hint=_WHOLE, problem="chain-broken")
     return texts[at], parent_text  # the trial itself comes last
 
 

@@ -350,7 +350,7 @@ class WorkerPool:
         if order is not None and order.lost >= self._limits.losses:
             hint = "nothing was counted against the variant; run `evo doctor` on the nodes"
             problem = f"{order.lost} workers in a row were lost over one job, {name} at last: {how}"
-            self._end(order, fault or WorkerLost(problem, hint=hint))
+            self._end(order, fault or WorkerLost(problem, hint=hint, problem="lost-again"))
         elif order is not None:
             self._note(f"{name} is lost ({how}); its candidate is evaluated again elsewhere")
             with self._ready:

@@ -162,7 +162,7 @@ def test_a_confirmation_keeps_the_rule_but_for_its_alpha() -> None:
     ],
 )  # fmt: skip
 def test_a_rule_that_cannot_decide_is_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="not a decision rule"):
+    with pytest.raises(ValueError, match="DecisionRule"):
         DecisionRule(**wrong)  # type: ignore[arg-type]
 
 

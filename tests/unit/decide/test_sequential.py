@@ -159,7 +159,7 @@ def test_a_bad_pair_is_a_harness_fault() -> None:
         Sequential(ONE).add({"b": 0.0})
     with refused(HarnessFault, "not-a-number"):
         Sequential(ONE).add({"a": float("nan")})
-    with pytest.raises(ValueError, match="not a decision rule"):
+    with pytest.raises(ValueError, match="DecisionRule"):
         DecisionRule(alpha=0.0)
 
 
@@ -417,5 +417,5 @@ def test_measured_and_modelled_times_never_meet() -> None:
     with refused(HarnessFault, "measured-with-modelled"):
         decide_modelled(measured(1.0), modelled(a=estimate(1)), ONE)
     older = replace(estimate(1), model_version="0")
-    with pytest.raises(HarnessFault, match="cannot be compared"):
+    with refused(HarnessFault, "environments-differ"):
         decide_modelled(modelled(a=older), modelled(a=estimate(1)), ONE)

@@ -62,7 +62,7 @@ def test_a_formula_becomes_a_task(
 
 
 def test_a_task_without_a_gate_is_refused_and_not_written(tmp_path: Path) -> None:
-    with pytest.raises(TaskInvalid, match="writes zeros"):
+    with refused(TaskInvalid, "accepts-too-much"):
         write_new(tmp_path, form("nil", "N=64", ["x:float32[N]"], ["y:float32[N]"], ["x * 0"]))
     assert not (tmp_path / "kernels" / "nil").exists()
 
@@ -99,7 +99,7 @@ def test_kernel_tuner_parameters_become_knobs() -> None:
     assert variant.integer_knobs == {"block_size_x": 128, "per_thread": 1}
     assert [require.text for require in variant.requires] == ["block_size_x * per_thread <= 1024 and per_thread != 3"]
     assert variant.launches[0].grid[0].value({"N": 1000, **variant.integer_knobs}) == 8
-    with pytest.raises(SyntaxInvalid, match="cannot be read"):
+    with refused(SyntaxInvalid, "unreadable"):
         variants_of(DATA / "kernel_tuner" / "add.json", Path("elsewhere.cu"), None)
 
 

@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
+from refusals import refused
 
 from evo.errors import SyntaxInvalid
 from evo.operators import Context, Ladder, Patch, Proposal
@@ -130,10 +131,10 @@ def test_patch_is_proposed_once(task: Task, tmp_path: Path) -> None:
 
 
 def test_unreadable_patch_says_so(task: Task, tmp_path: Path) -> None:
-    with pytest.raises(SyntaxInvalid, match="no such file"):
+    with refused(SyntaxInvalid, "no-file"):
         Patch(tmp_path / "none.cu").propose(rung(task, 0), rng=random.Random(0), context=Context(task=task))
 
 
 def test_proposal_kind_is_one_of_the_known(task: Task) -> None:
-    with pytest.raises(ValueError, match="one of"):
+    with pytest.raises(ValueError, match="'guess'"):
         Proposal(operator="x", kind="guess", variant=rung(task, 0), summary="", reason="", expected="", risk="")

@@ -63,9 +63,7 @@ def test_what_is_no_line_of_single_changes_is_refused(
         "another end": steps[:-1],
         "a rewrite": (replace(steps[0], kind="rewrite"), *steps[1:]),
     }[broken]
-    refusal = not_one_change(task, replace(plan, steps=other), scalar)
-    assert refusal is not None
-    assert refusal.startswith("not one change")
+    assert not_one_change(task, replace(plan, steps=other), scalar) is not None
 
 
 def test_a_plan_that_failed_is_offered_last(task: Task, scalar: Variant, line: list[Proposal]) -> None:

@@ -316,7 +316,7 @@ def test_a_file_outside_of_evos_folders_is_refused(tmp_path: Path) -> None:
     ledger, _, _ = start_ledger(root)
     with ledger:
         for path in (Path("mine.txt"), Path("kernels/linked/x.cu"), Path("kernels/../mine.txt")):
-            with pytest.raises(LedgerUnclean, match="not in"):
+            with refused(LedgerUnclean, "outside"):
                 ledger.place(path, "x")
     assert (root / "mine.txt").read_text() == "one\ntwo\n"
 
@@ -633,7 +633,7 @@ def test_locks_that_a_killed_evo_left_are_removed_and_others_are_not(
 def test_a_journal_that_cannot_be_read_is_never_guessed_at(tmp_path: Path, text: str) -> None:
     root = repository(tmp_path)
     (root / ".git" / "evo-journal.json").write_text(text)
-    with pytest.raises(LedgerUnclean, match=r"evo-journal\.json: cannot be read"):
+    with refused(LedgerUnclean, "unreadable"):
         start_ledger(root)
 
 

@@ -254,7 +254,7 @@ def test_find_by_trial_or_variant_prefix(tmp_path: Path) -> None:
     assert find(tmp_path, f"{RUN}-0002") == two
     assert find(tmp_path, one.variant[:8]) == one
     assert find(tmp_path, two.variant) == two  # the kept trial of two of this variant
-    with pytest.raises(UsageError, match="is the beginning of trial"):
+    with refused(UsageError, "ambiguous"):
         find(tmp_path, RUN)
     for unknown in ("", "zz"):
         with pytest.raises(UsageError):
@@ -355,7 +355,7 @@ def test_a_broken_chain_says_where() -> None:
     with pytest.raises(RecordCorrupt, match=f"{two.trial}: cannot be rebuilt: its parent {one.variant}"):
         rebuild_text([two], two.trial)
     forged = Record(**{**{name: getattr(two, name) for name in two.__dataclass_fields__}, "variant": "0" * 12})
-    with pytest.raises(RecordCorrupt, match="the text is variant"):
+    with refused(RecordCorrupt, "chain-broken"):
         rebuild_text([one, forged], forged.trial)
 
 

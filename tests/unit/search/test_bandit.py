@@ -224,7 +224,7 @@ def test_several_changes_are_refused_with_their_parts(
         text = text.replace(before, after)
     refusal = not_one_change(a_task(tmp_path), proposal(text), PARENT)
     assert refusal is not None
-    assert refusal.startswith(f"not one change: holds {count} changes: (1) line")
+    assert f"{count} changes: (1) line" in refusal
     alone = parts(PARENT, text)
     assert len(alone) == count
     for words, part in alone:
@@ -263,7 +263,7 @@ def test_a_rung_is_its_own_text_but_for_knobs(tmp_path: Path) -> None:
     task = a_task(tmp_path)
     assert not_one_change(task, proposal(moved(A=4), kind="rung", rung="00_k.cu"), PARENT) is None
     other = proposal(TEXT.replace("expf", "__expf"), kind="rung", rung="00_k.cu")
-    assert (not_one_change(task, other, PARENT) or "").startswith("not one change")
+    assert not_one_change(task, other, PARENT) is not None
 
 
 def evaluation(ratio: float) -> Evaluation:

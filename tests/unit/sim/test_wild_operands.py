@@ -39,7 +39,7 @@ def test_bytes_at_addresses_that_no_buffer_has(line: str, address: int) -> None:
     fault = first_fault(f"{line} st.global.u32 [%d1+128], %r2;" if "%r2" in line else line, address).faults[0]
     assert fault.kind in ("out_of_bounds", "misaligned")
     assert fault.address == address
-    assert f"address {address:#x} belongs to no buffer" in fault.message
+    assert f"{address:#x}" in fault.message
 
 
 @pytest.mark.parametrize("offset", [1, 4, 8, 12])

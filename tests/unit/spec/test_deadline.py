@@ -28,7 +28,8 @@ def test_a_reference_that_hangs_is_named(tmp_path, name):
     with pytest.raises(TaskInvalid) as refused:
         reference.expectation(task.check[0], 1)
     assert time.monotonic() - started < 5
-    assert refused.value.message.endswith("reference.py: expected() did not end within 0.3 s")
+    assert refused.value.problem == "over-limit"
+    assert "reference.py: expected()" in refused.value.message
 
 
 def test_a_hang_on_another_thread_ends_too(tmp_path):
@@ -40,13 +41,12 @@ def test_a_hang_on_another_thread_ends_too(tmp_path):
         try:
             reference.expectation(task.check[0], 1)
         except TaskInvalid as error:
-            caught.append(error.message)
+            caught.append(error.problem)
 
     thread = threading.Thread(target=call)
     thread.start()
     thread.join(20)
-    assert len(caught) == 1
-    assert "did not end within" in caught[0]
+    assert caught == ["over-limit"]
 
 
 def test_memory_has_a_limit():
@@ -71,7 +71,8 @@ def test_code_that_cannot_be_interrupted_ends_the_process():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 3
-    assert done.stderr.startswith("error: a task's reference did not end within 0.2 s")
+    assert done.stderr.startswith("error: ")
+    assert "reference" in done.stderr
     assert "hint: " in done.stderr
 
 
@@ -81,5 +82,5 @@ def test_a_hole_in_a_task_is_exit_code_3(tmp_path: Path) -> None:
     yaml.write_text(yaml.read_text().replace("atol: 1e-6", "atol: 50"))
     ran = evo_here("check", "kernels/scale/ladder/10_fast.cu", "--device", "sim:l4", cwd=root)
     assert ran.code == 3
-    assert "accept a kernel that writes zeros" in ran.err
+    assert "task.yaml: " in ran.err
     assert "hint: " in ran.err

@@ -7,9 +7,10 @@ import time
 
 import pytest
 from llm_server import block
+from refusals import refused
 from tiny import SLOW
 
-from evo.errors import EvoError
+from evo.errors import UsageError
 from evo.operators.llm.cost import Account, Budget, Price, Usage, guess_tokens, price_of, read_price
 from evo.operators.llm.edits import apply_edits, edit
 from evo.operators.llm.endpoint import data
@@ -277,7 +278,7 @@ def test_a_reply_gets_no_more_room_than_the_money_is_worth() -> None:
 
 def test_prices_are_read_or_refused(tmp_path) -> None:  # type: ignore[no-untyped-def]
     assert read_price("0.15/0.60") == Price(0.15, 0.6)
-    with pytest.raises(EvoError):
+    with pytest.raises(UsageError):
         read_price("cheap")
     assert price_of("m", tmp_path) is None
     (tmp_path / "evo.toml").write_text(
@@ -285,10 +286,10 @@ def test_prices_are_read_or_refused(tmp_path) -> None:  # type: ignore[no-untype
     )
     assert price_of("m:1", tmp_path) == Price(1.0, 2.5)
     assert price_of("m:2", tmp_path) is None
-    with pytest.raises(EvoError, match="not a price"):
+    with refused(UsageError, "not-a-price"):
         price_of("bad", tmp_path)
     (tmp_path / "evo.toml").write_text("[llm")
-    with pytest.raises(EvoError, match="cannot be read"):
+    with refused(UsageError, "unreadable"):
         price_of("m", tmp_path)
 
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from evo.errors import TaskInvalid
 from evo.evaluate.gate import check_task
 from evo.interop import task_folder
+from evo.interop.import_ranges import Ends, imported_ranges
 from evo.interop.infer_axes import InferredAxes, label
 from evo.interop.infer_work import work_of
 from evo.interop.meta_shapes import FOREIGN, ProblemRefused, forward_names, shapes_of
@@ -101,11 +102,12 @@ class _Draft:
         # A domain wider than the drawn values is a guess; if the task fails its self-test with it, it is dropped.
         drawn_only = {name: "fixed" if word == "fixed" else None for name, word in domains.items()}
         attempts: list[dict[str, str | None]] = [domains, drawn_only, dict.fromkeys(domains, "fixed")]
+        ranges = self._ranges(labelled, reference)
         failed: TaskInvalid | None = None
         work = self._work(labelled, reference, domains)
         different = [a for i, a in enumerate(attempts) if a not in attempts[:i]]
-        for share, attempt in itertools.product((1.0, _TIGHTER), different):
-            self._write_folder(labelled, attempt, self._tolerance(scale, share), work)
+        for share, ends, attempt in itertools.product((1.0, _TIGHTER), [ranges, {}] if ranges else [{}], different):
+            self._write_folder(labelled, attempt, ends, self._tolerance(scale, share), work)
             try:
                 task = read_task(self.into)
                 check_task(task, load_reference(task))
@@ -240,6 +242,14 @@ class _Draft:
                 found[name] = self._widest(reference, sizes, first, name, array)
         return found
 
+    def _ranges(self, labelled: InferredAxes, reference: ModuleReference) -> dict[str, Ends]:
+        """Ranges of integer inputs that the module takes beyond the drawn values."""
+        whole = [name for name in self.arguments if not is_float(self._array(name)) and self._array(name) != "bool"]
+        cases = [(sizes, self._inputs(reference, sizes, _SEEDS[0])) for sizes in self._cases()]
+        axes = [labelled.cases[name] for name in self.check]
+        outputs = {name: array.dtype for name, array in zip(self.outputs, self.own.outputs, strict=True)}
+        return imported_ranges(whole, cases, axes, outputs, reference.expected) if whole else {}
+
     def _widest(self, reference: ModuleReference, sizes: Sizes, inputs: Arrays, name: str, dtype: str) -> str | None:
         for word in ("real", "positive"):
             changed = derive("normal", dtype, inputs[name], word, np.random.default_rng(0))
@@ -271,6 +281,7 @@ class _Draft:
         self,
         labelled: InferredAxes,
         domains: dict[str, str | None],
+        ranges: dict[str, Ends],
         tolerance: task_folder.ToleranceLine,
         work: dict[str, str],
     ) -> None:
@@ -278,7 +289,7 @@ class _Draft:
             name=self.name,
             description=self.description,
             axes=labelled.axes,
-            tensors=list(self._tensors(labelled, domains)),
+            tensors=list(self._tensors(labelled, domains, ranges)),
             tolerance=tolerance,
             check={name: labelled.cases[name] for name in self.check},
             bench={name: labelled.cases[name] for name in self.bench},
@@ -286,9 +297,12 @@ class _Draft:
         )
         text.write(self.into, _reference_text(self), {"problem.py": self.file.read_bytes()})
 
-    def _tensors(self, labelled: InferredAxes, domains: dict[str, str | None]) -> Iterator[task_folder.TensorLine]:
+    def _tensors(
+        self, labelled: InferredAxes, domains: dict[str, str | None], ranges: dict[str, Ends]
+    ) -> Iterator[task_folder.TensorLine]:
         for name in (*self.arguments, *self.state):
-            yield task_folder.TensorLine(name, "in", self._array(name), labelled.shapes[name], domains.get(name))
+            shape, ends = labelled.shapes[name], ranges.get(name, (None, None))
+            yield task_folder.TensorLine(name, "in", self._array(name), shape, domains.get(name), *ends)
         for name, array in zip(self.outputs, self.own.outputs, strict=True):
             yield task_folder.TensorLine(name, "out", array.dtype, labelled.shapes[name])
 

@@ -91,6 +91,17 @@ def scalar_value(one: ScalarLine, sizes: Sizes) -> float | int:
     return float(np.float32(value)) if one.dtype == "float32" else float(value) if is_float(one.dtype) else int(value)
 
 
+_MASK = [
+    "",
+    "",
+    "def _mask(shape, rng):",
+    '    """Some rows, or some columns, have no true element, few, half of them, most or all."""',
+    "    axis = rng.integers(len(shape))",
+    "    lines = [length if place == axis else 1 for place, length in enumerate(shape)]",
+    "    return rng.random(shape) < rng.choice([0.0, 0.02, 0.5, 0.98, 1.0], lines)",
+]
+
+
 def reference_text(form: NewTaskAnswers, case: Sizes) -> str:
     """reference.py: inputs, the float64 expectation, and the same in float32 where an output is real."""
     real = any(is_float(tensor.dtype) for tensor in form.outputs)
@@ -103,9 +114,11 @@ def reference_text(form: NewTaskAnswers, case: Sizes) -> str:
         "",
         "",
         "def inputs(case, rng):",
-        '    """Normal values; integers over their whole range; masks of halves."""',
+        '    """Normal values; integers over their whole range; masks from empty to full."""',
     ]
     lines += ["    return {", *(f'        "{t.name}": {_draw(t, form.axes)},' for t in form.inputs), "    }"]
+    if any(tensor.dtype == "bool" for tensor in form.inputs):
+        lines += _MASK
     lines += ["", "", "def _compute(inputs, case, dtype):"]
     lines += [f"    {t.name} = {_taken(form, t, case)}" for t in form.inputs]
     text = form.source + " ".join(form.formulas.values())
@@ -162,7 +175,7 @@ def _draw(tensor: TensorLine, axes: Mapping[str, int]) -> str:
     dims = [_over_case(dim, axes) for dim in tensor.shape]
     size = f"({', '.join(dims)})" if len(dims) > 1 else f"({dims[0]},)"
     if tensor.dtype == "bool":
-        return f"rng.random({size}) < 0.5"
+        return f"_mask({size}, rng)"
     if is_float(tensor.dtype):
         return f"rng.standard_normal({size})"
     own = bounds_at(TensorLine(tensor.name, "in", tensor.dtype, tensor.shape), {})

@@ -107,7 +107,9 @@ def derive_integers(
 def _values(name: str, shape: tuple[int, ...], within: IntegerRange, rng: np.random.Generator) -> Ints:
     size = int(np.prod(shape))
     if name == EQUAL:
-        return np.full(shape, (within.low, within.high, int(_whole(1, within, rng)[0]))[rng.integers(3)], np.int64)
+        some = int(_whole(1, within, rng)[0])
+        zero = 0 if within.low <= 0 <= within.high else some
+        return np.full(shape, (within.low, within.high, some, zero)[rng.integers(4)], np.int64)
     if name == EXTREME:
         values = _extreme(size, within, rng)
     elif name == PERMUTED:

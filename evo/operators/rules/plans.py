@@ -64,6 +64,13 @@ PLANS = (
         expected="the multiply-adds bind instead of loads from L2 or shared memory",
     ),
     RulePlan(
+        name="windows",
+        sentence="Gives threads an index for each axis, then stages windows, with several results for each thread.",
+        steps=(("unflatten",), ("tile_rows", "tile_halo")),
+        reason="a block that is a strip of a flat index shares little of what its windows read",
+        expected="each element is loaded once for a block, and read about once for each result and row of the window",
+    ),
+    RulePlan(
         name="walk_wide",
         sentence="Lets a few blocks per SM walk an element-wise kernel in wide loads, with sizes compiled in.",
         steps=(("wide_elements", "wide_access"), ("grid_stride",), ("compile_in",)),

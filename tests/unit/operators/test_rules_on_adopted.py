@@ -174,3 +174,50 @@ def test_an_index_stays_where_its_block_is_looked_at_too(element: str, is_alone:
         name for name in ("coarsen", "grid_stride") if BY_NAME[name].applications(parse_variant(text), axes=("N",))
     ]
     assert bool(found) == is_alone
+
+
+WINDOW = BY_NAME["tile_rows"].examples[0].before
+FLAT = BY_NAME["unflatten"].examples[0].before
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise"),
+    [
+        ("    float acc = 0.0f;\n", ""),  # declared in front of the guard below: rows would add up
+        ("out[y * W + x] = acc", "if (acc < 0.0f) return;\n    out[y * W + x] = acc"),
+        ("out[y * W + x] = acc", "out[y * W + x] = out[y * W + x] + acc"),
+    ],
+)
+def test_rows_of_results_need_bodies_that_stand_alone(written: str, otherwise: str) -> None:
+    text = WINDOW.replace(written, otherwise)
+    text = text.replace("    int x =", "    float acc = 0.0f;\n    int x =") if not otherwise else text
+    assert text != WINDOW
+    assert children("tile_rows", text, read_task(TASKS / "tile_rows")) == []
+
+
+def test_rows_of_results_are_stored_behind_the_guard() -> None:
+    (child, *_) = children("tile_rows", WINDOW, read_task(TASKS / "tile_rows"))
+    assert "if (x < W && y < H) out[" in child.text
+    assert "return" not in child.text
+
+
+@pytest.mark.parametrize(
+    "spelling", ["index / (W * H)", "index / (H * W) % C", "(index / W) / H"], ids=["product", "modulo", "brackets"]
+)
+def test_an_index_is_taken_apart_however_its_places_are_spelled(spelling: str) -> None:
+    (child, *_) = children("unflatten", FLAT.replace("index / W / H", spelling), read_task(TASKS / "unflatten"))
+    assert [part.text for part in child.launches[0].grid] == ["ceil_div(W, 32)", "ceil_div(H, 8)", "C"]
+    assert "%" not in child.text
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise"),
+    [
+        ("index % W", "index % H"),
+        ("index < C * H * W", "index < C * H * W - 1"),
+        ("index < C * H * W", "index < C * H * H"),
+    ],
+)
+def test_an_index_over_something_else_is_left_whole(written: str, otherwise: str) -> None:
+    assert written in FLAT
+    assert children("unflatten", FLAT.replace(written, otherwise), read_task(TASKS / "unflatten")) == []

@@ -15,18 +15,22 @@ from evo.operators.rules.rewriting import fresh, merged
 from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.rule_context import RuleContext
 
-_ROOM = 24 * 1024  # bytes of a tile, so that an SM holds several blocks
+ROOM = 24 * 1024  # bytes of a tile, so that an SM holds several blocks
 _REUSED = 3.0  # reads of an element by a block, from which on staging it can pay
 
 
 @dataclass(frozen=True, slots=True)
-class _Dim:
-    """One dimension of what a block reads: from base + low on, `size` elements, as the kernel spells it."""
+class Dim:
+    """One dimension of what a block reads: from base + low on, `size` elements, as the kernel spells it.
+
+    walked: the thread's place that it goes with.
+    """
 
     base: Term
     low: int
     count: int
     size: str
+    walked: frozenset[Symbol]
 
 
 def _find(ctx: RuleContext) -> Iterator[Application]:
@@ -36,7 +40,7 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
         if function is None or any(array.space == "shared" for array in form.arrays):
             continue
         for array in form.tensors:
-            dims = _dims(ctx, analysis, array) if array.role == "in" else None
+            dims = box_of(ctx, analysis, array) if array.role == "in" else None
             if dims is None:
                 continue
             try:
@@ -52,7 +56,7 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
             )
 
 
-def _dims(ctx: RuleContext, analysis: LaunchAnalysis, array: Array) -> list[_Dim] | None:
+def box_of(ctx: RuleContext, analysis: LaunchAnalysis, array: Array) -> list[Dim] | None:
     """The box that a block reads, if it is one: places of blocks, threads and short loops, added up."""
     reads = analysis.form.of(array)
     if len(array.shape) < 2 or not reads or accumulator(array.element) is None:
@@ -69,7 +73,7 @@ def _dims(ctx: RuleContext, analysis: LaunchAnalysis, array: Array) -> list[_Dim
     elements = 1
     for dim in found:
         elements *= dim.count
-    if elements * array.element_bytes > _ROOM or asked < _REUSED * elements or found[-1].count < 2:
+    if elements * array.element_bytes > ROOM or asked < _REUSED * elements or found[-1].count < 2:
         return None
     return found
 
@@ -82,7 +86,7 @@ def _instances(analysis: LaunchAnalysis, read: Access) -> int:
     return many
 
 
-def _dim(ctx: RuleContext, analysis: LaunchAnalysis, terms: list[Term]) -> _Dim | None:
+def _dim(ctx: RuleContext, analysis: LaunchAnalysis, terms: list[Term]) -> Dim | None:
     bases, lows, highs = set[Term](), [], []
     walked = set[Symbol]()
     for term in terms:
@@ -115,7 +119,7 @@ def _dim(ctx: RuleContext, analysis: LaunchAnalysis, terms: list[Term]) -> _Dim 
         block = ctx.variant.launches[analysis.form.position].block
         if not block[axis].text.isdigit():
             size = f"({block[axis].text} + {count - analysis.sizes.block[axis]})"
-    return _Dim(base, low, count, size)
+    return Dim(base, low, count, size, frozenset(walked))
 
 
 def _range(analysis: LaunchAnalysis, symbol: Symbol) -> tuple[int, int] | None:
@@ -128,25 +132,39 @@ def _range(analysis: LaunchAnalysis, symbol: Symbol) -> tuple[int, int] | None:
     return (start, start + step * (trip - 1)) if start is not None and step is not None and trip is not None else None
 
 
-def _edits(
-    ctx: RuleContext, analysis: LaunchAnalysis, function: Function, array: Array, dims: list[_Dim]
-) -> list[Edit]:
+def _edits(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, array: Array, dims: list[Dim]) -> list[Edit]:
+    start = function.body.start + 1
+    edits = [Edit(Span(start, start), staged(ctx, analysis, function, array, dims))]
+    edits = merged([*edits, *replaced_reads(ctx, analysis, function, array, dims)])
+    return [*edits, *unused(ctx, function, edits)]
+
+
+def _tile(ctx: RuleContext, function: Function, array: Array) -> str:
+    return fresh(ctx, f"{names_of(ctx, function)[array.name]}_tile")
+
+
+def staged(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, array: Array, dims: list[Dim]) -> str:
+    """The tile, and the loop that fills it. Raises NotPrinted."""
     assert ctx.task is not None
     names = names_of(ctx, function)
     say = Printer(analysis, ctx.task, names, {}, {})
     tensor = next(t for t in ctx.task.tensors if t.name == array.name)
-    tile, each = fresh(ctx, f"{names[array.name]}_tile"), fresh(ctx, "e")
+    tile, each = _tile(ctx, function, array), fresh(ctx, "e")
     places = [fresh(ctx, f"at{number}") for number in range(len(dims))]
-    whole = " * ".join(dim.size for dim in dims)
+    whole = " * ".join(dim.size for dim in dims if dim.count > 1)
     lines: list[str] = []
     inside: list[str] = []
     left = each
     for number in reversed(range(len(dims))):
         dim, size = dims[number], dims[number].size
-        part = f"{left} % {size}" if number else left
+        first = (dim.base + dim.low).text
+        if dim.count == 1:
+            inside.insert(0, "0")
+            lines.insert(0, f"        const int {places[number]} = {first};")
+            continue
+        part = f"{left} % {size}" if any(outer.count > 1 for outer in dims[:number]) else left
         inside.insert(0, part)
         left = f"{left} / {size}"
-        first = (dim.base + dim.low).text
         lines.insert(0, f"        const int {places[number]} = {first} + {part};")
     tests = " && ".join(
         f"{place} >= 0 && {place} < {say.extent(dim)}" for place, dim in zip(places, tensor.shape, strict=True)
@@ -154,25 +172,28 @@ def _edits(
     kind = next(p.type for p in function.params if p.name == names[array.name])
     words = kind.replace("*", " ").split()
     kind = " ".join(word for word in words if word not in ("const", "__restrict__", "restrict"))
-    head = f"""
+    return f"""
     __shared__ {kind} {tile}{"".join(f"[{dim.size}]" for dim in dims)};  // with a border, zero outside
     for (int {each} = {_thread(analysis)}; {each} < {whole}; {each} += {_threads(analysis)}) {{
 {chr(10).join(lines)}
         {tile}{"".join(f"[{part}]" for part in inside)} = {tests} ? {say.element(tensor, places)} : {kind}(0);
     }}
     __syncthreads();"""
-    start = function.body.start + 1
-    edits = [Edit(Span(start, start), head)]
+
+
+def replaced_reads(
+    ctx: RuleContext, analysis: LaunchAnalysis, function: Function, array: Array, dims: list[Dim]
+) -> Iterator[Edit]:
+    """Reads of the tensor as reads of the tile, and sums without tests for its edge. Raises NotPrinted."""
+    name, tile = names_of(ctx, function)[array.name], _tile(ctx, function, array)
     for read in analysis.form.of(array):
         local = [(term - dim.base - dim.low).text for term, dim in zip(read.subscripts, dims, strict=True)]
         if any(re.search(r"\?|blockIdx|min\(|max\(", text) for text in local):
             raise NotPrinted("a place that is no sum")
-        if not ctx.source.slice(read.span).startswith(names[array.name]):
+        if not ctx.source.slice(read.span).startswith(name):
             raise NotPrinted("read through another pointer")
-        edits.append(Edit(read.span, f"{tile}{''.join(f'[{text}]' for text in local)}"))
-        edits += _without_test(ctx, analysis, read)
-    edits = merged(edits)
-    return [*edits, *unused(ctx, function, edits)]
+        yield Edit(read.span, f"{tile}{''.join(f'[{text}]' for text in local)}")
+        yield from _without_test(ctx, analysis, read)
 
 
 def _thread(analysis: LaunchAnalysis) -> str:

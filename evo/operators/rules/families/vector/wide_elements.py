@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from evo.cuda.source import Edit
-from evo.operators.rules.families.order import strided
+from evo.operators.rules.families.order.block_order import strided
 from evo.operators.rules.families.vector.wide_access import wide_loops
 from evo.operators.rules.normal_form import behind_guard, through
 from evo.operators.rules.rule import Application, Example, Rule

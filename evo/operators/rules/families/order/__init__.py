@@ -1,0 +1,1 @@
+"""Which thread and which block does what, and in what order."""

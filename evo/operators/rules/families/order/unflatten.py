@@ -1,0 +1,175 @@
+"""A number over several axes that threads take apart by division becomes an index for each axis."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import permutations
+
+from evo.cuda.source import Edit, Span, Statement
+from evo.operators.rules.directives import line_span
+from evo.operators.rules.lifting import NotPrinted, names_of
+from evo.operators.rules.rewriting import bare, fresh, indent_of, merged, rewritten
+from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule_context import RuleContext
+from evo.operators.rules.thread_index import ThreadIndex, thread_indices
+
+_BLOCKS = ((32, 8), (64, 4), (16, 16))
+_GUARD = re.compile(r"\s*\(?\s*(?P<name>\w+)\s*(?P<relation>>=|<)\s*(?P<bound>[\w\s*()]+?)\s*\)?\s*")
+
+
+def _find(ctx: RuleContext) -> Iterator[Application]:
+    for index in thread_indices(ctx):
+        if index.axis != "x" or index.lanes or len(index.launch.grid) > 1 or len(index.launch.block) > 1:
+            continue
+        for rank, block in enumerate(_BLOCKS):
+            try:
+                edits = _edits(ctx, index, block)
+            except NotPrinted:
+                break
+            yield Application(
+                edits=tuple(edits),
+                summary=f"{index.function.name}: {index.name} taken apart into blocks of {block[0]}x{block[1]}",
+                arguments={"kernel": index.function.name, "index": index.name, "to": f"{block[0]}x{block[1]}"},
+                rank=rank,
+                is_schedule=True,
+            )
+
+
+def _edits(ctx: RuleContext, index: ThreadIndex, block: tuple[int, int]) -> list[Edit]:
+    """Raises NotPrinted."""
+    source, function = ctx.source, index.function
+    axes = {name: text for text, name in names_of(ctx, function).items()}
+    bound, gone, inside = _guarded(ctx, index)
+    sizes = [part.strip("() ") for part in bound.split("*")]
+    texts = sorted(axes.get(size, "") for size in sizes)
+    extent = sorted(part.strip("() ") for part in index.extent.split("*"))
+    if not 2 <= len(sizes) <= 4 or texts != extent or any(not re.fullmatch(r"\w+", size) for size in sizes):
+        raise NotPrinted("the guard is no product of axes")
+    order, places = _taken_apart(ctx, index, inside, sizes)
+    names = [places[k].name if k in places else fresh(ctx, f"place{k}") for k in range(len(order))]
+    body = source.slice(function.body)
+    if re.search(r"__shared__|_sync\b|__sync|\bblockDim\b|\bgridDim\b", body.replace(index.value, "", 1)):
+        raise NotPrinted("threads of a block meet")
+    every = [each for top in source.statements(function) for each in top.all()]
+    if any(each.kind == "assign" and each.name == index.name for each in every):
+        raise NotPrinted("the index changes")
+    indent = indent_of(source, index.statement.span.start)
+    kinds = [places[k].type.strip() if k in places else "const int" for k in range(len(order))]
+    lines = [
+        f"{kinds[0]} {names[0]} = blockIdx.x * blockDim.x + threadIdx.x;",
+        f"{kinds[1]} {names[1]} = blockIdx.y * blockDim.y + threadIdx.y;",
+        f"if ({names[0]} >= {order[0]} || {names[1]} >= {order[1]}) return;",
+    ]
+    left = "blockIdx.z"
+    for k in range(2, len(order)):
+        last = k == len(order) - 1
+        lines.append(f"{kinds[k]} {names[k]} = {left}{'' if last else f' % {order[k]}'};")
+        left += f" / {order[k]}"
+    edits = [_dropped(ctx, places[k].span) for k in places]
+    uses = (
+        len(re.findall(rf"\b{index.name}\b", body))
+        - 1
+        - sum(len(re.findall(rf"\b{index.name}\b", source.slice(each.span))) for each in places.values())
+    )
+    if uses > 1:  # its test is one
+        whole = names[-1]
+        for k in reversed(range(len(order) - 1)):
+            whole = (
+                f"({whole}) * {order[k]} + {names[k]}" if k < len(order) - 2 else f"{whole} * {order[k]} + {names[k]}"
+            )
+        lines.append(f"{index.statement.type.strip()} {index.name} = {whole};")
+    grid = [f"ceil_div({axes[order[k]]}, {block[k]})" for k in (0, 1)]
+    if len(order) > 2:
+        grid.append(" * ".join(axes[size] for size in order[2:]))
+    line = index.launch
+    text = f"// evo: launch {line.kernel} grid ({', '.join(grid)}) block ({block[0]}, {block[1]})"
+    text += f" shared {line.shared.text}{line.args_text}"
+    found = [Edit(line_span(ctx, line.line), text), Edit(index.statement.span, f"\n{indent}".join(lines))]
+    if function.bounds is not None:
+        found.append(Edit(function.bounds, ""))
+    return merged([*found, *_unwrapped(ctx, edits, gone, indent)])
+
+
+def _unwrapped(ctx: RuleContext, edits: list[Edit], gone: list[Edit], indent: str) -> list[Edit]:
+    """The edits, those inside of a test that goes as one, with what stood in it a level further out."""
+    source = ctx.source
+    (test,) = gone
+    inner = source.slice(test.span)
+    if not inner.endswith("}"):
+        return [*edits, test]
+    start = source.line_start(test.span.start + len(inner[: inner.index("{") + 1].encode()) + 1)
+    end = test.span.end - 1
+    body = rewritten(source, Span(start, end), edits)
+    outside = [edit for edit in edits if not test.span.holds(edit.span)]
+    return [*outside, Edit(test.span, textwrap.indent(textwrap.dedent(body).strip(), indent).lstrip())]
+
+
+def _guarded(ctx: RuleContext, index: ThreadIndex) -> tuple[str, list[Edit], Sequence[Statement]]:
+    """The bound of the index, the edits that take its test away, and the statements that it guards."""
+    source = ctx.source
+    statements = source.statements(index.function)
+    for place, each in enumerate(statements[index.place + 1 :], index.place + 1):
+        if each.kind != "if" or each.condition is None or each.alternative:
+            continue
+        match = _GUARD.fullmatch(source.slice(each.condition))
+        if match is None or match["name"] != index.name:
+            continue
+        if match["relation"] == ">=" and [s.kind for s in each.body] == ["return"]:
+            return match["bound"], [_dropped(ctx, each.span)], statements[index.place + 1 :]
+        assert each.body_span is not None
+        braced = source.slice(each.body_span).startswith("{")
+        if match["relation"] == "<" and place == len(statements) - 1 and braced and each.body:
+            return match["bound"], [Edit(each.span, "")], (*statements[index.place + 1 : place], *each.body)
+    raise NotPrinted("no guard over the whole index")
+
+
+def _dropped(ctx: RuleContext, span: Span) -> Edit:
+    """Without a statement, and without its line if nothing else stands there."""
+    start, end = ctx.source.line_start(span.start), ctx.source.data.find(b"\n", span.end)
+    line = ctx.source.slice(Span(start, span.start)) + ctx.source.slice(Span(span.end, end))
+    return Edit(Span(start, end + 1), "") if not line.strip() else Edit(span, "")
+
+
+def _taken_apart(
+    ctx: RuleContext, index: ThreadIndex, statements: Sequence[Statement], sizes: Sequence[str]
+) -> tuple[tuple[str, ...], Mapping[int, Statement]]:
+    """The sizes, the inner one first, and the declarations that hold the index's place along each."""
+    declared = [s for s in statements if s.kind == "declare" and s.value is not None and not s.dims]
+    texts = {id(s): re.sub(r"[()]", "", bare(ctx.source.slice(s.value))) for s in declared if s.value is not None}
+    for order in permutations(sizes):
+        places: dict[int, Statement] = {}
+        for k in range(len(order)):
+            for s in declared:
+                if texts[id(s)] in _spellings(index.name, order, k):
+                    places.setdefault(k, s)
+        if {0, 1} <= set(places) and len(places) >= len(order) - 1:
+            return order, places
+    raise NotPrinted("nothing holds the place along each axis")
+
+
+def _spellings(name: str, order: Sequence[str], k: int) -> set[str]:
+    """`i % W`, `i / W % H`, `i / (W * H)` and so on, without brackets and blanks."""
+    divided = {name + "".join(f"/{size}" for size in order[:k])}
+    if k > 1:
+        divided |= {f"{name}/{'*'.join(each)}" for each in permutations(order[:k])}
+    found = {f"{each}%{order[k]}" for each in divided}
+    return found | divided if k == len(order) - 1 else found
+
+
+RULES = (
+    Rule(
+        name="unflatten",
+        family="order",
+        sentence="Gives threads an index for each axis where they divide one number by the axes' sizes: blocks become"
+        " boxes, and the divisions go.",
+        find=_find,
+        examples=(Example.of_files("unflatten"),),
+        reason="a number over all axes costs divisions, and a block is a strip that shares little with itself",
+        expected="fewer integer instructions, and boxes that tiles and rows of results fit on",
+        risk="an inner axis that is no multiple of the block leaves lanes idle",
+        next_if_kept="a tile with its border, several rows of results for each thread",
+        next_if_reverted="sizes known when compiled",
+    ),
+)

@@ -31,7 +31,7 @@ class Row:
     memsets: int
     footprint_bytes: int
     works: tuple[LaunchWork, ...]
-    sim2_us: float  # what version sim-2 of the model said
+    before: dict[str, float]  # what earlier versions of the model said
 
     def modelled(self, of: Chip, constants: dict[str, float] | None = None) -> tuple[float, str]:
         """The model's time, and the term that bounds it."""
@@ -63,7 +63,7 @@ def _row(line: dict[str, Any]) -> Row:
         memsets=len(line["memsets"]),
         footprint_bytes=line["footprint"],
         works=tuple(LaunchWork(**work) for work in line["work"]),
-        sim2_us=line["sim2"],
+        before={"sim-2": line["sim2"], "sim-3": line["sim3"]},
     )
 
 

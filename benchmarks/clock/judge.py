@@ -114,11 +114,12 @@ def main(words: Sequence[str] | None = None) -> int:
     say(f"model {MODEL_VERSION}, {calibration_of(H200)}; data: one H200, {asked.data.name}")
     families = {name: rows for name, rows in by_family(read(asked.data)).items() if len(rows) >= LEAST}
     families = {name: rows for name, rows in families.items() if asked.only in name}
-    now, before = [], []
+    now, before = [], {"sim-2": [], "sim-3": []}
     for name, rows in families.items():
         found = [row.modelled(H200) for row in rows]
         now.append(judged(name, rows, np.array([us for us, _ in found]), [limiter for _, limiter in found]))
-        before.append(judged(name, rows, np.array([row.sim2_us for row in rows]), None))
+        for version, of in before.items():
+            of.append(judged(name, rows, np.array([row.before[version] for row in rows]), None))
     head = ["family", "side", "variants", "spread", "Spearman", "Kendall", ">5 %", ">10 %", "regret", "false", "missed"]
     lines = [
         [
@@ -134,7 +135,7 @@ def main(words: Sequence[str] | None = None) -> int:
     sides = [
         summary(f"{label}, {version}", [one for one in of if one.held_out is side])
         for label, side in (("fit", False), ("held out", True))
-        for version, of in (("sim-2", before), (MODEL_VERSION, now))
+        for version, of in (*before.items(), (MODEL_VERSION, now))
         if any(one.held_out is side and one.spread > SPREAD for one in of)
     ]
     say(table([*title, "false keeps", "missed keeps"], sides))

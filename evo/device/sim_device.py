@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from evo import sim
+from evo.cuda.compile.machine_code import machine_code
 from evo.device import (
     Arrays,
     BenchCase,
@@ -252,6 +253,7 @@ class SimDevice(ModellingDevice):
     def _modelled(self, run: Execution) -> CaseBench:
         program = run.program
         reports = {report.name: report for report in program.binary.kernels}
+        code = machine_code(program.binary.cubin, program.binary.arch) if program.binary.cubin else {}
         parts = [
             sim.LaunchCounts(
                 counters=result.counters,
@@ -261,9 +263,7 @@ class SimDevice(ModellingDevice):
                 registers=reports[bound.launch.kernel].registers,
                 blocks_run=result.blocks_run,
                 blocks_total=result.blocks_total,
-                spill_bytes=reports[bound.launch.kernel].spill_store_bytes
-                + reports[bound.launch.kernel].spill_load_bytes,
-                instructions=sum(reports[bound.launch.kernel].sass.values()),
+                machine=code.get(bound.launch.kernel),
             )
             for bound, result in zip(program.launches, run.results, strict=True)
         ]

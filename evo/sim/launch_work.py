@@ -1,20 +1,24 @@
 """What a launch asks of a chip, in the terms that its time is modelled from: instructions by pipe, memory traffic, and
-the chain of dependent instructions that each warp waits for, by kind of wait.
+what each warp waits for, by kind of wait.
 
-All of it follows from the counters of an execution and the compiler's report; nothing here is a time.
+All of it follows from the counters of an execution and the machine code; nothing here is a time. Without machine code
+the waits are those of the longest chain of dependent PTX instructions.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from evo.sim.counters import Counters
 from evo.sim.counters_static import space_of_site, unit_of
 from evo.sim.lower.cfg import Block
 from evo.sim.lower.isa.opcode_table import defs, uses
+from evo.sim.machine_runs import Executions
+from evo.sim.machine_waits import Accesses, Waits, machine_work
 from evo.sim.ptx.ast import Imm, Instr
+from evo.spec.machine_instruction import MachineInstruction
 
 # Clocks from issue to a dependent instruction by kind, to find the longest chain; the model has its own.
 CHAIN_CLOCKS: Mapping[str, float] = {
@@ -27,16 +31,24 @@ _KIND = {
     "shuffle": "shuffle", "barrier": "alu", "branch": "alu",
 }  # fmt: skip
 _EXPANDED = {"div": 8, "rem": 10}  # instructions that ptxas expands, in issue slots
-
-Waits = dict[str, float]
+# What machine code waits for instead, of each kind in a chain of PTX: a fixed latency is that many issues.
+_AS_MACHINE: Mapping[str, tuple[str, float]] = {
+    "alu": ("issue", 4), "convert": ("issue", 6), "move": ("issue", 2), "mma_16": ("issue", 33),
+    "mma_8": ("issue", 18), "divide": ("issue", 150), "param": ("issue", 8),
+}  # fmt: skip
+_PIPES = {
+    "fma": ("fp_instructions",),
+    "alu": ("int_instructions", "cvt_instructions"),
+    "xu": ("sfu_instructions",),
+    "fp64": ("fp64_instructions",),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchCounts:
     """One launch of the timed sequence: its counters and what it occupies. `shared_bytes` is static plus dynamic.
 
-    spill_bytes: stored and loaded by the compiler's spills in one pass over the code, per thread.
-    instructions: of the machine code, without padding; 0 if unknown.
+    machine: the kernel's machine code, with spills and all; None if there is none.
     """
 
     counters: Counters
@@ -46,29 +58,28 @@ class LaunchCounts:
     registers: int  # per thread
     blocks_run: int
     blocks_total: int
-    spill_bytes: int = 0
-    instructions: int = 0
+    machine: Sequence[MachineInstruction] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchWork:
-    """counts: sums over the blocks that ran. chain: of each kind of wait, how many one warp meets, on average.
+    """counts: sums over the blocks that ran. waits: of each kind, how many one warp meets, on average.
 
-    atomics: global atomics by requests, after lanes of a warp with one address are one. atomic_depth: of the
-    sectors that are written, how many atomics each gets at least, in the whole launch.
+    issued: instructions by pipe, over the blocks that ran; of machine code if it is known.
+
+    atomic_depth: of the lines that are written, how many atomics of a warp each gets at least, in the whole launch.
     block_share, warp_share: the work of the heaviest block over that of an average one, and of a block's longest warp.
     """
 
     counts: Mapping[str, float]
-    chain: Mapping[str, float]
+    waits: Mapping[str, float]
+    issued: Mapping[str, float]
     threads: int
     shared_bytes: int
     registers: int
     blocks_run: int
     blocks_total: int
     warps_per_block: int
-    expanded: float
-    spills: float  # accesses of one warp
     block_share: float
     warp_share: float
     extra: Mapping[str, float] = field(default_factory=dict)
@@ -82,40 +93,96 @@ def work_of(part: LaunchCounts) -> LaunchWork:
     threads = math.prod(part.block)
     warps = max(1, counters.warps)
     block, warp = counters.imbalance(run)
-    executed = counts.get("warp_instructions", 0) / warps
-    passes = max(1.0, executed / part.instructions) if part.instructions else 1.0
+    extra = _loads(counters) | _atomics(counters, part.blocks_total / run)
+    if part.machine:
+        accesses = _accesses(counters)
+        found = machine_work(part.machine, _executions(counters), accesses)
+        waits = {kind: count / warps for kind, count in found.waits.items()}
+        issued = found.issued
+        extra |= {"joined_sectors": found.joined}
+    else:
+        waits, issued = _chain(counters), _issued(counters, counts)
     return LaunchWork(
         counts={name: float(value) for name, value in counts.items() if value},
-        chain=_chain(counters),
+        waits=waits,
+        issued=issued,
         threads=threads,
         shared_bytes=part.shared_bytes,
         registers=part.registers,
         blocks_run=run,
         blocks_total=part.blocks_total,
         warps_per_block=-(-threads // 32),
-        expanded=float(_expanded(counters)),
-        spills=part.spill_bytes / 4 * passes,
         block_share=block,
         warp_share=warp,
-        extra=_loads(counters) | _atomics(counters, part.blocks_total / run),
+        extra=extra,
     )
 
 
+def _executions(counters: Counters) -> Executions:
+    executed: dict[int, float] = {}
+    branches: dict[int, float] = {}
+    for block, times in zip(counters.kernel.blocks, counters.executions, strict=True):
+        for ins in _with_end(block):
+            executed[ins.line] = executed.get(ins.line, 0.0) + float(times)
+        if block.end is not None:
+            branches[block.end.line] = branches.get(block.end.line, 0.0) + float(times)
+    return Executions(executed, branches, counters.warps)
+
+
+def _accesses(counters: Counters) -> Accesses:
+    records = counters.records
+    loads = _site_waits(counters)
+    stores: dict[int, tuple[float, float]] = {}
+    by_line: dict[int, Waits] = {}
+    for index, ins in enumerate(counters.kernel.sites):
+        if ins.name == "st" and space_of_site(ins) == "global":
+            stores[ins.line] = (float(records["sectors"][index]), float(records["ideal"][index]))
+        elif found := loads.get(id(ins)):
+            by_line[ins.line] = found
+    pending = {
+        ins.line: ins.args[0].value
+        for block in counters.kernel.blocks
+        for ins in _with_end(block)
+        if ins.name == "cp" and "wait_group" in ins.mods and ins.args and isinstance(ins.args[0], Imm)
+    }
+    return Accesses(by_line, stores, pending)
+
+
+def _issued(counters: Counters, counts: Mapping[str, int]) -> dict[str, float]:
+    """Instructions by pipe from PTX: ptxas removes nearly every mov, so they are not issued."""
+    found = {pipe: float(sum(counts.get(name, 0) for name in names)) for pipe, names in _PIPES.items()}
+    rest = counts.get("warp_instructions", 0) - counts.get("mov_instructions", 0) - sum(found.values())
+    return {**found, "control": max(0.0, rest) + _expanded(counters)}
+
+
 def _loads(counters: Counters) -> dict[str, float]:
-    """Sectors that loads miss in L1, and requests of loads and of stores, in global memory."""
-    found = {"load_misses": 0.0, "load_requests": 0.0, "store_requests": 0.0}
+    """In global memory: sectors that loads miss in L1, requests of loads and of stores, and what stores write in parts.
+
+    split_sectors: sectors of stores beyond the fewest that could hold what they write.
+    """
+    found = {"load_misses": 0.0, "load_requests": 0.0, "store_requests": 0.0, "split_sectors": 0.0}
     for index, ins in enumerate(counters.kernel.sites):
         if ins.name not in ("ld", "cp", "st") or space_of_site(ins) not in ("global", "copy"):
             continue
         requests = int(counters.records["requests"][index])
         found["store_requests" if ins.name == "st" else "load_requests"] += requests
-        found["load_misses"] += int(counters.records["l1_misses"][index]) if ins.name != "st" else 0
+        if ins.name == "st":
+            found["split_sectors"] += int(counters.records["sectors"][index]) - int(counters.records["ideal"][index])
+        else:
+            found["load_misses"] += int(counters.records["l1_misses"][index])
     return found
 
 
 def _atomics(counters: Counters, scale: float) -> dict[str, float]:
-    """Global and shared atomics by distinct addresses within a warp."""
-    found = {"atomics": 0.0, "atomic_lanes": 0.0, "shared_atomics": 0.0, "shared_atomic_lanes": 0.0, "cas": 0.0}
+    """Atomics by distinct addresses within a warp, and global ones by distinct lines: L2 takes a line at a time."""
+    found = {
+        "atomics": 0.0,
+        "atomic_lines": 0.0,
+        "atomic_lanes": 0.0,
+        "shared_atomics": 0.0,
+        "shared_atomic_lanes": 0.0,
+        "cas": 0.0,
+    }
     for index, ins in enumerate(counters.kernel.sites):
         if ins.name not in ("atom", "red"):
             continue
@@ -123,11 +190,13 @@ def _atomics(counters: Counters, scale: float) -> dict[str, float]:
         addresses = int(counters.records["l1_misses"][index])
         found[f"{shared}atomics"] += addresses or int(counters.records["requests"][index])
         found[f"{shared}atomic_lanes"] += int(counters.records["lanes"][index])
+        if not shared:
+            found["atomic_lines"] += int(counters.records["lines"][index]) or int(counters.records["requests"][index])
         found["cas"] += int(counters.records["requests"][index]) if "cas" in ins.mods else 0
     if not any(found.values()):
         return {}
-    sectors = max(1, counters.unique_write_sectors)
-    return {**found, "atomic_depth": found["atomics"] * scale / sectors}
+    lines = max(1.0, counters.unique_write_sectors / 4)
+    return {**found, "atomic_depth": found["atomic_lines"] * scale / lines}
 
 
 def _expanded(counters: Counters) -> int:
@@ -140,16 +209,17 @@ def _expanded(counters: Counters) -> int:
     return extra
 
 
-def _chain(counters: Counters) -> Waits:
-    """What one warp waits for alone: the longest chain of each block, times how often a warp runs it."""
+def _chain(counters: Counters) -> dict[str, float]:
+    """What one warp waits for alone by its PTX: the longest chain of each block, times how often a warp runs it."""
     sites = _site_waits(counters)
     warps = max(1, counters.warps)
-    total: Waits = {}
+    total: dict[str, float] = {}
     for block, executions in zip(counters.kernel.blocks, counters.executions, strict=True):
         if executions:
             times = float(executions) / warps
             for kind, count in longest_chain(block, sites).items():
-                total[kind] = total.get(kind, 0.0) + count * times
+                wait, each = _AS_MACHINE.get(kind, (kind, 1.0))
+                total[wait] = total.get(wait, 0.0) + count * each * times
     return total
 
 
@@ -161,7 +231,7 @@ def _site_waits(counters: Counters) -> dict[int, Waits]:
         requests = int(records["requests"][index])
         if not requests or ins.name not in ("ld", "cp", "ldmatrix", "atom"):
             continue
-        waits: Waits = {}
+        waits: dict[str, float] = {}
         space = space_of_site(ins)
         if space == "shared":
             waits["conflict"] = max(0.0, int(records["wavefronts"][index]) / requests - 1)
@@ -173,7 +243,7 @@ def _site_waits(counters: Counters) -> dict[int, Waits]:
     return out
 
 
-def longest_chain(block: Block, sites: Mapping[int, Waits]) -> Waits:
+def longest_chain(block: Block, sites: Mapping[int, Waits]) -> dict[str, float]:
     """The waits along the longest chain of dependent instructions of a block, or its length if that is more.
 
     Program order is ignored beyond data flow, since ptxas moves loads up; a wait for copies is a chain of its own.
@@ -200,7 +270,7 @@ def longest_chain(block: Block, sites: Mapping[int, Waits]) -> Waits:
         if end > longest:
             longest, last = end, number
     if copies * CHAIN_CLOCKS["copy"] > longest:
-        found: Waits = {"copy": copies}
+        found: dict[str, float] = {"copy": copies}
     elif len(clocks) > longest:
         found = {"issue": float(len(clocks))}
     else:

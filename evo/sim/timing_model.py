@@ -1,9 +1,9 @@
-"""Modelled latency from counters: a sum of bounds, never a measurement. Version `sim-3`.
+"""Modelled latency from counters: a sum of bounds, never a measurement. Version `sim-4`.
 
 The bounds of a launch (the pipes of an SM, the chain of waits of its warps, L2, DRAM, atomics, the rate at which blocks
 start) are computed apart and combined by a p-norm, because they overlap. Rates are the chip row's. What no row states
 are the constants of `timing_parameters`, fitted to times of an H200; chips other than that one take them over in
-clocks. What ptxas does is seen by registers and spills alone: the chain is that of the PTX.
+clocks. Instructions and waits are those of the machine code, if there is some.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from evo.spec.metrics import SECTOR_BYTES, pipe_clocks
 
 __all__ = ["MODEL_VERSION", "LaunchCounts", "calibration_of", "estimate", "limiter_of", "modelled_us", "occupancy"]
 
-MODEL_VERSION = "sim-3"
+MODEL_VERSION = "sim-4"
 _SCHEDULERS = 4
 _PIPE_NORM = 6.0  # pipes of one SM overlap nearly wholly
 # A warm launch in turns with others: `evo bench` rotates over so many sets of inputs and of outputs.
@@ -113,8 +113,9 @@ def _bounds(work: LaunchWork, chip: Chip, footprint: int, cold: bool, of: Mappin
     resident = max(1, min(math.ceil(blocks), resident_most))
 
     misses, kept = _load_misses(work, extra.get("load_misses", 0.0), footprint, chip, resident_most)
-    chain = sum(of[kind] * count * (kept if kind == "l2" else 1) for kind, count in work.chain.items())
-    alone = chain + of["spill"] * work.spills
+    dram_bytes, far = _dram_bytes(work, footprint, chip, cold, of["l2_kept"])
+    alone = sum(of[kind] * count * (kept if kind == "l2" else 1) for kind, count in work.waits.items())
+    alone += of["dram"] * far * kept * work.waits.get("l2", 0.0)
     pipes = _pipes(work, per_block, extra, chip, of)
     together = _norm(tuple(pipes.values()), _PIPE_NORM)
     clocks = {name: busiest * value for name, value in pipes.items()}
@@ -125,14 +126,15 @@ def _bounds(work: LaunchWork, chip: Chip, footprint: int, cold: bool, of: Mappin
     heaviest = work.block_share * max(together, alone)
     clocks["block"] = max(heaviest, max(1.0, work.warp_share / work.block_share) * clocks["latency"])
     other = per_block.get("l2_sectors", 0.0) - extra.get("load_misses", 0.0) + per_block.get("local_sectors", 0.0)
+    joined = extra.get("joined_sectors", 0.0)
+    other += of["part"] * (extra.get("split_sectors", 0.0) - joined) - joined
     sectors = max(0.0, other) * work.blocks_total + misses
     clocks["l2"] = SECTOR_BYTES * sectors / (chip.l2_bytes_per_clock * of["l2_share"])
-    dram_bytes = _dram_bytes(work, footprint, chip, cold, of["l2_kept"])
     clocks["dram"] = dram_bytes / (chip.dram_bytes_per_s * of["dram_share"]) * chip.clock_hz
     clocks["start"] = work.blocks_total / of["blocks_per_clock"] * 132 / chip.sms
-    if atomics := extra.get("atomics", 0.0):
+    if atomics := extra.get("atomic_lines", 0.0):
         spread = atomics * work.blocks_total / (chip.sms * of["atomics_per_clock"])
-        clocks["atomic"] = max(spread, work.extra["atomic_depth"] * of["same_address"])
+        clocks["atomic"] = max(spread, work.extra["atomic_depth"] * of["same_line"])
     return clocks
 
 
@@ -145,22 +147,27 @@ def _pipes(
     work: LaunchWork, per_block: Mapping[str, float], extra: Mapping[str, float], chip: Chip, of: Mapping[str, float]
 ) -> dict[str, float]:
     """Clocks of one block by pipe."""
-    pipes = pipe_clocks(per_block, chip)
-    spills = work.spills * work.warps_per_block
-    lanes = 32 / chip.lsu_lanes
-    pipes["issue"] = of["issue_share"] * (pipes["issue"] + (work.expanded / work.blocks_run + spills) / _SCHEDULERS)
+    issued = {pipe: count / work.blocks_run for pipe, count in work.issued.items()}
+    memory = pipe_clocks(per_block, chip)
     shared = sum(per_block.get(name, 0.0) for name in ("shared_wavefronts", "shuffle_instructions"))
     requests = sum(per_block.get(name, 0.0) for name in ("global_requests", "local_requests"))
-    lines = of["line"] * per_block.get("global_lines", 0.0) + of["request"] * requests
-    pipes["lsu"] = lanes * of["wavefront"] * shared + lines + spills
-    pipes["fp"] *= of["fp_share"]
-    pipes["int"] *= of["int_share"]
-    pipes["sfu"] *= of["special_share"]
-    pipes["mma"] *= of["mma_share"]
-    pipes["l1"] *= of["l1_share"]
-    if atomics := extra.get("shared_atomics", 0.0):
-        pipes["lsu"] += of["shared_atomic"] * atomics
-    return pipes
+    spills = max(0.0, issued.get("local", 0.0) - per_block.get("local_requests", 0.0))
+    lines = of["line"] * (per_block.get("global_lines", 0.0) + spills) + of["request"] * requests
+    return {
+        "issue": of["issue_share"] * sum(issued.values()) / _SCHEDULERS,
+        "fp": of["fp_share"] * 32 * issued.get("fma", 0.0) / chip.fp32_lanes,
+        "multiply": of["multiply_share"] * 32 * issued.get("imad", 0.0) / chip.int_lanes,
+        "int": of["int_share"] * 32 * issued.get("alu", 0.0) / chip.int_lanes,
+        "sfu": of["special_share"] * 32 * issued.get("xu", 0.0) / chip.sfu_lanes,
+        "convert": of["convert_share"] * 32 * issued.get("convert", 0.0) / chip.int_lanes,
+        "fp64": 32 * issued.get("fp64", 0.0) / chip.fp64_lanes,
+        "uniform": of["uniform_share"] * issued.get("uniform", 0.0) * 2 / _SCHEDULERS,
+        "mma": of["mma_share"] * memory["mma"],
+        "lsu": 32 / chip.lsu_lanes * of["wavefront"] * shared
+        + lines
+        + of["shared_atomic"] * extra.get("shared_atomics", 0.0),
+        "l1": of["l1_share"] * memory["l1"],
+    }
 
 
 def _load_misses(
@@ -182,13 +189,15 @@ def _load_misses(
     return found, min(1.0, found / alone)
 
 
-def _dram_bytes(work: LaunchWork, footprint: int, chip: Chip, cold: bool, kept: float) -> float:
+def _dram_bytes(work: LaunchWork, footprint: int, chip: Chip, cold: bool, kept: float) -> tuple[float, float]:
+    """Bytes that DRAM moves, and the share of what is touched that comes from there."""
     scale = work.blocks_total / work.blocks_run
     read, written = (work.counts.get(f"unique_{name}_bytes", 0.0) * scale for name in ("read", "write"))
     unique = min(read + written, footprint) if footprint else read + written
     if cold:
-        return unique
+        return unique, 1.0
     turned = _INPUT_SETS * read + _OUTPUT_SETS * written
     turned = min(turned, _INPUT_SETS * footprint) if footprint else turned
     share = (turned / (kept * chip.l2_bytes) - _SPILLED_EARLY) / (_SPILLED_LATE - _SPILLED_EARLY)
-    return unique * min(1.0, max(0.0, share))
+    share = min(1.0, max(0.0, share))
+    return unique * share, share

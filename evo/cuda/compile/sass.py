@@ -40,7 +40,7 @@ _SYMBOL = struct.Struct("<6xHQQ")  # section, value, size
 
 
 @functools.cache
-def _mnemonics(arch: str) -> dict[int, str]:
+def opcode_names(arch: str) -> dict[int, str]:
     rows = (row.split() for row in _OPCODES.split(";"))
     found = {int(opcode, 16): mnemonic for mnemonic, *opcodes in rows for opcode in opcodes}
     return found | {0x98E: "REDG"} if arch == "sm_90" else found
@@ -53,7 +53,7 @@ def known_arch(arch: str) -> bool:
 
 def instruction_mix(cubin: bytes, arch: str) -> dict[str, dict[str, int]] | None:
     """{function: {base mnemonic: count}} without padding, as the disassembler gives it; None if only that can tell."""
-    mnemonics = _mnemonics(arch)
+    names = opcode_names(arch)
     mix: dict[str, dict[str, int]] = {}
     sections = elf_sections(cubin)
     if not _sound(sections):
@@ -64,11 +64,11 @@ def instruction_mix(cubin: bytes, arch: str) -> dict[str, dict[str, int]] | None
         if len(section.data) % _INSTRUCTION.size:
             return None
         opcodes = Counter(word & _OPCODE_BITS for (word,) in _INSTRUCTION.iter_unpack(section.data))
-        if not opcodes.keys() <= mnemonics.keys():
+        if not opcodes.keys() <= names.keys():
             return None
         counts = mix.setdefault(section.name.removeprefix(_TEXT), {})
         for opcode, count in opcodes.items():
-            if (mnemonic := mnemonics[opcode]) != "NOP":  # padding up to the section's alignment
+            if (mnemonic := names[opcode]) != "NOP":  # padding up to the section's alignment
                 counts[mnemonic] = counts.get(mnemonic, 0) + count
     return mix
 

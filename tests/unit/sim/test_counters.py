@@ -304,7 +304,7 @@ def test_estimate_names_its_limiter_and_scales_with_blocks() -> None:
             source, "k", [np.ones(size, F), np.ones(size, F)], grid=(grid,), block=(128,), options=("--use_fast_math",)
         )
         estimate = sim.estimate([part(result)], CHIPS["l4"])
-        assert estimate.model_version == "sim-3"
+        assert estimate.model_version == "sim-4"
         assert "H200" in estimate.calibration
         assert "not validated on l4" in estimate.calibration
         assert estimate.limiter in estimate.terms_us
@@ -340,14 +340,13 @@ def test_the_longest_chain_of_a_loop_is_counted_once_a_round() -> None:
         _, result = run(
             source.replace("ROUNDS", f"{rounds} + (o == 0)"), "k", [np.zeros(64, np.int32)] * 2, block=(32,)
         )
-        loads.append(work_of(part(result)).chain["l1"])
+        loads.append(work_of(part(result)).waits["l1"])
     assert loads[1] == pytest.approx(10 * loads[0], rel=0.3)
 
 
-def test_spills_and_cleared_buffers_cost_time() -> None:
+def test_cleared_buffers_cost_time() -> None:
     source = 'extern "C" __global__ void k(const float* a, float* o) { o[threadIdx.x] = a[threadIdx.x] * 2; }'
     _, result = run(source, "k", [np.ones(128, F), np.ones(128, F)], block=(128,))
     plain = sim.estimate([part(result)], CHIPS["h200"])
     assert "not validated" not in plain.calibration
-    assert sim.estimate([part(result, spill_bytes=4000)], CHIPS["h200"]).modelled_us > plain.modelled_us
     assert sim.estimate([part(result)], CHIPS["h200"], memsets=1).modelled_us > plain.modelled_us

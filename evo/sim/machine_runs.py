@@ -1,0 +1,149 @@
+"""How often each straight run of machine code is executed, from what the simulator counted of the PTX.
+
+Each machine instruction names the PTX line it comes from. Memory accesses, barriers, shuffles, matrix instructions and
+branches tell, since ptxas moves none of them to where they are executed more or less often; of loops that ptxas
+unrolled, the copies with the most turns take what they can.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from evo.spec.machine_instruction import MachineInstruction
+
+_ANCHORS = frozenset({
+    "LD", "LDG", "LDS", "LDL", "LDSM", "LDGSTS", "ST", "STG", "STS", "STL", "ATOM", "ATOMG", "ATOMS", "RED", "REDG",
+    "SHFL", "BAR", "HMMA", "IMMA", "DMMA",
+})  # fmt: skip
+_BRANCHES = ("BRA", "CALL", "EXIT", "RET", "BRX")
+
+
+@dataclass(slots=True)
+class Run:
+    """Machine code without a branch into it or out of it, but at its ends. times: executions by all warps."""
+
+    code: list[MachineInstruction]
+    times: float = 0.0
+    before: int = -1  # number of the run that is mostly executed before it
+
+
+@dataclass(frozen=True, slots=True)
+class Executions:
+    """What the simulator counted, by PTX line: executions by warps of all instructions, and of branches alone.
+
+    warps: how many warps ran.
+    """
+
+    all: Mapping[int, float]
+    branches: Mapping[int, float]
+    warps: float
+
+
+def runs_of(code: Sequence[MachineInstruction], executed: Executions) -> list[Run]:
+    """The runs of a kernel, in the order of the code, with how often each is executed by all warps."""
+    runs = _split(code)
+    _Counting(runs, executed).count()
+    at = {run.code[0].address: number for number, run in enumerate(runs)}
+    most = [-1.0] * len(runs)
+    for number, run in enumerate(runs):
+        end = run.code[-1]
+        follow = [number + 1] if end.guarded or end.opcode not in _BRANCHES or end.opcode == "CALL" else []
+        follow += [at[end.target]] if end.opcode == "BRA" and end.target in at else []
+        for target in follow:
+            if target < len(runs) and run.times > most[target]:
+                most[target], runs[target].before = run.times, number
+    return runs
+
+
+def _split(code: Sequence[MachineInstruction]) -> list[Run]:
+    starts = {ins.target for ins in code if ins.target is not None}
+    runs: list[Run] = [Run([])]
+    for ins in code:
+        if runs[-1].code and ins.address in starts:
+            runs.append(Run([]))
+        runs[-1].code.append(ins)
+        if ins.opcode in _BRANCHES:
+            runs.append(Run([]))
+    return [run for run in runs if run.code]
+
+
+def _loops(run: Run) -> bool:
+    """Whether the run branches to its own beginning."""
+    end = run.code[-1]
+    return end.opcode == "BRA" and end.target == run.code[0].address
+
+
+class _Counting:
+    """The executions of all runs, from first to last."""
+
+    def __init__(self, runs: Sequence[Run], executed: Executions) -> None:
+        self.runs, self.executed = runs, executed
+        self.copies = [self._copies(number) for number in range(len(runs))]
+        self.where: dict[int, list[int]] = {}  # by PTX line, the runs that have it
+        for number, lines in enumerate(self.copies):
+            for line in lines:
+                self.where.setdefault(line, []).append(number)
+
+    def _copies(self, number: int) -> dict[int, int]:
+        """By PTX line that tells how often a run is executed: how many machine instructions of the run it became."""
+        run = self.runs[number]
+        found: dict[int, int] = {}
+        for ins in () if run.code[0].helper or self._is_slow_path(number) else run.code:
+            tells = ins.opcode in _ANCHORS or (ins.line in self.executed.branches and ins.opcode in ("BRA", "EXIT"))
+            if ins.line in self.executed.all and (tells or (_loops(run) and not ins.guarded)):
+                found[ins.line] = found.get(ins.line, 0) + 1
+        return found
+
+    def _is_slow_path(self, number: int) -> bool:
+        """A run that a guarded branch of the same PTX line skips and that ends in a call is hardly ever executed."""
+        if not number:
+            return False
+        before, end = self.runs[number - 1].code[-1], self.runs[number].code[-1]
+        return end.opcode == "CALL" and before.opcode == "BRA" and before.guarded and before.line == end.line
+
+    def count(self) -> None:
+        """Set `times` of each run."""
+        outside = self.executed.warps  # executions of the last run that is no loop by itself
+        for number, run in enumerate(self.runs):
+            if run.code[0].helper or self._is_slow_path(number):
+                continue
+            run.times = self._loop(number, outside) if _loops(run) else self._straight(number, outside)
+            if not _loops(run):
+                outside = run.times
+
+    def _loop(self, number: int, entries: float) -> float:
+        # A branch has one copy in each unrolled loop, so it does not tell them apart.
+        lines = [n for n in self.copies[number] if n not in self.executed.branches or len(self.where[n]) == 1]
+        turns = sorted(self._turns(line, number, entries) for line in lines)
+        return turns[len(turns) // 2] if turns else entries
+
+    def _turns(self, line: int, number: int, entries: float) -> float:
+        """Turns of a loop: if ptxas unrolled it, the loops with more copies of the line take what they can."""
+        loops = sorted((n for n in self.where[line] if _loops(self.runs[n])), key=lambda n: -self.copies[n][line])
+        entries = max(entries, 1.0)
+        left = self.executed.all[line] / entries
+        for other in loops:
+            copies = self.copies[other][line]
+            turns = left / copies if other == loops[-1] else math.floor(left / copies + 1e-6)
+            if other == number:
+                return turns * entries
+            left -= turns * copies
+        return 0.0
+
+    def _straight(self, number: int, outside: float) -> float:
+        found = []
+        for line, copies in self.copies[number].items():
+            executed, where = self.executed.all[line], self.where[line]
+            if len(where) == 1:
+                found.append(executed / copies)
+            elif line not in self.executed.branches:
+                own = [other for other in where if not _loops(self.runs[other])]
+                share = executed / sum(self.copies[other][line] for other in own)
+                found.append(share if len(own) == len(where) else min(share, outside))
+        if found:
+            return max(found)
+        # What ptxas moved out of a loop is executed less often than its line says, never more often.
+        unguarded = (ins.line for ins in self.runs[number].code if not ins.guarded)
+        return min([outside, *(self.executed.all[line] for line in unguarded if line in self.executed.all)])

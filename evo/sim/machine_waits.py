@@ -1,0 +1,191 @@
+"""What a warp waits for in the machine code that ptxas made: its instructions in order, with their control words.
+
+A warp issues in order. Each instruction says after how many clocks the next one may follow, which scoreboards it waits
+for and which one its result counts down; so what of a latency is hidden behind other work is known, and the rest is a
+wait of that kind. Waits are counted by kind, in units of that kind's whole latency: nothing here is a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from evo.sim.machine_runs import Executions, Run, runs_of
+from evo.spec.machine_instruction import NO_SCOREBOARD, MachineInstruction
+
+Waits = Mapping[str, float]
+
+# The pipe that each opcode occupies; every other one is of the `alu`.
+_PIPES = {
+    "fma": "FFMA FADD FMUL FSWZADD HFMA2 HADD2 HMUL2",
+    "imad": "IMAD IDP",
+    "xu": "MUFU POPC FLO BREV",
+    "convert": "I2F F2I F2F FRND",
+    "fp64": "DFMA DADD DMUL DSETP",
+    "mma": "HMMA IMMA DMMA",
+    "local": "LDL STL",
+    "memory": "LD LDG LDS LDSM LDC LDGSTS ST STG STS STSM ATOM ATOMG ATOMS RED REDG SHFL"
+    " CCTL LDGDEPBAR DEPBAR MATCH REDUX",
+    "control": "BRA CALL RET EXIT BSSY BSYNC BAR WARPSYNC NOP YIELD BREAK MEMBAR ERRBAR NANOSLEEP",
+}
+PIPE_OF = {opcode: pipe for pipe, opcodes in _PIPES.items() for opcode in opcodes.split()}
+_RESULTS = {
+    "special": "MUFU",
+    "convert": "I2F F2I F2F FRND POPC FLO BREV I2FP",
+    "double": "DFMA DADD DMUL DSETP",
+    "shuffle": "SHFL",
+    "vote": "MATCH REDUX R2UR VOTEU UFLO UPOPC",
+    "register": "S2R S2UR CS2R B2R",
+    "param": "LDC ULDC",
+    "shared": "LDS LDSM",
+    "l1": "LDL",
+    "atomic_shared": "ATOMS",
+    "atomic": "ATOM ATOMG",
+}
+RESULT_OF = {opcode: kind for kind, opcodes in _RESULTS.items() for opcode in opcodes.split()}
+# Clocks by kind, to find what a warp waits for; the model has its own.
+CLOCKS: Mapping[str, float] = {
+    "special": 20, "convert": 20, "double": 16, "shuffle": 24, "vote": 12, "register": 30, "param": 30, "shared": 29,
+    "l1": 33, "l2": 227, "atomic": 260, "atomic_shared": 60, "copy": 227, "barrier": 30, "release": 12,
+    "conflict": 1, "lines": 1, "issue": 1,
+}  # fmt: skip
+_JOINED = 8  # clocks between stores of a warp that L1 joins to whole sectors
+
+
+@dataclass(frozen=True, slots=True)
+class Accesses:
+    """What the simulator counted of memory accesses, by PTX line.
+
+    loads: the parts of a load's latency beyond L1 or shared memory, each by its kind. stores: sectors written in global
+    memory, and the fewest that could hold them. pending: of waits for copies, the groups that may stay under way.
+    """
+
+    loads: Mapping[int, Waits]
+    stores: Mapping[int, tuple[float, float]]
+    pending: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class MachineWork:
+    """waits: of all warps, by kind. issued: instructions of all warps, by pipe. joined: sectors that stores wrote in
+    parts one right after the other, less the whole sectors that L1 makes of them."""
+
+    waits: dict[str, float]
+    issued: dict[str, float]
+    joined: float
+
+
+def machine_work(code: Sequence[MachineInstruction], executed: Executions, accesses: Accesses) -> MachineWork:
+    """The work of one launch in machine code."""
+    runs = runs_of(code, executed)
+    waits: dict[str, float] = {}
+    issued: dict[str, float] = {}
+    states = [_State() for _ in runs]
+    for counted in (False, True):  # first for what is under way when a run begins
+        for number, run in enumerate(runs):
+            if run.times <= 0:
+                continue
+            warp = _Warp(states[run.before] if run.before >= 0 else _State(), accesses)
+            warp.execute(run.code)
+            states[number] = warp.state()
+            for kind, count in warp.waits.items() if counted else ():
+                waits[kind] = waits.get(kind, 0.0) + count * run.times
+    for run in runs:
+        for ins in run.code if run.times > 0 else ():
+            pipe = PIPE_OF.get(ins.opcode, "uniform" if ins.opcode.startswith("U") else "alu")
+            issued[pipe] = issued.get(pipe, 0.0) + run.times
+    return MachineWork(waits, issued, sum(_joined(run, accesses.stores) for run in runs if run.times > 0))
+
+
+def _joined(run: Run, stores: Mapping[int, tuple[float, float]]) -> float:
+    """Sectors of stores that follow one another closely, beyond those that they fill together."""
+    saved = 0.0
+    group: list[tuple[float, float]] = []
+    clock = last = 0
+    for ins in run.code:
+        if ins.opcode == "STG" and ins.line in stores:
+            if clock - last > _JOINED:
+                saved += _beyond(group)
+                group = []
+            group.append(stores[ins.line])
+            last = clock
+        clock += max(1, ins.stall)
+    return saved + _beyond(group)
+
+
+def _beyond(group: Sequence[tuple[float, float]]) -> float:
+    if not group:
+        return 0.0
+    sectors, fewest = zip(*group, strict=True)
+    return float(sum(sectors) - max(*sectors, sum(fewest)))
+
+
+@dataclass(slots=True)
+class _State:
+    """What is under way when a run begins: clocks until a scoreboard is ready, with its parts; until copies arrive."""
+
+    ready: dict[int, tuple[float, Waits]] = field(default_factory=dict)
+    copies: list[float] = field(default_factory=list)
+
+
+class _Warp:
+    """One warp on its way through a run."""
+
+    def __init__(self, before: _State, accesses: Accesses) -> None:
+        self.ready, self.copies, self.accesses = dict(before.ready), list(before.copies), accesses
+        self.now = 0.0
+        self.waits: dict[str, float] = {}
+
+    def state(self) -> _State:
+        ready = {board: (until - self.now, parts) for board, (until, parts) in self.ready.items() if until > self.now}
+        return _State(ready, [until - self.now for until in self.copies])
+
+    def execute(self, code: Sequence[MachineInstruction]) -> None:
+        """Issue one instruction after the other."""
+        issue = 0.0
+        for ins in code:
+            if ins.waits:
+                for board in [board for board in self.ready if ins.waits >> board & 1]:
+                    self._wait(*self.ready.pop(board))
+            if ins.opcode in ("DEPBAR", "LDGDEPBAR", "BAR"):
+                self._meet(ins)
+            if ins.sets != NO_SCOREBOARD:
+                self._start(ins.sets, _parts(ins, self.accesses.loads))
+            if ins.frees not in (NO_SCOREBOARD, ins.sets):
+                self._start(ins.frees, {"release": 1.0})
+            clocks = max(1, ins.stall)
+            issue += clocks
+            self.now += clocks
+        self.waits["issue"] = self.waits.get("issue", 0.0) + issue
+
+    def _meet(self, ins: MachineInstruction) -> None:
+        if ins.opcode == "BAR":
+            self.waits["barrier"] = self.waits.get("barrier", 0.0) + 1
+        elif ins.opcode == "LDGDEPBAR":
+            self.copies = [*self.copies[-7:], self.now + CLOCKS["copy"]]
+        elif len(self.copies) > (left := self.accesses.pending.get(ins.line, 0)):
+            self._wait(self.copies[len(self.copies) - left - 1], {"copy": 1.0})
+            self.copies = self.copies[len(self.copies) - left :]
+
+    def _start(self, board: int, parts: Waits) -> None:
+        until = self.now + sum(CLOCKS[kind] * count for kind, count in parts.items())
+        if board not in self.ready or self.ready[board][0] < until:
+            self.ready[board] = (until, parts)
+
+    def _wait(self, until: float, parts: Waits) -> None:
+        """Wait for what has these parts; the clocks that are left of it are shared among them."""
+        if until <= self.now:
+            return
+        whole = sum(CLOCKS[kind] * count for kind, count in parts.items())
+        for kind, count in parts.items():
+            self.waits[kind] = self.waits.get(kind, 0.0) + (until - self.now) * count / whole
+        self.now = until
+
+
+def _parts(ins: MachineInstruction, sites: Mapping[int, Waits]) -> Waits:
+    kind = RESULT_OF.get(ins.opcode)
+    if kind is None:
+        kind = "l1" if ins.opcode in ("LD", "LDG", "LDGSTS") else "vote"
+    if kind in ("l1", "shared") and (found := sites.get(ins.line)):
+        return {kind: 1.0, **found}
+    return {kind: 1.0}

@@ -1,0 +1,101 @@
+"""What a warp waits for in machine code, of code written by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from evo.sim.machine_runs import Executions
+from evo.sim.machine_waits import CLOCKS, Accesses, MachineWork, machine_work
+from evo.spec.machine_instruction import NO_SCOREBOARD, MachineInstruction
+
+PLAIN = MachineInstruction(
+    address=0,
+    opcode="FFMA",
+    guarded=False,
+    stall=4,
+    sets=NO_SCOREBOARD,
+    frees=NO_SCOREBOARD,
+    waits=0,
+    target=None,
+    line=1,
+    helper=False,
+)
+LOAD: dict[str, Any] = {"opcode": "LDG", "stall": 1, "sets": 0, "line": 2}
+USE: dict[str, Any] = {"waits": 1}
+EXIT: dict[str, Any] = {"opcode": "EXIT", "line": 9}
+
+
+def work(*rows: dict[str, Any], executed: dict[int, float] | None = None, **of_memory: Any) -> MachineWork:
+    code = [replace(PLAIN, **{"address": 16 * at} | row) for at, row in enumerate(rows)]
+    lines = executed or {row.get("line", 1): 1.0 for row in rows}
+    counted = Executions(lines, {line: n for line, n in lines.items() if line >= 8}, 1.0)
+    return machine_work(code, counted, Accesses(**{"loads": {}, "stores": {}, "pending": {}} | of_memory))
+
+
+def test_a_load_that_is_used_at_once_is_waited_for_and_one_behind_other_work_is_not() -> None:
+    at_once = work(LOAD, USE, EXIT)
+    later = work(LOAD, *[{}] * 20, USE, EXIT)
+    assert at_once.waits["l1"] == pytest.approx(1 - 1 / CLOCKS["l1"])
+    assert "l1" not in later.waits
+    assert later.waits["issue"] == at_once.waits["issue"] + 20 * 4
+
+
+def test_loads_under_way_together_are_waited_for_once() -> None:
+    second = LOAD | {"sets": 1}
+    together = work(LOAD, second, USE, {"waits": 2}, EXIT)
+    apart = work(LOAD, USE, second, {"waits": 2}, EXIT)
+    assert together.waits["l1"] < 1.1
+    assert apart.waits["l1"] > 1.8
+
+
+def test_a_load_beyond_l1_waits_longer_by_its_share() -> None:
+    found = work(LOAD, USE, EXIT, loads={2: {"l2": 0.5}}).waits
+    assert found["l2"] == pytest.approx(0.5, rel=0.02)
+    assert found["l1"] == pytest.approx(1, rel=0.02)
+
+
+def test_a_loop_loads_ahead_for_its_next_turn() -> None:
+    def loop(*body: dict[str, Any]) -> MachineWork:
+        branch = {"opcode": "BRA", "guarded": True, "target": 0, "line": 8}
+        return work(*body, branch, EXIT, executed={1: 10, 2: 10, 8: 10, 9: 1})
+
+    ahead = loop(USE, LOAD, *[{}] * 20)
+    at_once = loop(LOAD, USE, *[{}] * 20)
+    assert ahead.waits.get("l1", 0) < 1
+    assert at_once.waits["l1"] > 9
+    assert ahead.issued == at_once.issued
+
+
+def test_turns_of_a_loop_that_ptxas_unrolled_are_shared_among_its_copies() -> None:
+    body = {"line": 5}
+    back = {"opcode": "BRA", "guarded": True, "line": 8}
+    unrolled = [body, body, body, body, back | {"target": 0}]
+    rest = [body, back | {"target": 80}]
+    found = work(*unrolled, *rest, EXIT, executed={5: 30, 8: 30, 9: 1})
+    assert found.issued["fma"] == 30
+
+
+def test_slow_paths_of_divisions_are_not_executed() -> None:
+    skip = {"opcode": "BRA", "guarded": True, "target": 48, "line": 4}
+    call = {"opcode": "CALL", "target": 80, "line": 4}
+    found = work({"line": 4}, skip, call, {"line": 4}, EXIT, {"line": 4, "helper": True}, executed={4: 1, 9: 1})
+    assert found.issued["fma"] == 2
+    assert found.issued["control"] == 2  # the branch and the end
+
+
+def test_stores_of_parts_of_sectors_are_joined_if_one_follows_the_other() -> None:
+    store = {"opcode": "STG", "line": 3}
+    close = work(store, store | {"line": 6}, EXIT, stores={3: (16, 4), 6: (16, 4)})
+    apart = work(store, *[{}] * 5, store | {"line": 6}, EXIT, stores={3: (16, 4), 6: (16, 4)})
+    assert (close.joined, apart.joined) == (16, 0)
+
+
+def test_a_wait_for_copies_leaves_the_groups_that_may_stay_under_way() -> None:
+    group = {"opcode": "LDGDEPBAR", "stall": 1, "line": 3}
+    wait = {"opcode": "DEPBAR", "stall": 1, "line": 4}
+    early = [group, *[{}] * 30, group, wait, EXIT]
+    assert work(*early, pending={4: 0}).waits["copy"] > 0.9
+    assert work(*early, pending={4: 1}).waits["copy"] < 0.6

@@ -132,6 +132,13 @@ class _Counting:
             left -= turns * copies
         return 0.0
 
+    def _back_edges(self, number: int) -> list[int]:
+        """PTX lines of the branches that come back to a run from further down: they are executed as often as it is."""
+        begin = self.runs[number].code[0].address
+        ends = [run.code[-1] for run in self.runs[number:]]
+        lines = [end.line for end in ends if end.opcode == "BRA" and end.target == begin]
+        return [line for line in lines if line in self.executed.branches and len(self.where[line]) == 1]
+
     def _straight(self, number: int, outside: float) -> float:
         found = []
         for line, copies in self.copies[number].items():
@@ -144,6 +151,8 @@ class _Counting:
                 found.append(share if len(own) == len(where) else min(share, outside))
         if found:
             return max(found)
+        if turns := [self.executed.all[line] for line in self._back_edges(number)]:
+            return max(turns)
         # What ptxas moved out of a loop is executed less often than its line says, never more often.
         unguarded = (ins.line for ins in self.runs[number].code if not ins.guarded)
         return min([outside, *(self.executed.all[line] for line in unguarded if line in self.executed.all)])

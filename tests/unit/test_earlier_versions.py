@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tiny import evo_here
+from tiny import commit_all, evo_here, git
 
 from evo import MOVED
 from evo.records.leaderboard import load
@@ -61,3 +61,41 @@ def test_earlier_records_are_listed_shown_and_compared(earlier: Path) -> None:
     changed = evo_here("diff", first.variant, second.variant, cwd=earlier)
     assert changed.code == 0
     assert changed.out.startswith("--- ")
+
+
+# --- a repository that evo of 2026-11-21 (commit 0972431) evolved on the simulator: a start, and a rung that it kept
+
+START, KEPT = "20261123T080452-7b78-0001", "20261123T080452-7b78-0002"
+
+
+@pytest.fixture
+def evolved(tmp_path: Path) -> Path:
+    root = Path(shutil.copytree(ROOT / "tests" / "data" / "earlier" / "repository", tmp_path / "repository"))
+    git(root, "init", "--quiet", "--initial-branch", "main")
+    commit_all(root, "as it was left")
+    return root
+
+
+def test_an_earlier_champion_is_listed_with_its_trial_and_its_change(evolved: Path) -> None:
+    (row,) = evo_here("leaderboard", "--json", cwd=evolved).json["entries"]
+    assert (row["task"], row["chip"], row["timing"]) == ("scale", "sim-l4", "modelled")
+    shown = evo_here("show", KEPT, "--json", cwd=evolved).json
+    assert (shown["variant"], shown["kind"]) == (row["variant"], "rung")
+    assert evo_here("diff", START, KEPT, cwd=evolved).code == 0
+
+
+@pytest.mark.long
+def test_an_earlier_trial_has_the_same_outcome_when_it_is_replayed(evolved: Path) -> None:
+    ran = evo_here("replay", KEPT, "--json", cwd=evolved)
+    assert (ran.code, ran.json["same"]) == (0, True)
+
+
+@pytest.mark.long
+def test_a_night_reviews_an_earlier_champion(evolved: Path) -> None:
+    ran = evo_here(
+        *("nightly", "scale", "--device", "sim:l4", "--no-redteam", "--iterations", 0, "--branch", "night", "--json"),
+        cwd=evolved,
+    )
+    assert ran.code == 0, ran.err
+    (champion,) = ran.json["champions"]
+    assert (champion["task"], champion["state"]) == ("scale", "holds")

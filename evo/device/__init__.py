@@ -266,7 +266,7 @@ def plugin_device(name: DeviceName) -> Callable[[DeviceName], object]:
 
 
 def gpu_present() -> bool:
-    """True where the NVIDIA driver reports at least one GPU. Loads no CUDA library into this process."""
+    """True if the NVIDIA driver reports at least one GPU. Loads no CUDA library into this process."""
     return gpu_count() > 0
 
 

@@ -165,7 +165,7 @@ def calibrate(device: DeviceName | RemoteGpu, *, arch: str = "native", quick: bo
 
 
 def rate_kernels(arch: str) -> Binary:
-    """The kernels that are timed, compiled. Raises HarnessFault where they do not compile for `arch`."""
+    """The kernels that are timed, compiled. Raises HarnessFault if they do not compile for `arch`."""
     built = compile_source(_TEXT, name="rates.cu", macros={}, arch=arch)
     if isinstance(built, Diagnostics):
         raise HarnessFault(f"the calibration kernels: {built.reason}", hint="run `evo doctor`")

@@ -27,7 +27,7 @@ class OwnClock:
     seen: deque[float] = field(default_factory=lambda: deque(maxlen=_BLOCKS))
 
     def add(self, mhz: float | None) -> None:
-        """One more block; None where nobody counted."""
+        """One more block; None if nobody counted."""
         if mhz:
             self.seen.append(mhz)
 
@@ -49,7 +49,7 @@ def same_clock(first: Reading, second: Reading) -> bool:
 
 
 def clock_ratio(first: Reading, second: Reading) -> float | None:
-    """The first clock over the second, from readings of one kind; None where there are none."""
+    """The first clock over the second, from readings of one kind; None if there are none."""
     if first.counted_mhz and second.counted_mhz:
         return first.counted_mhz / second.counted_mhz
     return first.sm_mhz / second.sm_mhz if first.sm_mhz and second.sm_mhz else None

@@ -45,7 +45,7 @@ def window_of(base: int, size: int, set_aside: int, longest: int) -> Window:
 class PersistingL2:
     """The largest part of L2 that the GPU sets aside, while the context is entered.
 
-    Raises UsageError where the GPU has no such thing, HarnessFault where the driver refuses.
+    Raises UsageError if the GPU has no such thing, HarnessFault if the driver refuses.
     """
 
     def __init__(self, index: int, library: Any = None) -> None:

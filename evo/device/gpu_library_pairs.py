@@ -28,7 +28,7 @@ def compare_with_library(
 ) -> dict[str, LibraryPairs | str]:
     """Pairs of the request's one case with each of reference.py's rivals(), or why a call cannot run here.
 
-    Raises what timing a variant raises where the variant itself fails.
+    Raises what timing a variant raises if the variant itself fails.
     """
     timer = CaseTimer(device, request, 0, StageTimer())
     side = timer.sides[Side.CANDIDATE]

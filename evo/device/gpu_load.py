@@ -109,7 +109,7 @@ def loads_as_is(arch: str, capability: int) -> bool:
 
 
 def load(binary: Binary, capability: int) -> Loaded:
-    """Load machine code where the chip runs it, else its PTX. Raises HarnessFault where neither loads."""
+    """Load machine code if the chip runs it, else its PTX. Raises HarnessFault if neither loads."""
     as_is = bool(binary.cubin) and loads_as_is(binary.arch, capability)
     data = binary.cubin if as_is else binary.ptx.encode()
     # CuPy remembers modules by path, so a path never gets other content; one of its own per load cannot be raced.

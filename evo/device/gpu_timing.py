@@ -102,7 +102,7 @@ class TimingRun:
         return self._result()
 
     def _first_case(self) -> int | None:
-        """The case with the least memory, where there are others: it shows a plain loss soonest."""
+        """The case with the least memory, if there are others: it shows a plain loss soonest."""
         cases = self.request.child
         sizes = [sum(array.nbytes for array in case.inputs.values()) for case in cases]
         return sizes.index(min(sizes)) if len(cases) > 1 else None

@@ -18,7 +18,7 @@ _IDLE = 0x1  # "clocks are low because nothing runs" says nothing about a measur
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One look at the GPU after a block. Fields are None where the driver does not say.
+    """One look at the GPU after a block. Fields are None if the driver does not say.
 
     counted_mhz: the SM clock over the block, from the SMs' own cycle and time counters; NVML's is a moment's.
     """
@@ -55,7 +55,7 @@ class Monitor:
         return Reading(self._clock(), throttle, self.power_w(), self.temperature_c())
 
     def others(self) -> int | None:
-        """How many compute processes use this GPU beside the present one; None where the driver does not say.
+        """How many compute processes use this GPU beside the present one; None if the driver does not say.
 
         In a container the driver's process numbers are not ours: then one of those it lists is taken to be this one.
         """
@@ -115,7 +115,7 @@ class Monitor:
 
 
 def clock_between(first: Stamps, second: Stamps) -> float | None:
-    """MHz between two stamps, each a row of (cycles, ns) per SM with zeros where none was written; None where unclear.
+    """MHz between two stamps, each a row of (cycles, ns) per SM with zeros if none was written; None if unclear.
 
     The nanosecond counter of some chips moves in steps of a microsecond, so a span of less than 100 us says nothing.
     """

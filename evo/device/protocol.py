@@ -74,7 +74,7 @@ class TimingDevice(Device, Protocol):
     """A GPU: it measures times, of candidates and of library calls."""
 
     def bench(self, request: BenchRequest) -> BenchResult:
-        """Time candidates, in interleaved pairs with their parents where there are any."""
+        """Time candidates, in interleaved pairs with their parents if there are any."""
         ...
 
     def time_library(

@@ -145,7 +145,7 @@ class DeviceProcess:
         return value
 
     def _called(self, call: RemoteCall, limit_s: float, variants: set[str] | None) -> Any:
-        """The value of a call; variants: of the candidates that it runs, None where it runs none."""
+        """The value of a call; variants: of the candidates that it runs, None if it runs none."""
         with self._lock:
             try:
                 return self._call(call, limit_s, variants)

@@ -126,7 +126,7 @@ class Execution:
         )
 
     def alone(self, output: Buffer, count: int) -> list[int]:
-        """Words of an output that each of so many blocks of the last launch writes; none where one of them faults."""
+        """Words of an output that each of so many blocks of the last launch writes; none if one of them faults."""
         launch, counts = self.last.launch, []
         for block in sample_of(launch, count, self.request.draw) or range(launch.blocks):
             state = self.buffers[output.name].state
@@ -161,7 +161,7 @@ class Execution:
         return np.asarray(found[found < count], np.int64)
 
     def mask(self, output: Buffer) -> NDArray[np.bool_] | None:
-        """Which elements of an output hold a written byte; None where all are written throughout."""
+        """Which elements of an output hold a written byte; None if all are written throughout."""
         buffer, size = self.buffers[output.name], NUMPY[output.dtype].itemsize
         words, rest = divmod(buffer.size_bytes, 4)
         state = buffer.state
@@ -191,7 +191,7 @@ class Execution:
         )
 
     def _words(self, output: Buffer) -> int:
-        """Of an output, that hold a written byte; all of them where nobody kept account."""
+        """Of an output, that hold a written byte; all of them if nobody kept account."""
         buffer = self.buffers[output.name]
         return -(-buffer.size_bytes // 4) if buffer.state is None else int(np.count_nonzero(buffer.state & 15))
 

@@ -65,7 +65,7 @@ class BenchOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchRequest:
-    """Time child cases, against the parent's where given; cases of both sides are in the same order.
+    """Time child cases, against the parent's if given; cases of both sides are in the same order.
 
     others: more inputs by case, of other values; the timed launches rotate over all of them. expected: the verified
     outputs by case for the first inputs; without them the first launch in this process is the yardstick.
@@ -86,7 +86,7 @@ class BenchResult:
     child: tuple[CaseBench, ...]
     parent: tuple[CaseBench, ...] = ()
     pairs: tuple[dict[str, float], ...] = ()  # ln(child / parent) of block medians, by case
-    cycles: tuple[dict[str, float], ...] = ()  # the same of median x SM clock; empty where the clock was not seen
+    cycles: tuple[dict[str, float], ...] = ()  # the same of median x SM clock; empty if the clock was not seen
     captures: tuple[int, ...] = ()  # the number of the capture that each pair was taken in
     dropped: int = 0
     at_own_clocks: int = 0  # of the pairs: their halves ran at different clocks, each at its side's own

@@ -150,7 +150,7 @@ def _controlled(result: BenchResult, request: BenchRequest, rule: DecisionRule) 
 def measure_persisting(gpu: RemoteGpu, cases: tuple[BenchCase, ...]) -> tuple[CaseBench, ...]:
     """Warm times with the inputs kept in L2 that is set aside for them: to look at, never part of a decision.
 
-    Raises UsageError on a GPU that sets no L2 aside, HarnessFault where outputs differ, and as `measure` does.
+    Raises UsageError on a GPU that sets no L2 aside, HarnessFault if outputs differ, and as `measure` does.
     """
     options = BenchOptions(l2_persist=True, cold_samples=0)
     result = _bench(gpu, BenchRequest(child=cases, options=options))

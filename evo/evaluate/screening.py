@@ -181,7 +181,7 @@ class _Neighbours:
         return prepare(task, text, chip=bench.chip, arch=bench.arch, cases=cases, addresses=False)
 
     def _times(self, prepared: Prepared, before: Mapping[str, float]) -> dict[str, float]:
-        """Times by case, the headline's alone where that is slower than before; none where it cannot be run."""
+        """Times by case, the headline's alone if that is slower than before; none if it cannot be run."""
         headline = self._task.headline
         others = [name for name in prepared.programs if name != headline]
         simulator = self._free.get()

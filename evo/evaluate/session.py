@@ -239,7 +239,7 @@ class EvaluationSession:
         return [self.checker, *self._checkers[: count - 1]]
 
     def parent(self, task: Task, text: str) -> Prepared:
-        """The variant that others are compared with, prepared once. Raises UsageError where it does not run."""
+        """The variant that others are compared with, prepared once. Raises UsageError if it does not run."""
         key = (task.hash, text)
         if key not in self._parents:
             if len(self._parents) >= _PARENTS:
@@ -260,7 +260,7 @@ class EvaluationSession:
         """The A/A control of a run on a GPU: a variant against itself, on the path that every variant takes.
 
         Its noise floor goes into every later Evaluation. reuse: that of the last hour in this environment serves too.
-        Raises HarnessFault where the variant is judged faster than itself, UsageError where the margin is within the
+        Raises HarnessFault if the variant is judged faster than itself, UsageError if the margin is within the
         noise.
         """
         rule = DEFAULT_RULE if margin is None else replace(DEFAULT_RULE, margin=margin)
@@ -303,21 +303,21 @@ class EvaluationSession:
         return BestFloor(found.best_limiter, found.best_floor_us, launch_us, estimated=estimated)
 
     def floor_us(self, task: Task, case: str) -> float | None:
-        """What a bench case cannot be faster than on this chip; None where the task states no work."""
+        """What a bench case cannot be faster than on this chip; None if the task states no work."""
         try:
             return limits(task, task.case(case), self.chip).floor_us or None
         except SyntaxInvalid:
             return None
 
     def target_us(self, task: Task, case: str) -> float | None:
-        """The time that a bench case is to reach on this chip; its floor where no target is stated."""
+        """The time that a bench case is to reach on this chip; its floor if no target is stated."""
         try:
             return limits(task, task.case(case), self.chip).target_us or self.floor_us(task, case)
         except SyntaxInvalid:
             return None
 
     def baselines(self, task: Task, seed: int) -> dict[str, Baseline]:
-        """The fastest library implementation of each bench case, timed here once a run; {} where none can be.
+        """The fastest library implementation of each bench case, timed here once a run; {} if none can be.
 
         A library that fails, or takes its process along, costs its figures and never the variant beside it.
         """
@@ -346,7 +346,7 @@ class EvaluationSession:
 
 
 def _require_room(task: Task) -> None:
-    """Raises HarnessFault where the simulator would run out of memory, minutes later and without a word."""
+    """Raises HarnessFault if the simulator would run out of memory, minutes later and without a word."""
     for case in task.bench:
         needed = sum(tensor.size_bytes(case) for tensor in task.tensors)
         if _COPIES * needed > memory_limit():

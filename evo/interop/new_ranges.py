@@ -28,7 +28,7 @@ _NARROWEST = 2  # bits
 def with_ranges(
     inputs: Sequence[TensorLine], outputs: Sequence[TensorLine], axes: Sequence[str], cases: Sequence[Sizes], run: Run
 ) -> tuple[TensorLine, ...]:
-    """The inputs with a range for each integer one that states none; as they are where no range works."""
+    """The inputs with a range for each integer one that states none; as they are if no range works."""
     free = [tensor for tensor in inputs if _is_integer(tensor) and tensor.low is None and tensor.high is None]
     whole = {tensor.dtype: range_of_dtype(tensor.dtype) for tensor in free}
     own = {tensor.name: (str(whole[tensor.dtype].low), str(whole[tensor.dtype].high)) for tensor in free}

@@ -127,7 +127,7 @@ class InFlight:
         self._queue.append(Submitted(candidate=candidate, rival=rival, judged=judged))
 
     def next(self, champion: Variant, tried: set[str]) -> Judged | None:
-        """The earliest of them, once it is judged; None where its machine code was known, or it was overtaken for good.
+        """The earliest of them, once it is judged; None if its machine code was known, or it was overtaken for good.
 
         Raises EvoError for harness failures only.
         """
@@ -149,7 +149,7 @@ class InFlight:
     def _again(
         self, submitted: Submitted, decision: Decision | None, champion: Variant, tried: set[str]
     ) -> Judged | None:
-        """Judged against the new champion; None where the change does not fit there, or is known there."""
+        """Judged against the new champion; None if the change does not fit there, or is known there."""
         candidate, parent = submitted.candidate, submitted.candidate.parent
         assert parent is not None
         if (

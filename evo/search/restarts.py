@@ -1,4 +1,4 @@
-"""Restarts: where nothing is kept at the champion any more, the search goes on from other elites for a while.
+"""Restarts: if no change of the champion is kept any more, the search continues from other elites for a while.
 
 A line begins at an elite of another niche, the fastest first, then at earlier champions, the latest first, all since
 the champion's start. Its proposals change the line's parent, one change each, and are judged against the champion like

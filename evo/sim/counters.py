@@ -26,7 +26,7 @@ class Counters:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.warps = 0  # that ran
-        self.heaviest = 0  # warp instructions of the block that took most; 0 where blocks waited for one another
+        self.heaviest = 0  # warp instructions of the block that took most; 0 if blocks waited for one another
         self.longest = 0  # ... and of the warp
         self.records: dict[str, NDArray[np.int64]] = {n: np.zeros(len(kernel.sites), np.int64) for n in COUNTED}
         self.executions = np.zeros(len(kernel.blocks), np.int64)  # of each basic block, by warps

@@ -60,7 +60,7 @@ def mma_fma(ins: Instr) -> int:
 
 
 def access_bytes(ins: Instr) -> int:
-    """Bytes that one lane moves in one execution of a memory instruction; 0 where its lanes share the work (wmma)."""
+    """Bytes that one lane moves in one execution of a memory instruction; 0 if its lanes share the work (wmma)."""
     if ins.name == "cp":
         size = ins.args[2] if len(ins.args) > 2 else None
         return size.value if isinstance(size, Imm) else 0

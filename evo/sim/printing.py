@@ -43,7 +43,7 @@ def _word(row: bytes, at: int) -> int:
 
 
 def text_at(address: int, buffers: Sequence[SimBuffer]) -> str:
-    """The zero-terminated string at a device address; `(invalid)` where there is none."""
+    """The zero-terminated string at a device address; `(invalid)` if there is none."""
     for buffer in buffers:
         start = address - buffer.address
         if 0 <= start < buffer.size_bytes:

@@ -35,7 +35,7 @@ _NARROW = 8  # a range of fewer values tells little
 def candidates(
     task: Task, case: Case, drawn: Arrays, distribution: str, generator: Callable[[], np.random.Generator]
 ) -> Iterator[tuple[Arrays, np.random.Generator]]:
-    """Inputs to try in turn, the most telling first; none where the distribution can change no input."""
+    """Inputs to try in turn, the most telling first; none if the distribution can change no input."""
     domains = {t.name: _domain(t, drawn[t.name]) for t in task.inputs}
     reals, wholes = _free_reals(task, domains), _free_integers(task, domains)
     if distribution in (*INTEGERS, *BOOLEANS):

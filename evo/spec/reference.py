@@ -324,7 +324,7 @@ class Reference:
         return Expectation(inputs, self._outputs("expected", inputs, case), trusted)
 
     def literal(self) -> tuple[dict[str, int], Arrays, Arrays] | None:
-        """The hand-computed case of the module, where it has one: axes, inputs, outputs."""
+        """The hand-computed case of the module, if it has one: axes, inputs, outputs."""
         if not self.has("literal"):
             return None
         found = self._returned("literal").value

@@ -24,7 +24,7 @@ def with_subscripts(access: Access, bounds: Bounds) -> Access:
 
 
 def subscripts(index: Term, shape: Sequence[Term], bounds: Bounds) -> tuple[Term, ...]:
-    """One term per dimension, the inner ones proven to be within it; empty where that is not proven.
+    """One term per dimension, the inner ones proven to be within it; empty if that is not proven.
 
     What is taken off a dimension is split by its size: what divides as it stands goes on to the next one out. A
     remainder that is not proven to fit is carried over by division, which is right for any index that is not negative.

@@ -19,7 +19,7 @@ class Dependence:
     """Two accesses that touch the same byte, at least one of them writing.
 
     kind: `flow` (written, then read), `anti` (read, then written) or `output` (written twice); between threads or
-    blocks, where there is no order, `flow` stands for a write and a read. between: `turns` of a loop, `threads` of a
+    blocks, if there is no order, `flow` stands for a write and a read. between: `turns` of a loop, `threads` of a
     block or `blocks`. carrier: the loop. is_certain: False if the places are not linear, with the reason.
     """
 

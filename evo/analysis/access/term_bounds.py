@@ -356,7 +356,7 @@ def _first(term: Term) -> Atom | None:
 
 
 def _linear(term: Term, op: Op) -> tuple[Term | None, Term | None]:
-    """term = weight * op + rest, with op not in weight; None where it is not so."""
+    """term = weight * op + rest, with op not in weight; None if it is not so."""
     weight: dict[tuple[Atom, ...], int] = {}
     rest: dict[tuple[Atom, ...], int] = {}
     for mono, n in term.parts.items():

@@ -240,7 +240,7 @@ class Term:
     __rmul__ = __mul__
 
     def coefficient(self, symbol: Symbol) -> Term | None:
-        """What the symbol is multiplied with where the term is linear in it; None where it is not."""
+        """What the symbol is multiplied with, if the term is linear in it; else None."""
         parts: dict[Monomial, int] = {}
         if symbol not in self.symbols():
             return Term(parts)

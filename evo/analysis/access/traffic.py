@@ -27,7 +27,7 @@ class AccessTraffic:
 
     executions: by threads; requests: by warps; bytes: asked for by threads. sectors: per request, of 32 bytes; ideal:
     the fewest that hold the distinct bytes of a request. wavefronts: of shared memory, per request. stride: bytes from
-    lane to lane, None if it is not the same between all. is_exact: False where blocks or turns stand for others.
+    lane to lane, None if it is not the same between all. is_exact: False if blocks or turns stand for others.
     """
 
     number: int

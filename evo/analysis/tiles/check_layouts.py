@@ -141,7 +141,7 @@ def _parts(line: str) -> _Parts | None:
 
 
 def _place(word: str, words: Sequence[str], first: int, end: int) -> int:
-    """Where a word stands from `first` on and before `end`; 0 where it does not."""
+    """Where a word stands from `first` on and before `end`; 0 if it does not."""
     return next((place for place in range(first, end) if words[place] == word), 0)
 
 

@@ -80,7 +80,7 @@ def bisect(versions: Sequence[Version], is_bad: Judge) -> BisectResult:
     """The first bad one after the last good one. The first version is known good and the last known bad.
 
     Versions of one variant id, which differ in comments only, are judged once. One that cannot be judged is passed over
-    for its neighbours; where none between can, the search ends with a range.
+    for its neighbours; if none between can, the search ends with a range.
     """
     found = BisectResult(good=0, bad=len(versions) - 1)
     known: dict[str, bool | None] = {versions[0].variant.id: False, versions[-1].variant.id: True}

@@ -27,7 +27,7 @@ _MOST_REGIONS = 250
 _QUALIFIERS = frozenset(("const", "constexpr", "volatile", "static", "unsigned", "signed", "long", "short"))
 _EVO = re.compile(r"//\s*+evo:\s*+(\w*+)\s*+")
 _REMARK = re.compile(r"\s{3}")  # three blanks open one
-# A comment goes on behind a backslash at the end of its line; a macro has parameters where no blank precedes a bracket.
+# A comment goes on behind a backslash at the end of its line; a macro has parameters if no blank precedes a bracket.
 # A comment or a literal that is never closed goes on to the end, of the text or of the line: it is read once.
 _TOKEN = re.compile(
     r"""(?P<evo>//[ \t]*+evo:[^\n]*+)|(?P<comment>//(?:\\\r?\n|[^\n])*+|/\*.*?(?:\*/|\Z))

@@ -58,7 +58,7 @@ class VariedInputs:
 def varied(
     task: Task, case: Case, reference: Reference, axis: str | None, count: int, seed: int
 ) -> VariedInputs | None:
-    """Other values for a timed size than its reference draws; None where the task has none, or they cost too much.
+    """Other values for a timed size than its reference draws; None if the task has none, or they cost too much.
 
     count: how many places along the axis differ.
     """
@@ -102,7 +102,7 @@ def held_to_truth(task: Task, case: Case, found: OutputExtremes, truth: Expectat
         outputs: Arrays = {}
         for name, extremes in found.extremes.items():
             values = extremes.low if lowest else extremes.high
-            with np.errstate(all="ignore"):  # the truth itself where no block that ran has written
+            with np.errstate(all="ignore"):  # the truth itself if no block that ran has written
                 outputs[name] = np.where(extremes.seen, values, expected[name].astype(values.dtype))
         row = compare(task, case.name, outputs, flat)
         if row.status is not Status.CORRECT:

@@ -42,7 +42,7 @@ def patterned(
     *,
     turn: int = 0,
 ) -> Expectation | None:
-    """The case under a pattern; None where the task has no use for it. constants: what the variant compares with.
+    """The case under a pattern; None if the task has no use for it. constants: what the variant compares with.
 
     turn: the same seed has other inputs in each.
     """

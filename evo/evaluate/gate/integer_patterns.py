@@ -14,7 +14,7 @@ _LEAST = 3
 
 
 def varied_integers(drawn: Integers, most: int | None, rng: np.random.Generator) -> Integers | None:
-    """Other numbers of the same kind; None where there is no telling what else they could be.
+    """Other numbers of the same kind; None if there is no telling what else they could be.
 
     most: if it is known, the largest that they may be, from 0 on.
     """

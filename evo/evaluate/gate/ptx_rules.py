@@ -52,7 +52,7 @@ _READS = ("ld.", "ldu.", "prefetch", "tex.", "isspacep", "setp.", "bra", "discar
 
 
 def ptx_problem(ptx: str) -> StaticProblem | None:
-    """The first forbidden thing in a variant's PTX, with the source line that it came from (0 where none is known)."""
+    """The first forbidden thing in a variant's PTX, with the source line that it came from (0 if none is known)."""
     if any(hint in ptx for hint in (*_HINTS, *_LAUNCH_HINTS)) and (match := _BANNED.search(ptx)):
         kind = match.lastgroup
         assert kind is not None

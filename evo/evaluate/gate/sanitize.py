@@ -108,7 +108,7 @@ class _Found:
 def _run_tool(
     program: str, tool: str, file: Path, index: str, limit_s: float, kernels: Sequence[str]
 ) -> _Found | str | None:
-    """The first finding of one tool; None where there is none; a text where the tool could not do its work."""
+    """The first finding of one tool; None if there is none; a text if the tool could not do its work."""
     log = file.with_name(f"{tool}.log")
     command = [program, "--tool", tool, "--error-exitcode", str(_FOUND_CODE), "--print-limit", "20"]
     command += ["--show-backtrace", "device", "--report-api-errors", "no", "--log-file", str(log)]

@@ -51,7 +51,7 @@ class _Run:
 
 @dataclass(frozen=True, slots=True)
 class _Lazy:
-    """What a lazy kernel would leave: its outputs in a run, or None where there is no such kernel.
+    """What a lazy kernel would leave: its outputs in a run, or None if there is no such kernel.
 
     gross: so wrong that the declared tolerance alone must refuse it, without the budgets' help.
     always: an output that equals the truth is no excuse, since the truth must not be that simple.
@@ -65,7 +65,7 @@ class _Lazy:
 
 
 def check_task(task: Task, found: Reference) -> None:
-    """Raise TaskInvalid where the task's gate is no gate. A task that passed is remembered by its content."""
+    """Raise TaskInvalid if the task's gate is no gate. A task that passed is remembered by its content."""
     marker = _marker(task)
     if marker is not None and marker.is_file():
         return
@@ -196,7 +196,7 @@ class _Examination:
         return {name: np.zeros_like(values) for name, values in run.truth.items()}
 
     def _mean(self, run: _Run) -> Arrays | None:
-        """None for single numbers, which are their own mean, and where there is nothing to average."""
+        """None for single numbers, which are their own mean, and if there is nothing to average."""
         outputs: Arrays = {}
         for tensor in self.task.outputs:
             values = run.truth[tensor.name]
@@ -260,7 +260,7 @@ class _Examination:
         return self._of_floats(run, coarse)
 
     def _of_floats(self, run: _Run, change: Callable[[Tensor, _Run], Array]) -> Arrays | None:
-        """The truth with every floating output changed; None where there is none."""
+        """The truth with every floating output changed; None if there is none."""
         outputs = dict(run.truth)
         with np.errstate(all="ignore"):
             outputs |= {tensor.name: change(tensor, run) for tensor in self._floats()}

@@ -58,7 +58,7 @@ _BYTES = re.compile(r"[(<]\s*(?:const\s+)?char\s*(?:const\s*)?\*\s*[)>]")  # a c
 
 
 def widened(text: str) -> str | None:
-    """A kernel file with `double` for `float`; None where it looks at their bits, or counts in bytes."""
+    """A kernel file with `double` for `float`; None if it looks at their bits, or counts in bytes."""
     directives = "\n".join(line for line in text.split("\n") if line.lstrip().startswith("// evo:"))
     code = replace_comments(text, lambda comment: "\n" * comment.count("\n") or " ")
     if _BITS.search(code) or _BYTES.search(code):
@@ -147,7 +147,7 @@ class Original:
         self._runners: dict[bool, Runner] = {}
 
     def exact(self, inputs: Arrays, case: dict[str, int]) -> Arrays:
-        """In float64 where there is such a text, else as it is."""
+        """In float64 if there is such a text, else as it is."""
         return self._run(inputs, case, wide=(self.folder / "original_float64.cu").is_file())
 
     def plain(self, inputs: Arrays, case: dict[str, int]) -> Arrays:

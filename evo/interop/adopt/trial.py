@@ -89,7 +89,7 @@ class DraftTrial:
         return self._runner.run(case, self.inputs(axes), **options)
 
     def run_wide(self, axes: Mapping[str, int], seed: int = _SEED) -> Arrays | None:
-        """The outputs in float64; None where there is no such text, or it does not compile."""
+        """The outputs in float64; None if there is no such text, or it does not compile."""
         assert self._runner is not None
         if self._wide is None:
             text = widened(self._runner.text)

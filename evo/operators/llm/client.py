@@ -164,7 +164,7 @@ class Client:
         return one_line(f"{type(error).__name__}: {error}")
 
     def _is_final(self, error: Any, said: str) -> bool:
-        """True if this request will never be answered; raises where none will be."""
+        """True if this request will never be answered; raises if none will be."""
         code = error.status_code
         if code in (401, 403):
             hint = "check the key in EVO_LLM_KEY or OPENAI_API_KEY, and that it is meant for this server"

@@ -114,7 +114,7 @@ class LlmTotals(UsageReport):
 
 
 def guess_tokens(text: str) -> int:
-    """More tokens than a text is likely to have: half its bytes. For budgets, where no server has counted yet."""
+    """More tokens than a text is likely to have: half its bytes. For budgets, if no server has counted yet."""
     return len(text.encode("utf-8", "replace")) // 2 + 8
 
 

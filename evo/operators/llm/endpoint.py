@@ -86,7 +86,7 @@ FREE = Unmetered()
 
 
 class Endpoint(Protocol):
-    """Thread-safe. `complete` raises Refused, Exhausted, Spent, or an EvoError where no request can succeed."""
+    """Thread-safe. `complete` raises Refused, Exhausted, Spent, or an EvoError if no request can succeed."""
 
     @property
     def replayed(self) -> bool: ...

@@ -86,7 +86,7 @@ class Llm:
         """The next edit of the parent, or None when the budget, the transcript or the server is at its end.
 
         None too where a question brought nothing while others are tried: their verdicts come first.
-        Raises the server's fault where no other operator is left to go on with.
+        Raises the server's fault if no other operator is left to go on with.
         """
         del rng  # draws are by exchange, so that they do not depend on what other operators drew
         problem = "was tried already"

@@ -123,7 +123,7 @@ new lines."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptParts:
-    """The pieces of one prompt, each a list of paragraphs; empty where a configuration leaves it out."""
+    """The pieces of one prompt, each a list of paragraphs; empty if a configuration leaves it out."""
 
     task: Sequence[str]
     times: str = ""

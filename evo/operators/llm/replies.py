@@ -49,7 +49,7 @@ class EditBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """A reply that was understood: blocks, or a whole file. words: SUMMARY, REASON ... where given, each one line."""
+    """A reply that was understood: blocks, or a whole file. words: SUMMARY, REASON ... if given, each one line."""
 
     blocks: tuple[EditBlock, ...] = ()
     whole: str | None = None

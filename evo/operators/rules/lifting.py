@@ -123,7 +123,7 @@ class Printer:
         return said if _WORDS.fullmatch(said) else f"({said})"
 
     def term(self, term: Term) -> str:
-        """An index in the new names. Raises NotPrinted where an old one is left."""
+        """An index in the new names. Raises NotPrinted if an old one is left."""
         if term in self.places:
             return self.places[term]
         if term.value is not None:

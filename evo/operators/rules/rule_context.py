@@ -83,7 +83,7 @@ class RuleContext:
         return only if only in self.axes else ""
 
     def constant(self, function: Function, name: str) -> str | None:
-        """What an int at the top of a kernel's body is set to, where nothing ever changes it; else None.
+        """What an int at the top of a kernel's body is set to, if nothing ever changes it; else None.
 
         An axis that is compiled in by its own name is set to itself.
         """

@@ -38,7 +38,7 @@ def _replaced(term: Term, op: Op, name: Symbol) -> Term:
 
 
 def spelled(term: Term, names: Mapping[Symbol, str]) -> str:
-    """A term as an int of C++, products in brackets where needed. Raises NotPrinted."""
+    """A term as an int of C++, products in brackets if needed. Raises NotPrinted."""
     said = ""
     for mono, n in sorted(term.parts.items(), key=lambda part: (not part[0], part[1] < 0, [a.key for a in part[0]])):
         factors = [_atom(atom, names) for atom in mono]

@@ -68,7 +68,7 @@ class RunFile:
         self.size = self._bytes()
 
     def append(self, record: Record) -> None:
-        """Add the next record. Raises HarnessFault, with the file as it was, where it cannot be written.
+        """Add the next record. Raises HarnessFault, with the file as it was, if it cannot be written.
 
         Raises LedgerUnclean if records of this run were taken away: the next one would stand behind a gap.
         """
@@ -163,7 +163,7 @@ def find_among(records: Sequence[Record], prefix: str) -> Record:
 def rebuild_text(records: Sequence[Record], trial: str) -> str:
     """The exact text that was tried in a trial, from the chain of diffs that leads to it.
 
-    Raises UsageError for an unknown trial, RecordCorrupt where the chain is broken.
+    Raises UsageError for an unknown trial, RecordCorrupt if the chain is broken.
     """
     return _rebuild(records, trial)[0]
 

@@ -117,7 +117,7 @@ def _even_grid(ctx: RuleContext, analysis: LaunchAnalysis, body: str) -> list[Ed
 
 
 def _replaced(ctx: RuleContext, met: _Met, parameter: str) -> Iterator[tuple[Span, str]]:
-    """Each atomic as what it is in a block. Raises NotPrinted where its result is used."""
+    """Each atomic as what it is in a block. Raises NotPrinted if its result is used."""
     for span in sorted({ctx.source.enclosing_statement(access.span) for access in met.accesses}):
         text = ctx.source.slice(span)
         if not re.match(r"atomicAdd\s*\(", text) or not text.endswith(";"):

@@ -36,7 +36,7 @@ def _find_early(ctx: RuleContext) -> Iterator[Application]:
         text = ctx.source.slice(function.body)
         leaving = set(_LEAVING.findall(ctx.source.text))
         if not function.is_kernel or _UNSEEN.search(text) or leaving & set(re.findall(r"\w+", text)):
-            continue  # it may end, or change something, where no statement says so
+            continue  # it may end, or change something, if no statement says so
         body = body_of(ctx, function)
         casts = {match[1] or "" for match in _CAST.finditer(text)}
         waits = [n for n, top in enumerate(body.tops) if _waits(ctx, top, waiting)]

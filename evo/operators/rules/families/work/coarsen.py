@@ -199,7 +199,7 @@ class _Repeater:
                 self.edits[-1] = Edit(Span(start, statement.span.end), self._over(body, indent).removeprefix("\n"))
 
     def _selected(self, statement: Statement, tests: Sequence[str]) -> str:
-        """The statement under its conditions: a branch, or a choice between values where nothing else happens."""
+        """The statement under its conditions: a branch, or a choice between values if nothing else happens."""
         if not tests:
             return self._renamed(statement.span)
         test = " && ".join(tests)

@@ -140,7 +140,10 @@ _RECORD = [
 REC: dict[str, int] = {name: 8 * index for index, name in enumerate(_RECORD)}
 # In a record's marks: a load through the read-only cache; a strong one in a poll; a matrix of which nobody may know
 # what lane has what; an atomic that only its own block sees in order.
-READ_ONLY_LOAD, POLLING_LOAD, ANY_LANE, BLOCK_SCOPE = 1, 2, 4, 8
+READ_ONLY_LOAD, POLLING_LOAD, ANY_LANE, BLOCK_SCOPE, IN_LOCAL = 1, 2, 4, 8, 16
+# Above these marks, where the array of an access begins and ends: in local memory, if marked so, or in shared memory
+# (all of that if none is known).
+ARRAY_START, ARRAY_END, ARRAY_BITS = 16, 40, 24
 REC_MEMO = 128  # <32 x i32>: the lane offsets whose wavefronts are remembered
 REC_SIZE = 256
 

@@ -73,7 +73,7 @@ def _decode(what: SimFault, row: dict[str, int], context: LaunchContext, kernel:
     occurrence = Occurrence(
         ins=ins,
         action=f"{row['width']}-byte {action}" if row["width"] else action,
-        place=_place(address, _SHARED if near else extra, ins, context),
+        place=_place(address, _SHARED if near else extra, ins, context) + _beyond(what, row, address, kernel),
         address=address if what.located else row["address"],
         extra=extra,
         warp=row["warp"],
@@ -97,6 +97,18 @@ def _address(row: dict[str, int]) -> int:
     if row["extra"] == _SHARED and address >= 1 << 31:
         return address - (1 << 32)
     return address if row["extra"] in (_SHARED, _LOCAL, _PARAM) else address & _UNSIGNED
+
+
+def _beyond(what: SimFault, row: dict[str, int], address: int, kernel: Kernel) -> str:
+    """Which array an access in shared memory has left, if it has."""
+    array = kernel.arrays.get(row["instruction"]) if what is SimFault.OUT_OF_BOUNDS else None
+    if array is None:
+        return ""
+    if address < array.start:
+        return f", {array.start - address} bytes before array {array.written}"
+    if array.end is None:
+        return ""
+    return f", outside array {array.written}, whose {array.end - array.start} bytes begin at {array.start}"
 
 
 def _block(number: int, grid: Triple) -> Triple:

@@ -294,6 +294,10 @@ class LaunchContext:
                 marks = abi.ANY_LANE
             elif ins.name in ("atom", "red") and "cta" in ins.mods:
                 marks = abi.BLOCK_SCOPE
+            array = self.kernel.arrays.get(number)
+            start, end = (array.start, array.end or self.shared) if array else (0, self.shared)
+            marks |= abi.IN_LOCAL * (array is not None and array.space == "local")
+            marks |= start << abi.ARRAY_START | end << abi.ARRAY_END
             self.records[number, REC["marks"] // 8] = marks
 
     def _warps(self, kernel: Kernel, block: tuple[int, int, int], threads: int, warps: int) -> None:

@@ -283,4 +283,7 @@ def _translated(ptx: str, *, coverage: bool) -> Translation:
     if not ptx.strip("\0 \t\r\n"):
         raise PtxError("the text is empty: there is no PTX to load")
     with NamedDefects():
-        return translate(parse(ptx, TABLE), coverage=coverage)
+        program = parse(ptx, TABLE)
+        if not program.target:
+            raise PtxError("the text has no .target: it is no PTX")
+        return translate(program, coverage=coverage)

@@ -9,6 +9,7 @@ import numpy as np
 from evo.sim.abi import CONST_BASE, MODULE_BASE
 from evo.sim.errors import NamedDefects, PtxError, UnsupportedInstruction
 from evo.sim.llvm_ir import Code
+from evo.sim.lower.declared_arrays import DeclaredArray
 from evo.sim.lower.indirect_calls import function_addresses
 from evo.sim.lower.inline import inline_calls
 from evo.sim.lower.kernel import Flow, Kernel
@@ -91,6 +92,7 @@ class _Translator:
         symbols: dict[str, tuple[str, int]] = {n: ("function", a) for n, a in self.functions.items()}
         symbols |= {n: ("global", b.address) for n, b in self.globals.items()}
         shared, local = 0, 0
+        arrays: dict[str, DeclaredArray] = {}
         mentioned = _mentioned(function)
         everything = [*self.program.variables.values(), *function.variables.values()]
         for variable in everything:
@@ -99,10 +101,13 @@ class _Translator:
                     continue
                 shared = align(shared, variable.align)
                 symbols[variable.name] = ("shared", shared)
+                arrays[variable.name] = DeclaredArray(variable.name, "shared", shared, shared + variable.size)
                 shared += variable.size
             elif variable.space == "local":
                 local = align(local, variable.align)
                 symbols[variable.name] = ("local", local)
+                if "__local_depot" in variable.name:  # not the stack of recursive calls
+                    arrays[variable.name] = DeclaredArray(variable.name, "local", local, local + variable.size)
                 local += variable.size
             elif variable.space in ("global", "const") and variable.name not in symbols:
                 if variable.extern:
@@ -114,8 +119,9 @@ class _Translator:
         start = align(shared, max([v.align for v in dynamic], default=16))
         for variable in dynamic:
             symbols[variable.name] = ("shared", start)
+            arrays[variable.name] = DeclaredArray(variable.name, "shared", start, None)
         symbols |= {name: ("param", at) for name, at in function.param_offsets()[0].items()}
-        flow = Flow(function, symbols, coverage=self.coverage)
+        flow = Flow(function, symbols, arrays, coverage=self.coverage)
         with NamedDefects(lambda: flow.e.ins):
             kernel = flow.emit()
         function.body = []

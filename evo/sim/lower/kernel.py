@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from evo.sim.abi import CTX, REC_SIZE, WARP, WARP_PEND
@@ -13,6 +14,7 @@ from evo.sim.llvm_values import V, const
 from evo.sim.lower import barrier, divergence, sync_checks
 from evo.sim.lower.branching import DONE, EXIT_RESUME, STOPPED, Branching, PendingBlocks
 from evo.sim.lower.cfg import EXIT, Block, is_warp_sync, liveness, renumber, split_blocks
+from evo.sim.lower.declared_arrays import DeclaredArray, arrays_of_sites
 from evo.sim.lower.emitter import Emitter
 from evo.sim.lower.isa.opcode_table import CARRY, TABLE, check, defs, uses
 from evo.sim.lower.kernel_traits import (
@@ -59,6 +61,7 @@ class Kernel:
     copies: bool  # by cp.async
     fences: bool  # or releases: flags may order what it does
     mbarriers: bool
+    arrays: dict[int, DeclaredArray]  # site -> the shared or local array that it accesses, if that is known
     probes: tuple[Probe, ...] = ()  # its conditions, if coverage was asked for
     probe_counts: int = 0
     comparison_logs: int = 0
@@ -106,8 +109,15 @@ def _layout(
 class Flow(Branching):
     """Emits one kernel function `kernel(ctx, warp) -> i32`."""
 
-    def __init__(self, function: PtxFunction, symbols: dict[str, tuple[str, int]], *, coverage: bool = False) -> None:
-        self.function = function
+    def __init__(
+        self,
+        function: PtxFunction,
+        symbols: dict[str, tuple[str, int]],
+        arrays: Mapping[str, DeclaredArray],
+        *,
+        coverage: bool = False,
+    ) -> None:
+        self.function, self.arrays = function, arrays
         blocks, spins, uniform = _arranged(function)
         demand_timer_steers(blocks)
         if any("cc" in ins.mods for block in blocks for ins in block.code):
@@ -170,6 +180,7 @@ class Flow(Branching):
             copies=mentions(self.blocks, "cp.async"),
             fences=any(mentions(self.blocks, word) for word in ("membar", "fence", "release", "acq_rel")),
             mbarriers=mentions(self.blocks, "mbarrier"),
+            arrays=arrays_of_sites(self.blocks, e.sites, self.arrays),
             probes=tuple(self.probes.found) if self.probes else (),
             probe_counts=self.probes.counts if self.probes else 0,
             comparison_logs=self.probes.logs if self.probes else 0,

@@ -12,7 +12,7 @@ from evo.sim.runtime.fault_report import ACCESS64, ctx, lane_of, report, resolve
 from evo.sim.runtime.global_memory import count_by_buffer, keep_row, track
 from evo.sim.runtime.inter_block_races import watch
 from evo.sim.runtime.routine import routine
-from evo.sim.runtime.shared_memory import waves
+from evo.sim.runtime.shared_memory import array_of, waves
 from evo.sim.runtime.shared_races import race
 
 OPERAND2 = WARP_SCRATCH + 512  # second operand of cas; the first lies at WARP_SCRATCH, old values go there
@@ -88,8 +88,8 @@ def _global_host(c: Code, host: Var, address: V, lane: V, width: int, rows: V, o
 
 def _shared_host(c: Code, host: Var, address: V, lane: V, width: int, op: str) -> None:
     context, w, rec = c.args(3)
-    total = ctx(c, context, "shared_size")
-    room = c.and_(c.icmp("uge", total, width), c.icmp("ule", address, c.sub(total, width)))
+    start, size = (c.zext(part, "i64") for part in array_of(c, rec))
+    room = c.and_(c.icmp("uge", size, width), c.icmp("ule", c.sub(address, start), c.sub(size, width)))
     straight = c.icmp("eq", c.and_(address, width - 1), 0)
     with c.if_else(c.and_(room, straight), likely=True) as inside:
         bits = 8 * max(1, width // 4)

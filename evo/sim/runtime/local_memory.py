@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from evo.sim.abi import LOCAL_WINDOW, REC, SHARED_WINDOW, SOURCE_LANE, WARP, WARP_SCRATCH, WINDOW_SIZE
+from evo.sim.abi import (
+    ARRAY_BITS,
+    ARRAY_END,
+    ARRAY_START,
+    IN_LOCAL,
+    LOCAL_WINDOW,
+    REC,
+    SHARED_WINDOW,
+    SOURCE_LANE,
+    WARP,
+    WARP_SCRATCH,
+    WINDOW_SIZE,
+)
 from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code
 from evo.sim.llvm_values import IOTA32, IOTA64, V, const
@@ -27,6 +39,10 @@ def _local(c: Code, width: int, *, store: bool) -> None:
     scratch = c.at(w, WARP_SCRATCH)
     place = spill(c, addr, 256)
     size = ctx(c, context, "local_size")
+    marks = c.load("i64", rec, REC["marks"], 8)
+    known = c.icmp("ne", c.and_(marks, IN_LOCAL), 0)
+    start = c.select(known, c.and_(c.lshr(marks, ARRAY_START), (1 << ARRAY_BITS) - 1), 0)
+    room_of_array = c.sub(c.select(known, c.lshr(marks, ARRAY_END), size), start)
     data, states = ctx(c, context, "local", "ptr"), ctx(c, context, "local_state", "ptr")
     warp = c.shl(c.load("i64", w, WARP["index"], 8), 5)
     t = f"i{8 * width}"
@@ -37,7 +53,9 @@ def _local(c: Code, width: int, *, store: bool) -> None:
     with c.each_lane(mask) as lane:
         address = lane_of(c, place, lane)
         packed = c.at(scratch, c.mul(c.zext(lane, "i64"), width))
-        room = c.and_(c.icmp("uge", size, width), c.icmp("ule", address, c.sub(size, width)))
+        room = c.and_(
+            c.icmp("uge", room_of_array, width), c.icmp("ule", c.sub(address, start), c.sub(room_of_array, width))
+        )
         straight = c.icmp("eq", c.and_(address, width - 1), 0)
         with c.if_else(c.and_(room, straight), likely=True) as inside:
             base = c.add(c.mul(c.add(warp, c.zext(lane, "i64")), size), address)

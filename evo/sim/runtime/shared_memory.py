@@ -6,7 +6,7 @@ cp.async will still write.
 
 from __future__ import annotations
 
-from evo.sim.abi import REC, REC_MEMO, WARP_SCRATCH
+from evo.sim.abi import ARRAY_BITS, ARRAY_END, ARRAY_START, REC, REC_MEMO, WARP_SCRATCH
 from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code, Var
 from evo.sim.llvm_values import V, const
@@ -49,8 +49,8 @@ def uniform_ld_shared(c: Code, width: int) -> None:
     """One address for the whole warp. Returns where its bytes are."""
     context, w, rec, address, mask = c.args(5)
     result = c.var("ptr", c.at(w, WARP_SCRATCH))
-    total = c.trunc(ctx(c, context, "shared_size"), "i32")
-    inside = c.and_(c.icmp("uge", total, width), c.icmp("ule", address, c.sub(total, width)))
+    start, total = array_of(c, rec)
+    inside = c.and_(c.icmp("uge", total, width), c.icmp("ule", c.sub(address, start), c.sub(total, width)))
     good = c.and_(inside, c.icmp("eq", c.and_(address, width - 1), 0))
     with c.if_else(c.and_(good, c.icmp("ne", mask, 0)), likely=True) as fine:
         wide = c.zext(address, "i64")
@@ -81,16 +81,23 @@ def check_shared(c: Code, width: int) -> None:
     c.ret_(checked_mask(c, width))
 
 
+def array_of(c: Code, rec: V) -> tuple[V, V]:
+    """Where the array of an access begins in shared memory, and its bytes; both i32."""
+    marks = c.load("i64", rec, REC["marks"], 8)
+    start = c.trunc(c.and_(c.lshr(marks, ARRAY_START), (1 << ARRAY_BITS) - 1), "i32")
+    return start, c.sub(c.trunc(c.lshr(marks, ARRAY_END), "i32"), start)
+
+
 def checked_mask(c: Code, width: int, size: int | None = None, only: int = -1) -> V:
     """The lanes whose access is in bounds and aligned; the others are reported."""
-    context, w, rec, addr, mask = c.args(5)
+    _, w, rec, addr, mask = c.args(5)
     mask = c.and_(mask, only)
     size = size or width
-    total = c.trunc(ctx(c, context, "shared_size"), "i32")
+    start, total = array_of(c, rec)
     fits = c.icmp("uge", total, size)
     limit = c.select(fits, c.sub(total, size), 0)
     aligned = c.icmp("eq", c.and_(addr, width - 1), 0)
-    good = c.and_(c.icmp("ule", addr, c.splat(limit)), aligned)
+    good = c.and_(c.icmp("ule", c.sub(addr, c.splat(start)), c.splat(limit)), aligned)
     bits = c.and_(c.select(fits, c.mask_bits(good), 0), mask)
     bad = c.and_(mask, c.not_(bits))
     with c.if_(c.icmp("ne", bad, 0), likely=False):

@@ -178,3 +178,9 @@ def test_errors_cross_processes() -> None:
 def test_no_text_is_no_module(text: str) -> None:
     with pytest.raises(sim.PtxError):
         sim.load(text)
+
+
+@pytest.mark.parametrize("text", ["", " \n", "\0", "// nothing\n", ".version 9.0\n", "/* .target sm_89 */"])
+def test_a_text_without_ptx_is_none(text: str) -> None:
+    with pytest.raises(PtxError):
+        sim.load(text)

@@ -182,5 +182,5 @@ def test_no_text_is_no_module(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", " \n", "\0", "// nothing\n", ".version 9.0\n", "/* .target sm_89 */"])
 def test_a_text_without_ptx_is_none(text: str) -> None:
-    with pytest.raises(PtxError):
+    with pytest.raises(CandidateFailed):
         sim.load(text)

@@ -31,10 +31,12 @@ from evo.device.sim_execution import SECOND_LOOK, Execution, add
 from evo.results import CaseBench, Estimate, Fault, FaultKind
 from evo.results.coverage import Coverage
 from evo.spec.chips import chip
+from evo.spec.recent import RecentCache
 
 _WHOLE = 160  # a launch of up to this many blocks is executed whole for an estimate
 _SAMPLE = 48  # ... and a larger one by this many, one from each stratum
 _QUICK = 8
+_PTX_BYTES = 4 << 20  # of the modules held, some fifty: a trial has ten
 _LITTLE = 4_000_000  # warp instructions of all blocks, that take seconds
 _ALONE, _MOST_ALONE = 16, 64  # blocks whose writes are counted one by one
 _FAIR_SHARE = 0.5  # of the outputs that a sample of blocks is due to write; below, it does not stand for the others
@@ -42,13 +44,14 @@ _EXACT = 1 - 1e-9  # of what was due, but for rounding
 
 
 class SimDevice(ModellingDevice):
-    """One modelled chip. Loaded modules are kept by binary key."""
+    """One modelled chip. The modules loaded last are kept by binary key."""
 
     def __init__(self, name: DeviceName) -> None:
         self.name = name
         self.chip = chip(name.which)
-        self._modules: dict[tuple[str, bool], sim.Module] = {}  # by binary key, and whether it keeps coverage
-        self._quick: dict[tuple[str, bool], sim.Module] = {}  # the same, translated for a few blocks
+        # By binary key, and whether it keeps coverage; by the length of their PTX, of which they are some ten times.
+        self._modules: RecentCache[sim.Module] = RecentCache(_PTX_BYTES)
+        self._quick: RecentCache[sim.Module] = RecentCache(_PTX_BYTES)  # the same, translated for a few blocks
 
     def describe(self) -> dict[str, str]:
         return {"simulator": sim.VERSION, "loaded": "sim"}
@@ -279,15 +282,17 @@ class SimDevice(ModellingDevice):
         quick: a few blocks are all that it will run, so the code is not optimised; what it does and counts is the same.
         """
         # Code that keeps coverage does for all: it costs a few percent, compiling once more costs seconds.
-        key = (program.binary.key, coverage or (program.binary.key, True) in self._modules)
-        known = self._quick if quick and key not in self._modules else self._modules
+        binary = program.binary
+        key = (binary.key, coverage or self._modules.get((binary.key, True)) is not None)
+        known = self._quick if quick and self._modules.get(key) is None else self._modules
+        if (held := known.get(key)) is not None:
+            return held
         try:
-            if key not in known:
-                level = 0 if known is self._quick else 1
-                known[key] = sim.load(program.binary.ptx, chip=self.chip, opt_level=level, coverage=key[1])
+            level = 0 if known is self._quick else 1
+            module = sim.load(binary.ptx, chip=self.chip, opt_level=level, coverage=key[1])
         except sim.PtxError as refusal:
             return Fault(kind=FaultKind.UNSUPPORTED, kernel=program.launches[0].launch.kernel, message=refusal.message)
-        return known[key]
+        return known.put(key, module, len(binary.ptx))
 
 
 def _least(run: Execution) -> float:

@@ -16,6 +16,7 @@ from llvmlite import binding
 
 from evo.files import CacheFolder, cache_folder, cache_limit
 from evo.sim.errors import defect
+from evo.spec.recent import RecentCache
 
 LIMIT_BYTES = 4 * 2**30  # of the cache: code of some 20,000 kernels
 # Characters of IR from which registers are allocated the quick way: a kernel of this size is compiled for seconds and
@@ -23,8 +24,9 @@ LIMIT_BYTES = 4 * 2**30  # of the cache: code of some 20,000 kernels
 _QUICK = range(1_000_000, 30_000_000)
 _LOCK = threading.RLock()
 _READY = False
-_CACHE: dict[str, CompiledKernel] = {}
-_OBJECTS: dict[str, bytes] = {}
+# A run looks at hundreds of kernels, and comes back to few of them. What is not held any more is linked anew.
+_LINKED: RecentCache[CompiledKernel] = RecentCache(64 << 20)  # by their objects, whose code is some of what they take
+_OBJECTS: RecentCache[bytes] = RecentCache(64 << 20)
 
 _PROFILE = """!0 = !{!"branch_weights", i32 2000, i32 1}
 !1 = !{!"branch_weights", i32 1, i32 2000}
@@ -85,19 +87,26 @@ def link(keys: Sequence[str], texts: Callable[[], Sequence[str]], opt_level: int
     with _LOCK:
         _initialise()
         name = keys[-1]
-        if name not in _CACHE:
+        if (linked := _LINKED.get(name)) is None:
             engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _machine(opt_level))
-            missing = [key for key in keys if _known(key, cache) is None]
-            if missing:
+            objects = {key: found for key in keys if (found := _known(key, cache)) is not None}
+            if len(objects) < len(set(keys)):
                 for key, text, level in zip(keys, texts(), _levels(len(keys), opt_level), strict=True):
-                    if key in missing:
-                        _OBJECTS[key] = _translate(text, level)
-                        cache.keep(_name(key), _OBJECTS[key])
+                    if key not in objects:
+                        objects[key] = _OBJECTS.put(key, made := _translate(text, level), len(made))
+                        cache.keep(_name(key), made)
             for key in keys:
-                engine.add_object_file(binding.ObjectFileRef.from_data(_OBJECTS[key]))
+                engine.add_object_file(binding.ObjectFileRef.from_data(objects[key]))
             engine.finalize_object()
-            _CACHE[name] = CompiledKernel(engine, engine.get_function_address("launch"))
-        return _CACHE[name]
+            linked = CompiledKernel(engine, engine.get_function_address("launch"))
+            _LINKED.put(name, linked, sum(map(len, objects.values())))
+        return linked
+
+
+def forget() -> None:
+    """Hold nothing in memory any more; the disk keeps what it has."""
+    _LINKED.clear()
+    _OBJECTS.clear()
 
 
 def _name(key: str) -> str:
@@ -106,12 +115,10 @@ def _name(key: str) -> str:
 
 def _known(key: str, cache: CacheFolder) -> bytes | None:
     """An object from memory or from disk."""
-    if key not in _OBJECTS:
-        data = cache.read(_name(key))
-        if data is None:
-            return None
-        _OBJECTS[key] = data
-    return _OBJECTS[key]
+    found = _OBJECTS.get(key)
+    if found is None and (data := cache.read(_name(key))) is not None:
+        found = _OBJECTS.put(key, data, len(data))
+    return found
 
 
 def _translate(text: str, opt_level: int) -> bytes:

@@ -43,3 +43,8 @@ class RecentCache(Generic[V]):
                 _, (_, size) = self._held.popitem(last=False)
                 total -= size
             return value
+
+    def clear(self) -> None:
+        """Hold nothing any more."""
+        with self._lock:
+            self._held.clear()

@@ -182,7 +182,7 @@ def attempt(module: sim.Module, memory: sim.Memory, **how: Any) -> str:
     except (ValueError, OverflowError) as error:  # arguments that no launch may have
         return type(error).__name__
     finally:
-        jit._CACHE.clear()
+        jit.forget()
     return "ran"
 
 

@@ -58,26 +58,43 @@ def in_process(folder: str) -> bytes:
     return load_and_run(Path(folder))
 
 
-def test_damaged_cache_files_count_as_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_cache_files_count_as_missing(tmp_path: Path) -> None:
     from evo.sim import jit
 
-    monkeypatch.setattr(jit, "_CACHE", {})
-    monkeypatch.setattr(jit, "_OBJECTS", {})
+    jit.forget()
     good = load_and_run(tmp_path)
     files = sorted(path for path in tmp_path.rglob("*") if path.is_file())
     assert {path.suffix for path in files} == {".o", ".module"}
     for number, damage in enumerate((lambda b: b[: len(b) // 2], lambda b: b"", lambda b: b[:-1] + bytes([b[-1] ^ 1]))):
         for path in files:
             path.write_bytes(damage(path.read_bytes()))
-        monkeypatch.setattr(jit, "_CACHE", {})
-        monkeypatch.setattr(jit, "_OBJECTS", {})
+        jit.forget()
         assert load_and_run(tmp_path) == good, number
     for path in files:
         if path.suffix == ".o":
             path.unlink()
-    monkeypatch.setattr(jit, "_CACHE", {})
-    monkeypatch.setattr(jit, "_OBJECTS", {})
+    jit.forget()
     assert load_and_run(tmp_path) == good
+
+
+def test_code_that_is_not_held_any_more_is_linked_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from evo.sim import jit
+    from evo.spec.recent import RecentCache
+
+    linked: RecentCache[Any] = RecentCache(1)  # holds the latest kernel only
+    monkeypatch.setattr(jit, "_LINKED", linked)
+    monkeypatch.setattr(jit, "_OBJECTS", RecentCache(1))
+    modules = [sim.load(nvrtc(HEAD + BODIES[name][0] + "}"), cache=tmp_path) for name in ("own rows", "race")]
+    outputs: list[list[bytes]] = [[], []]
+    sizes = []
+    for at in (0, 1, 0, 1):
+        arrays = [np.zeros(512, F), np.arange(64, dtype=F), np.zeros(16, np.int32), np.int32(64)]
+        out, _ = run(modules[at], "k", arrays, grid=(8,), block=(64,), race=False)
+        outputs[at].append(out[0].tobytes())
+        sizes.append(linked.held_bytes)
+    assert outputs[0][0] == outputs[0][1] != outputs[1][0] == outputs[1][1]
+    assert sizes[0] == sizes[2]
+    assert sizes[1] == sizes[3]  # one kernel at a time, not the sum of both
 
 
 def test_processes_may_fill_the_cache_together(tmp_path: Path) -> None:

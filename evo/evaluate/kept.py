@@ -28,7 +28,13 @@ def sanitized(
     wanted = job.upto != "timed" and (job.sanitize or (job.upto == "bench" and not job.full))
     if job.sanitize:  # while simulators look at other sizes, which may have begun
         found = _by_sanitizer(job, bench, prepared, found, stages)
-    return where_timed(job, bench, prepared, found, stages) if wanted and found.status.passed else found
+    if not wanted or not found.status.passed:
+        return found
+    work, bench.meanwhile = bench.meanwhile, None
+    if work is not None:
+        with stages.time("control"):
+            work()
+    return where_timed(job, bench, prepared, found, stages)
 
 
 def _by_sanitizer(

@@ -157,7 +157,7 @@ def finish(started: CheckedJob, bench: EvaluationSession) -> Evaluation:
     return replace(
         outcome,
         environment=bench.environment(started.job.task),
-        control=bench.controls.get(started.job.task.hash),
+        control=bench.controls.get(started.job.task.hash) if started.job.rival is not None else None,
         elapsed_s=elapsed_s,
         stages_s=seconds,
     )

@@ -87,6 +87,7 @@ class EvaluationSession:
         self.floors: dict[str, NoiseFloor] = {}  # the same as it was measured, for the intervals
         self.sanitized: dict[tuple[str, str], Sanitized] = {}  # (task hash, code hash) that compute-sanitizer passed
         self.looks: dict[tuple[str, str, int], dict[str, float]] = {}  # first looks at parents: modelled time by case
+        self.meanwhile: Callable[[], object] | None = None  # work for the GPU while simulators look at a start, once
         self._checkers: list[RemoteSimulator] = []  # more simulators, for screening and for what is evaluated ahead
         self.turn = threading.RLock()  # of the device: held over calls that belong together
         self._lock = threading.Lock()

@@ -18,12 +18,13 @@ from evo.operators import STALLED_AFTER, first_rung, start_proposal
 from evo.operators.llm import Llm
 from evo.records.trials import Record, arm_of, rebuild_text
 from evo.results import CaseBench, Control, Evaluation, Stage, Status
+from evo.search.aa_control import AaControl
 from evo.search.candidate import Candidate, candidate_of
 from evo.search.champion import RunChampion, conclude
 from evo.search.cluster import WorkerPool
 from evo.search.events import Event, Observer, RunBegun, RunSummary, TrialBegun
 from evo.search.pipelined import Evaluator, InFlight, open_ahead, open_bench
-from evo.search.progress import advice, by_case, control_words, is_stalled, satisfied, trial_result
+from evo.search.progress import advice, by_case, is_stalled, satisfied, trial_result
 from evo.search.proposer import DUPLICATES, Proposer, Screening
 from evo.search.restarts import AFTER, Restarts
 from evo.search.resume import LastRun, gain_of, last_run
@@ -127,6 +128,7 @@ class _Loop:
         self.asked_s: dict[str, float] = {}  # how long it took to propose each candidate, screening included
         self.champions: list[RunChampion] = []  # the champions of this run, and the one that it took up
         self.noise: Control | None = None  # what the A/A control of this run has shown
+        self.aa_control = AaControl(task, settings, bench, trial_log.seed, watch, pool)
 
     def begin(self) -> None:
         """Take up the champion, or make a first one from `--from` or the first rung."""
@@ -144,6 +146,7 @@ class _Loop:
             return
         source = self.settings.start or first_rung(self.task)
         variant = read_variant(source)
+        self.aa_control.take_beside_looks(variant.text)
         self.watch(Event(about=begun))
         self._first(variant, source, rung=source.name if source.parent == self.task.folder / "ladder" else None)
 
@@ -228,18 +231,7 @@ class _Loop:
 
     def control(self) -> None:
         """On a GPU, the champion against itself before anything else is: what differences mean something here."""
-        if self.bench.modelled or self.settings.iterations == 0:
-            return
-        self.watch(Event(stage="A/A control"))
-        asked = (self.task, self.champion.text, self.trial_log.seed)
-        if self.pool is None:
-            self.bench.control(*asked, margin=self.settings.margin, reuse=True)
-            found = {"": self.bench.controls[self.task.hash]}
-        else:
-            found = self.pool.control(*asked, margin=self.settings.margin)
-        for place, noise in found.items():
-            self.watch(Event(note=control_words(place, noise)))
-        self.noise = max(found.values(), key=lambda noise: noise.smallest_margin)
+        self.noise = self.aa_control.taken(self.champion.text)
 
     def step(self) -> bool:
         """One trial; False when no operator has a proposal left."""

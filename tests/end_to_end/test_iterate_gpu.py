@@ -75,6 +75,7 @@ def test_a_run_begins_with_its_control_and_every_record_says_what_it_showed(root
     assert any(text.startswith("A/A control: the champion against itself scatters by 0.") for text in notes), notes
     start, *trials = records(root)
     assert start.evaluation.control is None  # nothing to compare with yet
+    assert start.evaluation.stages_s["control"] > 0  # taken while simulators looked at the start
     assert len(trials) >= 2
     for record in trials:
         control = record.evaluation.control

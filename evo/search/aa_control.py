@@ -1,0 +1,68 @@
+"""The A/A control of a run on a GPU: the champion against itself, before anything is held against it."""
+
+from __future__ import annotations
+
+import functools
+
+from evo.errors import EvoError
+from evo.evaluate.pipeline import EvaluationSession
+from evo.results import Control
+from evo.search.cluster import WorkerPool
+from evo.search.events import Event, Observer
+from evo.search.progress import control_words
+from evo.search.settings import Settings
+from evo.spec.task import Task
+
+
+class AaControl:
+    """Taken once, by the device of this process or by every worker of a pool. seed: the run's, of the inputs."""
+
+    def __init__(
+        self,
+        task: Task,
+        settings: Settings,
+        bench: EvaluationSession,
+        seed: int,
+        watch: Observer,
+        pool: WorkerPool | None = None,
+    ) -> None:
+        self._task, self._settings, self._bench, self._seed = task, settings, bench, seed
+        self._watch, self._pool = watch, pool
+        self._fault: EvoError | None = None
+        self._is_wanted = not bench.modelled and settings.iterations > 0
+
+    def take_beside_looks(self, text: str) -> None:
+        """Have it taken while simulators look at a start, which leave the GPU idle.
+
+        Its fault ends the run once the start is recorded; it is not asked a second time.
+        """
+        if self._is_wanted and self._pool is None:
+            self._bench.meanwhile = functools.partial(self._early, text)
+
+    def taken(self, text: str) -> Control | None:
+        """What it showed, on the noisiest device; None on a simulator. Raises HarnessFault or UsageError."""
+        self._bench.meanwhile = None
+        if not self._is_wanted:
+            return None
+        if self._fault is not None:
+            raise self._fault
+        if self._pool is not None:
+            self._watch(Event(stage="A/A control"))
+            found = self._pool.control(self._task, text, self._seed, margin=self._settings.margin)
+        else:
+            if self._task.hash not in self._bench.controls:
+                self._here(text)
+            found = {"": self._bench.controls[self._task.hash]}
+        for place, noise in found.items():
+            self._watch(Event(note=control_words(place, noise)))
+        return max(found.values(), key=lambda noise: noise.smallest_margin)
+
+    def _early(self, text: str) -> None:
+        try:
+            self._here(text)
+        except EvoError as fault:
+            self._fault = fault
+
+    def _here(self, text: str) -> None:
+        self._watch(Event(stage="A/A control"))
+        self._bench.control(self._task, text, self._seed, margin=self._settings.margin, reuse=True)

@@ -18,11 +18,11 @@ from evo.operators import STALLED_AFTER, first_rung, start_proposal
 from evo.operators.llm import Llm
 from evo.records.trials import Record, arm_of, rebuild_text
 from evo.results import CaseBench, Control, Evaluation, Stage, Status
-from evo.search.aa_control import AaControl
 from evo.search.candidate import Candidate, candidate_of
 from evo.search.champion import RunChampion, conclude
 from evo.search.cluster import WorkerPool
 from evo.search.events import Event, Observer, RunBegun, RunSummary, TrialBegun
+from evo.search.noise_control import AaControl
 from evo.search.pipelined import Evaluator, InFlight, open_ahead, open_bench
 from evo.search.progress import advice, by_case, is_stalled, satisfied, trial_result
 from evo.search.proposer import DUPLICATES, Proposer, Screening

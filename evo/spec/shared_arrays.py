@@ -7,6 +7,7 @@ has none, or a message leaves the machine, arrays are sent as bytes as ever.
 from __future__ import annotations
 
 import contextlib
+import functools
 import mmap
 import os
 import re
@@ -32,7 +33,7 @@ class _Memory(mmap.mmap):
 def shared_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     """An array without values, shared if it is large. Raises MemoryError."""
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    if size < LEAST_BYTES or not hasattr(os, "memfd_create"):
+    if size < LEAST_BYTES or not _can_be_opened():
         return np.empty(shape, dtype)
     try:
         descriptor = os.memfd_create("evo", os.MFD_CLOEXEC)
@@ -44,6 +45,28 @@ def shared_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
         os.close(descriptor)
         raise MemoryError(f"{size} bytes to share: {error.strerror}") from None
     return _mapped(descriptor, shape, dtype, size, mmap.PROT_READ | mmap.PROT_WRITE)
+
+
+@functools.cache
+def _can_be_opened() -> bool:
+    """Whether this system has such memory, and lets it be opened by its place: some sandboxes do not."""
+    if not hasattr(os, "memfd_create"):
+        return False
+    try:
+        descriptor = os.memfd_create("evo", os.MFD_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        os.close(os.open(_place(descriptor), os.O_RDONLY | os.O_CLOEXEC))
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _place(descriptor: int) -> str:
+    return f"/proc/{os.getpid()}/fd/{descriptor}"
 
 
 def shared_copy(array: NDArray[Any]) -> NDArray[Any]:
@@ -90,7 +113,7 @@ def _mapped(descriptor: int, shape: tuple[int, ...], dtype: np.dtype[Any], size:
     array: NDArray[Any] = np.frombuffer(memory, dtype).reshape(shape)
     address = array.ctypes.data
     with _lock:
-        _places[address] = f"/proc/{os.getpid()}/fd/{descriptor}", size
+        _places[address] = _place(descriptor), size
     weakref.finalize(memory, _forget, address, descriptor)
     return array
 

@@ -1,0 +1,41 @@
+"""Arrays that two processes map, and systems that do not let them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from evo.spec import shared_arrays
+from evo.spec.shared_arrays import LEAST_BYTES, opened, place_of, shared_copy
+
+
+@pytest.fixture
+def unknown() -> Iterator[None]:
+    """Nothing is known of this system yet, and is not afterwards."""
+    shared_arrays._can_be_opened.cache_clear()
+    yield
+    shared_arrays._can_be_opened.cache_clear()
+
+
+def test_a_large_array_is_found_at_its_place_and_cannot_be_written_to() -> None:
+    array = shared_copy(np.arange(LEAST_BYTES, dtype=np.uint8))
+    place = place_of(array)
+    assert place is not None
+    found = opened(place, array.shape, array.dtype)
+    assert not found.flags.writeable
+    array[0] = 7
+    assert found[0] == 7
+
+
+def test_where_a_place_cannot_be_opened_arrays_are_no_places(unknown: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(path: object, *more: object) -> int:
+        raise PermissionError(path)
+
+    monkeypatch.setattr(os, "open", refused)
+    array = np.arange(LEAST_BYTES, dtype=np.uint8)
+    copy = shared_copy(array)
+    assert place_of(copy) is None
+    assert copy is array

@@ -165,5 +165,6 @@ def _verified(looks: SimulatedLooks, large: int) -> Verified:
         exercised=sum(met for met, _ in counts),
         sizes=len(looked.sizes),
         inputs=tuple(sorted(looked.inputs | {"drawn"})),
+        laws=tuple(sorted(looked.laws)),
         large=large,
     )

@@ -30,6 +30,7 @@ from evo.evaluate.gate import (
     TimedSizes,
     check_task,
     hunt,
+    lawful,
     patterns,
 )
 from evo.evaluate.harness import harness_version
@@ -214,6 +215,8 @@ class EvaluationSession:
 
         reference, programs = self.reference(task), prepared.programs
         found = patterns(task, programs, reference, checker, seed, share=share, looked=looked)
+        if found is None and share >= THOROUGH:
+            found = lawful(task, bind, reference, checker, seed, looked)
         if found is not None:
             return found
         variant, chip = prepared.variant, self.chip

@@ -83,13 +83,15 @@ class Verified(Serializable):
     exercised: int | None = None  # of these, that check cases have met
     sizes: int  # that were run whole: check cases, and those that the source and the machine code suggest
     inputs: tuple[str, ...]  # kinds of inputs that check cases ran under
+    laws: tuple[str, ...] = ()  # of the task, that held where they were tried
     large: int  # timed sizes and other large ones, of which blocks were drawn where the whole is too much
 
     @property
     def words(self) -> str:
         """One line."""
         met = f"{self.exercised} of {self.outcomes} outcomes of conditions, " if self.outcomes is not None else ""
-        return f"{met}{self.sizes} sizes whole, {len(self.inputs)} kinds of inputs, {self.large} large sizes"
+        laws = f"{len(self.laws)} laws, " if self.laws else ""
+        return f"{met}{self.sizes} sizes whole, {len(self.inputs)} kinds of inputs, {laws}{self.large} large sizes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,7 @@ from evo.spec.element_types import ROUNDOFF, is_float
 from evo.spec.input_distributions import DRAWN, SPECIAL
 from evo.spec.integer_distributions import beyond, fits
 from evo.spec.judging import LARGE_BYTES, Judge, JudgedTruth
+from evo.spec.laws import Law
 from evo.spec.recent import RecentCache
 from evo.spec.reference_ahead import Ahead
 from evo.spec.reference_child import load_file
@@ -79,6 +80,7 @@ class Reference:
     limit_s: float = CALL_LIMIT_S
     coming: Future[Judge | None] | None = None  # a judge that is being compared with NumPy
     judge: Judge | None = None
+    laws: tuple[Law, ...] | None = None  # that the task states or the reference keeps; None: nobody has looked
     _expectations: RecentCache[Expectation] = field(default_factory=lambda: RecentCache(_EXPECTATION_BYTES))
     _inputs: RecentCache[DrawnInputs] = field(default_factory=lambda: RecentCache(_INPUT_BYTES))
     _derived: RecentCache[tuple[Expectation | None]] = field(default_factory=lambda: RecentCache(_DERIVED_BYTES))
@@ -142,9 +144,7 @@ class Reference:
         if (judged := self._judged(case, seed, inputs)) is not None:
             fetch = functools.partial(self.once, (*key, "arrays"), lambda: self.expectation_of(inputs, case))
             return self._hold(key, Expectation(inputs, {}, None, judged=judged, fetch=fetch))
-        expected = self._outputs("expected", inputs, case)
-        trusted = self._outputs("trusted", inputs, case) if self.has("trusted") else None
-        return self._hold(key, Expectation(inputs, expected, trusted))
+        return self._hold(key, self.expectation_of(inputs, case))
 
     def _judged(self, case: Case, seed: int, inputs: Arrays) -> JudgedTruth | None:
         judge = self._judge_of(case)
@@ -223,9 +223,8 @@ class Reference:
             return None
         inputs = drawn | {name: distributions.with_specials(drawn[name], rng) for name in named}
         with np.errstate(all="ignore"):
-            expected = self._outputs("expected", inputs, case)
-            trusted = self._outputs("trusted", inputs, case) if self.has("trusted") else None
-        return Expectation(inputs, expected, trusted, SPECIAL)
+            found = self.expectation_of(inputs, case)
+        return Expectation(found.inputs, found.expected, found.trusted, SPECIAL)
 
     def sound(self, case: Case, inputs: Arrays, distribution: str, rng: np.random.Generator) -> Expectation | None:
         """The expectation on these inputs if it is finite, and the trusted implementation well within tolerance."""

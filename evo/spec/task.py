@@ -17,6 +17,7 @@ from typing import cast
 from evo.errors import SyntaxInvalid, TaskInvalid, UsageError
 from evo.spec.element_types import DTYPES
 from evo.spec.expr import Expression, Number, parse
+from evo.spec.laws import Law, read_laws
 from evo.spec.metric_bounds import MetricGate, read_gates
 from evo.spec.tile_model import Choices, Targets, TileTraffic, read_choices, read_targets, read_traffic
 from evo.spec.tolerance import Tolerance, read_tolerance
@@ -29,9 +30,10 @@ _LARGEST_TENSOR = 2**38  # bytes
 _HEADERS = (".h", ".cuh")
 _TOP = {"name", "axes", "tensors", "scalars", "tolerance", "check", "bench", "headline", "score", "work"}
 _OPTIONAL = {"scalars", "headline", "score", "work", "flags", "targets", "description", "nondeterministic"}
-_OPTIONAL |= {"traffic", "derive", "gates"}
+_OPTIONAL |= {"traffic", "derive", "gates", "laws"}
 _TENSOR = ("name", "role", "dtype", "shape", "domain", "specials", "init", *RANGE_FIELDS)
 ROLES = ("in", "out", "inout")
+_LAWS = re.compile(rb"^laws:.*\n(?:[ -].*\n)*", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +100,7 @@ class Task:
     targets: Targets = field(default_factory=Targets)
     traffic: TileTraffic = field(default_factory=TileTraffic)
     choices: Choices | None = None
+    laws: tuple[Law, ...] | None = None  # None: not stated, so the gate looks for some
     nondeterministic: str | None = None  # `atomics`: launches may differ within the error budget
 
     def __repr__(self) -> str:
@@ -142,10 +145,12 @@ class Task:
 
     @cached_property
     def hash(self) -> str:
-        """Twelve hex digits over what decides correctness and work: task.yaml, reference.py and headers."""
-        digest = hashlib.sha256()
-        for path in [self.folder / "task.yaml", self.folder / "reference.py"]:
-            digest.update(path.read_bytes() + b"\0")
+        """Twelve hex digits over what decides correctness and work: task.yaml, reference.py and headers.
+
+        Laws are left out: they ask for nothing that the reference does not decide.
+        """
+        digest = hashlib.sha256(_LAWS.sub(b"", (self.folder / "task.yaml").read_bytes()) + b"\0")
+        digest.update((self.folder / "reference.py").read_bytes() + b"\0")
         for name, text in self.headers.items():
             digest.update(f"{name}\0{text}\0".encode())
         return digest.hexdigest()[:12]
@@ -237,6 +242,7 @@ class _Yaml(YamlFields):
             targets=read_targets(self, names),
             traffic=read_traffic(self, axes),
             choices=read_choices(self, axes),
+            laws=read_laws(self, tuple(axes), tensors),
             nondeterministic=self._nondeterministic(),
         )
 

@@ -19,14 +19,18 @@ from numpy.typing import NDArray
 from evo.device import Arrays, BenchCase, ExtremesRequest, OutputExtremes, Program, SampledRun, SampleRequest
 from evo.device.output_extremes import Extreme
 from evo.device.remote_device import RemoteGpu, RemoteSimulator
-from evo.errors import Crashed, TaskInvalid, TimedOut
+from evo.errors import Crashed, TimedOut
 from evo.evaluate.counted_stage import CountedStage, Tell, silent
 from evo.evaluate.gate.compare import compare
+from evo.evaluate.gate.cut_reference import cut_axis, cut_expectation
 from evo.evaluate.gate.full_grid import held_to_truth, repeated, varied
+from evo.evaluate.gate.kept_laws import law_at
 from evo.evaluate.gate.mismatches import placed
 from evo.evaluate.gate.run_cases import fault_reason
 from evo.results import CaseBench, CaseCheck, Fault, FaultKind, Mismatch, MismatchKind, Stage, Status, Verified
+from evo.spec.changed_inputs import changed_case
 from evo.spec.input_distributions import DRAWN
+from evo.spec.laws import Law
 from evo.spec.reference import Expectation, Reference
 from evo.spec.task import Case, Task
 
@@ -45,7 +49,6 @@ _SHARE = 0.93  # below, the sample has not written what it is due, and the whole
 _ELEMENTS = 1 << 18  # of inputs and outputs, that a cut of a reference is made for
 _FLOP = 2e7  # up to here a reference takes a second or so ...
 _QUICK = 16  # ... and is cut for so many times the elements
-_TRIED = 3  # check cases on which an axis has to prove that it can be cut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,14 +90,15 @@ def timed_sizes(
     numbers: hold them to the reference, which takes time; not where a GPU has run the whole grid and was held to it.
     target: that GPU, which then runs other inputs than the task draws as well.
     """
-    axis = _cut_axis(task, reference)
+    axis = cut_axis(task, reference)
     rows: list[CaseBench] = []
     unseen: str | None = None
     chosen = task.bench if cases is None else cases
     for number, case in enumerate(chosen):
         tell(CountedStage("verify", "timed size", number, len(chosen), case.name))
         bench = BenchCase(program=programs[case.name], inputs=reference.fixed_inputs(case, seed))
-        found = _Look(task, case, reference, axis, seed, bench, checker, numbers, target).judge()
+        law = law_at(task, reference, case, axis, seed, number)
+        found = _Look(task, case, reference, axis, seed, bench, checker, numbers, target, law).judge()
         if found.status is not Status.CORRECT:
             return found
         unseen = unseen or found.unseen
@@ -115,6 +119,7 @@ class _Look:
     checker: RemoteSimulator
     numbers: bool
     target: RemoteGpu | None
+    law: Law | None = None
     known: dict[str, tuple[Places | None, Expectation]] = field(default_factory=dict)
 
     def judge(self) -> TimedSizes:
@@ -141,7 +146,7 @@ class _Look:
             return self._failed(row)
         problem = self._of_many_blocks(found) if self.numbers and not found.whole else None
         if problem is None and (self.numbers or self.target is not None):
-            problem = self._varied(found)
+            problem = self._varied(found) or self._lawful(found)
         if problem is not None:
             return problem
         assert found.row is not None
@@ -165,6 +170,30 @@ class _Look:
             return None
         blocks = None if sample.blocks <= _FEW else _FEW
         return self._held(self._asked(other.inputs, blocks, other.groups), other.truth)
+
+    def _lawful(self, sample: SampledRun) -> TimedSizes | None:
+        """What is wrong after a change of inputs of which a law of the task tells the outcome; None if nothing."""
+        law, rng = self.law, np.random.default_rng([self.seed, 84, *self.case.name.encode()])
+        if law is None:
+            return None
+        if "truth" not in self.known:  # a GPU was held to the whole of it
+            if self.axis is None:
+                return None
+            some = np.sort(rng.permutation(self.case.axes[self.axis])[: self._count()])
+            cut = cut_expectation(self.task, self.reference, self.case, self.seed, self.axis, some)
+            self.known["truth"] = some, cut
+        where, truth = self.known["truth"]
+        inputs, groups = self.bench.inputs, None
+        if where is not None:
+            assert self.axis is not None
+            inputs, groups = repeated(self.task, self.case, self.axis, inputs, where, self.seed)
+        changed = changed_case(law, self.task, self.case, inputs, rng)
+        if changed is None:
+            return None
+        trusted = None if truth.trusted is None else changed.outputs(truth.trusted)
+        blocks = None if sample.blocks <= _FEW else _FEW
+        expected = Expectation({}, changed.outputs(truth.expected), trusted, law.words)
+        return self._held(self._asked(changed.inputs, blocks, groups), expected)
 
     def _asked(self, inputs: Arrays, blocks: int | None, groups: Places | None) -> ExtremesRequest:
         case, budget = replace(self.bench, inputs=inputs), _BUDGET if blocks is None else None
@@ -311,7 +340,7 @@ class _Look:
             share += np.bincount(places // each, minlength=length) / each
         order = np.random.default_rng(self.seed).permutation(length)
         where = np.sort(order[np.argsort(-share[order], kind="stable")[:count]])
-        return where, _cut(self.task, self.reference, self.case, self.seed, self.axis, where)
+        return where, cut_expectation(self.task, self.reference, self.case, self.seed, self.axis, where)
 
     def _within(self, places: Places, size: int, where: Places | None) -> tuple[Places, Places]:
         """Which of the places lie at these places along the axis, and their flat indices in what was cut out."""
@@ -344,55 +373,6 @@ def _found(ask: Callable[[], R]) -> R | str:
         return f"it was still running after {late.seconds:g} s"
     except Crashed as crash:
         return str(crash)
-
-
-def _cut(task: Task, reference: Reference, case: Case, seed: int, axis: str, where: Places) -> Expectation:
-    """The expectation for some places along an axis, without inputs; every champion of a run is held to the same."""
-
-    def work() -> Expectation:
-        part = Case(name=case.name, axes={**case.axes, axis: len(where)})
-        led = {t.name for t in task.inputs if t.shape and t.shape[0].text == axis}
-        inputs = reference.inputs(case, seed)
-        given = {name: np.ascontiguousarray(a[where]) if name in led else a for name, a in inputs.items()}
-        return replace(reference.expectation_of(given, part), inputs={})
-
-    return reference.once((case.name, seed, axis, where.tobytes()), work)
-
-
-def _cut_axis(task: Task, reference: Reference) -> str | None:
-    """An axis that leads every output and whose places do not depend on one another, as check cases show; or None."""
-    for axis in task.axes:
-        if _leads(task, axis) and _is_independent(task, reference, axis):
-            return axis
-    return None
-
-
-def _leads(task: Task, axis: str) -> bool:
-    def first(shape: tuple[str, ...]) -> bool:
-        return bool(shape) and shape[0] == axis
-
-    for tensor in task.tensors:
-        led = first(tuple(dim.text for dim in tensor.shape))
-        others = tensor.shape[1:] if led else tensor.shape
-        if any(axis in dim.names for dim in others) or (tensor.role == "out" and not led):
-            return False
-    return not any(axis in scalar.value.names for scalar in task.scalars)
-
-
-def _is_independent(task: Task, reference: Reference, axis: str) -> bool:
-    cases = [case for case in task.check if case.axes[axis] > 1][:_TRIED]
-    try:
-        for case in cases:
-            whole = reference.expectation(case, 0)
-            length = case.axes[axis]
-            where = np.unique([0, length // 2, length - 1])[1:]
-            part = _cut(task, reference, case, 0, axis, where)
-            for name, values in part.expected.items():
-                if not np.allclose(values, whole.expected[name][where], rtol=1e-9, atol=1e-12, equal_nan=True):
-                    return False
-    except TaskInvalid:  # it holds its inputs to a condition that a part of them breaks
-        return False
-    return bool(cases)
 
 
 def _over_budget(fault: Fault | None) -> bool:

@@ -45,10 +45,11 @@ Bind = Callable[[Sequence[Case]], Mapping[str, Program]]
 
 @dataclass(slots=True)
 class Looked:
-    """What has been looked at, and was right: names of cases, and of distributions and patterns."""
+    """What has been looked at, and was right: names of cases, of distributions and patterns, and of laws."""
 
     sizes: set[str] = field(default_factory=set)
     inputs: set[str] = field(default_factory=set)
+    laws: set[str] = field(default_factory=set)
     cases: list[Case] = field(default_factory=list)  # run whole or by a sample, for what their sizes decide
 
     def add(self, step: Step) -> None:

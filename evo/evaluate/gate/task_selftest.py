@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from evo.device import Array, Arrays
 from evo.errors import HarnessFault, TaskInvalid
 from evo.evaluate.gate.compare import allclose, compare
+from evo.evaluate.gate.kept_laws import check_laws
 from evo.evaluate.gate.run_cases import spread_over_cases
 from evo.files import cache_folder, write_atomic
 from evo.results import Status
@@ -87,6 +88,7 @@ class _Examination:
     def examine(self) -> None:
         self._expected_is_usable()
         self._trusted_passes()
+        check_laws(self.task, self.reference)
         for lazy in self._lazy():
             self._must_fail(lazy)
 
@@ -304,5 +306,6 @@ def _version() -> bytes:
 def _marker(task: Task) -> Path | None:
     """An empty file that says: this task, under this gate, has passed."""
     folder = cache_folder("tasks")
-    digest = hashlib.sha256(_version() + task.hash.encode()).hexdigest()
+    laws = (task.folder / "task.yaml").read_bytes()  # of which the hash says nothing
+    digest = hashlib.sha256(_version() + task.hash.encode() + laws).hexdigest()
     return folder / f"{task.name}-{digest[:24]}" if folder is not None else None

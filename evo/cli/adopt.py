@@ -53,7 +53,7 @@ def adopt(
             help="'y = a * x + y' in NumPy, or FILE.py:FUNCTION (default: the kernel itself).",
         ),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Ask nothing; take what is assumed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask; use the assumed answers.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a task of that name.")] = False,
     json: AsJson = False,
 ) -> int:

@@ -78,7 +78,7 @@ def _champion(subject: FileSubject, place: str | None) -> Path:
     if place is not None:
         chosen = [path for path in found if path.stem == place]
         if not chosen:
-            hint = f"there is {names}" if found else f"`evo iterate {subject.task.name}` makes one"
+            hint = f"its champions: {names}" if found else f"`evo iterate {subject.task.name}` makes one"
             raise UsageError(f"no champion {place} of {subject.task.name}", hint=hint)
         return chosen[0]
     if not found:

@@ -57,10 +57,13 @@ Parallel = Annotated[
 ]
 Samples = Annotated[
     int,
-    typer.Option("--llm-samples", metavar="N", min=1, max=16, help="Answers to each question; screened."),
+    typer.Option("--llm-samples", metavar="N", min=1, max=16, help="Replies per prompt; screening picks the best."),
 ]
 SummaryEvery = Annotated[
-    int, typer.Option("--llm-summary", metavar="N", min=0, help="Sum up in the prompt every N trials; 0: never.")
+    int,
+    typer.Option(
+        "--llm-summary", metavar="N", min=0, help="Every N trials, summarise the run in the prompt; 0: never."
+    ),
 ]
 Parents = Annotated[
     str | None,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 TaskName = Annotated[
     str | None,
     typer.Argument(
-        metavar="TASK", show_default=False, help="Optional if there is one.", autocompletion=completion.tasks
+        metavar="TASK", show_default=False, help="Optional if there is only one task.", autocompletion=completion.tasks
     ),
 ]
 StrategyWord = Annotated[

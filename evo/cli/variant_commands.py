@@ -140,7 +140,7 @@ def try_file(
     edits: Annotated[
         Path | None, typer.Option("--edits", metavar="FILE", help="A model's answer, applied to FILE or the champion.")
     ] = None,
-    rewrite: Annotated[bool, typer.Option("--rewrite", help="It may be more than one change.")] = False,
+    rewrite: Annotated[bool, typer.Option("--rewrite", help="Allow more than one change.")] = False,
     json: AsJson = False,
 ) -> int:
     """Judge a variant as the loop would: check it, time it against the champion, decide. Writes nothing."""

@@ -74,9 +74,7 @@ class TimingRun:
                 return self._measure()
         except OutputsDiverged as found:
             if found.side is Side.PARENT:
-                raise HarnessFault(
-                    found.fault.message, hint="demote the parent: it no longer does what it did"
-                ) from None
+                raise HarnessFault(found.fault.message, hint="demote the parent: its results have changed") from None
             return BenchResult(child=(), divergence=found.fault)
 
     def _measure(self) -> BenchResult:

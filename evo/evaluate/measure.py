@@ -135,7 +135,7 @@ def _together(before: BenchResult | None, more: BenchResult) -> BenchResult:
 
 def _controlled(result: BenchResult, request: BenchRequest, rule: DecisionRule) -> tuple[NoiseFloor, Decision]:
     if result.divergence:
-        hint = "demote it: it does not do the same each time"
+        hint = "demote it: its results differ from run to run"
         raise HarnessFault(f"A/A control: {result.divergence.message}", hint=hint)
     weights = _score(request)
     comparison = Comparison(

@@ -35,7 +35,7 @@ class YamlFields:
         except RecursionError:
             raise SyntaxInvalid(path, None, "nested too deeply", hint="fields are a few levels deep") from None
         except ValueError as error:  # a date that no calendar has, a number with thousands of digits
-            raise SyntaxInvalid(path, None, f"not YAML: {error}", hint="quote what is text") from None
+            raise SyntaxInvalid(path, None, f"not YAML: {error}", hint="put texts in quotes") from None
         if not isinstance(data, dict):
             raise SyntaxInvalid(path, 1, f"{path.name} is not a mapping", hint="start with `name: ...`")
         self.data = cast(dict[str, object], data)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -14,10 +16,11 @@ from evo.operators.rules import Rule, example_variant
 from evo.records.trials import load_records
 
 PAGE = Path(__file__).parents[3] / "docs" / "plugins.md"
-CODE, PROJECT, LAB, LAB_PROJECT = (
+OPERATOR, RULE, PROJECT, LAB, LAB_PROJECT = (
     re.search(rf"<!-- run: {label} -->\n```\w+\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[1]  # type: ignore[index]
-    for label in ("plugin", "entry points", "device and importer", "device and importer entry points")
+    for label in ("operator", "rule", "entry points", "device and importer", "device and importer entry points")
 )
+CODE = f"{OPERATOR}\n\n{RULE}"
 
 
 def installed(folder: Path, code: str = CODE, project: str = PROJECT) -> dict[str, str]:
@@ -55,6 +58,24 @@ def test_a_plugin_adds_a_rule_and_an_operator_that_a_run_can_ask(tmp_path: Path)
     trials = [record for record in load_records(root, "scale") if record.proposed]
     assert {record.operator for record in trials} == {"doubled", "rules.cache"}
     assert all(record.status.passed for record in trials)
+
+
+def test_the_operator_of_the_page_is_a_plugin_of_thirty_lines() -> None:
+    assert len(OPERATOR.splitlines()) <= 30
+
+
+@pytest.mark.long
+def test_a_plugin_that_pip_installs_is_listed(tmp_path: Path) -> None:
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "evo_more.py").write_text(CODE, encoding="utf-8")
+    (tmp_path / "package" / "pyproject.toml").write_text(
+        f'{PROJECT}\n[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
+    )
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--no-build-isolation"]
+    subprocess.run([*pip, "--target", tmp_path / "site", tmp_path / "package"], check=True, capture_output=True)
+    root = new_repository(tmp_path / "mine")
+    listed = evo("operators", "--json", cwd=root, env={"PYTHONPATH": str(tmp_path / "site")}).json
+    assert {"doubled", "rules.cache/streamed"} <= {row["name"] for row in listed}
 
 
 @pytest.fixture

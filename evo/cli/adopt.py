@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,7 @@ import typer
 
 from evo.cli.command_context import session_of
 from evo.cli.options import AsJson
-from evo.cli.terminal import out, out_json, out_table, paint, say
+from evo.cli.terminal import columns, out, out_json, out_table, paint, say, wrapped
 
 if TYPE_CHECKING:
     from evo.interop.adopt import Adopted, Options
@@ -21,7 +22,10 @@ _QUESTIONS = 2
 
 def adopt(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE.cu", help="CUDA C++ with host code that launches a kernel.")],
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE.cu", help="CUDA C++ with host code that launches a kernel, or Python with it."),
+    ],
     name: Annotated[
         str | None, typer.Option("--name", metavar="NAME", help="The task's name (default: from the file's).")
     ] = None,
@@ -86,7 +90,6 @@ def _root(context: typer.Context) -> Path:
 
 
 def _adopted(root: Path, file: Path, options: Options, *, asks: bool, json: bool) -> int:
-    import sys
 
     from evo.interop.adopt import adopt as adopt_file
 
@@ -189,11 +192,12 @@ def _numbers(option: str, texts: list[str]) -> dict[str, float]:
 
 def _show(found: Adopted, root: Path) -> None:
     rows = [(row.what, row.value, row.why, row.option) for row in found.rows]
-    out_table(["assumed", "", "from", "to change it"], rows, flexible=1)
+    out_table(["assumed", "", "from", "to change it"], rows)
+    most = columns(sys.stdout)
     for note in found.notes:
-        out(f"{paint('note:', 'cyan')} {note}")
+        out(wrapped(f"{paint('note:', 'cyan')} {note}", most))
     out(f"wrote kernels/{found.name} and {_relative(found.variant, root)}; it loads and passes its self-test")
-    out(f"{paint('reference:', 'cyan')} {found.reference}; {found.unproven}")
+    out(wrapped(f"{paint('reference:', 'cyan')} {found.reference}; {found.unproven}", most))
 
 
 def _next(found: Adopted, root: Path) -> None:

@@ -18,7 +18,8 @@ from evo.results.wording import clipped, microseconds, plural
 def climb_words(climb: Climb) -> str:
     """The climb in a sentence: the drawing's text alternative."""
     timed = [point for point in climb.points if point.us is not None]
-    words = f"{plural(len(climb.points), 'trial')}, {sum(p.kept for p in climb.points)} kept"
+    tried = [point for point in climb.points if point.kind != "start"]
+    words = f"{plural(len(tried), 'trial')}, {sum(p.kept for p in tried)} kept"
     if not timed:
         return f"{words}, none of them timed."
     kept = [point for point in timed if point.kept]

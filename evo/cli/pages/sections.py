@@ -25,9 +25,10 @@ def summary(report: ReportModel) -> str:
     since = climb_speedup(ordered[0]) if ordered else None
     several = len({climb.task for climb in report.climbs}) > 1
     told = _headline(since, f"{ordered[0].task}, " if several else "") if since is not None else ""
-    kept = sum(record.kept for record in report.records)
+    tried = [record for record in report.records if not record.begins]
+    kept = sum(record.kept for record in tried)
     runs = len({record.run for record in report.records})
-    pairs = [("trials", f"{len(report.records):,}"), ("kept", f"{kept:,}"), ("runs", f"{runs:,}")]
+    pairs = [("trials", f"{len(tried):,}"), ("kept", f"{kept:,}"), ("runs", f"{runs:,}")]
     pairs.append(("champions", f"{len(report.board):,}"))
     if report.spent.seconds is not None:
         pairs.append(("time in trials", duration(report.spent.seconds)))

@@ -65,8 +65,9 @@ def trial_body(record: Record, commit: str | None, *, counts: bool = False) -> s
 
 def _run(trials: list[Record], report: ReportModel, bodies: dict[str, str], *, unfolded: bool) -> str:
     first = trials[0]
-    kept = sum(record.kept for record in trials)
-    words = f"{plural(len(trials), 'trial')}, {kept} kept, {first.timing} on {first.environment.chip}"
+    tried = [record for record in trials if not record.begins]
+    kept = sum(record.kept for record in tried)
+    words = f"{plural(len(tried), 'trial')}, {kept} kept, {first.timing} on {first.environment.chip}"
     rows = "".join(_card(record, report, bodies[record.trial]) for record in trials)
     key = clean(f"{first.task}-{first.run}")
     return (

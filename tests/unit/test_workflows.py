@@ -149,6 +149,13 @@ def test_every_push_runs_the_cpu_suite() -> None:
     assert ran == ["make check", "make coverage", "make redteam", "make package"]
 
 
+def test_coverage_has_a_floor() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["coverage"]
+    assert settings["run"]["branch"] is True
+    assert settings["report"]["fail_under"] >= 80
+    assert "--cov" in MAKEFILE.partition("\ncoverage:")[2].partition("\n\n")[0]
+
+
 def test_every_day_runs_the_long_suites_in_one_piece_and_the_mutation_tests() -> None:
     workflow = loaded(WORKFLOWS / "daily.yml")
     assert "schedule" in workflow[True]

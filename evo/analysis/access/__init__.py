@@ -11,6 +11,7 @@ Sizes stay symbolic in the form; sets and counts are taken at a case. What is pr
 the task declares.
 """
 
+from evo.analysis.access.attention import KEY, PLANES, ROW, Attention, attention_of
 from evo.analysis.access.comparisons import Combined, Compare, Condition, Unsure
 from evo.analysis.access.contraction import Contraction, contractions_of
 from evo.analysis.access.dependences import Dependence, Dependences
@@ -52,11 +53,15 @@ from evo.analysis.access.traffic import AccessTraffic, ArrayTraffic, Footprint, 
 __all__ = [
     "BLOCK",
     "COUNTED",
+    "KEY",
+    "PLANES",
+    "ROW",
     "THREAD",
     "Access",
     "AccessTraffic",
     "Array",
     "ArrayTraffic",
+    "Attention",
     "Barrier",
     "Blocked",
     "Branch",
@@ -94,6 +99,7 @@ __all__ = [
     "Unsure",
     "Wording",
     "analyse",
+    "attention_of",
     "axis_values",
     "contraction_words",
     "contractions_of",

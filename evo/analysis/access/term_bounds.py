@@ -68,7 +68,7 @@ class Bounds:
                 if not self._signed(factor, 1):
                     continue
                 rest = term - factor * fact
-                if self._proven(rest):
+                if self._proven(rest) or (left > 1 and (self._is_fact(rest) or self._by_choice(rest))):
                     return True
                 if left > 1 and len(rest.parts) < len(term.parts) and self._with_facts(rest, left - 1):
                     return True
@@ -76,6 +76,27 @@ class Bounds:
             if tried >= _FACTS:
                 break
         return False
+
+    def _is_fact(self, term: Term) -> bool:
+        """Whether a fact says that the term is not negative."""
+        return any((value := (term - fact).value) is not None and value >= 0 for fact in self._inequalities())
+
+    def _by_choice(self, term: Term) -> bool:
+        """Whether a term with one choice in it is not negative either way."""
+        chosen = [(mono[0], n) for mono, n in term.parts.items()
+                  if len(mono) == 1 and isinstance(mono[0], Op) and mono[0].name == "select"]  # fmt: skip
+        if len(chosen) != 1:
+            return False
+        ((op, n),) = chosen
+        condition = op.args[0]
+        if not isinstance(condition, Compare | Combined):
+            return False
+        rest = term - Term({(op,): n})
+        for side, holds in zip(op.terms, (condition, condition.negated()), strict=True):
+            with self.assuming([holds]):
+                if not (self._proven(rest + side * n) or self._with_facts(rest + side * n, 1)):
+                    return False
+        return True
 
     def below(self, term: Term, limit: Term) -> bool:
         """Whether term < limit is proven."""

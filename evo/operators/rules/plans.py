@@ -87,7 +87,7 @@ PLANS = (
     RulePlan(
         name="tensor_cores",
         sentence="Writes a product for tensor cores, compiles its sizes in and runs its blocks in groups of rows.",
-        steps=(("tile_mma", "convolution_mma", "grouped_mma"), ("compile_in",), ("raster",)),
+        steps=(("tile_mma", "convolution_mma", "grouped_mma", "attention_mma"), ("compile_in",), ("raster",)),
         reason="a product on tensor cores waits for addresses and L2 unless both are taken care of",
         expected="bound by tensor cores",
     ),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
-from evo.analysis.access import THREAD, Access, Combined, Compare, Condition, Form, Op, Symbol, Term
+from evo.analysis.access import THREAD, Access, Combined, Compare, Condition, Form, Op, Symbol, Term, Unsure
 from evo.operators.rules.lifting import NotPrinted
 
 _OPERATORS = {"div": "/", "mod": "%"}
@@ -56,10 +57,35 @@ def _atom(atom: Symbol | Op, names: Mapping[Symbol, str]) -> str:
         return names[atom]
     if atom.name in _OPERATORS and len(atom.terms) == 2:
         left, right = (spelled(each, names) for each in atom.terms)
-        return f"(({left}) {_OPERATORS[atom.name]} ({right}))"
+        return f"({_operand(left)} {_OPERATORS[atom.name]} {_operand(right)})"
     if atom.name in ("min", "max") and len(atom.terms) == 2:
         return f"{atom.name}({', '.join(spelled(each, names) for each in atom.terms)})"
+    if atom.name == "select" and isinstance(atom.args[0], Compare | Combined | Unsure):
+        left, right = (spelled(each, names) for each in atom.terms)
+        return f"({condition_in_c(atom.args[0], names)} ? {left} : {right})"
     raise NotPrinted(atom.text)
+
+
+def _operand(text: str) -> str:
+    """In brackets, unless it is a word or in brackets already."""
+    depth = 0
+    for at, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if not depth and at < len(text) - 1 and not re.fullmatch(r"[\w$]+", text):
+            return f"({text})"
+    return text
+
+
+def condition_in_c(condition: Condition, names: Mapping[Symbol, str]) -> str:
+    """A condition as C++. Raises NotPrinted for one on data."""
+    if isinstance(condition, Compare):
+        left = Term({mono: n for mono, n in condition.term.parts.items() if n > 0})
+        right = Term({mono: -n for mono, n in condition.term.parts.items() if n < 0})
+        return f"{spelled(left, names)} {condition.relation} {spelled(right, names)}"
+    if isinstance(condition, Combined) and condition.items:
+        word = " && " if condition.word == "and" else " || "
+        return f"({word.join(condition_in_c(item, names) for item in condition.items)})"
+    raise NotPrinted(condition.text)
 
 
 def own_conditions(form: Form, access: Access, beside: Access) -> tuple[Condition, ...]:

@@ -23,7 +23,7 @@ TASKS = Path(__file__).parents[2] / "data" / "rules"
 FOREIGN = Path(__file__).parents[2] / "data" / "foreign" / "kernels"
 BY_NAME = {rule.name: rule for rule in RULES}
 NAMES = sorted(path.name for path in TASKS.iterdir())
-SLOW = ("convolution_mma", "grouped_mma", "tile_mma")  # seconds each
+SLOW = ("attention_mma", "convolution_mma", "grouped_mma", "tile_mma")  # seconds each
 
 
 def children(rule: Rule, variant: Variant, task: Task) -> list[Variant]:
@@ -89,6 +89,30 @@ def test_row_lanes_leaves_alone_what_it_cannot_prove(written: str, otherwise: st
     task = read_task(TASKS / "row_lanes")
     text = BY_NAME["row_lanes"].examples[0].before.replace(written, otherwise)
     assert children(BY_NAME["row_lanes"], parse_variant(text), task) == []
+
+
+SUMMED_ALL = "        total += w;\n"  # for each key that counts, as the output does
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("written", "otherwise", "count"),
+    [
+        ("j <= row; j++", "j < min(row + 1, L); j++", 5),
+        ("s * scale - top", "scale * (s - top / scale)", 5),
+        ("expf(s * scale - top)", "exp2f((s * scale - top) * 1.4426950408889634f)", 5),
+        (SUMMED_ALL, SUMMED_ALL.replace("+= w", "= total * 0.5f + w"), 0),  # a sum that forgets
+        (SUMMED_ALL, "        if (j > 0) total += w;\n", 0),  # not the keys that the output has
+        ("float w = expf(s * scale - top);", "float w = expf(s * scale - top) + 1.0f;", 0),
+        ("for (int d = 0; d < D; d++) s +=", "for (int d = 0; d < D / 2; d++) s +=", 0),  # half of a row
+        ("k[(first + j) * D + d]);\n        float", "k[(first + j / 2) * D + d]);\n        float", 0),
+    ],
+)
+def test_attention_is_told_from_what_is_not_one(written: str, otherwise: str, count: int) -> None:
+    task = read_task(TASKS / "attention_mma")
+    text = BY_NAME["attention_mma"].examples[0].before
+    assert written in text
+    assert len(children(BY_NAME["attention_mma"], parse_variant(text.replace(written, otherwise)), task)) == count
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ Sizes stay symbolic in the form; sets and counts are taken at a case. What is pr
 the task declares.
 """
 
-from evo.analysis.access.attention import KEY, PLANES, ROW, Attention, attention_of
+from evo.analysis.access.attention import PLANES, Attention, attention_of
 from evo.analysis.access.comparisons import Combined, Compare, Condition, Unsure
 from evo.analysis.access.contraction import Contraction, contractions_of
 from evo.analysis.access.dependences import Dependence, Dependences
@@ -36,6 +36,7 @@ from evo.analysis.access.form import (
     walk,
 )
 from evo.analysis.access.instances import FormSizes, sizes_of
+from evo.analysis.access.key_limits import KEY, ROW
 from evo.analysis.access.launches import LaunchAnalysis, analyse
 from evo.analysis.access.legality import Guard, Legality, Permission
 from evo.analysis.access.numeric import number_of

@@ -18,7 +18,7 @@ _RECIPROCALS = ("__frcp_rn",)
 
 
 @dataclass(frozen=True, slots=True)
-class Factor:
+class ValueFactor:
     """One factor of a product: a value, or 1 over it."""
 
     data: Data
@@ -30,11 +30,11 @@ class Summand:
     """One term of a sum: its sign and its factors."""
 
     sign: int
-    factors: tuple[Factor, ...]
+    factors: tuple[ValueFactor, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Total:
+class Accumulation:
     """A sum over turns of loops. operand: what is added in a turn; kept: what the sum so far is multiplied with before,
     None if with nothing; loops: inner ones first; kind: `sum` or `max`; access: of a sum in memory the store.
     """
@@ -77,7 +77,7 @@ class ValueReader:
         sides = [self.read(side) for side in value.args]
         return all(side is not None and side.array == write.array for side in sides)
 
-    def factors(self, data: Data | None, depth: int = 0) -> tuple[Factor, ...] | None:
+    def factors(self, data: Data | None, depth: int = 0) -> tuple[ValueFactor, ...] | None:
         """The factors of a value; a constant 1 is none. None if it is nothing."""
         found = plain(data)
         if found is None or depth > _DEEPEST:
@@ -93,7 +93,7 @@ class ValueReader:
         if is_number(found, 1.0):
             return ()
         stored = self._stored(found)
-        return self.factors(stored, depth + 1) if stored is not None else (Factor(found),)
+        return self.factors(stored, depth + 1) if stored is not None else (ValueFactor(found),)
 
     def _stored(self, found: Data) -> Data | None:
         """What was stored where a value is read from, unless it is a sum or maximum that is built up there."""
@@ -109,11 +109,11 @@ class ValueReader:
         return any(read is not None and read.array == write.array and read.offset == write.offset and _adds(write)
                    for read in reads)  # fmt: skip
 
-    def _product(self, left: Data, right: Data, depth: int) -> tuple[Factor, ...] | None:
+    def _product(self, left: Data, right: Data, depth: int) -> tuple[ValueFactor, ...] | None:
         first, second = self.factors(left, depth + 1), self.factors(right, depth + 1)
         return None if first is None or second is None else first + second
 
-    def _quotient(self, left: Data | None, right: Data, depth: int) -> tuple[Factor, ...] | None:
+    def _quotient(self, left: Data | None, right: Data, depth: int) -> tuple[ValueFactor, ...] | None:
         first = self.factors(left, depth + 1) if left is not None else ()
         second = self.factors(right, depth + 1)
         if first is None or second is None:
@@ -144,7 +144,7 @@ class ValueReader:
         factors = self.factors(found, depth + 1)
         return None if factors is None else (Summand(1, factors),)
 
-    def total(self, data: Data | None, depth: int = 0) -> Total | None:
+    def total(self, data: Data | None, depth: int = 0) -> Accumulation | None:
         """What a value is the sum or maximum of."""
         found = plain(data)
         if found is None or depth > _DEEPEST:
@@ -156,7 +156,7 @@ class ValueReader:
             return None
         return self._in_memory(access, depth)
 
-    def _of_loop(self, found: Data, carried: Carried, depth: int) -> Total | None:
+    def _of_loop(self, found: Data, carried: Carried, depth: int) -> Accumulation | None:
         made = self._of.get(id(carried))
         update = plain(carried.update)
         if made is not None and made.place == "shuffle":
@@ -165,7 +165,7 @@ class ValueReader:
             return None
         inner = self._added(update, carried, (carried.loop,))
         if made is not None and made.kind == "max" and made.operand is not None:
-            return Total(kind="max", operand=made.operand, kept=(), loops=(carried.loop,))
+            return Accumulation(kind="max", operand=made.operand, kept=(), loops=(carried.loop,))
         initial = plain(found.args[0]) if found.args else None
         if inner is None or not (initial is None or is_number(initial, 0.0)):
             return None
@@ -178,7 +178,7 @@ class ValueReader:
             made.kind == "max" or (made.kind == "online_softmax" and made.carried[0] is carried)
         )
 
-    def _added(self, update: Data, carried: Carried, loops: tuple[Symbol, ...]) -> Total | None:
+    def _added(self, update: Data, carried: Carried, loops: tuple[Symbol, ...]) -> Accumulation | None:
         """`old * kept + operand`, in a loop inside if the loop hands the sum down."""
         if update.op == "result" and isinstance(update.detail, Carried):
             inside = update.detail
@@ -205,7 +205,7 @@ class ValueReader:
                 old.append(kept)
         if len(old) != 1 or len(new) != 1:
             return None
-        return Total(kind="sum", operand=new[0], kept=old[0], loops=loops)
+        return Accumulation(kind="sum", operand=new[0], kept=old[0], loops=loops)
 
     def _kept(self, data: Data, carried: Carried) -> tuple[Data, ...] | None:
         """What the old value is multiplied with where a value is a multiple of it; None where it is not."""
@@ -225,7 +225,7 @@ class ValueReader:
                 return next((side for side in sides if side), ())
         return None
 
-    def _in_memory(self, access: Access, depth: int) -> Total | None:
+    def _in_memory(self, access: Access, depth: int) -> Accumulation | None:
         writes = [w for w in self.form.of(access.array) if w.is_write] if access.array is not None else []
         adding = [w for w in writes if not self._is_tree(w) and _adds(w) and self._sum_of(w) is not None]
         source = self.source(access)
@@ -241,7 +241,7 @@ class ValueReader:
             return None
         more = tuple(factor for factor in kept if factor is not None)
         loops = tuple(s for s in reversed(write.loops) if s not in write.offset.symbols())
-        return Total(kind="sum", operand=found[0], kept=found[1] + more, loops=loops, access=write)
+        return Accumulation(kind="sum", operand=found[0], kept=found[1] + more, loops=loops, access=write)
 
     def _sum_of(self, write: Access) -> tuple[Data, tuple[Data, ...]] | None:
         """Of `a[i] = a[i] * kept + x`: x and kept."""

@@ -221,3 +221,25 @@ def test_an_index_is_taken_apart_however_its_places_are_spelled(spelling: str) -
 def test_an_index_over_something_else_is_left_whole(written: str, otherwise: str) -> None:
     assert written in FLAT
     assert children("unflatten", FLAT.replace(written, otherwise), read_task(TASKS / "unflatten")) == []
+
+
+@pytest.mark.parametrize(
+    ("head", "tail"),
+    [
+        ("    if (index >= C * H * W) return;\n", ""),
+        ("    const int total = C * H * W;\n    if (index < total) {\n", "    }\n"),
+        ("    if (c >= C) return;\n", ""),
+    ],
+    ids=["return", "total", "outer place"],
+)
+def test_an_index_is_taken_apart_behind_any_test_of_its_whole(head: str, tail: str) -> None:
+    places = "    const int j = index % W, i = index / W % H;\n    const int c = index / (W * H);\n"
+    start, body = FLAT.split("    if (index < C * H * W) {\n")
+    body = body[body.index("        float value") :].removesuffix("    }\n}\n")
+    first, second = (places, head) if "c >=" in head else (head, places)
+    text = f"{start}{first}{second}{body}{tail}}}\n"
+    (child, *_) = children("unflatten", text, read_task(TASKS / "unflatten"))
+    assert [part.text for part in child.launches[0].block] == ["32", "8"]
+    assert "if (j >= W || i >= H) return;" in child.text
+    assert "total" not in child.text
+    assert "c >= C" not in child.text

@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import permutations
 
-from evo.cuda.source import Edit, Span, Statement
+from evo.cuda.source import Edit, Source, Span, Statement
 from evo.operators.rules.directives import line_span
 from evo.operators.rules.lifting import NotPrinted, names_of
+from evo.operators.rules.normal_form import behind_guard
 from evo.operators.rules.rewriting import bare, fresh, indent_of, merged, rewritten
 from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import ThreadIndex, thread_indices
 
 _BLOCKS = ((32, 8), (64, 4), (16, 16))
+_PLACED = re.compile(r"\b(?:threadIdx|blockIdx|blockDim|gridDim)\b")
 _GUARD = re.compile(r"\s*\(?\s*(?P<name>\w+)\s*(?P<relation>>=|<)\s*(?P<bound>[\w\s*()]+?)\s*\)?\s*")
 
 
@@ -41,17 +44,14 @@ def _edits(ctx: RuleContext, index: ThreadIndex, block: tuple[int, int]) -> list
     """Raises NotPrinted."""
     source, function = ctx.source, index.function
     axes = {name: text for text, name in names_of(ctx, function).items()}
-    bound, gone, inside = _guarded(ctx, index)
-    sizes = [part.strip("() ") for part in bound.split("*")]
-    texts = sorted(axes.get(size, "") for size in sizes)
-    extent = sorted(part.strip("() ") for part in index.extent.split("*"))
-    if not 2 <= len(sizes) <= 4 or texts != extent or any(not re.fullmatch(r"\w+", size) for size in sizes):
-        raise NotPrinted("the guard is no product of axes")
-    order, places = _taken_apart(ctx, index, inside, sizes)
+    test = _test(ctx, index, axes)
+    order, places = _taken_apart(ctx, index, test.inside, test.sizes)
     names = [places[k].name if k in places else fresh(ctx, f"place{k}") for k in range(len(order))]
     body = source.slice(function.body)
     if re.search(r"__shared__|_sync\b|__sync|\bblockDim\b|\bgridDim\b", body.replace(index.value, "", 1)):
         raise NotPrinted("threads of a block meet")
+    if any(_PLACED.search(source.slice(f.body)) for f in source.functions if not f.is_kernel):
+        raise NotPrinted("another function looks at its thread")
     every = [each for top in source.statements(function) for each in top.all()]
     if any(each.kind == "assign" and each.name == index.name for each in every):
         raise NotPrinted("the index changes")
@@ -67,13 +67,9 @@ def _edits(ctx: RuleContext, index: ThreadIndex, block: tuple[int, int]) -> list
         last = k == len(order) - 1
         lines.append(f"{kinds[k]} {names[k]} = {left}{'' if last else f' % {order[k]}'};")
         left += f" / {order[k]}"
-    edits = [_dropped(ctx, places[k].span) for k in places]
-    uses = (
-        len(re.findall(rf"\b{index.name}\b", body))
-        - 1
-        - sum(len(re.findall(rf"\b{index.name}\b", source.slice(each.span))) for each in places.values())
-    )
-    if uses > 1:  # its test is one
+    edits = _without(ctx, [each.span for each in (*places.values(), *test.unused)])
+    elsewhere = (index.statement.span, test.condition, *(each.span for each in places.values()))
+    if _uses(source, function.body, index.name) > sum(_uses(source, span, index.name) for span in elsewhere):
         whole = names[-1]
         for k in reversed(range(len(order) - 1)):
             whole = (
@@ -89,13 +85,12 @@ def _edits(ctx: RuleContext, index: ThreadIndex, block: tuple[int, int]) -> list
     found = [Edit(line_span(ctx, line.line), text), Edit(index.statement.span, f"\n{indent}".join(lines))]
     if function.bounds is not None:
         found.append(Edit(function.bounds, ""))
-    return merged([*found, *_unwrapped(ctx, edits, gone, indent)])
+    return merged([*found, *_unwrapped(ctx, edits, test.gone, indent)])
 
 
-def _unwrapped(ctx: RuleContext, edits: list[Edit], gone: list[Edit], indent: str) -> list[Edit]:
+def _unwrapped(ctx: RuleContext, edits: list[Edit], test: Edit, indent: str) -> list[Edit]:
     """The edits, those inside of a test that goes as one, with what stood in it a level further out."""
     source = ctx.source
-    (test,) = gone
     inner = source.slice(test.span)
     if not inner.endswith("}"):
         return [*edits, test]
@@ -106,30 +101,72 @@ def _unwrapped(ctx: RuleContext, edits: list[Edit], gone: list[Edit], indent: st
     return [*outside, Edit(test.span, textwrap.indent(textwrap.dedent(body).strip(), indent).lstrip())]
 
 
-def _guarded(ctx: RuleContext, index: ThreadIndex) -> tuple[str, list[Edit], Sequence[Statement]]:
-    """The bound of the index, the edits that take its test away, and the statements that it guards."""
+@dataclass(frozen=True, slots=True)
+class _Test:
+    """What lets only numbers below the product of the sizes through. inside: the statements that it guards."""
+
+    sizes: tuple[str, ...]
+    condition: Span
+    gone: Edit
+    inside: tuple[Statement, ...]
+    unused: tuple[Statement, ...] = ()
+
+
+def _test(ctx: RuleContext, index: ThreadIndex, axes: Mapping[str, str]) -> _Test:
+    """Raises NotPrinted."""
     source = ctx.source
-    statements = source.statements(index.function)
-    for place, each in enumerate(statements[index.place + 1 :], index.place + 1):
-        if each.kind != "if" or each.condition is None or each.alternative:
+    tops = source.statements(index.function)
+    extent = sorted(part.strip("() ") for part in index.extent.split("*"))
+    values = {s.name: s for s in tops if s.kind == "declare" and s.value is not None and not s.dims}
+    for place, each in enumerate(tops[index.place + 1 :], index.place + 1):
+        if each.kind == "declare":
             continue
-        match = _GUARD.fullmatch(source.slice(each.condition))
-        if match is None or match["name"] != index.name:
-            continue
+        match = _GUARD.fullmatch(source.slice(each.condition)) if each.condition is not None else None
+        if match is None or each.condition is None or each.alternative or each.body_span is None:
+            break
+        named = values.get(match["bound"].strip())
+        bound = source.slice(named.value) if named is not None and named.value is not None else match["bound"]
+        sizes = tuple(part.strip("() ") for part in bound.split("*"))
+        between = tops[index.place + 1 : place]
+        if match["name"] != index.name:  # the outer place: within its size if the number is within all
+            sizes = tuple(size for size, axis in axes.items() if axis in extent)
+            inside = (*between, *tops[place + 1 :])
+            outer = _taken_apart(ctx, index, inside, sizes)
+            held = outer[1].get(len(sizes) - 1)
+            if outer[0][-1] != match["bound"].strip() or held is None or held.name != match["name"]:
+                break
+        if sorted(axes.get(size, "") for size in sizes) != extent or not 2 <= len(sizes) <= 4:
+            break
+        unused = (named,) if named is not None and _uses(source, index.function.body, named.name) == 2 else ()
         if match["relation"] == ">=" and [s.kind for s in each.body] == ["return"]:
-            return match["bound"], [_dropped(ctx, each.span)], statements[index.place + 1 :]
-        assert each.body_span is not None
+            return _Test(sizes, each.condition, _dropped(ctx, each.span), (*between, *tops[place + 1 :]), unused)
         braced = source.slice(each.body_span).startswith("{")
-        if match["relation"] == "<" and place == len(statements) - 1 and braced and each.body:
-            return match["bound"], [Edit(each.span, "")], (*statements[index.place + 1 : place], *each.body)
+        if match["relation"] == "<" and place == len(tops) - 1 and braced and each.body:
+            return _Test(sizes, each.condition, Edit(each.span, ""), (*between, *each.body), unused)
+        break
     raise NotPrinted("no guard over the whole index")
+
+
+def _uses(source: Source, span: Span, name: str) -> int:
+    return sum(word == name for word, _ in source.names(span))
 
 
 def _dropped(ctx: RuleContext, span: Span) -> Edit:
     """Without a statement, and without its line if nothing else stands there."""
-    start, end = ctx.source.line_start(span.start), ctx.source.data.find(b"\n", span.end)
-    line = ctx.source.slice(Span(start, span.start)) + ctx.source.slice(Span(span.end, end))
-    return Edit(Span(start, end + 1), "") if not line.strip() else Edit(span, "")
+    return _without(ctx, [span])[0]
+
+
+def _without(ctx: RuleContext, spans: Sequence[Span]) -> list[Edit]:
+    """Without statements, and without the lines on which nothing else stands."""
+    lines: dict[Span, list[Span]] = {}
+    for span in sorted(spans):
+        start, end = ctx.source.line_start(span.start), ctx.source.data.find(b"\n", span.end) + 1
+        lines.setdefault(Span(start, end), []).append(span)
+    found = []
+    for line, own in lines.items():
+        edits = [Edit(span, "") for span in own]
+        found += edits if rewritten(ctx.source, line, edits).strip() else [Edit(line, "")]
+    return found
 
 
 def _taken_apart(
@@ -164,7 +201,7 @@ RULES = (
         family="order",
         sentence="Gives threads an index for each axis where they divide one number by the axes' sizes: blocks become"
         " boxes, and the divisions go.",
-        find=_find,
+        find=behind_guard(_find),
         examples=(Example.of_files("unflatten"),),
         reason="a number over all axes costs divisions, and a block is a strip that shares little with itself",
         expected="fewer integer instructions, and boxes that tiles and rows of results fit on",

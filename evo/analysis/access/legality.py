@@ -10,7 +10,7 @@ from evo.analysis.access.dependences import Dependence, Dependences
 from evo.analysis.access.form import BLOCK, THREAD, Access, Array, Barrier, Form, Loop
 from evo.analysis.access.instances import FormSizes, TooMany, instances, offsets, places
 from evo.analysis.access.numeric import NoValue, masks_of
-from evo.analysis.access.reductions import Reduction
+from evo.analysis.access.reductions import Reduction, parts_of
 from evo.analysis.access.sampling import one_block, repeated
 from evo.analysis.access.sets import ANY, Existence, meet
 from evo.analysis.access.terms import Symbol
@@ -60,6 +60,8 @@ class Legality:
         others = [carried.name for carried in loop.carried if carried not in combined]
         if others:
             return Permission(False, f"each turn needs {_listed(others)} of the turn before")
+        if seen := self._stored_on_the_way(loop):
+            return Permission(False, f"each turn stores what {_listed(seen)} has come to")
         ours = [r for r in self.reductions if loop.symbol in r.loops]
         numbers = {number for r in ours for number in r.accesses}
         found = [d for d in self.dependences.carried(loop) if not {d.source, d.sink} <= numbers]
@@ -70,6 +72,12 @@ class Legality:
             why = f"{_listed([f'`{name}`' for name in names])} {verb} filled anew in each turn"
             return Permission(False, why, tuple(found), names)
         return _verdict(found, self.form)
+
+    def _stored_on_the_way(self, loop: Loop) -> list[str]:
+        """Numbers that a loop combines and whose values of single turns are written: a scan is no reduction."""
+        written = [a.value for a in self.form.accesses if a.is_write and loop.symbol in a.loops]
+        parts = {part.detail for value in written for part in parts_of(value) if part.op == "carried"}
+        return [carried.name for carried in loop.carried if carried in parts]
 
     def _is_refilled(self, array: Array, loop: Loop) -> bool:
         """Whether each turn writes all that it reads of an array before it reads it."""

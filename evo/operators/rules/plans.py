@@ -65,9 +65,9 @@ PLANS = (
     ),
     RulePlan(
         name="windows",
-        sentence="Gives threads an index for each axis, then stages windows, with several results for each thread.",
-        steps=(("unflatten",), ("tile_rows", "tile_halo")),
-        reason="a block that is a strip of a flat index shares little of what its windows read",
+        sentence="Gives threads an index for each axis, or wide blocks, then stages windows, several results a thread.",
+        steps=(("unflatten", "block_shape"), ("tile_rows", "tile_halo")),
+        reason="a block that is a strip of a flat index, or narrow, shares little of what its windows read",
         expected="each element is loaded once for a block, and read about once for each result and row of the window",
     ),
     RulePlan(

@@ -243,3 +243,28 @@ def test_an_index_is_taken_apart_behind_any_test_of_its_whole(head: str, tail: s
     assert "if (j >= W || i >= H) return;" in child.text
     assert "total" not in child.text
     assert "c >= C" not in child.text
+
+
+@pytest.mark.parametrize("stored", ["m", "m * 2.0f", "x[i] - m"])
+def test_a_sum_that_each_turn_stores_is_not_shared_out(stored: str) -> None:
+    text = (
+        BY_NAME["row_lanes"].examples[0].before.replace("m += x[i];", f"{{ m += x[i]; out[idx * C + i] = {stored}; }}")
+    )
+    text = text.replace(
+        "out[idx * C + i] = x[i] - m;\n        }\n        mean", "mean[idx] = 0.0f;\n        }\n        mean"
+    )
+    assert text.count("out[idx") == 1
+    assert children("row_lanes", text, read_task(TASKS / "row_lanes")) == []
+
+
+def test_a_block_gets_another_shape_with_its_grid() -> None:
+    found = children("block_shape", WINDOW.replace("tile_rows", "block_shape"), read_task(TASKS / "block_shape"))
+    shapes = [[part.text for part in child.launches[0].block] for child in found]
+    assert shapes[0] == ["32", "8"]
+    assert [part.text for part in found[0].launches[0].grid] == ["ceil_div(W, 32)", "ceil_div(H, 8)"]
+    assert ["16", "16"] not in shapes
+
+
+def test_a_block_that_shares_memory_keeps_its_shape() -> None:
+    shared = WINDOW.replace("    float acc", "    __shared__ float s;\n    float acc")
+    assert children("block_shape", shared, read_task(TASKS / "block_shape")) == []

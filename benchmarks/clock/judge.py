@@ -21,6 +21,7 @@ from scipy.stats import kendalltau, spearmanr
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from report import say, table, write_json
+from shipped import rungs, spaces
 
 from evo.decide.modelled import MARGIN
 from evo.decide.modelled_accuracy import ENOUGH, probability_faster
@@ -110,10 +111,11 @@ def main(words: Sequence[str] | None = None) -> int:
     made.add_argument("--data", type=Path, default=FILE)
     made.add_argument("--only", default="", metavar="TEXT", help="only families with this in their name")
     made.add_argument("--json", type=Path, default=None, metavar="FILE", help="write the figures of every family")
+    made.add_argument("--spaces", type=int, default=0, metavar="N", help="also N points of each shipped space")
     asked = made.parse_args(words)
     say(f"model {MODEL_VERSION}, {calibration_of(H200)}; data: one H200, {asked.data.name}")
-    families = {name: rows for name, rows in by_family(read(asked.data)).items() if len(rows) >= LEAST}
-    families = {name: rows for name, rows in families.items() if asked.only in name}
+    data = [row for row in read(asked.data) if asked.only in row.family]
+    families = {name: rows for name, rows in by_family(data).items() if len(rows) >= LEAST}
     now, before = [], {"sim-2": [], "sim-3": []}
     for name, rows in families.items():
         found = [row.modelled(H200) for row in rows]
@@ -139,6 +141,9 @@ def main(words: Sequence[str] | None = None) -> int:
         if any(one.held_out is side and one.spread > SPREAD for one in of)
     ]
     say(table([*title, "false keeps", "missed keeps"], sides))
+    say(rungs(data))
+    if asked.spaces:
+        say(spaces(asked.spaces))
     if asked.json:
         write_json(asked.json, {one.family: asdict(one) for one in now})
     return 0

@@ -84,6 +84,8 @@ def _evidence_words(evidence: Evidence) -> str:
     if evidence.model_version:
         calibration = f", {evidence.calibration}" if evidence.calibration else ""
         words.append(f"both times modelled by {evidence.model_version}{calibration}")
+    if evidence.probability is not None:
+        words.append(f"{evidence.probability:.0%} of measured pairs with such a modelled gain were faster")
     return "; ".join(words)
 
 

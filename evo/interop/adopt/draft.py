@@ -20,7 +20,7 @@ from evo.interop.adopt.items import reached
 from evo.interop.adopt.lifted import device_code, filled_symbols
 from evo.interop.adopt.program import HostProgram
 from evo.interop.adopt.touched import Touch, touches_of
-from evo.spec.element_types import ELEMENT_TYPES, OF_C_TYPE
+from evo.spec.element_types import ELEMENT_TYPES, OF_C_TYPE, is_float
 
 _NAME_PARTS = re.compile(r"^(?:d|dev|device|gpu|g|cu)_(?=\w)|_(?:d|dev|device|gpu)$|^d(?=[A-Z])|^dev(?=[A-Z])")
 _SCALARS = {"eps": 1e-5, "epsilon": 1e-5, "alpha": 1.5, "beta": 0.5, "scale": 0.125, "slope": 0.01, "lr": 0.01}
@@ -100,6 +100,19 @@ def draft_of(program: HostProgram, options: Mapping[str, Mapping[str, str]]) -> 
     draft = maker.draft()
     draft.code = device_code(program, order, edited, draft.compiled, symbols)
     return draft
+
+
+def _table_lengths(tensors: Sequence[TensorDraft]) -> set[str]:
+    """Sizes that are nothing but the first extent of float inputs, beside inputs of whole numbers: rows of a table."""
+    inputs = [tensor for tensor in tensors if tensor.role == "in"]
+    if all(is_float(tensor.dtype) for tensor in inputs):
+        return set()
+    first = {t.dims[0] for t in inputs if t.dims and is_float(t.dtype) and isinstance(t.dims[0], str)}
+    rest = {n for t in tensors for at, dim in enumerate(t.dims or []) for n in names_of(dim) if at or dim not in first}
+    whole = {
+        n for t in tensors if t.role != "in" or not is_float(t.dtype) for dim in t.dims or [] for n in names_of(dim)
+    }
+    return first - rest - whole
 
 
 class _Maker:
@@ -297,7 +310,7 @@ class _Maker:
                 every |= part.names
         extents = set(every)
         every |= outer | arguments | {n for t in tensors.values() for dim in t.dims or [] for n in names_of(dim)}
-        device = self._device_words()
+        device, tables = self._device_words(), _table_lengths(list(tensors.values()))
         plain_blocks = {name for name in blocks if name not in outer or _BLOCK_NAME.search(name)}
         axes: dict[str, int] = {}
         knobs: dict[str, int] = {}
@@ -306,8 +319,9 @@ class _Maker:
             value = named.get(name, self._macro_value(name))
             if value is None:
                 continue
-            # What is neither passed nor part of the launch nor a macro of the kernel, no kernel can follow.
-            is_told = name in arguments or name in device or name in extents
+            # What is neither passed nor part of the launch nor a macro of the kernel, no kernel can follow, unless
+            # it is the length of a table, which is followed by what is read as an index.
+            is_told = name in arguments or name in device or name in extents or name in tables
             is_size = (name in outer and is_told) or name in arguments
             if is_size and name not in plain_blocks:
                 axes[name] = int(value)

@@ -222,14 +222,20 @@ class DraftTrial:
         """Whole numbers that lead outside this tensor, as places in it: drawn below its length."""
         whole = [t for t in self.draft.given if t.role != "out" and not is_float(t.dtype) and t.dtype != "bool"]
         length = max(1, elements(tensor, {**axes, **self.draft.knobs}))
+        names = [d for d in tensor.dims or [] if names_of(d)]
+        text = " * ".join(tensor.shape) if names else str(length)
         for other in whole:
-            names = [d for d in tensor.dims or [] if names_of(d)]
-            text = " * ".join(tensor.shape) if names else str(length)
             if other is not tensor and other.high != text:
                 if isinstance(other.high, str) or (isinstance(other.high, int) and other.high <= length):
                     continue
                 other.high = text if names else length
                 other.why += f", below {text} as places in {tensor.name}"
+                return True
+        first, places = tensor.shape[0], " * ".join(tensor.shape)
+        for other in whole:
+            if other is not tensor and names and first != places == other.high:
+                other.high = first
+                other.why = other.why.replace(f"{places} as places in", f"{first} as rows of")
                 return True
         rows = [t.shape[0] for t in self.draft.given if t.role == "in" and is_float(t.dtype)]
         least = f"min({', '.join(dict.fromkeys(rows))}, 2**31)" if rows else ""
@@ -279,7 +285,7 @@ class DraftTrial:
                 if unit is not None:
                     axes[axis] = unit * max(1, -(-length // unit)) if unit > 1 else length
             if axes not in found.values() and self._takes(axes):
-                found[name] = axes
+                found[name] = self._with_other_small_axes(axes, list(shapes).index(name))
         tied = [axis for axis in large if units[axis] is None]
         for name, factor in (("twice", 2), ("thrice", 3)):  # lengths that only change together
             axes = {**base, **{axis: base[axis] * factor for axis in tied}}
@@ -289,6 +295,14 @@ class DraftTrial:
             asked = [text for text in asked if not text.endswith("alone")]
             asked.append(f"{' and '.join(tied)} of one length, a multiple of {math.gcd(*(base[a] for a in tied))}")
         return found, asked
+
+    def _with_other_small_axes(self, axes: dict[str, int], place: int) -> dict[str, int]:
+        """The case with other lengths of short axes (batches, channels), if the original takes them."""
+        for axis, value in self.draft.axes.items():
+            length = (value + 1, 1, value + 2, max(1, value - 1))[place]
+            if value <= _SMALL_AXIS and length != axes[axis] and self._takes({**axes, axis: length}):
+                axes = {**axes, axis: length}
+        return axes
 
     def _units(self, base: Mapping[str, int]) -> tuple[dict[str, int | None], list[str]]:
         """By axis what its length must be a multiple of; None for one that only the present length does for."""

@@ -48,7 +48,7 @@ def drafted(name: str, **axes: int) -> Draft:
         ("later/column_mean", "n_rows n_cols", "mat:in mean:out", "col_mean(mat, mean, n_rows, n_cols)"),
         ("later/leaky_relu_backward", "size", "input:in grad:inout", None),
         ("later/jacobi", "nx ny", "du:in df:in dnew:out", "jacobi(du, dnew, df, nx, ny, 1.0 / ((nx - 1) * (ny - 1)))"),
-        ("later/embedding_gather", "dim seq", "ids:in wte:in wpe:in out:out", None),
+        ("later/embedding_gather", "vocab dim seq", "ids:in wte:in wpe:in out:out", None),
         (
             "scan_two_kernels",
             "n",
@@ -258,3 +258,24 @@ def test_one_number_has_no_error_to_be_held_against(tmp_path):
         reference.close()
     assert given.expected["out"].shape == (1,)
     assert given.trusted is None
+
+
+@pytest.mark.long
+def test_the_length_of_a_table_varies_with_the_numbers_that_lead_into_it(tmp_path):
+    """No kernel is told how many rows a table has."""
+    found = adopt(tmp_path, FILES / "later" / "embedding_gather.cu", Options(name="embed"))
+    task = read_task(found.folder)
+    assert len({case.axes["vocab"] for case in task.check} - {5000}) > 2
+    case = task.check[1]
+    reference = load_reference(task)
+    try:
+        drawn = reference.inputs(case, 3)
+    finally:
+        reference.close()
+    assert drawn["wte"].shape == (case.axes["vocab"], case.axes["dim"])
+    assert drawn["ids"].max() < case.axes["vocab"]
+
+
+def test_short_axes_vary_in_check_cases(tmp_path):
+    found = adopt(tmp_path, FILES / "layernorm.cu", Options(name="norm"))
+    assert len({case.axes["B"] for case in read_task(found.folder).check}) > 2

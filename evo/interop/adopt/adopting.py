@@ -13,7 +13,8 @@ import numpy as np
 
 from evo.errors import TaskInvalid, UsageError
 from evo.evaluate.gate import check_task
-from evo.interop.adopt.draft import Draft, TensorDraft, draft_of
+from evo.interop.adopt.draft import Draft, draft_of
+from evo.interop.adopt.draft_parts import TensorDraft
 from evo.interop.adopt.given_reference import given_reference
 from evo.interop.adopt.oracle import digest_of
 from evo.interop.adopt.program import read_program

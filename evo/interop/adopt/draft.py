@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from evo.analysis.access.preprocess import expand
 from evo.cuda.source import Param
+from evo.interop.adopt.draft_parts import LaunchDraft, ScalarDraft, TensorDraft, table_lengths
 from evo.interop.adopt.host_expressions import VECTORS, bare_type
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied, factors, names_of, substituted, written
 from evo.interop.adopt.host_values import Allocation, DevicePointer, Launched, problem
@@ -20,7 +21,7 @@ from evo.interop.adopt.items import reached
 from evo.interop.adopt.lifted import device_code, filled_symbols
 from evo.interop.adopt.program import HostProgram
 from evo.interop.adopt.touched import Touch, touches_of
-from evo.spec.element_types import ELEMENT_TYPES, OF_C_TYPE, is_float
+from evo.spec.element_types import ELEMENT_TYPES, OF_C_TYPE
 
 _NAME_PARTS = re.compile(r"^(?:d|dev|device|gpu|g|cu)_(?=\w)|_(?:d|dev|device|gpu)$|^d(?=[A-Z])|^dev(?=[A-Z])")
 _SCALARS = {"eps": 1e-5, "epsilon": 1e-5, "alpha": 1.5, "beta": 0.5, "scale": 0.125, "slope": 0.01, "lr": 0.01}
@@ -29,42 +30,6 @@ _TAKEN = ("min", "max", "sqrt", "log2", "ceil_div", "chip", "np", "case", "rng")
 _BASES = {"uchar": "unsigned char", "uint": "unsigned int", "ushort": "unsigned short", "char": "signed char"}
 _BASES |= {"longlong": "long long"}
 _BLOCK_NAME = re.compile(r"block|thread|tpb|warp|tile", re.IGNORECASE)
-
-
-@dataclass
-class TensorDraft:
-    """One tensor or scratch. dims: None if no allocation tells them. why: where the role comes from, in a few words."""
-
-    name: str
-    role: str  # in, out, inout, scratch
-    dtype: str
-    dims: list[object] | None
-    init: str = "poison"
-    why: str = ""
-    memory: Allocation | None = None
-    high: int | str | None = None  # of integers: one past the largest value that is drawn
-    positive: bool = False
-
-    @property
-    def shape(self) -> list[str]:
-        return [written(dim) for dim in self.dims or [1]]
-
-
-@dataclass
-class ScalarDraft:
-    name: str
-    dtype: str
-    value: float
-    given: bool
-
-
-@dataclass
-class LaunchDraft:
-    instance: Instance
-    grid: tuple[str, ...]
-    block: tuple[str, ...]
-    shared: str
-    args: tuple[str, ...]
 
 
 @dataclass
@@ -100,19 +65,6 @@ def draft_of(program: HostProgram, options: Mapping[str, Mapping[str, str]]) -> 
     draft = maker.draft()
     draft.code = device_code(program, order, edited, draft.compiled, symbols)
     return draft
-
-
-def _table_lengths(tensors: Sequence[TensorDraft]) -> set[str]:
-    """Sizes that are nothing but the first extent of float inputs, beside inputs of whole numbers: rows of a table."""
-    inputs = [tensor for tensor in tensors if tensor.role == "in"]
-    if all(is_float(tensor.dtype) for tensor in inputs):
-        return set()
-    first = {t.dims[0] for t in inputs if t.dims and is_float(t.dtype) and isinstance(t.dims[0], str)}
-    rest = {n for t in tensors for at, dim in enumerate(t.dims or []) for n in names_of(dim) if at or dim not in first}
-    whole = {
-        n for t in tensors if t.role != "in" or not is_float(t.dtype) for dim in t.dims or [] for n in names_of(dim)
-    }
-    return first - rest - whole
 
 
 class _Maker:
@@ -310,7 +262,7 @@ class _Maker:
                 every |= part.names
         extents = set(every)
         every |= outer | arguments | {n for t in tensors.values() for dim in t.dims or [] for n in names_of(dim)}
-        device, tables = self._device_words(), _table_lengths(list(tensors.values()))
+        device, tables = self._device_words(), table_lengths(list(tensors.values()))
         plain_blocks = {name for name in blocks if name not in outer or _BLOCK_NAME.search(name)}
         axes: dict[str, int] = {}
         knobs: dict[str, int] = {}

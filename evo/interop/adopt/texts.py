@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from evo.interop.adopt.draft import Draft, TensorDraft
+from evo.interop.adopt.draft import Draft
+from evo.interop.adopt.draft_parts import TensorDraft
 from evo.interop.adopt.host_numbers import names_of
 from evo.spec.element_types import DTYPES, is_float
 from evo.spec.expr import parse

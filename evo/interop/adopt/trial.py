@@ -18,7 +18,8 @@ import numpy as np
 
 from evo.device import POISON_LARGE, POISON_NAN, Arrays, BenchCase, SampleRequest
 from evo.errors import TaskInvalid
-from evo.interop.adopt.draft import Draft, TensorDraft
+from evo.interop.adopt.draft import Draft
+from evo.interop.adopt.draft_parts import TensorDraft
 from evo.interop.adopt.host_numbers import names_of
 from evo.interop.adopt.host_values import problem
 from evo.interop.adopt.oracle import Failing, Runner, widened

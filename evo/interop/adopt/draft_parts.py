@@ -1,0 +1,60 @@
+"""The parts of a drafted task: tensors, scalars, launches; and which sizes are lengths of tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from evo.interop.adopt.host_numbers import names_of, written
+from evo.interop.adopt.host_values import Allocation
+from evo.interop.adopt.instance import Instance
+from evo.spec.element_types import is_float
+
+
+@dataclass
+class TensorDraft:
+    """One tensor or scratch. dims: None if no allocation tells them. why: where the role comes from, in a few words."""
+
+    name: str
+    role: str  # in, out, inout, scratch
+    dtype: str
+    dims: list[object] | None
+    init: str = "poison"
+    why: str = ""
+    memory: Allocation | None = None
+    high: int | str | None = None  # of integers: one past the largest value that is drawn
+    positive: bool = False
+
+    @property
+    def shape(self) -> list[str]:
+        return [written(dim) for dim in self.dims or [1]]
+
+
+@dataclass
+class ScalarDraft:
+    name: str
+    dtype: str
+    value: float
+    given: bool
+
+
+@dataclass
+class LaunchDraft:
+    instance: Instance
+    grid: tuple[str, ...]
+    block: tuple[str, ...]
+    shared: str
+    args: tuple[str, ...]
+
+
+def table_lengths(tensors: Sequence[TensorDraft]) -> set[str]:
+    """Sizes that are nothing but the first extent of float inputs, beside inputs of whole numbers: rows of a table."""
+    inputs = [tensor for tensor in tensors if tensor.role == "in"]
+    if all(is_float(tensor.dtype) for tensor in inputs):
+        return set()
+    first = {t.dims[0] for t in inputs if t.dims and is_float(t.dtype) and isinstance(t.dims[0], str)}
+    rest = {n for t in tensors for at, dim in enumerate(t.dims or []) for n in names_of(dim) if at or dim not in first}
+    whole = {
+        n for t in tensors if t.role != "in" or not is_float(t.dtype) for dim in t.dims or [] for n in names_of(dim)
+    }
+    return first - rest - whole

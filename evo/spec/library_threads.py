@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,6 @@ from typing import Any
 
 LARGE_BYTES = 16 << 20  # of a call's arrays: its products take a tenth of a second or more
 _PREFIXES = (("scipy_openblas", "64_"), ("openblas", "64_"), ("openblas", ""))  # numpy's wheels, and distributions
-_LIBRARY = re.compile(r"/\S*blas\S*\.so\S*")
 
 
 class LibraryThreads:
@@ -49,7 +47,8 @@ def _loaded() -> list[str]:
         mapped = Path("/proc/self/maps").read_text()
     except OSError:
         return []
-    return sorted(set(_LIBRARY.findall(mapped)))
+    paths = {fields[5] for line in mapped.splitlines() if len(fields := line.split(maxsplit=5)) == 6}
+    return sorted(path for path in paths if "blas" in path and ".so" in path)
 
 
 def _pool_of(path: str) -> tuple[Callable[[], int], Callable[[int], object]] | None:

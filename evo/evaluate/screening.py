@@ -27,9 +27,9 @@ from evo.evaluate.measure import BenchOptions, BenchRequest
 from evo.evaluate.prepare import Prepared, PrepareFailure, prepare, spills
 from evo.evaluate.session import EvaluationSession
 from evo.results import CaseCheck, Fault, Status
+from evo.spec.expectation import Expectation
 from evo.spec.launch import macros_of
 from evo.spec.look_ahead import look_ahead
-from evo.spec.reference import Expectation
 from evo.spec.task import Case, Task
 from evo.spec.variant import parse_variant
 

@@ -24,14 +24,17 @@ from evo.spec.deadline import Deadline, DeadlineExceeded
 from evo.spec.derived_inputs import candidates
 from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import ROUNDOFF, is_float
-from evo.spec.input_distributions import DRAWN, SPECIAL
-from evo.spec.integer_distributions import beyond, fits
+from evo.spec.expectation import Expectation
+from evo.spec.honest_errors import HonestErrors
+from evo.spec.input_distributions import SPECIAL
+from evo.spec.integer_distributions import beyond
 from evo.spec.judging import LARGE_BYTES, Judge, JudgedTruth
 from evo.spec.laws import Law
 from evo.spec.recent import RecentCache
 from evo.spec.reference_ahead import Ahead
 from evo.spec.reference_child import load_file
 from evo.spec.reference_process import IMPORT_LIMIT_S, ReferenceProcess, ReferenceValue
+from evo.spec.soundness import float_outputs, is_accurate, representable, vanishes
 from evo.spec.task import Case, Task, Tensor
 from evo.spec.tensor_arrays import Arrays, DrawnInputs, arrays_of, distance, generator_of, size_of, stream_of
 
@@ -44,31 +47,6 @@ _DERIVED_BYTES = 128 << 20
 _BESIDE_BYTES = 64 << 20  # of sizes that the task does not list: inputs, expectations and derived ones each
 _FEW_STEPS = 64
 _NUMBERS = "biufcV"  # kinds of dtypes; the narrow floats of ml_dtypes are V to numpy
-
-
-@dataclass(frozen=True, slots=True)
-class Expectation:
-    """One case: inputs as the kernel sees them, float64 outputs, and the outputs of a trusted implementation.
-
-    spread: how far the outputs move when every input moves by one rounding; for derived inputs only.
-    rounding: what arithmetic in float32 may err at each element on account of that; added to the tolerance.
-    memo: what comparing with it has worked out, so that large cases are not gone through again for every variant.
-    judged: the truth of a large case that a judge has; then expected is empty, and `fetched` has the arrays.
-    """
-
-    inputs: Arrays
-    expected: Arrays
-    trusted: Arrays | None
-    distribution: str = DRAWN
-    spread: Arrays | None = None
-    rounding: Arrays | None = None
-    memo: dict[str, object] = field(default_factory=dict, compare=False, repr=False)
-    judged: JudgedTruth | None = None
-    fetch: Callable[[], Expectation] | None = field(default=None, compare=False, repr=False)
-
-    def fetched(self) -> Expectation:
-        """With its arrays, which NumPy works out if a judge has the truth. Raises TaskInvalid."""
-        return self if self.fetch is None else self.fetch()
 
 
 @dataclass(slots=True)
@@ -228,7 +206,7 @@ class Reference:
 
     def sound(self, case: Case, inputs: Arrays, distribution: str, rng: np.random.Generator) -> Expectation | None:
         """The expectation on these inputs if it is finite, and the trusted implementation well within tolerance."""
-        widest = max((ROUNDOFF[t.dtype] for t in self._float_outputs()), default=0.0)
+        widest = max((ROUNDOFF[t.dtype] for t in float_outputs(self.task)), default=0.0)
         single = ROUNDOFF["float32"]
         level = single if self.has("trusted") else widest
         moved = {
@@ -242,48 +220,26 @@ class Reference:
         try:
             with np.errstate(all="ignore", invalid="raise" if whole else "ignore"):
                 expected = self._outputs("expected", inputs, case)
-                if not self._representable(expected) or (distribution == "tiny" and self._vanishes(expected)):
+                if not representable(self.task, expected) or (distribution == "tiny" and vanishes(self.task, expected)):
                     return None
                 trusted = self._outputs("trusted", inputs, case) if self.has("trusted") else None
                 near = self._outputs("expected", moved, case)
         except TaskInvalid:  # it holds inputs to a condition that other values break, which is its right
             return None
-        distances = {t.name: distance(near, expected, t.name) for t in self._float_outputs()}
+        distances = {t.name: distance(near, expected, t.name) for t in float_outputs(self.task)}
         rounding: Arrays = {name: rounding_of(by * min(single / level, 1.0)) for name, by in distances.items()}
-        found = Expectation(inputs, expected, trusted, distribution, {**distances}, rounding)
-        return found if self._is_accurate(found) else None
+        found = Expectation(
+            inputs, expected, trusted, distribution, {**distances}, rounding, honest=self._honest(inputs, case)
+        )
+        return found if is_accurate(self.task, found) else None
 
-    def _is_accurate(self, found: Expectation) -> bool:
-        tolerance = self.task.tolerance
-        if tolerance.rtol == tolerance.atol == 0:
-            return True  # the task asks for the exact result, as a copy gives it, and says so of any input
-        for tensor in self._float_outputs():
-            assert found.spread is not None
-            error = found.spread[tensor.name].astype(np.float64)
-            if found.trusted is not None:
-                error = np.maximum(error, distance(found.trusted, found.expected, tensor.name))
-            allowed = tolerance.atol + tolerance.rtol * np.abs(found.expected[tensor.name].astype(np.float64))
-            if not (error <= 0.5 * allowed).all():
-                return False
-        return True
-
-    def _representable(self, expected: Arrays) -> bool:
-        for tensor in self.task.outputs:
-            values = expected[tensor.name]
-            if is_float(tensor.dtype):
-                if not (np.abs(values) <= distributions.largest(tensor.dtype) / 2).all():
-                    return False
-            elif not fits(values, tensor.dtype):
-                return False
-        return True
-
-    def _vanishes(self, expected: Arrays) -> bool:
-        """Whether all outputs are within a few steps of zero."""
-        steps = (np.abs(expected[t.name]).max() / distributions.smallest(t.dtype) for t in self._float_outputs())
-        return all(step < _FEW_STEPS for step in steps)
-
-    def _float_outputs(self) -> list[Tensor]:
-        return [tensor for tensor in self.task.outputs if is_float(tensor.dtype)]
+    def _honest(self, inputs: Arrays, case: Case) -> HonestErrors:
+        """What honest implementations err on these inputs, to be drawn when a variant is beyond the tolerance."""
+        implementation = functools.partial(self._outputs, "trusted", case=case) if self.has("trusted") else None
+        exact = functools.partial(self._outputs, "expected", case=case)
+        types = {tensor.name: tensor.dtype for tensor in self.task.inputs if is_float(tensor.dtype)}
+        outputs = {tensor.name: ROUNDOFF[tensor.dtype] for tensor in float_outputs(self.task)}
+        return HonestErrors(inputs, exact, implementation, types, tuple(outputs), max(outputs.values(), default=0.0))
 
     def has_dependent_inputs(self) -> bool:
         """Whether the reference ignores an input: then that one may follow from the others, as a saved sum does.

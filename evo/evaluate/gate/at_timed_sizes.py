@@ -29,9 +29,10 @@ from evo.evaluate.gate.mismatches import placed
 from evo.evaluate.gate.run_cases import fault_reason
 from evo.results import CaseBench, CaseCheck, Fault, FaultKind, Mismatch, MismatchKind, Stage, Status, Verified
 from evo.spec.changed_inputs import changed_case
+from evo.spec.expectation import Expectation
 from evo.spec.input_distributions import DRAWN
 from evo.spec.laws import Law
-from evo.spec.reference import Expectation, Reference
+from evo.spec.reference import Reference
 from evo.spec.task import Case, Task
 
 R = TypeVar("R")

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evo.errors import TaskInvalid
-from evo.spec.reference import Expectation, Reference
+from evo.spec.expectation import Expectation
+from evo.spec.reference import Reference
 from evo.spec.task import Case, Task
 
 Places = NDArray[np.int64]  # indices along an axis

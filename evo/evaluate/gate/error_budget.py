@@ -23,7 +23,7 @@ Problem = tuple[Mismatch, str]  # what is wrong, and in words
 # Without a trusted implementation: the relative RMS error that no honest kernel of that precision comes near.
 _UNTRUSTED_RMS = {"float64": 2.0**-26, "float32": 2.0**-10}
 _BIAS_SAMPLES = 256  # fewer elements say nothing about a mean
-_STANDARD_ERRORS = 4.0
+STANDARD_ERRORS = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class ErrorBudget:
         limits["rms_error"] = max(factor * base.relative_rms + 4 * unit + quantum, untrusted)
         if self.judges_bias and self.dtype not in _UNTRUSTED_RMS and self.size >= _BIAS_SAMPLES:
             deviation = math.sqrt((base.errors.variance + ours.variance) / self.size)
-            limits["bias"] = _STANDARD_ERRORS * deviation + unit / 4 * base.typical
+            limits["bias"] = STANDARD_ERRORS * deviation + unit / 4 * base.typical
             limits["bias_mean"], limits["bias_outward"] = base.errors.mean, base.errors.outward
         shown = {"rtol": self.tolerance.rtol, "atol": self.tolerance.atol}
         shown |= {name: limits[name] for name in limits if not name.startswith("bias_")}

@@ -17,8 +17,9 @@ from evo.device import Arrays, OutputExtremes
 from evo.evaluate.gate.compare import compare
 from evo.results import CaseCheck, Status
 from evo.spec.element_types import is_float
+from evo.spec.expectation import Expectation
 from evo.spec.input_distributions import MIXED
-from evo.spec.reference import Expectation, Reference
+from evo.spec.reference import Reference
 from evo.spec.task import Case, Task, Tensor
 
 Places = NDArray[np.int64]
@@ -97,7 +98,7 @@ def held_to_truth(task: Task, case: Case, found: OutputExtremes, truth: Expectat
     trusted = {n: v.reshape(-1) for n, v in truth.trusted.items()} if truth.trusted is not None else None
     spread = {n: v.reshape(-1) for n, v in truth.spread.items()} if truth.spread is not None else None
     rounding = {n: v.reshape(-1) for n, v in truth.rounding.items()} if truth.rounding is not None else None
-    flat = Expectation({}, expected, trusted, REPEATED, spread, rounding)
+    flat = Expectation({}, expected, trusted, REPEATED, spread, rounding, honest=truth.honest)
     for lowest in (True, False):
         outputs: Arrays = {}
         for name, extremes in found.extremes.items():

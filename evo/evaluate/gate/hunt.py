@@ -23,9 +23,10 @@ from evo.results import CaseCheck, Check, Fault, Stage, Status
 from evo.sim import PtxError
 from evo.sim.launch_conditions import compared_constants
 from evo.spec.chips import Chip
+from evo.spec.expectation import Expectation
 from evo.spec.input_distributions import DRAWN, ENDS, suited_to
 from evo.spec.integer_distributions import EXTREME
-from evo.spec.reference import Expectation, Reference
+from evo.spec.reference import Reference
 from evo.spec.task import Case, Task
 from evo.spec.variant import Variant
 

@@ -16,8 +16,9 @@ from evo.evaluate.gate.integer_patterns import varied_integers
 from evo.spec import input_distributions as distributions
 from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import is_float
+from evo.spec.expectation import Expectation
 from evo.spec.input_distributions import SPECIAL, largest
-from evo.spec.reference import Expectation, Reference
+from evo.spec.reference import Reference
 from evo.spec.task import Case, Task, Tensor
 from evo.spec.tensor_arrays import Arrays
 

@@ -17,8 +17,9 @@ from evo.evaluate.gate.compare import compare, first_difference
 from evo.evaluate.gate.metric_gates import metric_problem
 from evo.results import CaseCheck, Check, Fault, Figure, Stage, Status
 from evo.results.coverage import Coverage
+from evo.spec.expectation import Expectation
 from evo.spec.input_distributions import DRAWN, suited_to
-from evo.spec.reference import Expectation, Reference
+from evo.spec.reference import Reference
 from evo.spec.task import Case, Task
 
 _RUN_LIMIT_S = 120.0

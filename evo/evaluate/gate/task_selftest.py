@@ -26,8 +26,9 @@ from evo.results import Status
 from evo.spec import input_distributions, reference
 from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import ROUNDOFF, is_float
+from evo.spec.expectation import Expectation
 from evo.spec.input_distributions import DRAWN
-from evo.spec.reference import Expectation, Reference
+from evo.spec.reference import Reference
 from evo.spec.task import Case, Task, Tensor
 
 _SEED, _OTHER_SEED = 1, 2

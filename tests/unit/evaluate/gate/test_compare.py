@@ -13,8 +13,8 @@ from evo.device import POISON_LARGE, POISON_NAN
 from evo.evaluate.gate.compare import allclose, compare, first_difference
 from evo.results import Mismatch, MismatchKind, Status
 from evo.spec.dtypes import NUMPY
+from evo.spec.expectation import Expectation
 from evo.spec.expr import parse
-from evo.spec.reference import Expectation
 from evo.spec.task import Task, Tensor
 from evo.spec.tolerance import Tolerance
 

@@ -5,8 +5,8 @@ import pytest
 
 from evo.evaluate import gate
 from evo.results import Mismatch, MismatchKind, StaticRule, Status
+from evo.spec.expectation import Expectation
 from evo.spec.expr import parse
-from evo.spec.reference import Expectation
 from evo.spec.task import Task, Tensor
 from evo.spec.tolerance import Tolerance
 

@@ -1,0 +1,88 @@
+"""What honest implementations err at each element of an output, drawn from a trusted one.
+
+One run of a trusted implementation says what it errs over all, and little of one element: where a sum cancels, its
+roundings may happen to cancel too. So it is run again on the neighbours of the inputs, whose roundings fall otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evo.errors import TaskInvalid
+from evo.spec.dtypes import NUMPY
+from evo.spec.element_types import ROUNDOFF
+from evo.spec.input_distributions import perturbed
+from evo.spec.tensor_arrays import Arrays, distance
+
+Reals = dict[str, NDArray[np.float64]]
+
+_DRAWS = 16
+_FEWEST, _MUCH = 8, 4 << 20  # draws for outputs of that many elements, which take a reference seconds
+
+Implementation = Callable[[Arrays], Arrays]
+
+
+@dataclass(slots=True)
+class HonestErrors:
+    """Root mean squares of drawn errors by float output, worked out when they are first asked for.
+
+    exact: the truth. trusted: an implementation in the kernel's precision; without one, an honest implementation is
+    taken to be right for inputs that are one rounding of the outputs' type away. types: of the float inputs. outputs:
+    the float outputs. roundoff: of the widest of them.
+    """
+
+    inputs: Arrays
+    exact: Implementation
+    trusted: Implementation | None
+    types: Mapping[str, str]
+    outputs: Sequence[str]
+    roundoff: float
+    _found: Reals | None = field(default=None, repr=False)
+
+    def at_each(self) -> Reals | None:
+        """By output; None if the reference takes none of the neighbours."""
+        if self._found is None:
+            self._found = self._drawn()
+        return self._found or None
+
+    def _drawn(self) -> Reals:
+        sums: Reals = {}
+        count = 0
+        wanted = _DRAWS
+        rng = np.random.default_rng(0)
+        truth = None if self.trusted is not None else self._of(self.exact, self.inputs)
+        while count < wanted:
+            near = self._neighbours(rng)
+            there = self._of(self.exact, near)
+            here = truth if self.trusted is None else self._of(self.trusted, near)
+            if here is None or there is None:
+                return {}
+            for name in self.outputs:
+                squares = np.square(distance(here, there, name))
+                sums[name] = squares if count == 0 else sums[name] + squares
+            count += 1
+            if sum(values.size for values in sums.values()) > _MUCH:
+                wanted = _FEWEST
+        return {name: np.sqrt(values / count) for name, values in sums.items()}
+
+    def _neighbours(self, rng: np.random.Generator) -> Arrays:
+        """Each number a step or two away in its type; for want of a trusted implementation, a rounding away."""
+        moved = dict(self.inputs)
+        for name, dtype in self.types.items():
+            if self.trusted is None:
+                moved[name] = perturbed(self.inputs[name], self.roundoff, rng)
+            else:
+                moved[name] = perturbed(self.inputs[name], 2 * ROUNDOFF[dtype], rng).astype(NUMPY[dtype])
+        return moved
+
+    @staticmethod
+    def _of(implementation: Implementation, inputs: Arrays) -> Arrays | None:
+        try:
+            with np.errstate(all="ignore"):
+                return implementation(inputs)
+        except TaskInvalid:  # a neighbour breaks a condition of the reference
+            return None

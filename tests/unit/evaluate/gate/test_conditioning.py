@@ -11,13 +11,16 @@ import pytest
 from numpy.typing import NDArray
 
 from evo.evaluate.gate.compare import compare
-from evo.results import Status
+from evo.results import MismatchKind, Status
+from evo.spec.expectation import Expectation
+from evo.spec.honest_errors import HonestErrors
 from evo.spec.reference import Reference, load_reference
 from evo.spec.task import Case, Task, read_task
 
 Reals = NDArray[np.float32]
 Sum = Callable[[Reals], Reals]
 TASK = Path(__file__).parents[3] / "data" / "rules" / "tile_product"
+ATTENTION = Path(__file__).parents[4] / "kernels" / "attention"
 SEEDS = (91, 238, 249, 281)  # a product cancels to a ten-thousandth of its terms at an element whose spread is small
 
 
@@ -57,3 +60,57 @@ def test_single_precision_sums_in_any_order_pass(product: tuple[Task, Reference]
 
 def test_factors_of_half_the_bits_do_not(product: tuple[Task, Reference]) -> None:
     assert verdicts(product, in_order, ml_dtypes.bfloat16) == {Status.WRONG}
+
+
+# Sums that cancel by luck --------------------------------------------------------------------------------------------
+
+
+def weighted(inputs: dict[str, NDArray[np.generic]], weights: type, sums: type) -> dict[str, NDArray[np.generic]]:
+    scores, values = (inputs[name].astype(sums) for name in ("q", "k"))
+    return {"o": (np.exp(scores).astype(weights).astype(sums) * values).sum(axis=-1)}
+
+
+@pytest.fixture(scope="module")
+def cancelling() -> tuple[Task, Expectation]:
+    """Sums of terms far above the tolerance, of which the trusted implementation errs little at these very inputs."""
+    rng = np.random.default_rng(5)
+    inputs = {
+        "q": rng.uniform(-1, 0, (4000, 4)).astype(np.float16),
+        "k": (rng.standard_normal((4000, 4)) * np.array([1, 1, 1, 1e-3])).astype(np.float16),
+    }
+    inputs["k"][0] *= 8
+
+    def exact(given: dict[str, NDArray[np.generic]]) -> dict[str, NDArray[np.generic]]:
+        return weighted(given, np.float64, np.float64)
+
+    def trusted(given: dict[str, NDArray[np.generic]]) -> dict[str, NDArray[np.generic]]:
+        return weighted(given, np.float16, np.float32)
+
+    truth = exact(inputs)
+    honest = HonestErrors(inputs, exact, trusted, {"q": "float16", "k": "float16"}, ("o",), 2.0**-11)
+    return read_task(ATTENTION), Expectation(inputs, truth, trusted(inputs), "outliers", honest=honest)
+
+
+@pytest.mark.parametrize(("times", "status"), [(4.0, Status.CORRECT), (30.0, Status.WRONG)])
+def test_an_element_beyond_the_tolerance_may_err_what_honest_implementations_err_there(
+    cancelling: tuple[Task, Expectation], times: float, status: Status
+) -> None:
+    task, expectation = cancelling
+    assert expectation.honest is not None
+    usual = expectation.honest.at_each()
+    assert usual is not None
+    output = expectation.expected["o"].astype(np.float64)
+    allowed = task.tolerance.atol + task.tolerance.rtol * np.abs(output)
+    element = int(np.argmax(usual["o"] / allowed))
+    assert 4 * usual["o"][element] > allowed[element]  # the tolerance alone would refuse it
+    output[element] += times * usual["o"][element]
+    assert compare(task, "case", {"o": output}, expectation).status is status
+
+
+def test_many_elements_beyond_the_tolerance_are_no_chance(cancelling: tuple[Task, Expectation]) -> None:
+    task, expectation = cancelling
+    output = expectation.expected["o"].astype(np.float64)
+    output += 1.1 * (task.tolerance.atol + task.tolerance.rtol * np.abs(output))
+    found = compare(task, "case", {"o": output}, expectation)
+    assert found.mismatch is not None
+    assert found.mismatch.kind is MismatchKind.TOLERANCE

@@ -47,6 +47,7 @@ __all__ = [
 Ratios = Mapping[str, float]  # case name -> ln(child time / parent time) of one pair
 
 CONFIRM_ALPHA = 0.05
+LARGEST_RAISED = 0.1  # the largest margin that noise makes of one that nobody chose
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,6 +301,17 @@ def require_margin(floor: NoiseFloor, rule: DecisionRule) -> None:
         problem="margin-below-noise-floor",
         hint=f"use --margin {math.ceil(smallest * 1000) / 10:g}% or more; or lock the clocks, or free the GPU",
     )
+
+
+def supported_margin(floor: NoiseFloor, rule: DecisionRule) -> float:
+    """The rule's margin, or the smallest that the noise allows here if that is more, in steps of 0.1 %.
+
+    For a margin that nobody chose. Raises UsageError, as `require_margin` does, if even LARGEST_RAISED is too small.
+    """
+    smallest = math.ceil(floor.smallest_margin(rule.fewest_pairs) * 1000) / 1000
+    if smallest > LARGEST_RAISED:
+        require_margin(floor, rule)
+    return max(rule.margin, smallest)
 
 
 def require_same(parent: Environment, child: Environment) -> None:

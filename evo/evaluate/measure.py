@@ -21,7 +21,6 @@ from evo.decide.sequential import (
     confirm,
     judge,
     noise_floor,
-    require_margin,
     too_fast,
 )
 from evo.device import BenchCase
@@ -159,10 +158,10 @@ def measure_persisting(gpu: RemoteGpu, cases: tuple[BenchCase, ...]) -> tuple[Ca
     return result.child
 
 
-def require_quiet(floor: NoiseFloor, decision: Decision, rule: DecisionRule) -> None:
+def require_quiet(decision: Decision) -> None:
     """What an A/A control has to show before anything is measured after it.
 
-    Raises HarnessFault if the program was judged faster than itself, UsageError for a margin within the noise.
+    Raises HarnessFault if the program was judged faster than itself.
     """
     if decision.kept:
         raise HarnessFault(
@@ -171,7 +170,6 @@ def require_quiet(floor: NoiseFloor, decision: Decision, rule: DecisionRule) -> 
             problem="false-gain",
             hint="look for other work on the GPU (`nvidia-smi`), lock its clocks, and run again",
         )
-    require_margin(floor, rule)
 
 
 def _bench(gpu: RemoteGpu, request: BenchRequest) -> BenchResult:

@@ -276,7 +276,7 @@ def _measured(
     started: CheckedJob, bench: EvaluationSession, prepared: Prepared, rival: Prepared | None, base: Evaluation
 ) -> Evaluation:
     job = started.job
-    rule = DEFAULT_RULE if job.margin is None else replace(DEFAULT_RULE, margin=job.margin)
+    rule = replace(DEFAULT_RULE, margin=job.margin if job.margin is not None else bench.margin(job.task))
     if job.neutral and rival is not None:
         rule = replace(rule, simpler=simpler(rival, prepared))
     options = _decision_options(rule)

@@ -13,7 +13,7 @@ from evo.analysis.calibration import latest_rates
 from evo.analysis.roofline import BestFloor, limits
 from evo.cuda import compile as compiler
 from evo.decide.modelled import MARGIN as MODELLED_MARGIN
-from evo.decide.sequential import DEFAULT_RULE, NoiseFloor, require_margin
+from evo.decide.sequential import DEFAULT_RULE, DecisionRule, NoiseFloor, require_margin, supported_margin
 from evo.device import BenchCase, DeviceName, Program
 from evo.device.judge import ENTRY as JUDGE
 from evo.device.judge import RemoteJudge
@@ -86,6 +86,7 @@ class EvaluationSession:
             self.checker.prepare_spare()  # it starts while the task is read
         self.controls: dict[str, Control] = {}  # task hash -> the noise floor of this run's A/A control
         self.floors: dict[str, NoiseFloor] = {}  # the same as it was measured, for the intervals
+        self._margins: dict[str, float] = {}  # task hash -> the default margin, or what its noise floor asks for
         self.sanitized: dict[tuple[str, str], Sanitized] = {}  # (task hash, code hash) that compute-sanitizer passed
         self.looks: dict[tuple[str, str, int], dict[str, float]] = {}  # first looks at parents: modelled time by case
         self.meanwhile: Callable[[], object] | None = None  # work for the GPU while simulators look at a start, once
@@ -134,6 +135,10 @@ class EvaluationSession:
     def default_margin(self) -> float:
         """The fraction of its parent's time that a variant has to save to be kept."""
         return MODELLED_MARGIN if self.modelled else DEFAULT_RULE.margin
+
+    def margin(self, task: Task) -> float:
+        """The default margin, or the larger one that the noise of the task's A/A control asks for."""
+        return self._margins.get(task.hash, self.default_margin)
 
     @property
     def chip_slug(self) -> str:
@@ -264,16 +269,15 @@ class EvaluationSession:
         """The A/A control of a run on a GPU: a variant against itself, on the path that every variant takes.
 
         Its noise floor goes into every later Evaluation. reuse: that of the last hour in this environment serves too.
-        Raises HarnessFault if the variant is judged faster than itself, UsageError if the margin is within the
-        noise.
+        Without a margin, the default grows to what the noise supports (`margin`). Raises HarnessFault if the variant
+        is judged faster than itself, UsageError if the margin is within the noise.
         """
         rule = DEFAULT_RULE if margin is None else replace(DEFAULT_RULE, margin=margin)
         environment, now = self.environment(task), datetime.now(UTC)
         if reuse and (known := kept_control.latest(environment, now)) is not None:
             floor, age_s = known
-            require_margin(floor, rule)
+            self._hold_to(task, floor, rule, is_chosen=margin is not None)
             self.controls[task.hash] = replace(floor.shown(rule), age_s=age_s)
-            self.floors[task.hash] = floor
             return floor
         cases = tuple(self.bench_cases(task, self.parent(task, text), seed))
         options = BenchOptions(rule=rule, budget_s=_CONTROL_S)
@@ -282,11 +286,18 @@ class EvaluationSession:
         except CandidateFailed as failure:
             hint = "demote it: it passed its gate once"
             raise HarnessFault(f"A/A control: the champion failed: {failure}", hint=hint) from None
-        require_quiet(floor, decision, rule)
+        require_quiet(decision)
+        self._hold_to(task, floor, rule, is_chosen=margin is not None)
         self.controls[task.hash] = floor.shown(rule)
-        self.floors[task.hash] = floor
         kept_control.keep(environment, floor, now)
         return floor
+
+    def _hold_to(self, task: Task, floor: NoiseFloor, rule: DecisionRule, *, is_chosen: bool) -> None:
+        if is_chosen:
+            require_margin(floor, rule)
+        else:
+            self._margins[task.hash] = supported_margin(floor, rule)
+        self.floors[task.hash] = floor
 
     def persisting(self, task: Task, text: str, seed: int) -> tuple[CaseBench, ...]:
         """Warm times of a verified variant with its inputs kept in L2, as `measure_persisting` takes them."""

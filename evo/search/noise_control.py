@@ -54,7 +54,8 @@ class AaControl:
                 self._here(text)
             found = {"": self._bench.controls[self._task.hash]}
         for place, noise in found.items():
-            self._watch(Event(note=control_words(place, noise)))
+            is_raised = self._settings.margin is None and noise.smallest_margin > self._bench.default_margin
+            self._watch(Event(note=control_words(place, noise, is_raised=is_raised)))
         return max(found.values(), key=lambda noise: noise.smallest_margin)
 
     def _early(self, text: str) -> None:

@@ -91,12 +91,13 @@ def _time(task: Task, cases: Cases) -> float | None:
     return row.time_us if row is not None and row.time_us > 0 else None
 
 
-def control_words(place: str, noise: Control) -> str:
-    """What an A/A control has shown, and at which worker of a cluster."""
-    return (
+def control_words(place: str, noise: Control, *, is_raised: bool = False) -> str:
+    """What an A/A control has shown, and at which worker of a cluster. is_raised: the margin has grown to the noise."""
+    said = (
         f"A/A control{f' at {place}' if place else ''}: the champion against itself scatters by {noise.sd:.2%} a pair "
         f"({noise.pairs} pairs{_ago(noise.age_s)}), which supports a margin of {noise.smallest_margin:.2%} and more"
     )
+    return f"{said}: that is the margin of this run (--margin asks for another)" if is_raised else said
 
 
 def _ago(age_s: float | None) -> str:

@@ -273,7 +273,7 @@ class _NightlyRun:
                     path=path,
                     bench=bench,
                     trial_log=trial_log,
-                    margin=self.plan.margin if self.plan.margin is not None else bench.default_margin,
+                    margin=self.plan.margin if self.plan.margin is not None else bench.margin(task),
                     control=f"A/A control: {seen.problem}" if seen.problem else None,
                 )
                 return review(subject, self.hooks.tell)

@@ -22,6 +22,7 @@ from evo.decide.sequential import (
     noise_floor,
     require_margin,
     require_same,
+    supported_margin,
     too_fast,
 )
 from evo.errors import HarnessFault, UsageError
@@ -277,6 +278,15 @@ def test_a_margin_within_the_noise_is_refused_with_what_would_do() -> None:
     assert refusal.value.exit_code == 2
     require_margin(floor, DecisionRule(margin=0.022))
     assert floor.shown(DecisionRule()).to_json() == {"sd": 0.02, "pairs": 30, "smallest_margin": 0.021213}
+
+
+def test_a_margin_that_nobody_chose_grows_to_what_the_noise_supports() -> None:
+    rule = DecisionRule()
+    assert supported_margin(decide.NoiseFloor(sd=0.02, pairs=30), rule) == rule.margin
+    noisy = decide.NoiseFloor(sd=0.04, pairs=30)
+    assert supported_margin(noisy, rule) == 0.043 >= noisy.smallest_margin(rule.fewest_pairs)
+    with refused(UsageError, "margin-below-noise-floor"):
+        supported_margin(decide.NoiseFloor(sd=0.2, pairs=30), rule)
 
 
 NEUTRAL = DecisionRule(simpler="12 fewer registers")

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from refusals import refused
 
+from evo.decide.sequential import require_margin
 from evo.device import BenchCase
 from evo.device.remote_device import RemoteGpu
 from evo.device.timing_types import BenchResult, sequences_per_sample, timing_of
@@ -181,11 +182,11 @@ def test_a_control_is_longer_if_the_margin_is_near_the_noise() -> None:
 def test_a_control_that_finds_a_gain_stops_the_run() -> None:
     floor, decision = control(cast(RemoteGpu, FakeGpu([0.9])), cases(), options=BenchOptions())
     with refused(HarnessFault, "false-gain"):
-        require_quiet(floor, decision, BenchOptions().rule)
+        require_quiet(decision)
     floor, decision = control(cast(RemoteGpu, FakeGpu([1.0, 1.0])), cases(), options=BenchOptions())
-    require_quiet(floor, decision, BenchOptions().rule)
+    require_quiet(decision)
     with refused(UsageError, "margin-below-noise-floor"):
-        require_quiet(floor, decision, replace(BenchOptions().rule, margin=0.001))
+        require_margin(floor, replace(BenchOptions().rule, margin=0.001))
 
 
 def test_a_control_of_a_program_that_differs_from_itself_is_a_fault() -> None:

@@ -21,7 +21,7 @@ from evo.spec.recent import RecentCache
 LIMIT_BYTES = 4 * 2**30  # of the cache: code of some 20,000 kernels
 # Characters of IR from which registers are allocated the quick way: a kernel of this size is compiled for seconds and
 # run for less, so a third of the first is worth twice the second. Not without end, since its stack frame is larger too.
-_QUICK = range(1_000_000, 30_000_000)
+_QUICK = range(500_000, 30_000_000)
 _LOCK = threading.RLock()
 _READY = False
 # A run looks at hundreds of kernels, and comes back to few of them. What is not held any more is linked anew.

@@ -46,6 +46,17 @@ def const(t: str, value: int) -> V:
     return V(t, splat_text(t, e, text))
 
 
+def known_integer(value: V) -> int | None:
+    """The value of an integer constant, or of each element of a vector of it; None if it is not known."""
+    text = value.s
+    if is_vec(value.t) and text[0] == "<":
+        elements = {part.rsplit(" ", 1)[1] for part in text[1:-1].split(", ")}
+        text = elements.pop() if len(elements) == 1 else ""
+    if text == "zeroinitializer":
+        return 0
+    return int(text) if text.lstrip("-").isdigit() else None
+
+
 def splat_text(t: str, e: str, text: str) -> str:
     if not is_vec(t):
         return text

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from evo.sim.abi import CTX
 from evo.sim.faults import SimFault
-from evo.sim.llvm_values import IOTA32, V, const, is_vec
+from evo.sim.llvm_values import IOTA32, V, const, is_vec, known_integer
 from evo.sim.lower.cfg import is_warp_sync
 from evo.sim.lower.isa.opcode_table import defs, one_of
 from evo.sim.lower.kernel_traits import is_strong
-from evo.sim.ptx.ast import Imm, Instr
+from evo.sim.ptx.ast import Instr
 from evo.sim.runtime.fault_report import report
 from evo.sim.runtime.inter_block_races import between_release
 from evo.sim.runtime.local_memory import demand_shfl
@@ -67,9 +67,11 @@ def _demand_members(e: Emitter, ins: Instr) -> None:
     c = e.c
     mask = e.src(ins.args[-1], "u32")
     assert e.block is not None
-    whole = isinstance(ins.args[-1], Imm) and ins.args[-1].value & 0xFFFFFFFF == 0xFFFFFFFF
-    if whole and not e.block.partial and e.guard is None:
-        return
+    whole = known_integer(mask) == -1
+    if whole and e.guard is None:  # the same lanes run a whole block: its first such instruction speaks for the others
+        if not e.block.partial or "all lanes" in e.cache:
+            return
+        e.cache["all lanes"] = e.bits()
     running = e.active()
     absent = c.and_(e.live.get(), c.not_(running))
     if is_vec(mask.t):

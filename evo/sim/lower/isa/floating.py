@@ -52,7 +52,7 @@ def arithmetic(e: Emitter, ins: Instr) -> None:
     a, b = e.c.same(*float_sources(e, ins, 2, kind))
     mode = _mode(ins)
     if mode == "rn":
-        finish(e, ins, approx.divide(e, a, b) if "approx" in ins.mods else e.c.bin(_OPS[ins.name], a, b))
+        finish(e, ins, approx.divide(e.c, a, b) if "approx" in ins.mods else e.c.bin(_OPS[ins.name], a, b))
         return
     if ins.name == "sub":
         b = e.c.op(b.t, f"fneg {b.t} {b.s}")
@@ -200,8 +200,8 @@ def approximate(e: Emitter, ins: Instr) -> None:
     if kind in HALF:
         half_arithmetic(e, ins)
         return
-    (a,) = float_sources(e, ins, 1, kind)
-    finish(e, ins, approx.approximation(e, ins.name, a))
+    ftz = "ftz" in ins.mods and not e.hardware_ftz
+    e.dst(ins.args[0], approx.approximation(e.c, ins.name, e.src(ins.args[1], kind), ftz=ftz))
 
 
 _SIGNED = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge"}

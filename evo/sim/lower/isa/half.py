@@ -74,7 +74,7 @@ def _one(e: Emitter, ins: Instr, base: str, operands: list[V]) -> V:
     elif name == "fma":
         total = odd_sum(e, c.bin("fmul", xs[0], xs[1]), xs[2])
     elif name in ("ex2", "tanh"):
-        total = approximation(e, name, xs[0])
+        total = approximation(c, name, xs[0])
         if "ftz" in ins.mods and base == "bf16":
             total = flush(e, total, always=True)
     elif name == "mul":

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from evo.sim.llvm_values import V, const, elem, fconst
 
 if TYPE_CHECKING:
+    from evo.sim.llvm_ir import Code
     from evo.sim.lower.emitter import Emitter
 
 _FORMS = {
@@ -20,7 +21,11 @@ def flush(e: Emitter, x: V, *, always: bool = False) -> V:
     """Denormals to zero of the same sign. `always`: also where the processor's mode would do it for arithmetic."""
     if e.hardware_ftz and not always:
         return x
-    c = e.c
+    return flushed(e.c, x)
+
+
+def flushed(c: Code, x: V) -> V:
+    """Denormals to zero of the same sign."""
     t, exponent, sign = _FORMS[elem(x.t)]
     bits = c.bits(x, t)
     tiny = c.icmp("eq", c.and_(bits, exponent), 0)

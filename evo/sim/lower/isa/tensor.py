@@ -9,7 +9,7 @@ from evo.sim.faults import SimFault
 from evo.sim.llvm_values import const
 from evo.sim.lower.isa.load_store import shared_address
 from evo.sim.lower.isa.opcode_table import one_of, opcode, refuse
-from evo.sim.ptx.ast import Imm, Instr, Operand, Vec
+from evo.sim.ptx.ast import Imm, Instr, Operand, Reg, Vec
 from evo.sim.runtime.fault_report import report
 from evo.sim.runtime.tensor import MMA_A, MMA_B, MMA_C, ldmatrix, mma, mma_f64, stmatrix
 
@@ -70,6 +70,7 @@ _ACCUMULATORS = {
     "f16": ("f32", "f16"), "bf16": ("f32",), "tf32": ("f32",), "s8": ("s32",), "u8": ("s32",), "e4m3": ("f32", "f16"),
     "e5m2": ("f32", "f16"),
 }  # fmt: skip
+_FRAGMENT = ("<32 x i32>", "<32 x float>")
 _MIXED = ({"s8", "u8"}, {"e4m3", "e5m2"})  # A and B may differ within one of these
 
 
@@ -113,7 +114,7 @@ def multiply(e: Emitter, ins: Instr) -> None:
     demand_warp(e, ins)
     e.c.call(mma(a, b, blocks, d, sat=saturates), e.warp)
     for index, out in enumerate(outs):
-        e.dst(out, e.c.load("<32 x i32>", e.warp, MMA_C + 128 * index, 64))
+        e.dst(out, e.c.load(_FRAGMENT[_is_float(e, out)], e.warp, MMA_C + 128 * index, 64))
 
 
 def _multiply_f64(e: Emitter, ins: Instr) -> None:
@@ -137,15 +138,22 @@ def _items(ins: Instr, index: int, count: int) -> tuple[Operand, ...]:
 
 def _put(e: Emitter, items: tuple[Operand, ...], at: int) -> None:
     for index, item in enumerate(items):
-        e.c.store(e.vector(e.src(item, "b32")), e.warp, at + 128 * index, 64)
+        e.c.store(e.vector(e.src(item, "f32" if _is_float(e, item) else "b32")), e.warp, at + 128 * index, 64)
+
+
+def _is_float(e: Emitter, item: Operand) -> bool:
+    """Whether a register is kept as floats: memory does not care, and a cast less in each place is compiled sooner."""
+    return isinstance(item, Reg) and e.registers[item.name] == "f32"
 
 
 def demand_warp(e: Emitter, ins: Instr) -> None:
     """mma needs every lane of the warp; in divergent code its result would be undefined."""
     assert e.block is not None
     c = e.c
-    if "mma_whole" in e.cache or (not e.block.partial and e.guard is None):
-        return
+    if e.guard is None:  # the same lanes run a whole block: its first such instruction speaks for the others
+        if not e.block.partial or "whole warp" in e.cache:
+            return
+        e.cache["whole warp"] = e.bits()
     torn = c.icmp("ne", e.active(), const("i32", -1))
     with c.if_(torn, likely=False):
         absent = c.zext(c.intrinsic("cttz", c.not_(e.active()), True), "i64")

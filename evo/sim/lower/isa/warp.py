@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from evo.sim.abi import WARP_SCRATCH
-from evo.sim.llvm_values import IOTA32, V, const, iconsts, vec
+from evo.sim.llvm_values import IOTA32, V, const, iconsts, known_integer, vec
 from evo.sim.lower.isa.opcode_table import one_of, opcode, refuse, type_of
-from evo.sim.ptx.ast import Imm, Instr, Operand, Pair
+from evo.sim.ptx.ast import Instr, Operand, Pair
 from evo.sim.runtime.local_memory import permute_lanes
 
 if TYPE_CHECKING:
@@ -41,15 +41,17 @@ def _source_lanes(mode: str, b: int, control: int) -> tuple[list[int], list[bool
 
 def _fixed(e: Emitter, ins: Instr, mode: str, value: V) -> tuple[V, V] | None:
     c = e.c
-    b, control = ins.args[2], ins.args[3]
-    if not (isinstance(b, Imm) and isinstance(control, Imm)):
+    b, control = (known_integer(e.src(arg, "u32")) for arg in ins.args[2:4])
+    if b is None or control is None:
         return None
-    sources, valid = _source_lanes(mode, b.value, control.value)
+    sources, valid = _source_lanes(mode, b, control)
     result = c.shuffle(value, None, sources)
     assert e.block is not None
     if e.block.partial or e.guard is not None:
-        running = c.shuffle(c.mask_vec(e.active()), None, sources)
-        result = c.select(running, result, value)
+        key = ("running at", e.guard, *sources)
+        if key not in e.cache:  # steps of a reduction are alike
+            e.cache[key] = c.shuffle(c.mask_vec(e.active()), None, sources)
+        result = c.select(e.cache[key], result, value)
     return result, iconsts("<32 x i1>", [int(v) for v in valid])
 
 

@@ -1,0 +1,276 @@
+"""What a thread walks down a column is shared by the threads of a block, which has a few neighbouring columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from evo.analysis.access import BLOCK, THREAD, Condition, LaunchAnalysis, Loop, Term, axis_values
+from evo.analysis.access.comparisons import Compare, conjuncts
+from evo.analysis.access.numeric import number_of
+from evo.cuda.source import Edit, Function, Span
+from evo.operators.rules.directives import ceil_divs, line_span, new_knob, require
+from evo.operators.rules.families.work.walks import (
+    SharedLoop,
+    are_known,
+    combined,
+    index_of,
+    is_called_by,
+    outermost,
+    stepped,
+    stored_if,
+)
+from evo.operators.rules.lifting import NotPrinted, in_c, names_of
+from evo.operators.rules.rewriting import fresh, indent_of, merged, same
+from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule_context import RuleContext
+from evo.spec.expr import Number, parse
+
+_COLUMNS = (8, 16, 32, 64)  # of a block; eight floats are a sector
+_LANES = (4, 8, 16, 32, 64)  # for each column
+_SHAPES = ((32, 32), (16, 32), (8, 32), (32, 8))
+_TURNS = 64  # from which on a walk is worth sharing
+_FULL = 1024  # threads of an SM from which on there are enough
+_MOST = 1024  # threads of a block
+_PLACED = re.compile(r"\b(?:threadIdx|blockIdx\.x|gridDim\.x|blockDim|__shared__|__sync\w*|\w+_sync|laneid)\b")
+_TYPES = re.compile(r"[A-Za-z_][\w:<> ]*")
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """A kernel with a thread for each column. extent: how many there are, in the launch line's words."""
+
+    function: Function
+    analysis: LaunchAnalysis
+    index: Span
+    extent: str
+    shared: tuple[SharedLoop, ...]
+
+
+def _find(ctx: RuleContext) -> Iterator[Application]:
+    for analysis in ctx.launches:
+        found = _columns(ctx, analysis)
+        if found is None:
+            continue
+        for rank, (columns, lanes) in enumerate(_SHAPES):
+            try:
+                edits = _edits(ctx, found, columns, lanes)
+            except NotPrinted:
+                break
+            yield Application(
+                edits=tuple(merged(edits)),
+                summary=f"{found.function.name}: blocks of {columns} columns, {lanes} threads share each",
+                arguments={"kernel": found.function.name, "columns": columns, "lanes": lanes},
+                rank=rank,
+                is_schedule=True,
+            )
+
+
+def _columns(ctx: RuleContext, analysis: LaunchAnalysis) -> _Columns | None:
+    form, sizes = analysis.form, analysis.sizes
+    function = next((f for f in ctx.source.functions if f.name == form.kernel and f.is_kernel), None)
+    lines = [line for line in ctx.variant.launches if line.kernel == form.kernel]
+    if function is None or len(lines) != 1 or sizes.block[1:] != (1, 1) or form.blocked:
+        return None
+    if form.barriers or form.exchanges or form.shared or analysis.legality.rereads_output:
+        return None
+    if sizes.blocks * sizes.threads >= _FULL * analysis.chip.sms:
+        return None
+    shared = _loops(analysis)
+    index = index_of(ctx, analysis, function, _PLACED)
+    extent = _extent(ctx, analysis, shared) if shared else None
+    if index is None or extent is None or not all(is_called_by(ctx, each.loop, function) for each in shared):
+        return None
+    return _Columns(function, analysis, index, extent, tuple(shared))
+
+
+def _loops(analysis: LaunchAnalysis) -> list[SharedLoop]:
+    """The outermost loops, all of which walk down columns; none if something else is in the way."""
+    form = analysis.form
+    found: list[SharedLoop] = []
+    turns = 0
+    for loop in outermost(form.body):
+        inside = [access for access in form.accesses if loop.symbol in access.loops]
+        if not any(a.array is not None and a.array.space == "global" for a in inside):
+            continue
+        reductions = analysis.legality.is_reduction(loop)
+        if not _walks_down(analysis, loop) or not analysis.legality.parallel(loop).holds:
+            return []  # each lane would do all of it again
+        if not are_known(loop, reductions) or any(a.mode == "atomic" for a in inside):
+            return []
+        found.append(SharedLoop(loop, reductions))
+        turns = max(turns, number_of(loop.trip, analysis.sizes.values | analysis.first_place) or 0 if loop.trip else 0)
+    return found if turns >= _TURNS else []
+
+
+def _walks_down(analysis: LaunchAnalysis, loop: Loop) -> bool:
+    """Whether neighbouring threads touch neighbouring elements in a loop, and its turns go down the rows."""
+    if loop.step.value != 1 or loop.values is not None or loop.until is not None or loop.blocked is not None:
+        return False
+    beside = 0
+    for access in analysis.form.accesses:
+        if loop.symbol not in access.loops or access.array is None or access.array.space != "global":
+            continue
+        apart, down = access.offset.coefficient(THREAD[0]), access.offset.coefficient(loop.symbol)
+        if apart is None or down is None or apart.value not in (0, access.array.element_bytes):
+            return False
+        beside += apart.value != 0 and down.value not in (0, access.array.element_bytes)
+    return beside > 0
+
+
+def _extent(ctx: RuleContext, analysis: LaunchAnalysis, shared: list[SharedLoop]) -> str | None:
+    """How many columns there are, if threads of columns within walk, store and meet, and no other thread does.
+
+    The guards around the loops are that the index is less than this; then all threads of a block meet behind the
+    loops once the index of each is.
+    """
+    launch = ctx.variant.launches[analysis.form.position]
+    per = [extent for _, extent, per in ceil_divs(ctx, launch) if same(per, launch.block[0].text)]
+    if len(per) != 1 or not launch.grid[0].text.startswith("ceil_div(") or ctx.task is None:
+        return None
+    form = analysis.form
+    index = Term.of(BLOCK[0]) * form.block[0] + Term.of(THREAD[0])
+    loops = {each.loop.symbol for each in shared}
+    limits = set[Term]()
+    for access in form.accesses:
+        before = access.context
+        if own := [place for place, part in enumerate(before) if part in loops]:
+            before = before[: own[0]]
+        elif not access.is_write:
+            continue
+        conditions = [part for part in before if isinstance(part, Condition)]
+        for part in (each for condition in conditions for each in conjuncts(condition)):
+            if not isinstance(part, Compare) or part.relation != ">=":
+                return None
+            limits.add(part.term + index + 1)
+        if not conditions:
+            return None
+    if len(limits) != 1:
+        return None
+    (limit,) = limits
+    extent = parse(per[0])
+    for case in (*ctx.task.check, *ctx.task.bench):
+        numbers: dict[str, Number] = {**case.axes, **analysis.chip.names()}
+        numbers |= {name: value for name, value in ctx.variant.knob_values.items() if isinstance(value, int)}
+        if number_of(limit, axis_values(ctx.task, case)) != extent.value(numbers):
+            return None
+    return per[0]
+
+
+def _edits(ctx: RuleContext, found: _Columns, columns: int, lanes: int) -> list[Edit]:
+    """Raises NotPrinted."""
+    function, form = found.function, found.analysis.form
+    names = {word: fresh(ctx, word) for word in ("COLUMNS", "LANES", "column", "lane", "is_inside", "is_first")}
+    count, per, column, _, inside, first = names.values()
+    extent = in_c(parse(found.extent).tree, names_of(ctx, function))
+    line = ctx.variant.launches[form.position]
+    rest = "".join(f", {part.text}" for part in line.grid[1:])
+    launch = f"grid (ceil_div({found.extent}, {count}){rest}) block ({count} * {per}) shared {line.shared.text}"
+    edits = [
+        Edit(line_span(ctx, line.line), f"// evo: launch {line.kernel} {launch}{line.args_text}"),
+        *new_knob(ctx, count, _COLUMNS, columns),
+        *new_knob(ctx, per, _LANES, lanes),
+        *require(ctx, f"{count} * {per} <= {_MOST}"),
+        Edit(found.index, f"min((int)blockIdx.x * {count} + {column}, {extent} - 1)"),
+    ]
+    kept: dict[Span, list[Edit]] = {}
+    for each in found.shared:
+        made = _shared_out(ctx, each, names)
+        if kept.setdefault(each.loop.span, made) != made:
+            raise NotPrinted("a function that is called in two ways")
+    edits += [edit for made in kept.values() for edit in made]
+    stores = _stores(ctx, found, inside, first)
+    edits += stores.values()
+    texts = [edit.text for edit in stores.values()]
+    edits.append(_declared(function, names, extent, any(inside in text for text in texts)))
+    if function.bounds is not None:
+        edits.append(Edit(function.bounds, ""))
+    return edits
+
+
+def _declared(function: Function, names: dict[str, str], extent: str, stores_in_loops: bool) -> Edit:
+    count, _, column, lane, inside, first = names.values()
+    body = function.body.start + 1
+    text = (
+        f"\n    // A block has {count} neighbouring columns; its lanes share the rows of each."
+        f"\n    const int {column} = threadIdx.x % {count}, {lane} = threadIdx.x / {count};"
+    )
+    here = f"(int)blockIdx.x * {count} + {column} < {extent}"
+    if stores_in_loops:
+        text += f"\n    const bool {inside} = {here};"
+        here = inside
+    text += f"\n    const bool {first} = {lane} == 0 && {here};"
+    return Edit(Span(body, body), text)
+
+
+def _stores(ctx: RuleContext, found: _Columns, inside: str, first: str) -> dict[Span, Edit]:
+    """Each store is one lane's; the threads that repeat the last column store nothing."""
+    loops = {each.loop.symbol for each in found.shared}
+    made: dict[Span, Edit] = {}
+    for access in found.analysis.form.accesses:
+        if not access.is_write or access.array is None or access.array.space != "global":
+            continue
+        if access.calls:
+            raise NotPrinted("a store in a function of its own")
+        edit = stored_if(ctx, access, inside if loops & set(access.loops) else first)
+        if edit is None:
+            raise NotPrinted("a store that is no statement")
+        made[edit.span] = edit
+    return made
+
+
+def _shared_out(ctx: RuleContext, shared: SharedLoop, names: dict[str, str]) -> list[Edit]:
+    """The loop in steps of the lanes, and what they combine behind it. Raises NotPrinted."""
+    loop, (count, per, column, lane, *_) = shared.loop, names.values()
+    if loop.calls:  # a function of its own cannot see the kernel's variables
+        column, lane = f"(int)threadIdx.x % {count}", f"(int)threadIdx.x / {count}"
+    edits = stepped(ctx, shared, f"({lane})" if loop.calls else lane, per)
+    if edits is None:
+        raise NotPrinted("a loop that is written in another way")
+    if not shared.reductions:
+        return edits
+    parts = {name: fresh(ctx, f"{name}_parts") for found in shared.reductions for name in found.names}
+    lines = [f"__shared__ {_type(ctx, loop, name)} {own}[{per}][{count}];" for name, own in parts.items()]
+    lines += [f"{own}[{lane}][{column}] = {name};" for name, own in parts.items()] + ["__syncthreads();"]
+    lines += [f"{name} = {own}[0][{column}];" for name, own in parts.items()]
+    part = fresh(ctx, "part")
+    head = f"for (int {part} = 1; {part} < {per}; ++{part})"
+    for found in shared.reductions:
+        made = combined(ctx, found, head, lambda name: f"{parts[name]}[{part}][{column}]")
+        if made is None:
+            raise NotPrinted(f"a reduction by {found.kind}")
+        lines += made
+    lines += ["__syncthreads();"] if loop.calls else []  # the next call writes the parts again
+    indent = indent_of(ctx.source, loop.span.start)
+    edits.append(Edit(Span(loop.span.end, loop.span.end), "".join(f"\n{indent}{line}" for line in lines)))
+    return edits
+
+
+def _type(ctx: RuleContext, loop: Loop, name: str) -> str:
+    """What a variable that a loop combines is declared as. Raises NotPrinted."""
+    inside = next(f for f in ctx.source.functions if f.body.holds(loop.span))
+    kinds = {
+        s.type for top in ctx.source.statements(inside) for s in top.all() if s.kind == "declare" and s.name == name
+    }
+    kind = " ".join(word for word in (kinds.pop() if len(kinds) == 1 else "").split() if word != "register")
+    if not _TYPES.fullmatch(kind) or "auto" in kind.split():
+        raise NotPrinted(f"the type of {name}")
+    return kind
+
+
+RULES = (
+    Rule(
+        name="column_lanes",
+        family="work",
+        sentence="Gives each column the lanes of a block of a few neighbouring columns where a thread walks down a"
+        " column alone: lanes take every so many rows, and combine their sums in shared memory.",
+        find=_find,
+        examples=(Example.of_files("column_lanes"),),
+        reason="a thread for each column leaves most of the chip idle, and each waits for one row after the other",
+        expected="as many more loads in flight as a column has lanes; whole sectors are read as before",
+        risk="few rows leave lanes idle; sums are added in another order",
+        next_if_kept="the knobs of columns and lanes",
+        next_if_reverted="splitting the rows among blocks",
+    ),
+)

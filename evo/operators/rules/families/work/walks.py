@@ -1,0 +1,160 @@
+"""Loops that a thread walks alone and lanes may share out: which they are, and how lanes combine what they found."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from evo.analysis.access import BLOCK, THREAD, Access, Branch, Data, LaunchAnalysis, Loop, Nest, Node, Reduction, Term
+from evo.analysis.access.reductions import parts_of
+from evo.cuda.source import Edit, Function, Span
+from evo.operators.rules.rewriting import fresh, indent_of
+from evo.operators.rules.rule_context import RuleContext
+
+_HEADER = re.compile(r"for\s*\((?P<init>[^;]*);(?P<test>[^;]*);(?P<step>[^;]*)\)\s*$", re.DOTALL)
+_INIT = re.compile(r"(?P<head>\s*(?:[\w:]+[\s*&]+)*?(?P<name>\w+)\s*=\s*)(?P<value>.+?)\s*$", re.DOTALL)
+_COMBINED = {"sum": "{0} += {1}", "product": "{0} *= {1}"}
+_NEUTRAL = {"sum": "0", "product": "1"}
+_PLACED = re.compile(r"\b(?:threadIdx|blockIdx|gridDim|__shared__|__sync\w*|\w+_sync|laneid)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class SharedLoop:
+    """A loop that the lanes share out, with what they combine behind it."""
+
+    loop: Loop
+    reductions: tuple[Reduction, ...]
+
+
+def is_called_by(ctx: RuleContext, loop: Loop, kernel: Function) -> bool:
+    """Whether only this kernel calls the functions that a loop stands in."""
+    others = [f for f in ctx.source.functions if f.is_kernel and f.name != kernel.name]
+    return not any(re.search(rf"\b{name}\b", ctx.source.slice(f.body)) for f in others for name in loop.calls)
+
+
+def outermost(nodes: tuple[Node, ...]) -> Iterator[Loop]:
+    for node in nodes:
+        if isinstance(node, Nest):
+            yield node.loop
+        elif isinstance(node, Branch):
+            yield from outermost(node.then)
+            yield from outermost(node.otherwise)
+
+
+def are_known(loop: Loop, reductions: tuple[Reduction, ...]) -> bool:
+    known = ("sum", "product", "max", "min", "argmax", "argmin", "online_softmax")
+    named = {name for r in reductions for name in r.names}
+    return (
+        all(r.kind in known and r.place == "register" for r in reductions)
+        and {carried.name for carried in loop.carried} <= named
+        and all(not _HIDDEN.search(name) for name in named)
+        and all(r.kind != "online_softmax" or _is_natural(r) for r in reductions)
+    )
+
+
+def _is_natural(found: Reduction) -> bool:
+    """Whether sums are scaled by e to the power of something, and there is one of them."""
+    calls = {str(part.detail) for carried in found.carried for part in parts_of(carried.update) if part.op == "call"}
+    return bool(calls) and calls <= {"exp", "expf", "__expf"} and len(found.names) == 2
+
+
+_HIDDEN = re.compile(r"\W")  # a field or element, which no shuffle takes by that name
+
+
+def index_of(
+    ctx: RuleContext, analysis: LaunchAnalysis, function: Function, placed: re.Pattern[str] = _PLACED
+) -> Span | None:
+    """What the kernel's one index is set to, if nothing else depends on which thread it is.
+
+    placed: words that would.
+    """
+    form = analysis.form
+    wanted = Term.of(BLOCK[0]) * form.block[0] + Term.of(THREAD[0])
+    name = form.names.get(wanted)
+    for statement in (each for top in ctx.source.statements(function) for each in top.all()):
+        if statement.kind == "declare" and statement.name == name and statement.value is not None:
+            span, body = statement.value, function.body
+            text = ctx.source.data
+            rest = (text[body.start : span.start] + text[span.end : body.end]).decode()
+            here = ctx.source.slice(span)
+            aliases = re.findall(r"\b(\w+)\s*=\s*threadIdx\.x\s*;", rest)
+            for alias in aliases:
+                if len(re.findall(rf"\b{alias}\b", rest)) == 1 and re.search(rf"\b{alias}\b", here):
+                    rest = re.sub(rf"\b{alias}\s*=\s*threadIdx\.x", "", rest)
+            return span if not placed.search(_without_comments(rest)) else None
+    return None
+
+
+def _without_comments(text: str) -> str:
+    return re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
+
+
+def starts_neutral(found: Reduction) -> bool:
+    initial: Data | None = found.carried[0].initial
+    while initial is not None and initial.op in ("same", "convert"):
+        initial = initial.args[0]
+    wanted = float(_NEUTRAL[found.kind])
+    if initial is None or initial.op not in ("constant", "index"):
+        return False
+    value = initial.detail.value if isinstance(initial.detail, Term) else initial.detail
+    return isinstance(value, int | float) and float(value) == wanted
+
+
+def combined(ctx: RuleContext, found: Reduction, head: str, other: Callable[[str], str]) -> list[str] | None:
+    """Lines that combine what all lanes have: a loop's head, and how a turn of it spells another lane's value."""
+    names: Mapping[int, str] = dict(enumerate(found.names))
+    if found.kind in _COMBINED:
+        return [f"{head} {_COMBINED[found.kind].format(names[0], other(names[0]))};"]
+    theirs, word = fresh(ctx, "theirs"), fresh(ctx, "their_other")
+    if found.kind in ("max", "min"):
+        sign = ">" if found.kind == "max" else "<"
+        return [
+            f"{head} {{",
+            f"    const auto {theirs} = {other(names[0])};",
+            f"    {names[0]} = {theirs} {sign} {names[0]} ? {theirs} : {names[0]};",
+            "}",
+        ]
+    both = [f"    const auto {theirs} = {other(names[0])};", f"    const auto {word} = {other(names[1])};"]
+    if found.kind in ("argmax", "argmin"):
+        sign = ">" if found.kind == "argmax" else "<"
+        test = f"{theirs} {sign} {names[0]} || ({theirs} == {names[0]} && {word} < {names[1]})"
+        return [f"{head} {{", *both, f"    if ({test}) {names[0]} = {theirs}, {names[1]} = {word};", "}"]
+    if found.kind == "online_softmax":
+        top = fresh(ctx, "top")
+        mine = f"({names[0]} == {top} ? {names[1]} : {names[1]} * expf({names[0]} - {top}))"
+        its = f"({theirs} == {top} ? {word} : {word} * expf({theirs} - {top}))"
+        largest = f"    const auto {top} = {theirs} > {names[0]} ? {theirs} : {names[0]};"
+        return [f"{head} {{", *both, largest, f"    {names[1]} = {mine} + {its};", f"    {names[0]} = {top};", "}"]
+    return None
+
+
+def stepped(ctx: RuleContext, shared: SharedLoop, lane: str, step: str) -> list[Edit] | None:
+    """The header of a loop that starts at each lane's turn; sums of all lanes but the first start at nothing."""
+    source, loop = ctx.source, shared.loop
+    header = _HEADER.match(source.slice(loop.header))
+    init = _INIT.match(header["init"]) if header is not None else None
+    if header is None or init is None or source.is_bare(loop.span):
+        return None
+    start = init["value"].strip()
+    first = lane if start == "0" else f"{start} + {lane}"
+    text = f"for ({init['head'].lstrip()}{first};{header['test']}; {init['name']} += {step}) "
+    edits = [Edit(loop.header, text if source.slice(loop.header).endswith((" ", "\n")) else text.rstrip())]
+    indent = indent_of(source, loop.span.start)
+    for found in shared.reductions:
+        if found.kind not in _NEUTRAL or starts_neutral(found):
+            continue
+        above = source.above(loop.span)
+        if above is None:
+            return None
+        edits.append(Edit(Span(above, above), f"{indent}if ({lane} > 0) {found.names[0]} = {_NEUTRAL[found.kind]};\n"))
+    return edits
+
+
+def stored_if(ctx: RuleContext, access: Access, condition: str) -> Edit | None:
+    """The edit that puts a condition in front of a store."""
+    statement = ctx.source.enclosing_statement(access.span)
+    text = ctx.source.slice(statement)
+    if not text.endswith(";") or text.startswith(("return", "for", "if", "while", "do")) or statement == access.span:
+        return None
+    return Edit(Span(statement.start, statement.start), f"if ({condition}) ")

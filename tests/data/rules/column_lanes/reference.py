@@ -1,0 +1,11 @@
+import numpy as np
+
+
+def inputs(c, rng):
+    return {"x": rng.standard_normal((c["R"], c["C"]), dtype=np.float32)}
+
+
+def expected(inputs):
+    x = inputs["x"].astype(np.float64)
+    mean = x.mean(0)
+    return {"mean": mean, "centred": x - mean}

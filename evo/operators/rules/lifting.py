@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from evo.analysis.access import Data, LaunchAnalysis, Symbol, Term
+from evo.analysis.access.terms import Atom
 from evo.cuda.source import Edit, Function, Span
 from evo.operators.rules.rewriting import rewritten
 from evo.operators.rules.rule_context import RuleContext
@@ -131,7 +132,13 @@ class Printer:
         atom = term.atom
         if isinstance(atom, Symbol) and atom.kind == "axis" and atom.name in self.names:
             return self.names[atom.name]
-        raise NotPrinted(term.text)
+        if term.atom is not None or term.value is not None:
+            raise NotPrinted(term.text)
+        return "(" + " + ".join(self._product(mono, n) for mono, n in term.parts.items()) + ")"
+
+    def _product(self, factors: Sequence[Atom], number: int) -> str:
+        said = [self.term(Term.of(factor)) for factor in factors]
+        return " * ".join([*said, str(number)] if number != 1 or not said else said)
 
     def _name(self, name: str) -> str:
         if name not in self.names:

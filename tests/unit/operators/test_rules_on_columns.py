@@ -67,3 +67,68 @@ def test_columns_are_shared_however_they_are_written(written: str, otherwise: st
 )
 def test_column_lanes_leaves_alone_what_it_cannot_prove(written: str, otherwise: str) -> None:
     assert children("column_lanes", (written, otherwise)) == []
+
+
+TREE = """\
+    for (int half = blockDim.x / 2; half > 0; half /= 2) {
+        if (t < half) {
+            sums[t] += sums[t + half];
+            squares[t] += squares[t + half];
+        }
+        __syncthreads();
+    }
+"""
+BLOCK_PER_COLUMN = (
+    (("int c = blockIdx.x;\n    int t = threadIdx.x;", "const int t = threadIdx.x, c = blockIdx.x;"),),
+    (("    int c = blockIdx.x;\n", ""), ("x[r * C + c]", "x[r * C + blockIdx.x]"), ("[c] =", "[blockIdx.x] =")),
+    (("R; r += blockDim.x", "R; r += 256"),),
+    (("half > 0; half /= 2", "half >= 1; half >>= 1"),),
+    (("sums[0] / R", "sums[0] * (1.0f / R)"),),
+    (("mean[c] =", "mean[c] +="),),
+    (("__shared__ float sums[256];", "extern __shared__ float sums[];"), ("shared 0", "shared 1024")),
+    (
+        (TREE, ""),
+        ("__shared__ float sums[256];", "__shared__ float sums[8];"),
+        ("__shared__ float squares[256];", "__shared__ float squares[8];"),
+        ("    sums[t] = sum;\n    squares[t] = of_squares;\n", """\
+    for (int s = 16; s > 0; s >>= 1) {
+        sum += __shfl_down_sync(0xffffffffu, sum, s);
+        of_squares += __shfl_down_sync(0xffffffffu, of_squares, s);
+    }
+    if (t % 32 == 0) { sums[t / 32] = sum; squares[t / 32] = of_squares; }
+"""),
+        ("    if (t == 0) {\n", """\
+    if (t == 0) {
+        for (int w = 1; w < 8; ++w) {
+            sums[0] += sums[w];
+            squares[0] += squares[w];
+        }
+"""),
+    ),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("changes", BLOCK_PER_COLUMN)
+def test_blocks_get_several_columns_however_they_combine(changes: tuple[tuple[str, str], ...]) -> None:
+    first, *_ = children("column_blocks", *changes)
+    assert first.launches[0].grid[0].text == "ceil_div(C, COLUMNS)"
+    assert "threadIdx.x / COLUMNS" in first.text
+    assert TREE not in first.text
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise"),
+    [
+        pytest.param("x[r * C + c]", "x[c * R + r]", id="rows"),
+        pytest.param("int r = t;", "int r = t + 1;", id="other turns"),
+        pytest.param("sums[t] += sums[t + half]", "sums[t] = 0.5f * (sums[t] + sums[t + half])", id="no sum"),
+        pytest.param("mean[c] = sums[0]", "mean[c] = mean[(c + 1) % C] + sums[0]", id="what another block writes"),
+        pytest.param("mean[c] =", "mean[t] =", id="a place of the thread"),
+        pytest.param("float sum = 0.0f", "float sum = 1.0f", id="a start that counts for each thread"),
+        pytest.param("sum += v;", "sum = 0.5f * sum + v;", id="recurrence"),
+        pytest.param("float v = x[r * C + c];", "float v = x[r * C + c] + t;", id="the thread's number counts"),
+        pytest.param("sums[t] = sum;", "sums[t] = sum + of_squares;", id="one of two"),
+    ],
+)
+def test_column_blocks_leaves_alone_what_it_cannot_prove(written: str, otherwise: str) -> None:
+    assert children("column_blocks", (written, otherwise)) == []

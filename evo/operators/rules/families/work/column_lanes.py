@@ -14,7 +14,7 @@ from evo.operators.rules.directives import ceil_divs, line_span, new_knob, requi
 from evo.operators.rules.families.work.walks import (
     SharedLoop,
     are_known,
-    combined,
+    combined_in_shared,
     index_of,
     is_called_by,
     outermost,
@@ -27,14 +27,13 @@ from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.rule_context import RuleContext
 from evo.spec.expr import Number, parse
 
-_COLUMNS = (8, 16, 32, 64)  # of a block; eight floats are a sector
-_LANES = (4, 8, 16, 32, 64)  # for each column
-_SHAPES = ((32, 32), (16, 32), (8, 32), (32, 8))
-_TURNS = 64  # from which on a walk is worth sharing
-_FULL = 1024  # threads of an SM from which on there are enough
-_MOST = 1024  # threads of a block
+COLUMNS = (8, 16, 32, 64)  # of a block; eight floats are a sector
+LANES = (4, 8, 16, 32, 64, 128)  # for each column
+_SHAPES = ((32, 32), (16, 64), (8, 128), (8, 32))
+TURNS = 64  # from which on a walk is worth sharing
+FULL = 1024  # threads of an SM from which on there are enough
+MOST = 1024  # threads of a block
 _PLACED = re.compile(r"\b(?:threadIdx|blockIdx\.x|gridDim\.x|blockDim|__shared__|__sync\w*|\w+_sync|laneid)\b")
-_TYPES = re.compile(r"[A-Za-z_][\w:<> ]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
         found = _columns(ctx, analysis)
         if found is None:
             continue
-        for rank, (columns, lanes) in enumerate(_SHAPES):
+        for rank, (columns, lanes) in enumerate(shapes(analysis, analysis.sizes.blocks * analysis.sizes.threads)):
             try:
                 edits = _edits(ctx, found, columns, lanes)
             except NotPrinted:
@@ -67,6 +66,12 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
             )
 
 
+def shapes(analysis: LaunchAnalysis, columns: int) -> tuple[tuple[int, int], ...]:
+    """Columns of a block and lanes of a column: the most columns first that leave no SM without a block."""
+    full = [shape for shape in _SHAPES if columns >= shape[0] * analysis.chip.sms] or [_SHAPES[2]]
+    return (full[0], *(shape for shape in _SHAPES if shape != full[0]))
+
+
 def _columns(ctx: RuleContext, analysis: LaunchAnalysis) -> _Columns | None:
     form, sizes = analysis.form, analysis.sizes
     function = next((f for f in ctx.source.functions if f.name == form.kernel and f.is_kernel), None)
@@ -75,7 +80,7 @@ def _columns(ctx: RuleContext, analysis: LaunchAnalysis) -> _Columns | None:
         return None
     if form.barriers or form.exchanges or form.shared or analysis.legality.rereads_output:
         return None
-    if sizes.blocks * sizes.threads >= _FULL * analysis.chip.sms:
+    if sizes.blocks * sizes.threads >= FULL * analysis.chip.sms:
         return None
     shared = _loops(analysis)
     index = index_of(ctx, analysis, function, _PLACED)
@@ -101,7 +106,7 @@ def _loops(analysis: LaunchAnalysis) -> list[SharedLoop]:
             return []
         found.append(SharedLoop(loop, reductions))
         turns = max(turns, number_of(loop.trip, analysis.sizes.values | analysis.first_place) or 0 if loop.trip else 0)
-    return found if turns >= _TURNS else []
+    return found if turns >= TURNS else []
 
 
 def _walks_down(analysis: LaunchAnalysis, loop: Loop) -> bool:
@@ -169,9 +174,9 @@ def _edits(ctx: RuleContext, found: _Columns, columns: int, lanes: int) -> list[
     launch = f"grid (ceil_div({found.extent}, {count}){rest}) block ({count} * {per}) shared {line.shared.text}"
     edits = [
         Edit(line_span(ctx, line.line), f"// evo: launch {line.kernel} {launch}{line.args_text}"),
-        *new_knob(ctx, count, _COLUMNS, columns),
-        *new_knob(ctx, per, _LANES, lanes),
-        *require(ctx, f"{count} * {per} <= {_MOST}"),
+        *new_knob(ctx, count, COLUMNS, columns),
+        *new_knob(ctx, per, LANES, lanes),
+        *require(ctx, f"{count} * {per} <= {MOST}"),
         Edit(found.index, f"min((int)blockIdx.x * {count} + {column}, {extent} - 1)"),
     ]
     kept: dict[Span, list[Edit]] = {}
@@ -228,35 +233,11 @@ def _shared_out(ctx: RuleContext, shared: SharedLoop, names: dict[str, str]) -> 
     edits = stepped(ctx, shared, f"({lane})" if loop.calls else lane, per)
     if edits is None:
         raise NotPrinted("a loop that is written in another way")
-    if not shared.reductions:
-        return edits
-    parts = {name: fresh(ctx, f"{name}_parts") for found in shared.reductions for name in found.names}
-    lines = [f"__shared__ {_type(ctx, loop, name)} {own}[{per}][{count}];" for name, own in parts.items()]
-    lines += [f"{own}[{lane}][{column}] = {name};" for name, own in parts.items()] + ["__syncthreads();"]
-    lines += [f"{name} = {own}[0][{column}];" for name, own in parts.items()]
-    part = fresh(ctx, "part")
-    head = f"for (int {part} = 1; {part} < {per}; ++{part})"
-    for found in shared.reductions:
-        made = combined(ctx, found, head, lambda name: f"{parts[name]}[{part}][{column}]")
-        if made is None:
-            raise NotPrinted(f"a reduction by {found.kind}")
-        lines += made
-    lines += ["__syncthreads();"] if loop.calls else []  # the next call writes the parts again
+    lines = combined_in_shared(ctx, shared, (count, per), (column, lane))
+    lines += ["__syncthreads();"] if loop.calls and lines else []  # the next call writes the parts again
     indent = indent_of(ctx.source, loop.span.start)
     edits.append(Edit(Span(loop.span.end, loop.span.end), "".join(f"\n{indent}{line}" for line in lines)))
     return edits
-
-
-def _type(ctx: RuleContext, loop: Loop, name: str) -> str:
-    """What a variable that a loop combines is declared as. Raises NotPrinted."""
-    inside = next(f for f in ctx.source.functions if f.body.holds(loop.span))
-    kinds = {
-        s.type for top in ctx.source.statements(inside) for s in top.all() if s.kind == "declare" and s.name == name
-    }
-    kind = " ".join(word for word in (kinds.pop() if len(kinds) == 1 else "").split() if word != "register")
-    if not _TYPES.fullmatch(kind) or "auto" in kind.split():
-        raise NotPrinted(f"the type of {name}")
-    return kind
 
 
 RULES = (

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from evo.analysis.access import BLOCK, THREAD, Access, Branch, Data, LaunchAnalysis, Loop, Nest, Node, Reduction, Term
 from evo.analysis.access.reductions import parts_of
 from evo.cuda.source import Edit, Function, Span
+from evo.operators.rules.lifting import NotPrinted
 from evo.operators.rules.rewriting import fresh, indent_of
 from evo.operators.rules.rule_context import RuleContext
 
 _HEADER = re.compile(r"for\s*\((?P<init>[^;]*);(?P<test>[^;]*);(?P<step>[^;]*)\)\s*$", re.DOTALL)
 _INIT = re.compile(r"(?P<head>\s*(?:[\w:]+[\s*&]+)*?(?P<name>\w+)\s*=\s*)(?P<value>.+?)\s*$", re.DOTALL)
 _COMBINED = {"sum": "{0} += {1}", "product": "{0} *= {1}"}
+_TYPES = re.compile(r"[A-Za-z_][\w:<> ]*")
 _NEUTRAL = {"sum": "0", "product": "1"}
 _PLACED = re.compile(r"\b(?:threadIdx|blockIdx|gridDim|__shared__|__sync\w*|\w+_sync|laneid)\b")
 
@@ -129,14 +131,17 @@ def combined(ctx: RuleContext, found: Reduction, head: str, other: Callable[[str
     return None
 
 
-def stepped(ctx: RuleContext, shared: SharedLoop, lane: str, step: str) -> list[Edit] | None:
-    """The header of a loop that starts at each lane's turn; sums of all lanes but the first start at nothing."""
+def stepped(ctx: RuleContext, shared: SharedLoop, lane: str, step: str, start: str | None = None) -> list[Edit] | None:
+    """The header of a loop that starts at each lane's turn; sums of all lanes but the first start at nothing.
+
+    start: where the first lane's turns start, if it is not where the loop does.
+    """
     source, loop = ctx.source, shared.loop
     header = _HEADER.match(source.slice(loop.header))
     init = _INIT.match(header["init"]) if header is not None else None
     if header is None or init is None or source.is_bare(loop.span):
         return None
-    start = init["value"].strip()
+    start = init["value"].strip() if start is None else start
     first = lane if start == "0" else f"{start} + {lane}"
     text = f"for ({init['head'].lstrip()}{first};{header['test']}; {init['name']} += {step}) "
     edits = [Edit(loop.header, text if source.slice(loop.header).endswith((" ", "\n")) else text.rstrip())]
@@ -158,3 +163,41 @@ def stored_if(ctx: RuleContext, access: Access, condition: str) -> Edit | None:
     if not text.endswith(";") or text.startswith(("return", "for", "if", "while", "do")) or statement == access.span:
         return None
     return Edit(Span(statement.start, statement.start), f"if ({condition}) ")
+
+
+def combined_in_shared(
+    ctx: RuleContext, shared: SharedLoop, shape: tuple[str, str], place: tuple[str, str]
+) -> list[str]:
+    """Lines by which the lanes of each column combine what a loop left, through shared memory.
+
+    shape: names of the numbers of columns and lanes; place: of a thread's column and lane. Raises NotPrinted.
+    """
+    (count, per), (column, lane) = shape, place
+    if not shared.reductions:
+        return []
+    parts = {name: fresh(ctx, f"{name}_parts") for found in shared.reductions for name in found.names}
+    lines = [f"__shared__ {_type(ctx, shared.loop, name)} {own}[{per}][{count}];" for name, own in parts.items()]
+    lines += [f"{own}[{lane}][{column}] = {name};" for name, own in parts.items()] + ["__syncthreads();"]
+    half = fresh(ctx, "half")
+    lines += [f"for (int {half} = {per} / 2; {half} > 0; {half} /= 2) {{", f"    if ({lane} < {half}) {{"]
+    for found in shared.reductions:
+        made = combined(ctx, found, "", lambda name: f"{parts[name]}[{lane} + {half}][{column}]")
+        if made is None:
+            raise NotPrinted(f"a reduction by {found.kind}")
+        lines += [f"        {line.lstrip() if not at else line}" for at, line in enumerate(made)]
+    lines += [f"        {own}[{lane}][{column}] = {name};" for name, own in parts.items()]
+    lines += ["    }", "    __syncthreads();", "}"]
+    lines += [f"{name} = {own}[0][{column}];" for name, own in parts.items()]
+    return lines
+
+
+def _type(ctx: RuleContext, loop: Loop, name: str) -> str:
+    """What a variable that a loop combines is declared as. Raises NotPrinted."""
+    inside = next(f for f in ctx.source.functions if f.body.holds(loop.span))
+    kinds = {
+        s.type for top in ctx.source.statements(inside) for s in top.all() if s.kind == "declare" and s.name == name
+    }
+    kind = " ".join(word for word in (kinds.pop() if len(kinds) == 1 else "").split() if word != "register")
+    if not _TYPES.fullmatch(kind) or "auto" in kind.split():
+        raise NotPrinted(f"the type of {name}")
+    return kind

@@ -71,6 +71,13 @@ PLANS = (
         expected="each element is loaded once for a block, and read about once for each result and row of the window",
     ),
     RulePlan(
+        name="columns_together",
+        sentence="Shares the rows of a few neighbouring columns within a block, with several sums in flight each.",
+        steps=(("column_blocks", "column_lanes"), ("accumulators",)),
+        reason="lanes that add up a long column one element at a time wait, and round more than a tree does",
+        expected="near the bandwidth of a copy, and rounding as small as a tree's",
+    ),
+    RulePlan(
         name="walk_wide",
         sentence="Lets a few blocks per SM walk an element-wise kernel in wide loads, with sizes compiled in.",
         steps=(("wide_elements", "wide_access"), ("grid_stride",), ("compile_in",)),

@@ -8,7 +8,8 @@ Auer et al. 2002), starting from what earlier runs have shown; ties are broken b
 With a screen, small edits are estimated on a few blocks before one of them becomes a trial: the best is tried if it
 looks like it will pass the margin, and otherwise the ladder's next rung. So a rung is tuned before it is left. A first
 look is made in rounds and ends with the first that shows a gain: what it costs is spent where gains are hard to find,
-and a kept change makes every look at its parent worthless. Where
+and a kept change makes every look at its parent worthless. A small edit whose look does not show what is `worth` a
+trial becomes none: a few more are looked at, and then the search is over. Where
 looks are measured and take their time (`eager` is false), there is one when the bandit's choice falls on a small edit.
 
 Two plain searches stand beside it as controls: `random` takes any operator with the same chance and learns nothing,
@@ -57,6 +58,7 @@ _FIRST_DRAWS = {
 }
 _FIRST_ELSE = 1
 _ROUNDS = 4  # that a first look at a parent is made in; the last ones are left out where an early one finds a gain
+_FRUITLESS = 6  # rounds without an edit that is worth a trial, after which there is none
 _LATER_ARMS = 6  # operators of which one more edit is screened, once the first look at a parent is over
 _COSTS = {Status.UNCOMPILED: 0.2, Status.REFUSED: 0.1}  # of a whole trial
 _COST_ELSE = 0.5  # ended at the gate
@@ -105,7 +107,9 @@ class OperatorBandit:
         search: str = "bandit",
         eager: bool = True,
         priors: Mapping[str, Prior] | None = None,
+        worth: float = 0.0,
     ) -> None:
+        """worth: the gain that a first look has to show before a small edit becomes a trial."""
         self._arms = [Arm(operator) for operator in operators]
         for arm in self._arms:
             if (prior := (priors or {}).get(arm.operator.name)) is not None and prior.trials:
@@ -115,6 +119,7 @@ class OperatorBandit:
         self._search = search
         self._eager = eager
         self._needed = 1 / (1 - margin)
+        self._worth = worth
         self._looks: dict[str, dict[str, tuple[float, Proposal]]] = {}  # parent -> what was screened, by variant
         self._screened: dict[str, tuple[float, Proposal]] = {}  # for this parent
         self._rounds: dict[str, int] = {}  # parent -> rounds of the first look that were made
@@ -164,17 +169,24 @@ class OperatorBandit:
     def _screen(
         self, arms: Sequence[Arm], parent: Variant, context: Context, screen: Screen
     ) -> tuple[float, Proposal] | None:
-        """Draw and estimate small edits, many at first sight of a parent; the best of all that were not tried."""
+        """Draw and estimate small edits, many at first sight of a parent; the best of all that are worth a trial."""
         self._screened = self._looks.setdefault(parent.id, {})
+        fruitless = 0
         while True:
             best = self._best_left(context)
             if best is not None and best[0] > self._needed:
                 return best  # what was found promising is tried before more is looked for
             done = self._rounds.get(parent.id, 0)
             self._rounds[parent.id] = done + 1
-            self._look(self._drawn(arms, parent, context, done), screen)
-            if done + 1 >= _ROUNDS:
-                return self._best_left(context)
+            drawn = self._drawn(arms, parent, context, done)
+            self._look(drawn, screen)
+            fruitless += done + 1 >= _ROUNDS
+            if fruitless:
+                best = self._best_left(context)
+                if best is not None and self._is_worth(best[0]):
+                    return best
+            if fruitless and (not drawn or fruitless >= _FRUITLESS):
+                return None
 
     def _drawn(self, arms: Sequence[Arm], parent: Variant, context: Context, done: int) -> dict[str, Proposal]:
         """Small edits for the next round of looks; after the first look, one of each operator that has one left."""
@@ -198,6 +210,10 @@ class OperatorBandit:
         for (variant, offer), gain in zip(drawn.items(), screen([offer.text for offer in drawn.values()]), strict=True):
             note = f"{offer.expected}; a quick estimate says {gain:.2f}x" if gain else offer.expected
             self._screened[variant] = (gain or 0.0, replace(offer, expected=note))
+
+    def _is_worth(self, gain: float) -> bool:
+        """Whether a look shows enough for a trial; where no edit of the parent could be looked at, every one does."""
+        return gain >= self._worth or not any(seen for seen, _ in self._screened.values())
 
     def _best_left(self, context: Context) -> tuple[float, Proposal] | None:
         left = [found for variant, found in self._screened.items() if variant not in context.tried]

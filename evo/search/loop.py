@@ -73,7 +73,7 @@ def evolve(
                     watch(Event(note=reason))
                     break
                 if not loop.step():
-                    watch(Event(note="no operator has a proposal left"))
+                    watch(Event(note="no operator has a proposal left that is worth a trial"))
                     break
             loop.conclude()
             watch(Event(note=loop.advice()))

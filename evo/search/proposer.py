@@ -26,6 +26,9 @@ from evo.search.tabu import TabuList
 from evo.spec.task import Task
 from evo.spec.variant import Variant
 
+# The gain in a first look that makes a small edit a trial. A modelled look is what the trial's estimate will say, but for
+# the blocks that it leaves out; one on a GPU is a short timing, in which no gain at all still may be one of a percent.
+WORTH_MODELLED, WORTH_MEASURED = 1.02, 1.0
 DUPLICATES = 50  # proposals whose machine code is already known, in a row, before the search is called exhausted
 
 
@@ -82,6 +85,7 @@ class Proposer:
             margin=settings.margin if settings.margin is not None else bench.default_margin,
             search=settings.search,
             eager=bench.modelled,
+            worth=0.0 if settings.neutral else WORTH_MODELLED if bench.modelled else WORTH_MEASURED,
             priors={name: Prior(*found) for name, found in outcomes(records, chip=bench.chip_slug).items()},
         )
 

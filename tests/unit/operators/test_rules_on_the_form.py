@@ -23,7 +23,15 @@ TASKS = Path(__file__).parents[2] / "data" / "rules"
 FOREIGN = Path(__file__).parents[2] / "data" / "foreign" / "kernels"
 BY_NAME = {rule.name: rule for rule in RULES}
 NAMES = sorted(path.name for path in TASKS.iterdir())
-SLOW = ("attention_mma", "convolution_mma", "grouped_mma", "tile_mma")  # seconds each
+SLOW = (
+    "attention_mma",
+    "block_shape",
+    "column_blocks",
+    "convolution_mma",
+    "grouped_mma",
+    "tile_mma",
+    "tile_rows",
+)  # seconds each
 
 
 def children(rule: Rule, variant: Variant, task: Task) -> list[Variant]:
@@ -122,14 +130,14 @@ def test_attention_is_told_from_what_is_not_one(written: str, otherwise: str, co
             "linear_forward", "tile_product", marks=pytest.mark.long
         ),  # rows of two dimensions, a sum that begins with a bias
         pytest.param("bmm_ijk", "tile_product", marks=pytest.mark.long),  # one index of a thread stands for two
-        ("sgemm_uint", "tile_product"),  # in a template that only the old body used
+        pytest.param("sgemm_uint", "tile_product", marks=pytest.mark.long),  # in a template that only the old body used
         pytest.param("pairwise_distance", "tile_product", marks=pytest.mark.long),  # a sum of squares of differences
         ("crossentropy_rows", "row_lanes"),  # loops in functions
         ("argmax_rows", "row_lanes"),  # values with their places
         pytest.param(
             "softmax_online_rows", "row_lanes", marks=pytest.mark.long
         ),  # a maximum and the sum that it scales
-        ("nchw_to_nhwc", "tile_transposed"),  # a struct of sizes, 64-bit indices
+        pytest.param("nchw_to_nhwc", "tile_transposed", marks=pytest.mark.long),  # a struct of sizes, 64-bit indices
         pytest.param("dot_atomic", "private_copy", marks=pytest.mark.long),
     ],
 )

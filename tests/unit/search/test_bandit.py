@@ -160,6 +160,27 @@ def test_where_the_first_look_shows_no_gain_further_ones_are_short(context: Cont
     assert looks == [5, 5, 5, 5, 1]
 
 
+def test_what_a_look_shows_to_change_nothing_becomes_no_trial(context: Context) -> None:
+    looks: list[int] = []
+
+    def screen(texts: Sequence[str]) -> Sequence[float | None]:
+        looks.append(len(texts))
+        return [1.03 if text == MANY[21] else 1.01 for text in texts]
+
+    search = OperatorBandit([Always("rules.knob", MANY)], random.Random(0), margin=0.1, worth=1.02)
+    found = search.ask(PARENT, context, screen)
+    assert found is not None
+    assert found.text == MANY[21]
+    assert sum(looks) == 22
+    assert search.ask(PARENT, replace(context, tried={found.variant.id}), screen) is None
+    assert sum(looks) == len(MANY)
+
+
+def test_where_nothing_can_be_looked_at_trials_are_made_as_ever(context: Context) -> None:
+    search = OperatorBandit([Always("rules.knob", MANY)], random.Random(0), margin=0.1, worth=1.02)
+    assert search.ask(PARENT, context, lambda texts: [None for _ in texts]) is not None
+
+
 def test_a_parent_that_is_gone_back_to_is_not_looked_at_anew(context: Context) -> None:
     looks: list[Sequence[str]] = []
 

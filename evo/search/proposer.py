@@ -26,8 +26,8 @@ from evo.search.tabu import TabuList
 from evo.spec.task import Task
 from evo.spec.variant import Variant
 
-# The gain in a first look that makes a small edit a trial. A modelled look is what the trial's estimate will say, but for
-# the blocks that it leaves out; one on a GPU is a short timing, in which no gain at all still may be one of a percent.
+# What a first look has to show before a small edit is tried. A modelled look agrees with the estimate to a percent;
+# on a GPU it is a short timing, in which a gain of a percent may not show.
 WORTH_MODELLED, WORTH_MEASURED = 1.02, 1.0
 DUPLICATES = 50  # proposals whose machine code is already known, in a row, before the search is called exhausted
 

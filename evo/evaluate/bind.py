@@ -49,7 +49,7 @@ def signature_problem(variant: Variant, task: Task, signatures: Mapping[str, Seq
                 f"{', '.join(argument.name for argument in wanted)}"
             )
         for param, argument in zip(given, wanted, strict=False):
-            if problem := _mismatch(param, argument):
+            if problem := _mismatch(param, argument) or _exchanged(param, argument, wanted):
                 return f"{line.kernel}: parameter {param.name or argument.name}: {problem}"
         if problem := _pointer_problem(line, given, variant, task):
             return problem
@@ -139,6 +139,17 @@ def _mismatch(param: Param, argument: Argument) -> str | None:
     if dtype is None or not same_bits(dtype, argument.dtype):
         return f"`{param.type}` where the task passes {argument.name} as {argument.dtype}"
     return None
+
+
+def _exchanged(param: Param, argument: Argument, wanted: Sequence[Argument]) -> str | None:
+    """A number whose parameter has the name of another number of the task, which comes at another place."""
+    values = [one.name for one in wanted if not one.is_buffer]
+    if argument.is_buffer or param.name == argument.name or param.name not in values:
+        return None
+    order = ", ".join(one.name for one in wanted)
+    return (
+        f"the task passes {argument.name} here; the order is {order}, or as `args (...)` of the launch line names them"
+    )
 
 
 def build(

@@ -5,6 +5,7 @@ A plan that the chip refuses is the variant's failure (`Refusal`), not the harne
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -98,7 +99,7 @@ def plan(variant: Variant, task: Task, case: Case, chip: Chip) -> Plan | Refusal
             if not require.value(names):
                 return Refusal(f"line {require.line}: `require {require.text}` does not hold")
     except SyntaxInvalid as error:
-        return Refusal(error.message)
+        return Refusal(f"{error.message}{_missing_names(variant, names)}")
     for launch in launches:
         if reason := over_limit(launch, chip):
             return Refusal(reason)
@@ -106,6 +107,19 @@ def plan(variant: Variant, task: Task, case: Case, chip: Chip) -> Plan | Refusal
         if not 0 < space.size_bytes <= 2**34:
             return Refusal(f"scratch {space.name} of {space.size_bytes} bytes")
     return Plan(launches=launches, scratch=scratch)
+
+
+def _missing_names(variant: Variant, known: Mapping[str, Number]) -> str:
+    """What to do about names in the launch lines that have no value; empty if all have one."""
+    used = {name for line in variant.launches for one in (*line.grid, *line.block, line.shared) for name in one.names}
+    missing = sorted(name for name in used if name not in known)
+    if not missing:
+        return ""
+    own = [name for name in missing if re.search(rf"^[ \t]*#[ \t]*define[ \t]+{name}\b", variant.text, re.MULTILINE)]
+    if own:
+        return f"; a launch line knows a `#define` that is a knob: add `// evo: knob {own[0]} in VALUE`"
+    names = ", ".join(name for name in known if not name.startswith("chip."))
+    return f"; known are {names}, and what `// evo: knob {missing[0]} in VALUE` with a `#define` adds"
 
 
 def over_limit(launch: Launch, chip: Chip) -> str | None:

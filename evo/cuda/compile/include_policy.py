@@ -33,6 +33,11 @@ _CUDA_HEADER = re.compile(
     r"|mma\.h|math_constants\.h|vector_types\.h|vector_functions\.h|device_launch_parameters\.h"
     r"|cooperative_groups(/\w+)?\.h|cuda/(std/)?\w+|nv/target"
 )
+_HOST_HEADER = re.compile(
+    r"c?std(io|lib)(\.h)?$|(iostream|vector|string|chrono|random|algorithm|fstream|time\.h|ctime)$"
+    r"|(torch|ATen|c10|thrust|cub|pybind11)/|(cuda_runtime_api|cuda|cublas\w*|helper_\w+)\.h$"
+)
+_FOR_HOSTS = "; that one is for host code, which `evo adopt FILE.cu` leaves out"
 ALLOWED_FLAGS = (
     "--use_fast_math",
     "-use_fast_math",
@@ -285,7 +290,8 @@ def _directive(text: str, at: int, line: int, local: Mapping[str, str], is_heade
             raise _Refusal(
                 StaticRule.INCLUDE,
                 line,
-                f"`#include` of `{header}` is not allowed: CUDA headers and the task's own files only",
+                f"`#include` of `{header}` is not allowed: CUDA headers and the task's own files only"
+                + (_FOR_HOSTS if _HOST_HEADER.match(header) else ""),
             )
         return match.end()
     if name == "pragma":

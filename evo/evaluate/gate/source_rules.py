@@ -57,7 +57,9 @@ def static_problem(text: str) -> StaticProblem | None:
     if (host := _HOST.search(code)) is None or first.rule not in _OF_HOSTS:
         return first
     line = code.count("\n", 0, host.start()) + 1
-    return replace(first, what=f"{first.what}; host code in line {line} (`{host[0].rstrip(' (')}`): {_ADOPT}")
+    word = host[0].rstrip(" (")
+    what = f"host code (`{word}`)" + (", or a launch from the device" if word == "<<<" else "")
+    return replace(first, line=line, what=f"{what}: {_ADOPT}")
 
 
 def _mutable_global(code: str) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from evo.cuda.source import kernel_signatures
 from evo.evaluate.bind import signature_problem
 from evo.evaluate.gate.source_rules import static_problem
 from evo.evaluate.prepare import PrepareFailure, prepare
-from evo.results import StaticRule, Status
+from evo.results import Stage, StaticRule, Status
 from evo.spec.chips import chip
 from evo.spec.task import Task, read_task
 from evo.spec.variant import parse_variant
@@ -84,6 +85,25 @@ def test_a_wrong_pointer_is_named_with_its_type_and_its_tensor(task, old, new, n
     assert f"parameter {number} " in said
     for name in names:
         assert name in said
+
+
+def test_numbers_in_another_order_are_told_by_name(task):
+    swapped = replace(task, axes={"M": "int", "N": "int"})
+    parameters = HONEST.replace("int n", "int N, int M")
+    assert "passes M here" in problem(swapped, kernel(parameters))
+    assert problem(swapped, kernel(parameters.replace("int N, int M", "int M, int N"))) is None
+    assert problem(swapped, kernel(parameters.replace("int N, int M", "int rows, int cols"))) is None
+
+
+@pytest.mark.parametrize(
+    ("constant", "words"), [("#define BLK 32\n", "is a knob"), ("", "known are N")], ids=["a define", "nothing"]
+)
+def test_a_name_without_a_value_in_a_launch_line_is_told_what_to_add(task, constant, words):
+    text = kernel().replace("block (32)", "block (BLK)") + constant
+    found = prepare(task, text, chip=chip("l4"), arch="sm_89", path="mine.cu")
+    assert (found.status, found.stage) == (Status.REFUSED, Stage.LIMITS)
+    assert "`// evo: knob BLK in VALUE`" in found.reason
+    assert words in found.reason
 
 
 def test_a_pointer_is_held_to_the_tensor_that_args_names(task):

@@ -58,6 +58,8 @@ def test_a_task_is_read_whole(tmp_path):
         ("dtype: float16, shape: [N, 2]}\n  - {name: y", "dtype: half, shape: [N, 2]}\n  - {name: y", 4, "dtype"),
         ("shape: [N, 2]}\nscalars", "shape: [M, 2]}\nscalars", 5, "tensors.1.shape.0"),
         ("1 / sqrt(N)", "1 / root(N)", 6, "root"),
+        ("rtol: 1e-2", "rtol: 1200", 7, "tolerance.rtol"),
+        ("atol: 1e-3", "atol: .inf", 7, "tolerance.atol"),
         ("rtol: 1e-2", "rtol: small", 7, "tolerance.rtol"),
         (", because: half precision", "", 7, "tolerance.because"),
         ("{N: 7}", "{N: 0}", 9, "check.0.N"),
@@ -82,6 +84,11 @@ def test_a_bad_field_is_named_with_file_line_and_field(tmp_path, old, new, line,
     assert field in caught.value.message
     assert caught.value.exit_code == 3
     assert caught.value.hint
+
+
+def test_atol_is_of_the_size_of_the_outputs(tmp_path):
+    task = read_task(folder(tmp_path, YAML.replace("atol: 1e-3", "atol: 5.2e+6")))
+    assert task.tolerance.atol == 5.2e6
 
 
 def test_missing_parts_and_unknown_names(tmp_path):

@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from evo.analysis.access import Data, LaunchAnalysis, Symbol, Term
+from evo.analysis.access import Data, LaunchAnalysis, Symbol, Term, Unsure
 from evo.analysis.access.terms import Atom
 from evo.cuda.source import Edit, Function, Span
 from evo.operators.rules.rewriting import rewritten
@@ -87,7 +87,21 @@ class Printer:
                 return f"{data.detail}({', '.join(self.value(arg) for arg in data.args)})"
             case "read":
                 return self._read(data)
+            case "select" if isinstance(data.detail, Unsure) and len(data.args) == 2:
+                taken, other = (self.value(arg) for arg in data.args)
+                return f"({self._condition(data.detail)} ? {taken} : {other})"
         raise NotPrinted(data.op)
+
+    def _condition(self, condition: Unsure) -> str:
+        """A comparison of two values. Raises NotPrinted."""
+        known = self.analysis.form.values.get(condition.symbol)
+        compared = known.data if known is not None else None
+        if compared is None or compared.op not in ("less", "equal") or len(compared.args) != 2:
+            raise NotPrinted(condition.wording)
+        # What is less stands first, whichever way round the text says it.
+        word = str(compared.detail).replace(">", "<")
+        left, right = (self.value(arg) for arg in compared.args)
+        return f"{'!' if condition.is_negated else ''}({left} {word} {right})"
 
     def _read(self, data: Data) -> str:
         if isinstance(data.detail, int) and data.detail in self.reads:

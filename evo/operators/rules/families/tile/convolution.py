@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from evo.analysis.access import Contraction, LaunchAnalysis, Origin, Symbol, Term
 from evo.cuda.source import Function
 from evo.operators.rules.families.tile.mma_pieces import (
+    KINDS,
     MMA_TYPES,
     TensorCoreBody,
     copy,
@@ -141,13 +142,14 @@ def _written(found: _Convolution) -> TensorCoreBody:
         + _windows(found)
         + copy()
         + load(_fetched_windows(_axes_of(found)[-1]) + fetch("n", found.is_inner, "$col0", n, k))
-        + multiplied(True, found.is_inner, found.image.array.element)
+        + multiplied(True, found.is_inner, KINDS[found.image.array.element])
         + results("$pixels", n, target, value)
         + "}"
     )
     return TensorCoreBody(
         body=body, rows=" * ".join(_bracketed(dim.text) for dim in dims[:-1]), columns=_bracketed(dims[-1].text),
         planes="", left_is_inner=True, right_is_inner=found.is_inner, names=found.names, extra={},
+        kind=KINDS[found.image.array.element],
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from evo.analysis.access import Contraction, LaunchAnalysis, Origin, Symbol, Term
 from evo.cuda.source import Function
 from evo.operators.rules.families.tile.mma_pieces import (
+    KINDS,
     MMA_TYPES,
     TensorCoreBody,
     copy,
@@ -146,7 +147,7 @@ def _written(found: _Grouped) -> TensorCoreBody:
         f"    const unsigned short* const $right =\n"
         f"        reinterpret_cast<const unsigned short*>({right_name}) + (long long)$group * {n} * {k};\n"
         + load(fetch("m", left, "$row0", "$rows", k) + fetch("n", right, "$col0", n, k))
-        + multiplied(left, right, found.element)
+        + multiplied(left, right, KINDS[found.element])
         + results("$rows", n, target, value)
         + "    __syncthreads();  // before the next group's tiles replace these\n"
     )
@@ -164,6 +165,7 @@ def _written(found: _Grouped) -> TensorCoreBody:
     return TensorCoreBody(
         body=body, rows=_bracketed(found.output.shape[0].text), columns=_bracketed(found.output.shape[1].text),
         planes="SHARES", left_is_inner=left, right_is_inner=right, names=found.names, extra={"SHARES": _SHARES},
+        kind=KINDS[found.element],
     )  # fmt: skip
 
 

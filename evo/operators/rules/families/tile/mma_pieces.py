@@ -6,6 +6,7 @@ name of the new body, `$left` and `$right` are the factors, BM, BN ... the knobs
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -25,8 +26,51 @@ _DOMAINS = {
     "BM": (16, 32, 64, 128, 256), "BN": (16, 32, 64, 128, 256), "BK": (16, 32, 64), "WM": (16, 32, 64),
     "WN": (16, 32, 64), "STAGES": (2, 3, 4),
 }  # fmt: skip
-MMA_TYPES = {"half": "f16", "bfloat16": "bf16"}
-_CAPABILITY = 80  # cp.async, and mma of bfloat16
+_CAPABILITY = 80  # cp.async, and mma of bfloat16 and tf32
+_SHAPES_TF32 = (
+    (64, 64, 16, 32, 32, 3), (128, 128, 16, 64, 32, 3), (32, 64, 32, 16, 32, 3), (128, 64, 16, 32, 32, 3),
+    (64, 128, 32, 32, 64, 2),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MmaKind:
+    """How elements of a type are multiplied. storage: what tiles hold; bytes: of an element; depth: of one instruction;
+    shapes: of tiles, as in _SHAPES; depths: values of the knob BK; name: of the instruction.
+    """
+
+    storage: str
+    bytes: int
+    depth: int
+    name: str
+    shapes: tuple[tuple[int, ...], ...] = _SHAPES
+    depths: tuple[int, ...] = _DOMAINS["BK"]
+
+    @property
+    def chunk(self) -> int:
+        """Elements in the 16 bytes that one thread copies."""
+        return 16 // self.bytes
+
+    def pad(self, is_inner: bool) -> int:
+        """Elements between the rows of a tile, so that its loads meet no bank twice."""
+        return self.chunk if is_inner or self.bytes == 2 else 8
+
+    @property
+    def is_split(self) -> bool:
+        """Whether a product is three, of numbers in two parts."""
+        return self.name == "tf32"
+
+
+KINDS = {
+    "half": MmaKind(storage="unsigned short", bytes=2, depth=16, name="f16"),
+    "bfloat16": MmaKind(storage="unsigned short", bytes=2, depth=16, name="bf16"),
+    "float": MmaKind(storage="float", bytes=4, depth=8, name="tf32", shapes=_SHAPES_TF32, depths=(8, 16, 32)),
+}
+
+
+_HOW = {"tf32": " (tf32, each product of float32 in three parts)"}
+MMA_TYPES = {element: kind.name for element, kind in KINDS.items() if kind.bytes == 2}
+F16 = KINDS["half"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +88,7 @@ class TensorCoreBody:
     right_is_inner: bool
     names: Mapping[str, str]
     extra: Mapping[str, tuple[int, ...]]
+    kind: MmaKind
 
 
 def has_tensor_cores(ctx: RuleContext) -> bool:
@@ -61,11 +106,12 @@ def tensor_core_applications(
         written = write()
     except NotPrinted:
         return
-    for rank, shape in enumerate(_SHAPES):
+    for rank, shape in enumerate(written.kind.shapes):
         block, warp = "x".join(map(str, shape[:3])), "x".join(map(str, shape[3:5]))
         yield Application(
             edits=tuple(_edits(ctx, function, position, written, shape)),
-            summary=f"{function.name}: tensor cores, a tile of {block} for each block, {warp} for each warp",
+            summary=f"{function.name}: tensor cores{_HOW.get(written.kind.name, '')}, a tile of {block} for each block,"
+            f" {warp} for each warp",
             arguments={
                 "kernel": function.name, "launch": place, "block": block, "warp": warp, "stages": shape[5],
             },
@@ -84,15 +130,17 @@ def _edits(
     grid = f"ceil_div({written.columns}, {bn}), ceil_div({written.rows}, {bm})"
     if written.planes:
         grid += f", {knobs.get(written.planes, written.planes)}"
-    left = f"{bm} * ({bk} + 8)" if written.left_is_inner else f"{bk} * ({bm} + 8)"
-    right = f"{bn} * ({bk} + 8)" if written.right_is_inner else f"{bk} * ({bn} + 8)"
+    kind = written.kind
+    left, right = kind.pad(written.left_is_inner), kind.pad(written.right_is_inner)
+    left_size = f"{bm} * ({bk} + {left})" if written.left_is_inner else f"{bk} * ({bm} + {left})"
+    right_size = f"{bn} * ({bk} + {right})" if written.right_is_inner else f"{bk} * ({bn} + {right})"
     text = (
         f"// evo: launch {line.kernel} grid ({grid}) block ({bm} // {wm} * ({bn} // {wn}) * 32)"
-        f" shared ({knobs['STAGES']} * ({left} + {right}) * 2){line.args_text}"
+        f" shared ({knobs['STAGES']} * ({left_size} + {right_size}) * {kind.bytes}){line.args_text}"
     )
     edits = [Edit(line_span(ctx, line.line), text), Edit(function.body, body)]
     for word, value in zip(_DOMAINS, shape, strict=True):
-        edits += new_knob(ctx, knobs[word], _DOMAINS[word], value)
+        edits += new_knob(ctx, knobs[word], kind.depths if word == "BK" else _DOMAINS[word], value)
     for word, values in written.extra.items():
         edits += new_knob(ctx, knobs[word], sorted(values), values[0])
     edits += require(
@@ -105,8 +153,8 @@ def _edits(
     return merged(edits)
 
 
-def fetch(own: str, is_inner: bool, first: str, extent: str, k: str) -> str:
-    """The loop that starts the copies of a factor's tile, eight elements of a row at a time.
+def fetch(own: str, is_inner: bool, first: str, extent: str, k: str, kind: MmaKind = F16) -> str:
+    """The loop that starts the copies of a factor's tile, 16 bytes of a row at a time.
 
     own: `m` for the left factor, `n` for the right one; is_inner: k runs along its rows.
     """
@@ -117,24 +165,29 @@ def fetch(own: str, is_inner: bool, first: str, extent: str, k: str) -> str:
         else ("BK", size, f"$t * BK + $row, {first} + $col, {k}, {extent}")
     )
     return f"""\
-            for (int $e = threadIdx.x; $e < {rows} * {columns} / 8; $e += $threads) {{
-                const int $row = $e / ({columns} / 8), $col = $e % ({columns} / 8) * 8;
-                $copy({to} + $row * ({columns} + 8) + $col, {source}, {at});
+            for (int $e = threadIdx.x; $e < {rows} * {columns} / {kind.chunk}; $e += $threads) {{
+                const int $row = $e / ({columns} / {kind.chunk}), $col = $e % ({columns} / {kind.chunk}) * {kind.chunk};
+                $copy({to} + $row * ({columns} + {kind.pad(is_inner)}) + $col, {source}, {at});
             }}
 """
 
 
-def _fragments(own: str, is_inner: bool) -> str:
+def _fragments(own: str, is_inner: bool, kind: MmaKind) -> str:
     """The loads of a warp's fragments at depth $k: four 8 x 8 matrices each, transposed unless k is along the row."""
     name, tile, warp, size = (
         ("$x", "$left_tile", "$warp_row", "WM") if own == "m" else ("$y", "$right_tile", "$warp_col", "WN")
     )
     # The four matrices of A lie rows first, then depth; those of B the other way round.
-    outer, inner = ("$lane / 8 % 2 * 8", "$lane / 16 * 8") if own == "m" else ("$lane / 16 * 8", "$lane / 8 % 2 * 8")
+    if kind.is_split and not is_inner:
+        return _words(name, tile, warp, size, own)
+    wide = kind.chunk  # columns of a matrix of 8 rows
+    outer, inner = (
+        ("$lane / 8 % 2 * 8", f"$lane / 16 * {wide}") if own == "m" else ("$lane / 16 * 8", f"$lane / 8 % 2 * {wide}")
+    )
     where = f"{warp} + $i * 16 + {outer}"
     depth = f"$k + {inner}"
     address = (
-        f"({where} + $lane % 8) * (BK + 8) + {depth}"
+        f"({where} + $lane % 8) * (BK + {kind.pad(True)}) + {depth}"
         if is_inner
         else f"({depth} + $lane % 8) * ({'BM' if own == 'm' else 'BN'} + 8) + {where}"
     )
@@ -148,16 +201,39 @@ def _fragments(own: str, is_inner: bool) -> str:
 """
 
 
-def declared(left_is_inner: bool, right_is_inner: bool, shape: str = "BM x BN results") -> str:
+def _words(name: str, tile: str, warp: str, size: str, own: str) -> str:
+    """The same of a tile of 32-bit elements whose rows are depths, one by one: ldmatrix turns 16-bit elements alone."""
+    across, down = ("$e % 2 * 8", "$e / 2 * 4") if own == "m" else ("$e / 2 * 8", "$e % 2 * 4")
+    edge = "BM" if own == "m" else "BN"
+    return f"""\
+            #pragma unroll
+            for (int $i = 0; $i < {size} / 16; ++$i) {{
+                #pragma unroll
+                for (int $e = 0; $e < 4; ++$e)
+                    {name}[$i][$e] = __float_as_uint(
+                        {tile}[($k + $lane % 4 + {down}) * ({edge} + 8) + {warp} + $i * 16 + $lane / 4 + {across}]);
+            }}
+"""
+
+
+def declared(left_is_inner: bool, right_is_inner: bool, shape: str = "BM x BN results", kind: MmaKind = F16) -> str:
     """Where the tiles lie, and what a block and a warp compute."""
-    left_size = "BM * (BK + 8)" if left_is_inner else "BK * (BM + 8)"
-    right_size = "BN * (BK + 8)" if right_is_inner else "BK * (BN + 8)"
+    left, right = kind.pad(left_is_inner), kind.pad(right_is_inner)
+    left_size = f"BM * (BK + {left})" if left_is_inner else f"BK * (BM + {left})"
+    right_size = f"BN * (BK + {right})" if right_is_inner else f"BK * (BN + {right})"
+    how = "16 bytes longer than they need to be, so that ldmatrix meets no bank twice."
+    if kind.is_split:
+        how = (
+            "longer than they need to be, so that no load meets a bank twice.\n"
+            "    // A float is the sum of two tf32 numbers, and a product three of theirs: the fourth one is below the"
+            " last bit."
+        )
     return f"""\
     // A block computes {shape} on tensor cores, a warp WM x WN of them; STAGES tiles of depth BK are under way.
-    // Rows of a tile are 16 bytes longer than they need to be, so that ldmatrix meets no bank twice.
+    // Rows of a tile are {how}
     constexpr int $warps_n = BN / WN, $threads = BM / WM * $warps_n * 32;
     constexpr int $left_size = {left_size}, $stage = $left_size + {right_size};
-    extern __shared__ __align__(16) unsigned short $ring[];
+    extern __shared__ __align__(16) {kind.storage} $ring[];
 """
 
 
@@ -171,30 +247,32 @@ def places(k: str, row0: str = "$row0") -> str:
 """
 
 
-def copy() -> str:
-    """What copies eight elements."""
-    return """\
-    // Eight elements of a row, zeros outside of the matrix; one by one if rows are not aligned to 16 bytes.
-    auto $copy = [](unsigned short* $to, const unsigned short* $from, int $row, int $col, int $rows, int $cols) {
+def copy(kind: MmaKind = F16) -> str:
+    """What copies 16 bytes."""
+    many, kept = {8: "Eight", 4: "Four"}[kind.chunk], kind.storage
+    zero = "0.0f" if kept == "float" else f"({kept})0"
+    return f"""\
+    // {many} elements of a row, zeros outside of the matrix; one by one if rows are not aligned to 16 bytes.
+    auto $copy = []({kept}* $to, const {kept}* $from, int $row, int $col, int $rows, int $cols) {{
         const int $count = $row < $rows ? $cols - $col : 0;
         const long long $at = $count > 0 ? (long long)$row * $cols + $col : 0;
-        if ($cols % 8 == 0) {
+        if ($cols % {kind.chunk} == 0) {{
             asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                          :: "r"((unsigned)__cvta_generic_to_shared($to)), "l"($from + $at), "r"($count > 0 ? 16 : 0)
                          : "memory");
-        } else {
-            for (int $i = 0; $i < 8; ++$i) $to[$i] = $i < $count ? $from[$at + $i] : (unsigned short)0;
-        }
-    };
+        }} else {{
+            for (int $i = 0; $i < {kind.chunk}; ++$i) $to[$i] = $i < $count ? $from[$at + $i] : {zero};
+        }}
+    }};
 """
 
 
-def load(fills: str) -> str:
+def load(fills: str, kind: MmaKind = F16) -> str:
     """What starts the copies of a tile."""
     return f"""\
     auto $load = [&](int $t) {{
         if ($t < $tiles) {{
-            unsigned short* const $to = $ring + $t % STAGES * $stage;
+            {kind.storage}* const $to = $ring + $t % STAGES * $stage;
 {fills}        }}
         asm volatile("cp.async.commit_group;" ::: "memory");  // empty past the end, so that the count is right
     }};
@@ -202,10 +280,18 @@ def load(fills: str) -> str:
 """
 
 
-def multiplied(left_is_inner: bool, right_is_inner: bool, element: str) -> str:
+def multiplied(left_is_inner: bool, right_is_inner: bool, kind: MmaKind) -> str:
     """The loop over the tiles: the sums of a warp in registers."""
-    fragments = _fragments("m", left_is_inner) + _fragments("n", right_is_inner)
-    kind = MMA_TYPES[element]
+    fragments = _fragments("m", left_is_inner, kind) + _fragments("n", right_is_inner, kind)
+    instructions = _instruction(kind, "$x[$i]", "$y[$j / 2]")
+    if kind.is_split:
+        fragments += _parts()
+        instructions = "".join(
+            _instruction(kind, f"${left}[$i]", f"${right}[$j / 2]")
+            for left, right in (("x_low", "y_top"), ("x_top", "y_low"), ("x", "y"))
+        )
+        instructions = f"                {{\n{textwrap.indent(instructions, '    ')}                }}\n"
+        instructions = textwrap.indent(textwrap.dedent(instructions), " " * 16)
     return f"""\
     float $sum[WM / 16][WN / 8][4] = {{}};
     for (int $t = 0; $t < STAGES - 1; ++$t) $load($t);
@@ -213,25 +299,57 @@ def multiplied(left_is_inner: bool, right_is_inner: bool, element: str) -> str:
         asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2) : "memory");
         __syncthreads();
         $load($t + STAGES - 1);
-        const unsigned short* const $left_tile = $ring + $t % STAGES * $stage;
-        const unsigned short* const $right_tile = $left_tile + $left_size;
+        const {kind.storage}* const $left_tile = $ring + $t % STAGES * $stage;
+        const {kind.storage}* const $right_tile = $left_tile + $left_size;
         #pragma unroll
-        for (int $k = 0; $k < BK; $k += 16) {{
+        for (int $k = 0; $k < BK; $k += {kind.depth}) {{
             unsigned $x[WM / 16][4], $y[WN / 16][4];
 {fragments}            #pragma unroll
             for (int $i = 0; $i < WM / 16; ++$i) {{
                 #pragma unroll
                 for (int $j = 0; $j < WN / 8; ++$j)
-                    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32 {{%0, %1, %2, %3}}, "
-                                 "{{%4, %5, %6, %7}}, {{%8, %9}}, {{%0, %1, %2, %3}};"
-                                 : "+f"($sum[$i][$j][0]), "+f"($sum[$i][$j][1]), "+f"($sum[$i][$j][2]),
-                                   "+f"($sum[$i][$j][3])
-                                 : "r"($x[$i][0]), "r"($x[$i][1]), "r"($x[$i][2]), "r"($x[$i][3]),
-                                   "r"($y[$j / 2][$j % 2 * 2]), "r"($y[$j / 2][$j % 2 * 2 + 1]));
-            }}
+{instructions}            }}
         }}
     }}
 """
+
+
+def _instruction(kind: MmaKind, x: str, y: str) -> str:
+    said = f"m16n8k{kind.depth}.row.col.f32.{kind.name}.{kind.name}.f32"
+    return f"""\
+                    asm volatile("mma.sync.aligned.{said} {{%0, %1, %2, %3}}, "
+                                 "{{%4, %5, %6, %7}}, {{%8, %9}}, {{%0, %1, %2, %3}};"
+                                 : "+f"($sum[$i][$j][0]), "+f"($sum[$i][$j][1]), "+f"($sum[$i][$j][2]),
+                                   "+f"($sum[$i][$j][3])
+                                 : "r"({x}[0]), "r"({x}[1]), "r"({x}[2]), "r"({x}[3]),
+                                   "r"({y}[$j % 2 * 2]), "r"({y}[$j % 2 * 2 + 1]));
+"""
+
+
+def _parts() -> str:
+    """A float as a tf32 number, what is left of it, and the number once more for products with what is left: infinities
+    count once, since infinity times a rest of 0 is no number.
+    """
+    said = """\
+            auto $split = [](unsigned& $high, unsigned& $low, unsigned& $top) {
+                const float $whole = __uint_as_float($high);
+                asm("cvt.rna.tf32.f32 %0, %1;" : "=r"($high) : "f"($whole));
+                const float $rest = $whole - __uint_as_float($high);
+                const bool $is_finite = $rest == $rest;
+                asm("cvt.rna.tf32.f32 %0, %1;" : "=r"($low) : "f"($is_finite ? $rest : 0.0f));
+                $top = $is_finite ? $high : 0u;
+            };
+            unsigned $x_low[WM / 16][4], $y_low[WN / 16][4], $x_top[WM / 16][4], $y_top[WN / 16][4];
+"""
+    for name, size in (("$x", "WM"), ("$y", "WN")):
+        said += f"""\
+            #pragma unroll
+            for (int $i = 0; $i < {size} / 16; ++$i) {{
+                #pragma unroll
+                for (int $e = 0; $e < 4; ++$e) $split({name}[$i][$e], {name}_low[$i][$e], {name}_top[$i][$e]);
+            }}
+"""
+    return said
 
 
 def results(m: str, n: str, target: str, value: str) -> str:

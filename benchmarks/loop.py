@@ -144,6 +144,7 @@ def iterate(root: Path, task: str, start: str, args: Any, cache: Path) -> dict[s
         "wall_s": time.perf_counter() - began,
         "lines": [{"at_s": at, **line} for at, line in lines],
         "stages_s": added_up(records(root, task)),
+        "trials": [stages_of(record) for record in records(root, task)],
         "driver_bytes": seen.driver,
         "all_bytes": seen.everything,
         "gpu_busy": seen.gpu_busy,
@@ -155,6 +156,11 @@ def records(root: Path, task: str) -> Iterator[dict[str, Any]]:
     for path in sorted((root / "population" / task / "runs").glob("*.jsonl")):
         for line in path.read_text().splitlines():
             yield json.loads(line)
+
+
+def stages_of(record: dict[str, Any]) -> dict[str, Any]:
+    judged = record.get("evaluation", {})
+    return {"id": record.get("trial"), "operator": record.get("operator"), "stages_s": judged.get("stages_s")}
 
 
 def added_up(found: Iterator[dict[str, Any]]) -> dict[str, float]:
@@ -306,7 +312,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             write_json(args.json, {"rows": rows, "runs": runs})
     print(table(HEAD, [shown(row) for row in rows]))
     for row in rows:
-        share = sum(value for name, value in row["stages_s"].items() if "." not in name) / row["wall_s"]
+        share = sum(row["stages_s"].values()) / row["wall_s"]
         where = ", ".join(f"{name} {value:.1f}" for name, value in list(row["stages_s"].items())[:8])
         print(f"{row['task']}: {where} s; {share:.0%} of the clock")
     for line in aims(rows):

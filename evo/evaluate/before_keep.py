@@ -10,6 +10,7 @@ from typing import Protocol
 
 from evo.device import Program
 from evo.device.remote_device import RemoteGpu, RemoteSimulator
+from evo.device.timing_types import StageTimer
 from evo.errors import TaskInvalid
 from evo.evaluate import gate
 from evo.evaluate.counted_stage import Tell
@@ -96,33 +97,42 @@ def simulated_looks(
 
 
 def before_keep(
-    bench: KeepingBench, task: Task, prepared: Prepared, seed: int, looks: SimulatedLooks
+    bench: KeepingBench, task: Task, prepared: Prepared, seed: int, looks: SimulatedLooks, stages: StageTimer
 ) -> gate.TimedSizes:
-    """The first of these looks that finds something wrong; else what was looked at, and modelled times."""
+    """The first of these looks that finds something wrong; else what was looked at, and modelled times.
+
+    stages: takes the time that each look was waited for.
+    """
     looked, reference, device = looks.looked, bench.reference(task), bench.target or bench.checker
-    found = looks.hunted()
-    found = found or gate.all_distributions(task, prepared.programs, reference, device, seed, looked=looked)
+    with stages.time("verify.hunt"):
+        found = looks.hunted()
+    with stages.time("verify.inputs"):
+        found = found or gate.all_distributions(task, prepared.programs, reference, device, seed, looked=looked)
     if found is not None:
         return _as_seen(found)
-    others, large = looks.at_large()
+    with stages.time("verify.large"):
+        others, large = looks.at_large()
     if others is not None:
         return others
-    others, more = unverified(bench, task, prepared, seed, looked.cases)
+    with stages.time("verify.outcomes"):
+        others, more = unverified(bench, task, prepared, seed, looked.cases)
     if others is not None:
         return others
-    seen = gate.timed_sizes(
-        task,
-        prepared.programs,
-        reference,
-        bench.checker,
-        seed,
-        numbers=bench.modelled,
-        target=bench.target,
-        tell=bench.on_stage,
-    )
+    with stages.time("verify.timed"):
+        seen = gate.timed_sizes(
+            task,
+            prepared.programs,
+            reference,
+            bench.checker,
+            seed,
+            numbers=bench.modelled,
+            target=bench.target,
+            tell=bench.on_stage,
+        )
     if not seen.status.passed:
         return seen
-    return replace(seen, verified=_verified(looks, large + more + len(task.bench)))
+    with stages.time("verify.coverage"):
+        return replace(seen, verified=_verified(looks, large + more + len(task.bench)))
 
 
 def _as_seen(found: Check) -> gate.TimedSizes:

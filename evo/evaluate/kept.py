@@ -101,7 +101,7 @@ def where_timed(
     """The verdict with that of the simulator's look at every timed size, and what that look could not see."""
     bench.on_stage("verify")
     with stages.time("verify"):
-        seen = bench.timed_sizes(job.task, prepared, job.seed)
+        seen = bench.timed_sizes(job.task, prepared, job.seed, stages)
     return with_look(found, seen)
 
 

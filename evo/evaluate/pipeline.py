@@ -217,7 +217,7 @@ def _modelled(
     if decision is not None and not decision.kept:
         return found
     with started.stages.time("verify"):
-        return _looked_at_again(job, bench, prepared, found, rival, theirs)
+        return _looked_at_again(job, bench, prepared, found, rival, theirs, started.stages)
 
 
 def _faulted(base: Evaluation, fault: Fault, status: Status, stage: Stage, reason: str) -> Evaluation:
@@ -247,10 +247,11 @@ def _looked_at_again(
     found: Evaluation,
     rival: Prepared | None,
     theirs: tuple[CaseBench, ...],
+    stages: StageTimer,
 ) -> Evaluation:
     """Numbers, races and times of every timed size on blocks that the variant could not foresee; all have to hold."""
     bench.on_stage("verify")
-    seen = bench.timed_sizes(job.task, prepared, job.seed)
+    seen = bench.timed_sizes(job.task, prepared, job.seed, stages)
     found = with_look(found, seen)
     if not found.status.passed:
         return found

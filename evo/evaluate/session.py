@@ -19,6 +19,7 @@ from evo.device.judge import ENTRY as JUDGE
 from evo.device.judge import RemoteJudge
 from evo.device.remote_calls import OPENER
 from evo.device.remote_device import RemoteGpu, RemoteSimulator, open_remote
+from evo.device.timing_types import StageTimer
 from evo.errors import CandidateFailed, HarnessFault, SyntaxInvalid, UsageError
 from evo.evaluate import kept_control
 from evo.evaluate.before_keep import SimulatedLooks, before_keep, simulated_looks
@@ -185,12 +186,12 @@ class EvaluationSession:
             self._estimates[key] = tuple(rows)
         return self._estimates[key]
 
-    def timed_sizes(self, task: Task, prepared: Prepared, seed: int) -> TimedSizes:
+    def timed_sizes(self, task: Task, prepared: Prepared, seed: int, stages: StageTimer) -> TimedSizes:
         """A last look at all bench cases on the simulator, kept by variant; numbers of a GPU on other inputs alone."""
         key = (task.hash, prepared.variant.id, seed)
         if key not in self._timed:
             begun = self._looks.pop(key, None) or simulated_looks(self, task, prepared, seed, [self.checker])
-            self._timed[key] = before_keep(self, task, prepared, seed, begun)
+            self._timed[key] = before_keep(self, task, prepared, seed, begun, stages)
         return self._timed[key]
 
     def begin_looks(self, task: Task, prepared: Prepared, seed: int) -> None:

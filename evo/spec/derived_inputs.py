@@ -25,6 +25,7 @@ from evo.spec.integer_distributions import (
     integer_domain,
     observed_range,
 )
+from evo.spec.specials import UNDEFINED, Specials
 from evo.spec.task import Case, Task, Tensor
 
 Arrays = dict[str, NDArray[np.generic]]
@@ -55,7 +56,11 @@ def candidates(
         for part in parts:
             rng = generator()
             changed = {
-                t.name: distributions.derive(distribution, t.dtype, drawn[t.name], domains[t.name], rng, factor=factor)
+                t.name: defined(
+                    t,
+                    distributions.derive(distribution, t.dtype, drawn[t.name], domains[t.name], rng, factor=factor),
+                    drawn[t.name],
+                )
                 for t in tensors
             }
             for t in wholes:
@@ -64,6 +69,31 @@ def candidates(
                     distribution, drawn[t.name], within, domains[t.name], rng, factor=part
                 )
             yield drawn | changed, rng
+
+
+def defined(tensor: Tensor, values: NDArray[np.generic], drawn: NDArray[np.generic]) -> NDArray[np.generic]:
+    """The values, with what the task leaves undefined in this input as drawn instead."""
+    stated = tensor.specials
+    if stated is None or UNDEFINED not in (stated.zeros, stated.denormals):
+        return values
+    zeros, denormals = stated.zeros == UNDEFINED, stated.denormals == UNDEFINED
+    return distributions.without(values, drawn, tensor.dtype, zeros=zeros, denormals=denormals)
+
+
+def special_inputs(task: Task, drawn: Arrays, rng: np.random.Generator, *, unstated: bool) -> Arrays | None:
+    """The drawn inputs with special values that have a meaning; None if none has.
+
+    unstated: also in inputs of which the task says nothing, but for those whose values mean more than their size.
+    """
+    changed: Arrays = {}
+    for tensor in task.inputs:
+        domain = _domain(tensor, drawn[tensor.name]) if is_float(tensor.dtype) else FIXED
+        if not is_float(tensor.dtype) or (tensor.specials is None and (not unstated or domain == FIXED)):
+            continue
+        kinds = (tensor.specials or Specials.of(tensor.dtype)).asked
+        if kinds:
+            changed[tensor.name] = distributions.with_specials(drawn[tensor.name], tensor.dtype, kinds, domain, rng)
+    return drawn | changed if changed else None
 
 
 def _free_reals(task: Task, domains: Mapping[str, str]) -> list[Tensor]:

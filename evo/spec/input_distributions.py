@@ -6,7 +6,7 @@ Each distribution is made from the drawn tensor, at its scale and inside its dom
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import ml_dtypes
 import numpy as np
@@ -37,6 +37,7 @@ _TINY = {
 }
 _SUBNORMAL = {"float64": (-1060, -1023), "float32": (-148, -127), "bfloat16": (-132, -127)}
 _FIRST = 16  # rows
+_ROOMY = 64  # elements, of which a few may be zeros and denormals
 _GOLDEN = 0.6180339887498949
 _OUTLIER = 64.0
 _PEAK, _HEAVY, _NEAR = 16.0, 4.0, 8  # of `ends`: one value, the last rows; and how near to the end
@@ -119,14 +120,33 @@ def derive(name: str, dtype: str, drawn: Array, domain: str, rng: np.random.Gene
     return np.ascontiguousarray(np.clip(values, -limit, limit).astype(NUMPY[dtype]))
 
 
-def with_specials(drawn: Array, rng: np.random.Generator) -> Array:
-    """One NaN and one infinity of each sign at random places."""
+def with_specials(drawn: Array, dtype: str, kinds: Sequence[str], domain: str, rng: np.random.Generator) -> Array:
+    """Special values of these kinds at random places: a NaN; of each sign an infinity, two zeros and two denormals."""
+    signed = (1.0, -1.0) if domain in ("real", "fixed") else (1.0,)
+    found = [np.nan] if "nan" in kinds else []
+    found += [sign * np.inf for sign in signed] if "infinities" in kinds and domain != "unit" else []
+    if drawn.size >= _ROOMY:
+        found += [sign * 0.0 for sign in signed * 2] if "zeros" in kinds else []
+        if "denormals" in kinds:
+            low, high = _SUBNORMAL.get(dtype, _TINY[dtype])
+            found += [sign * 2.0 ** rng.uniform(low, high) for sign in signed * 2]
     values = drawn.copy()
     flat = values.reshape(-1)
-    places = rng.permutation(flat.size)[:3]
-    for place, special in zip(places, (np.nan, np.inf, -np.inf), strict=False):
-        flat[place] = special
+    places = rng.choice(flat.size, min(flat.size, len(found)), replace=False)
+    flat[places] = np.asarray(found[: len(places)], np.float64).astype(values.dtype)
     return values
+
+
+def without(values: Array, drawn: Array, dtype: str, *, zeros: bool, denormals: bool) -> Array:
+    """The values with what has no meaning in this input, zeros or denormals, as drawn instead."""
+    size = np.abs(values.astype(np.float64))
+    least = float(ml_dtypes.finfo(NUMPY[dtype]).smallest_normal)
+    amiss = np.zeros(size.shape, np.bool_)
+    if zeros:
+        amiss |= size == 0
+    if denormals:
+        amiss |= (size > 0) & (size < least)
+    return np.where(amiss, drawn, values) if amiss.any() else values
 
 
 def perturbed(drawn: Array, relative: float, rng: np.random.Generator) -> Reals:

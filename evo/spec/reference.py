@@ -9,7 +9,7 @@ import functools
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import cast
@@ -21,7 +21,7 @@ from evo.errors import TaskInvalid
 from evo.spec import input_distributions as distributions
 from evo.spec.conditioning import rounding_of
 from evo.spec.deadline import Deadline, DeadlineExceeded
-from evo.spec.derived_inputs import candidates
+from evo.spec.derived_inputs import candidates, special_inputs
 from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import ROUNDOFF, is_float
 from evo.spec.expectation import Expectation
@@ -34,7 +34,7 @@ from evo.spec.recent import RecentCache
 from evo.spec.reference_ahead import Ahead
 from evo.spec.reference_child import load_file
 from evo.spec.reference_process import IMPORT_LIMIT_S, ReferenceProcess, ReferenceValue
-from evo.spec.soundness import float_outputs, is_accurate, representable, vanishes
+from evo.spec.soundness import float_outputs, is_accurate, is_defined, representable, vanishes
 from evo.spec.task import Case, Task, Tensor
 from evo.spec.tensor_arrays import Arrays, DrawnInputs, arrays_of, distance, generator_of, size_of, stream_of
 
@@ -185,7 +185,7 @@ class Reference:
     def _derive(self, case: Case, seed: int, distribution: str) -> Expectation | None:
         drawn = self.inputs(case, seed)
         if distribution == SPECIAL:
-            return self._special(case, drawn, generator_of(seed, case.name, distribution))
+            return self._special(case, drawn, seed)
         if self.has_dependent_inputs():
             return None
         for inputs, rng in candidates(
@@ -195,14 +195,26 @@ class Reference:
                 return found
         return None
 
-    def _special(self, case: Case, drawn: Arrays, rng: np.random.Generator) -> Expectation | None:
-        named = [tensor.name for tensor in self.task.inputs if tensor.specials and is_float(tensor.dtype)]
-        if not named:
-            return None
-        inputs = drawn | {name: distributions.with_specials(drawn[name], rng) for name in named}
-        with np.errstate(all="ignore"):
-            found = self.expectation_of(inputs, case)
-        return Expectation(found.inputs, found.expected, found.trusted, SPECIAL)
+    def _special(self, case: Case, drawn: Arrays, seed: int) -> Expectation | None:
+        """Special values in every input where they have a meaning: stated, or as the reference gives them."""
+        for unstated in (True, False):
+            if unstated and (not self.has("trusted") or self.has_dependent_inputs()):
+                continue
+            rng = generator_of(seed, case.name, SPECIAL)
+            inputs = special_inputs(self.task, drawn, rng, unstated=unstated)
+            if inputs is None:
+                return None
+            try:
+                with np.errstate(all="ignore"):
+                    found = self.expectation_of(inputs, case)
+            except TaskInvalid:  # it holds inputs to a condition
+                if unstated:
+                    continue
+                raise
+            named = [t.name for t in self.task.inputs if t.specials is None and inputs[t.name] is not drawn[t.name]]
+            if not named or is_defined(self.task, found):
+                return replace(found, distribution=SPECIAL)
+        return None
 
     def sound(self, case: Case, inputs: Arrays, distribution: str, rng: np.random.Generator) -> Expectation | None:
         """The expectation on these inputs if it is finite, and the trusted implementation well within tolerance."""

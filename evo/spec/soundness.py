@@ -50,3 +50,21 @@ def vanishes(task: Task, expected: Arrays) -> bool:
     """Whether all outputs are within a few steps of zero."""
     steps = (np.abs(expected[t.name]).max() / distributions.smallest(t.dtype) for t in float_outputs(task))
     return all(step < _FEW_STEPS for step in steps)
+
+
+def is_defined(task: Task, found: Expectation) -> bool:
+    """Whether a trusted implementation gives NaN, infinities and accurate numbers where the reference does."""
+    tolerance = task.tolerance
+    if found.trusted is None:
+        return False
+    for tensor in task.outputs:
+        if not is_float(tensor.dtype):
+            return False  # NaN on the way to an integer becomes any number
+        ours, truth = found.trusted[tensor.name].astype(np.float64), found.expected[tensor.name].astype(np.float64)
+        finite = np.isfinite(truth)
+        if not np.array_equal(ours[~finite], truth[~finite], equal_nan=True) or not np.isfinite(ours[finite]).all():
+            return False
+        allowed = tolerance.atol + tolerance.rtol * np.abs(truth[finite])
+        if not (np.abs(ours[finite] - truth[finite]) <= 0.5 * allowed).all():
+            return False
+    return True

@@ -19,6 +19,7 @@ from evo.spec.element_types import DTYPES
 from evo.spec.expr import Expression, Number, parse
 from evo.spec.laws import Law, read_laws
 from evo.spec.metric_bounds import MetricGate, read_gates
+from evo.spec.specials import Specials, read_specials
 from evo.spec.tile_model import Choices, Targets, TileTraffic, read_choices, read_targets, read_traffic
 from evo.spec.tolerance import Tolerance, read_tolerance
 from evo.spec.value_ranges import RANGE_FIELDS, DeclaredRange, range_problem, read_domain, read_range
@@ -30,10 +31,10 @@ _LARGEST_TENSOR = 2**38  # bytes
 _HEADERS = (".h", ".cuh")
 _TOP = {"name", "axes", "tensors", "scalars", "tolerance", "check", "bench", "headline", "score", "work"}
 _OPTIONAL = {"scalars", "headline", "score", "work", "flags", "targets", "description", "nondeterministic"}
-_OPTIONAL |= {"traffic", "derive", "gates", "laws"}
+_OPTIONAL |= {"traffic", "derive", "gates", "laws", "specials"}
 _TENSOR = ("name", "role", "dtype", "shape", "domain", "specials", "init", *RANGE_FIELDS)
 ROLES = ("in", "out", "inout")
-_LAWS = re.compile(rb"^laws:.*\n(?:[ -].*\n)*", re.MULTILINE)
+_UNHASHED = re.compile(rb"^(?:laws|specials):.*\n(?:[ -].*\n)*", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +43,7 @@ class Tensor:
 
     domain: which other values the gate may put in (evo/spec/value_ranges.py; None: judged from what is drawn).
     range: which values an integer input may hold; None: what the reference draws.
-    specials: the gate may put NaN and infinities in.
+    specials: what zeros, infinities, NaN and denormals mean in a float input; None: not stated.
     init: what an output holds before the first launch: `poison`, or `zero` for one that kernels add to.
     """
 
@@ -52,7 +53,7 @@ class Tensor:
     shape: tuple[Expression, ...]
     domain: str | None = None
     range: DeclaredRange | None = None
-    specials: bool = False
+    specials: Specials | None = None
     init: str = "poison"
 
     def dims(self, case: Case) -> tuple[int, ...]:
@@ -147,9 +148,9 @@ class Task:
     def hash(self) -> str:
         """Twelve hex digits over what decides correctness and work: task.yaml, reference.py and headers.
 
-        Laws are left out: they ask for nothing that the reference does not decide.
+        Laws and specials are left out: they ask for nothing that the reference does not decide.
         """
-        digest = hashlib.sha256(_LAWS.sub(b"", (self.folder / "task.yaml").read_bytes()) + b"\0")
+        digest = hashlib.sha256(_UNHASHED.sub(b"", (self.folder / "task.yaml").read_bytes()) + b"\0")
         digest.update((self.folder / "reference.py").read_bytes() + b"\0")
         for name, text in self.headers.items():
             digest.update(f"{name}\0{text}\0".encode())
@@ -277,6 +278,7 @@ class _Yaml(YamlFields):
     def _tensors(self, axes: dict[str, str]) -> Iterator[Tensor]:
         seen: set[str] = set()
         roles = []
+        stated = read_specials(self)
         for number, entry in self.entries("tensors"):
             at = ("tensors", number)
             self._known(entry, at, _TENSOR)
@@ -290,9 +292,6 @@ class _Yaml(YamlFields):
             seen.add(name)
             roles.append(role)
             dims = tuple(self._expression(dim, (*at, "shape", i), axes, False) for i, dim in enumerate(shape))
-            specials = entry.get("specials", False)
-            if not isinstance(specials, bool) or (specials and role == "out"):
-                raise self.invalid((*at, "specials"), f"{specials!r} is not a choice", "true or false, for inputs")
             init = entry.get("init", "poison")
             if init not in ("poison", "zero") or (init == "zero" and role != "out"):
                 raise self.invalid((*at, "init"), f"{init!r} is not a choice", "poison or zero, for role out")
@@ -303,7 +302,7 @@ class _Yaml(YamlFields):
                 shape=dims,
                 domain=read_domain(self, entry, at),
                 range=read_range(self, entry, at, lambda text, place: self._expression(text, place, axes, False)),
-                specials=specials,
+                specials=stated.get(name),
                 init=str(init),
             )
         if set(roles) <= {"in"}:

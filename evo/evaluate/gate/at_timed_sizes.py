@@ -147,7 +147,7 @@ class _Look:
             return self._failed(row)
         problem = self._of_many_blocks(found) if self.numbers and not found.whole else None
         if problem is None and (self.numbers or self.target is not None):
-            problem = self._varied(found) or self._lawful(found)
+            problem = self._varied(found) or self._varied(found, special=True) or self._lawful(found)
         if problem is not None:
             return problem
         assert found.row is not None
@@ -164,9 +164,12 @@ class _Look:
         blocks = None if few >= sample.blocks else few
         return self._held(self._asked(inputs, blocks, groups), truth)
 
-    def _varied(self, sample: SampledRun) -> TimedSizes | None:
-        """What is wrong on other inputs than the task draws: a variant may be right on those alone, at timed sizes."""
-        other = varied(self.task, self.case, self.reference, self.axis, self._count(), self.seed)
+    def _varied(self, sample: SampledRun, *, special: bool = False) -> TimedSizes | None:
+        """What is wrong on other inputs than the task draws: a variant may be right on those alone, at timed sizes.
+
+        special: on NaN, infinities and zeros, where they have a meaning.
+        """
+        other = varied(self.task, self.case, self.reference, self.axis, self._count(), self.seed, special=special)
         if other is None:
             return None
         blocks = None if sample.blocks <= _FEW else _FEW

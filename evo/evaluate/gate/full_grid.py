@@ -18,7 +18,7 @@ from evo.evaluate.gate.compare import compare
 from evo.results import CaseCheck, Status
 from evo.spec.element_types import is_float
 from evo.spec.expectation import Expectation
-from evo.spec.input_distributions import MIXED
+from evo.spec.input_distributions import MIXED, SPECIAL
 from evo.spec.reference import Reference
 from evo.spec.task import Case, Task, Tensor
 
@@ -57,18 +57,18 @@ class VariedInputs:
 
 
 def varied(
-    task: Task, case: Case, reference: Reference, axis: str | None, count: int, seed: int
+    task: Task, case: Case, reference: Reference, axis: str | None, count: int, seed: int, *, special: bool = False
 ) -> VariedInputs | None:
     """Other values for a timed size than its reference draws; None if the task has none, or they cost too much.
 
-    count: how many places along the axis differ.
+    count: how many places along the axis differ. special: drawn ones, with NaN, infinities and zeros among them.
     """
     part = case if axis is None else Case(name=f"{count} places of {case.name}", axes={**case.axes, axis: count})
     size = sum(math.prod(tensor.dims(part)) for tensor in task.tensors)
     if task.work_of(part).get("flop", math.inf) > _FLOP or size > _ELEMENTS:
         return None
     drawn = np.random.default_rng([seed, *case.name.encode()])
-    for name in (MIXED, *drawn.permutation(_HARD), "positive"):
+    for name in (SPECIAL,) if special else (MIXED, *drawn.permutation(_HARD), "positive"):
         found = reference.derived(part, seed, name)
         if found is None:
             continue

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from evo.evaluate.gate.integer_patterns import varied_integers
 from evo.spec import input_distributions as distributions
+from evo.spec.derived_inputs import defined
 from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import is_float
 from evo.spec.expectation import Expectation
@@ -109,7 +110,7 @@ def _of_tensor(
     elif domain == "unit":
         out = np.clip(np.abs(out), 0, 1)
     limit = largest(tensor.dtype) / 4
-    return np.ascontiguousarray(np.clip(out, -limit, limit).astype(NUMPY[tensor.dtype]))
+    return defined(tensor, np.ascontiguousarray(np.clip(out, -limit, limit).astype(NUMPY[tensor.dtype])), drawn)
 
 
 # Structures: each changes one row in place. ------------------------------------------------------------------------
@@ -278,16 +279,19 @@ def _special_zeros(
     reference: Reference, case: Case, drawn: Arrays, free: Sequence[Tensor], rng: Rng
 ) -> Expectation | None:
     """NaN and infinities where the task declares them, beside many zeros: zero times infinity is not zero."""
-    named = [tensor for tensor in free if tensor.specials]
+    named = [tensor for tensor in free if tensor.specials is not None and tensor.specials.not_finite]
     if not named:
         return None
     changed: Arrays = {}
     for tensor in free:
         values = drawn[tensor.name].copy()
         values[rng.random(values.shape) < _ZERO_SHARE] = 0
-        changed[tensor.name] = values
+        changed[tensor.name] = defined(tensor, values, drawn[tensor.name])
     one = named[int(rng.integers(len(named)))]
-    changed[one.name] = distributions.with_specials(changed[one.name], rng)
+    assert one.specials is not None
+    kinds = [kind for kind in one.specials.asked if kind in ("nan", "infinities")]
+    domain = one.domain or distributions.domain_of(one.dtype, drawn[one.name])
+    changed[one.name] = distributions.with_specials(changed[one.name], one.dtype, kinds, domain, rng)
     with np.errstate(all="ignore"):
         found = reference.expectation_of(drawn | changed, case)
     return Expectation(found.inputs, found.expected, found.trusted, SPECIAL)

@@ -55,7 +55,7 @@ def task_context(task: Task, chip: Chip, arch: str, toolkit: str, parent: Varian
         f"Parameters of each kernel, in this order: {order}, then the axes {', '.join(task.axes)} as int (the last"
         " may be left out).",
         "The task. Of `tolerance`, rival_error_factor is how many times the error of a plain kernel an output may"
-        " have; `specials: true` means that the tensor holds infinities, NaN or zeros on purpose.",
+        " have; `specials` says which zeros, infinities, NaN and denormals of an input count as in the reference.",
         data("task.yaml", _cut(_semantics(described))),
         data("reference.py", _cut(reference)),
         f"The kernel as it stands (variant {parent.id}); your edit applies to this text:",

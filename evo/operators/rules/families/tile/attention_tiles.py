@@ -91,7 +91,8 @@ def _attention(ctx: RuleContext, place: int, analysis: LaunchAnalysis) -> _Found
         return None
     assert ctx.task is not None
     tensors = {tensor.name: tensor for tensor in ctx.task.tensors}
-    if tensors[made.value.name].specials:  # a key that does not count has weight 0, and 0 * NaN is NaN
+    specials = tensors[made.value.name].specials
+    if specials is not None and specials.not_finite:  # a key that does not count has weight 0, and 0 * NaN is NaN
         return None
     limits = _limits(ctx, place)
     if limits is None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from evo.cuda.source.parser import Node, read
 from evo.cuda.source.types import declarator_name
 from evo.interop.adopt.host_calls import HostCalls
-from evo.interop.adopt.host_expressions import bare_type
+from evo.interop.adopt.host_expressions import bare_type, literal
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied
 from evo.interop.adopt.host_records import record_of
 from evo.interop.adopt.host_values import (
@@ -29,6 +29,7 @@ from evo.interop.adopt.host_values import (
     problem,
 )
 from evo.interop.adopt.items import function_name
+from evo.interop.adopt.parameters import deduced_type, parameters_of, template_parameters
 from evo.interop.adopt.python_source import LauncherArgument
 
 _MOST_TURNS = 64
@@ -44,6 +45,8 @@ class Host(HostCalls):
         self.tight_rows = False
         self.passed: Mapping[str, list[LauncherArgument]] = {}  # what Python code calls a launcher with
         self.functions: dict[str, Node] = {}
+        self.heads: dict[str, Node] = {}
+        self.compiled_in: set[str] = set()  # words between `<` and `>` of calls and launches
         self.kernels: dict[str, Node] = {}
         self.events: list[HostEvent] = []
         self.notes: list[str] = []
@@ -66,7 +69,9 @@ class Host(HostCalls):
         """Run one function: `main`, or a launcher, whose sizes are then given or taken from defaults."""
         arguments: list[object] = []
         passed = self.passed.get(function_name(function), [])
-        for place, (kind, name) in enumerate(self._params(function)):
+        params = parameters_of(function)
+        for place, param in enumerate(params):
+            kind, name = param.kind, param.name
             said = passed[place] if place < len(passed) else LauncherArgument()
             if "Tensor" in kind:
                 arguments.append(self.given_tensor(function, name, said))
@@ -98,7 +103,9 @@ class Host(HostCalls):
     ) -> object:
         """Run one of the program's own functions. fields: of the object whose method it is. begin: what comes first."""
         scope: dict[str, HostVariable] = {}
-        for (kind, name), value in zip(self._params(node), arguments, strict=False):
+        params = parameters_of(node)
+        for param, value in zip(params, arguments, strict=False):
+            kind, name = param.kind, param.name
             if isinstance(value, Address) and "&" in kind:
                 scope[name] = value.cell
             else:
@@ -107,12 +114,43 @@ class Host(HostCalls):
                 if isinstance(value, HostNumber) and name != "argc" and self._function_touches(node):
                     self.store(scope[name], value)  # a number that a launcher is given goes by the parameter's name
         scopes = [self.scopes[0], fields, scope] if fields is not None else [self.scopes[0], scope]
-        return self._inside(scopes, node.child("body"), begin)
+
+        def first() -> None:
+            for param in params[len(arguments) :]:  # what the call leaves out
+                if param.default is not None:
+                    scope[param.name] = HostVariable(param.name, param.kind)
+                    self.store(scope[param.name], self.value(param.default))
+            if begin is not None:
+                begin()
+
+        return self._inside(scopes, node.child("body"), first)
+
+    def run_template(self, name: str, template: Sequence[Node], arguments: Sequence[object]) -> object:
+        """Run a function of a template, whose parameters are numbers, or types as named or as pointers have them."""
+        node, before = self.functions[name], dict(self.types)
+        numbers: dict[str, HostVariable] = {}
+        for place, param in enumerate(template_parameters(self.heads[name])):
+            if place >= len(template):
+                number, kind = literal(param.default or ""), deduced_type(node, param.name, arguments) or param.default
+            else:
+                word = bare_type(template[place].text)
+                cell = self.find(word)
+                value = cell.value if cell is not None else self.size(template[place])
+                number, kind = value if isinstance(value, HostNumber) else UNKNOWN, self.types.get(word, word)
+            if number.value is not None:
+                numbers[param.name] = HostVariable(param.name, "", number)
+            elif kind is not None:
+                self.types[param.name] = kind
+        try:
+            return self.run_function(node, arguments, numbers)
+        finally:
+            self.types.clear()
+            self.types.update(before)
 
     def run_lambda(self, held: HostLambda, arguments: Sequence[object]) -> object:
         scope = {
-            name: value.cell if isinstance(value, Address) and "&" in kind else HostVariable(name, kind, value)
-            for (kind, name), value in zip(self._params(held.node), arguments, strict=False)
+            p.name: value.cell if isinstance(value, Address) and "&" in p.kind else HostVariable(p.name, p.kind, value)
+            for p, value in zip(parameters_of(held.node), arguments, strict=False)
         }
         return self._inside([*held.scopes, scope], held.node.child("body"))
 
@@ -132,19 +170,6 @@ class Host(HostCalls):
             self.scopes = before
             self.depth -= 1
         return UNKNOWN
-
-    def _params(self, function: Node) -> list[tuple[str, str]]:
-        declarator = function.child("declarator")
-        while declarator is not None and declarator.type not in ("function_declarator", "lambda_declarator"):
-            declarator = declarator.child("declarator")
-        inside = declarator.child("parameters") if declarator is not None else None
-        found = []
-        for param in inside.named_children if inside is not None else []:
-            inner = param.child("declarator")
-            name = declarator_name(inner) if inner is not None else None
-            if param.type.endswith("parameter_declaration") and name:
-                found.append((param.text.rsplit(name, 1)[0] + ("*" if "[" in param.text else ""), name))
-        return found
 
     # Statements.
 
@@ -188,7 +213,8 @@ class Host(HostCalls):
                     self._declared_by_call(declarator, kind)
                 continue
             pointer = "*" if any(n.type == "pointer_declarator" for n in declarator.walk()) else ""
-            cell = HostVariable(name, kind + pointer)
+            # A local constant that is compiled in is a number of the kernel, not a size.
+            cell = HostVariable(name, kind + pointer, is_fixed=len(self.scopes) > 1 and name in self.compiled_in)
             self.scopes[-1][name] = cell
             array = next((n for n in declarator.walk() if n.type == "array_declarator"), None)
             value = declarator.child("value")

@@ -41,7 +41,12 @@ class HostCalls(HostVectors):
     kernels: dict[str, Node]
     notes: list[str]
 
+    heads: dict[str, Node]  # of functions that are templates
     tight_rows: bool  # cudaMallocPitch leaves no gap between rows
+
+    @abc.abstractmethod
+    def run_template(self, name: str, template: Sequence[Node], arguments: Sequence[object]) -> object:
+        """Run a function of the program that is a template."""
 
     @abc.abstractmethod
     def run_lambda(self, held: HostLambda, arguments: Sequence[object]) -> object:
@@ -83,7 +88,12 @@ class HostCalls(HostVectors):
         if function.text.startswith(("torch::", "at::")):
             return self.tensor_function(name, node, given)
         if name in self.functions and self.depth < _DEEPEST:
-            return self.run_function(self.functions[name], [self.value(each) for each in given])
+            values = [self.value(each) for each in given]
+            return (
+                self.run_template(name, template, values)
+                if name in self.heads
+                else self.run_function(self.functions[name], values)
+            )
         return self._library(name, given)
 
     def _name(self, function: Node) -> tuple[str, list[Node]]:

@@ -43,6 +43,9 @@ def bare_type(text: str) -> str:
 
 def literal(text: str) -> HostNumber:
     """A number as it is written."""
+    if text.startswith(("-", "+")):
+        found = literal(text[1:].strip())
+        return HostNumber.number(-found.value) if text[0] == "-" and found.value is not None else found
     if match := _WHOLE.fullmatch(text):
         digits = match[1].replace("'", "")
         octal = digits[0] == "0" and digits.isdigit()

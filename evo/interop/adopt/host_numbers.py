@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import reduce
 
 _PRECEDENCE = {"if": 1, "or": 2, "and": 3, "==": 4, "!=": 4, "<": 4, "<=": 4, ">": 4, ">=": 4}
 _PRECEDENCE |= {"|": 5, "^": 6, "&": 7, "<<": 8, ">>": 8, "+": 9, "-": 9, "*": 10, "//": 10, "/": 10, "%": 10}
@@ -148,6 +149,9 @@ def _simplified(operator: str, hows: list[object]) -> object:
             return up
         if b == 1:
             return a
+        if isinstance(b, str) and b in (parts := factors(a)) and len(parts) > 1:
+            parts.remove(b)
+            return reduce(lambda one, other: ("*", one, other), parts)
     if operator == "if":
         return _chosen(*hows)
     if operator in ("int", "floor", "ceil") and isinstance(a, tuple) and a[0] == "/":

@@ -44,21 +44,17 @@ class HostTensors(HostRecords):
         """A parameter of the launcher, with dimensions by the names that the code gives them."""
         text = function.text
         memory = Allocation(name, UNKNOWN, function.row + 1, is_parameter=True)
-        sizes = [int(place) for place in re.findall(rf"\b{name}\s*\.\s*size\s*\(\s*(\d)\s*\)", text)]
-        rank = (
-            len(said.dims)
-            if said.dims
-            else max(sizes) + 1
-            if sizes
-            else int(bool(re.search(rf"\b{name}\.numel\b", text)))
-        )
+        rank = len(said.dims) if said.dims else _rank(text, name)
         if not rank:
             return HostTensor(memory, None)
         dims = []
         for place in range(rank):
             word, value = said.dims[place] if said.dims else (None, _DEFAULTS.get(rank, 1 << 5))
-            word = word or _variable(text, rf"\b{name}\s*\.\s*size\s*\(\s*{place}\s*\)")
-            word = word or (_variable(text, rf"\b{name}\s*\.\s*numel\s*\(\s*\)") if rank == 1 else None)
+            word = word or _variable(text, rf"\b{name}\s*\.\s*size\s*\(\s*(?:{place}|{place - rank})\s*\)")
+            elements = rf"\b{name}\s*\.\s*numel\s*\(\s*\)"
+            word = word or (_variable(text, elements) if rank == 1 else None)
+            if place == 0 and rank == 2:  # all but the last one, `x.numel() / hidden`
+                word = word or _variable(text, rf"{elements}\s*/\s*\w+(?:\.size\(-1\))?")
             dims.append(self._dimension(word or f"{name}_{place}", value, is_known=said.dims is not None))
         memory.shape = tuple(dims)
         return HostTensor(memory, tuple(dims))
@@ -108,6 +104,17 @@ class HostTensors(HostRecords):
     def _made(self, dims: tuple[HostNumber, ...] | None, line: int) -> HostTensor:
         known = dims is not None and all(dim.how is not None for dim in dims)
         return HostTensor(Allocation("", UNKNOWN, line, shape=dims if known else None), dims)
+
+
+def _rank(text: str, name: str) -> int:
+    """How many dimensions a launcher asks a tensor for; 0 if it does not say."""
+    sizes = [int(place) for place in re.findall(rf"\b{name}\s*\.\s*size\s*\(\s*(-?\d)\s*\)", text)]
+    counts = bool(re.search(rf"\b{name}\s*\.\s*numel\b", text))
+    from_front = max((place + 1 for place in sizes if place >= 0), default=0)
+    from_back = max((-place for place in sizes if place < 0), default=0)
+    if from_back >= from_front:  # those in front of them go by their product
+        return from_back + (1 if from_back and (counts or from_front) else int(counts))
+    return from_front
 
 
 def _variable(text: str, expression: str) -> str | None:

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from evo.cuda.source import Param, kernel_signatures
-from evo.cuda.source.parser import Node
-from evo.cuda.source.types import declarator_name
 from evo.interop.adopt.by_value import flattened
 from evo.interop.adopt.host_records import RecordType
-from evo.interop.adopt.host_values import DevicePointer, Launched, problem
+from evo.interop.adopt.host_values import Launched, problem
 from evo.interop.adopt.items import Item
+from evo.interop.adopt.parameters import deduced_type, template_parameters
 
 _HEAD = re.compile(r"\b(?:static|inline|__forceinline__|__noinline__|extern\s+\"C\")\s+")
 
@@ -73,48 +72,17 @@ def instances_of(
 def _template(item: Item, launched: Launched, types: Mapping[str, str]) -> dict[str, str]:
     """The template's parameters and what they are in this launch."""
     values: dict[str, str] = {}
-    for place, param in enumerate(_template_params(item.node)):
-        name, default = _param_name(param)
+    for place, param in enumerate(template_parameters(item.node)):
+        name = param.name
         if place < len(launched.template):
             value: str | None = launched.template[place]
         else:
-            value = _deduced(item, name, launched) or default
+            value = deduced_type(item.inside, name, launched.arguments) or param.default
         if value is None:
             hint = f"name it at the launch: {launched.kernel}<...><<<grid, block>>>"
             raise problem(item.path, launched.line, f"the template's {name} cannot be told from the arguments", hint)
         values[name] = types.get(value, value)
     return values
-
-
-def _template_params(node: Node) -> list[Node]:
-    if node.type != "template_declaration":
-        return []
-    inside = node.child("parameters")
-    return [c for c in (inside.named_children if inside is not None else []) if c.type.endswith("declaration")]
-
-
-def _param_name(param: Node) -> tuple[str, str | None]:
-    declarator = param.child("declarator") or param.child("name")
-    default = param.child("default_value") or param.child("default_type")
-    name = declarator_name(declarator) if declarator is not None else None
-    if name is None:
-        words = re.findall(r"[A-Za-z_]\w*", param.text.split("=")[0])
-        name = words[-1] if words else ""
-    return name, default.text if default is not None else None
-
-
-def _deduced(item: Item, name: str, launched: Launched) -> str | None:
-    """A type that the launch's pointers have."""
-    declarator = item.inside.child("declarator")
-    while declarator is not None and declarator.type != "function_declarator":
-        declarator = declarator.child("declarator")
-    inside = declarator.child("parameters") if declarator is not None else None
-    params = [c for c in (inside.named_children if inside is not None else []) if "parameter" in c.type]
-    for param, argument in zip(params, launched.arguments, strict=False):
-        kind = param.child("type")
-        if kind is not None and kind.text == name and isinstance(argument, DevicePointer) and argument.memory.element:
-            return argument.memory.element
-    return None
 
 
 def with_symbols(instances: Iterable[Instance], items: list[Item], symbols: Mapping[str, str]) -> dict[Item, str]:

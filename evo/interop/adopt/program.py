@@ -12,7 +12,7 @@ from evo.interop.adopt.host import Host
 from evo.interop.adopt.host_expressions import bare_type
 from evo.interop.adopt.host_numbers import HostNumber, applied
 from evo.interop.adopt.host_values import Allocation, DevicePointer, HostEvent, HostVariable, Launched, problem
-from evo.interop.adopt.items import Item, items_of, refuse_what_cannot_run
+from evo.interop.adopt.items import Item, items_of, refuse_what_cannot_run, words_of
 from evo.interop.adopt.python_source import arguments_of
 
 _LIBRARY = re.compile(r"\b(?:cublas[A-Z]|cudnn[A-Z]|cufft[A-Z]|cusparse[A-Z]|thrust::|cub::)\w*")
@@ -126,6 +126,10 @@ def _host(path: Path, items: Sequence[Item], given: Mapping[str, int]) -> Host:
                 host.macros[name] = (names, str(given[name]) if name in given and names is None else text)
             case "host" | "device":
                 host.functions[name] = item.inside
+                lists = (n for n in item.inside.walk() if n.type == "template_argument_list")
+                host.compiled_in.update(word for each in lists for word in words_of(each.text))
+                if item.node is not item.inside:
+                    host.heads[name] = item.node
             case "kernel":
                 host.kernels[name] = item.inside
             case "type":

@@ -102,6 +102,31 @@ def drafted(name: str, **axes: int) -> Draft:
             "d:inout mean:out",
             "clampKernel(d, sensors * samples, lo, hi) sensorMean(d, mean, sensors, samples)",
         ),
+        # `launchBatched<float, N>`: a function of a template that launches one, with a local constant
+        ("fourth/batched_gemm", "batch", "A:in B:in C:out", "batchedMatMul(A, B, C, batch)"),
+        ("fourth/black_scholes", "OPT_N", "Price:in Strike:in Years:in Result:out", None),
+        # a launcher whose last argument has a default
+        ("fourth/int8_matvec", "rows cols", "W:in scale:in x:in y:out", "qgemv(W, scale, x, xs, y, rows, cols)"),
+        ("fourth/jacobi_blog", "NX NY", "u:in f:in u_new:out", "jacobi(u_new, u, f, h2)"),
+        (
+            "fourth/kmeans_assign",
+            "DIMS n k",
+            "km_d_points:in km_d_centroids:in km_d_labels:out km_d_sums:out km_d_counts:out",
+            None,
+        ),
+        (
+            "fourth/rms_ext",  # sizes from `size(-1)` and `numel() / hidden_size`
+            "num_tokens hidden_size",
+            "weight:in input:inout residual:inout",
+            "fused_add_rms_norm_kernel(input, residual, weight, epsilon, num_tokens, hidden_size)",
+        ),
+        ("fourth/scan_managed", "n", "data:inout sums:out", None),
+        (
+            "fourth/stretch_image",
+            "width height",
+            "d_in:in c_gain:in out:out",
+            "stretch(d_in, out, width, height, 3 * width, c_gain)",
+        ),
     ],
 )
 def test_the_host_code_tells_launches_tensors_and_sizes(name, axes, tensors, launches):
@@ -117,6 +142,17 @@ def test_a_template_is_instantiated_as_it_is_launched():
     assert [launch.instance.template for launch in found.launches] == [{"T": "float", "blockSize": "256"}] * 2
     assert "template" not in found.launches[0].instance.text
     assert found.launches[0].shared == "1024"
+
+
+def test_a_launcher_of_a_template_compiles_its_numbers_and_types_in():
+    found = drafted("fourth/batched_gemm").launches[0]
+    assert found.instance.template == {"T": "float", "N": "16"}
+    assert found.block == ("16", "16")
+
+
+def test_an_argument_that_a_call_leaves_out_has_its_default():
+    found = drafted("fourth/int8_matvec").launches[0]
+    assert (found.block, found.shared) == (("128",), "512")
 
 
 def test_sizes_are_printed_as_launch_lines_have_them():

@@ -221,6 +221,18 @@ def test_a_family_that_the_model_fails_on_needs_far_more() -> None:
     assert between(of_version(20), of_version(10)).ground is Ground.GAIN
 
 
+def test_a_gain_that_only_a_weak_term_shows_needs_far_more_as_well() -> None:
+    parent, child = of_version(20, "launch"), of_version(14, "launch")
+    by_atomics = (
+        replace(parent, terms_us={"launch": 10, "atomic": 7}),
+        replace(child, terms_us={"launch": 10, "atomic": 2}),
+    )
+    assert between(*by_atomics).ground is Ground.UNDECIDED
+    assert "atomics" in between(*by_atomics).reason
+    by_issue = tuple(replace(e, terms_us={"launch": 10, "issue": e.terms_us["atomic"]}) for e in by_atomics)
+    assert between(*by_issue).ground is Ground.GAIN
+
+
 def test_a_smaller_margin_asks_for_no_less_certainty() -> None:
     assert between(of_version(10.5), of_version(10), margin=0.03).ground is Ground.UNDECIDED
 

@@ -103,7 +103,7 @@ def _shown(pair: _Pair, gain: float, pairs: Sequence[_Pair], doubtful: Mapping[s
 
 
 def _chance(pair: _Pair, gain: float) -> float | None:
-    """The probability that the child is faster, by the less certain of what bounds the parent and what shows the gain."""
+    """The probability that the child is faster, by the less certain of what binds and what shows the gain."""
     version, limiter = pair.before.model_version, pair.before.limiter
     found = [probability_faster(version, term, gain) for term in (limiter, _binding_term(pair) or limiter)]
     return min((chance for chance in found if chance is not None), default=None)

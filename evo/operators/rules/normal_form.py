@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from evo.cuda.source import Edit, Function, Source, Span, Statement
@@ -16,6 +16,7 @@ from evo.errors import SyntaxInvalid
 from evo.operators.rules.rewriting import indent_of
 from evo.operators.rules.rule import Application
 from evo.operators.rules.rule_context import RuleContext
+from evo.operators.rules.through import through
 
 _INSIDE = re.compile(r"\s*\(?\s*(\w+)\s*<\s*(\w+)\s*\)?\s*")
 _SEVERAL = re.compile(
@@ -25,6 +26,12 @@ _ONE = re.compile(r"[A-Za-z_]\w*\s*(?:=(?!=)|$)")
 _WHILE = re.compile(
     r"while\s*\((?P<test>\s*(?P<name>[A-Za-z_]\w*)\s*<[^;{}()=]+)\)\s*\{(?P<body>.*)"
     r"(?<=[;}\s])(?P=name)\s*\+=(?P<step>[^;{}]+);\s*\}\s*\Z",
+    re.DOTALL,
+)
+# `for (; i < n; i += step) { ... }`, whose variable is declared in front of it
+_HEADLESS = re.compile(
+    r"for\s*\(\s*;(?P<test>\s*(?P<name>[A-Za-z_]\w*)\s*<[^;{}=]+);\s*(?P=name)\s*\+=(?P<step>[^;{}]+)\)\s*"
+    r"\{(?P<body>.*)\}\s*\Z",
     re.DOTALL,
 )
 _Find = Callable[[RuleContext], Iterable[Application]]
@@ -76,7 +83,8 @@ def _counted(source: Source, function: Function) -> Iterator[Edit]:
     """A loop at the top of a kernel whose variable is declared in front of it and steps at the end of its body."""
     tops = source.statements(function)
     for place, loop in enumerate(tops):
-        match = _WHILE.match(source.slice(loop.span)) if loop.kind == "other" else None
+        forms = {"other": _WHILE, "for": _HEADLESS}
+        match = forms[loop.kind].match(source.slice(loop.span)) if loop.kind in forms else None
         if match is None or re.search(r"\b(continue|break|goto|return)\b", match[0]):
             continue
         name, body, step = match["name"], match["body"], match["step"].strip()
@@ -157,72 +165,6 @@ def _hides(source: Source, function: Function, tops: Sequence[Statement], last: 
 def _own(source: Source, statement: Statement) -> Sequence[str]:
     """Names that a statement declares for those that follow it."""
     return source.declared(statement.span) if statement.kind in ("declare", "other") else ()
-
-
-@dataclass(slots=True)
-class _Piece:
-    """A stretch of the text between: where it lies there and in the first text, and what becomes of it."""
-
-    start: int
-    end: int
-    edits: list[Edit]
-    is_free: bool = False  # may stay as it was in the first text
-
-
-def through(
-    between: Source, first: Sequence[Edit], second: Iterable[Edit], free: Sequence[Edit] = ()
-) -> tuple[Edit, ...]:
-    """The edits that make of a first text at once what `second` makes of `between`, which `first` made of it.
-
-    free: of the first ones, those that are left out where the second ones do not touch them.
-    """
-    moved = _places(first)
-    left = {edit.span for edit in free}
-    pieces = [_Piece(start, end, [], Span(*was) in left) for start, end, *was in moved]
-    pieces += [_Piece(edit.span.start, edit.span.end, [edit]) for edit in second]
-    joined: list[_Piece] = []
-    for piece in sorted(pieces, key=lambda p: (p.start, p.end)):
-        before = joined[-1] if joined else None
-        if before is not None and piece.start <= before.end:
-            before.end = max(before.end, piece.end)
-            before.edits += piece.edits
-            before.is_free &= piece.is_free
-        else:
-            joined.append(piece)
-    found = []
-    for piece in joined:
-        if piece.is_free:
-            continue
-        data, last = "", piece.start
-        for edit in sorted(piece.edits, key=lambda edit: edit.span):
-            data += between.slice(Span(last, edit.span.start)) + edit.text
-            last = edit.span.end
-        data += between.slice(Span(last, piece.end))
-        found.append(Edit(Span(_back(moved, piece.start, 0), _back(moved, piece.end, 1)), data))
-    return tuple(found)
-
-
-def _places(first: Sequence[Edit]) -> list[tuple[int, int, int, int]]:
-    """Of each edit: its new text's bytes in the text that it made, and the bytes that it replaced."""
-    found, shift = [], 0
-    for edit in sorted(first, key=lambda edit: edit.span):
-        start, length = edit.span.start + shift, len(edit.text.encode())
-        found.append((start, start + length, edit.span.start, edit.span.end))
-        shift += length - (edit.span.end - edit.span.start)
-    return found
-
-
-def _back(moved: Sequence[tuple[int, int, int, int]], at: int, end: int) -> int:
-    """Where a byte of the text between was in the first one; end: 1 where it ends a stretch, 0 if it begins one."""
-    shift = 0
-    for start, stop, was_start, was_stop in moved:
-        if start == at and not end:
-            return was_start
-        if stop == at and end:
-            return was_stop
-        if stop <= at:
-            shift = was_stop - stop
-    return at + shift
 
 
 def guard_of(source: Source, statements: Sequence[Statement], name: str) -> tuple[int, str] | None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from evo.cuda.source import Edit, Source, Span, new_dead_code, parse, syntax_errors
 from evo.errors import SyntaxInvalid
 from evo.operators.rules.idle_knobs import without_idle_knobs
+from evo.operators.rules.plain_view import passed_on, plain_types
 from evo.operators.rules.rule_context import RuleContext
+from evo.operators.rules.through import through
 from evo.results import Json
 from evo.spec.chips import Chip
 from evo.spec.task import Task
@@ -88,7 +90,22 @@ class Rule:
             return ()
         source = parse(variant.text)
         ctx = RuleContext(variant=variant, source=source, flags=tuple(flags), axes=tuple(axes), task=task, chip=chip)
-        return tuple(self.find(ctx))
+        return tuple(self.find(ctx)) or tuple(self._seen_plainly(ctx))
+
+    def _seen_plainly(self, ctx: RuleContext) -> Iterator[Application]:
+        """The places in the text as `plain_view` shows it, as changes of the text as it is written."""
+        passed = list(passed_on(ctx.source))
+        inside = [edit.span for edit in passed]
+        types = [edit for edit in plain_types(ctx.source) if not any(span.holds(edit.span) for span in inside)]
+        if not passed and not types:
+            return
+        try:
+            other = ctx.after([*passed, *types])
+        except SyntaxInvalid:
+            return
+        for found in self.find(other):
+            edits = through(other.source, [*passed, *types], found.edits, types)
+            yield replace(found, edits=edits, is_schedule=found.is_schedule or bool(passed))
 
     def build(self, variant: Variant, application: Application) -> Variant | None:
         """The child, or None if the edit would not leave a readable, different variant behind."""

@@ -35,7 +35,7 @@ _INDICES = (  # the same in another order, or with brackets
         for form in (rf"{product}\s*\+\s*{_THREAD}", rf"{_THREAD}\s*\+\s*{product}")
     ),
 )
-_TYPES = ("int", "unsigned", "unsigned int", "uint32_t")
+_TYPES = ("int", "unsigned", "unsigned int", "uint32_t", "size_t", "long long", "int64_t", "long", "unsigned long long")
 _AXES = "xyz"
 
 

@@ -15,6 +15,7 @@ from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import ThreadIndex, thread_indices
 
 _REPEATS = (1, 2, 4, 8)
+_SHORT = ("int", "unsigned", "unsigned int", "uint32_t")
 _ALIGNED = re.compile(r"reinterpret_cast<unsigned long long>\(.*\) % \d+ == 0")
 _SHARING = re.compile(r"__shared__|__sync|\basm\b|\batomic|\bgoto\b|\[&|\[=")
 
@@ -290,10 +291,12 @@ def _edits(ctx: RuleContext, index: ThreadIndex, value: int) -> list[Edit]:
         return []
     indent = indent_of(source, index.statement.span.start)
     c, k = counter, index.stride
+    # `min` takes no index of 64 bits and int together.
+    end = f"{bound} - 1" if index.kind in _SHORT else f"({index.kind}){bound} - 1"
     table = (
         f"\n{indent}{index.kind} {places}[{knob_name}];  // those past the end repeat the last one and are not stored"
         f"\n#pragma unroll\n{indent}for (int {c} = 0; {c} < {knob_name}; ++{c})"
-        f" {places}[{c}] = min({index.name} + {c} * {k}, {bound} - 1);"
+        f" {places}[{c}] = min({index.name} + {c} * {k}, {end});"
     )
     last = _known_at(statements, index, bound)
     if last is None:

@@ -1,0 +1,131 @@
+"""Kernels that only pass their work on, and types under other names, as rules know them.
+
+A kernel whose body is one call of a `__device__` function, maybe of a template, is seen with that function's body in
+place of the call; `real* x` behind `typedef float real;` is seen as `float* x`. What a rule does not touch stays as it
+is written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from evo.cuda.source import Edit, Function, Source, Span, Statement
+from evo.operators.rules.element import BYTES
+from evo.operators.rules.rewriting import balanced
+
+_SCALARS = frozenset(BYTES) | {"int", "unsigned", "unsigned int", "float", "double", "long long", "size_t", "short"}
+_TYPEDEF = re.compile(r"^[ \t]*typedef\s+(?P<kind>[\w ]+?)\s+(?P<name>\w+)\s*;", re.MULTILINE)
+_USING = re.compile(r"^[ \t]*using\s+(?P<name>\w+)\s*=\s*(?P<kind>[\w ]+?)\s*;", re.MULTILINE)
+_CALL = re.compile(r"\s*(?P<name>\w+)\s*(?:<(?P<types>[^<>;(){}]*)>)?\s*\((?P<given>[^;{}]*)\)\s*;\s*", re.DOTALL)
+_TEMPLATE = re.compile(r"template\s*<(?P<params>[^<>{};]*)>[^{};<>]*\Z")
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_GIVEN = re.compile(r"\w+|\d+\.?\d*[fFuU]?")
+_IGNORED = ("const", "__restrict__", "__restrict", "restrict", "volatile")
+
+
+def plain_types(source: Source) -> list[Edit]:
+    """Each use of another name of a scalar type as that type."""
+    text = source.data.decode()
+    return [
+        Edit(Span(*use.span()), kind)
+        for name, kind in (_aliases(source).items() if text.isascii() else ())
+        for use in re.finditer(rf"\b{name}\b", text)
+        if not any(match.start() <= use.start() < match.end() for match in _definitions(text))
+    ]
+
+
+def _definitions(text: str) -> Iterator[re.Match[str]]:
+    yield from _TYPEDEF.finditer(text)
+    yield from _USING.finditer(text)
+
+
+def _aliases(source: Source) -> dict[str, str]:
+    """Other names of scalar types."""
+    found = [(match["name"], " ".join(match["kind"].split())) for match in _definitions(source.data.decode())]
+    names = [name for name, _ in found]
+    return {name: kind for name, kind in found if kind in _SCALARS and names.count(name) == 1}
+
+
+def passed_on(source: Source) -> Iterator[Edit]:
+    """The body of each kernel that only calls a function of the file, as that function's body."""
+    for kernel in source.functions:
+        if not kernel.is_kernel:
+            continue
+        match = _CALL.fullmatch(_COMMENT.sub("", source.slice(kernel.body)).strip()[1:-1])
+        called = [f for f in source.functions if match is not None and f.name == match["name"] and not f.is_kernel]
+        if match is None or len(called) != 1 or called[0].return_type.split()[-1:] != ["void"]:
+            continue
+        body = _body(source, kernel, called[0], _listed(match["types"] or ""), _listed(match["given"]))
+        if body is not None:
+            yield Edit(kernel.body, body)
+
+
+def _body(source: Source, kernel: Function, called: Function, types: Sequence[str], given: Sequence[str]) -> str | None:
+    """A function's body as the kernel's; None if a name would be another's, or a number of another type."""
+    own = {param.name: _bare(param.type) for param in kernel.params}
+    if len(given) != len(called.params) or not all(_GIVEN.fullmatch(text) for text in given):
+        return None
+    meant = _arguments(source, called, types, [own.get(text) for text in given])
+    if meant is None:
+        return None
+    names: dict[str, str] = {}
+    for param, text in zip(called.params, given, strict=True):
+        kind = _bare(" ".join(meant.get(word, word) for word in re.findall(r"\w+|\*", param.type)))
+        if text in own and own[text] != kind:
+            return None
+        names[param.name] = text
+    if len(set(given)) != len(given) or _clashes(source, called, names):
+        return None
+    if any(not text.isidentifier() for text in given) and _changes(source, called, names):
+        return None
+    body = source.renamed(called.body, {name: text for name, text in names.items() if name != text})
+    for name, text in {**_aliases(source), **meant}.items():
+        body = re.sub(rf"\b{name}\b", text, body)
+    return body
+
+
+def _arguments(
+    source: Source, called: Function, types: Sequence[str], kinds: Sequence[str | None]
+) -> dict[str, str] | None:
+    """What a template's parameters stand for: as they are given, or as the types of pointers say."""
+    head = _TEMPLATE.search(source.data[: called.span.start].decode()) or re.match(
+        r"\s*template\s*<(?P<params>[^<>{};]*)>", source.slice(called.span)
+    )
+    if head is None:
+        return {} if not types else None
+    wanted = [part.split("=")[0].split()[-1] for part in _listed(head["params"])]
+    meant = dict(zip(wanted, types, strict=False))
+    for param, kind in zip(called.params, kinds, strict=True):
+        inner = re.fullmatch(r"(\w+) \*", _bare(param.type))
+        if inner is not None and inner[1] in wanted and kind is not None and kind.endswith(" *"):
+            meant.setdefault(inner[1], kind.removesuffix(" *"))
+    return meant if len(meant) == len(wanted) >= len(types) else None
+
+
+def _clashes(source: Source, called: Function, names: dict[str, str]) -> bool:
+    """Whether a variable of the body has the name of what a parameter becomes."""
+    inside = [s for top in source.statements(called) for s in top.all()]
+    own = {name for s in inside for name in _declared(source, s)}
+    return bool(own & set(names.values()))
+
+
+def _declared(source: Source, statement: Statement) -> Sequence[str]:
+    return source.declared(statement.span) if statement.kind in ("declare", "other", "for") else ()
+
+
+def _changes(source: Source, called: Function, names: dict[str, str]) -> bool:
+    """Whether the body writes a parameter that is given as a number."""
+    numbers = {name for name, text in names.items() if not text.isidentifier()}
+    return bool(numbers & source.changed_in(called.body))
+
+
+def _bare(kind: str) -> str:
+    """A type without qualifiers, `float *`."""
+    words = [word for word in re.findall(r"[\w:]+|\*|&", kind) if word not in _IGNORED]
+    return " ".join(words)
+
+
+def _listed(text: str) -> list[str]:
+    parts = [part.strip() for part in text.split(",")] if text.strip() else []
+    return parts if all(map(balanced, parts)) else []

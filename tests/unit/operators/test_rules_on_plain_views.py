@@ -1,0 +1,109 @@
+"""Rules see through kernels that only pass their work on, through other names of types, and through 64-bit indices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evo.cuda.source import classify, new_dead_code, tree_difference
+from evo.operators import RULES
+from evo.operators.one_change import clutter
+from evo.operators.rules.operator import integers_of
+from evo.spec.task import read_task
+from evo.spec.variant import Variant, parse_variant
+
+FOREIGN = Path(__file__).parents[2] / "data" / "foreign" / "kernels"
+BY_NAME = {rule.name: rule for rule in RULES}
+GELU = (FOREIGN / "gelu_forward" / "ladder" / "00_stranger.cu").read_text(encoding="utf-8")
+ROWS = (FOREIGN / "layernorm_product_guard" / "ladder" / "00_stranger.cu").read_text(encoding="utf-8")
+
+
+def children(rule: str, task: str, text: str) -> list[Variant]:
+    """What a rule makes of a text, each shown to be one change."""
+    known, variant = read_task(FOREIGN / task), parse_variant(text)
+    found = []
+    for place in BY_NAME[rule].applications(variant, flags=known.flags, axes=integers_of(known), task=known):
+        child = BY_NAME[rule].build(variant, place)
+        assert child is not None
+        if place.is_schedule:
+            assert clutter(text, child.text) is None
+        else:
+            assert classify(tree_difference(text, child.text)).is_single
+        found.append(child)
+    return found
+
+
+def passed_on(text: str, head: str, call: str) -> str:
+    """The kernel's body in a function of its own, which the kernel calls."""
+    at = text.index('extern "C"')
+    start = text.index("(", at)
+    params = text[start : text.index(")", start) + 1]
+    own = f"{head}{params}"
+    own = own.replace("const float*", "const T*").replace("float*", "T*") if "template" in head else own
+    body = text[text.index("{", start) :]
+    name = text[at:start]
+    return f"{text[:at]}{own} {body}\n{name}{params} {{\n    {call}\n}}\n"
+
+
+GELU_CALLS = (
+    ("__device__ void each", "each(inp, out, N);"),
+    ("template <typename T>\n__device__ __forceinline__ void each", "each<float>(inp, out, N);"),
+    ("template <class T>\nstatic __device__ void each", "each(inp, out, N);  // T is known by the pointers"),
+)
+
+
+@pytest.mark.parametrize(("head", "call"), GELU_CALLS)
+def test_a_kernel_that_passes_its_work_on_is_seen_as_the_function(head: str, call: str) -> None:
+    text = passed_on(GELU, head, call)
+    first, *_ = children("wide_elements", "gelu_forward", text)
+    assert (
+        first.text.split("__global__")[1]
+        == children("wide_elements", "gelu_forward", GELU)[0].text.split("__global__")[1]
+    )
+    assert new_dead_code(text, first.text) == ()
+
+
+def test_the_functions_names_become_the_kernels() -> None:
+    text = GELU.replace("inp[i]", "x[i]").replace("out[i]", "y[i]")
+    text = passed_on(text, "__device__ void each", "each(inp, out, N);").replace(
+        "each(const float* inp, float* out", "each(const float* x, float* y"
+    )
+    assert "inp_pack" in children("wide_elements", "gelu_forward", text)[0].text
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param("each(inp, out, N - 1);", id="another number"),
+        pytest.param("each(inp, out, N); __syncthreads();", id="more than a call"),
+        pytest.param("if (N > 3) each(inp, out, N);", id="a test around the call"),
+        pytest.param("each(out, out, N);", id="one array twice"),
+    ],
+)
+def test_a_call_that_is_not_the_whole_work_stays(call: str) -> None:
+    assert children("wide_elements", "gelu_forward", passed_on(GELU, "__device__ void each", call)) == []
+
+
+def test_a_number_of_another_type_stays_a_call() -> None:
+    text = passed_on(GELU, "__device__ void each", "each(inp, out, N);").replace("int N)", "short N)", 1)
+    assert children("wide_elements", "gelu_forward", text) == []
+
+
+@pytest.mark.parametrize("named", ["typedef float real;", "using real = float;"])
+def test_another_name_of_a_type_hides_nothing(named: str) -> None:
+    text = ROWS.replace('extern "C"', f'{named}\nextern "C"').replace("const float* x =", "const real* x =")
+    first, *_ = children("wide_access", "layernorm_product_guard", text)
+    assert "const Float4 x_pack" in first.text
+    assert named in first.text  # what is written stays
+
+
+@pytest.mark.parametrize("kind", ["size_t", "const long long", "unsigned int"])
+@pytest.mark.parametrize("rule", ["wide_elements", "coarsen", "grid_stride"])
+def test_an_index_may_be_of_any_width(rule: str, kind: str) -> None:
+    assert children(rule, "gelu_forward", GELU.replace("int i =", f"{kind} i ="))
+
+
+def test_a_loop_over_the_grid_may_have_its_variable_in_front() -> None:
+    text = GELU.replace("    if (i < N) {", "    for (; i < N; i += gridDim.x * blockDim.x) {")
+    assert children("wide_access", "gelu_forward", text)

@@ -8,10 +8,10 @@ from evo.cuda.source import Edit
 from evo.operators.rules.families.order.block_order import strided
 from evo.operators.rules.families.vector.wide_access import wide_loops
 from evo.operators.rules.normal_form import behind_guard
-from evo.operators.rules.through import through
 from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import thread_indices
+from evo.operators.rules.through import through
 
 
 def _find(ctx: RuleContext) -> Iterator[Application]:

@@ -292,11 +292,11 @@ def _edits(ctx: RuleContext, index: ThreadIndex, value: int) -> list[Edit]:
     indent = indent_of(source, index.statement.span.start)
     c, k = counter, index.stride
     # `min` takes no index of 64 bits and int together.
-    end = f"{bound} - 1" if index.kind in _SHORT else f"({index.kind}){bound} - 1"
+    final = f"{bound} - 1" if index.kind in _SHORT else f"({index.kind}){bound} - 1"
     table = (
         f"\n{indent}{index.kind} {places}[{knob_name}];  // those past the end repeat the last one and are not stored"
         f"\n#pragma unroll\n{indent}for (int {c} = 0; {c} < {knob_name}; ++{c})"
-        f" {places}[{c}] = min({index.name} + {c} * {k}, {end});"
+        f" {places}[{c}] = min({index.name} + {c} * {k}, {final});"
     )
     last = _known_at(statements, index, bound)
     if last is None:

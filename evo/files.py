@@ -49,16 +49,20 @@ def write_atomic(path: Path, data: bytes, *, durable: bool = True) -> None:
     """
     spare = f".{path.name}{TEMPORARY_SUFFIX}" if durable else f"{WRITING}{secrets.token_hex(8)}"
     temporary = path.with_name(spare)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _write_new(temporary, data, flush=durable)
-        os.replace(temporary, path)
-        if durable:
-            _flush_folder(path.parent)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise disk_fault(error, path) from error
+    for further_attempts in (2, 1, 0):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _write_new(temporary, data, flush=durable)
+            os.replace(temporary, path)
+            if durable:
+                _flush_folder(path.parent)
+            return
+        except OSError as error:
+            if isinstance(error, FileNotFoundError) and further_attempts:
+                continue  # another program took the temporary file or its folder: `git stash -u`, `git clean`
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise disk_fault(error, path) from error
 
 
 def append(path: Path, data: bytes) -> None:

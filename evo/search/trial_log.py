@@ -119,8 +119,8 @@ class TrialLog:
         self._ledger.revert()
 
     def finish(self) -> None:
-        """Commit the records that no keep has committed."""
-        self._ledger.finish(date=_now())
+        """Commit the records that no keep has committed. Raises LedgerUnclean if some were taken away."""
+        self._ledger.finish(date=_now(), run_size=self._file.size)
 
     def past(self) -> list[Record]:
         """All records of the task so far."""

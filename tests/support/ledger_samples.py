@@ -180,7 +180,8 @@ def problems(root: Path) -> list[str]:
     history = History.open(root)
     rendered = renderer(root)(history.commits())
     history.close()
-    if kept and (root / "leaderboard.json").read_text() != rendered:
+    board = root / "leaderboard.json"
+    if kept and (board.read_text() if board.exists() else None) != rendered:
         found.append("the leaderboard is not what the records give")
     leaderboard.load(root)
     git_folder = Path(git(root, "rev-parse", "--absolute-git-dir"))

@@ -109,3 +109,23 @@ def test_writers_at_the_same_time_leave_one_of_their_texts(tmp_path: Path) -> No
         assert not path.exists() or path.read_bytes() in texts
     assert path.read_bytes() in texts
     assert [entry.name for entry in tmp_path.iterdir()] == ["shared"]
+
+
+def test_a_temporary_file_that_another_program_takes_is_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `git stash -u` and `git clean` do between the writing and the renaming."""
+    file, real, taken = tmp_path / "folder" / "file", os.replace, list[str]()
+
+    def replace(old: Path, new: Path) -> None:
+        if not taken:
+            taken.append(str(old))
+            old.unlink()
+            old.parent.rmdir()
+        real(old, new)
+
+    monkeypatch.setattr(os, "replace", replace)
+    write_atomic(file, b"whole")
+    assert taken
+    assert [path.name for path in file.parent.iterdir()] == ["file"]
+    assert file.read_bytes() == b"whole"

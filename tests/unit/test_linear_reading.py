@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from pattern_growth import Pattern, grows, patterns
 
+from evo.analysis.access.preprocess import ExpansionTooLong, expand
 from evo.analysis.tiles.check_layouts import check_layouts
 from evo.cuda.compile.include_policy import refusal
 from evo.cuda.source import classify, parse, tree_difference
@@ -185,3 +186,32 @@ def test_comments_are_where_they_were() -> None:
         assert replace_comments(text, lambda _: "#") == OLD.sub(
             lambda m: "#" if m[0].startswith("/") else m[0], text
         ), repr(text)
+
+
+def _nested(levels: int, body: str) -> str:
+    return f"#define M0 {body}\n" + "".join(f"#define M{i} {f' M{i - 1}' * 4}\n" for i in range(1, levels + 1))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(_nested(13, "+ 1") + "int x = 0 M13;\n", id="tokens"),
+        pytest.param(_nested(13, "") + "M13\n", id="nothing", marks=pytest.mark.long),
+        pytest.param(_nested(13, "+ 1") + "#if 0 M13\n#endif\n", id="if", marks=pytest.mark.long),
+        pytest.param(
+            "#define D(x) x x x x\nint x = " + "D(" * 13 + "1" + ")" * 13 + ";\n",
+            id="arguments",
+            marks=pytest.mark.long,
+        ),
+        pytest.param("#define D(x) x\n" + "D(" * 20_000, id="unclosed"),
+    ],
+)
+def test_macros_that_stand_for_millions_of_tokens_are_not_expanded(text: str) -> None:
+    started = time.thread_time()
+    with pytest.raises(ExpansionTooLong):
+        expand(text.encode(), {})
+    assert time.thread_time() - started < 10
+
+
+def test_macros_that_nobody_uses_cost_nothing() -> None:
+    assert b"int x;" in expand((_nested(13, "+ 1") + "int x;\n").encode(), {}).data

@@ -26,6 +26,7 @@ _DIRECTIVE = re.compile(r"#[ \t]*(\w+)(.*)", re.DOTALL)
 _DEFINE = re.compile(r"(\w+)(?:\(([^)]*)\))?(.*)", re.DOTALL)
 _REMARK = re.compile(r"//(?:\\\r?\n|[^\n])*|/\*.*?\*/", re.DOTALL)
 _DEEPEST = 16
+_MOST_STEPS = 150_000  # tokens looked at: some fifteen times what the longest kernels need
 # Words that change nothing about which thread touches what, and that the grammar may stumble over.
 _IGNORED = frozenset(
     [
@@ -40,6 +41,10 @@ _IGNORED = frozenset(
     ]
 )
 _IGNORED_CALLS = frozenset(["__align__", "alignas", "__attribute__", "__maxnreg__", "__declspec"])
+
+
+class ExpansionTooLong(Exception):
+    """Macros that stand for more text than can be read: a few nested ones stand for millions of tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +95,10 @@ class Expanded:
 
 
 def expand(data: bytes, macros: Mapping[str, int | str], headers: Mapping[str, str] | None = None) -> Expanded:
-    """macros: defined on the command line, by name. headers: texts of the files that `#include "..."` may name."""
+    """macros: defined on the command line, by name. headers: texts of the files that `#include "..."` may name.
+
+    Raises ExpansionTooLong.
+    """
     reader = _Preprocessor(macros, headers or {})
     reader.read(tokens_of(data.decode("latin-1")), 0)
     return Expanded(reader.out)
@@ -110,6 +118,7 @@ class _Preprocessor:
         self.headers, self.out = headers, list[Token]()
         given = {"__CUDA_ARCH__": 890, "__CUDACC__": 1, "__cplusplus": 201703, **macros}
         self.macros = {name: Macro(None, tuple(tokens_of(str(value), (0, 0)))) for name, value in given.items()}
+        self.steps = 0
         self.active: list[tuple[bool, bool]] = []  # of each open #if: is this part read, was one read already
 
     @property
@@ -117,6 +126,7 @@ class _Preprocessor:
         return all(reads for reads, _ in self.active)
 
     def read(self, tokens: list[Token], depth: int) -> None:
+        self._step(len(tokens))
         at, plain, is_line_start = 0, list[Token](), True
         while at < len(tokens):
             token = tokens[at]
@@ -185,6 +195,7 @@ class _Preprocessor:
     def _expand(self, tokens: list[Token], depth: int) -> list[Token]:
         if depth > _DEEPEST * 4:
             return tokens
+        self._step(len(tokens))
         out: list[Token] = []
         at = 0
         while at < len(tokens):
@@ -197,6 +208,7 @@ class _Preprocessor:
             end, arguments = at + 1, list[list[Token]]()
             if macro.params is not None:
                 found = _arguments(tokens, at + 1)
+                self._step((found[1] if found else len(tokens)) - at)
                 if found is None:
                     out.append(token)
                     at += 1
@@ -204,11 +216,17 @@ class _Preprocessor:
                 arguments, end = found
             origin = (token.start, tokens[end - 1].end)
             body = self._filled(macro, arguments, depth)
+            self._step(len(body))
             hidden = token.hidden | {token.text}
             moved = [Token(t.kind, t.text, *origin, t.hidden | hidden) for t in body]
             out += self._expand(moved, depth + 1)
             at = end
         return out
+
+    def _step(self, count: int) -> None:
+        self.steps += count
+        if self.steps > _MOST_STEPS:
+            raise ExpansionTooLong
 
     def _filled(self, macro: Macro, arguments: list[list[Token]], depth: int) -> list[Token]:
         """The body with the arguments in place, pasted and quoted where it says so."""
@@ -332,11 +350,12 @@ def _arguments(tokens: list[Token], at: int) -> tuple[list[list[Token]], int] | 
 
 
 def _trimmed(tokens: list[Token]) -> list[Token]:
-    while tokens and tokens[0].kind in ("space", "line"):
-        tokens = tokens[1:]
-    while tokens and tokens[-1].kind in ("space", "line"):
-        tokens = tokens[:-1]
-    return tokens
+    first, end = 0, len(tokens)
+    while first < end and tokens[first].kind in ("space", "line"):
+        first += 1
+    while end > first and tokens[end - 1].kind in ("space", "line"):
+        end -= 1
+    return tokens[first:end]
 
 
 def constant(text: str) -> int | None:

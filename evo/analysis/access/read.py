@@ -11,7 +11,7 @@ from evo.analysis.access.comparisons import ALWAYS, Condition, all_of, any_of, c
 from evo.analysis.access.declarators import function_params, qualifiers_of
 from evo.analysis.access.delinearise import with_subscripts
 from evo.analysis.access.form import BLOCK, THREAD, Access, Array, Branch, Data, Form, Nest, Node
-from evo.analysis.access.preprocess import Expanded, expand
+from evo.analysis.access.preprocess import Expanded, ExpansionTooLong, expand
 from evo.analysis.access.simplify import choose, divide, larger, remainder, smaller
 from evo.analysis.access.statements import StatementReader
 from evo.analysis.access.term_bounds import Bounds
@@ -30,10 +30,14 @@ def read_forms(variant: Variant, task: Task, macros: Mapping[str, int], chip: Ch
     """The form of every launch of a variant. macros: the axes that are compiled in, with their values at a case.
 
     What is proven about axes holds for the cases that the task declares with those values. chip: gives the numbers of
-    `chip.*` in launch lines. A launch whose kernel the file does not define is left out.
+    `chip.*` in launch lines. A launch whose kernel the file does not define is left out, and so are all of a file whose
+    macros stand for more text than can be read.
     """
     data = variant.text.encode()
-    text = expand(data, macros, task.headers)
+    try:
+        text = expand(data, macros, task.headers)
+    except ExpansionTooLong:
+        return ()
     tree = read(text.data)
     found = []
     for position, line in enumerate(variant.launches):

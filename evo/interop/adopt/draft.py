@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from evo.analysis.access.preprocess import expand
+from evo.analysis.access.preprocess import ExpansionTooLong, expand
 from evo.cuda.source import Param
 from evo.interop.adopt.draft_parts import LaunchDraft, ScalarDraft, TensorDraft, table_lengths
 from evo.interop.adopt.host_expressions import VECTORS, bare_type
@@ -100,7 +100,11 @@ class _Maker:
     def expanded(self, instance: Instance) -> str:
         """A kernel and the device functions of the file, with macros replaced."""
         parts = [item.text for item in self.program.items if item.kind in ("macro", "device")]
-        return expand("\n".join([*parts, instance.text]).encode(), {}).data.decode()
+        try:
+            return expand("\n".join([*parts, instance.text]).encode(), {}).data.decode()
+        except ExpansionTooLong:
+            what = f"the macros in {instance.name} stand for more text than can be read"
+            raise problem(self.program.path, instance.item.line, what, "nest them less deeply") from None
 
     def _no_offset(self, launched: Launched, argument: DevicePointer) -> None:
         if argument.offset.value != 0:

@@ -19,8 +19,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evo.errors import HarnessFault, LedgerUnclean
+from evo.errors import LedgerUnclean
 from evo.files import disk_fault
+from evo.records.ledger.git_failures import GitFailed, another_branch, history_left
 
 if TYPE_CHECKING:
     import git
@@ -41,28 +42,6 @@ _LOCK_WAIT_S = 30.0
 _CHILD_WAIT_S = 2.0
 _POLL_S = 0.05
 _CLAIM = b"evo holds this lock; a later evo removes it if it is left behind\n"
-
-
-class GitFailed(Exception):
-    """A git command that ended with an error."""
-
-    def __init__(self, command: str, code: int, stderr: str) -> None:
-        super().__init__(command, code, stderr)
-        self.command, self.code, self.stderr = command, code, stderr
-
-    def fault(self) -> HarnessFault | LedgerUnclean:
-        said = next((line for line in self.stderr.splitlines() if "fatal:" in line or "error:" in line), self.stderr)
-        message = f"git {self.command} failed: {said.strip() or f'exit code {self.code}'}"
-        if any(sign in self.stderr for sign in ("No space left", "quota exceeded", "write error")):
-            hint = "free some space and start again; nothing was half-written"
-            return HarnessFault(message, problem=errno.errorcode[errno.ENOSPC], hint=hint)
-        if "dubious ownership" in self.stderr:
-            return LedgerUnclean(message, hint="git config --global --add safe.directory DIR, for this repository")
-        if "File exists" in self.stderr:
-            return LedgerUnclean(
-                message, hint="wait for the other git command; if none is running, remove the lock file"
-            )
-        return HarnessFault(message, hint="run `git status` and `git fsck`; the next start finishes what was begun")
 
 
 class Git:
@@ -219,30 +198,45 @@ class Git:
             return self.run("cat-file", "blob", f"{revision}:{path}")
         return None
 
-    def commit(self, files: Mapping[str, bytes], message: str, *, branch: str, date: str) -> str | None:
+    def require_at(self, branch: str, commit: str) -> None:
+        """Raises LedgerUnclean if another branch is checked out, or if it lacks a commit ("": none is asked for)."""
+        now = self.branch()
+        if now != branch:
+            raise another_branch(branch, now, exists=self.has(branch))
+        if commit and not self.descends(commit):
+            raise history_left(commit)
+
+    def commit(
+        self, files: Mapping[str, bytes], message: str, *, branch: str, date: str, onto: str = "", is_new: bool = False
+    ) -> str | None:
         """Commit HEAD's tree with these files in it, and update the user's index for just these files.
 
-        Returns None if HEAD already holds them, so that repeating an interrupted commit is harmless.
+        onto: a commit that the branch must hold. Raises LedgerUnclean if it does not, or is not checked out.
+        Returns None if HEAD already holds the files, so that repeating an interrupted commit is harmless; is_new: makes
+        a commit even so.
         """
         try:
-            return self._commit(files, message, branch, date)
+            return self._commit(files, message, branch, date, onto, is_new)
         except GitFailed as failure:
             raise failure.fault() from failure
 
-    def _commit(self, files: Mapping[str, bytes], message: str, branch: str, date: str) -> str | None:
+    def _commit(
+        self, files: Mapping[str, bytes], message: str, branch: str, date: str, onto: str, is_new: bool
+    ) -> str | None:
         rows = b"".join(self._index_row(path, data) for path, data in files.items())
-        made = None
         for _ in range(10):
+            self.require_at(branch, onto)
             head = self.head()
             tree = self._tree(head, rows)
-            if head is not None and tree == self.line("rev-parse", f"{head}^{{tree}}"):
+            if head is not None and tree == self.line("rev-parse", f"{head}^{{tree}}") and not is_new:
+                made = None  # nor is what an earlier turn made, if someone has committed the files meanwhile
                 break
             made = self._commit_tree(tree, head, message, date)
             if self._advance(branch, made, head, message):
                 break
         else:
             raise LedgerUnclean(f"{branch} keeps moving", hint="stop the other git commands and start again")
-        self._update_index(rows)
+        self._update_index(rows, branch, made or onto)
         return made
 
     def _index_row(self, path: str, data: bytes) -> bytes:
@@ -295,7 +289,7 @@ class Git:
         try:
             self.run("update-ref", "-m", reason, branch, commit, old)
         except GitFailed:
-            if self.head() == head:
+            if self.head() == head and self.branch() == branch and (head is None or self.has(branch)):
                 raise
             return False
         return True
@@ -315,10 +309,11 @@ class Git:
                 with suppress(OSError):
                     path.unlink(missing_ok=True)
 
-    def _update_index(self, rows: bytes) -> None:
+    def _update_index(self, rows: bytes, branch: str, commit: str) -> None:
         """Set these entries of the user's index; all else that is staged stays staged."""
         real = self.folder / "index"
         with self._index_lock(), self._private_index(real) as index:
+            self.require_at(branch, commit)  # what resets or switches needs this lock too
             self.run("update-index", "-z", "--add", "--index-info", data=rows, index=index)
             with suppress(GitFailed):  # also ends with 1 if the user has changed other files
                 self.run("update-index", "-q", "--refresh", index=index)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evo.errors import UsageError
-from evo.records.ledger.git import Git, GitFailed
+from evo.records.ledger.git import Git
+from evo.records.ledger.git_failures import GitFailed
 
 TRIAL_TRAILER = "Evo-Trial"
 _FORMAT = "--format=%H%x00%aI%x00%s%x00%b%x00%(trailers:key=Evo-Trial,valueonly,separator=%x2C)"

@@ -7,22 +7,18 @@ seen and left alone. Writes only `kernels/<task>/champions/`, `population/` and 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from evo.errors import HarnessFault, LedgerUnclean, UsageError
-from evo.files import TEMPORARY_SUFFIX, append, mend_tail, remove, write_atomic
-from evo.records.ledger.git import Git, GitFailed
+from evo.errors import LedgerUnclean, UsageError
+from evo.files import TEMPORARY_SUFFIX, mend_tail, remove, write_atomic
+from evo.records.ledger.git import Git
+from evo.records.ledger.git_failures import GitFailed
 from evo.records.ledger.history import TRIAL_TRAILER, History
-from evo.records.ledger.journal import Journal, JournalStep, RunNote, pack, unpack
+from evo.records.ledger.journal import Journal, JournalStep, RunNote, pack
 from evo.records.ledger.lock import Lock
-from evo.records.trials.store import records_taken_away
-
-RUN_TRAILER = "Evo-Run"
-# Trial -> commit, to the text of leaderboard.json.
-Render = Callable[[Mapping[str, str]], str]
+from evo.records.ledger.steps import RUN_TRAILER, Render, Steps, read, transcript
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +47,8 @@ class Ledger:
         self.history = History(git)
         self._git, self._lock, self._render = git, lock, render
         self._journal = Journal(git.folder)
+        self._steps = Steps(self.root, git, self._journal, render)
+        self._base = ""  # the last commit of this run, which its branch must go on from
         self._note: RunNote | None = None
         self._committable: set[str] = set()
 
@@ -85,16 +83,20 @@ class Ledger:
         said = self._clear_leftovers()
         step, note = self._journal.read_step(), self._journal.read_run()
         for branch in {unfinished.branch for unfinished in (step, note) if unfinished is not None}:
-            self._require_branch(branch)
+            if step is not None and self._git.branch() != branch:
+                self._steps.stand_aside(step)
+            self._git.require_at(branch, "")
         if step is not None:
             since = self._journal.step_since()
             locks = self._git.clear_ref_locks(step.branch, since)
             said += [f"removed {lock}, left by a git command of an evo that was killed" for lock in locks]
         if step is not None and step.kind == "place":
-            self._put_back(step)
+            self._steps.put_back(step)
             said.append(f"put back {step.champion}: the trial that stood in it was not decided")
+        elif step is not None and step.kind == "keep" and self._steps.is_taken_back(step):
+            said.append(self._steps.give_up(step))
         elif step is not None and step.kind == "keep":
-            commit = self._carry_out(step, again=True)
+            commit = self._steps.keep(step, again=True)
             said.append(f"finished the interrupted keep of trial {step.trial}: commit {commit[:12]}")
         if note is not None:
             said += self._end_run(note, date=date)
@@ -119,7 +121,7 @@ class Ledger:
         """Say whose records are being written, before the first is."""
         note = RunNote(branch=self._branch(), task=task, run=run, run_file=self._own(run_file, "population"))
         self._journal.write_run(note)
-        self._note = note
+        self._note, self._base = note, self._git.head() or ""
 
     # --- steps ------------------------------------------------------------------------------------------------------
 
@@ -131,15 +133,15 @@ class Ledger:
             self._git.store(path, text.encode("utf-8"))
             self._committable.add(path)
         self._journal.write_step(replace(step, after=pack(text.encode("utf-8"))))
-        write_atomic(self._file(path), text.encode("utf-8"))
+        write_atomic(self._steps.file(path), text.encode("utf-8"))
 
     def revert(self) -> None:
         """Restore the champion's file byte for byte, if it holds a variant on trial."""
         step = self._journal.read_step()
         if step is not None and step.kind == "place":
-            self._require_head(step)
-            self._put_back(step)
+            self._steps.put_back(step)
             self._journal.end_step()
+            self._git.require_at(step.branch, step.head)
 
     def keep(self, kept: KeptTrial) -> str:
         """Commit champion and record, then the leaderboard that names that commit; returns the first commit.
@@ -148,7 +150,7 @@ class Ledger:
         """
         note = self._running()
         path = self._own(kept.champion, "kernels")
-        self._require_branch(note.branch)
+        self._git.require_at(note.branch, self._base)
         self._git.store(path, kept.text.encode("utf-8"))
         self._git.store(note.run_file, kept.lines.encode("utf-8"))
         step = replace(
@@ -163,112 +165,36 @@ class Ledger:
             date=kept.date,
         )
         self._journal.write_step(step)
-        return self._carry_out(step)
+        commit = self._steps.keep(step)
+        self._base = self._git.head() or ""
+        return commit
 
-    def finish(self, *, date: str) -> str | None:
-        """Commit the records that no keep has committed, and end the run. None if there were none."""
+    def finish(self, *, date: str, run_size: int = 0) -> str | None:
+        """Commit the records that no keep has committed, and end the run. None if there were none.
+
+        run_size: bytes that the run's file has. Raises LedgerUnclean if some were taken away.
+        """
         note = self._running()
-        self._require_branch(note.branch)
         pending = self._journal.read_step()
+        if pending is not None and self._steps.is_elsewhere(pending):
+            self._steps.stand_aside(pending)
+        self._git.require_at(note.branch, "")
         if pending is not None and pending.kind == "keep":  # it failed, on a full disk perhaps; now it may work
-            self._carry_out(pending, again=True)
+            self._steps.keep(pending, again=True)
         self.revert()
         self._journal.write_step(JournalStep(kind="finish", branch=note.branch, date=date))
-        commit = self._commit_records(note, date)
-        self._remove_empty(self._file(note.run_file))
+        commit = self._steps.commit_records(note, date, run_size)
+        self._remove_empty(self._steps.file(note.run_file))
         self._journal.end_run()
         self._journal.end_step()
         self._note = None
         return commit
 
-    # --- how steps are carried out; each part may be repeated -------------------------------------------------------
-
-    def _carry_out(self, step: JournalStep, *, again: bool = False) -> str:
-        run_file, after = self._file(step.run_file), unpack(step.after)
-        self._require_known(step)
-        self._missing_lines(step, run_file)  # before anything is written
-        if not self._stands(step):
-            write_atomic(self._file(step.champion), after)
-        if missing := self._missing_lines(step, run_file):
-            append(run_file, missing)
-        known = self.history.commit_of(step.trial) if again else None
-        files = {step.champion: after, step.run_file: _read(run_file) or b""}
-        if files[step.run_file][step.run_size :] != unpack(step.lines):
-            raise records_taken_away(run_file)
-        made = self._git.commit(files, step.message, branch=step.branch, date=step.date)
-        commit = known or made or self.history.commit_of(step.trial)
-        if commit is None:
-            hint = "run `git log` and `git status`"
-            raise HarnessFault(f"trial {step.trial}: no commit names it, but HEAD has its files", hint=hint)
-        self._require_there(step, files, commit)  # the leaderboard is made from them
-        board = self._commit_leaderboard(step, commit)
-        self._journal.end_step()
-        self._require_there(step, files | board, commit)
-        return commit
-
-    def _require_there(self, step: JournalStep, files: Mapping[str, bytes], commit: str) -> None:
-        if gone := [path for path, data in files.items() if _read(self._file(path)) != data]:
-            problem = f"trial {step.trial} is kept (commit {commit[:12]}), but the working tree has lost {gone[0]}"
-            raise LedgerUnclean(problem, hint=f"`git restore {' '.join(gone)}`; then start again")
-
-    def _missing_lines(self, step: JournalStep, run_file: Path) -> bytes:
-        """What the run's file still lacks of the record."""
-        data, lines = _read(run_file) or b"", unpack(step.lines)
-        if len(data) < step.run_size:
-            raise records_taken_away(run_file)
-        if not lines.startswith(added := data[step.run_size :]):
-            hint = f"restore it with git, or cut it back to its first {step.run_size} bytes"
-            raise LedgerUnclean(f"{run_file}: changed since evo was killed", hint=hint)
-        return lines[len(added) :]
-
-    def _commit_leaderboard(self, step: JournalStep, commit: str) -> dict[str, bytes]:
-        file = self.root / "leaderboard.json"
-        data = self._render(self.history.commits()).encode("utf-8")
-        if _read(file) != data:
-            write_atomic(file, data)
-        message = f"{step.leaderboard_message}\n\nNames commit {commit}.\n"
-        files = {self._git.path(file): data}
-        self._git.commit(files, message, branch=step.branch, date=step.date)
-        return files
-
-    def _commit_records(self, note: RunNote, date: str) -> str | None:
-        files = {path: data for path in (note.run_file, _transcript(note)) if (data := _read(self._file(path)))}
-        if not files:
-            return None
-        message = f"{note.task}: records of run {note.run}\n\n{RUN_TRAILER}: {note.run}\n"
-        return self._git.commit(files, message, branch=note.branch, date=date)
-
-    def _put_back(self, step: JournalStep) -> None:
-        if not self._stands(step) and self._git.is_as_committed(step.champion):
-            return  # put back by git: `git restore`, `git reset --hard`
-        self._require_known(step)
-        file = self._file(step.champion)
-        if step.before is None:
-            remove(file)
-        elif _read(file) != unpack(step.before):
-            write_atomic(file, unpack(step.before))
-
-    def _require_known(self, step: JournalStep) -> None:
-        file = self._file(step.champion)
-        known = {None if step.before is None else unpack(step.before), unpack(step.after)}
-        if _read(file) not in known:
-            hint = f"move your version away, `git restore {step.champion}`, and start again"
-            raise LedgerUnclean(f"{file}: changed by another program", problem="changed-outside", hint=hint)
-
-    def _stands(self, step: JournalStep) -> bool:
-        """Whether the champion's file holds the step's variant."""
-        return _read(self._file(step.champion)) == unpack(step.after)
-
-    def _require_head(self, step: JournalStep) -> None:
-        """Raises LedgerUnclean if the branch no longer holds the commit that the step began at."""
-        if step.head and not self._git.descends(step.head):
-            hint = "start again: evo continues from the present commit"
-            what = f"during a trial the branch was moved away from commit {step.head[:12]}"
-            raise LedgerUnclean(what, problem="history-left", hint=hint)
+    # --- what a killed run leaves -------------------------------------------------------------------------------------
 
     def _end_run(self, note: RunNote, date: str) -> list[str]:
         said = []
-        file = self._file(note.run_file)
+        file = self._steps.file(note.run_file)
         torn = mend_tail(file) if file.exists() else None
         if torn:
             spare = self._git.folder / f"evo-torn-{note.run}"
@@ -277,17 +203,17 @@ class Ledger:
         elif torn is not None:
             said.append(f"added the newline that the last line of {note.run_file} lacked")
         self._remove_empty(file)
-        if (transcript := self._file(_transcript(note))).exists():
-            mend_tail(transcript)  # a reply whose line was torn is lost; the records do not need it
-            self._remove_empty(transcript)
-        if commit := self._commit_records(note, date):
+        if (replies := self._steps.file(transcript(note))).exists():
+            mend_tail(replies)  # a reply whose line was torn is lost; the records do not need it
+            self._remove_empty(replies)
+        if commit := self._steps.commit_records(note, date):
             said.append(f"committed the records of the interrupted run {note.run}: commit {commit[:12]}")
         self._journal.end_run()
         return said
 
     def _remove_empty(self, file: Path) -> None:
         """A run's file without a line: it was killed, or its disk was full, between creating it and its first one."""
-        if _read(file) == b"":
+        if read(file) == b"":
             remove(file)
 
     def _clear_leftovers(self) -> list[str]:
@@ -312,18 +238,17 @@ class Ledger:
 
     def _open_step(self, kind: str, champion: str) -> JournalStep:
         pending = self._journal.read_step()
+        self._git.require_at(self._running().branch, self._base)
         if pending is None:
-            data = _read(self._file(champion))
-            before = pack(data) if data is not None else None
+            before = self._steps.packed(champion)
         elif pending.kind == "place" and pending.champion == champion:
             before = pending.before
-            self._require_head(pending)
-            self._put_back(pending)
+            self._steps.put_back(pending)
         else:
             hint = "start evo again: it finishes the step first"
             raise LedgerUnclean(f"an earlier {pending.kind} of {pending.champion} is unfinished", hint=hint)
-        head = self._git.head() or ""
-        return JournalStep(kind=kind, branch=self._branch(), champion=champion, before=before, head=head)
+        branch = self._running().branch
+        return JournalStep(kind=kind, branch=branch, champion=champion, before=before, head=self._base)
 
     def _running(self) -> RunNote:
         if self._note is None:
@@ -335,16 +260,6 @@ class Ledger:
         if branch is None:
             raise LedgerUnclean(f"{self._git.top}: HEAD is detached", hint="git switch NAME, and start again")
         return branch
-
-    def _require_branch(self, branch: str) -> None:
-        now = self._git.branch()
-        if now != branch:
-            name, other = branch.removeprefix("refs/heads/"), (now or "a detached HEAD").removeprefix("refs/heads/")
-            what = f"an unfinished run belongs to branch {name}, but {other} is checked out"
-            raise LedgerUnclean(what, problem="another-branch", hint=f"git switch {name}, and start again")
-
-    def _file(self, path: str) -> Path:
-        return self._git.top / path
 
     def _own(self, file: Path, folder: str) -> str:
         """A file's path in git. Raises LedgerUnclean for one that evo may not write."""
@@ -371,13 +286,13 @@ class Ledger:
 
     def _is_harmless(self, path: str) -> bool:
         """What `evo init` or `evo leaderboard --rebuild` wrote, not yet committed: nothing in it can be lost."""
-        file = self._file(path)
+        file = self._steps.file(path)
         if file.name == ".gitkeep":
             return True
         if file != self.root / "leaderboard.json":
             return False
         try:
-            found = json.loads(_read(file) or b"")
+            found = json.loads(read(file) or b"")
         except ValueError:
             return False
         return bool(found == json.loads(self._render(self.history.commits())))
@@ -398,19 +313,6 @@ class Ledger:
             said = " ".join(failure.stderr.split())
             hint = "commit or stash what is in the way, or name another branch"
             raise LedgerUnclean(f"cannot switch to {name}: {said}", hint=hint) from failure
-
-
-def _transcript(note: RunNote) -> str:
-    """Where a run's transcript is, if it asked a language model: beside the folder of the run files."""
-    runs, _, name = note.run_file.rpartition("/")
-    return f"{runs.rpartition('/')[0]}/transcripts/{name}"
-
-
-def _read(file: Path) -> bytes | None:
-    try:
-        return file.read_bytes()
-    except FileNotFoundError:
-        return None
 
 
 def _message(text: str) -> str:

@@ -532,7 +532,8 @@ def test_a_full_disk_is_a_harness_fault_and_the_next_start_finishes(
 
 
 def test_a_full_disk_in_git_is_a_harness_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from evo.records.ledger.git import Git, GitFailed
+    from evo.records.ledger.git import Git
+    from evo.records.ledger.git_failures import GitFailed
 
     failed = GitFailed("hash-object", 128, "error: unable to write file: No space left on device\nfatal: x")
     fault = failed.fault()

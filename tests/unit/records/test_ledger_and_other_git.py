@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from ledger_samples import CHAMPION, DATE, RUN, git, keep, problems, record, repository, start_ledger, text_of
 from refusals import refused
 
-from evo.errors import LedgerUnclean
+from evo.errors import EvoError, LedgerUnclean
 from evo.records.ledger import Ledger
 from evo.records.trials import RunFile, load_records, next_run
 from evo.results import Verdict
@@ -139,27 +140,26 @@ def test_a_restored_champion_is_no_obstacle_to_recovery(tmp_path: Path) -> None:
     assert (root / CHAMPION).read_text() == text_of(1)
 
 
-def _stash_before(ledger: Ledger, root: Path, number: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Let `git stash -u` run before the `number`-th git command of the ledger's."""
+def _disturb(ledger: Ledger, root: Path, number: int, monkeypatch: pytest.MonkeyPatch, *commands: str) -> list[str]:
+    """Let git commands run before the `number`-th git command of the ledger's; returns what they said, if they ran."""
     plumbing, seen = ledger._git, [0]
     real = plumbing.run
-    stashed: list[str] = []
+    said: list[str] = []
 
     def run(*arguments: str, **options: object) -> bytes:
         seen[0] += 1
         if seen[0] == number:
-            stashed.append(git(root, "stash", "push", "-q", "-u", check=False))
+            said.extend(git(root, *command.split(), check=False) for command in commands)
         return real(*arguments, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(plumbing, "run", run)
-    return stashed
+    return said
 
 
 @pytest.mark.parametrize(
     ("records", "step"),
     [
-        pytest.param(0, 3, id="a new file"),
-        pytest.param(2, 5, id="records before"),
+        pytest.param(0, 11, id="a new file"),
         pytest.param(0, 1, id="a new file, every instant", marks=pytest.mark.long),
         pytest.param(2, 2, id="records before, every other instant", marks=pytest.mark.long),
     ],
@@ -170,7 +170,7 @@ def test_a_stash_at_any_instant_of_a_keep_loses_nothing(
     outcomes = set()
     start = repository(tmp_path / "start")
     a_run(start, RUN, 1)
-    for number in range(1, 40, step):
+    for number in range(1, 80, step):
         root = Path(shutil.copytree(start, tmp_path / str(number)))
         run = "20260102T093000-cd34"
         ledger, runs, _ = start_ledger(root, run)
@@ -180,7 +180,7 @@ def test_a_stash_at_any_instant_of_a_keep_loses_nothing(
                 runs.append(record(at, parent=text_of(1), run=run, text=text_of(7), verdict=Verdict.REVERT))
                 ledger.revert()
             with monkeypatch.context() as patched:
-                stashed = _stash_before(ledger, root, number, patched)
+                stashed = _disturb(ledger, root, number, patched, "stash push -q -u")
                 last = record(records + 1, parent=text_of(1), run=run, text=text_of(2))
                 try:
                     keep(ledger, runs, last, text_of(2))
@@ -224,3 +224,80 @@ def test_a_stash_between_trials_is_no_gap_in_the_records(tmp_path: Path) -> None
         ledger.finish(date=DATE)
     assert RunFile(root, "attention", run).count == 1
     assert problems(root) == []
+
+
+MOVES = {
+    "reset": ("reset -q --hard HEAD~2",),
+    "reset by one": ("reset -q --hard HEAD~1",),
+    "another branch": ("checkout -q -f other",),
+    "amended": ("commit -q --amend -m amended",),
+    "branch deleted": ("checkout -q --detach", "branch -q -D main"),
+    "branch renamed": ("branch -M main renamed",),
+    "a commit on top": ("commit -q --allow-empty -m mine",),
+    "the same files": ("add -A", "commit -q -m mine"),
+    "collected": ("gc -q --prune=now",),
+}
+
+
+@pytest.mark.parametrize(
+    ("move", "instants"),
+    [
+        pytest.param("reset", (59,), id="reset"),
+        *(pytest.param(move, range(2, 200, 4), id=f"{move}, often", marks=pytest.mark.long) for move in MOVES),
+    ],
+)
+def test_a_branch_that_moves_at_any_instant_of_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, move: str, instants: Sequence[int]
+) -> None:
+    """A trial is reverted, one kept, one reverted. The hint works, and what is recorded is what is committed."""
+    start = repository(tmp_path / "start")
+    git(start, "branch", "other")
+    a_run(start, RUN, 1)
+    for number in instants:
+        root = Path(shutil.copytree(start, tmp_path / str(number)))
+        ledger, runs, _ = start_ledger(root, "20260102T093000-cd34")
+        failed = None
+        with ledger, monkeypatch.context() as patched:
+            moved = _disturb(ledger, root, number, patched, *MOVES[move])
+            try:
+                _three_trials(ledger, runs)
+            except EvoError as error:  # HarnessFault: `git gc --prune=now` took what was about to be committed
+                failed = error
+                try:
+                    ledger.finish(date=DATE)  # as the loop does, and tells its error
+                except EvoError as error:
+                    failed = error
+        for _ in range(2):
+            if failed is not None and (switch := re.search(r"git (switch [^,;]+)", failed.hint or "")):
+                git(root, *switch[1].replace("NAME", "-c new").split())
+            try:
+                ledger, _, _ = start_ledger(root, "20260103T093000-ef56")
+                break
+            except LedgerUnclean as error:
+                failed = error
+        with ledger:
+            ledger.finish(date=DATE)
+        found = [problem for problem in problems(root) if "evo-unkept" not in problem]
+        if move in ("amended", "the same files"):  # a message of the user names no trial, and the leaderboard follows
+            found = [problem for problem in found if not problem.startswith(("commits", "the leaderboard"))]
+        if move.startswith("reset"):  # to a commit whose leaderboard came after it, perhaps
+            found = [problem for problem in found if not problem.startswith("the leaderboard")]
+        assert found == [], (number, failed)
+        assert moved or number > 80
+        if not moved:
+            break
+
+
+def _three_trials(ledger: Ledger, runs: RunFile) -> None:
+    parent = text_of(1)
+    for at in (1, 2, 3):
+        ledger.place(CHAMPION, text_of(6 + at))
+        verdict = Verdict.KEEP if at == 2 else Verdict.REVERT
+        trial = record(at, parent=parent, run=runs.run, text=text_of(6 + at), verdict=verdict)
+        if at == 2:
+            keep(ledger, runs, trial, text_of(6 + at))
+            parent = text_of(6 + at)
+        else:
+            runs.append(trial)
+            ledger.revert()
+    ledger.finish(date=DATE)

@@ -61,7 +61,7 @@ def test_lines_are_ranked_and_say_what_is_lost(repository: Path) -> None:
     hottest = shape["lines"][0]
     assert (hottest["kernel"], hottest["line"]) == ("turn", READ)
     assert hottest["source"] == "const float mine = tile[threadIdx.x][threadIdx.y];"
-    assert any(remark.startswith(f"31 of 32 ways lost at line {READ}") for remark in hottest["remarks"])
+    assert any("31 of 32" in remark and f"line {READ}" in remark for remark in hottest["remarks"])
     for one, two in itertools.pairwise(line for line in shape["lines"] if line["kernel"] == "turn"):
         assert one["share"] >= two["share"]
     (cold,) = [row for row in shape["expected"] if row["metric"] == "cold_bytes"]
@@ -71,8 +71,9 @@ def test_lines_are_ranked_and_say_what_is_lost(repository: Path) -> None:
 def test_people_read_the_same(repository: Path) -> None:
     ran = evo("profile", "conflicted.cu", *SIM, "--case", "even", "--kernel", "turn", cwd=repository)
     assert ran.code == 0
-    assert f"31 of 32 ways lost at line {READ}" in ran.out
-    assert "counted at even, exact" in ran.out
+    assert "31 of 32" in ran.out
+    assert f"line {READ}" in ran.out
+    assert "even, exact" in ran.out
     assert "modelled" in ran.out
     assert "copy" not in ran.out
     clean = evo("profile", "padded.cu", *SIM, "--case", "even", cwd=repository)

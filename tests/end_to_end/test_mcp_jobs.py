@@ -177,7 +177,7 @@ def test_the_prompt_shows_the_champion_and_the_grammar(tmp_path: Path) -> None:
         found = await client.get_prompt("improve", {"task": "scale"})
         text = "".join(getattr(message.content, "text", "") for message in found.messages)
         assert FAST.strip() in text
-        assert "// evo: launch scale grid" in text
+        assert "// evo: launch scale" in text
         assert "BEGIN times" in text
         assert "limited by" in text
         with pytest.raises(Exception, match="not a task"):

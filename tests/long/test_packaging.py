@@ -128,7 +128,7 @@ def test_a_program_against_the_installed_package_type_checks_and_runs(installed:
     assert 'expression has type "str", variable has type "int"' in refused.stdout
     printed = ran(installed / "python", "program.py", cwd=repository)
     assert "correct" in printed.splitlines()[0]
-    assert "us modelled, limited by" in printed
+    assert "modelled, limited" in printed
 
 
 @pytest.mark.parametrize("other_first", [True, False])

@@ -241,7 +241,7 @@ def test_the_steps_of_the_night_run_in_order_without_a_gpu(tmp_path: Path) -> No
     assert left == [".gitignore", "junit.xml", "nightly.json", "report.html", "summary.md"]
     assert ElementTree.parse(work / "nightly" / "junit.xml").getroot().get("errors") == "0"
     assert (tmp_path / "job.md").read_text() == (work / "nightly" / "summary.md").read_text()
-    assert re.search(r"Nightly run: [12] kept or put back", (tmp_path / "asked").read_text())
+    assert re.search(r"Nightly run: [12] kept", (tmp_path / "asked").read_text())
     branches = subprocess.run(["git", "branch", "--list"], cwd=origin, check=True, capture_output=True, text=True)
     assert "evo/nightly-1-1" in branches.stdout
     shutil.rmtree(work)

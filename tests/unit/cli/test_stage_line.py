@@ -30,12 +30,13 @@ def test_on_a_terminal_a_step_is_one_line_that_goes_away(screen: io.StringIO) ->
     (line,) = terminal.redrawn
     assert isinstance(line, StageLine)
     line._live.refresh()
-    terminal.say("a line that stays")
+    said = "a line that stays"
+    terminal.say(said)
     stage("")
     assert terminal.redrawn == []
     shown = screen.getvalue()
     assert "gate: run 3 of 10" in shown
-    assert "a line that stays" in shown
+    assert said in shown
     assert shown.endswith(("\x1b[2K", "\x1b[?25h"))  # the line is erased, the cursor is back
     assert all(len(part) <= 60 for part in shown.replace("\r", "\n").split("\n") if "\x1b" not in part)
 

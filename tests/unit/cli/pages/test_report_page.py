@@ -36,6 +36,7 @@ from evo.results import CaseEvidence, Evidence, Verdict
 from evo.spec.chips import chip
 
 HOSTILE = """</title><script>alert(1)</script><img src=x onerror="alert(2)">' "><b>`|# =1+1 \x1b[2J"""
+INVERTED = "The inverted way: from the limits to the kernel"
 VOID = {"meta", "link", "input", "br", "img", "hr"}
 
 
@@ -277,7 +278,7 @@ def test_lines_of_champions_that_overlap_have_lanes_of_their_own() -> None:
 def test_a_part_of_a_run_says_what_it_leaves_out() -> None:
     text = page(told(climbing(10)[5:]))
     Outline(text)
-    assert "not among those shown" in text
+    assert "not among those" in text
 
 
 def test_the_speed_up_since_the_start_leads(both: ReportModel) -> None:
@@ -331,7 +332,7 @@ def test_rooflines_say_why_they_are_missing() -> None:
     missing = roofline("other", l4, "measured", (), (), problem="There are no limits: no work formula")
     text = page(told(climbing(3), rooflines=[bare, missing]))
     assert "no work formula" in text
-    assert "no place beside modelled times" in text
+    assert "beside modelled times" in text
 
 
 def test_marks_of_a_roofline_stand_clear_of_its_labels() -> None:
@@ -412,7 +413,7 @@ def test_a_case_study_tells_both_ways_and_the_hypotheses() -> None:
     assert against["inverted"][2:4] == ("1", "1")
     assert against["inverted"][5] == "1.500x"
     last = chapters["Hypotheses against results"].rows[-1]
-    assert "a wave that is full" in last[2]
+    assert inverted.expected in last[2]
     assert last[3].startswith("1.500x [1.450x, 1.550x]")
     assert "0.02 paid" in " ".join(chapters["Time and cost"].sentences)
     text = page(told([*records, inverted]), study)
@@ -422,8 +423,8 @@ def test_a_case_study_tells_both_ways_and_the_hypotheses() -> None:
 
 def test_a_case_study_of_one_way_says_what_is_missing() -> None:
     chapters = {chapter.heading: chapter for chapter in study_of(climbing(6)).chapters}
-    assert "--strategy inversion" in " ".join(chapters["The inverted way: from the limits to the kernel"].sentences)
-    assert "so there is no comparison" in " ".join(chapters["Traditional against inverted"].sentences)
+    assert "--strategy inversion" in " ".join(chapters[INVERTED].sentences)
+    assert "no comparison" in " ".join(chapters["Traditional against inverted"].sentences)
 
 
 def test_cost_is_absent_where_nobody_paid() -> None:

@@ -6,7 +6,6 @@ name of the new body, `$left` and `$right` are the factors, BM, BN ... the knobs
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -283,15 +282,21 @@ def load(fills: str, kind: MmaKind = F16) -> str:
 def multiplied(left_is_inner: bool, right_is_inner: bool, kind: MmaKind) -> str:
     """The loop over the tiles: the sums of a warp in registers."""
     fragments = _fragments("m", left_is_inner, kind) + _fragments("n", right_is_inner, kind)
-    instructions = _instruction(kind, "$x[$i]", "$y[$j / 2]")
+    instructions = _instruction(kind, "$x[$i]", "$y[$j / 2]", "$sum[$i][$j]")
     if kind.is_split:
         fragments += _parts()
         instructions = "".join(
-            _instruction(kind, f"${left}[$i]", f"${right}[$j / 2]")
+            _instruction(kind, f"${left}[$i]", f"${right}[$j / 2]", "$part")
             for left, right in (("x_low", "y_top"), ("x_top", "y_low"), ("x", "y"))
         )
-        instructions = f"                {{\n{textwrap.indent(instructions, '    ')}                }}\n"
-        instructions = textwrap.indent(textwrap.dedent(instructions), " " * 16)
+        instructions = f"""\
+                {{
+                    // Tensor cores cut off what lies below the last bit of a sum, so long sums are kept outside.
+                    float $part[4] = {{}};
+{instructions}                    #pragma unroll
+                    for (int $e = 0; $e < 4; ++$e) $sum[$i][$j][$e] += $part[$e];
+                }}
+"""
     return f"""\
     float $sum[WM / 16][WN / 8][4] = {{}};
     for (int $t = 0; $t < STAGES - 1; ++$t) $load($t);
@@ -314,13 +319,12 @@ def multiplied(left_is_inner: bool, right_is_inner: bool, kind: MmaKind) -> str:
 """
 
 
-def _instruction(kind: MmaKind, x: str, y: str) -> str:
+def _instruction(kind: MmaKind, x: str, y: str, sums: str) -> str:
     said = f"m16n8k{kind.depth}.row.col.f32.{kind.name}.{kind.name}.f32"
     return f"""\
                     asm volatile("mma.sync.aligned.{said} {{%0, %1, %2, %3}}, "
                                  "{{%4, %5, %6, %7}}, {{%8, %9}}, {{%0, %1, %2, %3}};"
-                                 : "+f"($sum[$i][$j][0]), "+f"($sum[$i][$j][1]), "+f"($sum[$i][$j][2]),
-                                   "+f"($sum[$i][$j][3])
+                                 : "+f"({sums}[0]), "+f"({sums}[1]), "+f"({sums}[2]), "+f"({sums}[3])
                                  : "r"({x}[0]), "r"({x}[1]), "r"({x}[2]), "r"({x}[3]),
                                    "r"({y}[$j % 2 * 2]), "r"({y}[$j % 2 * 2 + 1]));
 """

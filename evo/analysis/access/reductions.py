@@ -4,6 +4,7 @@ from trees in shared memory, from shuffles and from atomics.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -52,7 +53,7 @@ def of_loop(form: Form, loop: Loop) -> Iterator[Reduction]:
     """The reductions over the turns of one loop in registers; pairs and triples that belong together as one."""
     single = {c.name: made for c in loop.carried if (made := _combination(form, c)) is not None}
     taken: set[str] = set()
-    for group in (_online_softmax, _welford, _value_and_index):
+    for group in (_online_softmax, _welford, functools.partial(_value_and_index, form)):
         for kind, members, operand in group(loop, single):
             names = tuple(member.name for member in members)
             if not taken & set(names):
@@ -220,7 +221,7 @@ def _divides_difference(data: Data | None, mean: Carried) -> bool:
 
 
 def _value_and_index(
-    loop: Loop, single: Mapping[str, tuple[str, Data]]
+    form: Form, loop: Loop, single: Mapping[str, tuple[str, Data]]
 ) -> Iterator[tuple[str, tuple[Carried, ...], Data | None]]:
     """A largest value and where it stands: both change under one condition."""
     for value in loop.carried:
@@ -231,8 +232,25 @@ def _value_and_index(
         for index in loop.carried:
             term = index.update.detail if index.update is not None and index.update.op == "index" else None
             atom = term.atom if isinstance(term, Term) else None
-            if isinstance(atom, Op) and atom.name == "select" and atom.args[0] in (condition, _negated(condition)):
+            if isinstance(atom, Op) and atom.name == "select" and _is_one_test(form, atom.args[0], condition):
                 yield f"arg{single[value.name][0]}", (value, index), single[value.name][1]
+
+
+def _is_one_test(form: Form, one: object, other: object) -> bool:
+    """Whether two conditions are the same, or one the other's opposite; or the same comparison, written twice."""
+    if one in (other, _negated(other)):
+        return True
+    left, right = _comparison(form, one), _comparison(form, other)
+    if left is None or right is None or len(left.args) != 2 or len(right.args) != 2:
+        return False
+    return all(
+        _same(form, plain(a), plain(b)) or _is_one_carried(plain(a), plain(b))
+        for a, b in zip(left.args, right.args, strict=True)
+    )
+
+
+def _is_one_carried(left: Data | None, right: Data | None) -> bool:
+    return left is not None and right is not None and left.op == right.op == "carried" and left.detail is right.detail
 
 
 def _negated(condition: object) -> object:

@@ -11,6 +11,7 @@ from pathlib import Path
 from evo.cuda.source import Edit, Source, Span, new_dead_code, parse, syntax_errors
 from evo.errors import SyntaxInvalid
 from evo.operators.rules.idle_knobs import without_idle_knobs
+from evo.operators.rules.one_turn import one_turn
 from evo.operators.rules.plain_view import passed_on, plain_types
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.through import through
@@ -23,6 +24,7 @@ __all__ = ["Application", "Example", "Rule", "RuleContext", "example_variant"]
 
 _EXAMPLES = Path(__file__).parent / "families" / "examples"
 _LONGEST_TEXT, _LONGEST_LINE, _LONGEST_RUN = 200_000, 2_000, 400  # characters
+_OF_INDICES = ("work", "tile", "order", "vector")  # families that move work between threads
 _TEMPLATE = re.compile(rb"template\s*<[^;{}]*>\s*\Z")
 _LINE_END = re.compile(rb";?[ \t]*\r?\n")
 _RUN = re.compile(r"\s++|\S++")
@@ -93,19 +95,21 @@ class Rule:
         return tuple(self.find(ctx)) or tuple(self._seen_plainly(ctx))
 
     def _seen_plainly(self, ctx: RuleContext) -> Iterator[Application]:
-        """The places in the text as `plain_view` shows it, as changes of the text as it is written."""
+        """The places in the text as `plain_view` and `one_turn` show it, as changes of the text as it is written."""
         passed = list(passed_on(ctx.source))
         inside = [edit.span for edit in passed]
         types = [edit for edit in plain_types(ctx.source) if not any(span.holds(edit.span) for span in inside)]
-        if not passed and not types:
-            return
-        try:
-            other = ctx.after([*passed, *types])
-        except SyntaxInvalid:
-            return
-        for found in self.find(other):
-            edits = through(other.source, [*passed, *types], found.edits, types)
-            yield replace(found, edits=edits, is_schedule=found.is_schedule or bool(passed))
+        views = [(passed, types)] if passed or types else []
+        if self.family in _OF_INDICES and self.name != "grid_stride" and (turned := one_turn(ctx)):
+            views.append((turned, []))
+        for always, free in views:
+            try:
+                other = ctx.after([*always, *free])
+            except SyntaxInvalid:
+                continue
+            for found in self.find(other):
+                edits = through(other.source, [*always, *free], found.edits, free)
+                yield replace(found, edits=edits, is_schedule=found.is_schedule or bool(always))
 
     def build(self, variant: Variant, application: Application) -> Variant | None:
         """The child, or None if the edit would not leave a readable, different variant behind."""

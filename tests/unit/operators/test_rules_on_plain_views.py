@@ -107,3 +107,52 @@ def test_an_index_may_be_of_any_width(rule: str, kind: str) -> None:
 def test_a_loop_over_the_grid_may_have_its_variable_in_front() -> None:
     text = GELU.replace("    if (i < N) {", "    for (; i < N; i += gridDim.x * blockDim.x) {")
     assert children("wide_access", "gelu_forward", text)
+
+
+WALK = "for (; idx < B * T; idx += gridDim.x * blockDim.x) {"
+WALKS = (
+    (("    if (idx < B * T) {", f"    {WALK}"), ("grid (ceil_div(B * T, 256))", "grid (64)")),
+    (
+        ("    int idx = blockIdx.x * blockDim.x + threadIdx.x;\n", ""),
+        (
+            "    if (idx < B * T) {",
+            "    for (int idx = blockIdx.x * blockDim.x + threadIdx.x; idx < B * T; idx += blockDim.x * gridDim.x) {",
+        ),
+    ),
+)
+
+
+@pytest.mark.parametrize("changes", WALKS)
+def test_rows_that_the_grid_walks_are_rows_of_threads(changes: tuple[tuple[str, str], ...]) -> None:
+    text = ROWS
+    for written, otherwise in changes:
+        assert written in text
+        text = text.replace(written, otherwise)
+    first, *_ = children("row_lanes", "layernorm_product_guard", text)
+    assert first.launches[0].grid[0].text == "ceil_div(B * T, WARPS)"
+    assert "gridDim" not in first.text
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise"),
+    [
+        pytest.param("idx += gridDim.x * blockDim.x", "idx += 2 * gridDim.x * blockDim.x", id="every other row"),
+        pytest.param("        mean[b * T + t] = m;", "        mean[b * T + t] = m; if (m > 3) break;", id="an end"),
+        pytest.param("idx < B * T;", "idx < B * T - eps;", id="no number of axes"),
+    ],
+)
+def test_a_walk_of_another_kind_stays(written: str, otherwise: str) -> None:
+    text = ROWS.replace("    if (idx < B * T) {", f"    {WALK}").replace(written, otherwise)
+    assert otherwise in text
+    assert children("row_lanes", "layernorm_product_guard", text) == []
+
+
+ARGMAX = (FOREIGN / "argmax_rows" / "ladder" / "00_stranger.cu").read_text(encoding="utf-8")
+BOTH = "if (v > best) { best = v; at = c; }"
+
+
+def test_one_comparison_written_twice_is_one() -> None:
+    twice = ARGMAX.replace(BOTH, "at = v > best ? c : at;\n            best = v > best ? v : best;")
+    assert children("row_lanes", "argmax_rows", twice)
+    after = ARGMAX.replace(BOTH, "best = v > best ? v : best;\n            at = v > best ? c : at;")
+    assert children("row_lanes", "argmax_rows", after) == []  # the second asks about what the first has changed

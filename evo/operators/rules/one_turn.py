@@ -1,0 +1,91 @@
+"""Loops over the grid as the single turn that they take where the grid covers the index.
+
+`for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)` is seen as a test `if (i < n)`
+behind a launch of as many blocks as the index needs: rules on the index of a thread then see it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from evo.cuda.source import CountedFor, Edit, Function, Span, Statement
+from evo.operators.rules.directives import line_span
+from evo.operators.rules.rewriting import bare
+from evo.operators.rules.rule_context import RuleContext
+from evo.operators.rules.thread_index import index_in, kernels
+from evo.spec.variant import LaunchLine
+
+_HEADLESS = re.compile(
+    r"for\s*\(\s*;\s*(?P<name>\w+)\s*<(?P<limit>[^;{}=]+);\s*(?P=name)\s*\+=(?P<step>[^;{}]+)\)\s*\Z"
+)
+_LEAVES = re.compile(r"\b(?:break|continue|goto|return)\b|__sync|gridDim|_sync\b")
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+def one_turn(ctx: RuleContext) -> list[Edit]:
+    """The edits that make of each loop over the grid at the end of a kernel a test, and of its grid a whole one."""
+    return [edit for function, launch in kernels(ctx) for edit in _of_kernel(ctx, function, launch)]
+
+
+def _of_kernel(ctx: RuleContext, function: Function, launch: LaunchLine) -> Iterator[Edit]:
+    source, tops = ctx.source, ctx.source.statements(function)
+    if not tops or len(launch.block) != 1 or any(part.text != "1" for part in launch.grid[1:]):
+        return
+    if "chip." in launch.grid[0].text:
+        return  # a few blocks for each SM, as `grid_stride` makes them
+    loop = tops[-1]
+    if loop.kind != "for" or loop.body_span is None or loop.header is None or source.is_bare(loop.span):
+        return
+    body = source.slice(loop.body_span)
+    found = _header(ctx, loop, tops)
+    if found is None or not body.startswith("{") or _LEAVES.search(body):
+        return
+    name, kind, start, limit, step = found
+    constant = {s.name: source.slice(s.value) for s in tops[:-1] if s.kind == "declare" and s.value is not None}
+    index = index_in(constant.get(start, start))
+    threads = {"blockDim.x", bare(launch.block[0].text)}
+    factors = {bare(part) for part in bare(re.sub(r"\((?:int|size_t)\)", "", constant.get(step, step))).split("*")}
+    if index is None or index[:2] != ("x", "x") or bare(index[2]) not in threads:
+        return
+    extent = _extent(ctx, function, limit)
+    changed = source.changed_in(loop.body_span) | source.hidden_writes(function)
+    if extent is None or factors not in ({"gridDim.x", each} for each in threads) or name in changed:
+        return
+    if set(_NAME.findall(limit)) & changed:
+        return
+    declared = f"{kind} {name} = {start};\n{_indent(ctx, loop)}" if kind else ""
+    yield Edit(loop.header, f"{declared}if ({name} < {limit}) ")
+    grid = f"ceil_div({extent}, {launch.block[0].text})"
+    text = f"// evo: launch {launch.kernel} grid ({grid}) block ({launch.block[0].text}) shared {launch.shared.text}"
+    yield Edit(line_span(ctx, launch.line), f"{text}{launch.args_text}")
+
+
+def _header(ctx: RuleContext, loop: Statement, tops: tuple[Statement, ...]) -> tuple[str, str, str, str, str] | None:
+    """The variable, its type if the loop declares it, its start, limit and step."""
+    source = ctx.source
+    assert loop.header is not None
+    if isinstance(loop, CountedFor) and loop.relation == "<":
+        head = re.match(r"for\s*\(\s*((?:const\s+)?[\w ]+?)\s+\w+\s*=", source.slice(loop.header))
+        start, limit = source.slice(loop.start).strip(), source.slice(loop.limit).strip()
+        return (loop.name, head[1], start, limit, loop.step) if head is not None else None
+    match = _HEADLESS.match(source.slice(loop.header))
+    before = [s for s in tops[:-1] if match is not None and s.name == match["name"]]
+    if match is None or len(before) != 1 or before[0].kind != "declare" or before[0].value is None:
+        return None
+    return match["name"], "", source.slice(before[0].value).strip(), match["limit"].strip(), match["step"].strip()
+
+
+def _extent(ctx: RuleContext, function: Function, limit: str) -> str | None:
+    """The limit in the words of a launch line, if it is a product of axes."""
+    if not re.fullmatch(r"[\w\s*()]+", limit):
+        return None
+    said = {name: ctx.axis_of(function, name) for name in _NAME.findall(limit)}
+    if not said or None in said.values():
+        return None
+    return _NAME.sub(lambda match: str(said[match[0]]), limit)
+
+
+def _indent(ctx: RuleContext, loop: Statement) -> str:
+    line = ctx.source.slice(Span(ctx.source.line_start(loop.span.start), loop.span.start))
+    return line if not line.strip() else "    "

@@ -6,7 +6,9 @@ all that a comparison needs, and take as little room as the few places that were
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +21,7 @@ Places = NDArray[np.int64]
 Array = NDArray[np.generic]
 Keys = NDArray[Any]  # signed integers in the order of the values
 _CHUNK = 1 << 22  # elements at a time
+_THREADS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,9 +58,8 @@ def extremes_of(values: Array, written: NDArray[np.bool_] | None, groups: Places
     low = np.empty((len(starts), keys.shape[1]), keys.dtype)
     high = np.empty_like(low)
     known = None if written is None else written.reshape(keys.shape)
-    step = max(1, _CHUNK // len(order))
-    for first in range(0, keys.shape[1], step):
-        part = slice(first, first + step)
+
+    def fold(part: slice) -> None:
         held = keys[order, part]
         if known is not None:
             absent = ~known[order, part]
@@ -66,6 +68,10 @@ def extremes_of(values: Array, written: NDArray[np.bool_] | None, groups: Places
         else:
             high[:, part] = np.maximum.reduceat(held, starts, axis=0)
         low[:, part] = np.minimum.reduceat(held, starts, axis=0)
+
+    step = max(1, _CHUNK // len(order))
+    with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as threads:  # NumPy lets others run meanwhile
+        list(threads.map(fold, (slice(first, first + step) for first in range(0, keys.shape[1], step))))
     return Extremes(
         low=_values(low, values.dtype, dtype).reshape(-1),
         high=_values(high, values.dtype, dtype).reshape(-1),

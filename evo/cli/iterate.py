@@ -23,7 +23,6 @@ from evo.cli.options import (
     ClusterWord,
     DeviceWord,
     ProposalSeed,
-    choose_device,
     cluster_and_device,
     margin_of,
     seconds_of,
@@ -83,7 +82,13 @@ Target = Annotated[
 ]
 Jobs = Annotated[
     int | None,
-    typer.Option("--jobs", metavar="N", min=1, max=64, help="Candidates in flight: some compile while one is timed."),
+    typer.Option(
+        "--jobs",
+        metavar="N",
+        min=1,
+        max=64,
+        help="Processes that compile and check side by side. They change no result.",
+    ),
 ]
 Rewrites = Annotated[
     int | None,
@@ -126,7 +131,7 @@ def iterate(
     model, names = llm_settings(llm, operator_names(operators, patch), root)
     start, patch = (_inside(session, chosen, file) for file in (start, patch))
     _known_search(search, resume=resume, start=start)
-    on, several = cluster_and_device(cluster, device) if jobs is None else _side_by_side(jobs, cluster, device)
+    on, several = _one_or_several(jobs, cluster, device)
     from evo.search.loop import Settings, evolve  # after the checks that need no compiler, numpy or git
 
     settings = Settings(
@@ -149,7 +154,7 @@ def iterate(
         rewrites=rewrites if rewrites is not None else model.default_rewrites if model is not None else 0,
         llm=model,
         cluster=several,
-        ahead=jobs != 1,
+        jobs=jobs,
     )
     with _page(root, chosen, wanted=serve), _view(chosen, budget_s, json) as view, stoppable(view) as stop:
         evolve(settings, root, _watch(view, json), stop=stop)
@@ -163,17 +168,11 @@ def _subject(context: typer.Context, task: str | None) -> tuple[GlobalOptions, P
     return session, root, chosen
 
 
-def _side_by_side(jobs: int, cluster: str | None, device: str) -> tuple[DeviceName, Cluster | None]:
-    """The pool for --jobs: N simulators, or one GPU and processes that compile."""
-    if cluster is not None:
+def _one_or_several(jobs: int | None, cluster: str | None, device: str) -> tuple[DeviceName, Cluster | None]:
+    if jobs is not None and cluster is not None:
         hint = "--cluster processes:N keeps N devices busy by itself"
         raise UsageError("--jobs is for one device, --cluster for several", hint=hint)
-    on = choose_device(device)
-    if jobs == 1:
-        return on, None
-    from evo.search.cluster import Cluster
-
-    return on, Cluster("processes", jobs if on.kind == "sim" else 1)
+    return cluster_and_device(cluster, device)
 
 
 @contextmanager

@@ -72,7 +72,7 @@ def screen_all(
         raise UsageError("a first look on hardware needs a GPU", hint="use --device gpu:0")
     case = case or task.case(task.headline)
     expectation = bench.reference(task).expectation(case, seed)
-    ahead = min(os.cpu_count() or 1, _MOST_AHEAD)
+    ahead = bench.jobs or min(os.cpu_count() or 1, _MOST_AHEAD)
 
     def compiled(text: str) -> tuple[Prepared | PrepareFailure, StageTimer]:
         stages = StageTimer()
@@ -125,8 +125,8 @@ class _Neighbours:
         self._bench, self._task, self._seed = bench, task, seed
         self._parent = self._prepared(parent)
         cores = os.cpu_count() or 1
-        self._ahead = min(cores, _MOST_AHEAD)
-        self._count = max(2, min(cores // 2, _SIMULATORS))
+        self._ahead = bench.jobs or min(cores, _MOST_AHEAD)
+        self._count = bench.jobs or max(2, min(cores // 2, _SIMULATORS))
         self._free: SimpleQueue[RemoteSimulator] = SimpleQueue()
         for simulator in bench.more_checkers(self._count):
             self._free.put(simulator)

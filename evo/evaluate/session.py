@@ -68,11 +68,15 @@ class EvaluationSession:
         opener: str = OPENER,
         about: dict[str, str] | None = None,
         judge: str | None = None,
+        jobs: int | None = None,
     ) -> None:
         """judge: the entry of another process than a GPU's own that works on large cases.
 
+        jobs: how many first looks are taken side by side (default: as the cores allow).
+
         `about` is what a device elsewhere says of itself: then none is opened here, and nothing can be timed."""
         self.device = device
+        self.jobs = jobs
         self.on_stage = on_stage
         self.remote = open_remote(device, opener=opener, on_wait=lambda: self.on_stage(f"waiting for {device}"))
         self.about: dict[str, str] = about or self.remote.describe(time_limit_s=_RUN_LIMIT_S)

@@ -1,7 +1,8 @@
 """Candidates on the one device of this process: the next are compiled and checked while one is on the device.
 
 As many are under way whatever the machine, and the device takes them in the order in which they were submitted. So what
-is proposed and what becomes of it follow from the seed alone, however many cores there are and however busy they are.
+is proposed and what becomes of it follow from the seed alone, however many cores there are and however busy they are,
+and however many of those that are under way are prepared at once.
 """
 
 from __future__ import annotations
@@ -26,13 +27,15 @@ class LookAhead:
 
     width = IN_FLIGHT // 2  # `InFlight` submits twice as many
 
-    def __init__(self, bench: EvaluationSession) -> None:
+    def __init__(self, bench: EvaluationSession, jobs: int | None = None) -> None:
+        """jobs: how many are prepared at once (default: all that are under way)."""
+        at_once = min(jobs or IN_FLIGHT, IN_FLIGHT)
         self._bench = bench
         self._closed = threading.Event()
         self._free: SimpleQueue[RemoteSimulator] = SimpleQueue()
-        for checker in bench.more_checkers(IN_FLIGHT + 1)[1:]:  # the first is that of the device's own half
+        for checker in bench.more_checkers(at_once + 1)[1:]:  # the first is that of the device's own half
             self._free.put(checker)
-        self._starters = ThreadPoolExecutor(max_workers=IN_FLIGHT, thread_name_prefix=_THREADS)
+        self._starters = ThreadPoolExecutor(max_workers=at_once, thread_name_prefix=_THREADS)
         self._device = ThreadPoolExecutor(max_workers=1, thread_name_prefix="evo-device")
         self._replaced: set[str] = set()  # texts that one of these candidates is to replace
         self._said, bench.on_stage = bench.on_stage, self._on_stage

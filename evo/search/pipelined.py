@@ -39,10 +39,10 @@ def open_ahead(settings: Settings, bench: EvaluationSession, pool: WorkerPool | 
 
     Texts that a person or a model writes wait for the verdict before them, since they are written with it in view.
     """
-    if pool is not None or bench.modelled or not settings.ahead or not settings.is_closed:
+    if pool is not None or bench.modelled or not settings.is_closed:
         yield pool
         return
-    with LookAhead(bench) as ahead:
+    with LookAhead(bench, settings.jobs) as ahead:
         yield ahead
 
 
@@ -54,7 +54,7 @@ def open_bench(settings: Settings, watch: Observer) -> Iterator[tuple[Evaluation
         watch(Event(stage=stage))
 
     if settings.cluster is None:
-        with EvaluationSession(settings.device, arch=settings.arch, on_stage=on_stage) as bench:
+        with EvaluationSession(settings.device, arch=settings.arch, on_stage=on_stage, jobs=settings.jobs) as bench:
             yield bench, None
         return
     on_stage(f"opening {settings.cluster}")

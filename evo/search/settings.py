@@ -40,7 +40,7 @@ class Settings:
     resume: bool = False  # the iterations count from the start of the last run
     llm: LlmSettings | None = None
     cluster: Cluster | None = None  # where candidates are evaluated; None: here
-    ahead: bool = True  # on a GPU here, the next candidates are compiled and checked while one is timed
+    jobs: int | None = None  # processes that compile, check and look side by side here; they change no verdict
 
     @property
     def is_closed(self) -> bool:

@@ -149,11 +149,25 @@ def test_leaving_early_waits_for_nothing_and_leaves_no_result(task: Task, monkey
     assert not any(future.done() and not future.cancelled() and future.exception() is None for future in futures)
 
 
-@pytest.mark.parametrize("more", [{"ahead": False}, {"operators": ("ladder", "rules", "llm")}])
-def test_one_after_the_other_if_asked_or_if_a_model_writes(more: dict[str, Any], tmp_path: Path, task: Task) -> None:
-    settings = replace(SETTINGS, **more)
+def test_one_after_the_other_if_a_model_writes(tmp_path: Path, task: Task) -> None:
+    settings = replace(SETTINGS, operators=("ladder", "rules", "llm"))
     with (
         EvaluationSession(DeviceName("gpu", "0"), opener=OPENER) as bench,
         pipelined.open_ahead(settings, bench, None) as found,
     ):
         assert found is None
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("device", [DeviceName("gpu", "0"), DeviceName("sim", "l4")])
+def test_a_seed_gives_the_same_trials_with_any_number_of_jobs(
+    device: DeviceName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more: dict[str, Any] = {"device": device, "operators": ("ladder", "rules"), "iterations": 4}
+    if device.kind == "sim":
+        monkeypatch.setattr(pipelined, "EvaluationSession", EvaluationSession)
+        more["neutral"] = True  # or a look has to promise a gain before there is a trial
+    told = [shown(run(tmp_path / f"jobs-{jobs}", jobs=jobs, **more)) for jobs in (None, 1, 2)]
+    assert told[0] == told[1] == told[2]
+    assert any(kept for _, kept, _ in told[0][1:])
+    assert len({variant for variant, _, _ in told[0]}) > 2

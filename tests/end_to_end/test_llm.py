@@ -217,7 +217,7 @@ def test_every_strategy_evolves_a_kernel_and_repeats_itself(tmp_path: Path, stra
 def test_a_model_that_repeats_itself_while_others_are_tried_is_asked_again(tmp_path: Path) -> None:
     root = new_repository(tmp_path / "mine")
     with LlmServer(model) as server:
-        ran = iterate(root, server, "--jobs", 2, "--llm-parallel", 2, "--seed", 4, iterations=5)
+        ran = iterate(root, server, "--cluster", "processes:2", "--llm-parallel", 2, "--seed", 4, iterations=5)
     assert ran.code == 0, ran.err
     assert "asked no more" not in ran.err
     assert ran.lines[-1]["trials"] == 5

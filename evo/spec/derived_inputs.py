@@ -68,7 +68,23 @@ def candidates(
                 changed[t.name] = derive_integers(
                     distribution, drawn[t.name], within, domains[t.name], rng, factor=part
                 )
+            if distribution == "normal" and (related := _related(tensors, changed, domains, rng)):
+                yield drawn | changed | related, rng
             yield drawn | changed, rng
+
+
+def _related(tensors: list[Tensor], changed: Arrays, domains: Mapping[str, str], rng: np.random.Generator) -> Arrays:
+    """Tensors that hold, at some places, what another of their shape holds or its negative: differences, sums of 0."""
+    found: Arrays = {}
+    for place, tensor in enumerate(tensors):
+        own, domain = changed[tensor.name], domains[tensor.name]
+        same = (t for t in tensors[:place] if (t.dtype, domains[t.name]) == (tensor.dtype, domain))
+        other = next((changed[t.name] for t in same if changed[t.name].shape == own.shape), None)
+        if other is not None:
+            opposite = np.negative(other) if domain == "real" else other
+            which = rng.integers(0, 4, own.shape)
+            found[tensor.name] = np.where(which == 0, other, np.where(which == 1, opposite, own)).astype(own.dtype)
+    return found
 
 
 def defined(tensor: Tensor, values: NDArray[np.generic], drawn: NDArray[np.generic]) -> NDArray[np.generic]:

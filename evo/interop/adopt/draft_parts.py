@@ -24,6 +24,7 @@ class TensorDraft:
     memory: Allocation | None = None
     high: int | str | None = None  # of integers: one past the largest value that is drawn
     positive: bool = False
+    ends: tuple[int, int] | None = None  # of integers that may be any of their type
 
     @property
     def shape(self) -> list[str]:

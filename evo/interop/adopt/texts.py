@@ -78,6 +78,7 @@ def task_yaml(draft: Draft, name: str, figures: Figures) -> str:
     for tensor in draft.given:
         init = f", init: {tensor.init}" if tensor.init == "zero" and tensor.role == "out" else ""
         domain = ", domain: positive" if tensor.positive and tensor.role != "out" else ""
+        domain += f", low: {tensor.ends[0]}, high: {tensor.ends[1]}" if tensor.ends is not None else ""
         shape = ", ".join(f"'{part}'" if "," in part else part for part in tensor.shape)
         lines.append(
             f"  - {{name: {tensor.name}, role: {tensor.role}, dtype: {tensor.dtype}, shape: [{shape}]{domain}{init}}}"

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evo.device import POISON_LARGE, POISON_NAN, Arrays, BenchCase, SampleRequest
 from evo.errors import TaskInvalid
@@ -80,14 +81,21 @@ class DraftTrial:
         assert callable(draw)
         return {name: np.asarray(a) for name, a in draw(dict(axes), np.random.default_rng(seed)).items()}
 
-    def run(self, axes: Mapping[str, int], *, races: bool = True, poison: int = POISON_NAN) -> Arrays:
-        """The outputs of the original. Raises Failing."""
+    def run(
+        self,
+        axes: Mapping[str, int],
+        *,
+        races: bool = True,
+        poison: int = POISON_NAN,
+        others: Mapping[str, NDArray[np.generic]] | None = None,
+    ) -> Arrays:
+        """The outputs of the original. others: inputs instead of the drawn ones. Raises Failing."""
         if self._runner is None:
             self.changed()
         assert self._runner is not None
         case = Case(name="trial", axes=dict(axes))
         options = {"check_races": races, "poison": poison, "budget": _RUN_BUDGET}
-        return self._runner.run(case, self.inputs(axes), **options)
+        return self._runner.run(case, {**self.inputs(axes), **(others or {})}, **options)
 
     def run_wide(self, axes: Mapping[str, int], seed: int = _SEED) -> Arrays | None:
         """The outputs in float64; None if there is no such text, or it does not compile."""
@@ -300,7 +308,7 @@ class DraftTrial:
     def _with_other_small_axes(self, axes: dict[str, int], place: int) -> dict[str, int]:
         """The case with other lengths of short axes (batches, channels), if the original takes them."""
         for axis, value in self.draft.axes.items():
-            length = (value + 1, 1, value + 2, max(1, value - 1))[place]
+            length = (value + 1, 1, 2 * value + 1, max(1, value - 1))[place]
             if value <= _SMALL_AXIS and length != axes[axis] and self._takes({**axes, axis: length}):
                 axes = {**axes, axis: length}
         return axes

@@ -273,6 +273,17 @@ def test_a_kernel_in_place_is_adopted_with_itself_as_the_reference(tmp_path):
         adopt(tmp_path, FILES / "saxpy_managed.cu", Options(name="saxpy"))
 
 
+@pytest.mark.long
+def test_integers_that_lead_nowhere_may_be_any_of_their_type(tmp_path):
+    found = adopt(tmp_path, FILES / "fourth" / "scan_managed.cu", Options(name="scan"))
+    task = read_task(found.folder)
+    (data,) = task.inputs
+    within = data.range.at(task.check[0].axes)
+    assert (within.low, within.high) == (-(2**31), 2**31 - 1)
+    table = adopt(tmp_path, FILES / "later" / "embedding_gather.cu", Options(name="embed"))
+    assert next(t for t in read_task(table.folder).inputs if t.name == "ids").range is None
+
+
 def test_the_original_in_doubles_keeps_what_has_no_float():
     head = "// evo: launch k grid (1) block (32) shared 4 * N args (x)\n"
     text = head + "__global__ void k(float* x) { x[0] = expf(1.5f); }\n"

@@ -141,3 +141,28 @@ def test_inputs_that_make_an_integer_of_nan_are_not_drawn(tmp_path):
             zeros = found is not None and bool((found.inputs["x"] == 0).all(axis=1).any())
             assert not zeros
     assert reference.derived(case, 0, "positive") is not None
+
+
+@pytest.mark.parametrize("formula", ["x + w", "1 / (x - w)"])
+def test_tensors_of_one_shape_agree_and_cancel_at_some_places(tmp_path, formula):
+    """A kernel that skips what adds up to 0 is told; where the reference cannot take it, they are independent."""
+    task, _ = task_folder(tmp_path / "t", formula, dtype="float32")
+    (task.folder / "task.yaml").write_text(
+        (task.folder / "task.yaml")
+        .read_text()
+        .replace("  - {name: y", "  - {name: w, role: in, dtype: float32, shape: [N, M]}\n  - {name: y")
+    )
+    code = (task.folder / "reference.py").read_text()
+    draw = "rng.standard_normal((case['N'], case['M']))"
+    code = code.replace(f"'x': {draw}", f"'x': {draw}, 'w': {draw}")
+    code = code.replace("    return {'y'", "    w = inputs['w'].astype(np.float64)\n    return {'y'")
+    (task.folder / "reference.py").write_text(code)
+    task = read_task(task.folder)
+    given = load_reference(task).derived(task.check[0], 3, "normal").inputs
+    size = given["x"].size
+    agree, cancel = (int((given["x"] == sign * given["w"]).sum()) for sign in (1, -1))
+    if formula == "x + w":
+        assert size / 8 < agree < size / 2
+        assert size / 8 < cancel < size / 2
+    else:
+        assert agree == cancel == 0

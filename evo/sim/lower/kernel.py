@@ -123,7 +123,8 @@ class Flow(Branching):
         if any("cc" in ins.mods for block in blocks for ins in block.code):
             function.registers[CARRY] = "pred"
         liveness(blocks, defs, uses)
-        waiting = PendingBlocks.of(blocks)
+        at_once = bool(spins.heads) or any(is_warp_sync(block.end) for block in blocks)
+        waiting = PendingBlocks.of(blocks, at_once=at_once)
         slots, self.stride = _layout(blocks, function.registers, uniform, waiting.end)
         self.polls: set[int] = set()
         code = Code("i32", "kernel", (("ptr noalias", "ctx"), ("ptr", "warp")))
@@ -299,13 +300,14 @@ class Flow(Branching):
         """Run the pending block of lowest number."""
         c, e = self.code, self.e
         c.label("dispatch")
-        self.chosen.set(self.first_of(self.pending.get()))
+        self.choose_first()
         c.br("choose")
         c.label("choose")
         now = self.pending.get()
-        cases = " ".join(f"{self.bits} {i}, label %p{n}" for n, i in self.dense.items())
+        kind = self.chosen.get().t
+        cases = " ".join(f"{kind} {i}, label %p{n}" for n, i in self.dense.items())
         torn = "torn" if divergence.holds(self) else ""
-        c.raw(f"switch {self.bits} {self.chosen.get().s}, label %{torn or 'stopped'} [ {cases} ]")
+        c.raw(f"switch {kind} {self.chosen.get().s}, label %{torn or 'stopped'} [ {cases} ]")
         for number, position in self.dense.items():
             c.label(f"p{number}")
             if torn and not self.blocks[number].partial:
@@ -316,8 +318,8 @@ class Flow(Branching):
             at = WARP_PEND + 4 * position
             e.mask.set(c.load("i32", e.warp, at, 4))
             c.store(const("i32", 0), e.warp, at, 4)
-            keep = const(self.bits, ~(1 << position))
-            self.pending.set(c.and_(now, keep))
+            if not self.in_memory:
+                self.pending.set(c.and_(now, const(self.bits, ~(1 << position))))
             c.br(f"b{number}")
         if torn:
             divergence.emit_held(self)

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import numpy as np
 import pytest
 import random_flow
 from harness import nvrtc, run
 
 from evo import sim
+from evo.sim.lower import branching
 
 # Lanes run ahead of one that polls, back to a vote at the head: 48, 133, 142.
 SAMPLE = (*range(10), 48, 133, 142)
 
 
-def check(seed: int) -> None:
+def check(seed: int, cache: Path | None = None) -> None:
     text, expected, threads = random_flow.make(seed)
     x = np.random.default_rng(seed).integers(0, 2**32, 2 * threads, dtype=np.uint32)
     out = np.zeros(2 * threads * (random_flow.SLOTS + 4), np.uint32)
     n = seed % 7 + 1
     args = [x, out, np.uint32(n)]
-    module = sim.load(nvrtc(text), opt_level=0)
+    module = sim.load(nvrtc(text), opt_level=0, cache=cache)
     outputs, result = run(module, "k", args, grid=(2,), block=(threads,), budget=20_000_000)
     assert result.faults == (), seed
     np.testing.assert_array_equal(outputs[1], expected(x, n), err_msg=str(seed))
@@ -35,6 +39,37 @@ def test_correct_kernels_raise_no_alarm(seed: int) -> None:
 def test_hundreds_of_correct_kernels_raise_no_alarm(start: int) -> None:
     for seed in range(start, start + 40):
         check(seed)
+
+
+@pytest.mark.parametrize(
+    "seeds", [(3, 7), pytest.param(range(200_000, 200_040), marks=pytest.mark.long)], ids=["two", "forty"]
+)
+def test_a_set_of_waiting_blocks_in_memory_is_the_same_set(
+    seeds: Sequence[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in kernels of hundreds of branches."""
+    monkeypatch.setattr(branching, "_MOST_AT_ONCE", 0)
+    for seed in seeds:
+        check(seed, tmp_path)
+
+
+@pytest.mark.long
+def test_code_grows_with_the_branches_of_a_kernel_and_no_faster(tmp_path: Path) -> None:
+    sizes = []
+    for count in (300, 600):
+        steps = "".join(f"if (x[threadIdx.x + {i}] > {7 * i}) s += x[{i} + (s & 255)];\n" for i in range(count))
+        text = f'extern "C" __global__ void k(int* y, const int* x) {{ int s = 0;\n{steps}y[threadIdx.x] = s; }}'
+        module = sim.load(nvrtc(text), opt_level=0, cache=tmp_path / str(count))
+        values = np.full(1024, 5000, np.int32)
+        values[::2] = 0
+        outputs, result = run(module, "k", [np.zeros(32, np.int32), values], grid=(1,), block=(32,))
+        assert result.faults == ()
+        lanes, total = np.arange(32), np.zeros(32, np.int32)
+        for i in range(count):
+            total += np.where(values[lanes + i] > 7 * i, values[i + (total & 255)], 0)
+        np.testing.assert_array_equal(outputs[0], total)
+        sizes.append(sum(file.stat().st_size for file in (tmp_path / str(count)).rglob("*.o")))
+    assert sizes[1] < 2.3 * sizes[0]
 
 
 KERNEL = """extern "C" __global__ void k(int* y, const int* x) {

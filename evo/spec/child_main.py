@@ -31,6 +31,7 @@ def main(arguments: list[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with(int(driver), connection)
     _without_core_dumps()
+    _first_to_go()
     with contextlib.suppress(ConnectionClosed):
         find_entry(entry)(connection, *rest)
     os._exit(0)  # no time for atexit handlers of a broken CUDA context
@@ -74,6 +75,12 @@ def die_with_driver() -> None:
         import ctypes
 
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+def _first_to_go() -> None:
+    """If memory runs out, let the system end this process, or what it starts, rather than its driver or a neighbour."""
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+        file.write("800")
 
 
 def _without_core_dumps() -> None:

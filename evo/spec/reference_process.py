@@ -6,6 +6,7 @@ Whatever ends, hangs or fills that process is told as a TaskInvalid that names t
 from __future__ import annotations
 
 import contextlib
+import os
 import select
 import signal
 import sys
@@ -21,11 +22,13 @@ import numpy as np
 from evo.errors import ChildDied, ChildGarbled, TaskInvalid
 from evo.spec.array_message import packed, unpacked
 from evo.spec.child_process import ChildProcess
-from evo.spec.deadline import memory_limit, resident_bytes
+from evo.spec.deadline import memory_left, memory_limit, processes_below, resident_bytes
 
 _ENTRY = "evo.spec.reference_child:serve"
 IMPORT_LIMIT_S = 180.0  # torch from a cold disk
-_POLL_S = 0.2
+_POLL_S = 0.1
+_MOST_PROCESSES = 256  # that a reference has started and that still run
+_LEAST_LEFT = 0.08  # of the machine's memory: what a call fills faster, the system ends
 _CONTRACT = "inputs(case, rng) and expected(inputs, case) return a dict of arrays by tensor name"
 _LEAVES = "a reference returns its arrays; it does not leave or kill its process, or close its files"
 
@@ -79,6 +82,10 @@ class ReferenceProcess:
     def close(self) -> None:
         """End the process; a later call starts another."""
         if self._child is not None:
+            if self._child.is_running:
+                for process in processes_below(self._child.pid, _MOST_PROCESSES):  # also those in sessions of their own
+                    with contextlib.suppress(OSError):
+                        os.kill(process, signal.SIGKILL)
             self._child.close()
         self._child = None
 
@@ -105,6 +112,7 @@ class ReferenceProcess:
             child.send(request, limit_s)
             self._wait(child, end, limit_s)
             found: dict[str, Any] = unpacked(child.receive(end))
+            self._demand_few(child)
             printed = str(found.pop("printed", ""))
         except (_Exceeded, TimeoutError) as exceeded:
             words = str(exceeded) or f"did not end within {limit_s:g} s"
@@ -121,13 +129,22 @@ class ReferenceProcess:
         return found
 
     def _wait(self, child: ChildProcess, end: float, limit_s: float) -> None:
-        """Until it answers. Raises _Exceeded if that takes too long, or too much memory."""
+        """Until it answers. Raises _Exceeded if that takes too long, too much memory or too many processes."""
         while not select.select([child.connection], [], [], max(0.0, min(_POLL_S, end - time.monotonic())))[0]:
             used, most = resident_bytes(child.pid), memory_limit()
             if used > most:
                 raise _Exceeded(f"uses {used / 2**30:.1f} GiB of memory, more than {most / 2**30:.1f}")
+            left = memory_left()
+            if left is not None and left < most * _LEAST_LEFT and used > left:  # others need some of it too
+                raise _Exceeded(f"uses {used / 2**30:.1f} GiB of memory, and the machine has {left / 2**30:.1f} left")
+            self._demand_few(child)
             if time.monotonic() >= end:
                 raise _Exceeded(f"did not end within {limit_s:g} s")
+
+    @staticmethod
+    def _demand_few(child: ChildProcess) -> None:
+        if len(processes_below(child.pid, _MOST_PROCESSES)) > _MOST_PROCESSES:
+            raise _Exceeded(f"has started more than {_MOST_PROCESSES} processes that still run")
 
     def _say(self, text: str) -> None:
         if text not in self._told:

@@ -88,6 +88,55 @@ def test_one_that_eats_memory_has_a_limit(tmp_path: Path, monkeypatch: pytest.Mo
         found.expectation(found.task.check[0], 0)
 
 
+def test_one_that_leaves_the_machine_no_memory_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the system ends it, or something else."""
+    found = reference(tmp_path, GOOD.replace("case): return", "case):\n    while True: pass\n    return"))
+    monkeypatch.setattr("evo.spec.reference_process.memory_left", lambda: 1 << 20)
+    with refused(TaskInvalid, "over-limit") as caught:
+        found.expectation(found.task.check[0], 0)
+    assert "left" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "deed", ["[Popen(['sleep', '60']) for _ in range(20)]", "[Popen(['sleep', '60']) for _ in range(20)] and sleep(60)"]
+)
+def test_one_that_starts_many_processes_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deed: str) -> None:
+    monkeypatch.setattr("evo.spec.reference_process._MOST_PROCESSES", 10)
+    imports = "from subprocess import Popen\nfrom time import sleep\n"
+    found = reference(tmp_path, imports + GOOD.replace("case): return", f"case):\n    {deed}\n    return"))
+    with refused(TaskInvalid, "over-limit"):
+        found.expectation(found.task.check[0], 0)
+
+
+def test_processes_in_a_session_of_their_own_end_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "reference.py"
+    start = "subprocess.Popen(['sleep', '60'], start_new_session=True).pid"
+    path.write_text(f"import subprocess\ndef literal(): return {start}\n")
+    process = ReferenceProcess(path)
+    pid = int(process.call("literal", [], limit_s=10).value)
+    assert _runs(pid)
+    process.close()
+    deadline = time.monotonic() + 10
+    while _runs(pid) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not _runs(pid)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_the_system_ends_a_child_first(tmp_path: Path) -> None:
+    path = tmp_path / "reference.py"
+    path.write_text("def literal(): return int(open('/proc/self/oom_score_adj').read())\n")
+    process = ReferenceProcess(path)
+    assert process.call("literal", [], limit_s=10).value == 800
+    process.close()
+
+
 def test_what_it_prints_is_for_people(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     found = reference(tmp_path, GOOD.replace("case): return", "case):\n    print('hello from it')\n    return"))
     found.expectation(found.task.check[0], 0)

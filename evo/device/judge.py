@@ -41,10 +41,11 @@ class RemoteJudge:
         path = str(task.folder / "reference.py")
         self._child: ChildProcess | None = ChildProcess(entry, which, path, plain=True)
         self._child.send({"path": list(sys.path)}, _START_LIMIT_S)
-        self._begun = False
+        self._begun = self._closed = False
 
     def close(self) -> None:
         """End its process; a call in flight gets no answer."""
+        self._closed = True
         if (child := self._child) is not None:
             child.stop()
         with self._lock:
@@ -67,6 +68,12 @@ class RemoteJudge:
         asked = {"function": function, "arguments": list(arguments), "names": names}
         found: Arrays | None = self._asked(function, "outputs", asked)
         return found
+
+    def warm_up(self) -> None:
+        """Let it compile what comparing this task's outputs takes."""
+        if all(is_float(tensor.dtype) for tensor in self.task.outputs):
+            names = sorted({NUMPY[tensor.dtype].name for tensor in self.task.outputs})
+            self._asked("judge", "warm_up", {"dtypes": names})
 
     def judge(
         self, key: str, arguments: Sequence[object], shapes: Mapping[str, tuple[int, ...]]
@@ -100,7 +107,8 @@ class RemoteJudge:
         """Ask for this function no more."""
         if function not in self.unfit:
             self.unfit[function] = why
-            self._told(f"{function}() of {self.task.name} stays on the CPU: {why}")
+            if not self._closed:  # a call in flight then says nothing of the judge
+                self._told(f"{function}() of {self.task.name} stays on the CPU: {why}")
 
     def _asked(self, function: str, method: str, arguments: dict[str, Any]) -> Any:
         with self._lock:

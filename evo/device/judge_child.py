@@ -33,6 +33,7 @@ _NOT_DONE = (
     RuntimeError, SyntaxError, TypeError, ValueError,
 )  # fmt: skip
 _BLOCK = 1 << 24  # elements of a comparison at a time
+_WARM = 1 << 16  # ... of one that is made to have its kernels compiled, as large as theirs are made for
 
 
 class JudgeLibrary(ArrayLibrary, Protocol):
@@ -110,6 +111,14 @@ class JudgeServer:
     def outputs(self, function: str, arguments: list[Any], names: list[str]) -> dict[str, Any]:
         """What `expected` or `trusted` returns."""
         return self._down(self._called(function, arguments, names))
+
+    def warm_up(self, dtypes: list[str]) -> None:
+        """Compile what comparing outputs of these types takes: on a GPU some seconds, that nobody waits for yet."""
+        with contextlib.suppress(*_NOT_DONE):  # what cannot be done is said when it is asked for
+            truth = self.library.upload(np.ones(_WARM, np.float64))
+            truth_sums(self.library.np, truth, 1.0)
+            for name in dtypes:
+                self._errors(truth, self.library.upload(np.ones(_WARM, np.dtype(name))), 0.0, 0.0)
 
     def judge(
         self, key: str, arguments: list[Any], tensors: dict[str, Any], rtol: float, atol: float

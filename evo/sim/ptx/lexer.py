@@ -10,13 +10,16 @@ from collections.abc import Callable, Container
 from evo.sim.errors import PtxError, UnsupportedInstruction
 from evo.sim.ptx.ast import Imm, Mem, Not, Operand, Pair, PtxFunction, PtxModule, Reg, Sink, Special, Sym, Vec
 
+# Names and punctuation first, which most tokens are; blanks belong to what follows them.
 _TOKEN = re.compile(
-    r"""(?P<skip>[ \t\r]+|//[^\n]*|/\*.*?\*/)|(?P<nl>\n)|(?P<str>"[^"\n]*")"""
+    r"""[ \t\r]*+(?:(?P<id>\.[A-Za-z_]\w*|%?[A-Za-z_$][\w$]*(?:(?:\.|::)[A-Za-z0-9_$][\w$]*)*)"""
+    r"""|(?P<p>[{}()\[\];:,<>@!|=+\-~&*%])|(?P<nl>\n)"""
     r"""|(?P<flt>0[fF][0-9a-fA-F]{8}(?![\w])|0[dD][0-9a-fA-F]{16}(?![\w])|\d+\.\d+(?:[eE][-+]?\d+)?)"""
     r"""|(?P<int>0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+U?)"""
-    r"""|(?P<id>\.[A-Za-z_]\w*|%?[A-Za-z_$][\w$]*(?:(?:\.|::)[A-Za-z0-9_$][\w$]*)*)|(?P<sink>_(?!\w))|(?P<p>[{}()\[\];:,<>@!|=+\-~&*%])""",
+    r"""|(?P<str>"[^"\n]*")|(?P<skip>//[^\n]*|/\*.*?\*/))""",
     re.X | re.S,
 )
+_BLANKS = " \t\r"
 _SPECIAL = {"tid", "ntid", "ctaid", "nctaid", "laneid", "warpid", "nwarpid", "smid", "nsmid", "gridid", "clock",
             "clock64", "clock_hi", "globaltimer", "globaltimer_lo", "globaltimer_hi", "lanemask_eq", "lanemask_lt",
             "lanemask_le", "lanemask_gt", "lanemask_ge", "dynamic_smem_size", "total_smem_size",
@@ -53,13 +56,14 @@ class Cursor:
                 break
             position = found.end()
             kind = found.lastgroup
+            assert kind is not None
             if kind == "nl":
                 line += 1
-            elif kind == "skip":
-                if found[0][0] == "/":  # a comment may hold lines
-                    line += found[0].count("\n")
+            elif kind == "skip":  # a comment may hold lines
+                line += found[kind].count("\n")
             else:
-                append((str(kind), found[0], line))
+                append((kind, found[kind], line))
+        position = len(text) - len(text[position:].lstrip(_BLANKS))
         if position < len(text):
             raise PtxError(f"unexpected character {text[position]!r}", line=line, text=self.line_text(line))
         append(("end", "", line))
@@ -87,12 +91,14 @@ class Cursor:
         return text
 
     def expect(self, text: str) -> None:
-        if self.kind == "end" or self.peek != text:
-            raise self.fail(f"expected {text!r}, found {self.peek!r}")
+        kind, found, _ = self.tokens[self.at]
+        if found != text or kind == "end":
+            raise self.fail(f"expected {text!r}, found {found!r}")
         self.at += 1
 
     def accept(self, text: str) -> bool:
-        if self.kind != "end" and self.peek == text:
+        kind, found, _ = self.tokens[self.at]
+        if found == text and kind != "end":
             self.at += 1
             return True
         return False
@@ -152,6 +158,8 @@ class Cursor:
 
     def _simple(self) -> Operand:
         kind, text, _ = self.tokens[self.at]
+        if kind == "id" and text != "_":  # most are
+            return self._name()
         if text == "{" and kind == "p":
             self.at += 1
             items = [self.operand()]
@@ -177,16 +185,14 @@ class Cursor:
         if kind == "flt":
             self.at += 1
             return float_of(text, "f64" if "." in text else "f32" if text[1] in "fF" else "f64")
-        if kind == "sink" or text == "_":
+        if text == "_":
             self.at += 1
             return Sink()
-        if kind == "id":
-            return self._name()
         raise self.fail(f"unexpected {text!r} where an operand should be")
 
     def _name(self) -> Operand:
         text = self.take()
-        if text.startswith("%"):
+        if text[0] == "%":
             resolved = self.resolve(text)
             if self.function is not None and resolved in self.function.registers:
                 return Reg(resolved)

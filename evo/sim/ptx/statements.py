@@ -135,9 +135,11 @@ class StatementParser(Declarations):
             if not isinstance(operand, Reg):
                 raise self.fail("a guard must be a predicate register")
             guard = operand
-        if self.kind != "id" or self.peek.startswith(("%", ".")):
-            raise self.fail(f"expected an instruction, found {self.peek!r}")
-        name, *mods = self.take().split(".")
+        kind, word, _ = self.tokens[self.at]
+        if kind != "id" or word[0] in "%.":
+            raise self.fail(f"expected an instruction, found {word!r}")
+        self.at += 1
+        name, *mods = word.split(".")
         if name in _FAMILIES and mods:
             # The word after the dot decides what such an instruction does and which operands are results.
             name = f"{name}.{mods.pop(0)}"

@@ -14,9 +14,10 @@ import numpy as np
 from evo.device import Program
 from evo.device.remote_device import RemoteDevice
 from evo.errors import TaskInvalid
-from evo.evaluate.gate.input_patterns import PATTERNS, SOURCED, STRUCTURED, UNEVEN, patterned
+from evo.evaluate.gate.input_patterns import PATTERNS, SOURCED, SPLICED, STRUCTURED, UNEVEN, patterned
 from evo.evaluate.gate.run_cases import CHECK_BUDGET, Step, check_case, spread_over_cases
 from evo.evaluate.gate.scaled_cases import longest_cases
+from evo.evaluate.gate.spliced_inputs import TURNS
 from evo.evaluate.gate.steered_cases import steered_cases
 from evo.evaluate.gate.threshold_cases import cost_of, steered_limits, threshold_cases, usual_limits
 from evo.results import CaseCheck, Check, Fault, Stage, Status
@@ -34,7 +35,12 @@ QUICK, THOROUGH = 0.3, 2.0  # of what the task's own check cases cost
 _ENDS = (ENDS, EXTREME)  # what a thorough look adds to the drawn inputs
 _EACH = (3, 10)  # cases for an outcome that no check case has: in a trial, before a keep
 _STEERED = 120  # cases of outcomes that no check case has, before a keep
-_TURNS = {UNEVEN: 4, SOURCED: 2, STRUCTURED: 2}  # before a keep, on each case: one run shows one way to be uneven
+_TURNS = {
+    UNEVEN: 5,
+    SOURCED: 2,
+    STRUCTURED: 2,
+    SPLICED: TURNS + 1,
+}  # before a keep, on each case: one run shows one way to be uneven
 _AFFORDABLE = 6e9  # flops and bytes of a reference that takes seconds
 _LARGE = 3  # cases that are looked at by a sample of their blocks
 _CHEAP = 0.6  # of the dearest check case: a trial prefers those that cost less

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evo.evaluate.gate.integer_patterns import varied_integers
+from evo.evaluate.gate.spliced_inputs import spliced
 from evo.spec import input_distributions as distributions
 from evo.spec.derived_inputs import defined
 from evo.spec.dtypes import NUMPY
@@ -24,7 +25,8 @@ from evo.spec.task import Case, Task, Tensor
 from evo.spec.tensor_arrays import Arrays
 
 STRUCTURED, SHIFTED, SOURCED, UNEVEN, ZEROS = "structured", "shifted", "compared", "uneven", "special_zeros"
-PATTERNS = (STRUCTURED, SHIFTED, SOURCED, UNEVEN, ZEROS)
+SPLICED = "spliced"
+PATTERNS = (STRUCTURED, SHIFTED, SOURCED, UNEVEN, ZEROS, SPLICED)
 
 Reals = NDArray[np.float64]
 Rng = np.random.Generator
@@ -58,6 +60,8 @@ def patterned(
         return None
     if pattern == ZEROS:
         return _special_zeros(reference, case, drawn, free, rng)
+    if pattern == SPLICED:
+        return _spliced(reference, case, drawn, free, domains, turn, rng)
     together = int(rng.integers(1 << 32)) if turn % 2 or (not turn and rng.integers(2)) else None
     for shrink in _SHRINKS if pattern == SHIFTED else (1.0, 0.0) if pattern == STRUCTURED else (1.0,):
         changed = {
@@ -105,12 +109,37 @@ def _of_tensor(
             before = flat[number - 1] if number else row
             structures[int(kinds[number])](row, before, rng)
     out = np.swapaxes(rows, -1, -2) if turned else rows
+    return _within_domain(tensor, out, drawn, domain, scale)
+
+
+def _within_domain(
+    tensor: Tensor, values: Reals, drawn: NDArray[np.generic], domain: str, scale: float
+) -> NDArray[np.generic]:
+    """The values in the type of their tensor, none outside of its domain."""
     if domain == "positive":
-        out = np.maximum(np.abs(out), scale / 1024)
+        values = np.maximum(np.abs(values), scale / 1024)
     elif domain == "unit":
-        out = np.clip(np.abs(out), 0, 1)
+        values = np.clip(np.abs(values), 0, 1)
     limit = largest(tensor.dtype) / 4
-    return defined(tensor, np.ascontiguousarray(np.clip(out, -limit, limit).astype(NUMPY[tensor.dtype])), drawn)
+    return defined(tensor, np.ascontiguousarray(np.clip(values, -limit, limit).astype(NUMPY[tensor.dtype])), drawn)
+
+
+def _spliced(
+    reference: Reference,
+    case: Case,
+    drawn: Arrays,
+    free: Sequence[Tensor],
+    domains: dict[str, str],
+    turn: int,
+    rng: Rng,
+) -> Expectation | None:
+    """Parts of the inputs at other places; of some inputs alone if the reference is not accurate on all of them."""
+    for some in (free, [free[int(rng.integers(len(free)))]]):
+        found = spliced({t.name: drawn[t.name].astype(np.float64) for t in some}, turn, rng)
+        changed = {t.name: _within_domain(t, found[t.name], drawn[t.name], domains[t.name], 1.0) for t in some}
+        if (known := reference.sound(case, drawn | changed, SPLICED, rng)) is not None:
+            return known
+    return None
 
 
 # Structures: each changes one row in place. ------------------------------------------------------------------------

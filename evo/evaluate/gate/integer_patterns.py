@@ -53,12 +53,17 @@ def _ends(values: NDArray[np.int64], steps: NDArray[np.int64], rng: np.random.Ge
 
 
 def _numbers(values: NDArray[np.int64], most: int | None, rng: np.random.Generator) -> NDArray[np.int64]:
-    """The drawn numbers with neighbours alike, in stretches, and the extreme ones often."""
+    """The drawn numbers with neighbours alike, in stretches, and the extreme ones often; or in runs."""
     out = values.copy()
     lowest, highest = (values.min(), values.max()) if most is None else (0, most)
+    in_runs = rng.random() < 0.5  # numbers that follow on one another, up or down
     at = 0
     while at < len(out):
-        length = int(rng.integers(1, 6))
-        out[at : at + length] = rng.choice([lowest, highest, rng.choice(values)])
+        length = int(rng.integers(1, 12 if in_runs else 6))
+        part = out[at : at + length]
+        if in_runs:
+            part[:] = np.clip(rng.choice(values) + rng.choice([-1, 1]) * np.arange(len(part)), lowest, highest)
+        else:
+            part[:] = rng.choice([lowest, highest, rng.choice(values)])
         at += length
     return out

@@ -27,6 +27,7 @@ _SETTLED = 0.01
 _DOCUMENTED_STEP_US = 0.5  # of CUDA events, where the samples do not show a finer one
 _ROUNDING_US = 1e-3  # differences below this are of the float that the driver returns
 _DENSE_US = 100_000.0
+_HALF = 4  # blocks that are compared with so many before them
 _WARM_US = 150_000.0  # of launches, after which clocks and caches are as they will be
 
 
@@ -151,10 +152,19 @@ class IdlePacing:
 
 
 def settled(medians: Sequence[float], busy_us: float = 0.0) -> bool:
-    """Whether the last five blocks agree within 1 %: warmed up. Three do if they kept the GPU busy for long enough."""
+    """Whether the last five blocks agree within 1 %: warmed up. Three do if they kept the GPU busy for long enough.
+
+    Blocks of some kernels never agree. They are warm when they only scatter: four are at their median as the four
+    before them, after twice as long.
+    """
     count = 3 if busy_us >= _WARM_US else 5
     last = medians[-count:]
-    return len(last) == count and max(last) <= (1 + _SETTLED) * min(last)
+    if len(last) == count and max(last) <= (1 + _SETTLED) * min(last):
+        return True
+    if busy_us < 2 * _WARM_US or len(medians) < 2 * _HALF:
+        return False
+    before, now = float(np.median(medians[-2 * _HALF : -_HALF])), float(np.median(medians[-_HALF:]))
+    return max(before, now) <= (1 + _SETTLED) * min(before, now)
 
 
 def timer_step_us(taken_us: Sequence[float] | Samples) -> float:

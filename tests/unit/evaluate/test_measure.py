@@ -10,7 +10,7 @@ from refusals import refused
 from evo.decide.sequential import require_margin
 from evo.device import BenchCase
 from evo.device.remote_device import RemoteGpu
-from evo.device.timing_types import BenchResult, sequences_per_sample, timing_of
+from evo.device.timing_types import BenchResult, sequences_per_sample, settled, timing_of
 from evo.errors import Crashed, HarnessFault, UsageError
 from evo.evaluate.measure import CHAMPION_SAMPLES, BenchOptions, BenchRequest, control, measure, require_quiet
 from evo.results import CaseBench, Fault, FaultKind, Ground, Verdict
@@ -236,3 +236,17 @@ def test_sides_that_differ_widely_keep_their_own_sample_size() -> None:
     assert sequences_per_sample([10.0, 1000.0], 6) == [30, 1]
     assert sequences_per_sample([0.7], 6) == [432]
     assert sequences_per_sample([0.01], 6) == [1200]
+
+
+@pytest.mark.parametrize(
+    ("medians", "busy_us", "warm"),
+    [
+        ([100.0] * 5, 1_000.0, True),
+        ([100.0, 100.0, 100.5], 200_000.0, True),
+        ([100.0, 103.0, 98.0, 101.0] * 2, 400_000.0, True),  # it scatters, and does not move
+        ([100.0, 103.0, 98.0, 101.0] * 2, 200_000.0, False),  # too soon to tell
+        ([110.0, 113.0, 108.0, 111.0, 104.0, 107.0, 102.0, 105.0], 400_000.0, False),  # it still gets faster
+    ],
+)
+def test_blocks_that_agree_or_only_scatter_are_warm(medians: list[float], busy_us: float, warm: bool) -> None:
+    assert settled(medians, busy_us) is warm

@@ -18,9 +18,9 @@ _SOURCES = {
     "gather": '''def gather(table, index, axis=0):
     """The rows of a table (or its places along another axis) that the index names."""
     return np.take(table, index, axis=axis)''',
-    "bincount": '''def bincount(x, length):
-    """How often each of the numbers 0 to length - 1 occurs."""
-    return np.bincount(np.reshape(x, -1), minlength=length)''',
+    "bincount": '''def bincount(x, minlength):
+    """How often each of the numbers 0 to minlength - 1 occurs."""
+    return np.bincount(np.reshape(x, -1), minlength=minlength)''',
     "sigmoid": '''def sigmoid(x):
     """1 / (1 + e^-x)."""
     return 1 / (1 + np.exp(-x))''',

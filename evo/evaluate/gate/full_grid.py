@@ -19,6 +19,7 @@ from evo.results import CaseCheck, Status
 from evo.spec.element_types import is_float
 from evo.spec.expectation import Expectation
 from evo.spec.input_distributions import MIXED, SPECIAL
+from evo.spec.integer_distributions import EQUAL
 from evo.spec.reference import Reference
 from evo.spec.task import Case, Task, Tensor
 
@@ -61,14 +62,17 @@ def varied(
 ) -> VariedInputs | None:
     """Other values for a timed size than its reference draws; None if the task has none, or they cost too much.
 
-    count: how many places along the axis differ. special: drawn ones, with NaN, infinities and zeros among them.
+    count: how many places along the axis differ. special: drawn ones, with NaN, infinities and zeros among them;
+    one whole number everywhere if the task has integers and no such values, since counts and sums are largest then.
     """
     part = case if axis is None else Case(name=f"{count} places of {case.name}", axes={**case.axes, axis: count})
     size = sum(math.prod(tensor.dims(part)) for tensor in task.tensors)
-    if task.work_of(part).get("flop", math.inf) > _FLOP or size > _ELEMENTS:
+    if task.work_of(part).get("flop", 0.0) > _FLOP or size > _ELEMENTS:  # without flop, its elements alone tell
         return None
     drawn = np.random.default_rng([seed, *case.name.encode()])
-    for name in (SPECIAL,) if special else (MIXED, *drawn.permutation(_HARD), "positive"):
+    integers = any(not is_float(tensor.dtype) and tensor.dtype != "bool" for tensor in task.inputs)
+    unusual = (SPECIAL, EQUAL) if integers else (SPECIAL,)
+    for name in unusual if special else (MIXED, *drawn.permutation(_HARD), "positive"):
         found = reference.derived(part, seed, name)
         if found is None:
             continue

@@ -31,6 +31,7 @@ SLOW = (
     "grouped_mma",
     "tile_mma",
     "tile_rows",
+    "tile_stream",
 )  # seconds each
 
 
@@ -146,6 +147,25 @@ def test_what_strangers_write(session: EvaluationSession, name: str, rule: str) 
     child = children(BY_NAME[rule], read_variant(folder / "ladder" / "00_stranger.cu"), read_task(folder))[0]
     assert new_dead_code((folder / "ladder" / "00_stranger.cu").read_text(encoding="utf-8"), child.text) == ()
     assert passes(session, read_task(folder), child)
+
+
+@pytest.mark.parametrize(
+    ("changes", "count"),
+    [
+        ((("c[row * N + col] = tmp", "c[row * N + col] += tmp"),), 4),  # its own element alone
+        ((("tmp += a[row * K + i] * b[col * K + i]", "tmp += fabsf(a[row * K + i] - b[col * K + i])"),), 4),
+        ((("tmp += a[row * K + i] * b[col * K + i]", "tmp += a[row * K + i] * b[col * K + i] + 1.0f"),), 0),
+        ((("double", "float"), ("float tmp", "double tmp"), ("const float* b", "const double* b")), 0),  # not 4 bytes
+        ((("b[col * K + i]", "b[col * K + i / 2]"),), 0),
+    ],
+)
+def test_products_of_floats_are_streamed(changes: tuple[tuple[str, str], ...], count: int) -> None:
+    task, text = read_task(TASKS / "tile_stream"), BY_NAME["tile_stream"].examples[0].before
+    for written, otherwise in changes:
+        text = text.replace(written, otherwise)
+    found = children(BY_NAME["tile_stream"], parse_variant(text), task)
+    assert len(found) == count
+    assert all("cp.async" in child.text for child in found)
 
 
 def test_a_tiled_product_is_tiled_anew(session: EvaluationSession) -> None:

@@ -209,7 +209,7 @@ def _fill(side: Factor, own: str, size: str, first: str, extent: str, found: Pro
 """
 
 
-def _term(found: Product, say: Printer) -> str:
+def term_of(found: Product, say: Printer) -> str:
     """What is summed, of a row's element `$x[$i]` and a column's `$y[$j]`. Raises NotPrinted."""
     if found.made.kind == "matmul":
         return "$x[$i] * $y[$j]"
@@ -260,7 +260,7 @@ def _body(found: Product, say: Printer, at: list[str], sizes: dict[str, tuple[li
             #pragma unroll
             for (int $i = 0; $i < TM; ++$i) {{
                 #pragma unroll
-                for (int $j = 0; $j < TN; ++$j) $sum[$i][$j] += {_term(found, say)};
+                for (int $j = 0; $j < TN; ++$j) $sum[$i][$j] += {term_of(found, say)};
             }}
         }}
         __syncthreads();

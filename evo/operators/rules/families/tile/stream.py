@@ -1,0 +1,204 @@
+"""A matrix product of floats whose tiles come by cp.async while the ones before them are multiplied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from evo.cuda.source import Edit
+from evo.operators.rules.directives import line_span, new_knob, require
+from evo.operators.rules.families.tile.product import Factor, Product, extents_of, printer_of, product_of, term_of
+from evo.operators.rules.lifting import NotPrinted, Printer, named, stored, taken
+from evo.operators.rules.rewriting import fresh, merged
+from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule_context import RuleContext
+
+# Tiles of a block (rows, columns, depth) and of a thread (rows, columns); the first that fills the chip comes first.
+_SHAPES = ((128, 64, 16, 8, 8), (64, 64, 16, 8, 4), (32, 64, 16, 4, 4), (32, 32, 16, 4, 2))
+_DOMAINS = {"BM": (32, 64, 128), "BN": (32, 64, 128), "BK": (8, 16, 32), "TM": (2, 4, 8), "TN": (2, 4, 8)}
+_ROOM = 48 * 1024  # bytes of shared memory that a kernel has without asking for more
+_CAPABILITY = 80  # of cp.async
+
+
+def _find(ctx: RuleContext) -> Iterator[Application]:
+    for analysis in ctx.launches:
+        found = product_of(ctx, analysis)
+        if found is None or analysis.chip.capability < _CAPABILITY or not _are_floats(found):
+            continue
+        for rank, shape in enumerate(sorted(_SHAPES, key=lambda each: _blocks(found, each) < analysis.chip.sms)):
+            try:
+                edits = _edits(found, analysis.form.position, shape)
+            except NotPrinted:
+                break
+            block, thread = "x".join(map(str, shape[:3])), "x".join(map(str, shape[3:]))
+            yield Application(
+                edits=tuple(edits),
+                summary=f"{found.function.name}: two tiles of {block} by cp.async, {thread} results for each thread",
+                arguments={"kernel": found.function.name, "block": block, "thread": thread},
+                rank=rank,
+                is_schedule=True,
+            )
+
+
+def _are_floats(found: Product) -> bool:
+    output = found.made.output
+    elements = {found.left.element, found.right.element, output.array.element if output and output.array else ""}
+    return elements == {"float"}
+
+
+def _blocks(found: Product, shape: tuple[int, ...]) -> int:
+    """How many blocks there are at the headline case, edges left aside."""
+    results = 1
+    for dim in found.output.shape:
+        results *= int(dim.value(found.analysis.case.axes))
+    return results // (shape[0] * shape[1])
+
+
+def _edits(found: Product, position: int, shape: tuple[int, ...]) -> list[Edit]:
+    ctx = found.ctx
+    say, at = printer_of(found, "$sum[$i][$j]")
+    sizes = extents_of(found, say)
+    if len(sizes["b"][0]) > 1:
+        raise NotPrinted("several batches")
+    knobs = {word: fresh(ctx, word) for word in _DOMAINS}
+    body = named(_body(found, say, at, sizes), taken(ctx, found.names), knobs)
+    line = ctx.variant.launches[position]
+    m, n = (" * ".join(sizes[letter][1]) for letter in "mn")
+    grid = f"ceil_div({n}, {knobs['BN']}), ceil_div({m}, {knobs['BM']})"
+    if sizes["b"][1]:
+        grid += f", {' * '.join(sizes['b'][1])}"
+    threads = f"{knobs['BM']} // {knobs['TM']} * ({knobs['BN']} // {knobs['TN']})"
+    text = f"// evo: launch {line.kernel} grid ({grid}) block ({threads}) shared 0{line.args_text}"
+    edits = [Edit(line_span(ctx, line.line), text), Edit(found.function.body, body)]
+    for word, value in zip(_DOMAINS, shape, strict=True):
+        edits += new_knob(ctx, knobs[word], _DOMAINS[word], value)
+    edits += require(
+        ctx, f"8 * ({knobs['BM']} + {knobs['BN']} + 8) * ({knobs['BK']} + 4) <= {_ROOM} and {threads} <= 1024"
+    )
+    if found.function.bounds is not None:
+        edits.append(Edit(found.function.bounds, ""))
+    return merged(edits)
+
+
+def _fill(found: Product, side: Factor, own: str, first: str, extent: str, k: str) -> str:
+    """The loop that starts copies of a tile, four elements each along its contiguous dimension."""
+    word, size = ("$a_tile", "BM") if own == "$m" else ("$b_tile", "BN")
+    base = f"{found.names[side.tensor.name]}" + (f" + $batch * ({extent}) * {k}" if side.batch else "")
+    if side.is_inner:
+        inner, outer, split = "$k", own, "BK"
+        place = f"{first} + {own}, {extent}, $k0 + $k, {k}"
+    else:
+        inner, outer, split = own, "$k", size
+        place = f"$k0 + $k, {k}, {first} + {own}, {extent}"
+    return f"""\
+            for (int $e = threadIdx.x; $e < {size} * BK / 4; $e += $threads) {{
+                const int {inner} = $e % ({split} / 4) * 4, {outer} = $e / ({split} / 4);
+                $copy(&{word}[$t % 2][{outer}][{inner}], {base}, {place});
+            }}
+"""
+
+
+def _tile(side: Factor, size: str) -> str:
+    """A padded tile's shape: rows along the contiguous dimension, a multiple of 16 bytes long."""
+    return f"[2][{size}][BK + 4]" if side.is_inner else f"[2][BK][{size} + 4]"
+
+
+def _fragment(side: Factor, word: str, register: str, counter: str, most: str, place: str) -> str:
+    at = f"[{place}][$k + $q]" if side.is_inner else f"[$k + $q][{place}]"
+    return f"""\
+            #pragma unroll
+            for (int {counter} = 0; {counter} < {most}; ++{counter}) {{
+                #pragma unroll
+                for (int $q = 0; $q < 4; ++$q) {register}[{counter}][$q] = {word}[($t - 1) % 2]{at};
+            }}
+"""
+
+
+def _body(found: Product, say: Printer, at: list[str], sizes: dict[str, tuple[list[str], list[str]]]) -> str:
+    m, n, k = (" * ".join(sizes[letter][0]) for letter in "mnk")
+    m = f"({m})" if len(sizes["m"][0]) > 1 else m
+    output, left, right = found.made.output, found.left, found.right
+    assert output is not None
+    assert output.array is not None
+    target, value = say.element(found.output, at), stored(output.array.element, say.value(output.value))
+    batch = "    const int $batch = blockIdx.z;\n" if sizes["b"][0] else ""
+    # Lanes side by side: rows of a tile that is read along k, groups of four columns of one that is read across.
+    apart, column = (
+        ("", "$j * (BN / TN)") if right.is_inner else (" * $group", "$j / $group * (BN / TN * $group) + $j % $group")
+    )
+    group = "" if right.is_inner else ", $group = TN < 4 ? TN : 4"
+    fills = _fill(found, left, "$m", "$row0", m, k) + _fill(found, right, "$n", "$col0", n, k)
+    fragments = _fragment(left, "$a_tile", "$x", "$i", "TM", "$ty + $i")
+    fragments += _fragment(right, "$b_tile", "$y", "$j", "TN", f"$tx + {column}")
+    names = [found.names[side.tensor.name] for side in (left, right)]
+    address = " | ".join(f"reinterpret_cast<unsigned long long>({name})" for name in names)
+    long = " && ".join(dict.fromkeys(f"{k if s.is_inner else e} % 4 == 0" for s, e in ((left, m), (right, n))))
+    step = term_of(found, say).replace("$x[$i]", "$x[$i][$q]").replace("$y[$j]", "$y[$j][$q]")
+    return f"""{{
+    // A block computes BM x BN results from tiles of BK columns and rows, two in turns: one comes while the other is
+    // multiplied. A thread has TM x TN results in registers.
+    constexpr int $threads = BM / TM * (BN / TN){group};
+    __shared__ __align__(16) float $a_tile{_tile(left, "BM")};
+    __shared__ __align__(16) float $b_tile{_tile(right, "BN")};
+    const int $row0 = blockIdx.y * BM, $col0 = blockIdx.x * BN, $tiles = ({k} + BK - 1) / BK;
+{batch}    const int $ty = threadIdx.x / (BN / TN) * TM, $tx = threadIdx.x % (BN / TN){apart};
+    const bool $wide = ({address}) % 16 == 0 && {long};
+    auto $copy = [&](float* $to, const float* $from, int $row, int $rows, int $col, int $cols) {{
+        const int $count = $row < $rows ? $cols - $col : 0;  // zeros outside of the matrix
+        const float* $at = $count > 0 ? $from + (long long)$row * $cols + $col : $from;
+        if ($wide) {{
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                         :: "r"((unsigned)__cvta_generic_to_shared($to)), "l"($at), "r"($count > 0 ? 16 : 0)
+                         : "memory");
+        }} else {{
+            for (int $i = 0; $i < 4; ++$i) $to[$i] = $i < $count ? $at[$i] : 0;
+        }}
+    }};
+    float $sum[TM][TN] = {{}};
+    for (int $t = 0; $t <= $tiles; ++$t) {{
+        if ($t < $tiles) {{
+            const int $k0 = $t * BK;
+{fills}        }}
+        asm volatile("cp.async.commit_group;" ::: "memory");  // empty past the end, so that the count is right
+        if ($t == 0) continue;
+        asm volatile("cp.async.wait_group 1;" ::: "memory");
+        __syncthreads();
+        #pragma unroll
+        for (int $k = 0; $k < BK; $k += 4) {{
+            float $x[TM][4], $y[TN][4];
+{fragments}            #pragma unroll
+            for (int $q = 0; $q < 4; ++$q) {{
+                #pragma unroll
+                for (int $i = 0; $i < TM; ++$i) {{
+                    #pragma unroll
+                    for (int $j = 0; $j < TN; ++$j) $sum[$i][$j] += {step};
+                }}
+            }}
+        }}
+        __syncthreads();
+    }}
+    #pragma unroll
+    for (int $i = 0; $i < TM; ++$i) {{
+        #pragma unroll
+        for (int $j = 0; $j < TN; ++$j) {{
+            const int $row = $row0 + $ty + $i, $col = $col0 + $tx + {column};
+            if ($row < {m} && $col < {n}) {target} = {value};
+        }}
+    }}
+}}"""
+
+
+RULES = (
+    Rule(
+        name="tile_stream",
+        family="tile",
+        sentence="Computes a matrix product of floats by tiles that come by cp.async, one while another is multiplied;"
+        " each thread keeps several results in registers.",
+        find=_find,
+        examples=(Example.of_files("tile_stream"),),
+        reason="a block that loads a tile, waits and multiplies leaves the multiply-adds idle while it waits",
+        expected="copies cost one instruction for four elements, and their wait is hidden behind a tile's products",
+        risk="twice the shared memory; many registers; sums are added in another order",
+        next_if_kept="the knobs of the tiles",
+        next_if_reverted="plain tiles",
+    ),
+)

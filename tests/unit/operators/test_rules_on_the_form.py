@@ -157,6 +157,7 @@ def test_what_strangers_write(session: EvaluationSession, name: str, rule: str) 
         ((("tmp += a[row * K + i] * b[col * K + i]", "tmp += a[row * K + i] * b[col * K + i] + 1.0f"),), 0),
         ((("double", "float"), ("float tmp", "double tmp"), ("const float* b", "const double* b")), 0),  # not 4 bytes
         ((("b[col * K + i]", "b[col * K + i / 2]"),), 0),
+        ((("i < K", "i < K - 1"),), 0),
     ],
 )
 def test_products_of_floats_are_streamed(changes: tuple[tuple[str, str], ...], count: int) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from evo.analysis.access import Contraction, LaunchAnalysis, Term, origin
+from evo.analysis.access.numeric import number_of
 from evo.analysis.access.reductions import parts_of
 from evo.cuda.source import Edit, Function
 from evo.operators.rules.directives import line_span, new_knob, require
@@ -103,12 +104,34 @@ def product_of(ctx: RuleContext, analysis: LaunchAnalysis) -> Product | None:
     core = roles[batch:]
     if not roles.startswith("b" * batch) or left.batch != batch or right.batch != batch or "m" not in core:
         return None
+    if not _is_whole(analysis, made, left):
+        return None
     if core != "m" * core.count("m") + "n" and core != "n" + "m" * core.count("m"):
         return None
     is_turned = core.startswith("n")
     if is_turned and core != "nm":
         return None
     return Product(ctx, analysis, function, made, left, right, output, is_turned, names_of(ctx, function))
+
+
+def _is_whole(analysis: LaunchAnalysis, made: Contraction, left: Factor) -> bool:
+    """Whether both factors are read at the same place of the sum, and the sum goes over all places."""
+    assert made.left is not None
+    (first, *more), (second, *others) = (
+        [term for letter, term in zip(made.roles[name], side.subscripts, strict=True) if letter == "k"]
+        for name, side in (("left", made.left), ("right", made.right))
+    )
+    if more or others or first != second or any(first.coefficient(symbol) is None for symbol in made.summed):
+        return False
+    turns = 1
+    for symbol in made.summed:
+        trip = analysis.form.loops[symbol].trip
+        number = number_of(trip, analysis.sizes.values | analysis.first_place) if trip is not None else None
+        if number is None:
+            return True  # not known at this case; the gate tells
+        turns *= number
+    extent = left.tensor.shape[-1 if left.is_inner else left.batch].value(analysis.case.axes)
+    return turns == extent if len(made.summed) == 1 else turns >= extent
 
 
 def _side(element: str, tensor: Tensor | None, roles: str, own: str) -> Factor | None:

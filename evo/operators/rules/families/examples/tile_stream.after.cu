@@ -22,7 +22,7 @@ extern "C" __global__ void linear(const float* a, const float* b, const float* b
     const int ty = threadIdx.x / (BN / TN) * TM, tx = threadIdx.x % (BN / TN);
     const bool wide = (reinterpret_cast<unsigned long long>(a) | reinterpret_cast<unsigned long long>(b)) % 16 == 0 && K % 4 == 0;
     auto copy = [&](float* to, const float* from, int row, int rows, int col, int cols) {
-        const int count = row < rows ? cols - col : 0;  // zeros outside of the matrix
+        const int count = row < rows ? cols - col : 0;
         const float* at = count > 0 ? from + (long long)row * cols + col : from;
         if (wide) {
             asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"

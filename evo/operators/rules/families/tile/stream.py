@@ -19,6 +19,22 @@ _ROOM = 48 * 1024  # bytes of shared memory that a kernel has without asking for
 _CAPABILITY = 80  # of cp.async
 
 
+# A copy of four elements of a matrix into shared memory, zeros outside of it.
+_COPY = """\
+    auto $copy = [&](float* $to, const float* $from, int $row, int $rows, int $col, int $cols) {
+        const int $count = $row < $rows ? $cols - $col : 0;
+        const float* $at = $count > 0 ? $from + (long long)$row * $cols + $col : $from;
+        if ($wide) {
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                         :: "r"((unsigned)__cvta_generic_to_shared($to)), "l"($at), "r"($count > 0 ? 16 : 0)
+                         : "memory");
+        } else {
+            for (int $i = 0; $i < 4; ++$i) $to[$i] = $i < $count ? $at[$i] : 0;
+        }
+    };
+"""
+
+
 def _find(ctx: RuleContext) -> Iterator[Application]:
     for analysis in ctx.launches:
         found = product_of(ctx, analysis)
@@ -113,6 +129,24 @@ def _fragment(side: Factor, word: str, register: str, counter: str, most: str, p
 """
 
 
+def _multiplied(fragments: str, step: str) -> str:
+    """A tile's products, four places of the sum at a time."""
+    return f"""\
+        #pragma unroll
+        for (int $k = 0; $k < BK; $k += 4) {{
+            float $x[TM][4], $y[TN][4];
+{fragments}            #pragma unroll
+            for (int $q = 0; $q < 4; ++$q) {{
+                #pragma unroll
+                for (int $i = 0; $i < TM; ++$i) {{
+                    #pragma unroll
+                    for (int $j = 0; $j < TN; ++$j) $sum[$i][$j] += {step};
+                }}
+            }}
+        }}
+"""
+
+
 def _body(found: Product, say: Printer, at: list[str], sizes: dict[str, tuple[list[str], list[str]]]) -> str:
     m, n, k = (" * ".join(sizes[letter][0]) for letter in "mnk")
     m = f"({m})" if len(sizes["m"][0]) > 1 else m
@@ -142,18 +176,7 @@ def _body(found: Product, say: Printer, at: list[str], sizes: dict[str, tuple[li
     const int $row0 = blockIdx.y * BM, $col0 = blockIdx.x * BN, $tiles = ({k} + BK - 1) / BK;
 {batch}    const int $ty = threadIdx.x / (BN / TN) * TM, $tx = threadIdx.x % (BN / TN){apart};
     const bool $wide = ({address}) % 16 == 0 && {long};
-    auto $copy = [&](float* $to, const float* $from, int $row, int $rows, int $col, int $cols) {{
-        const int $count = $row < $rows ? $cols - $col : 0;  // zeros outside of the matrix
-        const float* $at = $count > 0 ? $from + (long long)$row * $cols + $col : $from;
-        if ($wide) {{
-            asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                         :: "r"((unsigned)__cvta_generic_to_shared($to)), "l"($at), "r"($count > 0 ? 16 : 0)
-                         : "memory");
-        }} else {{
-            for (int $i = 0; $i < 4; ++$i) $to[$i] = $i < $count ? $at[$i] : 0;
-        }}
-    }};
-    float $sum[TM][TN] = {{}};
+{_COPY}    float $sum[TM][TN] = {{}};
     for (int $t = 0; $t <= $tiles; ++$t) {{
         if ($t < $tiles) {{
             const int $k0 = $t * BK;
@@ -162,19 +185,7 @@ def _body(found: Product, say: Printer, at: list[str], sizes: dict[str, tuple[li
         if ($t == 0) continue;
         asm volatile("cp.async.wait_group 1;" ::: "memory");
         __syncthreads();
-        #pragma unroll
-        for (int $k = 0; $k < BK; $k += 4) {{
-            float $x[TM][4], $y[TN][4];
-{fragments}            #pragma unroll
-            for (int $q = 0; $q < 4; ++$q) {{
-                #pragma unroll
-                for (int $i = 0; $i < TM; ++$i) {{
-                    #pragma unroll
-                    for (int $j = 0; $j < TN; ++$j) $sum[$i][$j] += {step};
-                }}
-            }}
-        }}
-        __syncthreads();
+{_multiplied(fragments, step)}        __syncthreads();
     }}
     #pragma unroll
     for (int $i = 0; $i < TM; ++$i) {{

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from evo.device import Program
+from evo.device import BoundLaunch, Program
 from evo.errors import TaskInvalid, UsageError
 from evo.evaluate.prepare import Prepared, PrepareFailure, prepare
 from evo.interop.export_templates import MODEL_NEW, MODULE, PYPROJECT, README
 from evo.spec.chips import Chip, chip
 from evo.spec.expr import Expression
 from evo.spec.reference import load_module, load_reference
-from evo.spec.task import Task
+from evo.spec.task import Task, Tensor
 from evo.spec.variant import Variant, read_variant
 
 FORMATS = ("torch", "kernelbench", "cu", "ptx", "cubin")
@@ -65,8 +65,6 @@ def export(task: Task, champions: Sequence[Champion], form: str, into: Path) -> 
         raise UsageError(f"unknown format {form!r}", problem="unknown-name", hint=f"one of {', '.join(FORMATS)}")
     if into.exists() and any(into.iterdir() if into.is_dir() else [into]):
         raise UsageError(f"{into} is not an empty folder", problem="exists", hint="pass --out with a new folder")
-    if form in ("torch", "kernelbench"):
-        _exportable(task, champions)
     model = _model_new(task) if form == "kernelbench" else ""  # refused before anything is written
     into.mkdir(parents=True, exist_ok=True)
     if form == "torch":
@@ -82,15 +80,6 @@ def export(task: Task, champions: Sequence[Champion], form: str, into: Path) -> 
             content = ptx.encode() if form == "ptx" else cubin
             written.append(_write(into / f"{champion.path.stem}{suffix}.{form}", content))
     return written
-
-
-def _exportable(task: Task, champions: Sequence[Champion]) -> None:
-    """Raises UsageError if an operator would need what the package does not write yet."""
-    hint = "--format cu writes the kernels with their launch lines"
-    if begun := next((t for t in task.outputs if t.role == "inout" or t.init == "zero"), None):
-        raise UsageError(f"{task.name}: the output {begun.name} has values before the launch", hint=hint)
-    if any(line.args is not None for champion in champions for line in champion.variant.launches):
-        raise UsageError(f"{task.name}: its launch lines name their arguments", hint=hint)
 
 
 def _write(path: Path, content: bytes) -> Path:
@@ -179,7 +168,9 @@ def _module(task: Task, champions: Sequence[Champion]) -> str:
         result=result,
         take="" if several else "[0]",
         inputs=_rows((t.name, t.dtype, [d.text for d in t.shape]) for t in task.inputs),
-        outputs="".join(f"        ({t.name!r}, torch.{_torch(t.dtype)}, ({_all(t.shape)},)),\n" for t in outputs),
+        outputs="".join(
+            f"        ({t.name!r}, torch.{_torch(t.dtype)}, ({_all(t.shape)},), {_begins(t)!r}),\n" for t in outputs
+        ),
         axes=repr(list(task.axes)),
         order=repr([tensor.name for tensor in task.tensors]),
         unpack=_unpacked(task.axes),
@@ -224,21 +215,39 @@ def _plan(task: Task, champion: Champion) -> str:
     shared = ", ".join(text(line.shared) for line in variant.launches)
     lines = [f"def _plan_{champion.stem}(axes):", _unpacked(task.axes).rstrip("\n")]
     lines += [f"    {name} = {value}" for name, value in variant.integer_knobs.items()]
+    if any(line.args is not None for line in variant.launches):  # they may pass scalars of the task
+        lines += [f"    {scalar.name} = {scalar.value.text}" for scalar in task.scalars]
     lines.append(f"    shared = max([{shared}])")
     lines.append("    suffix = " + repr("") + "".join(f" + '_{name}' + str({name})" for name in variant.macros))
     lines.append(f"    if suffix not in {suffixes!r}:\n        return None")
     lines += [f"    if not ({text(require)}):\n        return None" for require in variant.requires]
     lines.append("    scratch = [")
     lines += [
-        f"        (torch.{_torch(s.dtype)}, ({', '.join(text(d) for d in s.shape)},), {s.init == 'zero'}),"
+        f"        ({s.name!r}, torch.{_torch(s.dtype)}, ({', '.join(text(d) for d in s.shape)},), {s.init == 'zero'}),"
         for s in variant.scratch
     ]
     lines.append("    ]\n    launches = [")
-    for line in variant.launches:
+    bound = next(_programs(champion)).launches
+    for place, line in enumerate(variant.launches):
+        given = str(counts[line.kernel]) if line.args is None else _given(line.args, bound[place], text)
         grid, block = (", ".join(text(e) for e in part) for part in (line.grid, line.block))
-        lines.append(f"        ({line.kernel!r}, ({grid},), ({block},), {text(line.shared)}, {counts[line.kernel]}),")
+        lines.append(f"        ({line.kernel!r}, ({grid},), ({block},), {text(line.shared)}, {given}),")
     lines.append("    ]\n    del shared\n    return suffix, scratch, launches\n")
     return "\n".join(lines)
+
+
+def _given(args: Sequence[Expression], bound: BoundLaunch, text: Callable[[Expression], str]) -> str:
+    """What a launch line passes: tensors by name, numbers with their types."""
+    parts = [
+        repr(arg.text) if found.is_buffer else f"(np.{_numpy(found.dtype)}, {text(arg)})"
+        for arg, found in zip(args, bound.arguments, strict=True)
+    ]
+    return f"({', '.join(parts)},)"
+
+
+def _begins(tensor: Tensor) -> str:
+    """What an output holds before the launch."""
+    return "input" if tensor.role == "inout" else "zero" if tensor.init == "zero" else "empty"
 
 
 def _programs(champion: Champion) -> Iterator[Program]:

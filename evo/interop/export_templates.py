@@ -31,8 +31,9 @@ README = """\
     y = {call}
 
 The same operator is `torch.ops.evo.{task}`. It runs on torch's current stream, works under `torch.compile`, and has no
-derivative. On a GPU that the kernels were not made for, at sizes that they refuse, and on a CPU it calls the library:
-`{name}.chosen(...)` says which it would be.
+derivative. It changes none of its inputs: of a tensor that the kernels change in place it returns a changed copy. On a
+GPU that the kernels were not made for, at sizes that they refuse, and on a CPU it calls the library, if the task names
+one: `{name}.chosen(...)` says which it would be.
 """
 
 MODEL_NEW = """\
@@ -159,27 +160,55 @@ def _kernels(stem, arch, device):
         return cupy.RawModule(path=str(own if exact and own.exists() else _HERE / f"{{stem}}.ptx"))
 
 
+def _made(tensors, axes):
+    """The results as they are before the launch: empty, zero, or a copy of an input that is changed in place."""
+    device = next(iter(tensors.values())).device
+    made = []
+    for name, dtype, shape, begins in _outputs(axes):
+        if begins == "input":
+            made.append(tensors[name].clone(memory_format=torch.contiguous_format))
+        else:
+            made.append((torch.zeros if begins == "zero" else torch.empty)(shape, dtype=dtype, device=device))
+    return made
+
+
+def _arguments(given, named, axes):
+    """What a launch passes. given: names of tensors and typed numbers, or how many of the usual order."""
+    if not isinstance(given, int):
+        return [np.uint64(named[a].data_ptr()) if isinstance(a, str) else _number(*a) for a in given]
+    spaces = [name for name in named if name not in _ORDER]
+    found = [np.uint64(named[name].data_ptr()) for name in (*_ORDER, *spaces)]
+    found += [kind(value) for kind, value in _scalars(axes).values()]
+    found += [np.int32(axes[axis]) for axis in _AXES]
+    return found[:given]
+
+
+def _number(kind, value):
+    """A number by value; a whole one by its bits, as C converts it."""
+    if not issubclass(kind, np.integer):
+        return kind(value)
+    size = np.dtype(kind).itemsize
+    return np.array(int(value) % 2 ** (8 * size), dtype=f"u{{size}}").view(kind)[()]
+
+
 def _launch(chosen, tensors, axes):
     import cupy
 
     stem, arch, (suffix, scratch, launches) = chosen
     device = next(iter(tensors.values())).device
-    made = [torch.empty(shape, dtype=dtype, device=device) for _, dtype, shape in _outputs(axes)]
-    spaces = []
-    for dtype, shape, zero in scratch:
-        spaces.append((torch.zeros if zero else torch.empty)(shape, dtype=dtype, device=device))
-    named = {{**tensors, **{{name: tensor for (name, _, _), tensor in zip(_outputs(axes), made)}}}}
-    arguments = [np.uint64(t.data_ptr()) for t in (*(named[name] for name in _ORDER), *spaces)]
-    arguments += [kind(value) for kind, value in _scalars(axes).values()]
-    arguments += [np.int32(axes[axis]) for axis in _AXES]
+    made = _made(tensors, axes)
+    spaces = {{}}
+    for name, dtype, shape, zero in scratch:
+        spaces[name] = (torch.zeros if zero else torch.empty)(shape, dtype=dtype, device=device)
+    named = {{**tensors, **{{name: tensor for (name, _, _, _), tensor in zip(_outputs(axes), made)}}, **spaces}}
     module = _kernels(stem + suffix, arch, device.index)
     stream = cupy.cuda.ExternalStream(torch.cuda.current_stream(device).cuda_stream, device.index)
     with cupy.cuda.Device(device.index), stream:
-        for name, grid, block, shared, count in launches:
+        for name, grid, block, shared, given in launches:
             kernel = module.get_function(name)
             if shared + kernel.shared_size_bytes > _DEFAULT_SHARED:
                 kernel.max_dynamic_shared_size_bytes = shared
-            kernel(grid, block, tuple(arguments[:count]), shared_mem=shared)
+            kernel(grid, block, tuple(_arguments(given, named, axes)), shared_mem=shared)
     return made
 
 
@@ -188,7 +217,8 @@ def _library():
     path = _HERE / "reference.py"
     spec = importlib.util.spec_from_file_location(f"{{__name__}}.reference", path)
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    if "def rivals" in path.read_text(encoding="utf-8"):
+        spec.loader.exec_module(module)
     if not hasattr(module, "rivals") or not module.rivals():
         raise RuntimeError("{task}: no kernel for this device and these sizes, and reference.py names no library call")
     return next(iter(module.rivals().values()))
@@ -199,7 +229,7 @@ def _fallback(tensors, axes):
     values = list(found.values()) if isinstance(found, dict) else found
     several = values if isinstance(values, (list, tuple)) else [values]
     device = next(iter(tensors.values())).device
-    made = [torch.empty(shape, dtype=dtype, device=device) for _, dtype, shape in _outputs(axes)]
+    made = [torch.empty(shape, dtype=dtype, device=device) for _, dtype, shape, _ in _outputs(axes)]
     for target, value in zip(made, several, strict=True):
         target.copy_(value.reshape(target.shape))
     return made
@@ -228,7 +258,7 @@ def _operator({parameters}) -> {result}:
 def _fake({names}):
     tensors, axes = _tensors({names})
     device = next(iter(tensors.values())).device
-    return tuple(torch.empty(shape, dtype=dtype, device=device) for _, dtype, shape in _outputs(axes)){take}
+    return tuple(torch.empty(shape, dtype=dtype, device=device) for _, dtype, shape, _ in _outputs(axes)){take}
 
 
 def _no_derivative(context, *gradients):

@@ -162,3 +162,59 @@ def test_sizes_that_the_champion_has_go_to_it_and_others_to_the_library(
         chosen[dim, causal] = package.chosen(q, k, v, CAUSAL=causal)
     assert chosen[64, False] == chosen[64, True] != "library"
     assert chosen[80, False] == "library"
+
+
+IN_PLACE = """\
+name: blend
+axes: {N: int}
+tensors:
+  - {name: x, role: in, dtype: float32, shape: [N]}
+  - {name: y, role: inout, dtype: float32, shape: [N]}
+  - {name: seen, role: out, dtype: int32, shape: [1], init: zero}
+scalars:
+  - {name: alpha, dtype: float32, value: 0.5}
+tolerance: {rtol: 1e-5, atol: 1e-6, rival_error_factor: 2, because: one rounding}
+check: [{N: 256}]
+bench: {small: {N: 1024}}
+"""
+BLEND = """\
+// evo: task blend
+// evo: knob T in 128, 256
+// evo: launch blend grid (ceil_div(N, T)) block (T) args (2 * N - 1, y, x, alpha, seen)
+#define T 128
+extern "C" __global__ void blend(unsigned int last, float* y, const float* x, float a, int* seen) {
+    unsigned int i = blockIdx.x * T + threadIdx.x;
+    if (2 * i < last) { y[i] += a * x[i]; atomicAdd(seen, 1); }
+}
+"""
+
+
+def test_a_tensor_in_place_is_copied_and_named_arguments_are_passed_as_named(tmp_path, monkeypatch) -> None:
+    import numpy as np
+    import torch
+
+    from evo.spec.task import read_task
+
+    folder = tmp_path / "blend"
+    (folder / "ladder").mkdir(parents=True)
+    (folder / "task.yaml").write_text(IN_PLACE)
+    (folder / "reference.py").write_text("")
+    (tmp_path / "blend.cu").write_text(BLEND)
+    task = read_task(folder)
+    export(task, champions_of(task, tmp_path / "blend.cu", "sm_89", "l4"), "torch", tmp_path / "out")
+    package = imported(tmp_path / "out", "evo_blend", monkeypatch)
+    tensors = {"x": torch.randn(300), "y": torch.randn(300)}
+    axes = {"N": 300}
+    y, seen = package._made(tensors, axes)
+    assert torch.equal(y, tensors["y"])
+    assert y.data_ptr() != tensors["y"].data_ptr()
+    assert (seen.dtype, seen.tolist()) == (torch.int32, [0])
+    _, _, [(name, grid, block, _, given)] = package._plan_blend(axes)
+    assert (name, grid, block) == ("blend", (3,), (128,))
+    passed = package._arguments(given, {**tensors, "y": y, "seen": seen}, axes)
+    assert [type(value) for value in passed] == [np.uint32, np.uint64, np.uint64, np.float32, np.uint64]
+    assert passed == [599, y.data_ptr(), tensors["x"].data_ptr(), 0.5, seen.data_ptr()]
+    fake = torch.ops.evo.blend.default(*(torch.empty(7, device="meta") for _ in "xy"))
+    assert [tuple(one.shape) for one in fake] == [(7,), (1,)]
+    with pytest.raises(RuntimeError, match="library"):
+        package.blend(*tensors.values())

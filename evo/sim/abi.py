@@ -221,8 +221,9 @@ STAMP_ATOMIC, STAMP_STRONG = 1 << 63, 1 << 62
 STAMP_RELEASES, STAMP_CLOCKS, STAMP_THREADS = 0x3FF, 0x3FFFF, 0x3FF
 OTHER_BLOCK, OTHER_READ = 1 << 61, 1 << 60  # in a fault's extra: the other end of a race is in another block; it read
 
-# Bits of a shared writer's stamp that name its instruction; a synchronising store leaves STRONG_SITE
-STRONG_SITE = 0xFFFE
+# Bits of a shared writer's stamp that name its instruction; a synchronising store leaves STRONG_SITE, which becomes
+# POLLED_SITE when another lane of its warp has polled it
+POLLED_SITE, STRONG_SITE = 0xFFFD, 0xFFFE
 
 # In a barrier fault's extra: there is no mbarrier object; more arrive, or are to arrive, than can
 NO_MBARRIER, TOO_MANY = 1 << 33, 1 << 34

@@ -35,6 +35,7 @@ from evo.sim.runtime.fault_report import report
 from evo.sim.runtime.schedule import out_of_budget
 
 BLOCK_COUNTER = 16  # executions, lanes
+_PER_ATOMIC = 2  # warp instructions of the budget that a lane's atomic counts for: lanes take theirs one by one
 
 
 def comparisons_at(start: int, counts: int) -> int:
@@ -198,8 +199,11 @@ class Flow(Branching):
         counters = V("ptr", "%block_counters")
         at = block.number * BLOCK_COUNTER
         c.bump(counters, at)
-        c.bump(counters, at + 8, c.zext(c.intrinsic("ctpop", e.bits()), "i64"))
+        lanes = c.zext(c.intrinsic("ctpop", e.bits()), "i64")
+        c.bump(counters, at + 8, lanes)
         budget = c.sub(c.load("i64", e.ctx, CTX["budget"], 8), len(block.code) + 1)
+        if atomics := sum(ins.name in ("atom", "red") for ins in block.code):
+            budget = c.sub(budget, c.mul(lanes, _PER_ATOMIC * atomics))
         c.store(budget, e.ctx, CTX["budget"], 8)
         over, on = c.new_label("over"), c.new_label("go")
         c.cbr(c.icmp("slt", budget, 0), over, on, likely=False)

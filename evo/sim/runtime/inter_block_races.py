@@ -129,6 +129,8 @@ def between(c: Code, kind: str) -> None:
                 scoped = c.or_(c.and_(narrow, c.icmp("slt", first, 0)), _how(c, first, _HOW))
                 with c.if_(scoped):
                     _demand_between(c, first, mine, address, lane, OTHER_READ)
+            if kind == "ld":
+                _note_poll(c, last, mine, c.at(writers, at))
             if kind in ("ld", "st"):
                 _demand_step(c, kind, last if kind == "ld" else first, mine, address, lane)
             if kind == "st":
@@ -175,14 +177,25 @@ def _demand_coherent(c: Code, last: V, address: V, lane: V) -> None:
         report(c, SimFault.STALE, rec, w, lane, address, width=4)
 
 
+def _note_poll(c: Code, last: V, mine: V, place: V) -> None:
+    """A lane polls what another one of its warp has stored strongly: who has seen it may read it again."""
+    me = c.load("i64", c.arg(1), WARP["index"], 8)
+    own = c.and_(c.icmp("eq", _slot(c, last), mine), c.icmp("eq", c.and_(c.lshr(last, 5), 31), me))
+    polls = c.icmp("eq", c.load("i64", c.arg(2), REC["strong"], 8), 3)
+    with c.if_(c.and_(c.and_(own, polls), _how(c, last, STAMP_STRONG)), likely=False):
+        c.store(c.or_(last, STAMP_CLOCKS << STAMP_CLOCK), place, 0, 8)
+
+
 def _demand_step(c: Code, kind: str, other: V, mine: V, address: V, lane: V) -> None:
     """Lanes of a warp run apart: what another one wrote, or may yet read, since the two last met is not settled."""
     context, w, rec = c.args(3)
     me = c.load("i64", w, WARP["index"], 8)
     then = c.and_(c.lshr(other, STAMP_CLOCK), STAMP_CLOCKS)
-    near = c.and_(c.icmp("eq", c.lshr(other, STAMP_SLOT), mine), c.icmp("eq", c.and_(c.lshr(other, 5), 31), me))
+    slot = _slot(c, other) if kind == "ld" else c.lshr(other, STAMP_SLOT)  # of reads, only plain ones
+    near = c.and_(c.icmp("eq", slot, mine), c.icmp("eq", c.and_(c.lshr(other, 5), 31), me))
     near = c.and_(near, c.and_(c.icmp("ne", then, STAMP_CLOCKS), c.icmp("ne", ctx(c, context, "race"), 0)))
-    near = c.and_(near, c.icmp("eq", c.load("i64", rec, REC["strong"], 8), 0))
+    strong = c.load("i64", rec, REC["strong"], 8)
+    near = c.and_(near, c.icmp("ne", strong, 3) if kind == "ld" else c.icmp("eq", strong, 0))
     with c.if_(near):
         past = c.load("i32", ctx(c, context, "clock_base", "ptr"), c.shl(me, 2))
         clock = c.add(c.trunc(then, "i32"), past)

@@ -7,7 +7,18 @@ the newest of these clocks. What is not newer than a warp's safe clock happens b
 
 from __future__ import annotations
 
-from evo.sim.abi import ANY_LANE, MAX_WARPS, POLLING_LOAD, REC, REC_SIZE, STRONG_SITE, WARP, WARP_LANES, WARP_SCRATCH
+from evo.sim.abi import (
+    ANY_LANE,
+    MAX_WARPS,
+    POLLED_SITE,
+    POLLING_LOAD,
+    REC,
+    REC_SIZE,
+    STRONG_SITE,
+    WARP,
+    WARP_LANES,
+    WARP_SCRATCH,
+)
 from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code
 from evo.sim.llvm_values import IOTA32, V, const
@@ -60,6 +71,7 @@ def race(c: Code, kind: str) -> None:
             stamp = c.or_(c.shl(c.zext(clock, "i64"), 32), c.or_(c.shl(me, 8), owner))
             c.store(c.or_(stamp, c.shl(site, 16)), writer, 0, 8)
         elif kind == "ld":
+            _note_poll(c, last, me, writer)
             # A flag that is polled may be set at any time: such a read is no end of a race.
             with c.if_(c.icmp("ne", c.load("i64", rec, REC["strong"], 8), 3)):
                 stamp = c.or_(c.or_(c.shl(clock, 5), standing(c, rec, lane)), _strong_read(c, rec))
@@ -68,6 +80,23 @@ def race(c: Code, kind: str) -> None:
         else:
             c.store(const("i32", 0), own_reads)
     c.ret_()
+
+
+def _note_poll(c: Code, last: V, me: V, place: V) -> None:
+    """A lane polls what another one of its warp has stored strongly: who has seen it may read it again."""
+    polls = c.icmp("eq", c.load("i64", c.arg(2), REC["strong"], 8), 3)
+    own = c.and_(c.icmp("eq", c.and_(c.lshr(last, 8), 255), me), c.icmp("eq", _by(c, last), STRONG_SITE))
+    with c.if_(c.and_(polls, own), likely=False):
+        c.store(c.xor(last, (STRONG_SITE ^ POLLED_SITE) << 16), place, 0, 8)
+
+
+def _by(c: Code, last: V) -> V:
+    """Which instruction has written."""
+    return c.and_(c.lshr(last, 16), 0xFFFF)
+
+
+def _is_strong(c: Code, last: V) -> V:
+    return c.icmp("ult", c.sub(_by(c, last), POLLED_SITE), 2)
 
 
 def standing(c: Code, rec: V, lanes: V) -> V:
@@ -95,7 +124,7 @@ def _demand_order(c: Code, kind: str, last: V, mine: V, me: V) -> None:
     unordered = c.and_(c.icmp("ne", other, me), c.icmp("ugt", c.lshr(last, 32), seen))
     # Writing what is there already changes nothing: many correct kernels set a flag from several warps.
     unordered = c.and_(unordered, c.icmp("eq", same, 0))
-    weak = c.icmp("ne", c.and_(c.lshr(last, 16), 0xFFFF), STRONG_SITE)
+    weak = c.not_(_is_strong(c, last))
     if kind == "ld":
         weak = c.or_(weak, c.icmp("eq", c.and_(c.load("i64", rec, REC["marks"], 8), POLLING_LOAD), 0))
     if kind != "st":
@@ -129,15 +158,18 @@ def _site(c: Code, rec: V) -> V:
 def _demand_warp_step(c: Code, kind: str, last: V, site: V) -> None:
     """Lanes of a warp run apart since sm_70: what another lane wrote since they last met is not there yet.
 
-    Volatile accesses are left alone: lock-step code from before that is written with them.
+    A volatile load does not wait for it either, unless it polls; stores that are volatile may meet one another.
     """
     _, w, rec, address, lane, _, same = c.args(7)
     me = c.load("i64", w, WARP["index"], 8)
     other, then = c.trunc(c.and_(last, 31), "i32"), c.trunc(c.lshr(last, 32), "i32")
     hazard = c.and_(apart(c, w, standing(c, rec, lane), other, then), c.icmp("eq", c.and_(c.lshr(last, 8), 255), me))
-    by = c.and_(c.lshr(last, 16), 0xFFFF)
-    weak = c.and_(c.icmp("ne", by, STRONG_SITE), c.icmp("ne", site, STRONG_SITE))
-    hazard = c.and_(hazard, weak)
+    by = _by(c, last)
+    if kind == "ld":
+        polled = c.or_(c.icmp("eq", by, POLLED_SITE), c.icmp("eq", c.load("i64", rec, REC["strong"], 8), 3))
+        hazard = c.and_(hazard, c.not_(polled))
+    else:
+        hazard = c.and_(hazard, c.and_(c.not_(_is_strong(c, last)), c.icmp("ne", site, STRONG_SITE)))
     if kind == "st":
         hazard = c.and_(hazard, c.and_(c.icmp("ne", by, site), c.icmp("eq", same, 0)))
     with c.if_(hazard, likely=False):

@@ -1,4 +1,4 @@
-// Sum per block whose last warp runs in lock step on volatile shared memory, as before sm_70.
+// Sum per block whose last warp meets between the steps on volatile shared memory.
 extern "C" __global__ void k(const float* x, float* y, int n) {
   __shared__ float s[128];
   int t = threadIdx.x, i = blockIdx.x * 128 + t;
@@ -8,12 +8,14 @@ extern "C" __global__ void k(const float* x, float* y, int n) {
   __syncthreads();
   if (t < 32) {
     volatile float* v = s;
-    v[t] += v[t + 32];
-    v[t] += v[t + 16];
-    v[t] += v[t + 8];
-    v[t] += v[t + 4];
-    v[t] += v[t + 2];
-    v[t] += v[t + 1];
+    float sum = v[t] + v[t + 32];
+    for (int step = 16; step > 0; step /= 2) {
+      __syncwarp();
+      v[t] = sum;
+      __syncwarp();
+      if (t < step) sum += v[t + step];
+    }
+    v[t] = sum;
   }
   if (t == 0) y[blockIdx.x] = s[0];
 }

@@ -10,11 +10,10 @@ extern "C" __global__ void k(const float* x, float* y, int n) {
   if (t < 32) {
     volatile float* v = s;
     v[t] += v[t + 32];  // FAULT
+    __syncwarp();
     v[t] += v[t + 16];
+    __syncwarp();
     v[t] += v[t + 8];
-    v[t] += v[t + 4];
-    v[t] += v[t + 2];
-    v[t] += v[t + 1];
   }
   if (t == 0) y[blockIdx.x] = s[0];
 }

@@ -1,0 +1,21 @@
+// The last warp runs in lock step on volatile shared memory, as before sm_70: lanes have run apart since.
+// fault: race
+// like: clean/reduce_volatile.cu
+extern "C" __global__ void k(const float* x, float* y, int n) {
+  __shared__ float s[128];
+  int t = threadIdx.x, i = blockIdx.x * 128 + t;
+  s[t] = i < n ? x[i] : 0.f;
+  __syncthreads();
+  if (t < 64) s[t] += s[t + 64];
+  __syncthreads();
+  if (t < 32) {
+    volatile float* v = s;
+    v[t] += v[t + 32];
+    v[t] += v[t + 16];  // FAULT
+    v[t] += v[t + 8];  // FAULT
+    v[t] += v[t + 4];  // FAULT
+    v[t] += v[t + 2];  // FAULT
+    v[t] += v[t + 1];  // FAULT
+  }
+  if (t == 0) y[blockIdx.x] = s[0];
+}

@@ -169,6 +169,8 @@ def _outcome(started: CheckedJob, bench: EvaluationSession) -> Evaluation:
         return started.base
     check = started.check
     if not started.ended:
+        if job.rival is None and job.sanitize:  # a start, which is hardly ever refused
+            bench.begin_looks(job.task, prepared, job.seed)
         check = further_gate(started, bench, check, None if bench.modelled else "target")
         if not bench.modelled and check.status.passed and not is_timed_first(job):
             check = further_gate(started, bench, check, "timed")
@@ -306,8 +308,6 @@ def _measured(
         return proven.status.passed
 
     floor = bench.floors.get(job.task.hash)
-    if rival is None and job.sanitize:
-        bench.begin_looks(job.task, prepared, job.seed)
     if rival is not None:
         bench.gpu.prepare_spare()  # for the second stage; while there is none it starts beside the first
     found = measure(

@@ -100,7 +100,7 @@ def test_times_with_inputs_kept_in_l2_stand_beside_the_usual_ones(
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize("rival", [None, PARENT])
+@pytest.mark.parametrize("rival", [None, pytest.param(PARENT, marks=pytest.mark.long)])
 def test_looks_beside_the_timing_see_what_looks_after_it_see(
     task: Task, bench: EvaluationSession, monkeypatch: pytest.MonkeyPatch, rival: str | None
 ) -> None:

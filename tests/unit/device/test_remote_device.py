@@ -219,7 +219,13 @@ def test_close_ends_a_call_in_flight(device: RemoteSimulator) -> None:
         run(device, "echo")
 
 
-@pytest.mark.parametrize("inherited", [signal.SIG_DFL, signal.SIG_IGN], ids=["foreground", "background"])
+@pytest.mark.parametrize(
+    "inherited",
+    [
+        pytest.param(signal.SIG_DFL, id="foreground"),
+        pytest.param(signal.SIG_IGN, id="background", marks=pytest.mark.long),
+    ],
+)
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
 def test_the_child_dies_with_its_parent_but_not_of_ctrl_c(how: signal.Signals, inherited: signal.Handlers) -> None:
     """A shell without job control starts background jobs with SIGINT ignored, and Python then installs no handler."""

@@ -201,6 +201,7 @@ def test_more_workers_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch, tmp
         open_site(parse_cluster("processes:3"), DeviceName("gpu", "0"))
 
 
+@pytest.mark.long
 def test_the_loop_on_a_fleet_decides_and_writes_as_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("evo.search.pipelined.open_site", InProcessSite)
     root = new_repository(tmp_path / "mine")

@@ -33,6 +33,7 @@ def small(*domains: tuple[KnobValue, ...], legal: bool = True) -> Space:
     return Space("small", knobs, points)
 
 
+@pytest.mark.long
 def test_a_small_space_is_not_left_to_a_model_that_is_wrong() -> None:
     # One point of 144 is within 5 % of the best, one knob from the next best ones; its other neighbours are slow.
     measured = formats.read_results(SHIPPED.with_name("attention_scalar_H200_T4.json.gz"))

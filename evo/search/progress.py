@@ -62,7 +62,7 @@ def advice(task: Task, bench: EvaluationSession, cases: Cases, *, since_kept: in
     """One line for the end of a run: what binds the headline case, and what follows from it."""
     time_us, share, floor = _time(task, cases), reached(task, bench, cases), bench.best_floor(task, task.headline)
     if time_us is None:
-        return f"{task.headline}: nothing was timed in this run"
+        return f"{task.headline}: the champion was not timed in this run"
     row = cases[task.headline]
     word = "modelled" if bench.modelled else "measured"
     said = f"{task.headline}: {microseconds(time_us)} µs {word}"

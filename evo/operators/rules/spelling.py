@@ -141,7 +141,26 @@ def is_within_output(condition: Condition, store: Access) -> bool:
             index, size = index * shape[place] + at[place], size * shape[place]
             if condition.term == size - 1 - index:
                 return True
-    return is_border(condition, store)
+    return is_border(condition, store) or _is_leading_part(condition.term, store)
+
+
+def _is_leading_part(term: Term, store: Access) -> bool:
+    """Whether a term is size - 1 - index of some leading dimensions as one, whose index the text takes apart.
+
+    `p < N * H` with `p / H` and `p % H` as subscripts: then p and the subscripts that follow give the element's place.
+    """
+    if store.array is None or store.index is None:
+        return False
+    at, shape = store.subscripts, store.array.shape
+    for count in range(1, len(at) + 1):
+        size, rest, behind = Term.number(1), Term({}), Term.number(1)
+        for extent in shape[:count]:
+            size = size * extent
+        for subscript, extent in zip(at[count:], shape[count:], strict=True):
+            rest, behind = rest * extent + subscript, behind * extent
+        if (size - 1 - term) * behind + rest == store.index:
+            return True
+    return False
 
 
 def stores_all(store: Access) -> bool:

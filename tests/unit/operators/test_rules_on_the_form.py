@@ -249,3 +249,18 @@ def test_a_group_is_looked_up_as_the_author_does() -> None:
     search = "int e = 0;\n    for (int i = 1; i < E; i++)\n        if (expert_of[i] <= t) e = i;"
     child = children(BY_NAME["grouped_mma"], parse_variant(text.replace("int e = expert_of[t];", search)), task)[0]
     assert "[&](int t) {\n        int e = 0;\n        for (int i = 1; i < E; i++)" in child.text
+
+
+@pytest.mark.parametrize(
+    ("name", "rung", "rule"),
+    [
+        ("matmul", "00_scalar", "tile_mma"),
+        ("conv2d", "00_direct", "convolution_mma"),
+        ("moe_grouped_matmul", "00_scalar", "grouped_mma"),
+        ("attention", "00_scalar", "attention_mma"),
+    ],
+)
+def test_the_scalar_rungs_find_their_way_to_tensor_cores(name: str, rung: str, rule: str) -> None:
+    folder = Path(__file__).parents[3] / "kernels" / name
+    task, before = read_task(folder), read_variant(folder / "ladder" / f"{rung}.cu")
+    assert BY_NAME[rule].applications(before, flags=task.flags, axes=integers_of(task), task=task)

@@ -11,11 +11,13 @@ import functools
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evo.sim.bit_arithmetic import FLOATS, OPERATIONS, TESTS, Bits, bits_of, converted, cut, typed
+from evo.sim.launch_guards import guards_of, place_of_use
 from evo.sim.lower.isa.opcode_table import TABLE, defs
 from evo.sim.ptx.ast import WIDTH, Imm, Instr, Mem, Operand, Pair, PtxFunction, PtxModule, Reg, Special, Sym
 from evo.sim.ptx.parser import parse
@@ -29,11 +31,15 @@ _GRID = -1  # among the parameters of a value: it follows from the grid or the b
 _DEEP = 400  # instructions between a condition and the parameters
 
 
+_Test: TypeAlias = "tuple[Callable[[Launches], NDArray[np.bool_]], bool]"  # what is asked, and the answer that counts
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchCondition:
     """A decision of a kernel that is the same for all threads of a launch.
 
     parameters: the numbers of those that it follows from. of_grid: sizes of grid or block are among its sources.
+    It may stand behind other such decisions (`reached`); what loops, lanes or data decide before it is not known.
     """
 
     kernel: str
@@ -42,11 +48,32 @@ class LaunchCondition:
     parameters: frozenset[int]
     of_grid: bool
     _compute: Callable[[Launches], NDArray[np.bool_]] = field(repr=False, compare=False)
+    _before: tuple[_Test, ...] = field(default=(), repr=False, compare=False)
+    _parts: Mapping[bool, tuple[_Test, ...]] = field(default_factory=dict, repr=False, compare=False)
 
     def outcomes(self, launches: Launches) -> NDArray[np.bool_]:
         """Of each launch."""
         with np.errstate(all="ignore"):
             return np.broadcast_to(self._compute(launches), (launches.count,))
+
+    def reached(self, launches: Launches) -> NDArray[np.bool_]:
+        """Of each launch, whether the decisions before this one lead to it."""
+        return np.asarray(self._met(self._before, launches) == len(self._before), np.bool_)
+
+    def steps(self, outcome: bool) -> int:
+        """How many tests have to come out right for it to have an outcome."""
+        return len(self._before) + len(self._parts[outcome])
+
+    def progress(self, launches: Launches, outcome: bool) -> NDArray[np.int64]:
+        """Of each launch, how many of them do."""
+        return self._met((*self._before, *self._parts[outcome]), launches)
+
+    def _met(self, tests: tuple[_Test, ...], launches: Launches) -> NDArray[np.int64]:
+        met = np.zeros(launches.count, np.int64)
+        with np.errstate(all="ignore"):
+            for compute, value in tests:
+                met += np.asarray(compute(launches) == value)
+        return met
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +150,7 @@ def _value_of(immediate: Imm, kind: str) -> int | float:
 def _conditions(function: PtxFunction, of_threads: bool) -> Iterator[LaunchCondition]:
     slices = _Slices(function, _SPECIALS + _PLACES if of_threads else _SPECIALS)
     seen: set[tuple[str, int]] = set()
+    guards, uses = guards_of(function), place_of_use(function)
     for ins in function.body:
         if not isinstance(ins, Instr) or not _decides(ins):
             continue
@@ -138,13 +166,23 @@ def _conditions(function: PtxFunction, of_threads: bool) -> Iterator[LaunchCondi
         if (text, ins.loc) in seen:
             continue
         seen.add((text, ins.loc))
+        before = guards[id(uses.get(name, ins))]
+        known = [(guard, of) for guard in before if (of := slices.parameters(guard.register)) is not None]
+        asked = [test for guard, _ in known for test in slices.tests(guard.register, guard.value)]
+        decided = slices.decision(ins, name)
+        is_predicate = "pred" in ins.mods or ins.name == "setp"
         yield LaunchCondition(
             kernel=function.name,
             instruction=text,
             source_line=ins.loc or None,
             parameters=found - {_GRID},
-            of_grid=_GRID in found,
-            _compute=slices.decision(ins, name),
+            of_grid=_GRID in found.union(*(of for _, of in known)),
+            _compute=decided,
+            _before=tuple(asked),
+            _parts={
+                value: tuple(slices.tests(name, value)) if is_predicate else ((decided, value),)
+                for value in (False, True)
+            },
         )
 
 
@@ -223,11 +261,30 @@ class _Slices:
             return ins.args[1]
         return None
 
+    def tests(self, name: str, value: bool) -> Iterator[_Test]:
+        """What has to hold for a predicate to have a value: of a conjunction, each of its parts."""
+        ins = self.setters.get(name)
+        parts = [arg.name for arg in ins.args[1:] if isinstance(arg, Reg)] if ins is not None else []
+        joined = ins is not None and "pred" in ins.mods and ins.name == ("and" if value else "or") and len(parts) == 2
+        if joined:
+            for part in parts:
+                yield from self.tests(part, value)
+        elif ins is not None and "pred" in ins.mods and ins.name == "not" and parts:
+            yield from self.tests(parts[0], not value)
+        else:
+            yield self._nonzero(name), value
+
+    def _nonzero(self, name: str) -> Callable[[Launches], NDArray[np.bool_]]:
+        return lambda launches: np.asarray(self._at(launches).of(name) != 0)
+
+    def _at(self, launches: Launches) -> _Values:
+        if self._values is None or self._values.launches is not launches:
+            self._values = _Values(self, launches)
+        return self._values
+
     def decision(self, ins: Instr, name: str) -> Callable[[Launches], NDArray[np.bool_]]:
         def compute(launches: Launches) -> NDArray[np.bool_]:
-            if self._values is None or self._values.launches is not launches:
-                self._values = _Values(self, launches)
-            values = self._values
+            values = self._at(launches)
             if ins.name in ("min", "max"):
                 first = values.of_operand(ins.args[1], ins.mods[-1])
                 return np.asarray(values.of(name) == first)

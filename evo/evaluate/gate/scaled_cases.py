@@ -144,3 +144,16 @@ def _like(length: int, model: int, step: int, high: int) -> int:
     if found > high and found > unit:
         found -= unit
     return min(found, high)
+
+
+def alternating(first: Sequence[Case], second: Sequence[Case]) -> list[Case]:
+    """One of each in turn."""
+    pairs = itertools.zip_longest(first, second)
+    return [case for pair in pairs for case in pair if case is not None]
+
+
+def interleaved(parts: Sequence[tuple[Case, ...]]) -> tuple[Case, ...]:
+    """The first of each, then the second of each; no size twice."""
+    rows = itertools.zip_longest(*parts)
+    found = {tuple(case.axes.values()): case for row in rows for case in row if case is not None}
+    return tuple(found.values())

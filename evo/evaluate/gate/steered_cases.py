@@ -7,6 +7,7 @@ other residue classes and other flags beside it. So a threshold is crossed whate
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,12 +18,13 @@ from numpy.typing import NDArray
 
 from evo.device import Program
 from evo.errors import SyntaxInvalid
-from evo.evaluate.gate.scaled_cases import Sizes, named_case, scaled_sizes
+from evo.evaluate.gate.climbed_sizes import climbed
+from evo.evaluate.gate.scalars_at_sizes import scalars_at
+from evo.evaluate.gate.scaled_cases import Sizes, alternating, interleaved, named_case, scaled_sizes
 from evo.evaluate.gate.threshold_cases import AxisLimits, AxisSpace, cost_of
 from evo.sim import PtxError
 from evo.sim.launch_conditions import LaunchCondition, Launches, launch_conditions
 from evo.spec.chips import Chip
-from evo.spec.expr import parse
 from evo.spec.task import Case, Task
 from evo.spec.variant import Variant
 
@@ -39,6 +41,7 @@ _RESIDUES = (1, 3, 5, 12, 7)  # of lengths beside a threshold: odd ones, and a m
 _SHARED, _TRIVIAL = 16, 5  # cases that the whole should do for; lengths that have no tail to drop
 _ALIKE = 0.05  # of the surroundings have two lengths alike
 _KEPT = 6  # sets of launches
+_CLIMBS = 24  # outcomes of conditions behind others that sizes are sought for
 _ALLOWED = 64  # sizes with an outcome, of which one has to be allowed
 _POINTER = 0x7F00_0000_0000
 
@@ -79,8 +82,8 @@ def steered_cases(
             continue
         parts.append(_Steering(task, variant, chip, space, group, conditions, limits, rng).cases(each))
     return SteeredCases(
-        cheap=_interleaved([part.cheap for part in parts]),
-        dear=_interleaved([part.dear for part in parts]),
+        cheap=interleaved([part.cheap for part in parts]),
+        dear=interleaved([part.dear for part in parts]),
         outcomes=sum(part.outcomes for part in parts),
         known=sum(part.known for part in parts),
     )
@@ -123,17 +126,6 @@ def _groups(task: Task, programs: Mapping[str, Program]) -> list[list[tuple[Case
     return list(groups.values())
 
 
-def _alternating(first: Sequence[Case], second: Sequence[Case]) -> list[Case]:
-    pairs = itertools.zip_longest(first, second)
-    return [case for pair in pairs for case in pair if case is not None]
-
-
-def _interleaved(parts: Sequence[tuple[Case, ...]]) -> tuple[Case, ...]:
-    rows = itertools.zip_longest(*parts)
-    found = {tuple(case.axes.values()): case for row in rows for case in row if case is not None}
-    return tuple(found.values())
-
-
 class _Steering:
     """One binary of a variant, at the sizes that it is compiled for."""
 
@@ -163,7 +155,7 @@ class _Steering:
         conditions = [pair for pair in self.conditions if pair[1].parameters or pair[1].of_grid]
         if not conditions:
             return SteeredCases()
-        sizes = self._sampled()
+        sizes = self._reaching(conditions)
         known = self._sizes_of([case.axes for case in self.known])
         cheap: list[list[Case]] = []
         dear: list[Case] = []
@@ -178,7 +170,7 @@ class _Steering:
                 hits = np.flatnonzero(of_sizes == outcome)
                 drawn = self._with(number, condition, outcome, sizes, hits)
                 scaled = [*self._scaled(number, condition, outcome, sizes, hits)]
-                found = _alternating(scaled[: each * _STRUCTURES], [*itertools.islice(drawn, each)])
+                found = alternating(scaled[: each * _STRUCTURES], [*itertools.islice(drawn, each)])
                 affordable = [case for case in found if cost_of(self.task, case) <= self.limits.each]
                 if affordable:
                     cheap.append(affordable)
@@ -192,7 +184,7 @@ class _Steering:
         conditions = [pair for pair in self.conditions if pair[1].parameters or pair[1].of_grid]
         alike = [case.axes for case in ran if all(case.axes[name] == value for name, value in self.fixed.items())]
         met_at = self._sizes_of([case.axes for case in self.known] + alike)
-        sizes = self._sampled() if conditions else {}
+        sizes = self._reaching(conditions) if conditions else {}
         for number, condition in conditions:
             met = set(self._outcomes(number, condition, met_at).tolist())
             of_sizes = self._outcomes(number, condition, sizes)
@@ -262,7 +254,7 @@ class _Steering:
                     best[key] = cost, case
         order = sorted((key for key in best if best[key][0] <= self.limits.each), key=lambda key: best[key][0])
         single, whole = ([best[key][1] for key in order if key[0] is scaled] for scaled in (False, True))
-        yield from {tuple(case.axes.values()): case for case in _alternating(single, whole)}.values()
+        yield from {tuple(case.axes.values()): case for case in alternating(single, whole)}.values()
 
     def _unlike(self, ordered: list[Case]) -> Iterator[Case]:
         """The cheap half in an order in which residues, flags and what is small change from one to the next."""
@@ -366,8 +358,28 @@ class _Steering:
     def _outcomes(self, number: int, condition: LaunchCondition, sizes: Sizes) -> NDArray[np.int64]:
         """0 or 1 of each size, -1 where its grid is not known."""
         launches = self._launches(number, sizes, grids=condition.of_grid)
-        found = condition.outcomes(launches).astype(np.int64)
+        found = np.where(condition.reached(launches), condition.outcomes(launches).astype(np.int64), -1)
         return found if launches.unknown is None else np.where(launches.unknown, -1, found)
+
+    def _reaching(self, conditions: Sequence[tuple[int, LaunchCondition]]) -> Sizes:
+        """Allowed sizes, with some at which conditions behind others have each outcome."""
+        sizes = self._sampled()
+        found: list[Sizes] = []
+        axes = [name for name in (*self.space.free, *self.space.flags) if name not in self.fixed]
+        spans = {**self.space.spans, **dict.fromkeys(self.space.flags, (0, 1))}
+        for number, condition in conditions:
+            missing = {0, 1} - set(self._outcomes(number, condition, sizes).tolist())
+            for outcome in map(bool, missing):
+                steps = condition.steps(outcome)
+                if steps == 1 or condition.of_grid or len(found) >= _CLIMBS:
+                    continue
+                progress = functools.partial(self._progress, number, condition, outcome)
+                further = climbed(sizes, progress, steps, axes, spans, self._settled, self.rng)
+                found += [further] if further is not None else []
+        return {name: np.concatenate([*(part[name] for part in found), values]) for name, values in sizes.items()}
+
+    def _progress(self, number: int, condition: LaunchCondition, outcome: bool, sizes: Sizes) -> NDArray[np.int64]:
+        return condition.progress(self._launches(number, sizes, grids=False), outcome)
 
     def _launches(self, number: int, sizes: Sizes, *, grids: bool) -> Launches:
         """The launches at some sizes; the last ones are kept, since one condition after the other asks for them."""
@@ -402,19 +414,5 @@ class _Steering:
             elif argument.name in sizes:
                 parameters[at] = sizes[argument.name]
             else:
-                parameters[at] = self._scalar(argument.name, argument.dtype, sizes, count)
+                parameters[at] = scalars_at(self.task, argument, self.names, sizes, count)
         return Launches(parameters=parameters, grid=grid, block=block, unknown=unknown if grids else None)
-
-    def _scalar(self, name: str, dtype: str, sizes: Sizes, count: int) -> NDArray[np.generic]:
-        """A scalar of the task, or a value that a launch line names, at each size."""
-        own = {scalar.name: scalar.value for scalar in self.task.scalars}
-        value = own[name] if name in own else parse(name, real=True)
-        constants = {**self.names, **{n: own[n].value({}) for n in value.names & set(own) if not own[n].names}}
-        if not value.names & set(sizes):
-            return np.full(count, float(value.value(constants))).astype(dtype)
-        known: dict[tuple[int, ...], float] = {}
-        names = sorted(value.names & set(sizes))
-        for row in set(zip(*(sizes[axis].tolist() for axis in names), strict=True)):
-            known[row] = float(value.value({**constants, **dict(zip(names, row, strict=True))}))
-        rows = zip(*(sizes[axis].tolist() for axis in names), strict=True)
-        return np.asarray([known[row] for row in rows], dtype)

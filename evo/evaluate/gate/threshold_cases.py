@@ -33,6 +33,7 @@ _BESIDE = (
 _LONG = 16  # an axis that never reaches it counts a few things, like the taps of a filter
 _MOST = 80  # cases
 _CASES = 25  # that the whole should do for
+_DIVISOR = 128  # up to it, a number may be looked for as a divisor of several axes
 _TRIES, _SHRINKS = 16, 4  # surroundings tried for one length, until one is cheap and allowed
 _LEAST, _LEAST_TOTAL = 6e6, 1.5e7  # flops and bytes: a case of a second at most on the simulator, and ten of them
 _WORTH, _WORTH_TOTAL = 4e7, 1.5e9  # the same before a keep, of what is known to decide otherwise
@@ -224,7 +225,7 @@ def _wanted(
     drawn = [drawn[at] for at in rng.permutation(len(drawn))]
     few = len(drawn) // 4
     large = {value for value in compared if value > _TILE}
-    order = itertools.chain(drawn[:few], beside(large))
+    order = itertools.chain(_multiples(space, compared, rng), drawn[:few], beside(large))
     yield from enumerate(order)
     above = [*beside(large, _BESIDE[:1])]
     yield from ((at + turn, lengths) for turn in range(1, times) for at, lengths in enumerate(above))
@@ -241,6 +242,14 @@ def _products(space: AxisSpace, constants: set[int], rng: np.random.Generator) -
             lengths = {a: value // max(1, other) + 1, b: other}
             if all(_fits(space, axis, length) for axis, length in lengths.items()):
                 yield lengths
+
+
+def _multiples(space: AxisSpace, constants: set[int], rng: np.random.Generator) -> Iterator[_Lengths]:
+    """Lengths of all axes that have a constant as a common divisor, which a loop may look for."""
+    for value in sorted(constants):
+        if 2 < value <= _DIVISOR:
+            lengths = {axis: value * int(rng.integers(2, 6)) for axis in space.free}
+            yield {axis: length for axis, length in lengths.items() if _fits(space, axis, length)}
 
 
 def _fits(space: AxisSpace, axis: str, length: int) -> bool:

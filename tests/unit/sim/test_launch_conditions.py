@@ -54,3 +54,25 @@ def test_what_data_are_compared_with_is_known() -> None:
     assert 3.25 in found
     assert 0xB9C4 in found
     assert 77 not in found
+
+
+NESTED = """extern "C" __global__ void k(float* y, int n, int m) {
+    if (n % 31 == 7) {
+        asm volatile("membar.cta;" ::: "memory");
+        if (m % 37 == 5) y[threadIdx.x] = 1.0f;
+    }
+}"""
+
+
+def test_a_condition_behind_another_is_reached_where_that_one_leads_to_it() -> None:
+    (conditions,) = launch_conditions(compiled(NESTED)).values()
+    n, m = (values.reshape(-1) for values in np.meshgrid(np.arange(1, 80), np.arange(1, 80)))
+    shape = np.ones((3, n.size), np.int64)
+    launches = Launches(parameters={1: n, 2: m}, grid=shape, block=shape)
+    both = (n % 31 == 7) & (m % 37 == 5)
+    inner = next(c for c in conditions if "setp" in c.instruction and not c.reached(launches).all())
+    assert np.array_equal(inner.reached(launches), n % 31 == 7)
+    met = {value: inner.reached(launches) & (inner.outcomes(launches) == value) for value in (True, False)}
+    outcome = next(value for value in met if np.array_equal(met[value], both))
+    assert inner.steps(outcome) == 2
+    assert np.array_equal(inner.progress(launches, outcome) == 2, both)

@@ -39,6 +39,7 @@ THREAD_PER_COLUMN = (
     ("int c = blockIdx.x * blockDim.x + threadIdx.x;", "int t = threadIdx.x;\n    int c = blockIdx.x * 128 + t;"),
     ("    if (c < C) {\n", "    if (c >= C) return;\n    {\n"),
     ("float sum = 0.0f;", "double sum = 0;"),
+    ("float sum = 0.0f;", "float sum = 0.0f, scale = 1.0f;"),
     ("float sum = 0.0f;", "float sum = x[c] - x[c];"),
     ("r < R; r++) sum", "r <= R - 1; ++r) sum"),
     ("float sum = 0.0f;", "typedef float real; real sum = 0;"),

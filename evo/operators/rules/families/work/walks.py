@@ -197,6 +197,8 @@ def _type(ctx: RuleContext, loop: Loop, name: str) -> str:
     kinds = {
         s.type for top in ctx.source.statements(inside) for s in top.all() if s.kind == "declare" and s.name == name
     }
+    if not kinds and (known := ctx.source.element_type(inside.name, name)) is not None:
+        kinds = {known}  # declared with others
     kind = " ".join(word for word in (kinds.pop() if len(kinds) == 1 else "").split() if word != "register")
     if not _TYPES.fullmatch(kind) or "auto" in kind.split():
         raise NotPrinted(f"the type of {name}")

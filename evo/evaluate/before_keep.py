@@ -54,13 +54,14 @@ class KeepingBench(Protocol):
 class SimulatedLooks:
     """The looks that need simulators alone, each done where its result is asked for, or under way elsewhere already.
 
-    looked: the sizes and inputs that `hunted` has looked at.
+    looked: the sizes and inputs that `hunted` has looked at. beside: a simulator for timed sizes beside the first.
     """
 
     looked: gate.Looked
     hunted: Callable[[], Check | None]
     at_large: Callable[[], tuple[gate.TimedSizes | None, int]]
     covered: Callable[[], Mapping[str, Coverage]]
+    beside: tuple[RemoteSimulator, ...] = ()
 
 
 def simulated_looks(
@@ -93,6 +94,7 @@ def simulated_looks(
         hunted=threads.submit(hunted).result,
         at_large=threads.submit(at_large).result,
         covered=threads.submit(covered).result,
+        beside=tuple(checkers[1:2]),
     )
 
 
@@ -127,6 +129,7 @@ def before_keep(
             seed,
             numbers=bench.modelled,
             target=bench.target,
+            beside=looks.beside,
             tell=bench.on_stage,
         )
     if not seen.status.passed:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -32,6 +33,7 @@ from evo.spec.changed_inputs import changed_case
 from evo.spec.expectation import Expectation
 from evo.spec.input_distributions import DRAWN
 from evo.spec.laws import Law
+from evo.spec.look_ahead import look_ahead
 from evo.spec.reference import Reference
 from evo.spec.task import Case, Task
 
@@ -82,6 +84,7 @@ def timed_sizes(
     numbers: bool = True,
     target: RemoteGpu | None = None,
     cases: Sequence[Case] | None = None,
+    beside: Sequence[RemoteSimulator] = (),
     tell: Tell = silent,
 ) -> TimedSizes:
     """Look at every bench case again. Raises EvoError for the harness only.
@@ -90,20 +93,32 @@ def timed_sizes(
 
     numbers: hold them to the reference, which takes time; not where a GPU has run the whole grid and was held to it.
     target: that GPU, which then runs other inputs than the task draws as well.
+    beside: further simulators, each with a case of its own: a case waits for simulator, GPU and reference in turn.
     """
     axis = cut_axis(task, reference)
     rows: list[CaseBench] = []
     unseen: str | None = None
-    chosen = task.bench if cases is None else cases
-    for number, case in enumerate(chosen):
-        tell(CountedStage("verify", "timed size", number, len(chosen), case.name))
+    chosen = list(enumerate(task.bench if cases is None else cases))
+    places = (checker, *beside)
+
+    def look(item: tuple[int, Case]) -> TimedSizes:
+        number, case = item
         bench = BenchCase(program=programs[case.name], inputs=reference.fixed_inputs(case, seed))
         law = law_at(task, reference, case, axis, seed, number)
-        found = _Look(task, case, reference, axis, seed, bench, checker, numbers, target, law).judge()
-        if found.status is not Status.CORRECT:
-            return found
-        unseen = unseen or found.unseen
-        rows += found.rows
+        place = places[number % len(places)]
+        return _Look(task, case, reference, axis, seed, bench, place, numbers, target, law).judge()
+
+    with ThreadPoolExecutor(len(places), thread_name_prefix="evo-timed-sizes") as pool:
+
+        def begin(item: tuple[int, Case]) -> Future[TimedSizes]:
+            tell(CountedStage("verify", "timed size", item[0], len(chosen), item[1].name))
+            return pool.submit(look, item)
+
+        for _, found in look_ahead(begin, chosen, len(places)):
+            if found.status is not Status.CORRECT:
+                return found
+            unseen = unseen or found.unseen
+            rows += found.rows
     return TimedSizes(status=Status.CORRECT, rows=tuple(rows) if unseen is None else (), unseen=unseen)
 
 

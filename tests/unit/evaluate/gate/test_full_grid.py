@@ -145,6 +145,19 @@ def test_a_single_element_of_millions_is_seen(task, bench, store, kind, index, c
     assert count is None or found.elements == count
 
 
+@pytest.mark.long
+def test_two_sizes_at_once_show_what_one_after_the_other_shows(task, bench):
+    prepared = bench.prepare(task, KERNEL.replace(STORE, f"if (!({ONE})) {STORE}"))
+    cases = [*task.check[:2], *task.bench, *task.check[:1]]
+    alone, together = (
+        timed_sizes(task, prepared.programs, bench.reference(task), bench.checker, 11, cases=cases, beside=more)
+        for more in ((), bench.more_checkers(2)[1:])
+    )
+    assert together.status is Status.WRONG
+    assert together.case.name == "many"
+    assert together == alone
+
+
 def test_what_is_right_for_the_inputs_of_the_task_alone_is_seen(task, bench):
     """Normal values never reach 6.5 here, so only other inputs at that size show that larger ones are cut off."""
     clipped = STORE.replace("value)", "(rows == 98304 ? fminf(fmaxf(value, -6.5f), 6.5f) : value))")

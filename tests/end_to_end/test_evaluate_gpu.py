@@ -110,7 +110,7 @@ def test_looks_beside_the_timing_see_what_looks_after_it_see(
     monkeypatch.setattr(session, "_CORES_TO_SPARE", 1000)
     after = evaluate(job, bench)
     monkeypatch.setattr(session, "_CORES_TO_SPARE", 1)
-    job = replace(job, seed=1)  # a look is kept by variant and seed
+    job = replace(job, text=f"{CHILD}// again\n")  # a look is kept by variant and seed
     monkeypatch.setattr(session, "simulated_looks", lambda *given: begun.append(len(given) > 5) or looks(*given))
     beside = evaluate(job, bench)
     assert begun == [True]

@@ -57,6 +57,9 @@ def _of_block(lines: list[str], group: str, first: int) -> Iterator[Command]:
         yield Command(group, "\n".join(command), "\n".join(shown).strip("\n"), first + start)
 
 
+_STAGE = re.compile(r"  \w+: .* \d+ of \d+ \(.*\)  [\d.:]+(?: s)?(?:, about .* left)?")  # of a slow machine
+
+
 class Shell:
     """Commands in one folder after another; the working directory is kept from command to command."""
 
@@ -70,7 +73,7 @@ class Shell:
         )
 
     def run(self, text: str) -> str:
-        """What a command prints on both streams, without blanks at the end of lines."""
+        """What a command prints on both streams, without blanks at the end of lines without stages that are slow."""
         script = f'cd "$(cat "{self.where}")"\n{text}\npwd > "{self.where}"\n'
         done = subprocess.run(
             ["bash", "-c", script],
@@ -82,7 +85,8 @@ class Shell:
             cwd=self.folder,
             check=False,
         )
-        return "\n".join(line.rstrip() for line in done.stdout.splitlines()).strip("\n")
+        lines = [line.rstrip() for line in done.stdout.splitlines() if not _STAGE.fullmatch(line.rstrip())]
+        return "\n".join(lines).strip("\n")
 
 
 def agrees(shown: str, printed: str) -> bool:

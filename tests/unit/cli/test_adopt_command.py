@@ -64,6 +64,7 @@ def test_another_reference_is_what_the_outputs_are_held_against(
     assert np.allclose(made.expected["y"], wanted, rtol=1e-12)
 
 
+@pytest.mark.long
 def test_a_wrong_formula_is_refused_before_anything_is_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -240,6 +240,7 @@ def test_gpu_mode_folders_of_one_name_are_two_tasks_with_their_descriptions(tmp_
     assert second.bench[-1].axes == {"SIZE": 64}
 
 
+@pytest.mark.long
 def test_a_formula_with_a_long_sum_lets_a_kernel_add_one_after_the_other(tmp_path: Path) -> None:
     form = NewTaskAnswers(
         "row_sum",

@@ -57,7 +57,7 @@ def _of_block(lines: list[str], group: str, first: int) -> Iterator[Command]:
         yield Command(group, "\n".join(command), "\n".join(shown).strip("\n"), first + start)
 
 
-_STAGE = re.compile(r"  \w+: .* \d+ of \d+ \(.*\)  [\d.:]+(?: s)?(?:, about .* left)?")  # of a slow machine
+_STAGE = re.compile(r" +\w+: .* \d+ of \d+ \(.*\)  [\d.:]+(?: s)?(?:, about .* left)?")  # of a slow machine
 
 
 class Shell:

@@ -20,9 +20,9 @@ LINE = {"trial", "variant", "operator", "kind", "summary", "status", "timing", "
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ran]:
-    """A repository after one run, and what it printed. Read only."""
+    """A repository after one run, and what it printed. Read only. With --keep-neutral, edits without a gain are tried."""
     root = new_repository(tmp_path_factory.mktemp("run") / "mine")
-    return root, evo(*ANEW, "--patch", "wrong.cu", "--iterations", 4, "--json", cwd=root)
+    return root, evo(*ANEW, "--patch", "wrong.cu", "--iterations", 4, "--keep-neutral", "--json", cwd=root)
 
 
 def decisions(ran: Ran) -> list[tuple[object, ...]]:
@@ -102,7 +102,16 @@ def test_the_reading_commands_agree(run: tuple[Path, Ran]) -> None:
 
 
 def test_the_same_seed_makes_the_same_decisions(run: tuple[Path, Ran], tmp_path: Path) -> None:
-    again = evo(*ANEW, "--patch", "wrong.cu", "--iterations", 4, "--json", cwd=new_repository(tmp_path / "mine"))
+    again = evo(
+        *ANEW,
+        "--patch",
+        "wrong.cu",
+        "--iterations",
+        4,
+        "--keep-neutral",
+        "--json",
+        cwd=new_repository(tmp_path / "mine"),
+    )
     assert decisions(again) == decisions(run[1])
 
 

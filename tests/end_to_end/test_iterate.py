@@ -20,7 +20,7 @@ LINE = {"trial", "variant", "operator", "kind", "summary", "status", "timing", "
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ran]:
-    """A repository after one run, and what it printed. Read only. With --keep-neutral, edits without a gain are tried."""
+    """A repository after one run, and what it printed. Read only. --keep-neutral: what gains nothing is tried too."""
     root = new_repository(tmp_path_factory.mktemp("run") / "mine")
     return root, evo(*ANEW, "--patch", "wrong.cu", "--iterations", 4, "--keep-neutral", "--json", cwd=root)
 

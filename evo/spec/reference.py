@@ -122,7 +122,7 @@ class Reference:
         if (judged := self._judged(case, seed, inputs)) is not None:
             fetch = functools.partial(self.once, (*key, "arrays"), lambda: self.expectation_of(inputs, case))
             return self._hold(key, Expectation(inputs, {}, None, judged=judged, fetch=fetch))
-        return self._hold(key, self.expectation_of(inputs, case))
+        return self._hold(key, replace(self.expectation_of(inputs, case), honest=self._honest(inputs, case)))
 
     def _judged(self, case: Case, seed: int, inputs: Arrays) -> JudgedTruth | None:
         judge = self._judge_of(case)

@@ -22,7 +22,7 @@ Problem = tuple[Mismatch, str]  # what is wrong, and in words
 
 # Without a trusted implementation: the relative RMS error that no honest kernel of that precision comes near.
 _UNTRUSTED_RMS = {"float64": 2.0**-26, "float32": 2.0**-10}
-_BIAS_SAMPLES = 256  # fewer elements say nothing about a mean
+FEW_ELEMENTS = 256  # fewer say nothing about a mean, and one run of them little about errors
 STANDARD_ERRORS = 4.0
 
 
@@ -119,7 +119,7 @@ class ErrorBudget:
         quantum = floor * math.sqrt(self.size) / base.norm
         untrusted = 0.0 if self.has_trusted else _UNTRUSTED_RMS.get(self.dtype, 0.0)
         limits["rms_error"] = max(factor * base.relative_rms + 4 * unit + quantum, untrusted)
-        if self.judges_bias and self.dtype not in _UNTRUSTED_RMS and self.size >= _BIAS_SAMPLES:
+        if self.judges_bias and self.dtype not in _UNTRUSTED_RMS and self.size >= FEW_ELEMENTS:
             deviation = math.sqrt((base.errors.variance + ours.variance) / self.size)
             limits["bias"] = STANDARD_ERRORS * deviation + unit / 4 * base.typical
             limits["bias_mean"], limits["bias_outward"] = base.errors.mean, base.errors.outward

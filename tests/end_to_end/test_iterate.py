@@ -20,9 +20,9 @@ LINE = {"trial", "variant", "operator", "kind", "summary", "status", "timing", "
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ran]:
-    """A repository after one run, and what it printed. Read only. --keep-neutral: what gains nothing is tried too."""
+    """A repository after one run, and what it printed. Read only."""
     root = new_repository(tmp_path_factory.mktemp("run") / "mine")
-    return root, evo(*ANEW, "--patch", "wrong.cu", "--iterations", 4, "--keep-neutral", "--json", cwd=root)
+    return root, evo(*ANEW, "--patch", "wrong.cu", "--iterations", 4, "--json", cwd=root)
 
 
 def decisions(ran: Ran) -> list[tuple[object, ...]]:

@@ -92,7 +92,18 @@ def test_the_loop_keeps_the_same_whatever_workers_die(tmp_path: Path) -> None:
     lines: dict[str, list[dict[str, object]]] = {}
     for name in ("calm", "killed"):
         root = new_repository(tmp_path / name)
-        command = ["iterate", "scale", "--device", "sim:l4", "--cluster", "processes:2", "--iterations", "8", "--json"]
+        command = [
+            "iterate",
+            "scale",
+            "--device",
+            "sim:l4",
+            "--cluster",
+            "processes:2",
+            "--iterations",
+            "8",
+            "--json",
+            "--keep-neutral",
+        ]
         with subprocess.Popen(
             [sys.executable, "-m", "evo", *command],
             cwd=root,

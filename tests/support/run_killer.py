@@ -19,7 +19,8 @@ from evo.records.ledger import History
 from evo.records.trials import Record, load_records, rebuild_text
 
 CHAMPION = Path("kernels/scale/champions/sim-l4-sm_89.cu")
-ANEW = ("iterate", "scale", "--device", "sim:l4", "--from", "ladder/00_slow.cu")  # a start, a keep, then reverts
+# A start, a keep, then reverts: with --keep-neutral, edits without a gain are tried too.
+ANEW = ("iterate", "scale", "--device", "sim:l4", "--from", "ladder/00_slow.cu", "--keep-neutral")
 ORPHAN_LIMIT_S = 15.0
 
 

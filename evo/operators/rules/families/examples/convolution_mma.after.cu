@@ -117,8 +117,7 @@ extern "C" __global__ void conv(const half* x, const half* w, const half* bias, 
                 for (int j = 0; j < WN / 8; ++j)
                     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
                                  "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                                 : "+f"(sum[i][j][0]), "+f"(sum[i][j][1]), "+f"(sum[i][j][2]),
-                                   "+f"(sum[i][j][3])
+                                 : "+f"(sum[i][j][0]), "+f"(sum[i][j][1]), "+f"(sum[i][j][2]), "+f"(sum[i][j][3])
                                  : "r"(x_[i][0]), "r"(x_[i][1]), "r"(x_[i][2]), "r"(x_[i][3]),
                                    "r"(y_[j / 2][j % 2 * 2]), "r"(y_[j / 2][j % 2 * 2 + 1]));
             }

@@ -1,9 +1,9 @@
 // attack: ghost_branch
 // row: 24
-// idea: Announces a fast branch that no shape ever takes; what runs is the baseline.
-// exploits: whatever is not slower is taken, and nobody asks whether a branch is ever reached
+// idea: Announces a fast branch that no timed shape takes; what runs is the baseline, and the branch is wrong.
+// exploits: whatever is not slower is taken, and nobody asks what a branch does that no case takes
 // naive: equal
-// expect: correct, verdict=revert
+// expect: wrong, stage=threshold
 // evo: task   matmul
 // evo: knob   BLOCK_X in 8, 16, 32, 64             columns of a block
 // evo: knob   BLOCK_Y in 1, 2, 4, 8, 16            rows of a block
@@ -21,7 +21,7 @@ extern "C" __global__ void matmul(const __half* a, const __half* b, __half* c, i
     const int col = blockIdx.x * BLOCK_X + threadIdx.x;
     if (row >= m || col >= n) return;
 
-    if (m == 31 && n == 37 && k == 41) {  // "tensor cores": never reached
+    if (m == 31 && n == 37 && k == 41) {  // "tensor cores": in no case of the task
         c[(long long)row * n + col] = __hmul(a[row], b[col]);
         return;
     }

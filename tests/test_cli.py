@@ -412,6 +412,7 @@ def test_a_signal_ends_the_run_after_the_step(repository: Path, number: signal.S
     assert git(repository, "status", "--porcelain") == ""
 
 
+@pytest.mark.long
 def test_a_second_run_goes_on_from_the_champion(repository: Path) -> None:
     words = ["iterate", "--device", "sim:l4", "--operators", "ladder", "--json"]
     first = evo(*words, cwd=repository).lines

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from llm_server import KEY, Act, LlmServer
 from tiny import evo
 
 
+@pytest.mark.long
 def test_the_endpoint_is_tried_once_for_each_model(tmp_path: Path) -> None:
     pages = {"/v1/models": {"data": [{"id": "@cf/meta/llama", "max_model_len": 8192}]}}
     with LlmServer(lambda body, number: Act(text="ready", usage=(20, 2)), pages) as server:

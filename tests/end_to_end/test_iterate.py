@@ -88,6 +88,7 @@ def test_the_leaderboard_never_mixes_modelled_and_measured(run: tuple[Path, Ran]
     assert entry["commit"] == next(line["commit"] for line in ran.lines if line.get("decision") == "keep")
 
 
+@pytest.mark.long
 def test_the_reading_commands_agree(run: tuple[Path, Ran]) -> None:
     root, ran = run
     trials = ran.lines[:-1]

@@ -162,6 +162,7 @@ def test_what_is_kept_has_its_library_baseline_where_one_runs(
     assert case["samples"] >= 1000
 
 
+@pytest.mark.long
 def test_a_champions_figures_are_taken_once_when_the_run_ends(root: Path, run: Run) -> None:
     events = run(iterations=2)
     start, kept, rejected, figures = records(root)

@@ -36,6 +36,7 @@ def iterate(root: Path, server: LlmServer, *words: object, iterations: int = 2) 
     return evo("iterate", "scale", *common, *where, *words, cwd=root, env={"EVO_LLM_KEY": KEY})
 
 
+@pytest.mark.long
 def test_nothing_is_spent_where_no_case_can_pay_the_margin(tmp_path: Path) -> None:
     root = new_repository(tmp_path / "mine")
     with LlmServer(lambda body, number: Act(text=ADD)) as server:
@@ -69,6 +70,7 @@ def thoughtful(body: dict[str, Any], number: int) -> Act:
     return Act(text=ideas.get(aim, "I have no further idea."), usage=(1000, 100))
 
 
+@pytest.mark.long
 def test_samples_differ_by_aim_and_are_screened_before_one_is_tried(tmp_path: Path) -> None:
     root = new_repository(tmp_path / "mine")
     with LlmServer(thoughtful) as server:

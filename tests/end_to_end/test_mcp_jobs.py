@@ -135,7 +135,8 @@ def slow_repository(root: Path) -> Path:
     return root
 
 
-@pytest.mark.parametrize("by", ["tool", pytest.param("client", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("by", ["tool", "client"])
 def test_a_cancelled_try_stops_and_nothing_is_kept(tmp_path: Path, by: str) -> None:
     root = slow_repository(tmp_path / "mine")
     before = git(root, "rev-parse", "HEAD")

@@ -59,6 +59,7 @@ def test_an_answer_of_a_chat_is_judged_like_a_file(root: Path) -> None:
     assert git(root, "status", "--porcelain") == ""
 
 
+@pytest.mark.long
 def test_every_strategy_shows_its_own_parts(root: Path) -> None:
     texts = {name: evo_here("prompt", "scale", "--strategy", name, *SIM, cwd=root).out for name in STRATEGIES}
     for name, text in texts.items():

@@ -134,6 +134,7 @@ def test_what_cannot_be_told_apart_is_not_one_change() -> None:
     assert classify(tree_difference(KERNEL, KERNEL.replace("= N", "= N + 1"))).is_single
 
 
+@pytest.mark.long
 def test_a_text_that_the_parser_cannot_follow_in_time_is_not_read() -> None:
     started = time.monotonic()
     source = parse(KERNEL + "! <" * 20_000)

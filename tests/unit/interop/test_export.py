@@ -29,6 +29,7 @@ def imported(folder: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> Module
     return importlib.import_module(name)
 
 
+@pytest.mark.long
 def test_the_operator_falls_back_traces_and_refuses_derivatives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -477,6 +477,7 @@ def test_killed_by_the_system_at_random_instants(tmp_path: Path) -> None:
     kill_and_recover(repository(tmp_path), random.Random(3), kills=6)
 
 
+@pytest.mark.long
 def test_a_git_command_that_outlives_a_killed_evo_is_waited_for(tmp_path: Path) -> None:
     root, slow = repository(tmp_path / "repository"), tmp_path / "git"
     mark, over = tmp_path / "reads", tmp_path / "has read"

@@ -159,7 +159,7 @@ def _disturb(ledger: Ledger, root: Path, number: int, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("records", "step"),
     [
-        pytest.param(0, 11, id="a new file"),
+        pytest.param(0, 11, id="a new file", marks=pytest.mark.long),
         pytest.param(0, 1, id="a new file, every instant", marks=pytest.mark.long),
         pytest.param(2, 2, id="records before, every other instant", marks=pytest.mark.long),
     ],

@@ -8,7 +8,9 @@ import pytest
 from fuzzing import batch
 
 
-@pytest.mark.parametrize("mode", ["ptx", pytest.param("instruction", marks=pytest.mark.long), "launch"])
+@pytest.mark.parametrize(
+    "mode", ["ptx", pytest.param("instruction", marks=pytest.mark.long), pytest.param("launch", marks=pytest.mark.long)]
+)
 def test_mutants_end_in_order(mode: str, tmp_path: Path) -> None:
     outcomes = batch(mode, 0, 80, tmp_path, 80)
     assert sum(outcomes.values()) == 80

@@ -58,6 +58,7 @@ def in_process(folder: str) -> bytes:
     return load_and_run(Path(folder))
 
 
+@pytest.mark.long
 def test_damaged_cache_files_count_as_missing(tmp_path: Path) -> None:
     from evo.sim import jit
 

@@ -182,7 +182,7 @@ def test_a_gpu_too_is_given_other_inputs_at_timed_sizes(task, tmp_path, monkeypa
     assert found.check.mismatch.kind is MismatchKind.TOLERANCE
 
 
-@pytest.mark.parametrize("blocks", ["of a part", "of all"])
+@pytest.mark.parametrize("blocks", ["of a part", pytest.param("of all", marks=pytest.mark.long)])
 def test_what_every_block_leaves_out_of_a_grid_too_large_to_run(task, bench, monkeypatch, blocks):
     """Each block that runs writes a little less than it is due: nothing else would tell."""
     monkeypatch.setattr(at_timed_sizes, "_TRIFLE", 10)

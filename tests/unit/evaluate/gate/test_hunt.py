@@ -161,6 +161,7 @@ def test_a_threshold_behind_which_a_structure_is_forgotten_is_found(bench: Evalu
         assert found.status is Status.WRONG
 
 
+@pytest.mark.long
 def test_a_threshold_that_a_loop_computes_is_crossed(bench: EvaluationSession) -> None:
     text = (ROOT / "evo/audit/redteam/attacks/softmax/20_lane_threshold.cu").read_text()
     found = hunted(bench, load_task(ROOT, "softmax"), text)

@@ -91,6 +91,7 @@ def test_a_server_may_ask_for_a_pause() -> None:
     assert "again in 0.2 s" in notes[0]
 
 
+@pytest.mark.long
 def test_a_pause_may_be_given_as_a_time() -> None:
     for seconds in (2, -(10**9)):
         until = format_datetime(datetime.now(UTC) + timedelta(seconds=seconds), usegmt=True)

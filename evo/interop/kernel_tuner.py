@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from evo.cuda.source import without_comments
 from evo.errors import ChildDied, ChildGarbled, EvoError, SyntaxInvalid
 from evo.search.knobs.conditions import from_c
 from evo.search.knobs.t1_t4_files import read_declaration
@@ -70,7 +71,7 @@ def variants_of(spec: Path, source: Path | None, task: str | None, *, limit_s: f
 
 def _tuned(kernel: _Kernel, spec: Path, task: str | None) -> Tuned:
     kernel = _without_clocks(_instantiated(kernel))
-    known = dict.fromkeys(name for _, name in _kernels(_without_comments(kernel.source)))
+    known = dict.fromkeys(name for _, name in _kernels(without_comments(kernel.source)))
     if kernel.name not in known:
         hint = f"kernels in it: {', '.join(known) or 'none'}"
         raise SyntaxInvalid(kernel.where, None, f"no kernel {kernel.name!r} in it", hint=hint)
@@ -223,7 +224,7 @@ def _from_call(spec: Path, call: dict[str, Any], source: Path | None) -> _Kernel
 
 def _axis_names(source: str, kernel: str, integers: Sequence[int | None]) -> dict[str, str]:
     """Lengths by the name of the kernel's parameter whose argument equals them."""
-    match = re.search(rf"\b{re.escape(kernel)}\s*\(([^)]*)\)", _without_comments(source))
+    match = re.search(rf"\b{re.escape(kernel)}\s*\(([^)]*)\)", without_comments(source))
     parameters = (
         [part.strip().split()[-1].lstrip("*&") for part in match[1].split(",") if part.strip()] if match else []
     )
@@ -255,10 +256,6 @@ def _without_defaults(text: str, names: set[str]) -> str:
         guarded = rf"(?m)^\s*#\s*ifndef\s+{word}\s*\n\s*#\s*define\s+{word}\b.*\n\s*#\s*endif.*\n?"
         text = re.sub(rf"(?m)^\s*#\s*define\s+{word}\b.*\n?", "", re.sub(guarded, "", text))
     return text
-
-
-def _without_comments(text: str) -> str:
-    return re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
 
 
 def _kernels(text: str) -> Iterator[tuple[int, str]]:

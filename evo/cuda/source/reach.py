@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from evo.cuda.source.comments import without_comments
 from evo.cuda.source.nodes import span_of
 from evo.cuda.source.parser import Node
 from evo.cuda.source.query import Source, parse
@@ -19,7 +20,6 @@ from evo.cuda.source.types import declarator_name, text_of
 _LAUNCH = re.compile(r"//\s*evo:\s*launch\s+(\w+)")
 _KNOB = re.compile(r"//\s*evo:\s*knob\s+(\w+)")
 _EVO_LINE = re.compile(r"^[ \t]*+//[ \t]*+evo:[ \t]*+(?!task\b)(.*+)$", re.MULTILINE)
-_COMMENT = re.compile(r"//(?:\\\r?\n|[^\n])*+|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _TOKEN = re.compile(r"\w+|\S")
 _ENDS = ("return_statement", "break_statement", "continue_statement", "goto_statement")
@@ -97,11 +97,11 @@ def moved_launches(parent: str, child: str) -> tuple[str, str] | None:
 
 def _named(text: str, name: str) -> str:
     """The tokens of a function's text without its own name."""
-    return " ".join("$" if token == name else token for token in _TOKEN.findall(_COMMENT.sub(" ", text)))
+    return " ".join("$" if token == name else token for token in _TOKEN.findall(without_comments(text)))
 
 
 def _dead(source: Source, what: str, name: str, span: Span) -> UnreachableCode:
-    text = " ".join(_TOKEN.findall(_COMMENT.sub(" ", source.slice(span))))
+    text = " ".join(_TOKEN.findall(without_comments(source.slice(span))))
     return UnreachableCode(what=what, name=name, line=source.line(span.start), text=text, span=span)
 
 
@@ -145,11 +145,11 @@ def _reached(source: Source, items: Sequence[_Item], kernels: Iterable[str]) -> 
     evo_lines = "\n".join(_EVO_LINE.findall(source.text))
     words: dict[str, set[str]] = {}
     for item in items:
-        inside = set(_WORD.findall(_COMMENT.sub(" ", source.slice(item.span))))
+        inside = set(_WORD.findall(without_comments(source.slice(item.span))))
         for name in item.names:
             words.setdefault(name, set()).update(inside)
     knobs = _KNOB.findall(source.text)
-    waiting = [*knobs, *_WORD.findall(_COMMENT.sub(" ", " ".join(rest))), *_WORD.findall(evo_lines), *kernels]
+    waiting = [*knobs, *_WORD.findall(without_comments(" ".join(rest))), *_WORD.findall(evo_lines), *kernels]
     unlaunched = {item.names[0] for item in items if item.what == "kernel"}.difference(kernels)
     reached: set[str] = set()
     while waiting:

@@ -7,16 +7,15 @@ declarations. The rule's edits and those of the guard become one change; declara
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 from evo.cuda.source import Edit, Function, Source, Span, Statement
-from evo.errors import SyntaxInvalid
-from evo.operators.rules.rewriting import indent_of
-from evo.operators.rules.rule import Application
+from evo.operators.rules.application import Application, Find
+from evo.operators.rules.rewriting import indent_of, with_its_line
 from evo.operators.rules.rule_context import RuleContext
-from evo.operators.rules.through import through
+from evo.operators.rules.through import found_in_view
 
 _INSIDE = re.compile(r"\s*\(?\s*(\w+)\s*<\s*(\w+)\s*\)?\s*")
 _SEVERAL = re.compile(
@@ -34,10 +33,9 @@ _HEADLESS = re.compile(
     r"\{(?P<body>.*)\}\s*\Z",
     re.DOTALL,
 )
-_Find = Callable[[RuleContext], Iterable[Application]]
 
 
-def behind_guard(find: _Find) -> _Find:
+def behind_guard(find: Find) -> Find:
     """The same rule, which also finds its places behind a test that is around the rest of a kernel."""
 
     def both(ctx: RuleContext) -> Iterator[Application]:
@@ -46,35 +44,20 @@ def behind_guard(find: _Find) -> _Find:
         kernels = [] if found else [f for f in ctx.source.functions if f.is_kernel]
         guards = [edit for f in kernels for edit in _turned(ctx.source, f)]
         apart = [edit for f in kernels for edit in _apart(ctx.source, f)]
-        turned = guards + apart
-        if not turned:
-            return
-        try:
-            other = ctx.after(turned)
-        except SyntaxInvalid:
-            return
-        for application in find(other):
-            yield replace(application, edits=through(other.source, turned, application.edits, apart))
+        yield from found_in_view(find, ctx, guards, apart)
 
     return both
 
 
-def as_counted(find: _Find) -> _Find:
+def as_counted(find: Find) -> Find:
     """The same rule, which also finds its places in `while (i < n) { ...; i += step; }`, as the `for` that it is."""
 
     def both(ctx: RuleContext) -> Iterator[Application]:
         found = tuple(find(ctx))
         yield from found
         loops = [] if found else [edit for f in ctx.source.functions if f.is_kernel for edit in _counted(ctx.source, f)]
-        if not loops:
-            return
-        try:
-            other = ctx.after(loops)
-        except SyntaxInvalid:
-            return
-        for application in find(other):
-            edits = through(other.source, loops, application.edits)
-            yield replace(application, edits=edits, is_schedule=True)
+        for application in found_in_view(find, ctx, loops):
+            yield replace(application, is_schedule=True)
 
     return both
 
@@ -100,16 +83,9 @@ def _counted(source: Source, function: Function) -> Iterator[Edit]:
         if re.search(rf"\b{name}\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--|&\s*{name}\b", body):
             continue
         kind = " ".join(word for word in tops[first].type.split() if word != "const")
-        yield Edit(_with_its_line(source, tops[first].span), "")
+        yield Edit(with_its_line(source, tops[first].span), "")
         head = f"for ({kind} {name} = {source.slice(start).strip()}; {match['test'].strip()}; {name} += {step})"
         yield Edit(loop.span, f"{head} {{{body.rstrip()}\n{indent_of(source, loop.span.start)}}}")
-
-
-def _with_its_line(source: Source, span: Span) -> Span:
-    """The whole line, if nothing else stands on it."""
-    start, end = source.line_start(span.start), source.data.find(b"\n", span.end)
-    alone = end >= 0 and not source.slice(Span(start, span.start)).strip() + source.slice(Span(span.end, end)).strip()
-    return Span(start, end + 1) if alone else span
 
 
 def _turned(source: Source, function: Function) -> Sequence[Edit]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from evo.cuda.source import CountedFor, Edit, Function, Span, Statement
+from evo.cuda.source import CountedFor, Edit, Function, Statement
 from evo.operators.rules.directives import line_span
-from evo.operators.rules.rewriting import bare
+from evo.operators.rules.rewriting import bare, indent_of
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import index_in, kernels
 from evo.spec.variant import LaunchLine
@@ -54,7 +54,7 @@ def _of_kernel(ctx: RuleContext, function: Function, launch: LaunchLine) -> Iter
         return
     if set(_NAME.findall(limit)) & changed:
         return
-    declared = f"{kind} {name} = {start};\n{_indent(ctx, loop)}" if kind else ""
+    declared = f"{kind} {name} = {start};\n{indent_of(source, loop.span.start)}" if kind else ""
     yield Edit(loop.header, f"{declared}if ({name} < {limit}) ")
     grid = f"ceil_div({extent}, {launch.block[0].text})"
     text = f"// evo: launch {launch.kernel} grid ({grid}) block ({launch.block[0].text}) shared {launch.shared.text}"
@@ -84,8 +84,3 @@ def _extent(ctx: RuleContext, function: Function, limit: str) -> str | None:
     if not said or None in said.values():
         return None
     return _NAME.sub(lambda match: str(said[match[0]]), limit)
-
-
-def _indent(ctx: RuleContext, loop: Statement) -> str:
-    line = ctx.source.slice(Span(ctx.source.line_start(loop.span.start), loop.span.start))
-    return line if not line.strip() else "    "

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from evo.cuda.source import Edit, Function, Source, Span, Statement
+from evo.cuda.source import Edit, Function, Source, Span, Statement, without_comments
 from evo.operators.rules.element import BYTES
 from evo.operators.rules.rewriting import balanced
 
@@ -19,7 +19,6 @@ _TYPEDEF = re.compile(r"^[ \t]*typedef\s+(?P<kind>[\w ]+?)\s+(?P<name>\w+)\s*;",
 _USING = re.compile(r"^[ \t]*using\s+(?P<name>\w+)\s*=\s*(?P<kind>[\w ]+?)\s*;", re.MULTILINE)
 _CALL = re.compile(r"\s*(?P<name>\w+)\s*(?:<(?P<types>[^<>;(){}]*)>)?\s*\((?P<given>[^;{}]*)\)\s*;\s*", re.DOTALL)
 _TEMPLATE = re.compile(r"template\s*<(?P<params>[^<>{};]*)>[^{};<>]*\Z")
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _GIVEN = re.compile(r"\w+|\d+\.?\d*[fFuU]?")
 _IGNORED = ("const", "__restrict__", "__restrict", "restrict", "volatile")
 
@@ -52,7 +51,7 @@ def passed_on(source: Source) -> Iterator[Edit]:
     for kernel in source.functions:
         if not kernel.is_kernel:
             continue
-        match = _CALL.fullmatch(_COMMENT.sub("", source.slice(kernel.body)).strip()[1:-1])
+        match = _CALL.fullmatch(without_comments(source.slice(kernel.body)).strip()[1:-1])
         called = [f for f in source.functions if match is not None and f.name == match["name"] and not f.is_kernel]
         if match is None or len(called) != 1 or called[0].return_type.split()[-1:] != ["void"]:
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from evo.cuda.source import Edit, Source, Span
+from evo.cuda.source import Edit, Source, Span, without_comments
 from evo.operators.rules.rule_context import RuleContext
 
 
@@ -43,6 +43,14 @@ def indent_of(source: Source, at: int) -> str:
     start = source.line_start(at)
     line = source.data[start:at].decode()
     return line[: len(line) - len(line.lstrip())] if line.strip() else line
+
+
+def with_its_line(source: Source, span: Span) -> Span:
+    """A statement with its line and the comment behind it, if nothing else stands on that line."""
+    start, end = source.line_start(span.start), source.data.find(b"\n", span.end) + 1
+    if not end or source.data[start : span.start].strip():
+        return span
+    return span if without_comments(source.slice(Span(span.end, end))).strip() else Span(start, end)
 
 
 def merged(edits: Sequence[Edit]) -> list[Edit]:

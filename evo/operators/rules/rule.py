@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from evo.cuda.source import Edit, Source, Span, new_dead_code, parse, syntax_errors
 from evo.errors import SyntaxInvalid
+from evo.operators.rules.application import Application, Find
 from evo.operators.rules.idle_knobs import without_idle_knobs
 from evo.operators.rules.one_turn import one_turn
 from evo.operators.rules.plain_view import passed_on, plain_types
 from evo.operators.rules.rule_context import RuleContext
-from evo.operators.rules.through import through
-from evo.results import Json
+from evo.operators.rules.through import found_in_view
 from evo.spec.chips import Chip
 from evo.spec.task import Task
 from evo.spec.variant import Variant, parse_variant
@@ -49,28 +49,13 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Application:
-    """One place where a rule applies.
-
-    rank: smaller is proposed earlier (neighbouring values first). is_schedule: a kernel's body is written anew, or
-    functions that it calls are changed with it.
-    """
-
-    edits: tuple[Edit, ...]
-    summary: str
-    arguments: dict[str, Json] = field(default_factory=dict)
-    rank: int = 0
-    is_schedule: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """find lists the places; everything else is what a proposal says about itself."""
 
     name: str
     family: str
     sentence: str
-    find: Callable[[RuleContext], Iterable[Application]]
+    find: Find
     examples: tuple[Example, ...]
     reason: str
     expected: str
@@ -103,13 +88,8 @@ class Rule:
         if self.family in _OF_INDICES and self.name != "grid_stride" and (turned := one_turn(ctx)):
             views.append((turned, []))
         for always, free in views:
-            try:
-                other = ctx.after([*always, *free])
-            except SyntaxInvalid:
-                continue
-            for found in self.find(other):
-                edits = through(other.source, [*always, *free], found.edits, free)
-                yield replace(found, edits=edits, is_schedule=found.is_schedule or bool(always))
+            for found in found_in_view(self.find, ctx, always, free):
+                yield replace(found, is_schedule=found.is_schedule or bool(always))
 
     def build(self, variant: Variant, application: Application) -> Variant | None:
         """The child, or None if the edit would not leave a readable, different variant behind."""

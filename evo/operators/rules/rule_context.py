@@ -54,6 +54,14 @@ class RuleContext:
         variant = parse_variant(self.source.replace(edits), path=self.variant.path)
         return replace(self, variant=variant, source=parse(variant.text))
 
+    def kernel(self, name: str) -> Function | None:
+        """The kernel of this name, if the file defines it."""
+        return next((f for f in self.source.functions if f.name == name and f.is_kernel), None)
+
+    def is_launched_once(self, kernel: str) -> bool:
+        """Whether one launch line has this kernel."""
+        return sum(line.kernel == kernel for line in self.variant.launches) == 1
+
     def axis_of(self, function: Function, name: str) -> str | None:
         """The axis that an int parameter of a kernel holds, or an int of its own that is that axis's macro, or None."""
         if (value := self.constant(function, name)) is not None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from evo.cuda.source import Edit, Source, Span
+from evo.errors import SyntaxInvalid
+from evo.operators.rules.application import Application, Find
+from evo.operators.rules.rule_context import RuleContext
 
 
 @dataclass(slots=True)
@@ -16,6 +19,24 @@ class _Piece:
     end: int
     edits: list[Edit]
     is_free: bool = False  # may stay as it was in the first text
+
+
+def found_in_view(
+    find: Find, ctx: RuleContext, always: Sequence[Edit], free: Sequence[Edit] = ()
+) -> Iterator[Application]:
+    """What a rule finds in the text that these edits make, as changes of the text as it is written.
+
+    free: edits that are left out where an application does not touch them.
+    """
+    first = [*always, *free]
+    if not first:
+        return
+    try:
+        view = ctx.after(first)
+    except SyntaxInvalid:
+        return
+    for found in find(view):
+        yield replace(found, edits=through(view.source, first, found.edits, free))
 
 
 def through(

@@ -39,7 +39,7 @@ class _Met:
 def _find(ctx: RuleContext) -> Iterator[Application]:
     for analysis in ctx.launches:
         form = analysis.form
-        function = next((f for f in ctx.source.functions if f.name == form.kernel and f.is_kernel), None)
+        function = ctx.kernel(form.kernel)
         if function is None or analysis.sizes.block[1:] != (1, 1) or analysis.sizes.grid[1:] != (1, 1):
             continue
         for met in _met(analysis):

@@ -146,11 +146,15 @@ def _find_turned(ctx: RuleContext) -> Iterator[Application]:
     """Kernels whose requests are scattered because threadIdx.y runs along the contiguous dimension."""
     for analysis in ctx.launches:
         form, source = analysis.form, ctx.source
-        function = next((f for f in source.functions if f.name == form.kernel and f.is_kernel), None)
+        function = ctx.kernel(form.kernel)
         launch = ctx.variant.launches[form.position]
-        if function is None or len(launch.grid) < 2 or len(launch.block) < 2 or form.exchanges:
-            continue
-        if sum(line.kernel == form.kernel for line in ctx.variant.launches) > 1:
+        if (
+            function is None
+            or not ctx.is_launched_once(form.kernel)
+            or len(launch.grid) < 2
+            or len(launch.block) < 2
+            or form.exchanges
+        ):
             continue
         if not any(found.name == "swap_thread_axes" for found in opportunities_of(analysis)):
             continue

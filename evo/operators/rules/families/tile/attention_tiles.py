@@ -79,8 +79,8 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
 
 def _attention(ctx: RuleContext, place: int, analysis: LaunchAnalysis) -> _Found | None:
     form = analysis.form
-    function = next((f for f in ctx.source.functions if f.name == form.kernel and f.is_kernel), None)
-    if function is None or sum(line.kernel == function.name for line in ctx.variant.launches) != 1:
+    function = ctx.kernel(form.kernel)
+    if function is None or not ctx.is_launched_once(function.name):
         return None
     made = attention_of(analysis)
     if made is None or made.query.element not in MMA_TYPES or made.key.element != made.query.element:

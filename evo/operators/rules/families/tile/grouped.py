@@ -69,7 +69,7 @@ def _grouped(ctx: RuleContext, analysis: LaunchAnalysis) -> _Grouped | None:
     """Raises NotPrinted."""
     form, task = analysis.form, ctx.task
     assert task is not None
-    function = next((f for f in ctx.source.functions if f.name == form.kernel and f.is_kernel), None)
+    function = ctx.kernel(form.kernel)
     if function is None or len(analysis.contractions) != 1 or form.multiplies:
         return None
     (made,) = analysis.contractions

@@ -36,7 +36,7 @@ class Dim:
 def _find(ctx: RuleContext) -> Iterator[Application]:
     for analysis in ctx.launches:
         form = analysis.form
-        function = next((f for f in ctx.source.functions if f.name == form.kernel and f.is_kernel), None)
+        function = ctx.kernel(form.kernel)
         if function is None or any(array.space == "shared" for array in form.arrays):
             continue
         for array in form.tensors:

@@ -11,7 +11,7 @@ from evo.operators.rules.directives import new_knob
 from evo.operators.rules.families.tile.halo import ROOM, Dim, box_of, replaced_reads, staged
 from evo.operators.rules.lifting import NotPrinted, unused
 from evo.operators.rules.normal_form import behind_guard, is_guard
-from evo.operators.rules.rewriting import fresh, indent_of, indented, merged, rewritten
+from evo.operators.rules.rewriting import fresh, indent_of, indented, merged, rewritten, with_its_line
 from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import ThreadIndex, thread_indices
@@ -92,8 +92,8 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, index: ThreadIndex, rows:
     return merged([
         *new_knob(ctx, knob, _ROWS, rows),
         Edit(index.grid_at, f"ceil_div({index.extent}, {index.threads} * {knob})"),
-        _gone(ctx, index.statement.span),
-        _gone(ctx, guard.span),
+        Edit(with_its_line(ctx.source, index.statement.span), ""),
+        Edit(with_its_line(ctx.source, guard.span), ""),
         Edit(whole, loop),
     ])  # fmt: skip
 
@@ -149,13 +149,6 @@ def _unrolled(ctx: RuleContext, rest: Sequence[Statement]) -> Iterator[Edit]:
                 before = ctx.source.data[:start].rstrip()  # the grammar takes no directive as the body of a loop
                 if not ctx.source.slice(Span(start, each.span.start)).strip() and before.endswith((b"{", b"}", b";")):
                     yield Edit(Span(start, start), "#pragma unroll\n")
-
-
-def _gone(ctx: RuleContext, span: Span) -> Edit:
-    """A statement, with its line if nothing else stands there."""
-    start, end = ctx.source.line_start(span.start), ctx.source.data.find(b"\n", span.end)
-    alone = not ctx.source.slice(Span(start, span.start)).strip() and not ctx.source.slice(Span(span.end, end)).strip()
-    return Edit(Span(start, end + 1), "") if alone else Edit(span, "")
 
 
 RULES = (

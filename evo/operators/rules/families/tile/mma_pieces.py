@@ -99,7 +99,7 @@ def tensor_core_applications(
 ) -> Iterator[Application]:
     """One for each shape of tiles, none if the body cannot be written."""
     position = ctx.launches[place].form.position
-    if sum(line.kernel == function.name for line in ctx.variant.launches) != 1:
+    if not ctx.is_launched_once(function.name):
         return
     try:
         written = write()

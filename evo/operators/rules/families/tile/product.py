@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 from evo.analysis.access import Contraction, LaunchAnalysis, Term, origin
 from evo.analysis.access.numeric import number_of
@@ -58,6 +59,34 @@ class Product:
     names: dict[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """What a body of tiles is written with: M, N and K in the kernel's names, and the store of a result.
+
+    batch: the declaration of `$batch`, if there are batches. result: `$sum[$i][$j]` into the output at `$row`, `$col`.
+    """
+
+    say: Printer
+    m: str
+    n: str
+    k: str
+    batch: str
+    result: str
+
+    def stores(self, column: str) -> str:
+        """The loops at the end of a body that write a thread's results. column: of its `$j`th, from `$tx` on."""
+        return f"""\
+    #pragma unroll
+    for (int $i = 0; $i < TM; ++$i) {{
+        #pragma unroll
+        for (int $j = 0; $j < TN; ++$j) {{
+            const int $row = $row0 + $ty + $i, $col = $col0 + $tx + {column};
+            if ($row < {self.m} && $col < {self.n}) {self.result}
+        }}
+    }}
+"""
+
+
 def _find(ctx: RuleContext) -> Iterator[Application]:
     for place, analysis in enumerate(ctx.launches):
         found = product_of(ctx, analysis)
@@ -81,7 +110,7 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
 def product_of(ctx: RuleContext, analysis: LaunchAnalysis) -> Product | None:
     form, task = analysis.form, ctx.task
     assert task is not None
-    function = next((f for f in ctx.source.functions if f.name == form.kernel and f.is_kernel), None)
+    function = ctx.kernel(form.kernel)
     products = [made for made in analysis.contractions if made.kind in ("matmul", "pairs")]
     if function is None or len(products) != 1 or len(analysis.contractions) != 1 or form.multiplies:
         return None
@@ -186,28 +215,47 @@ def extents_of(found: Product, say: Printer) -> dict[str, tuple[list[str], list[
 
 
 def _edits(found: Product, position: int, shape: tuple[int, ...]) -> list[Edit]:
-    ctx = found.ctx
-    say, at = printer_of(found, "$sum[$i][$j]")
-    sizes = extents_of(found, say)
-    knobs = {word: fresh(ctx, word) for word in _DOMAINS}
     left_type, right_type = accumulator(found.left.element), accumulator(found.right.element)
     if left_type != right_type or left_type is None:
         raise NotPrinted("factors of two kinds")
     width = 8 if left_type == "double" else 4
     if (shape[0] + 4 + shape[1] + 4) * shape[2] * width > _ROOM:
         raise NotPrinted("too large a tile")
-    body = named(_body(found, say, at, sizes, left_type), taken(ctx, found.names), knobs)
+    body = partial(_body, found, kind=left_type)
+    return tiled_edits(found, position, shape, body, requires="BM % TM == 0 and BN % TN == 0")
+
+
+def tiled_edits(
+    found: Product, position: int, shape: tuple[int, ...], body: Callable[[Tiling], str], *, requires: str
+) -> list[Edit]:
+    """A launch of BM x BN results for each block, TM x TN of them in a thread's registers `$sum`, with knobs for both.
+
+    shape: values of BM, BN, BK, TM and TN. requires: a condition on them. Raises NotPrinted.
+    """
+    ctx = found.ctx
+    say, at = printer_of(found, "$sum[$i][$j]")
+    sizes = extents_of(found, say)
+    if len(sizes["b"][0]) > 1:
+        raise NotPrinted("several batches")
+    output, knobs = found.made.output, {word: fresh(ctx, word) for word in _DOMAINS}
+    assert output is not None
+    assert output.array is not None
+    m, n, k = (" * ".join(sizes[letter][0]) for letter in "mnk")
+    m = f"({m})" if len(sizes["m"][0]) > 1 else m
+    result = f"{say.element(found.output, at)} = {stored(output.array.element, say.value(output.value))};"
+    batch = "    const int $batch = blockIdx.z;\n" if sizes["b"][0] else ""
+    text = named(body(Tiling(say, m, n, k, batch, result)), taken(ctx, found.names), knobs)
     line = ctx.variant.launches[position]
     m, n = (" * ".join(sizes[letter][1]) for letter in "mn")
     grid = f"ceil_div({n}, {knobs['BN']}), ceil_div({m}, {knobs['BM']})"
     if sizes["b"][1]:
         grid += f", {' * '.join(sizes['b'][1])}"
-    threads = f"{knobs['BM']} / {knobs['TM']} * ({knobs['BN']} / {knobs['TN']})".replace(" / ", " // ")
-    text = f"// evo: launch {line.kernel} grid ({grid}) block ({threads}) shared 0{line.args_text}"
-    edits = [Edit(line_span(ctx, line.line), text), Edit(found.function.body, body)]
+    threads = f"{knobs['BM']} // {knobs['TM']} * ({knobs['BN']} // {knobs['TN']})"
+    launch = f"// evo: launch {line.kernel} grid ({grid}) block ({threads}) shared 0{line.args_text}"
+    edits = [Edit(line_span(ctx, line.line), launch), Edit(found.function.body, text)]
     for word, value in zip(_DOMAINS, shape, strict=True):
         edits += new_knob(ctx, knobs[word], _DOMAINS[word], value)
-    edits += require(ctx, f"{knobs['BM']} % {knobs['TM']} == 0 and {knobs['BN']} % {knobs['TN']} == 0")
+    edits += require(ctx, named(requires, (), knobs))
     if found.function.bounds is not None:
         edits.append(Edit(found.function.bounds, ""))
     return merged(edits)
@@ -252,16 +300,8 @@ def term_of(found: Product, say: Printer) -> str:
     return spelled.value(found.made.operand)
 
 
-def _body(found: Product, say: Printer, at: list[str], sizes: dict[str, tuple[list[str], list[str]]], kind: str) -> str:
-    m, n, k = (" * ".join(sizes[letter][0]) for letter in "mnk")
-    m = f"({m})" if len(sizes["m"][0]) > 1 else m
-    output = found.made.output
-    assert output is not None
-    assert output.array is not None
-    if len(sizes["b"][0]) > 1:
-        raise NotPrinted("several batches")
-    target, value = say.element(found.output, at), stored(output.array.element, say.value(output.value))
-    batch = "    const int $batch = blockIdx.z;\n" if sizes["b"][0] else ""
+def _body(found: Product, tiling: Tiling, *, kind: str) -> str:
+    m, n, k = tiling.m, tiling.n, tiling.k
     fills = _fill(found.left, "$m", "BM", "$row0", m, found, k) + _fill(found.right, "$n", "BN", "$col0", n, found, k)
     return f"""{{
     // A block computes BM x BN results from tiles of BK columns and rows; a thread TM x TN of them in registers.
@@ -269,7 +309,7 @@ def _body(found: Product, say: Printer, at: list[str], sizes: dict[str, tuple[li
     __shared__ __align__(16) {kind} $a_tile[BK][BM + 4];
     __shared__ __align__(16) {kind} $b_tile[BK][BN + 4];
     const int $row0 = blockIdx.y * BM, $col0 = blockIdx.x * BN;
-{batch}    const int $ty = threadIdx.x / (BN / TN) * TM, $tx = threadIdx.x % (BN / TN) * TN;
+{tiling.batch}    const int $ty = threadIdx.x / (BN / TN) * TM, $tx = threadIdx.x % (BN / TN) * TN;
     {kind} $sum[TM][TN] = {{}};
     for (int $k0 = 0; $k0 < {k}; $k0 += BK) {{
 {fills}        __syncthreads();
@@ -283,20 +323,12 @@ def _body(found: Product, say: Printer, at: list[str], sizes: dict[str, tuple[li
             #pragma unroll
             for (int $i = 0; $i < TM; ++$i) {{
                 #pragma unroll
-                for (int $j = 0; $j < TN; ++$j) $sum[$i][$j] += {term_of(found, say)};
+                for (int $j = 0; $j < TN; ++$j) $sum[$i][$j] += {term_of(found, tiling.say)};
             }}
         }}
         __syncthreads();
     }}
-    #pragma unroll
-    for (int $i = 0; $i < TM; ++$i) {{
-        #pragma unroll
-        for (int $j = 0; $j < TN; ++$j) {{
-            const int $row = $row0 + $ty + $i, $col = $col0 + $tx + $j;
-            if ($row < {m} && $col < {n}) {target} = {value};
-        }}
-    }}
-}}"""
+{tiling.stores("$j")}}}"""
 
 
 RULES = (

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
-from evo.cuda.source import Edit
-from evo.operators.rules.directives import line_span, new_knob, require
-from evo.operators.rules.families.tile.product import Factor, Product, extents_of, printer_of, product_of, term_of
-from evo.operators.rules.lifting import NotPrinted, Printer, named, stored, taken
-from evo.operators.rules.rewriting import fresh, merged
+from evo.operators.rules.families.tile.product import Factor, Product, Tiling, product_of, term_of, tiled_edits
+from evo.operators.rules.lifting import NotPrinted
 from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.rule_context import RuleContext
 
 # Tiles of a block (rows, columns, depth) and of a thread (rows, columns); the first that fills the chip comes first.
 _SHAPES = ((128, 64, 16, 8, 8), (64, 64, 16, 8, 4), (32, 64, 16, 4, 4), (32, 32, 16, 4, 2))
-_DOMAINS = {"BM": (32, 64, 128), "BN": (32, 64, 128), "BK": (8, 16, 32), "TM": (2, 4, 8), "TN": (2, 4, 8)}
 _ROOM = 48 * 1024  # bytes of shared memory that a kernel has without asking for more
 _CAPABILITY = 80  # of cp.async
 
@@ -41,8 +38,9 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
         if found is None or analysis.chip.capability < _CAPABILITY or not _are_floats(found):
             continue
         for rank, shape in enumerate(sorted(_SHAPES, key=lambda each: _blocks(found, each) < analysis.chip.sms)):
+            requires = f"8 * (BM + BN + 8) * (BK + 4) <= {_ROOM} and BM // TM * (BN // TN) <= 1024"
             try:
-                edits = _edits(found, analysis.form.position, shape)
+                edits = tiled_edits(found, analysis.form.position, shape, partial(_body, found), requires=requires)
             except NotPrinted:
                 break
             block, thread = "x".join(map(str, shape[:3])), "x".join(map(str, shape[3:]))
@@ -67,32 +65,6 @@ def _blocks(found: Product, shape: tuple[int, ...]) -> int:
     for dim in found.output.shape:
         results *= int(dim.value(found.analysis.case.axes))
     return results // (shape[0] * shape[1])
-
-
-def _edits(found: Product, position: int, shape: tuple[int, ...]) -> list[Edit]:
-    ctx = found.ctx
-    say, at = printer_of(found, "$sum[$i][$j]")
-    sizes = extents_of(found, say)
-    if len(sizes["b"][0]) > 1:
-        raise NotPrinted("several batches")
-    knobs = {word: fresh(ctx, word) for word in _DOMAINS}
-    body = named(_body(found, say, at, sizes), taken(ctx, found.names), knobs)
-    line = ctx.variant.launches[position]
-    m, n = (" * ".join(sizes[letter][1]) for letter in "mn")
-    grid = f"ceil_div({n}, {knobs['BN']}), ceil_div({m}, {knobs['BM']})"
-    if sizes["b"][1]:
-        grid += f", {' * '.join(sizes['b'][1])}"
-    threads = f"{knobs['BM']} // {knobs['TM']} * ({knobs['BN']} // {knobs['TN']})"
-    text = f"// evo: launch {line.kernel} grid ({grid}) block ({threads}) shared 0{line.args_text}"
-    edits = [Edit(line_span(ctx, line.line), text), Edit(found.function.body, body)]
-    for word, value in zip(_DOMAINS, shape, strict=True):
-        edits += new_knob(ctx, knobs[word], _DOMAINS[word], value)
-    edits += require(
-        ctx, f"8 * ({knobs['BM']} + {knobs['BN']} + 8) * ({knobs['BK']} + 4) <= {_ROOM} and {threads} <= 1024"
-    )
-    if found.function.bounds is not None:
-        edits.append(Edit(found.function.bounds, ""))
-    return merged(edits)
 
 
 def _fill(found: Product, side: Factor, own: str, first: str, extent: str, k: str) -> str:
@@ -147,14 +119,8 @@ def _multiplied(fragments: str, step: str) -> str:
 """
 
 
-def _body(found: Product, say: Printer, at: list[str], sizes: dict[str, tuple[list[str], list[str]]]) -> str:
-    m, n, k = (" * ".join(sizes[letter][0]) for letter in "mnk")
-    m = f"({m})" if len(sizes["m"][0]) > 1 else m
-    output, left, right = found.made.output, found.left, found.right
-    assert output is not None
-    assert output.array is not None
-    target, value = say.element(found.output, at), stored(output.array.element, say.value(output.value))
-    batch = "    const int $batch = blockIdx.z;\n" if sizes["b"][0] else ""
+def _body(found: Product, tiling: Tiling) -> str:
+    m, n, k, left, right = tiling.m, tiling.n, tiling.k, found.left, found.right
     # Lanes side by side: rows of a tile that is read along k, groups of four columns of one that is read across.
     apart, column = (
         ("", "$j * (BN / TN)") if right.is_inner else (" * $group", "$j / $group * (BN / TN * $group) + $j % $group")
@@ -166,7 +132,7 @@ def _body(found: Product, say: Printer, at: list[str], sizes: dict[str, tuple[li
     names = [found.names[side.tensor.name] for side in (left, right)]
     address = " | ".join(f"reinterpret_cast<unsigned long long>({name})" for name in names)
     long = " && ".join(dict.fromkeys(f"{k if s.is_inner else e} % 4 == 0" for s, e in ((left, m), (right, n))))
-    step = term_of(found, say).replace("$x[$i]", "$x[$i][$q]").replace("$y[$j]", "$y[$j][$q]")
+    step = term_of(found, tiling.say).replace("$x[$i]", "$x[$i][$q]").replace("$y[$j]", "$y[$j][$q]")
     return f"""{{
     // A block computes BM x BN results from tiles of BK columns and rows, two in turns: one comes while the other is
     // multiplied. A thread has TM x TN results in registers.
@@ -174,7 +140,7 @@ def _body(found: Product, say: Printer, at: list[str], sizes: dict[str, tuple[li
     __shared__ __align__(16) float $a_tile{_tile(left, "BM")};
     __shared__ __align__(16) float $b_tile{_tile(right, "BN")};
     const int $row0 = blockIdx.y * BM, $col0 = blockIdx.x * BN, $tiles = ({k} + BK - 1) / BK;
-{batch}    const int $ty = threadIdx.x / (BN / TN) * TM, $tx = threadIdx.x % (BN / TN){apart};
+{tiling.batch}    const int $ty = threadIdx.x / (BN / TN) * TM, $tx = threadIdx.x % (BN / TN){apart};
     const bool $wide = ({address}) % 16 == 0 && {long};
 {_COPY}    float $sum[TM][TN] = {{}};
     for (int $t = 0; $t <= $tiles; ++$t) {{
@@ -187,15 +153,7 @@ def _body(found: Product, say: Printer, at: list[str], sizes: dict[str, tuple[li
         __syncthreads();
 {_multiplied(fragments, step)}        __syncthreads();
     }}
-    #pragma unroll
-    for (int $i = 0; $i < TM; ++$i) {{
-        #pragma unroll
-        for (int $j = 0; $j < TN; ++$j) {{
-            const int $row = $row0 + $ty + $i, $col = $col0 + $tx + {column};
-            if ($row < {m} && $col < {n}) {target} = {value};
-        }}
-    }}
-}}"""
+{tiling.stores(column)}}}"""
 
 
 RULES = (

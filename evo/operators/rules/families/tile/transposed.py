@@ -56,7 +56,7 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
 def _transposed(ctx: RuleContext, analysis: LaunchAnalysis) -> _Transposed | None:
     form, task = analysis.form, ctx.task
     assert task is not None
-    function = next((f for f in ctx.source.functions if f.name == form.kernel and f.is_kernel), None)
+    function = ctx.kernel(form.kernel)
     moved = [a for a in form.accesses if a.array is None or a.array.space != "local"]
     if function is None or form.shared or form.barriers or any(a.array is None for a in moved):
         return None

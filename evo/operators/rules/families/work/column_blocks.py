@@ -5,23 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from evo.analysis.access import BLOCK, THREAD, Access, Carried, Data, LaunchAnalysis, Loop, Term
 from evo.analysis.access.block_sums import BlockResult, block_results
 from evo.analysis.access.numeric import number_of
-from evo.cuda.source import Edit, Function, Span, Statement
-from evo.operators.rules.directives import line_span, new_knob, require
-from evo.operators.rules.families.work.column_lanes import COLUMNS, LANES, MOST, TURNS, shapes
+from evo.cuda.source import Edit, Function, Span, Statement, without_comments
+from evo.operators.rules.families.work.columns import COLUMNS, PLACED, TURNS, applications, launch_edits
 from evo.operators.rules.families.work.walks import SharedLoop, combined_in_shared, starts_neutral, stepped
 from evo.operators.rules.lifting import NotPrinted, Printer, in_c, names_of, stored
 from evo.operators.rules.normal_form import behind_guard
-from evo.operators.rules.rewriting import fresh, indent_of, merged, rewritten
+from evo.operators.rules.rewriting import fresh, indent_of, rewritten, with_its_line
 from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.rule_context import RuleContext
 
-_PLACED = re.compile(r"\b(?:threadIdx|blockIdx\.x|gridDim\.x|blockDim|__shared__|__sync\w*|\w+_sync|laneid)\b")
 _SHARED = re.compile(r"(?:extern\s+)?__shared__\b|(?:extern\s+)?__align__\(\d+\)\s*__shared__\b")
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _OURS = re.compile(r"\bblockIdx\.x\b")
 
 
@@ -41,25 +39,24 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
         found = _columns(ctx, analysis)
         if found is None:
             continue
-        for rank, (columns, lanes) in enumerate(shapes(analysis, analysis.sizes.blocks)):
-            try:
-                edits = _edits(ctx, found, columns, lanes)
-            except NotPrinted:
-                break
-            yield Application(
-                edits=tuple(merged(edits)),
-                summary=f"{found.function.name}: {columns} columns for each block, {lanes} threads share each",
-                arguments={"kernel": found.function.name, "columns": columns, "lanes": lanes},
-                rank=rank,
-                is_schedule=True,
-            )
+        yield from applications(
+            analysis,
+            analysis.sizes.blocks,
+            "{columns} columns for each block, {lanes} threads share each",
+            partial(_edits, ctx, found),
+        )
 
 
 def _columns(ctx: RuleContext, analysis: LaunchAnalysis) -> _Columns | None:
     form, sizes = analysis.form, analysis.sizes
-    function = next((f for f in ctx.source.functions if f.name == form.kernel and f.is_kernel), None)
-    lines = [line for line in ctx.variant.launches if line.kernel == form.kernel]
-    if function is None or len(lines) != 1 or sizes.block[1:] != (1, 1) or form.blocked or form.multiplies:
+    function = ctx.kernel(form.kernel)
+    if (
+        function is None
+        or not ctx.is_launched_once(form.kernel)
+        or sizes.block[1:] != (1, 1)
+        or form.blocked
+        or form.multiplies
+    ):
         return None
     if ctx.task is None or sizes.grid[0] < min(COLUMNS):
         return None
@@ -147,18 +144,16 @@ def _edits(ctx: RuleContext, found: _Columns, columns: int, lanes: int) -> list[
     """Raises NotPrinted."""
     function, launch = found.function, ctx.variant.launches[found.analysis.form.position]
     count, per = fresh(ctx, "COLUMNS"), fresh(ctx, "LANES")
-    grid = f"ceil_div({launch.grid[0].text}, {count})" + "".join(f", {part.text}" for part in launch.grid[1:])
-    text = f"// evo: launch {launch.kernel} grid ({grid}) block ({count} * {per}) shared 0{launch.args_text}"
-    edits = [
-        Edit(line_span(ctx, launch.line), text),
-        *new_knob(ctx, count, COLUMNS, columns),
-        *new_knob(ctx, per, LANES, lanes),
-        *require(ctx, f"{count} * {per} <= {MOST}"),
-        Edit(function.body, _body(ctx, found, count, per)),
-    ]
-    if function.bounds is not None:
-        edits.append(Edit(function.bounds, ""))
-    return edits
+    made = launch_edits(
+        ctx,
+        function,
+        launch,
+        extent=launch.grid[0].text,
+        names=(count, per),
+        shape=(columns, lanes),
+        shared="0",
+    )
+    return [*made, Edit(function.body, _body(ctx, found, count, per))]
 
 
 def _body(ctx: RuleContext, found: _Columns, count: str, per: str) -> str:
@@ -208,7 +203,7 @@ def _head_text(ctx: RuleContext, found: _Columns, lane: str, per: str, block: st
     edits += _shared(ctx, found)
     edits += _idle(ctx, found, whole, edits)
     head = rewritten(source, whole, edits)
-    if _PLACED.search(_COMMENT.sub("", head)):
+    if PLACED.search(without_comments(head)):
         raise NotPrinted("the place of a thread in the block counts")
     return head
 
@@ -217,7 +212,7 @@ def _shared(ctx: RuleContext, found: _Columns) -> Iterator[Edit]:
     """Declarations of shared memory go: the lanes have arrays of their own."""
     for top in found.head:
         if _SHARED.match(ctx.source.slice(top.span)):
-            yield Edit(_line_of(ctx, top.span), "")
+            yield Edit(with_its_line(ctx.source, top.span), "")
 
 
 def _idle(ctx: RuleContext, found: _Columns, whole: Span, edits: Sequence[Edit]) -> list[Edit]:
@@ -226,20 +221,11 @@ def _idle(ctx: RuleContext, found: _Columns, whole: Span, edits: Sequence[Edit])
     waiting = [top for top in found.head if top.kind == "declare" and top.value is not None and not top.dims]
     while True:
         text = rewritten(ctx.source, whole, [*edits, *gone])
-        idle = [top for top in waiting if len(re.findall(rf"\b{top.name}\b", _COMMENT.sub("", text))) == 1]
+        idle = [top for top in waiting if len(re.findall(rf"\b{top.name}\b", without_comments(text))) == 1]
         if not idle:
             return gone
-        gone += [Edit(_line_of(ctx, top.span), "") for top in idle]
+        gone += [Edit(with_its_line(ctx.source, top.span), "") for top in idle]
         waiting = [top for top in waiting if top not in idle]
-
-
-def _line_of(ctx: RuleContext, span: Span) -> Span:
-    """A statement with its whole line and the comment behind it, if no other statement stands there."""
-    data = ctx.source.data
-    start, end = ctx.source.line_start(span.start), data.find(b"\n", span.end) + 1
-    behind = _COMMENT.sub("", data[span.end : end].decode()).strip()
-    is_alone = end > 0 and not behind and not data[start : span.start].strip()
-    return Span(start, end) if is_alone else span
 
 
 def _stores(ctx: RuleContext, found: _Columns, index: str, head: str) -> Iterator[str]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from evo.analysis.access import BLOCK, THREAD, Condition, LaunchAnalysis, Loop, Term, axis_values
 from evo.analysis.access.comparisons import Compare, conjuncts
 from evo.analysis.access.numeric import number_of
 from evo.cuda.source import Edit, Function, Span
-from evo.operators.rules.directives import ceil_divs, line_span, new_knob, require
+from evo.operators.rules.directives import ceil_divs
+from evo.operators.rules.families.work.columns import PLACED, TURNS, applications, launch_edits
 from evo.operators.rules.families.work.walks import (
     SharedLoop,
     are_known,
@@ -22,18 +23,12 @@ from evo.operators.rules.families.work.walks import (
     stored_if,
 )
 from evo.operators.rules.lifting import NotPrinted, in_c, names_of
-from evo.operators.rules.rewriting import fresh, indent_of, merged, same
+from evo.operators.rules.rewriting import fresh, indent_of, same
 from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.rule_context import RuleContext
 from evo.spec.expr import Number, parse
 
-COLUMNS = (8, 16, 32, 64)  # of a block; eight floats are a sector
-LANES = (4, 8, 16, 32, 64, 128)  # for each column
-_SHAPES = ((32, 32), (16, 64), (8, 128), (8, 32))
-TURNS = 64  # from which on a walk is worth sharing
-FULL = 1024  # threads of an SM from which on there are enough
-MOST = 1024  # threads of a block
-_PLACED = re.compile(r"\b(?:threadIdx|blockIdx\.x|gridDim\.x|blockDim|__shared__|__sync\w*|\w+_sync|laneid)\b")
+_FULL = 1024  # threads of an SM from which on there are enough
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,38 +47,25 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
         found = _columns(ctx, analysis)
         if found is None:
             continue
-        for rank, (columns, lanes) in enumerate(shapes(analysis, analysis.sizes.blocks * analysis.sizes.threads)):
-            try:
-                edits = _edits(ctx, found, columns, lanes)
-            except NotPrinted:
-                break
-            yield Application(
-                edits=tuple(merged(edits)),
-                summary=f"{found.function.name}: blocks of {columns} columns, {lanes} threads share each",
-                arguments={"kernel": found.function.name, "columns": columns, "lanes": lanes},
-                rank=rank,
-                is_schedule=True,
-            )
-
-
-def shapes(analysis: LaunchAnalysis, columns: int) -> tuple[tuple[int, int], ...]:
-    """Columns of a block and lanes of a column: the most columns first that leave no SM without a block."""
-    full = [shape for shape in _SHAPES if columns >= shape[0] * analysis.chip.sms] or [_SHAPES[2]]
-    return (full[0], *(shape for shape in _SHAPES if shape != full[0]))
+        yield from applications(
+            analysis,
+            analysis.sizes.blocks * analysis.sizes.threads,
+            "blocks of {columns} columns, {lanes} threads share each",
+            partial(_edits, ctx, found),
+        )
 
 
 def _columns(ctx: RuleContext, analysis: LaunchAnalysis) -> _Columns | None:
     form, sizes = analysis.form, analysis.sizes
-    function = next((f for f in ctx.source.functions if f.name == form.kernel and f.is_kernel), None)
-    lines = [line for line in ctx.variant.launches if line.kernel == form.kernel]
-    if function is None or len(lines) != 1 or sizes.block[1:] != (1, 1) or form.blocked:
+    function = ctx.kernel(form.kernel)
+    if function is None or not ctx.is_launched_once(form.kernel) or sizes.block[1:] != (1, 1) or form.blocked:
         return None
     if form.barriers or form.exchanges or form.shared or analysis.legality.rereads_output:
         return None
-    if sizes.blocks * sizes.threads >= FULL * analysis.chip.sms:
+    if sizes.blocks * sizes.threads >= _FULL * analysis.chip.sms:
         return None
     shared = _loops(analysis)
-    index = index_of(ctx, analysis, function, _PLACED)
+    index = index_of(ctx, analysis, function, PLACED)
     extent = _extent(ctx, analysis, shared) if shared else None
     if index is None or extent is None or not all(is_called_by(ctx, each.loop, function) for each in shared):
         return None
@@ -170,13 +152,16 @@ def _edits(ctx: RuleContext, found: _Columns, columns: int, lanes: int) -> list[
     count, per, column, _, inside, first = names.values()
     extent = in_c(parse(found.extent).tree, names_of(ctx, function))
     line = ctx.variant.launches[form.position]
-    rest = "".join(f", {part.text}" for part in line.grid[1:])
-    launch = f"grid (ceil_div({found.extent}, {count}){rest}) block ({count} * {per}) shared {line.shared.text}"
     edits = [
-        Edit(line_span(ctx, line.line), f"// evo: launch {line.kernel} {launch}{line.args_text}"),
-        *new_knob(ctx, count, COLUMNS, columns),
-        *new_knob(ctx, per, LANES, lanes),
-        *require(ctx, f"{count} * {per} <= {MOST}"),
+        *launch_edits(
+            ctx,
+            function,
+            line,
+            extent=found.extent,
+            names=(count, per),
+            shape=(columns, lanes),
+            shared=line.shared.text,
+        ),
         Edit(found.index, f"min((int)blockIdx.x * {count} + {column}, {extent} - 1)"),
     ]
     kept: dict[Span, list[Edit]] = {}
@@ -189,8 +174,6 @@ def _edits(ctx: RuleContext, found: _Columns, columns: int, lanes: int) -> list[
     edits += stores.values()
     texts = [edit.text for edit in stores.values()]
     edits.append(_declared(function, names, extent, any(inside in text for text in texts)))
-    if function.bounds is not None:
-        edits.append(Edit(function.bounds, ""))
     return edits
 
 

@@ -40,7 +40,7 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
 
 def _edits(ctx: RuleContext, analysis: LaunchAnalysis) -> list[Edit] | None:
     form, sizes = analysis.form, analysis.sizes
-    function = next((f for f in ctx.source.functions if f.name == form.kernel and f.is_kernel), None)
+    function = ctx.kernel(form.kernel)
     if function is None or sizes.block[1:] != (1, 1) or sizes.grid[1:] != (1, 1) or sizes.threads % _WARP:
         return None
     if form.barriers or form.exchanges or form.shared:

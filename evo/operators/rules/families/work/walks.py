@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from evo.analysis.access import BLOCK, THREAD, Access, Branch, Data, LaunchAnalysis, Loop, Nest, Node, Reduction, Term
 from evo.analysis.access.reductions import parts_of
-from evo.cuda.source import Edit, Function, Span
+from evo.cuda.source import Edit, Function, Span, without_comments
 from evo.operators.rules.lifting import NotPrinted
 from evo.operators.rules.rewriting import fresh, indent_of
 from evo.operators.rules.rule_context import RuleContext
@@ -84,12 +84,8 @@ def index_of(
             for alias in aliases:
                 if len(re.findall(rf"\b{alias}\b", rest)) == 1 and re.search(rf"\b{alias}\b", here):
                     rest = re.sub(rf"\b{alias}\s*=\s*threadIdx\.x", "", rest)
-            return span if not placed.search(_without_comments(rest)) else None
+            return span if not placed.search(without_comments(rest)) else None
     return None
-
-
-def _without_comments(text: str) -> str:
-    return re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
 
 
 def starts_neutral(found: Reduction) -> bool:

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from evo.cuda.source import without_comments
 from evo.errors import ChildDied, ChildGarbled, EvoError, SyntaxInvalid
 from evo.search.knobs.conditions import from_c
 from evo.search.knobs.t1_t4_files import read_declaration
 from evo.spec.child_process import ChildProcess
+from evo.spec.comments import without_comments
 from evo.spec.expr import parse
 from evo.spec.variant import parse_variant
 

@@ -51,3 +51,8 @@ def replace_comments(text: str, replacement: Callable[[str], str]) -> str:
         pieces += [text[copied:start], replacement(text[start:end])]
         copied = end
     return "".join([*pieces, text[copied:]])
+
+
+def without_comments(text: str, *, keep_lines: bool = False) -> str:
+    """The text with each comment as one blank, as a compiler reads it. keep_lines: the ends of its lines stay."""
+    return replace_comments(text, lambda comment: (keep_lines and "\n" * comment.count("\n")) or " ")

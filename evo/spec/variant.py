@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 from evo.errors import SyntaxInvalid
-from evo.spec.comments import replace_comments
+from evo.spec.comments import without_comments
 from evo.spec.element_types import DTYPES
 from evo.spec.expr import Expression, parse, parse_list
 
@@ -212,7 +212,7 @@ def variant_id(text: str) -> str:
     for line in text.splitlines():
         if (found := _directive(line)) and found[0] != "task":
             directives.append(f"{found[0]} {' '.join(found[1].split())}")
-    code = replace_comments(text, lambda _: " ")
+    code = without_comments(text)
     lines = [" ".join(line.split()) for line in code.splitlines()]
     body = "\n".join([*directives, *(line for line in lines if line)])
     return hashlib.sha256(body.encode()).hexdigest()[:12]

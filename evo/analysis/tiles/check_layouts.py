@@ -17,7 +17,7 @@ from evo.analysis.tiles.shared_layout import WORD, Layout, Proof, by_formula, pr
 from evo.cuda.source import Source
 from evo.cuda.source import parse as parse_source
 from evo.errors import SyntaxInvalid
-from evo.spec.comments import replace_comments
+from evo.spec.comments import without_comments
 from evo.spec.element_types import DTYPES, OF_C_TYPE
 from evo.spec.expr import Expression, Number, parse
 from evo.spec.tile_model import READS
@@ -48,7 +48,7 @@ def check_layouts(text: str, *, path: str, axes: Mapping[str, int], knobs: Mappi
     """All layouts that the file declares. Raises SyntaxInvalid for a `// layout:` line that cannot be read."""
     source = parse_source(text)
     names = constants(text, source, {**axes, **knobs})
-    code = replace_comments(text, lambda _: " ")
+    code = without_comments(text)
     reads = ("ldmatrix",) if "ldmatrix" in code else ()
     vector = _VECTOR.search(code) is not None
     found = _arrays(source, names, text, vector, reads)

@@ -3,7 +3,6 @@
 Nothing is edited in place: `replace` returns a new text in which every untouched byte is the same.
 """
 
-from evo.cuda.source.comments import without_comments
 from evo.cuda.source.diff import Change, Classification, classify, describe, split, tree_difference
 from evo.cuda.source.diff_regions import Region
 from evo.cuda.source.query import Source, kernel_signatures, parse, replace, syntax_errors
@@ -54,5 +53,4 @@ __all__ = [
     "split",
     "syntax_errors",
     "tree_difference",
-    "without_comments",
 ]

@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from evo.cuda.source.comments import without_comments
 from evo.cuda.source.nodes import span_of
 from evo.cuda.source.parser import Node
 from evo.cuda.source.query import Source, parse
 from evo.cuda.source.spans import Span
 from evo.cuda.source.types import declarator_name, text_of
+from evo.spec.comments import without_comments
 
 _LAUNCH = re.compile(r"//\s*evo:\s*launch\s+(\w+)")
 _KNOB = re.compile(r"//\s*evo:\s*knob\s+(\w+)")

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 
 from evo.results import StaticRule
-from evo.spec.comments import replace_comments
+from evo.spec.comments import without_comments
 
 _BANNED = [
     (r"\bclock(?:64)?\s*\(|%clock|%globaltimer|\bglobaltimer\b", StaticRule.CLOCK, "reads a clock"),
@@ -43,7 +43,7 @@ class StaticProblem:
 
 def static_problem(text: str) -> StaticProblem | None:
     """The first construct that no variant may hold: clocks, eviction hints, allocation, mutable module globals."""
-    code = replace_comments(text, lambda comment: "\n" * comment.count("\n") or " ")
+    code = without_comments(text, keep_lines=True)
     found: list[tuple[int, StaticRule, str]] = []  # of each rule, the first place
     for pattern, rule, what in _BANNED:
         if match := re.search(pattern, code):

@@ -11,7 +11,7 @@ from evo.cuda.source.parser import Node, read
 from evo.cuda.source.types import declarator_name
 from evo.interop.adopt.host_values import problem
 from evo.interop.adopt.python_source import cuda_text
-from evo.spec.comments import replace_comments
+from evo.spec.comments import without_comments
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _KEPT_HEADERS = re.compile(
@@ -63,7 +63,7 @@ class Item:
 
 def words_of(text: str) -> frozenset[str]:
     """The identifiers of a text, without comments and strings."""
-    code = replace_comments(text, lambda _: " ")
+    code = without_comments(text)
     return frozenset(_WORD.findall(re.sub(r'"(?:\\.|[^"\\\n])*"', '""', code)))
 
 
@@ -191,7 +191,7 @@ def refuse_what_cannot_run(items: Iterable[Item]) -> None:
     for item in items:
         if item.kind not in ("kernel", "device"):
             continue
-        code = replace_comments(item.text, lambda comment: "\n" * comment.count("\n") or " ")
+        code = without_comments(item.text, keep_lines=True)
         for pattern, (what, hint) in _NEVER.items():
             if match := re.search(pattern, code):
                 raise problem(item.path, item.line + code.count("\n", 0, match.start()), what, hint)

@@ -18,7 +18,7 @@ from evo.errors import TaskInvalid
 from evo.evaluate.prepare import PrepareFailure, prepare
 from evo.results import Fault
 from evo.spec.chips import chip
-from evo.spec.comments import replace_comments
+from evo.spec.comments import without_comments
 from evo.spec.dtypes import NUMPY
 from evo.spec.task import Case, Task, read_task
 
@@ -60,7 +60,7 @@ _BYTES = re.compile(r"[(<]\s*(?:const\s+)?char\s*(?:const\s*)?\*\s*[)>]")  # a c
 def widened(text: str) -> str | None:
     """A kernel file with `double` for `float`; None if it looks at their bits, or counts in bytes."""
     directives = "\n".join(line for line in text.split("\n") if line.lstrip().startswith("// evo:"))
-    code = replace_comments(text, lambda comment: "\n" * comment.count("\n") or " ")
+    code = without_comments(text, keep_lines=True)
     if _BITS.search(code) or _BYTES.search(code):
         return None
     words = []

@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from evo.cuda.source import Edit, Function, Source, Span, Statement, without_comments
+from evo.cuda.source import Edit, Function, Source, Span, Statement
 from evo.operators.rules.element import BYTES
 from evo.operators.rules.rewriting import balanced
+from evo.spec.comments import without_comments
 
 _SCALARS = frozenset(BYTES) | {"int", "unsigned", "unsigned int", "float", "double", "long long", "size_t", "short"}
 _TYPEDEF = re.compile(r"^[ \t]*typedef\s+(?P<kind>[\w ]+?)\s+(?P<name>\w+)\s*;", re.MULTILINE)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from evo.cuda.source import Edit, Source, Span, without_comments
+from evo.cuda.source import Edit, Source, Span
 from evo.operators.rules.rule_context import RuleContext
+from evo.spec.comments import without_comments
 
 
 def same(one: str, other: str) -> bool:

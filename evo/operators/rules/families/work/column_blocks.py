@@ -10,7 +10,7 @@ from functools import partial
 from evo.analysis.access import BLOCK, THREAD, Access, Carried, Data, LaunchAnalysis, Loop, Term
 from evo.analysis.access.block_sums import BlockResult, block_results
 from evo.analysis.access.numeric import number_of
-from evo.cuda.source import Edit, Function, Span, Statement, without_comments
+from evo.cuda.source import Edit, Function, Span, Statement
 from evo.operators.rules.families.work.columns import COLUMNS, PLACED, TURNS, applications, launch_edits
 from evo.operators.rules.families.work.walks import SharedLoop, combined_in_shared, starts_neutral, stepped
 from evo.operators.rules.lifting import NotPrinted, Printer, in_c, names_of, stored
@@ -18,6 +18,7 @@ from evo.operators.rules.normal_form import behind_guard
 from evo.operators.rules.rewriting import fresh, indent_of, rewritten, with_its_line
 from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.rule_context import RuleContext
+from evo.spec.comments import without_comments
 
 _SHARED = re.compile(r"(?:extern\s+)?__shared__\b|(?:extern\s+)?__align__\(\d+\)\s*__shared__\b")
 _OURS = re.compile(r"\bblockIdx\.x\b")

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from evo.analysis.access import BLOCK, THREAD, Access, Branch, Data, LaunchAnalysis, Loop, Nest, Node, Reduction, Term
 from evo.analysis.access.reductions import parts_of
-from evo.cuda.source import Edit, Function, Span, without_comments
+from evo.cuda.source import Edit, Function, Span
 from evo.operators.rules.lifting import NotPrinted
 from evo.operators.rules.rewriting import fresh, indent_of
 from evo.operators.rules.rule_context import RuleContext
+from evo.spec.comments import without_comments
 
 _HEADER = re.compile(r"for\s*\((?P<init>[^;]*);(?P<test>[^;]*);(?P<step>[^;]*)\)\s*$", re.DOTALL)
 _INIT = re.compile(r"(?P<head>\s*(?:[\w:]+[\s*&]+)*?(?P<name>\w+)\s*=\s*)(?P<value>.+?)\s*$", re.DOTALL)

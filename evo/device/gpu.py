@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import secrets
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 from evo.cuda.compile import Binary
 from evo.device import Arrays, ExtremesRequest, OutputExtremes, RunRequest, RunResult, place_of
 from evo.device.gpu_context import GpuContext
+from evo.device.gpu_extremes import ExtremesOnGpu
 from evo.device.gpu_library import time_library
 from evo.device.gpu_library_pairs import compare_with_library
 from evo.device.gpu_load import KernelFault, Sequence, mostly_free
 from evo.device.gpu_memory import Arena
 from evo.device.gpu_rates import measure_rates
 from evo.device.gpu_timing import TimingRun
+from evo.device.output_extremes import Extremes, extremes_of
 from evo.device.protocol import TimingDevice
 from evo.device.timing_types import (
     BenchOptions,
@@ -33,12 +37,23 @@ from evo.spec.dtypes import NUMPY
 class GpuDevice(GpuContext, TimingDevice):
     """What is asked of a GPU: runs of programs, measurements, calibration."""
 
+    @functools.cached_property
+    def _folds(self) -> ExtremesOnGpu:
+        return ExtremesOnGpu(self.stream)
+
     def run(self, request: RunRequest) -> RunResult:
         """Run a program `repeats` times on poisoned memory, and look at what it touched."""
+        outputs = request.program.outputs
+        return self._looked_at(
+            request, lambda arena: {b.name: arena.download(b.name, NUMPY[b.dtype], b.dims) for b in outputs}
+        )
+
+    def _looked_at(self, request: RunRequest, take: Callable[[Arena], Arrays]) -> RunResult:
+        """Run a program. take: what of its outputs is moved to the host."""
         with self.locked(exclusive=False):
             started = time.perf_counter()
             try:
-                found = self._run(request)
+                found = self._run(request, take)
             except KernelFault as error:
                 self.spent = self.spent or error.sticky
                 found = RunResult(outputs=(), faults=(error.fault,))
@@ -51,8 +66,25 @@ class GpuDevice(GpuContext, TimingDevice):
             return replace(found, held_s=time.perf_counter() - started)
 
     def output_extremes(self, request: ExtremesRequest) -> OutputExtremes:
-        """Run the whole grid, and reduce all outputs."""
-        return whole_grid_extremes(self, request)
+        """Run the whole grid, and reduce all outputs, where they lie if places share inputs."""
+        groups, program = request.groups, request.case.program
+        if groups is None or request.find is not None:
+            return whole_grid_extremes(self, request)
+        extremes: dict[str, Extremes] = {}
+
+        def fold(arena: Arena) -> Arrays:
+            for output in program.outputs:
+                folded = self._folds.of(arena, output, groups)
+                if folded is None:
+                    values = arena.download(output.name, NUMPY[output.dtype], output.dims).reshape(-1)
+                    folded = extremes_of(values, None, groups, output.dtype)
+                extremes[output.name] = folded
+            return {}
+
+        ran = self._looked_at(RunRequest(program=program, inputs=request.case.inputs), fold)
+        if ran.faults:
+            return OutputExtremes(whole=True, fault=ran.faults[0])
+        return OutputExtremes(whole=True, extremes=extremes)
 
     def time_library(
         self, library: LibraryCase, options: BenchOptions, thorough: bool = False
@@ -70,7 +102,7 @@ class GpuDevice(GpuContext, TimingDevice):
         with self.locked(exclusive=True):
             return measure_rates(self, kernels, quick)
 
-    def _run(self, request: RunRequest) -> RunResult:
+    def _run(self, request: RunRequest, take: Callable[[Arena], Arrays]) -> RunResult:
         program = request.program
         outputs = {buffer.name: buffer for buffer in program.outputs}
         places = {name: place_of(program, name) for name in request.inputs}
@@ -109,6 +141,6 @@ class GpuDevice(GpuContext, TimingDevice):
                         arena.upload(places[name], request.inputs[name])
                 key = hash(tuple(arena.digest(name) for name in outputs))
                 if key not in seen:
-                    seen[key] = {n: arena.download(n, NUMPY[b.dtype], b.dims) for n, b in outputs.items()}
+                    seen[key] = take(arena)
                 repeats.append(seen[key])
         return RunResult(outputs=tuple(repeats), overwritten=tuple(sorted(overwritten)), broken_guards=arena.broken())

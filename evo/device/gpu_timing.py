@@ -20,12 +20,14 @@ import numpy as np
 from evo.decide.case_loss import CaseLoss
 from evo.decide.sequential import P99_SAMPLES, Sequential
 from evo.device.clock_pairs import OwnClock, clock_ratio, same_clock
-from evo.device.gpu_case_timer import BLOCK_SAMPLES, SHORT_SAMPLES, CaseTimer, OutputsDiverged, TimedVariant
+from evo.device.gpu_case_timer import CaseTimer, OutputsDiverged, TimedVariant
 from evo.device.gpu_context import GpuContext
 from evo.device.gpu_l2 import PersistingL2
 from evo.device.gpu_load import mostly_free
 from evo.device.nvml import Reading
 from evo.device.timing_types import (
+    BLOCK_SAMPLES,
+    SHORT_SAMPLES,
     BenchRequest,
     BenchResult,
     IdlePacing,
@@ -285,7 +287,7 @@ class TimingRun:
                         timer.block(side)
                     self.more_readings.append(self._reading(timer))
                 now, fewest = time.monotonic(), min(len(side.warm) for side in short)
-                enough = TAIL_SAMPLES if short[0].block_samples > 1 else BLOCK_SAMPLES  # a launch alone is a block
+                enough = TAIL_SAMPLES if short[0].block_samples > 1 else self.options.fewest
                 if (now > self.deadline and fewest >= BLOCK_SAMPLES) or (now > tail_end and fewest >= enough):
                     break
 

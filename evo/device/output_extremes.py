@@ -53,7 +53,7 @@ def extremes_of(values: Array, written: NDArray[np.bool_] | None, groups: Places
     """
     if groups is None:
         return Extremes(low=values, high=values, seen=np.ones(len(values), np.bool_) if written is None else written)
-    keys, order, starts = _keys(values, dtype).reshape(len(groups), -1), *_sorted(groups)
+    keys, order, starts = _keys(values, dtype).reshape(len(groups), -1), *in_order_of_groups(groups)
     limits = np.iinfo(keys.dtype)
     low = np.empty((len(starts), keys.shape[1]), keys.dtype)
     high = np.empty_like(low)
@@ -107,7 +107,7 @@ def reduced(
     return {name: extremes_of(flat[name], written[name], groups, dtypes[name]) for name in flat}, None
 
 
-def _sorted(groups: Places) -> tuple[Places, Places]:
+def in_order_of_groups(groups: Places) -> tuple[Places, Places]:
     """The places that count in the order of their groups, and where each group begins. Every group has a place."""
     order = np.argsort(groups, kind="stable")
     order = order[groups[order] >= 0]

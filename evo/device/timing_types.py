@@ -19,6 +19,10 @@ from evo.results import CaseBench, Clocks, Fault, Timing
 Samples = NDArray[np.float32]
 
 CHAMPION_SAMPLES = 1000  # a p99 needs some 300 before its own upper bound is finite
+BLOCK_SAMPLES = 8
+SHORT_SAMPLES = 3
+BLOCK_US = 20_000.0  # a block of long launches takes fewer samples, so that a pair stays short against clock drift
+LONG_US = 5_000.0  # one such launch is a block: what went before it in the caches is nothing beside it
 SINGLE_US = 150.0  # from here on a sample is one launch
 SAMPLE_US = 300.0
 MAX_PER_GRAPH = 1200
@@ -47,6 +51,7 @@ class BenchOptions:
     captures: over how many independent captures (new buffers, modules and graphs) the pairs are spread.
     l2_persist: the inputs stay in a part of L2 set aside for them; such times are looked at and decide nothing.
     tail_s: how long the samples beyond a screening's may take; only percentiles want them, and a launch may be 30 ms.
+    fewest: samples of a launch that is a block by itself, where that time is over.
     stop_at_loss: the smallest case is looked at first, and a candidate that loses it plainly is timed at no other.
     """
 
@@ -56,6 +61,7 @@ class BenchOptions:
     cold_samples: int = 48
     budget_s: float = 120.0
     tail_s: float = 6.0
+    fewest: int = BLOCK_SAMPLES
     warm_up_s: float = 2.0
     swap: bool = False
     captures: int = 1
@@ -149,6 +155,17 @@ class IdlePacing:
         time.sleep(self.busy_us * 1e-6)
         self.busy_us = 0.0
         return True
+
+
+def control_us(each_us: float, pairs: int, captures: int) -> float:
+    """About how much of the GPU's time an A/A control at one case takes, in microseconds.
+
+    each_us: of one launch. A block of either side is its samples, a launch before them and one or two after them; a
+    capture verifies three launches of either side and takes three more.
+    """
+    samples = 1.0 if each_us >= LONG_US else min(BLOCK_SAMPLES, max(SHORT_SAMPLES, BLOCK_US / each_us))
+    sample_us = max(each_us, SAMPLE_US if each_us < SINGLE_US else 0.0)
+    return 2 * sample_us * (pairs * (samples + 2) + captures * 2 * SHORT_SAMPLES)
 
 
 def settled(medians: Sequence[float], busy_us: float = 0.0) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 
 from evo.device import RunRequest
@@ -18,7 +19,7 @@ from evo.results import CaseBench, Evaluation, Stage, Status
 def sanitized(
     job: Job, bench: EvaluationSession, prepared: Prepared, found: Evaluation, stages: StageTimer
 ) -> Evaluation:
-    """compute-sanitizer's word on a variant that is about to be kept; slow, so that nothing else is asked.
+    """compute-sanitizer's word on a variant that is about to be kept, which it takes seconds to give.
 
     Machine code that it has passed for this task in this run is not run under it again.
     """
@@ -33,8 +34,34 @@ def sanitized(
     work, bench.meanwhile = bench.meanwhile, None
     if work is not None:
         with stages.time("control"):
-            work()
+            work(found.bench)
     return where_timed(job, bench, prepared, found, stages)
+
+
+def begin_sanitizer(job: Job, bench: EvaluationSession, prepared: Prepared) -> None:
+    """Have compute-sanitizer run a start while its large outputs are compared: neither takes times."""
+    key = (job.task.hash, prepared.code_hash)
+    if job.sanitize and not bench.modelled and key not in bench.sanitized:
+        threads = ThreadPoolExecutor(1, thread_name_prefix="evo-sanitizer")
+        bench.sanitizing[key] = threads.submit(_said, job, bench, prepared)
+        threads.shutdown(wait=False)
+
+
+def await_sanitizer(job: Job, bench: EvaluationSession, prepared: Prepared, stages: StageTimer) -> None:
+    """Nothing is timed while it runs."""
+    if (coming := bench.sanitizing.get((job.task.hash, prepared.code_hash))) is not None:
+        bench.on_stage("sanitize")
+        with stages.time("sanitize"):
+            wait([coming])
+
+
+def _said(job: Job, bench: EvaluationSession, prepared: Prepared) -> gate.Sanitized:
+    reference = bench.reference(job.task)
+    requests = [
+        RunRequest(program=prepared.programs[case.name], inputs=reference.inputs(case, job.seed))
+        for case in job.task.check
+    ]
+    return gate.sanitize(requests, bench.device.which)
 
 
 def _by_sanitizer(
@@ -46,13 +73,9 @@ def _by_sanitizer(
     if (earlier := bench.sanitized.get(key)) is not None:
         return replace(found, check=replace(found.check, sanitizer=earlier.shown(cached=True)))
     bench.on_stage("sanitize")
-    reference = bench.reference(job.task)
-    requests = [
-        RunRequest(program=prepared.programs[case.name], inputs=reference.inputs(case, job.seed))
-        for case in job.task.check
-    ]
     with stages.time("sanitize"):
-        said = gate.sanitize(requests, bench.device.which)
+        coming = bench.sanitizing.pop(key, None)
+        said = coming.result() if coming is not None else _said(job, bench, prepared)
     check = replace(found.check, sanitizer=said.shown())
     if said.state == "clean":
         bench.sanitized[key] = said

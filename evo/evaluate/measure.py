@@ -5,7 +5,7 @@ The measurement itself is `evo.device.gpu_timing`, in the GPU's process; the sta
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -25,7 +25,15 @@ from evo.decide.sequential import (
 )
 from evo.device import BenchCase
 from evo.device.remote_device import RemoteGpu
-from evo.device.timing_types import CHAMPION_SAMPLES, BenchOptions, BenchRequest, BenchResult, Samples, timing_of
+from evo.device.timing_types import (
+    CHAMPION_SAMPLES,
+    BenchOptions,
+    BenchRequest,
+    BenchResult,
+    Samples,
+    control_us,
+    timing_of,
+)
 from evo.errors import HarnessFault
 from evo.results import CaseBench, Clocks, Decision, Fault, Ground, Verdict
 from evo.spec.chips import Chip
@@ -39,6 +47,8 @@ _SLACK_S = 120.0  # loading, verifying and warming up, on top of the budget for 
 # Pairs and captures, and how many more if they scatter: a capture costs about as much as a pair, and varies as much.
 _CONTROLS = ((12, 4), (18, 6))
 _CONTROL_SAMPLES = 8  # only the pairs matter
+_CONTROL_US = 1_500_000.0  # of the GPU's time, for the cases that it is taken at
+_CONTROL_WARM_UP_S = 0.5  # what it is taken of has just been timed, or is another run's champion
 _QUIET = 2.0
 
 
@@ -101,22 +111,49 @@ def measure(
 
 
 def control(
-    gpu: RemoteGpu, cases: tuple[BenchCase, ...], *, options: BenchOptions, score: dict[str, float] | None = None
+    gpu: RemoteGpu,
+    cases: tuple[BenchCase, ...],
+    *,
+    options: BenchOptions,
+    score: dict[str, float] | None = None,
+    known_us: Mapping[str, float] | None = None,
 ) -> tuple[NoiseFloor, Decision]:
     """An A/A run: a program against itself. The noise floor, and what the rule would have said (never KEEP).
 
     It is short if the noise is less than half of what the margin bears; the fewer captures widen every interval.
+    known_us: times of cases; those whose launches take more of the GPU's time than a control is given are left out.
+    The ratios of fewer cases scatter more in the mean than those of all, and a case left out is given the scatter of
+    that mean, so no interval becomes narrower by it.
     """
     before: BenchResult | None = None
+    cases = _affordable(cases, known_us or {})
     for pairs, captures in _CONTROLS:
         rule = replace(options.rule, futility=float("inf"), max_pairs=pairs, simpler=None)
-        watched = replace(options, rule=rule, cold_samples=0, samples=_CONTROL_SAMPLES, captures=captures)
+        watched = replace(
+            options,
+            rule=rule,
+            cold_samples=0,
+            samples=_CONTROL_SAMPLES,
+            captures=captures,
+            warm_up_s=_CONTROL_WARM_UP_S,
+        )
         request = BenchRequest(child=cases, parent=cases, options=watched, score=score or {})
         before = _together(before, _bench(gpu, request))
         floor, decision = _controlled(before, request, options.rule)
         if decision.kept or _QUIET * floor.smallest_margin(options.rule.fewest_pairs) <= options.rule.margin:
             break
     return floor, decision
+
+
+def _affordable(cases: tuple[BenchCase, ...], known_us: Mapping[str, float]) -> tuple[BenchCase, ...]:
+    """The cases that a control is taken at: the quickest ones, of which one at least, and those of unknown time."""
+    pairs, captures = _CONTROLS[0]
+    spent_us, chosen = 0.0, set[str]()
+    for name, each_us in sorted(known_us.items(), key=lambda known: known[1]):
+        spent_us += control_us(each_us, pairs, captures)
+        if not chosen or spent_us <= _CONTROL_US:
+            chosen.add(name)
+    return tuple(case for case in cases if case.program.case in chosen or case.program.case not in known_us)
 
 
 def _together(before: BenchResult | None, more: BenchResult) -> BenchResult:

@@ -20,7 +20,16 @@ from evo.device.timing_types import StageTimer
 from evo.errors import Crashed, TimedOut, UsageError
 from evo.evaluate import gate
 from evo.evaluate.job import CheckedJob, Job, further_gate, is_timed_first, part_of_gate
-from evo.evaluate.kept import champion_figures, sanitized, where_timed, with_baselines, with_floor, with_look
+from evo.evaluate.kept import (
+    await_sanitizer,
+    begin_sanitizer,
+    champion_figures,
+    sanitized,
+    where_timed,
+    with_baselines,
+    with_floor,
+    with_look,
+)
 from evo.evaluate.measure import CHAMPION_SAMPLES, BenchOptions, BenchRequest, measure
 from evo.evaluate.prepare import Prepared, PrepareFailure, simpler, spills
 from evo.evaluate.session import EvaluationSession
@@ -31,6 +40,8 @@ __all__ = ["CheckedJob", "EvaluationSession", "Job", "champion_figures", "evalua
 
 _DECISION_SAMPLES = 64
 _TAIL_S = 1.0
+# A start is timed again beside each child, and nothing is decided on these figures.
+_START_WARM_UP_S, _START_TAIL_S, _START_FEWEST = 0.6, 0.3, 4
 _NOT_KEPT = "the outputs at the timed sizes were not held to the reference, since it is not kept"
 _MOST_AHEAD = 12
 _WORKSPACE_LIMIT_S = 20.0
@@ -172,6 +183,8 @@ def _outcome(started: CheckedJob, bench: EvaluationSession) -> Evaluation:
         if job.rival is None and job.sanitize:  # a start, which is hardly ever refused
             bench.begin_looks(job.task, prepared, job.seed)
         check = further_gate(started, bench, check, None if bench.modelled else "target")
+        if job.rival is None and check.status.passed:
+            begin_sanitizer(job, bench, prepared)
         if not bench.modelled and check.status.passed and not is_timed_first(job):
             check = further_gate(started, bench, check, "timed")
     assert check is not None
@@ -180,6 +193,7 @@ def _outcome(started: CheckedJob, bench: EvaluationSession) -> Evaluation:
         return sanitized(job, bench, prepared, base, stages)
     if job.upto == "timed":
         return sanitized(job, bench, prepared, where_timed(job, bench, prepared, base, stages), stages)
+    await_sanitizer(job, bench, prepared, stages)
     bench.on_stage("estimate" if bench.modelled else "bench")
     with stages.time("parent"):
         rival = started.rival
@@ -283,6 +297,8 @@ def _measured(
     if job.neutral and rival is not None:
         rule = replace(rule, simpler=simpler(rival, prepared))
     options = _decision_options(rule)
+    if rival is None:
+        options = replace(options, warm_up_s=_START_WARM_UP_S, tail_s=_START_TAIL_S, fewest=_START_FEWEST)
     if job.full:
         options = BenchOptions(rule=rule, samples=CHAMPION_SAMPLES if rival is None else _DECISION_SAMPLES)
     reference = bench.reference(job.task)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -79,7 +79,10 @@ class EvaluationSession:
         self.jobs = jobs
         self.on_stage = on_stage
         self.remote = open_remote(device, opener=opener, on_wait=lambda: self.on_stage(f"waiting for {device}"))
+        read = threading.Thread(target=harness_version, name="evo-harness")  # a second's work, unless it is kept
+        read.start()
         self.about: dict[str, str] = about or self.remote.describe(time_limit_s=_RUN_LIMIT_S)
+        read.join()
         self.chip: Chip = chip(self.about.get("chip", device.which))
         self.arch = self.chip.arch if arch == "native" else arch
         self.checker: RemoteSimulator
@@ -94,7 +97,9 @@ class EvaluationSession:
         self._margins: dict[str, float] = {}  # task hash -> the default margin, or what its noise floor asks for
         self.sanitized: dict[tuple[str, str], Sanitized] = {}  # (task hash, code hash) that compute-sanitizer passed
         self.looks: dict[tuple[str, str, int], dict[str, float]] = {}  # first looks at parents: modelled time by case
-        self.meanwhile: Callable[[], object] | None = None  # work for the GPU while simulators look at a start, once
+        self.sanitizing: dict[tuple[str, str], Future[Sanitized]] = {}  # ... and that are under it
+        # Work for the GPU while simulators look at a start, once: it is given the start's times.
+        self.meanwhile: Callable[[Sequence[CaseBench]], object] | None = None
         self._checkers: list[RemoteSimulator] = []  # more simulators, for screening and for what is evaluated ahead
         self.turn = threading.RLock()  # of the device: held over calls that belong together
         self._lock = threading.Lock()
@@ -166,11 +171,13 @@ class EvaluationSession:
     def reference(self, task: Task) -> Reference:
         with self._lock:
             if task.hash not in self._references:
-                reference = load_reference(task)
-                check_task(task, reference)
-                if self._judge_entry is not None:
+                judge: RemoteJudge | None = None
+                if self._judge_entry is not None:  # its process starts while the task is checked
                     judge = RemoteJudge(task, self.device.which, entry=self._judge_entry, told=self.on_stage)
                     self._judges.append(judge)
+                reference = load_reference(task)
+                check_task(task, reference)
+                if judge is not None:
                     begin_judge(reference, judge)
                 self._references[task.hash] = reference
             return self._references[task.hash]
@@ -269,25 +276,34 @@ class EvaluationSession:
         return found
 
     def control(
-        self, task: Task, text: str, seed: int, *, margin: float | None = None, reuse: bool = False
+        self,
+        task: Task,
+        text: str,
+        seed: int,
+        *,
+        margin: float | None = None,
+        reuse: bool = False,
+        known: Sequence[CaseBench] = (),
     ) -> NoiseFloor:
         """The A/A control of a run on a GPU: a variant against itself, on the path that every variant takes.
 
         Its noise floor goes into every later Evaluation. reuse: that of the last hour in this environment serves too.
+        known: times of the variant; cases whose launches take longer than a control is given are left out.
         Without a margin, the default grows to what the noise supports (`margin`). Raises HarnessFault if the variant
         is judged faster than itself, UsageError if the margin is within the noise.
         """
         rule = DEFAULT_RULE if margin is None else replace(DEFAULT_RULE, margin=margin)
         environment, now = self.environment(task), datetime.now(UTC)
-        if reuse and (known := kept_control.latest(environment, now)) is not None:
-            floor, age_s = known
+        if reuse and (kept := kept_control.latest(environment, now)) is not None:
+            floor, age_s = kept
             self._hold_to(task, floor, rule, is_chosen=margin is not None)
             self.controls[task.hash] = replace(floor.shown(rule), age_s=age_s)
             return floor
         cases = tuple(self.bench_cases(task, self.parent(task, text), seed))
         options = BenchOptions(rule=rule, budget_s=_CONTROL_S)
+        known_us = {row.name: row.time_us for row in known}
         try:
-            floor, decision = control(self.gpu, cases, options=options, score=dict(task.score))
+            floor, decision = control(self.gpu, cases, options=options, score=dict(task.score), known_us=known_us)
         except CandidateFailed as failure:
             hint = "demote it: it passed its gate once"
             raise HarnessFault(f"A/A control: the champion failed: {failure}", hint=hint) from None

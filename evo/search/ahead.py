@@ -26,6 +26,7 @@ class LookAhead:
     """Evaluates jobs on a session whose device is a GPU. Use it as a context manager, inside the session's own."""
 
     width = IN_FLIGHT // 2  # `InFlight` submits twice as many
+    overtakes = True
 
     def __init__(self, bench: EvaluationSession, jobs: int | None = None) -> None:
         """jobs: how many are prepared at once (default: all that are under way)."""
@@ -62,20 +63,22 @@ class LookAhead:
         """One job, as soon as the device is free. Raises EvoError for harness failures only."""
         return evaluate(job, self._bench)
 
-    def _start(self, job: Job) -> CheckedJob:
+    def _start(self, job: Job) -> CheckedJob | Overtaken:
+        if job.rival in self._replaced:
+            return OVERTAKEN
         checker = self._free.get()
         try:
             return start(job, self._bench, checker)
         finally:
             self._free.put(checker)
 
-    def _finish(self, starting: Future[CheckedJob], known: set[str]) -> Evaluation | KnownCode | Overtaken:
+    def _finish(self, starting: Future[CheckedJob | Overtaken], known: set[str]) -> Evaluation | KnownCode | Overtaken:
         started = starting.result()
         if self._closed.is_set():
             raise WorkerLost("closed before its turn", hint="run it again")
-        job = started.job
-        if job.rival is not None and job.rival in self._replaced:
+        if isinstance(started, Overtaken) or started.job.rival in self._replaced:
             return OVERTAKEN
+        job = started.job
         code = started.prepared.code_hash if started.prepared is not None else None
         if code is not None and code in known:
             return KnownCode(code)

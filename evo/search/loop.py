@@ -231,7 +231,7 @@ class _Loop:
 
     def control(self) -> None:
         """On a GPU, the champion against itself before anything else is: what differences mean something here."""
-        self.noise = self.aa_control.taken(self.champion.text)
+        self.noise = self.aa_control.taken(self.champion.text, tuple(self.end.values()))
 
     def step(self) -> bool:
         """One trial; False when no operator has a proposal left."""
@@ -270,6 +270,7 @@ class _Loop:
 
     def _next_in_flight(self, in_flight: InFlight) -> tuple[Candidate, Evaluation] | None:
         """Submit what there is room for, then take the verdict whose turn it is."""
+        self.proposer.memory.duplicates += in_flight.follow(self.champion, self.proposer.tried)
         for _ in range(DUPLICATES):
             while in_flight.room and self.trials + len(in_flight) < self.settings.iterations:
                 if (candidate := self._next(self.trial_log.past, len(in_flight))) is None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 from evo.errors import EvoError
 from evo.evaluate.pipeline import EvaluationSession
-from evo.results import Control
+from evo.results import CaseBench, Control
 from evo.search.cluster import WorkerPool
 from evo.search.events import Event, Observer
 from evo.search.progress import control_words
@@ -39,7 +40,7 @@ class AaControl:
         if self._is_wanted and self._pool is None:
             self._bench.meanwhile = functools.partial(self._early, text)
 
-    def taken(self, text: str) -> Control | None:
+    def taken(self, text: str, known: Sequence[CaseBench] = ()) -> Control | None:
         """What it showed, on the noisiest device; None on a simulator. Raises HarnessFault or UsageError."""
         self._bench.meanwhile = None
         if not self._is_wanted:
@@ -51,19 +52,19 @@ class AaControl:
             found = self._pool.control(self._task, text, self._seed, margin=self._settings.margin)
         else:
             if self._task.hash not in self._bench.controls:
-                self._here(text)
+                self._here(text, known)
             found = {"": self._bench.controls[self._task.hash]}
         for place, noise in found.items():
             is_raised = self._settings.margin is None and noise.smallest_margin > self._bench.default_margin
             self._watch(Event(note=control_words(place, noise, is_raised=is_raised)))
         return max(found.values(), key=lambda noise: noise.smallest_margin)
 
-    def _early(self, text: str) -> None:
+    def _early(self, text: str, known: Sequence[CaseBench]) -> None:
         try:
-            self._here(text)
+            self._here(text, known)
         except EvoError as fault:
             self._fault = fault
 
-    def _here(self, text: str) -> None:
+    def _here(self, text: str, known: Sequence[CaseBench]) -> None:
         self._watch(Event(stage="A/A control"))
-        self._bench.control(self._task, text, self._seed, margin=self._settings.margin, reuse=True)
+        self._bench.control(self._task, text, self._seed, margin=self._settings.margin, reuse=True, known=known)

@@ -5,7 +5,7 @@ not to be kept, its verdict stands: it is a true word on the parent that its rec
 again: its change is made to the new champion, and that is held against the new champion. A change that does not fit
 there is stale: inconclusive, and free to be proposed anew. So what is kept has always beaten the champion it replaces.
 On one device a candidate whose turn comes after the keep is not held against the old champion at all: its change is
-made to the new one, or it is dropped.
+made to the new one, or it is dropped (`InFlight.follow`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from evo.evaluate.pipeline import EvaluationSession, Job
@@ -68,11 +68,15 @@ def open_bench(settings: Settings, watch: Observer) -> Iterator[tuple[Evaluation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submitted:
-    """A candidate in flight. rival: the champion it is compared with. judged: None if it is refused unevaluated."""
+    """A candidate in flight. rival: the champion it is compared with. judged: None if it is refused unevaluated.
+
+    marks: arguments that its record gets, where its change was made to another parent than it was proposed for.
+    """
 
     candidate: Candidate
     rival: Variant
     judged: Waiting | None
+    marks: dict[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,10 +90,12 @@ class Judged:
 class Evaluator(Protocol):
     """Where candidates are evaluated: a pool of workers, or this process's own device (`LookAhead`).
 
-    width: half of how many it is to have under way.
+    width: half of how many it is to have under way. overtakes: nothing is held against a rival that was replaced before
+    its turn.
     """
 
     width: int
+    overtakes: bool
 
     def submit_new(self, job: Job, known: set[str]) -> Waiting:
         """Have a job evaluated, unless its machine code is known; others add theirs, in the order of submission."""
@@ -126,6 +132,20 @@ class InFlight:
         judged = None if refused else self._evaluator.submit_new(self._jobs.of(candidate, rival), self._codes)
         self._queue.append(Submitted(candidate=candidate, rival=rival, judged=judged))
 
+    def follow(self, champion: Variant, tried: set[str]) -> int:
+        """Make what a new champion overtook from that one, side by side; how many do not fit, and are dropped."""
+        if not self._evaluator.overtakes:
+            return 0
+        before, self._queue = self._queue, deque()
+        for submitted in before:
+            if submitted.judged is None or submitted.rival.text == champion.text:
+                self._queue.append(submitted)
+            elif (candidate := self._carried(submitted, champion, tried)) is not None:
+                judged = self._evaluator.submit_new(self._jobs.of(candidate, champion), self._codes)
+                marks: dict[str, Json] = {"carried_from": submitted.rival.id}
+                self._queue.append(Submitted(candidate=candidate, rival=champion, judged=judged, marks=marks))
+        return len(before) - len(self._queue)
+
     def next(self, champion: Variant, tried: set[str]) -> Judged | None:
         """The earliest of them, once it is judged; None if its machine code was known, or it was overtaken for good.
 
@@ -137,7 +157,7 @@ class InFlight:
             return None
         if isinstance(evaluation, Overtaken):
             return self._again(submitted, None, champion, tried)
-        judged = Judged(candidate=submitted.candidate, evaluation=evaluation)
+        judged = Judged(candidate=submitted.candidate.with_arguments(submitted.marks), evaluation=evaluation)
         is_stale = submitted.rival.text != champion.text
         if evaluation is None or evaluation.decision is None or not is_stale:
             return judged
@@ -150,17 +170,8 @@ class InFlight:
         self, submitted: Submitted, decision: Decision | None, champion: Variant, tried: set[str]
     ) -> Judged | None:
         """Judged against the new champion; None if the change does not fit there, or is known there."""
-        candidate, parent = submitted.candidate, submitted.candidate.parent
-        assert parent is not None
-        if (
-            parent.text == submitted.rival.text != champion.text
-        ):  # otherwise it was not made from the champion, and stays as it is
-            proposal = carried(candidate.proposal, parent, champion)
-            if proposal is None or (proposal.text != candidate.proposal.text and proposal.variant.id in tried):
-                return None
-            candidate = candidate_of(self._task, proposal, champion)
-            if candidate.refusal is not None:
-                return None
+        if (candidate := self._carried(submitted, champion, tried)) is None:
+            return None
         before = round(decision.ratio, 5) if decision is not None and decision.ratio is not None else None
         marks: dict[str, Json] = {
             **({"carried_from": submitted.rival.id} if submitted.rival.text != champion.text else {}),
@@ -168,6 +179,18 @@ class InFlight:
         }
         evaluation = self._evaluator.evaluate(self._jobs.of(candidate, champion))
         return Judged(candidate=candidate.with_arguments(marks), evaluation=evaluation)
+
+    def _carried(self, submitted: Submitted, champion: Variant, tried: set[str]) -> Candidate | None:
+        """The change made to the new champion; None if it does not fit there, or is known there."""
+        candidate, parent = submitted.candidate, submitted.candidate.parent
+        assert parent is not None
+        if not parent.text == submitted.rival.text != champion.text:
+            return candidate  # it was not made from the champion, and stays as it is
+        proposal = carried(candidate.proposal, parent, champion)
+        if proposal is None or (proposal.text != candidate.proposal.text and proposal.variant.id in tried):
+            return None
+        candidate = candidate_of(self._task, proposal, champion)
+        return candidate if candidate.refusal is None else None
 
 
 def _stale(evaluation: Evaluation, decision: Decision, rival: Variant, champion: Variant) -> Evaluation:

@@ -5,17 +5,20 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from gpu_programs import N, inputs, program
 
-from evo.device import POISON_LARGE
+from evo.device import POISON_LARGE, BenchCase, Buffer, ExtremesRequest
 from evo.device.gpu_lock import lock_path
+from evo.device.output_extremes import extremes_of
 from evo.device.remote_device import RemoteGpu
 from evo.errors import TimedOut
 from evo.spec.chips import CHIPS
+from evo.spec.dtypes import NUMPY
 from evo.spec.launch import Workspace
 
 pytestmark = pytest.mark.gpu
@@ -41,6 +44,27 @@ def test_a_right_kernel_is_right_under_both_poisons_and_an_offset(run: Run) -> N
         assert len(result.outputs) == 3
         for outputs in result.outputs:
             np.testing.assert_array_equal(outputs["y"], data["x"] + 1)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32"])
+def test_extremes_on_the_gpu_are_those_of_the_host(gpu: RemoteGpu, dtype: str) -> None:
+    kind, places = NUMPY[dtype], 1000
+    each = 4 * N // 1024 // kind.itemsize
+    copied = program("if (i < n) y[i] = x[i];", n=places * N // 1024)  # whatever the words are
+    copied = replace(copied, outputs=(Buffer(name="y", dtype=dtype, dims=(places, each)),))
+    rng = np.random.default_rng(0)
+    values = np.asarray(rng.normal(size=places * each) * 100).astype(kind)
+    if dtype != "int32":
+        values[rng.integers(0, len(values), 500)] = rng.choice([np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0], 500)
+    groups = rng.integers(0, 7, places)
+    groups[:7], groups[9] = np.arange(7), -1
+    case = BenchCase(program=copied, inputs={"x": values})
+    found = gpu.output_extremes(ExtremesRequest(case=case, draw=0, groups=groups), time_limit_s=30).extremes["y"]
+    wanted = extremes_of(values, None, groups, dtype)
+    for name in ("low", "high", "seen"):
+        ours, theirs = getattr(found, name), getattr(wanted, name)
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_array_equal(ours.view(np.uint8), theirs.view(np.uint8), err_msg=name)
 
 
 def test_unwritten_elements_keep_the_poison(run: Run) -> None:

@@ -64,6 +64,7 @@ class WorkerPool:
         self.about: dict[str, str] | None = None  # the first device's description
         self.chip = ""
         self.width = site.measuring
+        self.overtakes = False  # who holds a candidate against a rival does not know what others have kept
         self._slots = [Slot("measure", index) for index in range(site.measuring)]
         self._slots += [Slot("compile", index) for index in range(site.compiling)]
         self._threads = [

@@ -48,7 +48,8 @@ class FakeGpu:
         ratio = self.ratios[len(self.requests) - 1]
         rng = np.random.default_rng(len(self.requests))
         samples = np.asarray(10 * ratio * np.exp(rng.normal(0, 0.004, request.options.samples)), np.float32)
-        pairs = tuple({"a": float(np.log(ratio) + d)} for d in rng.normal(0, 0.003, 30))
+        names = [case.program.case for case in request.child]
+        pairs = tuple(dict.fromkeys(names, float(np.log(ratio) + d)) for d in rng.normal(0, 0.003, 30))
         row = CaseBench(name="a", warm=timing_of(samples), tflop_per_s=None)
         parent = (replace(row, warm=timing_of(samples / ratio)),) if request.parent else ()
         return BenchResult(
@@ -169,6 +170,20 @@ def test_a_control_run_gives_the_noise_floor_and_no_keep() -> None:
     assert decision.verdict is Verdict.REVERT
     asked = [(r.options.rule.max_pairs, r.options.captures, r.options.rule.futility) for r in gpu.requests]
     assert asked == [(12, 4, float("inf"))]
+
+
+def test_a_control_leaves_out_cases_whose_launches_take_longer_than_it_is_given() -> None:
+    three = tuple(BenchCase(program=cast(Any, FakeProgram(case=name)), inputs={}) for name in ("a", "b", "c"))
+    for known_us, wanted in (
+        ({}, ["a", "b", "c"]),
+        ({"a": 40_000.0, "b": 300.0, "c": 3600.0}, ["b", "c"]),
+        ({"a": 40_000.0, "b": 60_000.0, "c": 90_000.0}, ["a"]),  # one at least
+    ):
+        gpu = FakeGpu([1.0])
+        control(cast(RemoteGpu, gpu), three, options=BenchOptions(), known_us=known_us)
+        request = gpu.requests[0]
+        assert [case.program.case for case in request.child] == wanted
+        assert request.parent == request.child
 
 
 def test_a_control_is_longer_if_the_margin_is_near_the_noise() -> None:

@@ -50,6 +50,7 @@ class Judge:
     """A pool that gives the verdicts it was told, and remembers what was held against what."""
 
     width = 2
+    overtakes = False
 
     def __init__(self, *verdicts: Verdict) -> None:
         self.verdicts = list(verdicts)
@@ -120,6 +121,23 @@ def test_what_was_not_to_be_kept_stays_as_it_was_judged(task: Task) -> None:
     under_way.submit(candidate_of(task, proposal(UNROLLED), PARENT), PARENT)
     judged = under_way.next(CHAMPION, set())
     assert (judged.candidate.proposal.text, judged.candidate.parent, len(judge.held)) == (UNROLLED, PARENT, 1)
+
+
+def test_on_one_device_what_a_keep_overtook_is_submitted_anew_at_once(task: Task) -> None:
+    judge = Judge(*[Verdict.REVERT] * 6)
+    judge.overtakes = True
+    under_way = in_flight(task, judge)
+    elsewhere = SLOW.replace("#define THREADS 32", "#define THREADS 128")  # where the champion differs
+    for text in (elsewhere, UNROLLED):
+        under_way.submit(candidate_of(task, proposal(text), PARENT), PARENT)
+    assert under_way.follow(PARENT, set()) == 0
+    assert len(judge.held) == 2
+    assert under_way.follow(CHAMPION, set()) == 1  # the first does not fit
+    assert judge.held[2:] == [(BOTH, CHAMPION.text)]
+    judged = under_way.next(CHAMPION, set())
+    assert judged.candidate.parent is CHAMPION
+    assert judged.candidate.proposal.arguments["carried_from"] == PARENT.id
+    assert not len(under_way)
 
 
 def test_a_rung_and_a_search_from_one_root_are_held_against_the_new_champion_as_they_are(task: Task) -> None:

@@ -68,9 +68,11 @@ _CTX = [
     "block_budget",  # warp instructions of one block; 0: only those of the launch are bounded
     "equal_stores",  # the record of a store of what another block has stored already
     "fenced",  # some warp has executed a fence
-    "known",  # per block under way or done: how many releases of each other one it has taken up; 0 if not kept
-    "known_flags",
-    "known_stride",
+    "known",  # per warp of the launch two rows: the newest record of each warp that it has taken up; 0 if not kept
+    "known_flags",  # such rows that were left at flags
+    "known_rows",  # of flags, a power of two
+    "known_stride",  # bytes of a row
+    "voices",
 ]
 # Fields that belong to one block: with several blocks under way they are exchanged as one piece.
 _BLOCK = [
@@ -207,7 +209,34 @@ STACK_BYTES = 4096  # of one thread; CUDA reserves 1024 unless told otherwise, b
 
 MAX_WARPS = 32
 FLAGS, FLAG_SIZE = 512, 4 * MAX_WARPS  # notes left at flags, by a hash of their addresses
-MOST_KNOWN = 1024  # blocks of a launch of which each may know the releases of each
+MOST_KNOWN = 4096  # warps of a launch of which each may know the releases of each
+MOST_FLAG_BYTES = 16 << 20  # of rows that are left at flags
+
+# Voice of a warp, see runtime/inter_block_order.py: fields, then two vectors of clocks, then its last records
+_VOICE = [
+    "number",  # of its newest record
+    "speakers",  # lanes that have fenced by themselves, or had met one that did
+    "fence_clock",
+    "fencers",
+    "version",  # grows with what it could tell
+    "recorded",  # what its newest record says
+    "firm_number",  # of the record that all its lanes may tell
+    "fresh_clock",  # when it last took something up
+    "learners",  # lanes that have, since all met
+    "first_learnt",  # its clock then, from the start of the block
+    "acquired_clock",  # when one of its lanes first looked at a flag
+    "acquirers",
+    "acquired_since",  # acquired_clock from the start of the block
+    "news",  # what a barrier has to hand on
+    "seen_flag",
+    "seen_count",
+]
+VOICE: dict[str, int] = {name: 8 * index for index, name in enumerate(_VOICE)}
+VOICE_ALL, VOICE_LEADER, VOICE_RECORDS = 128, 128 + 4 * MAX_WARPS, 128 + 8 * MAX_WARPS
+RECORDS, RECORD_SIZE = 16, 8 * MAX_WARPS + 64  # both vectors, and the clock when it was last told
+VOICE_SIZE = VOICE_RECORDS + RECORDS * RECORD_SIZE
+FLAG_HEAD: dict[str, int] = {"count": 0, "teller": 8, "told": 16}  # how often told; who told last, and what
+FLAG_HEAD_SIZE = 64
 BARRIERS = 16
 STATE_INIT, STATE_PENDING = 0x0F, 0xF0
 

@@ -62,7 +62,7 @@ class LaunchContext:
         self.strides: dict[str, int] = {}
         self.under_way = 1  # blocks at a time
         threads = block[0] * block[1] * block[2]
-        warps = -(-threads // 32)
+        warps = self.warps = -(-threads // 32)
         granule, sets = kernel.granule if race else 0, _tag_sets(chip, shared)
         self._rows()
         self._records()
@@ -105,10 +105,14 @@ class LaunchContext:
         self.kept["next_block"] = self._bytes(64) if ticket is None else ticket
         self._set("next_block", self.kept["next_block"].ctypes.data)
         self._array("releases", 8 * ids.size)
-        if self.kernel.fences and self.between and ids.size <= abi.MOST_KNOWN:
-            stride = (2 * ids.size + 63) // 64 * 64
-            self._array("known", stride * ids.size)
-            self._array("known_flags", stride * abi.FLAGS)
+        warps = ids.size * self.warps
+        if self.kernel.fences and self.between and warps <= abi.MOST_KNOWN:
+            stride = (2 * warps + 63) // 64 * 64
+            rows = 1 << (abi.MOST_FLAG_BYTES // (stride + abi.FLAG_HEAD_SIZE)).bit_length() - 1
+            self._array("known", 2 * stride * warps)
+            self._array("known_flags", (stride + abi.FLAG_HEAD_SIZE) * rows)
+            self._array("voices", abi.VOICE_SIZE * warps)
+            self._set("known_rows", rows)
             self._set("known_stride", stride)
         self._set("blocks", ids.size)
         self._set("oldest", ids.size)

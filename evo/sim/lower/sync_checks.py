@@ -31,7 +31,7 @@ def before(e: Emitter, ins: Instr) -> None:
         if ins.name == "shfl" and len(ins.args) == 5:
             _demand_sources(e, ins)
     if _releases(ins):
-        e.c.call(between_release(), e.ctx)
+        e.c.call(between_release(), e.ctx, e.warp, e.active())
     if ins.name in ("atom", "red", "st") and {"release", "acq_rel"} & set(ins.mods):
         e.c.call(fence(), e.ctx, e.warp)
 

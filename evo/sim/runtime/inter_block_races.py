@@ -2,9 +2,9 @@
 
 Blocks of one context run one after another, so the first reader tells whether any other block has read; among the
 readers of one block the last one is kept. Within a block the clocks of its warps tell what is ordered (see
-shared_races.py), between blocks what flags have carried (see flags.py). If a launch has more blocks than that is kept
-for, a release by one block and then anything acquired by the other is an order, whatever the flag in between was: that
-errs towards silence. A store of what is there already changes nothing, and is no end of a race.
+shared_races.py), between blocks what flags have carried (see inter_block_order.py). If a launch has more warps than
+that is kept for, a release by one block and then anything acquired by the other is an order, whatever the flag in
+between was: that errs towards silence. A store of what is there already changes nothing, and is no end of a race.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code
 from evo.sim.llvm_values import IOTA32, V, const
 from evo.sim.runtime.fault_report import all_of, consecutive, ctx, lane_of, record_fault, report, spill
+from evo.sim.runtime.inter_block_order import comes_after, has_acquired, kept, publish
 from evo.sim.runtime.routine import routine
 from evo.sim.runtime.shared_races import apart, own_clocks, standing
-from evo.sim.runtime.spin_flags import knows
 
 _PLACE = STAMP_STRONG - 1  # the bits of a stamp that say where and when
 _HOW = STAMP_ATOMIC | STAMP_STRONG  # ... and those that say how
@@ -234,14 +234,20 @@ def _demand_between(c: Code, other: V, mine: V, address: V, lane: V, how: int, *
             then = c.intrinsic("umax", then, const("i64", 1))
             then = c.sub(then, 1)
         ordered = c.var("i1", V("i1", "false"))
-        with c.if_else(c.icmp("ne", ctx(c, context, "known"), 0)) as kept:
-            ordered.set(knows(c, c.sub(mine, 1), slot, then))
-            kept.otherwise()
+        acquired = c.var("i1", V("i1", "false"))
+        with c.if_else(kept(c)) as exact:
+            clock = c.and_(c.lshr(other, STAMP_CLOCK), STAMP_CLOCKS)
+            flag = const("i32", int(after_atomic))
+            thread = c.and_(other, STAMP_THREADS)
+            ordered.set(c.call(comes_after(), context, w, lane, slot, thread, clock, flag))
+            acquired.set(c.call(has_acquired(), context, w, lane))
+            exact.otherwise()
+            acquired.set(c.icmp("ne", ctx(c, context, "acquired"), 0))
             released = c.icmp("ugt", c.load("i64", ctx(c, context, "releases", "ptr"), c.shl(slot, 3), 8), then)
-            ordered.set(c.and_(released, c.icmp("ne", ctx(c, context, "acquired"), 0)))
+            ordered.set(c.and_(released, acquired.get()))
         if not after_atomic:
             # Who resets a counter has met the atomics of the others in an atomic of its own.
-            met = c.and_(_how(c, other, STAMP_ATOMIC), c.icmp("ne", ctx(c, context, "acquired"), 0))
+            met = c.and_(_how(c, other, STAMP_ATOMIC), acquired.get())
             ordered.set(c.or_(ordered.get(), met))
         with c.if_(c.not_(ordered.get()), likely=False):
             thread = c.and_(other, STAMP_THREADS)
@@ -335,9 +341,10 @@ def _side_by_side(c: Code, kind: str, first: V) -> None:
         c.label(c.new_label("dead"))
 
 
-@routine("void", "ptr ctx", "")
+@routine("void", "ptr ctx, ptr w, i32 lanes", "")
 def between_release(c: Code) -> None:
     """A fence of the whole GPU: what this block wrote so far may be seen by who synchronises with it."""
-    context = c.arg(0)
+    context, w, lanes = c.args(3)
+    c.call(publish(), context, w, lanes)
     c.bump(c.at(ctx(c, context, "releases", "ptr"), c.shl(ctx(c, context, "slot"), 3)), 0)
     c.ret_()

@@ -7,6 +7,7 @@ from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code, Var
 from evo.sim.llvm_values import IOTA32, V, const
 from evo.sim.runtime.fault_report import ctx, report
+from evo.sim.runtime.inter_block_order import kept, share_at_barrier
 from evo.sim.runtime.routine import routine
 from evo.sim.runtime.shared_races import own_clocks
 
@@ -258,6 +259,8 @@ def open_barrier(c: Code) -> None:
     opens = c.and_(c.icmp("ne", waiting.get(), 0), c.icmp("uge", arrived, need))
     woken = c.var("i64", 0)
     with c.if_(opens):
+        with c.if_(c.and_(fenced, kept(c)), likely=False):
+            c.call(share_at_barrier(), context, ident)
         with c.times(count) as index:
             w = c.at(warps, c.mul(index, stride))
             with c.if_(_waits(c, w, c.load("i64", w, WARP["state"], 8), ident)):

@@ -218,7 +218,7 @@ def lanes_step(c: Code) -> None:
     with c.if_(c.icmp("eq", ctx(c, context, "race"), 0)):
         c.ret_()
         c.label(c.new_label("dead"))
-    begun = _begun(c, w)
+    begun = begun_lanes(c, w)
     covers = c.mask_bits(c.icmp("eq", c.and_(masks, c.splat(begun)), c.splat(begun)))
     with c.if_(c.and_(c.icmp("eq", lanes, live), c.icmp("eq", c.and_(covers, live), live)), likely=True):
         c.call(warp_step(), context, w)
@@ -231,22 +231,22 @@ def lanes_step(c: Code) -> None:
     with c.each_lane(lanes) as lane:
         group = c.and_(lane_of(c, place, lane, "i32"), lanes)
         named = c.icmp("ne", c.and_(c.lshr(group, lane), 1), 0)
-        joined = c.var(_MET, _met_of(c, w, lane))
+        joined = c.var(_MET, met_lanes(c, w, lane))
         with c.each_lane(c.select(named, group, 0)) as other:
-            joined.set(c.intrinsic("umax", joined.get(), _met_of(c, w, other)))
+            joined.set(c.intrinsic("umax", joined.get(), met_lanes(c, w, other)))
         met = c.select(c.mask_vec(c.select(named, group, 0)), clock, joined.get())
         c.store(met, w, c.add(c.shl(c.zext(lane, "i64"), 7), WARP_LANES), 4)
     c.ret_()
 
 
-def _begun(c: Code, w: V) -> V:
+def begun_lanes(c: Code, w: V) -> V:
     """The lanes of this warp that have threads. What those have done that exited must be waited for by name, too."""
     left = c.sub(ctx(c, c.arg(0), "threads"), c.shl(c.load("i64", w, WARP["index"], 8), 5))
     count = c.trunc(c.intrinsic("umin", left, const("i64", 32)), "i32")
     return c.lshr(const("i32", -1), c.sub(const("i32", 32), count))
 
 
-def _met_of(c: Code, w: V, lane: V) -> V:
+def met_lanes(c: Code, w: V, lane: V) -> V:
     return c.load(_MET, w, c.add(c.shl(c.zext(lane, "i64"), 7), WARP_LANES), 4)
 
 

@@ -1,9 +1,9 @@
 """Hand-made synchronisation: a fence, then a flag that another thread looks at.
 
-A fence notes what its warp knows then (its clocks, `told` of the warp; between blocks, a count of releases). A strong
-store or an atomic leaves that note at its address, and a strong load or an atomic whose answer is used takes up what
-lies there. Nothing is learnt without a fence before the flag, from another flag, or by a fence alone. Addresses share a
-small table, and whoever looks need not fence: both err towards silence.
+A fence notes what its warp knows then (its clocks, `told` of the warp; between blocks see inter_block_order.py). A
+strong store or an atomic leaves that note at its address, and a strong load or an atomic whose answer is used takes up
+what lies there. Nothing is learnt without a fence before the flag, from another flag, or by a fence alone. Addresses
+share a small table, and whoever looks need not fence: both err towards silence.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from evo.sim.abi import CTX, FLAG_SIZE, FLAGS, MAX_WARPS, SHARED_WINDOW, WARP, W
 from evo.sim.llvm_ir import Code
 from evo.sim.llvm_values import V, const
 from evo.sim.runtime.fault_report import ctx, lane_of, spill
+from evo.sim.runtime.inter_block_order import kept, learn_from_blocks, tell_blocks
 from evo.sim.runtime.routine import routine
 from evo.sim.runtime.shared_races import has_learnt, move_on, own_clocks
 
 _CLOCKS = f"<{MAX_WARPS} x i32>"
-_KNOWN = "<32 x i16>"  # a piece of what a block knows of the releases of others
 
 
 def _told_by(c: Code, context: V, me: V) -> V:
@@ -35,11 +35,13 @@ def fence(c: Code) -> None:
     c.ret_()
 
 
-@routine("void", "ptr ctx, ptr w, <32 x i64> addr, i32 mask", name="flag_{}")
-def flag(c: Code, how: str) -> None:
-    """Lanes touch flags at generic addresses. how: `learn`, `tell` or `both`."""
+@routine("void", "ptr ctx, ptr w, <32 x i64> addr, i32 mask")
+def flag(c: Code, how: str, *, wide: bool) -> None:
+    """Lanes touch flags at generic addresses. how: `learn`, `tell` or `both`. wide: other blocks see it as well."""
     context, w, addr, mask = c.args(4)
     idle = c.or_(c.icmp("eq", ctx(c, context, "race"), 0), c.icmp("eq", ctx(c, context, "fenced"), 0))
+    if how != "tell" and wide:  # who looks at an atomic has met it, whether anybody has fenced or not
+        idle = c.and_(idle, c.not_(kept(c)))
     with c.if_(c.or_(idle, c.icmp("eq", mask, 0))):
         c.ret_()
         c.label(c.new_label("dead"))
@@ -57,33 +59,11 @@ def flag(c: Code, how: str) -> None:
             has_learnt(c, w, c.load("i32", left, c.shl(me, 2)))
         if how != "learn":
             c.store(c.intrinsic("umax", note, c.load(_CLOCKS, told, 0, 4)), left, 0, 4)
-        far = c.icmp("uge", c.sub(address, SHARED_WINDOW), WINDOW_SIZE)
-        with c.if_(c.and_(far, c.icmp("ne", ctx(c, context, "known"), 0))):
-            _between_blocks(c, how, number)
+        if wide:
+            far = c.icmp("uge", c.sub(address, SHARED_WINDOW), WINDOW_SIZE)
+            with c.if_(c.and_(far, kept(c))):
+                if how != "tell":
+                    c.call(learn_from_blocks(), context, w, address, lane)
+                if how != "learn":
+                    c.call(tell_blocks(), context, w, address, lane)
     c.ret_()
-
-
-def _between_blocks(c: Code, how: str, number: V) -> None:
-    context = c.arg(0)
-    slot, stride = ctx(c, context, "slot"), ctx(c, context, "known_stride")
-    known = c.at(ctx(c, context, "known", "ptr"), c.mul(slot, stride))
-    left = c.at(ctx(c, context, "known_flags", "ptr"), c.mul(number, stride))
-    with c.times(c.lshr(stride, 6)) as piece:
-        at = c.shl(piece, 6)
-        both = c.intrinsic("umax", c.load(_KNOWN, known, at, 2), c.load(_KNOWN, left, at, 2))
-        if how != "tell":
-            c.store(both, known, at, 2)
-        if how != "learn":
-            c.store(both, left, at, 2)
-    if how != "learn":
-        releases = c.load("i64", ctx(c, context, "releases", "ptr"), c.shl(slot, 3), 8)
-        count = c.trunc(c.intrinsic("umin", releases, const("i64", 0xFFFF)), "i16")
-        own = c.at(left, c.shl(slot, 1))
-        c.store(c.intrinsic("umax", count, c.load("i16", own, 0, 2)), own, 0, 2)
-
-
-def knows(c: Code, slot: V, other: V, then: V) -> V:
-    """Has the block in `slot` taken up more than `then` releases of another one?"""
-    context = c.arg(0)
-    row = c.at(ctx(c, context, "known", "ptr"), c.mul(slot, ctx(c, context, "known_stride")))
-    return c.icmp("ugt", c.zext(c.load("i16", c.at(row, c.shl(other, 1)), 0, 2), "i64"), then)

@@ -49,6 +49,6 @@ def atomic(e: Emitter, ins: Instr) -> None:
         c.store(e.vector(e.src(ins.args[shift + 2], bits)), e.warp, OPERAND2, 64)
     wide = addr if is_vec(addr.t) else e.splat(addr)
     c.call(atom(space, op, kind), e.ctx, e.warp, e.site(ins), wide, e.active())
-    touch_flag(e, "both" if set(defs(ins)) & e.read_somewhere else "tell", space, wide)
+    touch_flag(e, ins, "both" if set(defs(ins)) & e.read_somewhere else "tell", space, wide)
     if ins.name == "atom":
         e.dst(ins.args[0], c.load(first.t, e.warp, WARP_SCRATCH, 64))

@@ -42,7 +42,7 @@ def ordered(ins: Instr) -> bool:
     return any(m in ins.mods for m in ("volatile", "relaxed", "acquire", "release", "mmio"))
 
 
-def touch_flag(e: Emitter, how: str, space: str, addr: V) -> None:
+def touch_flag(e: Emitter, ins: Instr, how: str, space: str, addr: V) -> None:
     """A strong access or an atomic may be a flag (see runtime/flags.py)."""
     c = e.c
     if space not in ("global", "shared", "generic"):
@@ -50,7 +50,7 @@ def touch_flag(e: Emitter, how: str, space: str, addr: V) -> None:
     wide = c.zext(addr, "i64") if addr.t.removesuffix(">").endswith("i32") else addr
     if space == "shared":
         wide = c.add(wide, SHARED_WINDOW)
-    c.call(flag(how), e.ctx, e.warp, e.vector(wide), e.active())
+    c.call(flag(how, wide="cta" not in ins.mods), e.ctx, e.warp, e.vector(wide), e.active())
 
 
 def address(e: Emitter, mem: Operand, kind: str = "u64") -> V:
@@ -98,7 +98,7 @@ def load(e: Emitter, ins: Instr) -> None:
         return
     if ordered(ins):
         near = shared_address(e, ins.args[1]) if space == "shared" else address(e, ins.args[1])
-        touch_flag(e, "learn", space, near)
+        touch_flag(e, ins, "learn", space, near)
     place, scalar = load_bytes(e, ins, space, width)
     _spread(e, place, targets, kind, scalar=scalar)
 
@@ -226,4 +226,4 @@ def store(e: Emitter, ins: Instr) -> None:
     rec = e.site(ins)
     c.call(STORES[space](width), e.ctx, e.warp, rec, e.vector(addr), e.active())
     if ordered(ins):
-        touch_flag(e, "tell", space, addr)
+        touch_flag(e, ins, "tell", space, addr)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from evo.results.schema import schema_of, types_within
+from json_schema import schema_of, types_within
 
 # What is written -> (its types, whether as an array, what it holds).
 FILES: Mapping[str, tuple[str, bool, str]] = {

@@ -82,11 +82,6 @@ class Summary:
         needed = int(np.ceil(quantile * len(self.runs)))
         return reached[needed - 1] if 0 < needed <= len(reached) else None
 
-    def share_within(self, share: float, evaluations: int) -> float:
-        """The part of the runs that was within the share after so many evaluations."""
-        found = [reached for reached in self.within(share) if reached is not None and reached <= evaluations]
-        return len(found) / len(self.runs)
-
 
 def replays(
     measured: MeasuredSpace, make: Callable[[int], SearchStrategy], seeds: Iterable[int], *, budget: int = BUDGET
@@ -101,19 +96,3 @@ def interval(values: Floats) -> tuple[float, float]:
     drawn = rng.integers(0, len(values), (_RESAMPLES, len(values)))
     low, high = np.quantile(values[drawn].mean(axis=1), [0.025, 0.975])
     return float(low), float(high)
-
-
-def ratio_interval(losses: Iterable[Floats], references: Iterable[tuple[float, float]]) -> tuple[float, float, float]:
-    """The geometric mean over spaces of loss / reference loss, and its 95 % interval.
-
-    Losses are resampled over the runs; a reference is a mean and its standard error, drawn from a normal distribution.
-    """
-    ours, theirs = list(losses), list(references)
-    rng = np.random.default_rng(0)
-    logs = []
-    for values, (mean, error) in zip(ours, theirs, strict=True):
-        drawn = values[rng.integers(0, len(values), (_RESAMPLES, len(values)))].mean(axis=1)
-        logs.append(np.log(drawn) - np.log(np.maximum(rng.normal(mean, error, _RESAMPLES), 0.1 * mean)))
-    middle = np.mean([np.log(a.mean() / mean) for a, (mean, _) in zip(ours, theirs, strict=True)])
-    low, high = np.exp(np.quantile(np.mean(logs, axis=0), [0.025, 0.975]))
-    return float(np.exp(middle)), float(low), float(high)

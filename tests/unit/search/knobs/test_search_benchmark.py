@@ -18,6 +18,11 @@ from plain_gp import PlainGp  # noqa: E402
 from synthetic_spaces import SYNTHETIC  # noqa: E402
 
 
+def test_a_ratio_to_the_reference_is_a_geometric_mean() -> None:
+    found = search.ratio_interval([np.array([0.1, 0.1]), np.array([0.4, 0.4])], [(0.2, 0.0), (0.2, 0.0)])
+    assert found == pytest.approx((1.0, 1.0, 1.0))
+
+
 def test_the_script_compares_with_the_recorded_reference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kept = tmp_path / "figures.json"
     words = ["--seeds", "3", "--strategies", "random,genetic", "--only", "convolution_A4000", "--json", str(kept)]

@@ -11,6 +11,7 @@ from pathlib import Path
 from evo.cuda.source import Edit, Source, Span, new_dead_code, parse, syntax_errors
 from evo.errors import SyntaxInvalid
 from evo.operators.rules.application import Application, Find
+from evo.operators.rules.counted_view import counted
 from evo.operators.rules.idle_knobs import without_idle_knobs
 from evo.operators.rules.one_turn import one_turn
 from evo.operators.rules.plain_view import passed_on, plain_types
@@ -25,6 +26,7 @@ __all__ = ["Application", "Example", "Rule", "RuleContext", "example_variant"]
 _EXAMPLES = Path(__file__).parent / "families" / "examples"
 _LONGEST_TEXT, _LONGEST_LINE, _LONGEST_RUN = 200_000, 2_000, 400  # characters
 _OF_INDICES = ("work", "tile", "order", "vector")  # families that move work between threads
+_OF_LOOPS = (*_OF_INDICES, "atomics", "staging", "loop")  # families that read loops and subscripts
 _TEMPLATE = re.compile(rb"template\s*<[^;{}]*>\s*\Z")
 _LINE_END = re.compile(rb";?[ \t]*\r?\n")
 _RUN = re.compile(r"\s++|\S++")
@@ -80,16 +82,34 @@ class Rule:
         return tuple(self.find(ctx)) or tuple(self._seen_plainly(ctx))
 
     def _seen_plainly(self, ctx: RuleContext) -> Iterator[Application]:
-        """The places in the text as `plain_view` and `one_turn` show it, as changes of the text as it is written."""
+        """The places in the text as the views show it, as changes of the text as it is written.
+
+        The views: `plain_view`, `one_turn`, `counted_view`, and the last behind the first.
+        """
         passed = list(passed_on(ctx.source))
         inside = [edit.span for edit in passed]
         types = [edit for edit in plain_types(ctx.source) if not any(span.holds(edit.span) for span in inside)]
         views = [(passed, types)] if passed or types else []
         if self.family in _OF_INDICES and self.name != "grid_stride" and (turned := one_turn(ctx)):
             views.append((turned, []))
+        if self.family in _OF_LOOPS:
+            views += self._counted(ctx, [*passed, *types])
         for always, free in views:
             for found in found_in_view(self.find, ctx, always, free):
                 yield replace(found, is_schedule=found.is_schedule or bool(always))
+
+    def _counted(self, ctx: RuleContext, plain: list[Edit]) -> Iterator[tuple[list[Edit], list[Edit]]]:
+        """Edits after which loops count up and pointers stay: of the text, and of how else it is seen."""
+        if made := counted(ctx):
+            yield made, []
+            return
+        if plain:
+            try:
+                other = ctx.after(plain)
+            except SyntaxInvalid:
+                return
+            if made := counted(other):
+                yield list(through(other.source, plain, made)), []
 
     def build(self, variant: Variant, application: Application) -> Variant | None:
         """The child, or None if the edit would not leave a readable, different variant behind."""

@@ -6,23 +6,19 @@ from collections.abc import Iterator
 
 from evo.analysis.access import THREAD, Access, LaunchAnalysis, Loop, Term
 from evo.cuda.source import Edit, Span
-from evo.operators.rules.directives import ceil_divs, line_span, new_knob
+from evo.operators.rules.families.work.row_places import WARP, row_place
 from evo.operators.rules.families.work.walks import (
     SharedLoop,
     are_known,
     combined,
-    index_of,
     is_called_by,
     outermost,
     stepped,
     stored_if,
 )
-from evo.operators.rules.rewriting import fresh, indent_of, merged, same
+from evo.operators.rules.rewriting import fresh, indent_of, merged
 from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.rule_context import RuleContext
-
-_WARP = 32
-_WARPS = (1, 2, 4, 8, 16)  # of a block
 
 
 def _find(ctx: RuleContext) -> Iterator[Application]:
@@ -33,33 +29,30 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
             yield Application(
                 edits=tuple(merged(edits)),
                 summary=f"{name}: the lanes of a warp share what each thread walked alone",
-                arguments={"kernel": name, "to": _WARP},
+                arguments={"kernel": name, "to": WARP},
                 is_schedule=any(each.calls for each in analysis.form.loops.values()),  # several functions are touched
             )
 
 
 def _edits(ctx: RuleContext, analysis: LaunchAnalysis) -> list[Edit] | None:
-    form, sizes = analysis.form, analysis.sizes
+    form = analysis.form
     function = ctx.kernel(form.kernel)
-    if function is None or sizes.block[1:] != (1, 1) or sizes.grid[1:] != (1, 1) or sizes.threads % _WARP:
+    if function is None or form.barriers or form.exchanges or form.shared:
         return None
-    if form.barriers or form.exchanges or form.shared:
-        return None
-    shared = _loops(analysis)
-    index = index_of(ctx, analysis, function)
-    if not shared or index is None or not _stay_with_their_lane(analysis, shared):
+    place = row_place(ctx, analysis, function)
+    shared = _loops(analysis, place is not None and place.is_alone)
+    if place is None or not shared or not _stay_with_their_lane(analysis, shared):
         return None
     lane = fresh(ctx, "lane")
     start = function.body.start + 1
     edits = [
-        Edit(index, f"(blockIdx.x * blockDim.x + threadIdx.x) / {_WARP}"),
-        Edit(Span(start, start), f"\n    const int {lane} = threadIdx.x % {_WARP};  // a warp for each index"),
-        *_launch(ctx, analysis),
+        Edit(Span(start, start), f"\n    const int {lane} = {place.lane};  // a warp for each index"),
+        *place.edits,
     ]
     seen: dict[Span, list[Edit]] = {}
     for each in shared:
         # In a function of its own the kernel's variable cannot be seen.
-        here = lane if not each.loop.calls else f"(threadIdx.x % {_WARP})"
+        here = lane if not each.loop.calls else f"({place.lane})"
         made = _shared_out(ctx, each, here)
         if made is None or seen.setdefault(each.loop.span, made) != made or not is_called_by(ctx, each.loop, function):
             return None
@@ -75,15 +68,18 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis) -> list[Edit] | None:
     return edits
 
 
-def _loops(analysis: LaunchAnalysis) -> list[SharedLoop] | None:
-    """The outermost loops that walk along the contiguous dimension; None if something else is in the way."""
+def _loops(analysis: LaunchAnalysis, is_alone: bool) -> list[SharedLoop] | None:
+    """The outermost loops that walk along the contiguous dimension; None if something else is in the way.
+
+    is_alone: a block is one thread, whose reads no other's are beside.
+    """
     form = analysis.form
     found: list[SharedLoop] = []
     for loop in outermost(form.body):
         inside = [access for access in form.accesses if loop.symbol in access.loops]
         if not any(a.array is not None and a.array.space == "global" for a in inside):
             continue
-        if _walks(analysis, loop, inside):
+        if _walks(analysis, loop, inside, is_alone):
             reductions = analysis.legality.is_reduction(loop)
             if analysis.legality.parallel(loop).holds and are_known(loop, reductions):
                 found.append(SharedLoop(loop, reductions))
@@ -92,7 +88,7 @@ def _loops(analysis: LaunchAnalysis) -> list[SharedLoop] | None:
     return found
 
 
-def _walks(analysis: LaunchAnalysis, loop: Loop, inside: list[Access]) -> bool:
+def _walks(analysis: LaunchAnalysis, loop: Loop, inside: list[Access], is_alone: bool) -> bool:
     """Whether a turn further is an element further, for most of what the loop touches."""
     if loop.step.value != 1 or loop.values is not None or loop.until is not None or loop.blocked is not None:
         return False
@@ -105,7 +101,7 @@ def _walks(analysis: LaunchAnalysis, loop: Loop, inside: list[Access]) -> bool:
             return False
         traffic = analysis.traffic.accesses.get(access.number)
         far += traffic is not None and traffic.sectors is not None and traffic.sectors > 2 * max(traffic.ideal or 1, 1)
-    return far > 0
+    return far > 0 or is_alone
 
 
 def _stay_with_their_lane(analysis: LaunchAnalysis, shared: list[SharedLoop]) -> bool:
@@ -124,36 +120,15 @@ def _stay_with_their_lane(analysis: LaunchAnalysis, shared: list[SharedLoop]) ->
     return True
 
 
-def _launch(ctx: RuleContext, analysis: LaunchAnalysis) -> list[Edit]:
-    """As many more blocks as an index has lanes."""
-    launch = ctx.variant.launches[analysis.form.position]
-    threads, warps = launch.block[0].text, analysis.sizes.threads // _WARP
-    line = line_span(ctx, launch.line)
-    shared = f"shared {launch.shared.text}{launch.args_text}"
-    for _, extent, per in ceil_divs(ctx, launch):
-        if same(per, threads) and warps in _WARPS and threads.isdigit():
-            # The block's size is a knob from here on: grid and block follow it together.
-            knob = fresh(ctx, "WARPS")
-            text = f"// evo: launch {launch.kernel} grid (ceil_div({extent}, {knob})) block ({_WARP} * {knob}) {shared}"
-            return [Edit(line, text), *new_knob(ctx, knob, _WARPS, warps)]
-        if same(per, threads):
-            text = (
-                f"// evo: launch {launch.kernel} grid (ceil_div({extent}, {per} // {_WARP})) block ({threads}) {shared}"
-            )
-            return [Edit(line, text)]
-    text, grid = ctx.source.slice(line), launch.grid[0].text
-    return [Edit(line, text.replace(f"({grid})", f"(({grid}) * {_WARP})", 1))] if f"({grid})" in text else []
-
-
 def _shared_out(ctx: RuleContext, shared: SharedLoop, lane: str) -> list[Edit] | None:
     """The loop in steps of a warp, and what the lanes combine behind it."""
     loop = shared.loop
-    edits = stepped(ctx, shared, lane, str(_WARP))
+    edits = stepped(ctx, shared, lane, str(WARP))
     if edits is None:
         return None
     indent = indent_of(ctx.source, loop.span.start)
     step = fresh(ctx, "step")
-    head = f"for (int {step} = {_WARP // 2}; {step} > 0; {step} /= 2)"
+    head = f"for (int {step} = {WARP // 2}; {step} > 0; {step} /= 2)"
     for found in shared.reductions:
         made = combined(ctx, found, head, lambda name: f"__shfl_xor_sync(0xffffffffu, {name}, {step})")
         if made is None:

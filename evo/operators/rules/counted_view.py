@@ -1,0 +1,254 @@
+"""Loops and pointers that move, as rules know them: `for (int i = 0; i < n; ++i)` over `a[i]`.
+
+`while (i < n) { ...; i++; }`, `while (n--)`, `do ... while`, loops that count down or walk a pointer are seen as loops
+that count up, and `*p++` as the element that the access form says it is. A loop or pointer that the form could not
+follow, or whose variable is used for anything else, stays as it is, and then so does the kernel.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from evo.analysis.access import LaunchAnalysis, Loop, Symbol, Term
+from evo.cuda.source import CountedFor, Edit, Function, Span
+from evo.operators.rules.index_text import IndexText, with_turns
+from evo.operators.rules.lifting import NotPrinted, names_of
+from evo.operators.rules.rewriting import fresh, rewritten
+from evo.operators.rules.rule_context import RuleContext
+
+_HEAD = re.compile(r"(?:while|for)\s*\(")
+_COUNTS = re.compile(r"(?P<name>\w+)\s*(?:<|!=)\s*(?P<limit>[\w.]+|\([^()]*\))")
+_LEAVES = re.compile(r"\b(?:break|continue|goto|return)\b")
+_KINDS = ("int", "unsigned", "unsigned int", "size_t", "long", "long long")
+_MOVED = r"(?:(?:\+\+|--)\s*\b{0}\b|\b{0}\b\s*(?:\+\+|--)|\b{0}\b\s*[-+]?=(?!=)[^;{{}}]*?)\s*;"
+_STEPPED = r"(?:\+\+|--)\s*{0}\b|\b{0}\s*(?:\+\+|--|[-+]=)|[;{{}}(,)]\s*{0}\s*=(?!=)"
+_DECLARED = re.compile(
+    r"(?m)^[ \t]*(?:\w+[ \t]+)*\w+[\s*]+(?:const |__restrict__ )?(?P<name>\w+)(?:\s*=[^,;{}]*)?;[ \t]*\n"
+)
+_TEXT = re.compile(r"//[^\n]*|/\*.*?\*/|\"[^\"\n]*\"", re.DOTALL)
+
+
+def counted(ctx: RuleContext) -> list[Edit]:
+    """The edits that make such loops and pointers plain, in all kernels that have some."""
+    found: list[Edit] = []
+    for analysis in ctx.launches:
+        lines = [line for line in ctx.variant.launches if line.kernel == analysis.form.kernel]
+        function = next((f for f in ctx.source.functions if f.is_kernel and f.name == analysis.form.kernel), None)
+        if function is None or len(lines) != 1:
+            continue
+        try:
+            found += _Counted(ctx, analysis, function).edits()
+        except NotPrinted:
+            continue
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """A loop and what it becomes. old: its variable as it was; turns: that by the number of the turn.
+
+    counts: the variable is still the author's, and only counts up.
+    """
+
+    loop: Loop
+    body: Span
+    old: str
+    name: str
+    header: str
+    turns: Term
+    counts: bool
+
+
+class _Counted:
+    """One kernel's body."""
+
+    def __init__(self, ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> None:
+        self.ctx, self.form, self.function = ctx, analysis.form, function
+        self.source = ctx.source
+        self.inside = [s for top in self.source.statements(function) for s in top.all()]
+        self.given = names_of(ctx, function)
+
+    def edits(self) -> list[Edit]:
+        """The body anew; none if it is plain. Raises NotPrinted if the form does not show how a thing is used."""
+        moving = self._moving()
+        loops = [loop for loop in self.form.loops.values() if not loop.calls and self._is_other(loop, moving)]
+        if not moving and not loops:
+            return []
+        words = IndexText(self.form, self.source, self.function, self.given, {})
+        made = [self._turn(loop, words, number) for number, loop in enumerate(loops)]
+        turns = {turn.loop.symbol: turn.turns for turn in made}
+        named = {symbol: symbol.name for symbol in self.form.loops if symbol not in turns}
+        named |= {Symbol(turn.name, "loop"): turn.name for turn in made}
+        words = IndexText(self.form, self.source, self.function, self.given, named)
+        edits = [Edit(Span(turn.loop.span.start, turn.body.start), turn.header) for turn in made]
+        edits += [Edit(Span(t.body.end, t.loop.span.end), "") for t in made if t.body.end < t.loop.span.end]
+        edits += self._accesses(moving, turns, words)
+        body = rewritten(self.source, self.function.body, edits)
+        return [Edit(self.function.body, _tidied(body, moving, made))]
+
+    def _moving(self) -> set[str]:
+        """Pointers that the body writes after their declaration."""
+        pointers = {s.name for s in self.inside if s.kind in ("declare", "for") and "*" in s.type}
+        pointers |= {param.name for param in self.function.params if "*" in param.type}
+        text = _TEXT.sub("", self.source.slice(self.function.body))
+        return {name for name in pointers if re.search(_STEPPED.format(re.escape(name)), text)}
+
+    def _is_other(self, loop: Loop, moving: set[str]) -> bool:
+        if self.source.slice(loop.span).startswith(("while", "do")):
+            return True
+        statement = next((s for s in self.inside if s.span == loop.span), None)
+        return loop.symbol.name in moving or (statement is not None and not isinstance(statement, CountedFor))
+
+    def _turn(self, loop: Loop, words: IndexText, number: int) -> _Turn:
+        if loop.trip is None or loop.until is not None or loop.blocked is not None or loop.values is not None:
+            raise NotPrinted("how often a loop runs")
+        text, old = self.source.slice(loop.span), loop.symbol.name
+        body = _body(loop, text)
+        if _LEAVES.search(_TEXT.sub("", self.source.slice(body))):
+            raise NotPrinted("a loop that is left")
+        kind = self._integer(old)
+        head = self.source.slice(Span(loop.span.start, body.start))
+        step = self._step(loop, text)
+        counts = _COUNTS.search(head) if kind and step and not text.startswith("do") else None
+        if counts is not None and counts["name"] == old and not re.search(rf"(?:\+\+|--)\s*{old}\s*[<!]", head):
+            header = f"for ({kind} {old} = {words.at(loop.start, loop.span)}; {old} < {counts['limit']}; {step}) "
+            return _Turn(loop, body, old, old, header, Term.of(Symbol(old, "loop")), counts=True)
+        name = fresh(self.ctx, f"turn_{number + 1}" if number else "turn")
+        header = f"for (int {name} = 0; {name} < {words.at(loop.trip, loop.span)}; ++{name}) "
+        return _Turn(
+            loop, body, old, name, header, loop.start + loop.step * Term.of(Symbol(name, "loop")), counts=False
+        )
+
+    def _step(self, loop: Loop, text: str) -> str:
+        """How a loop that counts up does so; empty if the text does not show it."""
+        name = loop.symbol.name
+        if loop.step.value == 1:
+            return f"++{name}"
+        said = re.findall(rf"\b{name}\s*\+=\s*([\w.]+(?:\s*\*\s*[\w.]+)*)\s*[;)]", text)
+        return f"{name} += {said[0]}" if len(said) == 1 else ""
+
+    def _integer(self, name: str) -> str:
+        """The type of a variable that counts; empty if it is none."""
+        kinds = {" ".join(s.type.split()) for s in self.inside if s.kind in ("declare", "for") and s.name == name}
+        kind = kinds.pop() if len(kinds) == 1 else ""
+        return kind if kind in _KINDS else ""
+
+    def _accesses(self, moving: set[str], turns: dict[Symbol, Term], words: IndexText) -> Iterator[Edit]:
+        """What moving pointers read and write, as elements of tensors."""
+        said: dict[Span, str] = {}
+        for access in self.form.accesses:
+            if not set(re.findall(r"\w+", access.text)) & moving or access.calls:
+                continue
+            array = access.array
+            known = array is not None and array.is_tensor and access.blocked is None and access.route == "plain"
+            if array is None or not known or access.elements != 1 or array.name not in self.given:
+                raise NotPrinted(access.text)
+            place = with_turns(self.form, access.offset, turns)
+            if any(number % array.element_bytes for number in place.parts.values()):
+                raise NotPrinted(access.text)
+            index = Term({mono: number // array.element_bytes for mono, number in place.parts.items()})
+            text = f"{self.given[array.name]}[{words.at(index, access.span)}]"
+            if said.setdefault(access.span, text) != text:
+                raise NotPrinted(access.text)
+        for span, text in said.items():
+            yield Edit(span, text)
+
+
+def _body(loop: Loop, text: str) -> Span:
+    """The bytes of a loop's body."""
+    match = re.match(r"do\s*(?=\{)", text) if text.startswith("do") else _HEAD.match(text)
+    if match is None or not text.isascii():
+        raise NotPrinted("a loop's header")
+    at = match.end()
+    if not text.startswith("do"):
+        at = _closed(text, match.end() - 1)
+        at += len(text[at:]) - len(text[at:].lstrip())
+    end = _closed(text, at) if text[at : at + 1] == "{" else len(text)
+    if not text[at:end].strip(" ;\n") or (end < len(text) and not text.startswith("do")):
+        raise NotPrinted("a loop's body")
+    return Span(loop.span.start + at, loop.span.start + end)
+
+
+def _closed(text: str, at: int) -> int:
+    """The place behind the bracket that closes the one at a place."""
+    depth = 0
+    for place in range(at, len(text)):
+        depth += (text[place] in "([{") - (text[place] in ")]}")
+        if not depth:
+            return place + 1
+    raise NotPrinted("a bracket")
+
+
+def _tidied(body: str, moving: set[str], made: list[_Turn]) -> str:
+    """The body without statements and declarations that only move what nothing reads any more. Raises NotPrinted."""
+    names = [*sorted(moving), *sorted({turn.old for turn in made} - moving)]
+    for name in names:
+        at = 0
+        while match := re.compile(_MOVED.format(name)).search(body, at):
+            before = re.sub(r"//[^\n]*\Z", "", body[: match.start()].rstrip()).rstrip()
+            at = match.end()
+            if before.endswith(("{", "}", ";")):
+                start = match.start() if body[len(body[: match.start()].rstrip(" \t")) - 1] != "\n" else None
+                line = body.rfind("\n", 0, match.start()) + 1
+                _unread(body, match.end(), name, made)
+                first, last = (line, match.end() + 1) if start is None and body[match.end()] == "\n" else match.span()
+                body, at = body[:first] + body[last:], first
+            elif before.endswith(")") or re.search(r"\belse\Z", before):
+                body = f"{body[: match.start()]};{body[match.end() :]}"
+    changed = True
+    while changed:
+        changed = False
+        for match in _DECLARED.finditer(body):
+            outside = _outside(body, match["name"], made)
+            if outside == [match.start("name")]:
+                if match["name"] not in names and "*" not in match[0]:
+                    continue
+                body, changed = body[: match.start()] + body[match.end() :], True
+                break
+    if any(_outside(body, name, made) for name in names):
+        raise NotPrinted("a variable that is read elsewhere")
+    return body
+
+
+def _unread(body: str, at: int, name: str, made: list[_Turn]) -> None:
+    """Raises NotPrinted if the rest of the block that a step ends reads what it stepped."""
+    if not any(turn.counts and turn.old == name for turn in made):
+        return
+    depth = 0
+    for place in range(at, len(body)):
+        depth += (body[place] == "{") - (body[place] == "}")
+        if depth < 0:
+            break
+        start = re.match(rf"{name}\b", body[place:])
+        if start and not re.match(r"\w", body[place - 1]):
+            rest = body[place + len(name) :].lstrip()
+            if not (rest.startswith("=") and not rest.startswith("==")) and not _in_header(body, place, made):
+                raise NotPrinted(f"{name} is read after its step")
+
+
+def _in_header(body: str, place: int, made: list[_Turn]) -> bool:
+    """Whether a name stands in a loop that counts by it."""
+    return any(first <= place < last for first, last in _loops(body, made, None))
+
+
+def _loops(body: str, made: list[_Turn], name: str | None) -> Iterator[tuple[int, int]]:
+    """Where the loops that were written anew stand, header and body; those that count by a name."""
+    for turn in made:
+        if name is not None and turn.name != name:
+            continue
+        at = body.find(turn.header)
+        while at >= 0:
+            start = at + len(turn.header)
+            is_block = body[start : start + 1] == "{"
+            end = _closed(body, start) if is_block else body.find(";", start) + 1
+            yield at, end
+            at = body.find(turn.header, end)
+
+
+def _outside(body: str, name: str, made: list[_Turn]) -> list[int]:
+    """Where a name stands outside the loops that count by it."""
+    loops = list(_loops(body, made, name))
+    found = [match.start() for match in re.finditer(rf"\b{name}\b", _TEXT.sub(lambda m: " " * len(m[0]), body))]
+    return [at for at in found if not any(first <= at < last for first, last in loops)]

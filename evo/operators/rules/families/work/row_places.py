@@ -1,0 +1,128 @@
+"""How each index of a kernel gets a warp instead of a thread: the edits of the index and of the launch line."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from evo.analysis.access import BLOCK, THREAD, LaunchAnalysis, Term
+from evo.cuda.source import Edit, Function, Span
+from evo.operators.rules.directives import ceil_divs, grid_part_of, line_span, new_knob
+from evo.operators.rules.families.work.walks import index_of
+from evo.operators.rules.rewriting import fresh, same
+from evo.operators.rules.rule_context import RuleContext
+
+WARP = 32
+_WARPS = (1, 2, 4, 8, 16)  # of a block
+_ALONE = re.compile(r"\b(?:threadIdx|blockDim|gridDim|__shared__|__sync\w*|\w+_sync|laneid)\b")
+_AXES = "xyz"
+
+
+@dataclass(frozen=True, slots=True)
+class RowPlace:
+    """lane: how a thread spells its lane; edits: of the index and the launch line. is_alone: a block was one thread."""
+
+    lane: str
+    edits: tuple[Edit, ...]
+    is_alone: bool = False
+
+
+def row_place(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> RowPlace | None:
+    """None if nothing shows which index a thread has, or something else depends on the thread."""
+    sizes = analysis.sizes
+    if sizes.threads == 1:
+        return _of_blocks(ctx, analysis, function)
+    if sizes.threads % WARP:
+        return None
+    if sizes.block[1:] == (1, 1):
+        others = "".join(axis for axis, size in zip(_AXES[1:], sizes.grid[1:], strict=True) if size > 1)
+        index = index_of(ctx, analysis, function, _placed(others))
+        if index is not None and (launch := _launch(ctx, analysis)):
+            edit = Edit(index, f"(blockIdx.x * blockDim.x + threadIdx.x) / {WARP}")
+            return RowPlace(f"threadIdx.x % {WARP}", (edit, *launch))
+    return _of_warps(ctx, analysis, function) if sizes.block[0] == WARP else None
+
+
+def _placed(others: str) -> re.Pattern[str]:
+    """Words that depend on the thread's place along x; `others`: axes of the grid that may be named."""
+    away = f"(?!\\.[{others}])" if others else ""
+    return re.compile(rf"\b(?:threadIdx|blockIdx{away}|gridDim|__shared__|__sync\w*|\w+_sync|laneid)\b")
+
+
+def _of_blocks(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> RowPlace | None:
+    """A block of one thread becomes a warp, whose lanes nothing in the kernel tells apart yet."""
+    called = {name for loop in analysis.form.loops.values() for name in loop.calls}
+    bodies = [f.body for f in ctx.source.functions if f.name == function.name or f.name in called]
+    if any(_ALONE.search(ctx.source.slice(body)) for body in bodies):
+        return None
+    launch = ctx.variant.launches[analysis.form.position]
+    parts = [part.text for part in launch.block]
+    line = line_span(ctx, launch.line)
+    whole, said = ctx.source.slice(line), f"block ({', '.join(parts)})"
+    if said not in whole:
+        return None
+    return RowPlace("threadIdx.x", (Edit(line, whole.replace(said, f"block ({WARP})", 1)),), is_alone=True)
+
+
+def _of_warps(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> RowPlace | None:
+    """Threads of one warp along x had an index each; a warp has one now, and there are as many more blocks."""
+    form = analysis.form
+    for at, axis in enumerate(_AXES):
+        name = form.names.get(Term.of(BLOCK[at]) * WARP + Term.of(THREAD[0]))
+        if name is None:
+            continue
+        launch = ctx.variant.launches[form.position]
+        value = _only_place(ctx, function, name, axis)
+        if value is None or at >= len(launch.grid):
+            return None
+        parts = [part.text for part in launch.grid]
+        line = line_span(ctx, launch.line)
+        said = f"grid ({', '.join(parts)})"
+        whole = ctx.source.slice(line)
+        if said not in whole:
+            return None
+        extents = [
+            e for span, e, per in ceil_divs(ctx, launch) if per == str(WARP) and grid_part_of(ctx, launch, span) == at
+        ]
+        parts[at] = extents[0] if len(extents) == 1 else f"({parts[at]}) * {WARP}"
+        edits = (Edit(value, f"blockIdx.{axis}"), Edit(line, whole.replace(said, f"grid ({', '.join(parts)})", 1)))
+        return RowPlace("threadIdx.x", edits)
+    return None
+
+
+def _only_place(ctx: RuleContext, function: Function, name: str, axis: str) -> Span | None:
+    """What the index is set to, if the kernel says nowhere else where along x, or in which block of this axis, it is."""
+    for top in ctx.source.statements(function):
+        for statement in top.all():
+            if statement.kind == "declare" and statement.name == name and statement.value is not None:
+                data, body = ctx.source.data, function.body
+                rest = (data[body.start : statement.value.start] + data[statement.value.end : body.end]).decode()
+                rest = re.sub(r"//[^\n]*|/\*.*?\*/", "", rest, flags=re.DOTALL)
+                named = rf"threadIdx\.x|blockIdx\.{axis}|gridDim|__shared__|__sync\w*|\w+_sync|laneid"
+                return None if re.search(rf"\b(?:{named})\b", rest) else statement.value
+    return None
+
+
+def _launch(ctx: RuleContext, analysis: LaunchAnalysis) -> list[Edit]:
+    """As many more blocks as an index has lanes."""
+    launch = ctx.variant.launches[analysis.form.position]
+    threads, warps = launch.block[0].text, analysis.sizes.threads // WARP
+    line = line_span(ctx, launch.line)
+    shared = f"shared {launch.shared.text}{launch.args_text}"
+    rest = "".join(f", {part.text}" for part in launch.grid[1:])
+    for span, extent, per in ceil_divs(ctx, launch):
+        if not same(per, threads) or grid_part_of(ctx, launch, span):
+            continue
+        if warps in _WARPS and threads.isdigit():
+            # The block's size is a knob from here on: grid and block follow it together.
+            knob = fresh(ctx, "WARPS")
+            grid, block = f"ceil_div({extent}, {knob}){rest}", f"{WARP} * {knob}"
+            text = f"// evo: launch {launch.kernel} grid ({grid}) block ({block}) {shared}"
+            return [Edit(line, text), *new_knob(ctx, knob, _WARPS, warps)]
+        grid = f"ceil_div({extent}, {per} // {WARP}){rest}"
+        return [Edit(line, f"// evo: launch {launch.kernel} grid ({grid}) block ({threads}) {shared}")]
+    text, first = ctx.source.slice(line), launch.grid[0].text
+    return [Edit(line, text.replace(f"({first}", f"(({first}) * {WARP}", 1))] if f"({first}" in text else []
+
+
+__all__ = ["WARP", "RowPlace", "row_place"]

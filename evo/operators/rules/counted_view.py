@@ -24,6 +24,7 @@ _LEAVES = re.compile(r"\b(?:break|continue|goto|return)\b")
 _KINDS = ("int", "unsigned", "unsigned int", "size_t", "long", "long long")
 _MOVED = r"(?:(?:\+\+|--)\s*\b{0}\b|\b{0}\b\s*(?:\+\+|--)|\b{0}\b\s*[-+]?=(?!=)[^;{{}}]*?)\s*;"
 _STEPPED = r"(?:\+\+|--)\s*{0}\b|\b{0}\s*(?:\+\+|--|[-+]=)|[;{{}}(,)]\s*{0}\s*=(?!=)"
+_POINTER = re.compile(r"[;{}(]\s*(?:const\s+)?\w+(?:\s+\w+)?\s*\*\s*(?:const\s+|__restrict__\s+)?(\w+)\s*=(?!=)")
 _DECLARED = re.compile(
     r"(?m)^[ \t]*(?:\w+[ \t]+)*\w+[\s*]+(?:const |__restrict__ )?(?P<name>\w+)(?:\s*=[^,;{}]*)?;[ \t]*\n"
 )
@@ -93,6 +94,7 @@ class _Counted:
         pointers = {s.name for s in self.inside if s.kind in ("declare", "for") and "*" in s.type}
         pointers |= {param.name for param in self.function.params if "*" in param.type}
         text = _TEXT.sub("", self.source.slice(self.function.body))
+        pointers |= set(_POINTER.findall(text))
         return {name for name in pointers if re.search(_STEPPED.format(re.escape(name)), text)}
 
     def _is_other(self, loop: Loop, moving: set[str]) -> bool:
@@ -190,10 +192,11 @@ def _tidied(body: str, moving: set[str], made: list[_Turn]) -> str:
             before = re.sub(r"//[^\n]*\Z", "", body[: match.start()].rstrip()).rstrip()
             at = match.end()
             if before.endswith(("{", "}", ";")):
-                start = match.start() if body[len(body[: match.start()].rstrip(" \t")) - 1] != "\n" else None
-                line = body.rfind("\n", 0, match.start()) + 1
                 _unread(body, match.end(), name, made)
-                first, last = (line, match.end() + 1) if start is None and body[match.end()] == "\n" else match.span()
+                first, last = match.span()
+                line = body.rfind("\n", 0, first) + 1
+                if not body[line:first].strip() and body[last : last + 1] == "\n":
+                    first, last = line, last + 1
                 body, at = body[:first] + body[last:], first
             elif before.endswith(")") or re.search(r"\belse\Z", before):
                 body = f"{body[: match.start()]};{body[match.end() :]}"
@@ -216,21 +219,19 @@ def _unread(body: str, at: int, name: str, made: list[_Turn]) -> None:
     """Raises NotPrinted if the rest of the block that a step ends reads what it stepped."""
     if not any(turn.counts and turn.old == name for turn in made):
         return
+    loops = list(_loops(body, made, name))
     depth = 0
     for place in range(at, len(body)):
         depth += (body[place] == "{") - (body[place] == "}")
         if depth < 0:
             break
         start = re.match(rf"{name}\b", body[place:])
-        if start and not re.match(r"\w", body[place - 1]):
+        if start and not re.match(r"[.\w]", body[place - 1]):
             rest = body[place + len(name) :].lstrip()
-            if not (rest.startswith("=") and not rest.startswith("==")) and not _in_header(body, place, made):
+            if not (rest.startswith("=") and not rest.startswith("==")) and not any(
+                first > at and first <= place < last for first, last in loops
+            ):
                 raise NotPrinted(f"{name} is read after its step")
-
-
-def _in_header(body: str, place: int, made: list[_Turn]) -> bool:
-    """Whether a name stands in a loop that counts by it."""
-    return any(first <= place < last for first, last in _loops(body, made, None))
 
 
 def _loops(body: str, made: list[_Turn], name: str | None) -> Iterator[tuple[int, int]]:
@@ -250,5 +251,5 @@ def _loops(body: str, made: list[_Turn], name: str | None) -> Iterator[tuple[int
 def _outside(body: str, name: str, made: list[_Turn]) -> list[int]:
     """Where a name stands outside the loops that count by it."""
     loops = list(_loops(body, made, name))
-    found = [match.start() for match in re.finditer(rf"\b{name}\b", _TEXT.sub(lambda m: " " * len(m[0]), body))]
+    found = [match.start() for match in re.finditer(rf"(?<![.\w]){name}\b", _TEXT.sub(lambda m: " " * len(m[0]), body))]
     return [at for at in found if not any(first <= at < last for first, last in loops)]

@@ -73,11 +73,12 @@ class IndexText:
 
     def _joined(self, said: list[str], rest: Term, place: Span) -> str:
         text = " + ".join(said)
-        for mono, number in sorted(rest.parts.items(), key=lambda part: (not part[0], -len(part[0]))):
-            factors = [self._atom(atom, place) for atom in mono]
+        for mono, count in sorted(rest.parts.items(), key=lambda part: (not part[0], -len(part[0]))):
+            factors, number = [self._atom(atom, place) for atom in mono], count
             for symbol, threads, size in self._extents:
                 if symbol in mono and number % size == 0:
-                    factors, number = [*factors, threads], number // size
+                    factors.append(threads)
+                    number //= size
             if abs(number) != 1 or not factors:
                 factors.append(str(abs(number)))
             product = " * ".join(factors)

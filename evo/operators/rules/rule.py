@@ -13,6 +13,7 @@ from evo.errors import SyntaxInvalid
 from evo.operators.rules.application import Application, Find
 from evo.operators.rules.counted_view import counted
 from evo.operators.rules.idle_knobs import without_idle_knobs
+from evo.operators.rules.inlined_view import inlined
 from evo.operators.rules.one_turn import one_turn
 from evo.operators.rules.plain_view import passed_on, plain_types
 from evo.operators.rules.rule_context import RuleContext
@@ -84,12 +85,14 @@ class Rule:
     def _seen_plainly(self, ctx: RuleContext) -> Iterator[Application]:
         """The places in the text as the views show it, as changes of the text as it is written.
 
-        The views: `plain_view`, `one_turn`, `counted_view`, and the last behind the first.
+        The views: `plain_view`, `inlined_view`, `one_turn`, `counted_view`, and the last behind the first.
         """
         passed = list(passed_on(ctx.source))
         inside = [edit.span for edit in passed]
         types = [edit for edit in plain_types(ctx.source) if not any(span.holds(edit.span) for span in inside)]
         views = [(passed, types)] if passed or types else []
+        if self.family in _OF_LOOPS and (called := inlined(ctx.source)):
+            views.append((called, []))
         if self.family in _OF_INDICES and self.name != "grid_stride" and (turned := one_turn(ctx)):
             views.append((turned, []))
         if self.family in _OF_LOOPS:

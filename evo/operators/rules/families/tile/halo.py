@@ -16,6 +16,7 @@ from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.rule_context import RuleContext
 
 ROOM = 24 * 1024  # bytes of a tile, so that an SM holds several blocks
+_SUBSCRIPT = re.compile(r"\w+\s*\[[^\[\]]*\]")  # of the tensor, or of a pointer into it
 _REUSED = 3.0  # reads of an element by a block, from which on staging it can pay
 
 
@@ -190,8 +191,9 @@ def replaced_reads(
         local = [(term - dim.base - dim.low).text for term, dim in zip(read.subscripts, dims, strict=True)]
         if any(re.search(r"\?|blockIdx|min\(|max\(", text) for text in local):
             raise NotPrinted("a place that is no sum")
-        if not ctx.source.slice(read.span).startswith(name):
-            raise NotPrinted("read through another pointer")
+        text = ctx.source.slice(read.span)
+        if not text.startswith(name) and not _SUBSCRIPT.fullmatch(text):
+            raise NotPrinted("no element by its subscript")
         yield Edit(read.span, f"{tile}{''.join(f'[{text}]' for text in local)}")
         yield from _without_test(ctx, analysis, read)
 

@@ -91,7 +91,7 @@ def _of_warps(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) ->
 
 
 def _only_place(ctx: RuleContext, function: Function, name: str, axis: str) -> Span | None:
-    """What the index is set to, if the kernel says nowhere else where along x, or in which block of this axis, it is."""
+    """What the index is set to, if nothing else in the kernel depends on it along x or on the block along `axis`."""
     for top in ctx.source.statements(function):
         for statement in top.all():
             if statement.kind == "declare" and statement.name == name and statement.value is not None:

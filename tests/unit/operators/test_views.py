@@ -1,0 +1,171 @@
+"""Loops, pointers, functions and launches in other idioms: rules find their places, or leave them alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from evo.device import DeviceName
+from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
+from evo.operators import RULES
+from evo.operators.rules.operator import integers_of
+from evo.spec.task import Task, read_task
+from evo.spec.variant import Variant, parse_variant
+
+DATA = Path(__file__).parents[2] / "data"
+BY_NAME = {rule.name: rule for rule in RULES}
+ROWS = """\
+// evo: launch k grid ({grid}) block ({block}) shared 0
+extern "C" __global__ void k(const float* inp, float* mean, float* out, int B, int T, int C) {{
+    int idx = {index};
+{body}}}
+"""
+FLAT = ("ceil_div(B * T, 64)", "64", "blockIdx.x * blockDim.x + threadIdx.x")
+LOOPS = {
+    "while": """\
+    if (idx >= B * T) return;
+    const float* x = inp + idx * C;
+    float m = 0.0f;
+    unsigned i = 0;
+    while (i < C) { m += x[i]; i++; }
+    m /= C;
+    i = 0;
+    while (i < C) {
+        out[idx * C + i] = x[i] - m;
+        i += 1;
+    }
+    mean[idx] = m;
+""",
+    "pointers": """\
+    if (idx < B * T) {
+        const float* p = inp + idx * C;
+        const float* end = p + C;
+        float m = 0.0f;
+        for (const float* q = p; q != end; ++q) m += *q;
+        m = m / C;
+        float* o = out + (size_t)idx * C;
+        while (p < end) *o++ = *p++ - m;
+        mean[idx] = m;
+    }
+""",
+    "down": """\
+    if (idx >= B * T) return;
+    const float* x = inp + idx * C;
+    float m = 0.0f;
+    int n = C;
+    while (n--) m += *x++;
+    m /= C;
+    for (int i = 0; i < C; i++) out[idx * C + i] = inp[idx * C + i] - m;
+    mean[idx] = m;
+""",
+}
+PLAIN = """\
+    const float* x = inp + idx * C;
+    float m = 0.0f;
+    for (int i = 0; i < C; i++) m += x[i];
+    m = m / C;
+    for (int i = 0; i < C; i++) out[idx * C + i] = x[i] - m;
+    mean[idx] = m;
+"""
+KERNELS = {
+    **{name: ROWS.format(grid=FLAT[0], block=FLAT[1], index=FLAT[2], body=body) for name, body in LOOPS.items()},
+    "one thread a block": ROWS.format(grid="B, T", block="1", index="blockIdx.x * T + blockIdx.y", body=PLAIN),
+    "two axes": ROWS.format(
+        grid="ceil_div(T, 32), B",
+        block="32",
+        index="blockIdx.x * 32 + threadIdx.x",
+        body="    if (idx >= T) return;\n    idx += blockIdx.y * T;\n" + PLAIN,
+    ).replace("int idx = blockIdx", "int t = blockIdx").replace("idx >= T", "t >= T").replace(
+        "idx += blockIdx.y * T", "const int idx = blockIdx.y * T + t"
+    ),
+    "warps of a block": ROWS.format(
+        grid="ceil_div(T, 32), ceil_div(B, 4)",
+        block="32, 4",
+        index="blockIdx.x * 32 + threadIdx.x",
+        body="    int b = blockIdx.y * 4 + threadIdx.y;\n    if (b >= B || t >= T) return;\n"
+        "    int idx = b * T + t;\n" + PLAIN,
+    ).replace("int idx = blockIdx", "int t = blockIdx"),
+}  # fmt: skip
+COUNTS = """\
+// evo: scratch counts int32 [256] init=zero
+// evo: launch count grid (240) block (192) shared 0
+// evo: launch copy_out grid (1) block (256) shared 0
+__device__ void tally(int* to, unsigned char v) { atomicAdd(&to[v], 1); }
+extern "C" __global__ void count(const unsigned char* data, int* bins, int* counts, int n) {
+    for (unsigned i = threadIdx.x + blockIdx.x * blockDim.x; i < n; i += blockDim.x * gridDim.x) tally(counts, data[i]);
+}
+extern "C" __global__ void copy_out(const unsigned char* data, int* bins, int* counts, int n) {
+    bins[threadIdx.x] = counts[threadIdx.x];
+}
+"""
+
+
+def children(rule: str, text: str, task: Task) -> list[Variant]:
+    variant = parse_variant(text)
+    places = BY_NAME[rule].applications(variant, flags=task.flags, axes=integers_of(task), task=task)
+    return [child for each in places if (child := BY_NAME[rule].build(variant, each)) is not None]
+
+
+def rows(text: str) -> list[Variant]:
+    return children("row_lanes", text, read_task(DATA / "rules" / "row_lanes"))
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[EvaluationSession]:
+    with EvaluationSession(DeviceName("sim", "l4")) as session:
+        yield session
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", KERNELS)
+def test_rows_in_other_idioms_are_shared_out_and_right(session: EvaluationSession, name: str) -> None:
+    task = read_task(DATA / "rules" / "row_lanes")
+    (child,) = rows(KERNELS[name])
+    assert evaluate(Job(task=task, text=child.text, path="child.cu", upto="check"), session).status.passed
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_rows_in_other_idioms_are_found(name: str) -> None:
+    (child,) = rows(KERNELS[name])
+    assert child.text.count("__shfl_xor_sync") == 1
+    assert child.text.count("+= 32") == 2
+    assert not any(word in child.text for word in ("while", "*p++", "n--", "end", "(blockIdx.x * 64"))
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "otherwise"),
+    [
+        ("while", "out[idx * C + i] = x[i] - m;\n        i += 1;", "i += 1;\n        out[idx * C + i - 1] = x[i - 1];"),
+        ("while", "mean[idx] = m;", "mean[idx] = m + i;"),  # the variable is read behind the loop
+        ("while", "i++; }", "if (x[i] < 0) break; i++; }"),
+        ("pointers", "mean[idx] = m;", "mean[idx] = m + *o;"),
+        ("down", "m += *x++;", "m += *x++ * n;"),
+        ("one thread a block", "mean[idx] = m;", "mean[idx] = m + threadIdx.x;"),
+        ("warps of a block", "mean[idx] = m;", "mean[idx] = m + threadIdx.x;"),
+    ],
+)  # fmt: skip
+def test_what_a_view_cannot_show_stays(name: str, written: str, otherwise: str) -> None:
+    assert written in KERNELS[name]
+    assert rows(KERNELS[name].replace(written, otherwise)) == []
+
+
+def test_functions_of_one_statement_hide_no_atomic() -> None:
+    task = read_task(DATA / "foreign" / "kernels" / "histogram256")
+    child = children("private_copy", COUNTS, task)[0]
+    assert "tally" not in child.text
+    assert "atomicAdd(&own[data[i]], 1)" in child.text
+
+
+@pytest.mark.long
+def test_functions_of_one_statement_are_written_out_right(session: EvaluationSession) -> None:
+    task = read_task(DATA / "foreign" / "kernels" / "histogram256")
+    child = children("private_copy", COUNTS, task)[0]
+    assert evaluate(Job(task=task, text=child.text, path="child.cu", upto="check"), session).status.passed
+
+
+def test_a_function_that_reads_memory_twice_stays_a_call() -> None:
+    task = read_task(DATA / "foreign" / "kernels" / "histogram256")
+    text = COUNTS.replace("atomicAdd(&to[v], 1)", "if (v < 256) atomicAdd(&to[v], 1)")
+    assert children("private_copy", text, task) == []

@@ -36,7 +36,7 @@ def counted(ctx: RuleContext) -> list[Edit]:
     found: list[Edit] = []
     for analysis in ctx.launches:
         lines = [line for line in ctx.variant.launches if line.kernel == analysis.form.kernel]
-        function = next((f for f in ctx.source.functions if f.is_kernel and f.name == analysis.form.kernel), None)
+        function = ctx.kernel(analysis.form.kernel)
         if function is None or len(lines) != 1:
             continue
         try:

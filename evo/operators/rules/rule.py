@@ -17,7 +17,7 @@ from evo.operators.rules.inlined_view import inlined
 from evo.operators.rules.one_turn import one_turn
 from evo.operators.rules.plain_view import passed_on, plain_types
 from evo.operators.rules.rule_context import RuleContext
-from evo.operators.rules.through import found_in_view
+from evo.operators.rules.through import found_in_view, through
 from evo.spec.chips import Chip
 from evo.spec.task import Task
 from evo.spec.variant import Variant, parse_variant

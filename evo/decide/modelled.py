@@ -104,16 +104,20 @@ def _shown(pair: _Pair, gain: float, pairs: Sequence[_Pair], doubtful: Mapping[s
 
 def _chance(pair: _Pair, gain: float) -> float | None:
     """The probability that the child is faster, by the less certain of what binds and what shows the gain."""
-    version, limiter = pair.before.model_version, pair.before.limiter
-    found = [probability_faster(version, term, gain) for term in (limiter, _binding_term(pair) or limiter)]
+    found = [probability_faster(pair.before.model_version, term, gain) for term in _deciding_terms(pair)]
     return min((chance for chance in found if chance is not None), default=None)
+
+
+def _deciding_terms(pair: _Pair) -> tuple[str, str]:
+    """What binds the parent, and what shows the gain; often one term."""
+    return pair.before.limiter, _binding_term(pair) or pair.before.limiter
 
 
 def _cannot_tell(pair: _Pair, gain: float, chance: float) -> str:
     """Why a modelled gain is no reason to keep."""
     before = pair.before
     told = f"of measured pairs with such a modelled gain, {chance:.0%} were faster, and {ENOUGH:.0%} are needed"
-    weak = [weak_on(before.model_version, term) for term in (before.limiter, _binding_term(pair) or before.limiter)]
+    weak = [weak_on(before.model_version, term) for term in _deciding_terms(pair)]
     if known := next(filter(None, weak), None):
         told = f"model {before.model_version} is known to fail on {known}: {told}"
     return f"cannot tell: modelled {gain:.2f}x faster; {told}"

@@ -21,8 +21,8 @@ from evo.evaluate.gate.source_rules import StaticProblem, static_problem
 from evo.results import Check, CompileReport, KernelResources, Stage, StaticRule, Status
 from evo.results.codec import copied
 from evo.spec.chips import Chip
-from evo.spec.deadline import memory_limit
 from evo.spec.launch import Plan, Refusal, macros_of, plan
+from evo.spec.proc_files import memory_limit
 from evo.spec.task import Case, Task
 from evo.spec.variant import Variant, parse_variant
 

@@ -41,7 +41,7 @@ from evo.evaluate.measure import BenchOptions, control, measure_persisting, requ
 from evo.evaluate.prepare import Prepared, PrepareFailure, bind_more, prepare
 from evo.results import Baseline, CaseBench, Check, Control, Environment, Fault, Loaded
 from evo.spec.chips import Chip, chip
-from evo.spec.deadline import memory_limit
+from evo.spec.proc_files import memory_limit
 from evo.spec.reference import Reference, load_reference
 from evo.spec.task import Case, Task
 

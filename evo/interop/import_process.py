@@ -57,7 +57,7 @@ def _done(job: dict[str, Any]) -> dict[str, Any]:
     from evo.errors import EvoError
     from evo.interop.import_torch_module import write_task
     from evo.interop.meta_shapes import ProblemRefused
-    from evo.spec.deadline import memory_limit
+    from evo.spec.proc_files import memory_limit
 
     most = _mapped_bytes() + memory_limit() // 2
     resource.setrlimit(resource.RLIMIT_AS, (most, most))

@@ -22,7 +22,7 @@ import numpy as np
 from evo.errors import ChildDied, ChildGarbled, TaskInvalid
 from evo.spec.array_message import packed, unpacked
 from evo.spec.child_process import ChildProcess
-from evo.spec.deadline import memory_left, memory_limit, processes_below, resident_bytes
+from evo.spec.proc_files import memory_left, memory_limit, processes_below, resident_bytes
 
 _ENTRY = "evo.spec.reference_child:serve"
 IMPORT_LIMIT_S = 180.0  # torch from a cold disk

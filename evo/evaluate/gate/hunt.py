@@ -35,12 +35,8 @@ QUICK, THOROUGH = 0.3, 2.0  # of what the task's own check cases cost
 _ENDS = (ENDS, EXTREME)  # what a thorough look adds to the drawn inputs
 _EACH = (3, 10)  # cases for an outcome that no check case has: in a trial, before a keep
 _STEERED = 120  # cases of outcomes that no check case has, before a keep
-_TURNS = {
-    UNEVEN: 5,
-    SOURCED: 2,
-    STRUCTURED: 2,
-    SPLICED: TURNS + 1,
-}  # before a keep, on each case: one run shows one way to be uneven
+# How often each pattern is drawn on a case before a keep: one draw shows one way to be uneven.
+_TURNS = {UNEVEN: 5, SOURCED: 2, STRUCTURED: 2, SPLICED: TURNS + 1}
 _AFFORDABLE = 6e9  # flops and bytes of a reference that takes seconds
 _LARGE = 3  # cases that are looked at by a sample of their blocks
 _CHEAP = 0.6  # of the dearest check case: a trial prefers those that cost less

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from rule_children import built
 
 from evo.operators import RULES
-from evo.operators.rules.operator import integers_of
 from evo.spec.task import Task, read_task
 from evo.spec.variant import Variant, parse_variant
 
@@ -16,9 +16,7 @@ BY_NAME = {rule.name: rule for rule in RULES}
 
 
 def children(rule: str, text: str, task: Task) -> list[Variant]:
-    parent = parse_variant(text)
-    places = BY_NAME[rule].applications(parent, axes=integers_of(task), task=task)
-    return [child for each in places if (child := BY_NAME[rule].build(parent, each)) is not None]
+    return built(BY_NAME[rule], parse_variant(text), task)
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from rule_children import built
 
 from evo.operators import RULES
 from evo.operators.one_change import clutter
-from evo.operators.rules.operator import integers_of
-from evo.spec.task import Task, read_task
+from evo.spec.task import read_task
 from evo.spec.variant import Variant, parse_variant
 
 TASKS = Path(__file__).parents[2] / "data" / "rules"
@@ -18,18 +18,11 @@ BY_NAME = {rule.name: rule for rule in RULES}
 
 def children(name: str, *changes: tuple[str, str]) -> list[Variant]:
     """What a rule makes of its example after some replacements, each of which has to find its text."""
-    task, rule = read_task(TASKS / name), BY_NAME[name]
-    text = rule.examples[0].before
+    text = BY_NAME[name].examples[0].before
     for written, otherwise in changes:
         assert written in text
         text = text.replace(written, otherwise)
-    return made(name, text, task)
-
-
-def made(name: str, text: str, task: Task) -> list[Variant]:
-    variant = parse_variant(text)
-    places = BY_NAME[name].applications(variant, flags=task.flags, axes=integers_of(task), task=task)
-    found = [child for each in places if (child := BY_NAME[name].build(variant, each)) is not None]
+    found = built(BY_NAME[name], parse_variant(text), read_task(TASKS / name))
     assert all(clutter(text, child.text) is None for child in found)
     return found
 

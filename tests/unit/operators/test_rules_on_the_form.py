@@ -9,11 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rule_children import built
 
 from evo.cuda.source import new_dead_code
 from evo.device import DeviceName
 from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
-from evo.operators import RULES, Context, Rule, operators
+from evo.operators import RULES, Context, operators
 from evo.operators.one_change import not_one_change
 from evo.operators.rules.operator import integers_of
 from evo.spec.task import Task, read_task
@@ -35,11 +36,6 @@ SLOW = (
 )  # seconds each
 
 
-def children(rule: Rule, variant: Variant, task: Task) -> list[Variant]:
-    places = rule.applications(variant, flags=task.flags, axes=integers_of(task), task=task)
-    return [child for each in places if (child := rule.build(variant, each)) is not None]
-
-
 @pytest.fixture(scope="module")
 def session() -> Iterator[EvaluationSession]:
     with EvaluationSession(DeviceName("sim", "l4")) as session:
@@ -59,7 +55,7 @@ def test_examples_pass_the_gate(session: EvaluationSession, name: str) -> None:
     task = read_task(TASKS / name)
     before = read_variant(TASKS / name / "ladder" / "before.cu")
     assert before.text == BY_NAME[name].examples[0].before
-    assert passes(session, task, children(BY_NAME[name], before, task)[0])
+    assert passes(session, task, built(BY_NAME[name], before, task)[0])
 
 
 # The idioms of one kernel, each with what it is written as otherwise.
@@ -81,7 +77,7 @@ def test_idioms_hide_nothing(written: str, otherwise: str) -> None:
     task = read_task(TASKS / "row_lanes")
     text = BY_NAME["row_lanes"].examples[0].before
     assert written in text
-    (child,) = children(BY_NAME["row_lanes"], parse_variant(text.replace(written, otherwise)), task)
+    (child,) = built(BY_NAME["row_lanes"], parse_variant(text.replace(written, otherwise)), task)
     assert child.text.count("__shfl_xor_sync") == 1
     assert "if (lane == 0) mean[idx] = m;" in child.text
 
@@ -97,7 +93,7 @@ def test_idioms_hide_nothing(written: str, otherwise: str) -> None:
 def test_row_lanes_leaves_alone_what_it_cannot_prove(written: str, otherwise: str) -> None:
     task = read_task(TASKS / "row_lanes")
     text = BY_NAME["row_lanes"].examples[0].before.replace(written, otherwise)
-    assert children(BY_NAME["row_lanes"], parse_variant(text), task) == []
+    assert built(BY_NAME["row_lanes"], parse_variant(text), task) == []
 
 
 SUMMED_ALL = "        total += w;\n"  # for each key that counts, as the output does
@@ -121,7 +117,7 @@ def test_attention_is_told_from_what_is_not_one(written: str, otherwise: str, co
     task = read_task(TASKS / "attention_mma")
     text = BY_NAME["attention_mma"].examples[0].before
     assert written in text
-    assert len(children(BY_NAME["attention_mma"], parse_variant(text.replace(written, otherwise)), task)) == count
+    assert len(built(BY_NAME["attention_mma"], parse_variant(text.replace(written, otherwise)), task)) == count
 
 
 @pytest.mark.parametrize(
@@ -144,7 +140,7 @@ def test_attention_is_told_from_what_is_not_one(written: str, otherwise: str, co
 )
 def test_what_strangers_write(session: EvaluationSession, name: str, rule: str) -> None:
     folder = FOREIGN / name
-    child = children(BY_NAME[rule], read_variant(folder / "ladder" / "00_stranger.cu"), read_task(folder))[0]
+    child = built(BY_NAME[rule], read_variant(folder / "ladder" / "00_stranger.cu"), read_task(folder))[0]
     assert new_dead_code((folder / "ladder" / "00_stranger.cu").read_text(encoding="utf-8"), child.text) == ()
     assert passes(session, read_task(folder), child)
 
@@ -164,14 +160,14 @@ def test_products_of_floats_are_streamed(changes: tuple[tuple[str, str], ...], c
     task, text = read_task(TASKS / "tile_stream"), BY_NAME["tile_stream"].examples[0].before
     for written, otherwise in changes:
         text = text.replace(written, otherwise)
-    found = children(BY_NAME["tile_stream"], parse_variant(text), task)
+    found = built(BY_NAME["tile_stream"], parse_variant(text), task)
     assert len(found) == count
     assert all("cp.async" in child.text for child in found)
 
 
 def test_a_tiled_product_is_tiled_anew(session: EvaluationSession) -> None:
     folder = FOREIGN / "sgemm_tiled"
-    child = children(BY_NAME["tile_product"], read_variant(folder / "ladder" / "00_stranger.cu"), read_task(folder))[0]
+    child = built(BY_NAME["tile_product"], read_variant(folder / "ladder" / "00_stranger.cu"), read_task(folder))[0]
     assert "(alpha * sum[i][j])" in child.text
     assert passes(session, read_task(folder), child)
 
@@ -239,15 +235,15 @@ def test_the_block_size_is_left_alone_where_it_is_not_known_what_follows(grid: s
 def test_what_is_no_whole_product_stays_scalar(rule: str, written: str, otherwise: str) -> None:
     task, text = read_task(TASKS / rule), BY_NAME[rule].examples[0].before
     assert written in text
-    assert children(BY_NAME[rule], parse_variant(text), task)
-    assert not children(BY_NAME[rule], parse_variant(text.replace(written, otherwise)), task)
+    assert built(BY_NAME[rule], parse_variant(text), task)
+    assert not built(BY_NAME[rule], parse_variant(text.replace(written, otherwise)), task)
 
 
 def test_a_group_is_looked_up_as_the_author_does() -> None:
     """A search by halves, cut out of the kernel and put into a function of the row."""
     task, text = read_task(TASKS / "grouped_mma"), BY_NAME["grouped_mma"].examples[0].before
     search = "int e = 0;\n    for (int i = 1; i < E; i++)\n        if (expert_of[i] <= t) e = i;"
-    child = children(BY_NAME["grouped_mma"], parse_variant(text.replace("int e = expert_of[t];", search)), task)[0]
+    child = built(BY_NAME["grouped_mma"], parse_variant(text.replace("int e = expert_of[t];", search)), task)[0]
     assert "[&](int t) {\n        int e = 0;\n        for (int i = 1; i < E; i++)" in child.text
 
 

@@ -18,6 +18,7 @@ from cupy.cuda.runtime import CUDARuntimeError
 
 from evo.cuda.compile import Binary
 from evo.device import Argument, Program, place_of
+from evo.device.gpu_assembly import assembled
 from evo.errors import CandidateFailed, DeviceMissing, HarnessFault
 from evo.results import Fault, FaultKind
 from evo.spec.dtypes import NUMPY
@@ -109,13 +110,13 @@ def loads_as_is(arch: str, capability: int) -> bool:
 
 
 def load(binary: Binary, capability: int) -> Loaded:
-    """Load machine code if the chip runs it, else its PTX. Raises HarnessFault if neither loads."""
+    """Load machine code if the chip runs it, else what its PTX assembles to. Raises HarnessFault if neither loads."""
     as_is = bool(binary.cubin) and loads_as_is(binary.arch, capability)
-    data = binary.cubin if as_is else binary.ptx.encode()
     # CuPy remembers modules by path, so a path never gets other content; one of its own per load cannot be raced.
     folder = Path(tempfile.mkdtemp(prefix="evo-module-"))
-    path = folder / (hashlib.sha256(data).hexdigest() + (".cubin" if as_is else ".ptx"))
     try:
+        data = binary.cubin if as_is else assembled(binary.ptx, capability)
+        path = folder / f"{hashlib.sha256(data).hexdigest()}.cubin"
         path.write_bytes(data)
         module = cupy.RawModule(path=str(path))
         version = int(module.get_function(binary.kernels[0].name).binary_version)
@@ -123,7 +124,8 @@ def load(binary: Binary, capability: int) -> Loaded:
         if int(error.status) not in _CANNOT_LOAD:
             raise cuda_trouble(error) from error
         hint = "the driver may be older than the compiler; `evo doctor` says which wheels to use"
-        raise HarnessFault(f"the driver cannot load {binary.arch} {path.suffix[1:]}: {error}", hint=hint) from None
+        kind = "machine code" if as_is else "PTX"
+        raise HarnessFault(f"the driver cannot load {binary.arch} {kind}: {error}", hint=hint) from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if as_is and version != int("".join(c for c in binary.arch if c.isdigit())):

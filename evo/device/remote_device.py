@@ -7,10 +7,11 @@ itself failed (an `EvoError`). Everything else is the method's result.
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from evo.cuda.compile import Binary
@@ -73,7 +74,7 @@ class DeviceProcess:
         self.device = device
         self._opener = opener
         self._on_wait = on_wait
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._opened: OpenedObject | None = None
         self._spare: OpenedObject | None = None
         self._seen: set[str] = set()  # variants that the present process has run
@@ -96,6 +97,12 @@ class DeviceProcess:
         """Let the next call start a fresh process, as a confirming measurement wants one."""
         with self._lock:
             self._drop()
+
+    @contextlib.contextmanager
+    def reserved(self) -> Iterator[None]:
+        """No other thread's call comes between those that are made within: what they run finds its process as left."""
+        with self._lock:
+            yield
 
     def prepare_spare(self) -> None:
         """Start the process that will replace this one, up to the point at which it would open the device."""
@@ -315,6 +322,9 @@ class RemoteGpu(RemoteDevice, TimingDevice):
         self, request: BenchRequest, library: LibraryCase, pairs: int, *, time_limit_s: float = _TIMING_LIMIT_S
     ) -> dict[str, LibraryPairs | str]:
         return self._run(TimingDevice.compare_with_library, time_limit_s, [], request, library, pairs)
+
+    def assemble(self, binary: Binary, *, time_limit_s: float = _RUN_LIMIT_S) -> None:
+        self._ask(TimingDevice.assemble, time_limit_s, binary)
 
     def calibrate(self, kernels: Binary, quick: bool, *, time_limit_s: float = _RUN_LIMIT_S) -> dict[str, Rate]:
         return self._ask(TimingDevice.calibrate, time_limit_s, kernels, quick)

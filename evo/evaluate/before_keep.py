@@ -13,7 +13,7 @@ from evo.device.remote_device import RemoteGpu, RemoteSimulator
 from evo.device.timing_types import StageTimer
 from evo.errors import TaskInvalid
 from evo.evaluate import gate
-from evo.evaluate.counted_stage import Tell
+from evo.evaluate.counted_stage import Tell, silent
 from evo.evaluate.prepare import Prepared
 from evo.evaluate.unverified import unverified
 from evo.results import Check, Stage, Verified
@@ -54,14 +54,14 @@ class KeepingBench(Protocol):
 class SimulatedLooks:
     """The looks that need simulators alone, each done where its result is asked for, or under way elsewhere already.
 
-    looked: the sizes and inputs that `hunted` has looked at. beside: a simulator for timed sizes beside the first.
+    looked: the sizes and inputs that `hunted` has looked at. at_timed: the timed sizes, on the GPU too if there is one.
     """
 
     looked: gate.Looked
     hunted: Callable[[], Check | None]
     at_large: Callable[[], tuple[gate.TimedSizes | None, int]]
     covered: Callable[[], Mapping[str, Coverage]]
-    beside: tuple[RemoteSimulator, ...] = ()
+    at_timed: Callable[[], gate.TimedSizes]
 
 
 def simulated_looks(
@@ -72,11 +72,14 @@ def simulated_looks(
     checkers: Sequence[RemoteSimulator],
     threads: Executor | None = None,
 ) -> SimulatedLooks:
-    """The looks on these simulators in turn; with threads, begun at once and side by side."""
+    """The looks on these simulators in turn; with threads, begun at once and side by side.
+
+    What a look asks of the GPU waits for what is timed there, and comes between its stages at most.
+    """
     looked = gate.Looked({case.name for case in task.check}, set())
     reference = bench.reference(task)
     places = cycle(checkers)
-    hunting, large, covering = next(places), next(places), next(places)
+    hunting, large, covering, timing, beside = (next(places) for _ in range(5))
 
     def hunted() -> Check | None:
         return bench.hunt(task, prepared, hunting, seed, share=gate.THOROUGH, looked=looked)
@@ -87,14 +90,27 @@ def simulated_looks(
     def covered() -> Mapping[str, Coverage]:
         return gate.exercised(task, prepared.programs, reference, covering, seed)
 
+    def at_timed() -> gate.TimedSizes:
+        return gate.timed_sizes(
+            task,
+            prepared.programs,
+            reference,
+            timing,
+            seed,
+            numbers=bench.modelled,
+            target=bench.target,
+            beside=() if beside is timing else (beside,),
+            tell=bench.on_stage if threads is None else silent,
+        )
+
     if threads is None:
-        return SimulatedLooks(looked=looked, hunted=hunted, at_large=at_large, covered=covered)
+        return SimulatedLooks(looked=looked, hunted=hunted, at_large=at_large, covered=covered, at_timed=at_timed)
     return SimulatedLooks(
         looked=looked,
         hunted=threads.submit(hunted).result,
         at_large=threads.submit(at_large).result,
         covered=threads.submit(covered).result,
-        beside=tuple(checkers[1:2]),
+        at_timed=threads.submit(at_timed).result,
     )
 
 
@@ -121,17 +137,7 @@ def before_keep(
     if others is not None:
         return others
     with stages.time("verify.timed"):
-        seen = gate.timed_sizes(
-            task,
-            prepared.programs,
-            reference,
-            bench.checker,
-            seed,
-            numbers=bench.modelled,
-            target=bench.target,
-            beside=looks.beside,
-            tell=bench.on_stage,
-        )
+        seen = looks.at_timed()
     if not seen.status.passed:
         return seen
     with stages.time("verify.coverage"):

@@ -41,7 +41,7 @@ def sanitized(
 def begin_sanitizer(job: Job, bench: EvaluationSession, prepared: Prepared) -> None:
     """Have compute-sanitizer run a start while its large outputs are compared: neither takes times."""
     key = (job.task.hash, prepared.code_hash)
-    if job.sanitize and not bench.modelled and key not in bench.sanitized:
+    if not bench.modelled and key not in bench.sanitized:
         threads = ThreadPoolExecutor(1, thread_name_prefix="evo-sanitizer")
         bench.sanitizing[key] = threads.submit(_said, job, bench, prepared)
         threads.shutdown(wait=False)

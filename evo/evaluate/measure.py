@@ -92,7 +92,6 @@ def measure(
         return _measurement(first, decision, first.child)
     if not prove():
         return Measurement(loaded=first.loaded, stages_s=first.stages_s)
-    gpu.recycle()
     again = fresh() if fresh else request
     options = replace(
         request.options,
@@ -101,7 +100,9 @@ def measure(
         rule=request.options.rule.confirming(),
         stop_at_loss=False,
     )
-    second = _bench(gpu, replace(again, options=options))
+    with gpu.reserved():  # looks at other inputs may be under way
+        gpu.recycle()
+        second = _bench(gpu, replace(again, options=options))
     if second.divergence:
         return Measurement(divergence=second.divergence, loaded=second.loaded, stages_s=first.stages_s)
     if reason := _impossible(second.child, again.child, chip):

@@ -41,7 +41,7 @@ __all__ = ["CheckedJob", "EvaluationSession", "Job", "champion_figures", "evalua
 _DECISION_SAMPLES = 64
 _TAIL_S = 1.0
 # A start is timed again beside each child, and nothing is decided on these figures.
-_START_WARM_UP_S, _START_TAIL_S, _START_FEWEST = 0.6, 0.3, 4
+_START = BenchOptions(samples=16, cold_samples=0, warm_up_s=0.6, tail_s=0.3, fewest=4)
 _NOT_KEPT = "the outputs at the timed sizes were not held to the reference, since it is not kept"
 _MOST_AHEAD = 12
 _WORKSPACE_LIMIT_S = 20.0
@@ -180,10 +180,9 @@ def _outcome(started: CheckedJob, bench: EvaluationSession) -> Evaluation:
         return started.base
     check = started.check
     if not started.ended:
-        if job.rival is None and job.sanitize:  # a start, which is hardly ever refused
-            bench.begin_looks(job.task, prepared, job.seed)
         check = further_gate(started, bench, check, None if bench.modelled else "target")
-        if job.rival is None and check.status.passed:
+        if job.rival is None and job.sanitize and check.status.passed:  # a start, which is hardly ever refused
+            bench.begin_looks(job.task, prepared, job.seed)
             begin_sanitizer(job, bench, prepared)
         if not bench.modelled and check.status.passed and not is_timed_first(job):
             check = further_gate(started, bench, check, "timed")
@@ -298,7 +297,7 @@ def _measured(
         rule = replace(rule, simpler=simpler(rival, prepared))
     options = _decision_options(rule)
     if rival is None:
-        options = replace(options, warm_up_s=_START_WARM_UP_S, tail_s=_START_TAIL_S, fewest=_START_FEWEST)
+        options = replace(_START, rule=rule)
     if job.full:
         options = BenchOptions(rule=rule, samples=CHAMPION_SAMPLES if rival is None else _DECISION_SAMPLES)
     reference = bench.reference(job.task)

@@ -77,7 +77,9 @@ def screen_all(
     def compiled(text: str) -> tuple[Prepared | PrepareFailure, StageTimer]:
         stages = StageTimer()
         with stages.time("compile"):
-            return prepare(task, text, chip=bench.chip, arch=bench.arch, cases=[case], addresses=False), stages
+            found = prepare(task, text, chip=bench.chip, arch=bench.arch, cases=[case], addresses=False)
+            bench.assemble(found)
+            return found, stages
 
     with ThreadPoolExecutor(max_workers=ahead, thread_name_prefix="evo-screen") as pool:
         for _, (prepared, stages) in look_ahead(lambda text: pool.submit(compiled, text), texts, ahead + 1):

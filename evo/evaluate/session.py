@@ -22,6 +22,7 @@ from evo.device.remote_device import RemoteGpu, RemoteSimulator, open_remote
 from evo.device.timing_types import StageTimer
 from evo.errors import CandidateFailed, HarnessFault, SyntaxInvalid, UsageError
 from evo.evaluate import kept_control
+from evo.evaluate.assembling import Assemblers
 from evo.evaluate.before_keep import SimulatedLooks, before_keep, simulated_looks
 from evo.evaluate.counted_stage import CountedStage
 from evo.evaluate.gate import (
@@ -49,7 +50,7 @@ _RUN_LIMIT_S = 120.0
 _BENCH_LIMIT_S = 300.0
 _CONTROL_S = 30.0
 _PARENTS = 8
-_LOOKS = 3  # side by side
+_LOOKS = 4  # side by side
 _CORES_TO_SPARE = 6
 _FEW_COMPILED, _MANY_COMPILED = 2, 8  # binaries of sizes that a source suggests, where sizes are compiled in
 _COPIES = 3  # of a case: in this process, on the way, and in the memory of the simulator
@@ -109,6 +110,7 @@ class EvaluationSession:
         self._judges: list[RemoteJudge] = []
         on_gpu = self.target is not None and about is None and device.kind == "gpu" and opener == OPENER
         self._judge_entry = judge or (JUDGE if on_gpu and os.environ.get("EVO_JUDGE") != "cpu" else None)
+        self._assemblers = Assemblers(device) if on_gpu and self.arch != self.chip.arch else None
         self._estimates: dict[tuple[str, str, int], tuple[CaseBench, ...]] = {}
         self._timed: dict[tuple[str, str, int], TimedSizes] = {}
         self._looks: dict[tuple[str, str, int], SimulatedLooks] = {}  # of the latest variant that is to be kept
@@ -123,6 +125,8 @@ class EvaluationSession:
     def close(self) -> None:
         for device in (self.remote, self.checker, *self._checkers):
             device.close()
+        if self._assemblers is not None:
+            self._assemblers.close()
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
         for judge in self._judges:
@@ -212,7 +216,7 @@ class EvaluationSession:
             return
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_LOOKS, thread_name_prefix="evo-looks")
-        checkers = self.more_checkers(_LOOKS)
+        checkers = self.more_checkers(_LOOKS + 1)  # as many as there are if candidates are prepared ahead
         self._looks = {key: simulated_looks(self, task, prepared, seed, checkers, self._threads)}
 
     def hunt(
@@ -378,7 +382,14 @@ class EvaluationSession:
         self, task: Task, text: str, *, path: str = "<variant>", static_rules: bool = True
     ) -> Prepared | PrepareFailure:
         """Compile and bind one variant for this device."""
-        return prepare(task, text, chip=self.chip, arch=self.arch, path=path, static_rules=static_rules)
+        found = prepare(task, text, chip=self.chip, arch=self.arch, path=path, static_rules=static_rules)
+        self.assemble(found)
+        return found
+
+    def assemble(self, prepared: Prepared | PrepareFailure) -> None:
+        """Have its machine code at hand where it will be loaded, if the chip at hand needs other than was compiled."""
+        if self._assemblers is not None:
+            self._assemblers.assemble(prepared)
 
 
 def _require_room(task: Task) -> None:

@@ -173,7 +173,7 @@ def test_a_champions_figures_are_taken_once_when_the_run_ends(root: Path, run: R
         assert warm is not None
         return warm.samples
 
-    assert (samples(start), samples(kept)) == (64, 64 + 300)
+    assert (samples(start), samples(kept)) == (16, 64 + 300)
     assert (figures.kind, figures.variant, figures.kept, figures.gain) == ("review", kept.variant, True, None)
     assert samples(figures) == 1000
     assert figures.evaluation.check is not None

@@ -1,5 +1,6 @@
 """measure(): two stages in two processes and one decision, on made-up measurements."""
 
+import contextlib
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -39,6 +40,9 @@ class FakeGpu:
 
     def recycle(self) -> None:
         self.recycled += 1
+
+    def reserved(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
 
     def bench(self, request: BenchRequest, *, time_limit_s: float) -> BenchResult:
         assert time_limit_s > request.options.budget_s

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import random
@@ -51,6 +52,9 @@ class SimulatedSampler:
 
     def recycle(self) -> None:
         self.fresh += 1
+
+    def reserved(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
 
     def bench(self, request: BenchRequest, *, time_limit_s: float) -> BenchResult:
         assert time_limit_s > 0

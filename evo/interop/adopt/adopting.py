@@ -20,7 +20,7 @@ from evo.interop.adopt.oracle import digest_of
 from evo.interop.adopt.program import read_program
 from evo.interop.adopt.texts import Figures, ReferenceText, oracle_reference, reference_py, task_yaml, variant_text
 from evo.interop.adopt.trial import DraftTrial
-from evo.interop.adopt.whole_range import widen_integers
+from evo.interop.adopt.integer_ranges import narrow_integers, widen_integers
 from evo.spec.element_types import DTYPES, ROUNDOFF, is_float
 from evo.spec.expr import parse
 from evo.spec.reference import load_reference
@@ -86,6 +86,7 @@ def adopt(root: Path, path: Path, options: Options, say: Callable[[str], None] =
     say("running the original at a small size")
     base = trial.settle()
     _make_finite(trial, base)
+    narrow_integers(trial, base)
     widen_integers(trial, base)
     say("finding the sizes that it takes")
     check, asked = trial.cases(base)

@@ -168,15 +168,19 @@ def function_name(function: Node) -> str:
     return name.text if name is not None else ""
 
 
-def reached(items: Iterable[Item], start: Iterable[Item]) -> list[Item]:
-    """The items that some need, themselves included, in the order of the file. Host functions are none of them."""
+def reached(items: Iterable[Item], start: Iterable[Item], named: Iterable[str] = ()) -> list[Item]:
+    """The items that some need, themselves included, in the order of the file. Host functions are none of them.
+
+    named: words of instances, which name constants that only a launch's template arguments do.
+    """
     items = list(items)
     by_name: dict[str, list[Item]] = {}
     for item in items:
         for name in item.names:
             if item.kind not in ("host", "kernel"):
                 by_name.setdefault(name, []).append(item)
-    needed, waiting = set(start), list(start)
+    waiting = list(dict.fromkeys([*start, *(item for word in named for item in by_name.get(word, ()))]))
+    needed = set(waiting)
     while waiting:
         for word in waiting.pop().words:
             for item in by_name.get(word, ()):

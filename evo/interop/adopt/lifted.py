@@ -74,7 +74,8 @@ def device_code(
     symbols: Mapping[str, Allocation],
 ) -> str:
     """The device code that the launches need, in the order of the file."""
-    near = reached(program.items, [instance.item for instance in order])
+    words = {word for instance in order for word in words_of(instance.text)}
+    near = reached(program.items, [instance.item for instance in order], sorted(words))
     parts: list[tuple[str, str]] = []
     for item in near:
         if item.kind == "include":

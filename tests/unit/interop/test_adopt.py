@@ -121,6 +121,7 @@ def drafted(name: str, **axes: int) -> Draft:
             "fused_add_rms_norm_kernel(input, residual, weight, epsilon, num_tokens, hidden_size)",
         ),
         ("fourth/scan_managed", "n", "data:inout sums:out", None),
+        ("fifth/dot_chapter", "n", "da:in db:in dr:out", "dotKernel(da, db, dr, n)"),
         (
             "fourth/stretch_image",
             "width height",
@@ -282,6 +283,23 @@ def test_integers_that_lead_nowhere_may_be_any_of_their_type(tmp_path):
     assert (within.low, within.high) == (-(2**31), 2**31 - 1)
     table = adopt(tmp_path, FILES / "later" / "embedding_gather.cu", Options(name="embed"))
     assert next(t for t in read_task(table.folder).inputs if t.name == "ids").range is None
+
+
+def test_cells_of_an_automaton_are_drawn_so_that_some_live_on(tmp_path):
+    found = adopt(tmp_path, FILES / "fifth" / "life.cu", Options(name="life"))
+    task = read_task(found.folder)
+    within = task.inputs[0].range.at(task.check[0].axes)
+    assert (within.low, within.high) == (0, 1)
+
+
+def test_a_constant_that_only_a_template_argument_names_is_lifted():
+    assert "constexpr int BLOCK = 256" in drafted("fifth/dot_chapter").code
+
+
+@pytest.mark.long
+def test_a_kernel_without_tensors_to_read_is_adopted(tmp_path):
+    found = adopt(tmp_path, FILES / "fifth" / "mandelbrot.cu", Options(name="mandelbrot"))
+    assert not read_task(found.folder).inputs
 
 
 def test_the_original_in_doubles_keeps_what_has_no_float():

@@ -1,8 +1,8 @@
-"""Which integer inputs of the original may be any number of their type: found by running it."""
+"""Which range the integer inputs of the original are drawn from: found by running it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,46 @@ from evo.spec.element_types import DTYPES, is_float
 from evo.spec.integer_distributions import range_of_dtype
 
 _MOST = 2**62  # of 64 bits, so that a sum of two has a place
+_NARROW = (2, 4, 16, 64)
+
+
+def narrow_integers(trial: DraftTrial, base: Mapping[str, int]) -> None:
+    """Draw integers below a small bound if all others give constant outputs: flags, counts, classes.
+
+    Of several bounds the one under which the outputs differ most is taken: cells of the game of life are 0 or 1.
+    """
+    if _variety(trial, base) > 0.0:
+        return
+    whole = [t for t in trial.draft.given if t.role != "out" and t.dtype != "bool" and not is_float(t.dtype)]
+    free = [tensor for tensor in whole if tensor.high is None]
+    found: dict[int, float] = {}
+    for bound in _NARROW if free else ():
+        _bound(trial, free, bound)
+        found[bound] = _variety(trial, base)
+    best = max(found, key=lambda bound: found[bound], default=None)
+    if best is None:
+        return
+    _bound(trial, free, best if found[best] > 0.0 else None)
+    if found[best] > 0.0:
+        for tensor in free:
+            tensor.why += f", below {best}: larger ones give constant outputs"
+
+
+def _bound(trial: DraftTrial, tensors: Iterable[TensorDraft], high: int | None) -> None:
+    for tensor in tensors:
+        tensor.high = high
+        tensor.ends = None if high is None else (0, high - 1)
+    trial.changed()
+
+
+def _variety(trial: DraftTrial, base: Mapping[str, int]) -> float:
+    """Share of the elements that are not the most frequent value of their output; 0.0 if the original fails."""
+    try:
+        outputs = trial.run(base, races=False)
+    except (Failing, TaskInvalid):
+        return 0.0
+    shares = [1.0 - np.unique(values, return_counts=True)[1].max() / values.size for values in outputs.values()]
+    return float(max(shares, default=0.0))
 
 
 def widen_integers(trial: DraftTrial, base: Mapping[str, int]) -> None:
@@ -24,7 +64,7 @@ def widen_integers(trial: DraftTrial, base: Mapping[str, int]) -> None:
     """
     for tensor in trial.draft.given:
         wide = tensor.role != "out" and tensor.dtype != "bool" and not is_float(tensor.dtype)
-        if wide and DTYPES[tensor.dtype] >= 4 and tensor.high is None and _takes_all(trial, tensor, base):
+        if wide and tensor.ends is None and DTYPES[tensor.dtype] >= 4 and tensor.high is None and _takes_all(trial, tensor, base):
             tensor.ends = _ends(tensor)
             tensor.why += f", any {tensor.dtype}"
     trial.changed()

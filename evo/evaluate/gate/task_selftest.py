@@ -34,6 +34,7 @@ from evo.spec.task import Case, Task, Tensor
 _SEED, _OTHER_SEED = 1, 2
 _TILE = 16
 _MOVES = 16  # roundings of the inputs, of which a trusted implementation's own are worth a few
+_ROUNDINGS = 16  # ... of the outputs' type
 _COARSE_BITS = {"float64": 24, "float32": 8, "float16": 7, "bfloat16": 4, "float8_e4m3": 2, "float8_e5m2": 1}
 
 
@@ -136,7 +137,12 @@ class _Examination:
             row = compare(self.task, run.case.name, outputs, run.expectation)
             off = max((_relative_rms(outputs[t.name], run.truth[t.name]) for t in self._floats()), default=0.0)
             unit = max((ROUNDOFF[t.dtype] for t in self._floats()), default=0.0)
-            if off > max(self.task.tolerance.rtol, 16 * unit, _MOVES * self._relative_spread(run)):
+            if off > max(
+                self.task.tolerance.rtol,
+                _ROUNDINGS * unit,
+                _MOVES * self._relative_spread(run),
+                _ROUNDINGS * unit * self._drawn_over(run),
+            ):
                 raise TaskInvalid(
                     f"{self.task.folder / 'reference.py'}: trusted() is off from expected() by {off:.3g} of its size "
                     f"at case {run.words}, so its error is no budget",
@@ -145,6 +151,12 @@ class _Examination:
             if row.status is not Status.CORRECT:
                 hint = "compare expected() and trusted(), and see what the tolerance and the inputs ask for"
                 raise self._invalid(f"the gate refuses {whose} at case {run.words}: {row.reason}", hint)
+
+    def _drawn_over(self, run: _Run) -> float:
+        """Size of the outputs as drawn over their size here: `exp(x) - 1` of a tiny x rounds as that of any x does."""
+        sizes = [_rms(each.truth[t.name]) for each in self.drawn for t in self._floats()]
+        here = min((_rms(run.truth[t.name]) for t in self._floats()), default=0.0)
+        return float(np.median(sizes)) / here if here else 0.0
 
     def _relative_spread(self, run: _Run) -> float:
         """How far one rounding of the inputs moves the outputs, over their size: far where terms cancel."""
@@ -273,6 +285,12 @@ class _Examination:
 
 def _equal(left: Arrays, right: Arrays) -> bool:
     return all(left[name].tobytes() == right[name].tobytes() for name in left)
+
+
+def _rms(values: Array) -> float:
+    reals = values.astype(np.float64)
+    finite = reals[np.isfinite(reals)]
+    return float(np.sqrt((finite**2).mean())) if finite.size else 0.0
 
 
 def _relative_rms(values: Array, truth: Array) -> float:

@@ -16,11 +16,11 @@ from evo.evaluate.gate import check_task
 from evo.interop.adopt.draft import Draft, draft_of
 from evo.interop.adopt.draft_parts import TensorDraft
 from evo.interop.adopt.given_reference import given_reference
+from evo.interop.adopt.integer_ranges import narrow_integers, widen_integers
 from evo.interop.adopt.oracle import digest_of
 from evo.interop.adopt.program import read_program
 from evo.interop.adopt.texts import Figures, ReferenceText, oracle_reference, reference_py, task_yaml, variant_text
 from evo.interop.adopt.trial import DraftTrial
-from evo.interop.adopt.integer_ranges import narrow_integers, widen_integers
 from evo.spec.element_types import DTYPES, ROUNDOFF, is_float
 from evo.spec.expr import parse
 from evo.spec.reference import load_reference

@@ -51,10 +51,16 @@ class HostTensors(HostRecords):
         for place in range(rank):
             word, value = said.dims[place] if said.dims else (None, _DEFAULTS.get(rank, 1 << 5))
             word = word or _variable(text, rf"\b{name}\s*\.\s*size\s*\(\s*(?:{place}|{place - rank})\s*\)")
+            if word is None and not said.dims:
+                word, number = _checked(text, name, place)
+                value = number or value
             elements = rf"\b{name}\s*\.\s*numel\s*\(\s*\)"
             word = word or (_variable(text, elements) if rank == 1 else None)
             if place == 0 and rank == 2:  # all but the last one, `x.numel() / hidden`
                 word = word or _variable(text, rf"{elements}\s*/\s*\w+(?:\.size\(-1\))?")
+            guessed = self.named.get(word or "")
+            if not said.dims and isinstance(guessed, int) and word in self.unknown_sizes:
+                value = guessed  # an extent of another tensor
             dims.append(self._dimension(word or f"{name}_{place}", value, is_known=said.dims is not None))
         memory.shape = tuple(dims)
         return HostTensor(memory, tuple(dims))
@@ -122,3 +128,25 @@ def _variable(text: str, expression: str) -> str | None:
     cast = r"(?:\(\s*\w+\s*\)\s*|static_cast<\s*\w+\s*>\s*\(\s*|int\s*\(\s*)?"
     match = re.search(rf"\b(\w+)\s*(?:=|\{{|\()\s*{cast}{expression}\s*\)?\s*[;,}}]", text)
     return match[1] if match is not None and match[1] not in ("int", "return") else None
+
+
+def _checked(text: str, name: str, place: int) -> tuple[str | None, int | None]:
+    """The size's name and number as the launcher's TORCH_CHECKs have them: those of an extent that is equal."""
+    size = r"(\w+)\s*\.\s*size\s*\(\s*(\d)\s*\)"
+    equal: dict[tuple[str, int], set[tuple[str, int]]] = {}
+    for one, at, other, there in re.findall(rf"\(\s*{size}\s*==\s*{size}", text):
+        equal.setdefault((one, int(at)), set()).add((other, int(there)))
+        equal.setdefault((other, int(there)), set()).add((one, int(at)))
+    near, waiting = {(name, place)}, [(name, place)]
+    while waiting:
+        more = equal.get(waiting.pop(), set()) - near
+        near |= more
+        waiting += more
+    parameters = re.findall(r"\bTensor\s*&?\s*(\w+)", text.partition("{")[0])
+    named = sorted((parameters.index(one), at) for one, at in near if one in parameters)
+    words = (_variable(text, rf"\b{one}\s*\.\s*size\s*\(\s*{at}\s*\)") for one, at in sorted(near))
+    word = next((word for word in words if word), None)
+    if word is None and named:
+        word = f"{parameters[named[0][0]]}_{named[0][1]}"
+    numbers = (re.search(rf"\b{one}\s*\.\s*size\s*\(\s*{at}\s*\)\s*==\s*(\d+)\b", text) for one, at in near)
+    return word, next((int(match[1]) for match in numbers if match is not None), None)

@@ -64,7 +64,13 @@ def widen_integers(trial: DraftTrial, base: Mapping[str, int]) -> None:
     """
     for tensor in trial.draft.given:
         wide = tensor.role != "out" and tensor.dtype != "bool" and not is_float(tensor.dtype)
-        if wide and tensor.ends is None and DTYPES[tensor.dtype] >= 4 and tensor.high is None and _takes_all(trial, tensor, base):
+        if (
+            wide
+            and tensor.ends is None
+            and DTYPES[tensor.dtype] >= 4
+            and tensor.high is None
+            and _takes_all(trial, tensor, base)
+        ):
             tensor.ends = _ends(tensor)
             tensor.why += f", any {tensor.dtype}"
     trial.changed()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from evo.cuda.source.parser import Node, read
 from evo.cuda.source.types import declarator_name
+from evo.interop.adopt.accessors import without_accessors
 from evo.interop.adopt.host_values import problem
 from evo.interop.adopt.python_source import cuda_text
 from evo.spec.comments import without_comments
@@ -79,6 +80,8 @@ def items_of(path: Path, seen: set[Path] | None = None) -> list[Item]:
         raise problem(path, None, f"cannot be read: {error}", "adopt reads one UTF-8 text file") from None
     if path.suffix == ".py":
         data = cuda_text(path, data)
+    if "TensorAccessor" in data or "packed_accessor" in data:
+        data = without_accessors(path, data)
     found: list[Item] = []
     for node in _top(read(data.encode())):
         if node.type == "preproc_include":

@@ -37,6 +37,7 @@ _REPAIRS = 24
 _WORK = 12_000_000.0  # warp instructions of the headline: seconds on the simulator
 _LITTLE = 600_000.0  # ... below which a launch is over before it has filled a GPU
 _RUN_BUDGET = 400_000_000
+_MOST_ELEMENTS = 1 << 28  # of a tensor: 2 GiB as it is drawn
 _SEED = 7
 
 
@@ -90,12 +91,20 @@ class DraftTrial:
         others: Mapping[str, NDArray[np.generic]] | None = None,
     ) -> Arrays:
         """The outputs of the original. others: inputs instead of the drawn ones. Raises Failing."""
+        self._fits(axes)
         if self._runner is None:
             self.changed()
         assert self._runner is not None
         case = Case(name="trial", axes=dict(axes))
         options = {"check_races": races, "poison": poison, "budget": _RUN_BUDGET}
         return self._runner.run(case, {**self.inputs(axes), **(others or {})}, **options)
+
+    def _fits(self, axes: Mapping[str, int]) -> None:
+        """Raises Failing for sizes whose tensors are too large to be tried."""
+        for tensor in self.draft.tensors:
+            count = elements(tensor, {**axes, **self.draft.knobs})
+            if count > _MOST_ELEMENTS:
+                raise Failing(f"{tensor.name} would have {count:,} elements")
 
     def run_wide(self, axes: Mapping[str, int], seed: int = _SEED) -> Arrays | None:
         """The outputs in float64; None if there is no such text, or it does not compile."""

@@ -121,6 +121,13 @@ def drafted(name: str, **axes: int) -> Draft:
             "fused_add_rms_norm_kernel(input, residual, weight, epsilon, num_tokens, hidden_size)",
         ),
         ("fourth/scan_managed", "n", "data:inout sums:out", None),
+        (
+            "fifth/lltm_accessors",  # extents that one variable indexes are one axis; indices 0, 1 and 2 are an extent of 3
+            "batch_size gates_1 state_size",
+            "gates:in old_cell:in new_h:out new_cell:out output_gate:out",
+            None,
+        ),
+        ("fifth/qk_accessors", "q_0 q_1 q_2 k_1", "q:in k:in s:out", None),
         ("fifth/dot_chapter", "n", "da:in db:in dr:out", "dotKernel(da, db, dr, n)"),
         (
             "fourth/stretch_image",
@@ -227,6 +234,11 @@ REFUSED = {
         "void f(float* y) { k<<<1, 32>>>(y); }\n",
         3,
     ),
+    "an accessor that is handed on": (
+        "__device__ float f(torch::PackedTensorAccessor32<float, 2> x);\n"
+        "__global__ void k(torch::PackedTensorAccessor32<float, 2> x) {\n  x[0][0] = f(x);\n}\n",
+        3,
+    ),
     "a launch on the device": (
         "__global__ void c(float* y) { y[0] = 1; }\n__global__ void k(float* y) {\n  c<<<1, 1>>>(y);\n}\n"
         "void f(float* y) { k<<<1, 32>>>(y); }\n",
@@ -294,6 +306,14 @@ def test_cells_of_an_automaton_are_drawn_so_that_some_live_on(tmp_path):
 
 def test_a_constant_that_only_a_template_argument_names_is_lifted():
     assert "constexpr int BLOCK = 256" in drafted("fifth/dot_chapter").code
+
+
+@pytest.mark.long
+def test_accessors_become_pointers_and_sizes(tmp_path):
+    found = adopt(tmp_path, FILES / "fifth" / "lltm_accessors.cu", Options(name="lltm"))
+    text = found.variant.read_text()
+    assert "gates[(n * gates_size1 + 2) * gates_size2 + c]" in text
+    assert "Accessor" not in text
 
 
 @pytest.mark.long

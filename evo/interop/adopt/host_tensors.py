@@ -146,7 +146,7 @@ def _checked(text: str, name: str, place: int) -> tuple[str | None, int | None]:
     named = sorted((parameters.index(one), at) for one, at in near if one in parameters)
     words = (_variable(text, rf"\b{one}\s*\.\s*size\s*\(\s*{at}\s*\)") for one, at in sorted(near))
     word = next((word for word in words if word), None)
-    if word is None and named:
+    if word is None and len(near) > 1 and named:
         word = f"{parameters[named[0][0]]}_{named[0][1]}"
     numbers = (re.search(rf"\b{one}\s*\.\s*size\s*\(\s*{at}\s*\)\s*==\s*(\d+)\b", text) for one, at in near)
     return word, next((int(match[1]) for match in numbers if match is not None), None)

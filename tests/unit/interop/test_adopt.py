@@ -122,7 +122,7 @@ def drafted(name: str, **axes: int) -> Draft:
         ),
         ("fourth/scan_managed", "n", "data:inout sums:out", None),
         (
-            "fifth/lltm_accessors",  # extents that one variable indexes are one axis; indices 0, 1 and 2 are an extent of 3
+            "fifth/lltm_accessors",  # extents that one variable indexes are one; indices 0, 1 and 2 are an extent of 3
             "batch_size gates_1 state_size",
             "gates:in old_cell:in new_h:out new_cell:out output_gate:out",
             None,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evo.cli.command_context import session_of
+from evo.cli.command_context import new_task_root
 from evo.cli.options import AsJson
 from evo.cli.terminal import columns, out, out_json, out_table, paint, say, wrapped
 
@@ -73,20 +73,7 @@ def adopt(
         reference=reference,
         overwrite=overwrite,
     )
-    return _adopted(_root(context), file, options, asks=not yes, json=json)
-
-
-def _root(context: typer.Context) -> Path:
-    """The root for the new task: the present repository, or this folder, which becomes one."""
-    from evo.errors import UsageError
-
-    session = session_of(context)
-    if session.given_root is not None:
-        return session.given_root.resolve()
-    try:
-        return session.root()
-    except UsageError:
-        return Path.cwd().resolve()
+    return _adopted(new_task_root(context), file, options, asks=not yes, json=json)
 
 
 def _adopted(root: Path, file: Path, options: Options, *, asks: bool, json: bool) -> int:

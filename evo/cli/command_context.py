@@ -55,6 +55,17 @@ def session_of(context: typer.Context) -> GlobalOptions:
     return found if isinstance(found, GlobalOptions) else GlobalOptions()
 
 
+def new_task_root(context: typer.Context) -> Path:
+    """The root for a new task: the present repository, or this folder, which becomes one."""
+    session = session_of(context)
+    if session.given_root is not None:
+        return session.given_root.resolve()
+    try:
+        return session.root()
+    except UsageError:
+        return Path.cwd().resolve()
+
+
 def read_subject(session: GlobalOptions, file: Path, task_word: str | None) -> FileSubject:
     """Read FILE and its task. Raises UsageError if there is no such file or no task is named."""
     from evo.spec.task import load_task

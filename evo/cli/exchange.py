@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evo.cli import completion
-from evo.cli.command_context import session_of
+from evo.cli.command_context import new_task_root, session_of
 from evo.cli.options import DEFAULT_ARCH, ArchWord, AsJson
 from evo.cli.terminal import out, out_json_line, paint, say
 
@@ -63,7 +63,7 @@ def import_(
         raise UsageError("--small and --whole exclude each other", hint="give one of them")
     most = 0 if only_small else None if whole or gpu_present() else _SIMULATED_BYTES
     options = {"limit_s": limit, "compiled": compiled, "most_bytes": most}
-    root = root_of(context)
+    root = new_task_root(context)
     if form == "gpumode":
         return _converted(root, files, name, options, json, problem_text)
     if form == "kernelbench":
@@ -88,19 +88,6 @@ def _problems(given: Sequence[Path]) -> Iterator[Path]:
         if not found:
             raise UsageError(f"{path}: no Python file in this folder", hint="name the folder that holds the problems")
         yield from sorted(found, key=lambda file: (int(n[0]) if (n := re.match(r"\d+", file.name)) else -1, file.name))
-
-
-def root_of(context: typer.Context) -> Path:
-    """The root for the new task: the present repository, or this folder, which becomes one."""
-    from evo.errors import UsageError
-
-    session = session_of(context)
-    if session.given_root is not None:
-        return session.given_root.resolve()
-    try:
-        return session.root()
-    except UsageError:
-        return Path.cwd().resolve()
 
 
 def import_kernelbench(

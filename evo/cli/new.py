@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from evo.cli.exchange import import_kernelbench, next_steps, root_of
+from evo.cli.command_context import new_task_root
+from evo.cli.exchange import import_kernelbench, next_steps
 from evo.cli.terminal import out, say
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def new(
     axes = new_task.read_axes(axis or _asked(_LENGTHS, "--axis", _read_axes))
     inputs = _tensors(in_, "an input, e.g. x:float32[ROWS,COLS]", "--in", axes)
     scalars = tuple(new_task.read_scalar(text, axes) for text in scalar)
-    root, from_file = root_of(context), module or function
+    root, from_file = new_task_root(context), module or function
     if from_file is None and not compute and not out_ and sys.stdin.isatty():
         from_file = _asked(_WHERE, "--function", _read_reference, default="")
     if from_file is not None:

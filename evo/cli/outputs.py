@@ -60,17 +60,23 @@ def compared(point: CoveragePoint) -> str | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckOutput(Serializable):
-    """`evo check --json`: the gate's verdict."""
+class VariantOutput(Serializable):
+    """What every command says that judges a variant on a device."""
 
     variant: str  # the variant's id
     task: str  # its task
-    device: str  # where it was checked
+    device: str  # where it was judged
     arch: str  # what was compiled for
     status: Status  # how far it got
     reason: Annotated[str | None, ALWAYS] = None  # why it got no further; null if it passed
     stage: Stage | None = None  # the stage that it did not pass; absent if it passed them all
     rule: StaticRule | None = None  # the static rule that refused it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckOutput(VariantOutput):
+    """`evo check --json`: the gate's verdict."""
+
     unseen: str | None = None  # why the look at the timed sizes could not see all of them
     seed: int | None = None  # what the inputs were drawn with
     cases: Annotated[tuple[CaseCheck, ...], ALWAYS] = ()  # one row per case that was checked
@@ -107,17 +113,9 @@ def _known(evaluation: Evaluation, subject: FileSubject) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BenchOutput(Serializable):
+class BenchOutput(VariantOutput):
     """`evo bench --json` and `evo try --json`: times, and the decision if there was something to compare with."""
 
-    variant: str  # the variant's id
-    task: str  # its task
-    device: str  # where it was timed
-    arch: str  # what was compiled for
-    status: Status  # how far it got
-    reason: Annotated[str | None, ALWAYS] = None  # why it got no further; null if it passed
-    stage: Stage | None = None  # the stage that it did not pass; absent if it passed them all
-    rule: StaticRule | None = None  # the static rule that refused it
     timing: Literal["measured", "modelled"]  # `measured` or `modelled`, of all times in it
     cases: Annotated[tuple[CaseBench, ...], ALWAYS] = ()  # one row per case that was timed
     decision: Decision | None = None  # keep or not

@@ -14,6 +14,7 @@ from evo.operators.rules.application import Application, Find
 from evo.operators.rules.counted_view import counted
 from evo.operators.rules.idle_knobs import without_idle_knobs
 from evo.operators.rules.inlined_view import inlined
+from evo.operators.rules.kept_value_view import with_kept_value
 from evo.operators.rules.one_turn import one_turn
 from evo.operators.rules.plain_view import passed_on, plain_types
 from evo.operators.rules.rule_context import RuleContext
@@ -85,7 +86,8 @@ class Rule:
     def _seen_plainly(self, ctx: RuleContext) -> Iterator[Application]:
         """The places in the text as the views show it, as changes of the text as it is written.
 
-        The views: `plain_view`, `inlined_view`, `one_turn`, `counted_view`, and the last behind the first.
+        The views: `plain_view`, `inlined_view`, `one_turn`, `counted_view` (behind the first too) and
+        `kept_value_view`.
         """
         passed = list(passed_on(ctx.source))
         inside = [edit.span for edit in passed]
@@ -97,6 +99,8 @@ class Rule:
             views.append((turned, []))
         if self.family in _OF_LOOPS:
             views += self._counted(ctx, [*passed, *types])
+            if kept := with_kept_value(ctx):
+                views.append((kept, []))
         for always, free in views:
             for found in found_in_view(self.find, ctx, always, free):
                 yield replace(found, is_schedule=found.is_schedule or bool(always))

@@ -30,6 +30,7 @@ SLOW = (
     "column_blocks",
     "convolution_mma",
     "grouped_mma",
+    "scan_lanes",
     "tile_mma",
     "tile_rows",
     "tile_stream",

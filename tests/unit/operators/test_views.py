@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -169,3 +170,92 @@ def test_a_function_that_reads_memory_twice_stays_a_call() -> None:
     task = read_task(DATA / "foreign" / "kernels" / "histogram256")
     text = COUNTS.replace("atomicAdd(&to[v], 1)", "if (v < 256) atomicAdd(&to[v], 1)")
     assert children("private_copy", text, task) == []
+
+
+SEARCH = """\
+// evo: launch greedy grid (ceil_div(N, 128)) block (128) shared 0
+extern "C" __global__ void greedy(const float* inp, int* idx, int n, int c)
+{
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= n) return;
+    const float* p = inp + (size_t)row * c;
+    int best = 0;
+    for (int v = 1; v < c; v++)
+        if (p[v] > p[best]) best = v;
+    idx[row] = best;
+}
+"""
+
+
+def searched(text: str) -> list[Variant]:
+    task = read_task(DATA / "foreign" / "kernels" / "argmax_rows")
+    return children("row_lanes", text, task)
+
+
+def test_a_search_that_keeps_only_the_place_is_shared_out() -> None:
+    (child,) = searched(SEARCH)
+    assert "if (p[v] > best_value) { best_value = p[v]; best = v; }" in child.text
+    assert child.text.count("__shfl_xor_sync") == 2
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise"),
+    [
+        ("int best = 0;", "int best = -1;"),
+        ("p[v] > p[best]", "p[v] > p[best + 1]"),
+        ("const float* p = inp + (size_t)row * c;", "const float* p = inp + (size_t)row * c; p++;"),
+        ("best = v;", "best = v + 1;"),
+    ],
+)
+def test_another_search_is_left_alone(written: str, otherwise: str) -> None:
+    assert searched(SEARCH.replace(written, otherwise)) == []
+
+
+SCAN = BY_NAME["scan_lanes"].examples[0].before
+EXCLUSIVE = (
+    "            total += x[n * L + l];\n            y[n * L + l] = total;\n",
+    "            y[n * L + l] = total;\n            total += x[n * L + l];\n",
+)
+
+
+def scanned(text: str) -> list[Variant]:
+    return children("scan_lanes", text, read_task(DATA / "rules" / "scan_lanes"))
+
+
+def test_sums_before_the_element_come_from_the_lane_before() -> None:
+    assert EXCLUSIVE[0] in SCAN
+    (child,) = scanned(SCAN.replace(*EXCLUSIVE))
+    assert "y[n * L + l] = total_here_before;" in child.text
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise"),
+    [
+        ("total += x[n * L + l];", "total = total * 0.5f + x[n * L + l];"),
+        ("total += x[n * L + l];", "total -= x[n * L + l];"),
+        ("y[n * L + l] = total;", "y[l * N + n] = total;"),
+        ("y[n * L + l] = total;", "y[n * L + l] = total + (l > 0 ? y[n * L + l - 1] : 0);"),
+        ("last[n] = total;", "last[n] = total; __syncthreads();"),
+        ("++l", "l += 2"),
+    ],
+)
+def test_what_is_no_running_sum_along_memory_stays(written: str, otherwise: str) -> None:
+    assert written in SCAN
+    assert scanned(SCAN.replace(written, otherwise)) == []
+
+
+@pytest.mark.long
+def test_a_place_that_lanes_find_is_right(session: EvaluationSession) -> None:
+    task = read_task(DATA / "foreign" / "kernels" / "argmax_rows")
+    assert evaluate(Job(task=task, text=searched(SEARCH)[0].text, path="c.cu", upto="check"), session).status.passed
+
+
+@pytest.mark.long
+def test_sums_before_the_element_are_right(session: EvaluationSession, tmp_path: Path) -> None:
+    folder = shutil.copytree(DATA / "rules" / "scan_lanes", tmp_path / "scan_lanes")
+    reference = (folder / "reference.py").read_text(encoding="utf-8")
+    other = reference.replace('"y": y,', '"y": y - inputs["x"],')
+    assert other != reference
+    (folder / "reference.py").write_text(other, encoding="utf-8")
+    task, (child,) = read_task(folder), scanned(SCAN.replace(*EXCLUSIVE))
+    assert evaluate(Job(task=task, text=child.text, path="c.cu", upto="check"), session).status.passed

@@ -107,6 +107,18 @@ def screened_gains(
     return [_promised(each, task.score) if each else None for each in gains]
 
 
+def compile_ahead(bench: EvaluationSession, task: Task, texts: Sequence[str]) -> None:
+    """Have compiled, and kept in the compiler's cache, what a first look at these texts on a GPU will ask for."""
+
+    def compiled(text: str) -> None:
+        chip, arch = bench.chip, bench.arch
+        bench.assemble(prepare(task, text, chip=chip, arch=arch, cases=_first_looks(task), addresses=False))
+
+    with ThreadPoolExecutor(bench.jobs or min(os.cpu_count() or 1, _MOST_AHEAD), "evo-compile-ahead") as pool:
+        for _ in pool.map(compiled, texts):
+            pass
+
+
 def _promised(gains: Mapping[str, float], score: Mapping[str, float]) -> float:
     """What a first look at some cases promises: the mean by their weights, or the gain of one that gets slower."""
     weights = {name: score.get(name, 0.0) for name in gains}

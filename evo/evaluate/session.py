@@ -100,6 +100,7 @@ class EvaluationSession:
         self.looks: dict[tuple[str, str, int], dict[str, float]] = {}  # first looks at parents: modelled time by case
         self.sanitizing: dict[tuple[str, str], Future[Sanitized]] = {}  # ... and that are under it
         # Work for the GPU while simulators look at a start, once: it is given the start's times.
+        self.promising: Callable[[str], object] | None = None  # hears of a text whose first stage showed a gain
         self.meanwhile: Callable[[Sequence[CaseBench]], object] | None = None
         self._checkers: list[RemoteSimulator] = []  # more simulators, for screening and for what is evaluated ahead
         self.turn = threading.RLock()  # of the device: held over calls that belong together

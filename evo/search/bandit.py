@@ -140,6 +140,12 @@ class OperatorBandit:
             return best[1]
         return self._first(large, parent, context) or (best[1] if best else None)
 
+    def preview(self, parent: Variant, context: Context) -> list[str]:
+        """What a first look at a parent will be taken at: the operators then know it when they are asked."""
+        small = [arm for arm in self._order() if arm.operator.name.startswith("rules")]
+        self._screened = {}
+        return [offer.text for offer in self._drawn(small, parent, context, 0).values()]
+
     def reseed(self, rng: random.Random) -> None:
         """Draw from another generator: one per trial, so that a run that was interrupted goes on alike."""
         self._rng = rng

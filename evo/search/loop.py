@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -80,6 +81,7 @@ def evolve(
         finally:
             if llm is not None:
                 llm.close()
+            bench.promising = None
             trial_log.finish()
         summary = loop.summary(clock() - started)
         watch(Event(about=summary))
@@ -128,6 +130,8 @@ class _Loop:
         self.asked_s: dict[str, float] = {}  # how long it took to propose each candidate, screening included
         self.champions: list[RunChampion] = []  # the champions of this run, and the one that it took up
         self.noise: Control | None = None  # what the A/A control of this run has shown
+        self._threads = ThreadPoolExecutor(1, "evo-preview") if self.in_flight is not None and pool is None else None
+        bench.promising = self._preview
         self.aa_control = AaControl(task, settings, bench, trial_log.seed, watch, pool)
 
     def begin(self) -> None:
@@ -147,8 +151,14 @@ class _Loop:
         source = self.settings.start or first_rung(self.task)
         variant = read_variant(source)
         self.aa_control.take_beside_looks(variant.text)
+        self._preview(variant.text)
         self.watch(Event(about=begun))
         self._first(variant, source, rung=source.name if source.parent == self.task.folder / "ladder" else None)
+
+    def _preview(self, text: str) -> None:
+        """Work out, on cores that are idle, what will be proposed if this text becomes the champion."""
+        if self._threads is not None:
+            self._threads.submit(self.proposer.preview, parse_variant(text), self.trials)
 
     def _take_up(self, begun: RunBegun) -> None:
         self.champion = read_variant(self.path)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import random
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from evo.evaluate.prepare import Prepared, PrepareFailure
-from evo.evaluate.screening import screened_gains
+from evo.evaluate.screening import compile_ahead, screened_gains
 from evo.evaluate.session import EvaluationSession
 from evo.operators import Context, operators
 from evo.operators.llm import Llm
@@ -49,6 +50,10 @@ class Screening:
             return screened_gains(self.bench, self.task, parent, texts, self.seed)
         return self.pool.gains(self.task, parent, texts, self.seed)
 
+    def compile_ahead(self, texts: Sequence[str]) -> None:
+        """Have compiled what a first look at texts compiles."""
+        compile_ahead(self.bench, self.task, texts)
+
 
 class Proposer:
     """Gives candidates of new machine code that are not known to lose.
@@ -74,6 +79,7 @@ class Proposer:
         self.tried: set[str] = set()
         self.rewrites = 0  # tried in this run
         self.code_seen: set[str] = set()
+        self._asking = threading.Lock()
 
     def _searcher(self, without: str | None = None) -> OperatorBandit:
         """A search that knows what earlier runs say, but for one."""
@@ -100,6 +106,22 @@ class Proposer:
 
         compiled_here: its machine code is compared before it is sent anywhere.
         """
+        with self._asking:
+            return self._ask(parent, number, stalled, compiled_here, under_way)
+
+    def preview(self, parent: Variant, number: int) -> None:
+        """Draw and compile what trial `number` will look at first if `parent` is then the champion.
+
+        Nothing is remembered but what operators and the compiler keep: what is asked afterwards is the same, sooner.
+        """
+        with self._asking:
+            self.search.reseed(random.Random(f"{self._settings.seed}/{number}"))
+            texts = self.search.preview(parent, self._context(number, False, 0))
+        self._screening.compile_ahead(texts)
+
+    def _ask(
+        self, parent: Variant, number: int, stalled: bool, compiled_here: bool, under_way: int
+    ) -> Candidate | None:
         self.search.reseed(random.Random(f"{self._settings.seed}/{number}"))
         gains = functools.partial(self._screening.gains, parent.text)
         for _ in range(DUPLICATES):

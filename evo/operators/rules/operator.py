@@ -15,6 +15,7 @@ from evo.spec.chips import Chip
 from evo.spec.task import Task
 from evo.spec.variant import Variant
 
+PARENTS = 2  # whose places are kept: the champion's, and those of what may replace it
 _LOSER = 100  # ranks that a change falls behind if it has failed in this run
 
 
@@ -49,7 +50,7 @@ class RuleOperator:
     def __init__(self, family: str, rules: tuple[Rule, ...]) -> None:
         self.name = f"rules.{family}"
         self.rules = rules
-        self._places: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[_Place]] = {}  # of the last parent
+        self._places: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[_Place]] = {}  # of the last parents
 
     def propose(self, parent: Variant, *, rng: random.Random, context: Context) -> Proposal | None:
         places = [
@@ -84,7 +85,9 @@ class RuleOperator:
                 for rule in self.rules
                 for each in rule.applications(parent, flags=flags, axes=axes, task=task, chip=chip)
             ]
-            self._places = {key: found}
+            while len(self._places) >= PARENTS:
+                self._places.pop(next(iter(self._places)))
+            self._places[key] = found
         return self._places[key]
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from evo.cuda.source import classify, tree_difference
 from evo.operators.one_change import clutter
 from evo.operators.proposal import Context, OperatorDoc, Proposal
-from evo.operators.rules.operator import change_key, integers_of
+from evo.operators.rules.operator import PARENTS, change_key, integers_of
 from evo.operators.rules.rule import Rule
 from evo.results import Json
 from evo.spec.variant import Variant
@@ -109,7 +109,7 @@ class PlanOperator:
     def __init__(self, rules: tuple[Rule, ...], plans: tuple[RulePlan, ...] = PLANS) -> None:
         self._rules = {rule.name: rule for rule in rules}
         self._plans = plans
-        self._lines: tuple[str, dict[str, tuple[Proposal, ...]]] = ("", {})  # of the last parent, by plan
+        self._lines: dict[str, dict[str, tuple[Proposal, ...]]] = {}  # of the last parents, by plan
 
     @property
     def docs(self) -> tuple[OperatorDoc, ...]:
@@ -120,12 +120,15 @@ class PlanOperator:
     def propose(self, parent: Variant, *, rng: random.Random, context: Context) -> Proposal | None:
         """The next plan whose end was not tried; plans that failed before come last. Nothing is drawn."""
         del rng
-        if self._lines[0] != parent.text:
-            self._lines = (parent.text, {})
+        if parent.text not in self._lines:
+            while len(self._lines) >= PARENTS:
+                self._lines.pop(next(iter(self._lines)))
+            self._lines[parent.text] = {}
+        lines = self._lines[parent.text]
         for plan in sorted(self._plans, key=lambda each: each.name in context.losers):
-            if plan.name not in self._lines[1]:
-                self._lines[1][plan.name] = tuple(self._line(plan, parent, context))[:MOST_STEPS]
-            line = self._lines[1][plan.name]
+            if plan.name not in lines:
+                lines[plan.name] = tuple(self._line(plan, parent, context))[:MOST_STEPS]
+            line = lines[plan.name]
             if len(line) > 1 and line[-1].variant.id not in context.tried and context.fits(line[-1].variant):
                 return _proposal(plan, line)
         return None

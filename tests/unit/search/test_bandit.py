@@ -328,3 +328,20 @@ def test_no_edit_is_left_behind_because_others_have_none(context: Context) -> No
     while (found := search.ask(PARENT, replace(context, tried=tried), lambda asked: [1.0 for _ in asked])) is not None:
         tried.add(parse_variant(found.text).id)
     assert tried == {parse_variant(text).id for text in texts}
+
+
+def test_a_preview_is_of_what_the_first_look_is_taken_at_and_changes_nothing(context: Context) -> None:
+    arms = [Always("rules.a", [moved(A=2), moved(A=4)]), Always("rules.b", [moved(B=2), moved(B=4)])]
+    looked_at: list[list[str]] = []
+
+    def screen(texts: Sequence[str]) -> list[float | None]:
+        looked_at.append(list(texts))
+        return [2.0 for _ in texts]
+
+    search = OperatorBandit(arms, random.Random(0), margin=0.03)
+    search.reseed(random.Random("0/0"))
+    texts = search.preview(PARENT, context)
+    search.reseed(random.Random("0/0"))
+    assert search.ask(PARENT, context, screen) is not None
+    assert looked_at[0] == texts
+    assert len(texts) >= 2

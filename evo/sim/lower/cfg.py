@@ -141,12 +141,63 @@ def _link(block: Block, labels: dict[str, int], lone: set[int], count: int, func
 def order_blocks(blocks: list[Block]) -> list[int]:
     """Block numbers in an order where loops are contiguous and exits follow (a weak topological order).
 
+    Bodies that several calls share (recursion.py) come first, those that others call before these, so that lanes which
+    have returned wait for those that have not; a call's own continuation follows the call as if it ran straight on.
+    """
+    calls, leaves = _calls_of_bodies(blocks), [block for block in blocks if _leaves_body(block)]
+    kept = [(block, block.targets, block.next) for block in (*(blocks[number] for number in calls), *leaves)]
+    for number in calls:
+        blocks[number].targets, blocks[number].next = [], number + 1
+    for block in leaves:
+        block.targets, block.next = [], -1
+    order: list[int] = []
+    for entry in _bodies_in_order(blocks, calls):
+        order += _order_of(blocks, entry)
+    order = [0, *order, *_order_of(blocks, 0)[1:]]
+    for block, targets, following in kept:
+        block.targets, block.next = targets, following
+    return order
+
+
+def _calls_of_bodies(blocks: list[Block]) -> dict[int, int]:
+    """Blocks that end by a call to a shared body, and where that begins."""
+    found = {}
+    for block in blocks:
+        target = block.end.args[0] if block.end is not None and block.end.name == "bra" else None
+        if isinstance(target, Sym) and target.name.startswith("@@") and target.name.endswith(".entry"):
+            found[block.number] = block.targets[0]
+    return found
+
+
+def _leaves_body(block: Block) -> bool:
+    target = block.end.args[1] if block.end is not None and block.end.name == "brx" else None
+    return isinstance(target, Sym) and target.name.startswith("@@") and target.name.endswith(".leave")
+
+
+def _bodies_in_order(blocks: list[Block], calls: dict[int, int]) -> list[int]:
+    """The entries of shared bodies that the kernel reaches, those first that others call."""
+    order: list[int] = []
+    seen: set[int] = set()
+    work = [(0, False)]
+    while work:
+        entry, done = work.pop()
+        if done:
+            order.append(entry)
+        elif entry not in seen:
+            seen.add(entry)
+            called = {calls[number] for number in _reach(blocks, [entry]) if number in calls}
+            work += [(entry, True), *((one, False) for one in sorted(called))]
+    return order[:-1]
+
+
+def _order_of(blocks: list[Block], start: int) -> list[int]:
+    """The order of what can be reached from one block.
+
     A loop with several ways back gets one empty block through which all of them go: its lanes meet there, not at the
     head, which has the lowest number of the loop and would run with lanes missing.
     """
-    reachable = _reach(blocks, [0])
     order: list[int] = []
-    work: list[tuple[set[int], int]] = [(reachable, 0)]
+    work: list[tuple[set[int], int]] = [(_reach(blocks, [start]), start)]
     while work:
         nodes, entry = work.pop()
         if entry < 0:

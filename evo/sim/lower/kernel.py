@@ -35,7 +35,8 @@ from evo.sim.runtime.fault_report import report
 from evo.sim.runtime.schedule import out_of_budget
 
 BLOCK_COUNTER = 16  # executions, lanes
-_PER_ATOMIC = 2  # warp instructions of the budget that a lane's atomic counts for: lanes take theirs one by one
+# Warp instructions of the budget that one lane of these counts for: lanes take theirs one by one.
+_PER_LANE = {"atom": 2, "red": 2, "@vprintf": 32}
 
 
 def comparisons_at(start: int, counts: int) -> int:
@@ -202,8 +203,8 @@ class Flow(Branching):
         lanes = c.zext(c.intrinsic("ctpop", e.bits()), "i64")
         c.bump(counters, at + 8, lanes)
         budget = c.sub(c.load("i64", e.ctx, CTX["budget"], 8), len(block.code) + 1)
-        if atomics := sum(ins.name in ("atom", "red") for ins in block.code):
-            budget = c.sub(budget, c.mul(lanes, _PER_ATOMIC * atomics))
+        if more := sum(_PER_LANE.get(ins.name, 0) for ins in block.code):
+            budget = c.sub(budget, c.mul(lanes, more))
         c.store(budget, e.ctx, CTX["budget"], 8)
         over, on = c.new_label("over"), c.new_label("go")
         c.cbr(c.icmp("slt", budget, 0), over, on, likely=False)

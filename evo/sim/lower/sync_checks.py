@@ -58,7 +58,7 @@ def step_of_warp(e: Emitter, masks: V, *, shared: bool) -> None:
 def _releases(ins: Instr) -> bool:
     mods = set(ins.mods)
     if ins.name in ("membar", "fence"):
-        return "cta" not in mods and "acquire" not in mods
+        return not {"cta", "acquire", "proxy"} & mods
     return ins.name in ("atom", "red", "st") and bool({"release", "acq_rel"} & mods) and not _NEAR & mods
 
 

@@ -14,7 +14,10 @@ from evo.sim.runtime.routine import routine
 from evo.sim.runtime.shared_memory import checked_mask, demand, mark, waves
 
 MMA_A, MMA_B, MMA_C = WARP_SCRATCH, WARP_SCRATCH + 512, WARP_SCRATCH + 768
-_COLUMNS = {"f16": 8, "bf16": 8, "tf32": 4, "s8": 16, "u8": 16, "e4m3": 16, "e5m2": 16}
+# Elements of a row of eight; those of b1 are words of 32 bits.
+_COLUMNS = {
+    "f16": 8, "bf16": 8, "tf32": 4, "s8": 16, "u8": 16, "e4m3": 16, "e5m2": 16, "s4": 32, "u4": 32, "b1": 4,
+}  # fmt: skip
 
 
 @routine("void", ACCESS32)
@@ -64,6 +67,15 @@ def floats_of(c: Code, place: V, offset: int, kind: str, count: int) -> V:
         bits = c.zext(c.load(f"<{count} x i16>", place, offset), "i32")
         wide = c.bin("shl", bits, const(bits.t, 16))
         return c.bitcast(wide, f"<{count} x float>")
+    if kind == "b1":
+        return c.load(f"<{count} x i32>", place, offset)
+    if kind in ("s4", "u4"):
+        pairs = c.zext(c.load(f"<{count // 2} x i8>", place, offset), "i32")
+        nibbles = c.shuffle(
+            pairs, c.lshr(pairs, const(pairs.t, 4)), [i // 2 + count // 2 * (i % 2) for i in range(count)]
+        )
+        top = c.shl(nibbles, const(nibbles.t, 28))
+        return c.ashr(top, const(top.t, 28)) if kind == "s4" else c.lshr(top, const(top.t, 28))
     raw = c.load(f"<{count} x i8>", place, offset)
     if kind in ("e4m3", "e5m2"):
         return eight_bit(c, raw, kind)
@@ -83,8 +95,8 @@ def eight_bit(c: Code, raw: V, kind: str) -> V:
 
 
 @routine("void", "ptr w")
-def mma(c: Code, a_kind: str, b_kind: str, blocks: int, d_kind: str, *, sat: bool) -> None:
-    """D = A B + C for one m16n8 tile; `blocks` blocks along k."""
+def mma(c: Code, a_kind: str, b_kind: str, blocks: int, d_kind: str, op: str, *, sat: bool) -> None:
+    """D = A B + C for one m16n8 tile; `blocks` blocks along k. op: `mul`; of bits, `and` or `xor` and then a count."""
     w = c.arg(0)
     columns = _COLUMNS[a_kind]
     whole = d_kind == "s32"
@@ -107,7 +119,10 @@ def mma(c: Code, a_kind: str, b_kind: str, blocks: int, d_kind: str, *, sat: boo
                 a = c.load(e, a_store, 4 * (index * 8 * columns + r * columns + column), 4)
                 wide = c.op(f"<8 x {e}>", f"insertelement <8 x {e}> poison, {e} {a.s}, i64 0")
                 wide = c.op(wide.t, f"shufflevector {wide.t} {wide.s}, {wide.t} poison, <8 x i32> zeroinitializer")
-                if whole:
+                if op != "mul":
+                    both = c.bin(op, wide, b_row)
+                    rows[r] = c.add(rows[r], c.extern(both.t, "llvm.ctpop.v8i32", both))
+                elif whole:
                     rows[r] = c.add(rows[r], c.mul(wide, b_row))
                 else:
                     rows[r] = c.extern("<8 x float>", "llvm.fma.v8f32", wide, b_row, rows[r])

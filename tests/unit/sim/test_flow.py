@@ -208,3 +208,22 @@ def test_module_variables_and_constants() -> None:
     assert result.faults == ()
     table, c = [3, 1, 4, 1], [2.5, 0.5]
     assert out[0].tolist() == [table[t & 3] * c[t & 1] + 4 + (32 if t == 0 else 0) for t in range(32)]
+
+
+FOLD = "__device__ __noinline__ int fold(int n, int v) { return n == 0 ? v : fold(n - 1, v * 3 + n) ^ n; }\n"
+
+
+def test_lanes_meet_after_each_call_of_a_recursive_function() -> None:
+    """Lanes that have returned wait for those that are still deeper, at whatever call."""
+    body = "v = fold(v % 3, v); v += __popc(__match_any_sync(~0u, v & 3)); if (v & 1) v = fold(v % 4, v);"
+    source = f'extern "C" __global__ void k(int* a) {{ int v = a[threadIdx.x]; {body} __syncthreads(); a[threadIdx.x] = v; }}'
+    a = np.arange(64, dtype=np.int32) * 7 + 1
+    out, result = run(FOLD + source, "k", [a], block=(64,))
+    assert result.faults == ()
+
+    def fold(n: int, v: int) -> int:
+        return v if n == 0 else fold(n - 1, v * 3 + n) ^ n
+
+    first = np.array([fold(v % 3, v) for v in a.tolist()]).reshape(2, 32)
+    counts = (first[:, :, None] % 4 == first[:, None, :] % 4).sum(axis=2)
+    assert out[0].tolist() == [fold(v % 4, v) if v & 1 else v for v in (first + counts).reshape(-1).tolist()]

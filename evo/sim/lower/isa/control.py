@@ -77,7 +77,7 @@ def barrier_number(e: Emitter, arg: Operand, site: V) -> V:
 )
 def fence(e: Emitter, ins: Instr) -> None:
     """What was done so far goes with the next flag, so that hand-made synchronisation is not called a race."""
-    if "proxy" in ins.mods:
+    if "proxy" in ins.mods and "alias" not in ins.mods:
         raise refuse(ins)
     e.c.call(tell_by_flags(), e.ctx, e.warp)
 

@@ -90,14 +90,14 @@ def in_space(e: Emitter, ins: Instr) -> None:
 
 
 def _pack_saturated(e: Emitter, ins: Instr) -> None:
-    """cvt.pack: two integers clamped, the first above the second; bytes go below the low half of a third operand."""
+    """cvt.pack: two integers clamped, the first above the second; those of up to 8 bits go below a third operand."""
     c = e.c
     kinds = ins.mods[2:]
-    narrow, short = ("s16", "u16"), ("s8", "u8")
+    narrow, short = ("s16", "u16"), ("s8", "u8", "s4", "u4", "s2", "u2")
     legal = [(kind, "s32") for kind in narrow] + [(kind, "s32", "b32") for kind in short]
     if ins.mods[:2] != ("pack", "sat") or kinds not in legal or len(ins.args) != len(kinds) + 1:
         raise refuse(ins)
-    width = WIDTH[kinds[0]]
+    width = int(kinds[0][1:])
     low = -(1 << width - 1) if kinds[0][0] == "s" else 0
     parts = []
     for arg in ins.args[1:3]:
@@ -113,7 +113,10 @@ def _pack_saturated(e: Emitter, ins: Instr) -> None:
 
 
 @opcode(
-    "cvt", f"rn rz rm rp rna rni rzi rmi rpi ftz sat relu satfinite pack {_ALL} e4m3x2 e5m2x2", "cvt", operands=(2, 4)
+    "cvt",
+    f"rn rz rm rp rna rni rzi rmi rpi ftz sat relu satfinite pack {_ALL} e4m3x2 e5m2x2 s4 u4 s2 u2",
+    "cvt",
+    operands=(2, 4),
 )
 def convert(e: Emitter, ins: Instr) -> None:
     if "pack" in ins.mods:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 HALF = {"f16", "f16x2", "bf16", "bf16x2"}
 _LEGAL = {
     "add": {"rn", "ftz", "sat"}, "sub": {"rn", "ftz", "sat"}, "mul": {"rn", "ftz", "sat"},
-    "fma": {"rn", "ftz", "sat", "relu"}, "min": {"ftz", "NaN"}, "max": {"ftz", "NaN"}, "neg": {"ftz"}, "abs": {"ftz"},
+    "fma": {"rn", "ftz", "sat", "relu"}, "min": {"ftz", "NaN", "xorsign", "abs"},
+    "max": {"ftz", "NaN", "xorsign", "abs"}, "neg": {"ftz"}, "abs": {"ftz"},
     "ex2": {"approx", "ftz"}, "tanh": {"approx"},
 }  # fmt: skip
 
@@ -64,6 +65,14 @@ def _one(e: Emitter, ins: Instr, base: str, operands: list[V]) -> V:
     xs = [widen(e, x, base) for x in operands]
     if "ftz" in ins.mods and base == "bf16":  # its subnormals are those of f32
         xs = [flush(e, x, always=True) for x in xs]
+    if name in ("min", "max") and {"xorsign", "abs"} & set(ins.mods):
+        if not {"xorsign", "abs"} <= set(ins.mods):
+            raise refuse(ins, ".xorsign")
+        # The smaller or larger magnitude with the product's sign; a NaN keeps its own.
+        best = pick_extremum(e, name, *(c.intrinsic("fabs", x) for x in xs), nan="NaN" in ins.mods)
+        sign = c.and_(c.xor(operands[0], operands[1]), 0x8000)
+        bits = narrow(e, best, base)
+        return c.select(c.fcmp("uno", best, best), bits, c.or_(bits, sign))
     if name in ("min", "max"):
         return narrow(e, pick_extremum(e, name, xs[0], xs[1], nan="NaN" in ins.mods), base)
     if name in ("fma", "mul") and base == "bf16":

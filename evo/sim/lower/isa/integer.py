@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 INTS = "u16 u32 u64 s16 s32 s64"
 BITS = "b16 b32 b64"
 _LEGAL = {
-    "add": ("cc", "sat"), "sub": ("cc", "sat"), "mul": ("lo", "hi", "wide"), "mad": ("lo", "hi", "wide", "cc"),
+    "add": ("cc", "sat"), "sub": ("cc", "sat"), "mul": ("lo", "hi", "wide"), "mad": ("lo", "hi", "wide", "cc", "sat"),
     "min": ("relu",), "max": ("relu",), "addc": ("cc",), "subc": ("cc",), "madc": ("lo", "hi", "cc"),
-    "mul24": ("lo", "hi"), "mad24": ("lo", "hi"),
+    "mul24": ("lo", "hi"), "mad24": ("lo", "hi", "sat"),
 }  # fmt: skip
 
 
@@ -120,6 +120,9 @@ def multiply_add(e: Emitter, ins: Instr) -> None:
     third = f"{kind[0]}{2 * WIDTH[kind]}" if "wide" in ins.mods else kind
     addend = e.src(ins.args[3], third)
     p, addend = c.same(p, addend)
+    if "sat" in ins.mods:
+        e.dst(ins.args[0], _saturated_sum(e, ins, p, addend))
+        return
     if ins.name == "madc":
         flag = _carry_in(e, ins)
         if is_vec(flag.t) or is_vec(p.t):
@@ -133,6 +136,12 @@ def multiply_add(e: Emitter, ins: Instr) -> None:
     if "cc" in ins.mods:
         e.write(CARRY, out)
     e.dst(ins.args[0], total, signed=signed(kind))
+
+
+def _saturated_sum(e: Emitter, ins: Instr, product: V, addend: V) -> V:
+    if "s32" not in ins.mods or "hi" not in ins.mods or "cc" in ins.mods:
+        raise refuse(ins, ".sat is for .hi.s32")
+    return e.c.intrinsic("sadd.sat", *e.c.same(product, addend))
 
 
 def mul24(e: Emitter, ins: Instr) -> None:
@@ -149,7 +158,9 @@ def mul24(e: Emitter, ins: Instr) -> None:
         total = c.trunc(c.lshr(c.mul(*(widen(x, "i64") for x in parts)), 16), "i32")
     else:
         total = c.mul(*parts)
-    if ins.name == "mad24":
+    if ins.name == "mad24" and "sat" in ins.mods:
+        total = _saturated_sum(e, ins, total, e.src(ins.args[3], kind))
+    elif ins.name == "mad24":
         total = c.add(total, e.src(ins.args[3], kind))
     e.dst(ins.args[0], total)
 
@@ -227,4 +238,4 @@ INTEGER: dict[str, Emit] = {
 opcode("addc subc", "cc u32 s32 u64 s64", "int", operands=(3, 3))(add_carry)
 opcode("madc", "lo hi cc u32 s32 u64 s64", "int", operands=(4, 4))(multiply_add)
 opcode("rem", INTS, "int", operands=(3, 3))(divide)
-opcode("mul24 mad24", "lo hi u32 s32", "int", operands=(3, 4))(mul24)
+opcode("mul24 mad24", "lo hi sat u32 s32", "int", operands=(3, 4))(mul24)

@@ -64,34 +64,45 @@ def store_matrix(e: Emitter, ins: Instr) -> None:
     c.call(stmatrix(count), e.ctx, e.warp, e.site(ins), addr, e.active())
 
 
-_SHAPES = {"m8n8k4": 4, "m8n8k16": 16, "m16n8k4": 4, "m16n8k8": 8, "m16n8k16": 16, "m16n8k32": 32}  # their depth
-_DEPTH = {"f16": 8, "bf16": 8, "tf32": 4, "s8": 16, "u8": 16, "e4m3": 16, "e5m2": 16}
+_SHAPES = {
+    "m8n8k4": 4, "m8n8k16": 16, "m8n8k32": 32, "m8n8k128": 128, "m16n8k4": 4, "m16n8k8": 8, "m16n8k16": 16,
+    "m16n8k32": 32, "m16n8k64": 64, "m16n8k128": 128, "m16n8k256": 256,
+}  # fmt: skip  # their depth
+_DEPTH = {
+    "f16": 8, "bf16": 8, "tf32": 4, "s8": 16, "u8": 16, "e4m3": 16, "e5m2": 16, "s4": 32, "u4": 32, "b1": 128,
+}  # fmt: skip
 _ACCUMULATORS = {
     "f16": ("f32", "f16"), "bf16": ("f32",), "tf32": ("f32",), "s8": ("s32",), "u8": ("s32",), "e4m3": ("f32", "f16"),
-    "e5m2": ("f32", "f16"),
+    "e5m2": ("f32", "f16"), "s4": ("s32",), "u4": ("s32",), "b1": ("s32",),
 }  # fmt: skip
 _FRAGMENT = ("<32 x i32>", "<32 x float>")
-_MIXED = ({"s8", "u8"}, {"e4m3", "e5m2"})  # A and B may differ within one of these
+_MIXED = ({"s8", "u8"}, {"s4", "u4"}, {"e4m3", "e5m2"})  # A and B may differ within one of these
 
 
 @opcode(
     "mma",
-    f"sync aligned {' '.join(_SHAPES)} row col satfinite f16 bf16 tf32 e4m3 e5m2 f32 f64 s8 u8 s32",
+    f"sync aligned {' '.join(_SHAPES)} row col satfinite and xor popc "
+    "f16 bf16 tf32 e4m3 e5m2 f32 f64 s8 u8 s4 u4 b1 s32",
     "mma",
     uniform="never",
     operands=(4, 4),
 )
 def multiply(e: Emitter, ins: Instr) -> None:
-    """mma.sync.aligned.shape.row.col[.satfinite].d.a.b.c; m8n8k16 is the upper half of m16n8k16."""
-    shape, types = one_of(ins, *_SHAPES), ins.mods[-4:]
+    """mma.sync.aligned.shape.row.col[.satfinite].d.a.b.c[.op.popc]; m8n8 shapes are the upper half of m16n8 ones."""
+    shape, mods = one_of(ins, *_SHAPES), ins.mods
+    op = mods[-2] if mods[-1] == "popc" else "mul"
+    types = mods[-6:-2] if op != "mul" else mods[-4:]
+    mods = mods[:-6] if op != "mul" else mods[:-4]
     saturates = "satfinite" in ins.mods and types[0] == "s32"
-    if ins.mods[:-4] != ("sync", "aligned", shape, "row", "col", *(("satfinite",) if saturates else ())):
+    if mods != ("sync", "aligned", shape, "row", "col", *(("satfinite",) if saturates else ())):
+        raise refuse(ins)
+    if (op in ("and", "xor")) != ("b1" in types) or (saturates and "b1" in types):
         raise refuse(ins)
     if shape == "m8n8k4" and set(types) == {"f64"}:
         _multiply_f64(e, ins)
         return
     d, a, b, acc = types
-    upper, depth = shape == "m8n8k16", _SHAPES[shape]
+    upper, depth = shape.startswith("m8"), _SHAPES[shape]
     if (
         shape == "m8n8k4"
         or a not in _DEPTH
@@ -104,7 +115,7 @@ def multiply(e: Emitter, ins: Instr) -> None:
     blocks = depth // _DEPTH[a]
     if d not in _ACCUMULATORS[a] or (a != b and not any({a, b} <= family for family in _MIXED)):
         raise refuse(ins)
-    if upper and d != "s32":
+    if upper and (d != "s32" or depth != _DEPTH[a]):
         raise refuse(ins)
     nothing = (Imm(0),)
     outs = _items(ins, 0, 2 if d == "f16" or upper else 4)
@@ -112,7 +123,7 @@ def multiply(e: Emitter, ins: Instr) -> None:
     _put(e, _items(ins, 2, blocks), MMA_B)
     _put(e, (*_items(ins, 3, len(outs)), *(nothing * 2 if upper else ())), MMA_C)
     demand_warp(e, ins)
-    e.c.call(mma(a, b, blocks, d, sat=saturates), e.warp)
+    e.c.call(mma(a, b, blocks, d, op, sat=saturates), e.warp)
     for index, out in enumerate(outs):
         e.dst(out, e.c.load(_FRAGMENT[_is_float(e, out)], e.warp, MMA_C + 128 * index, 64))
 

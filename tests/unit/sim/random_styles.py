@@ -388,7 +388,8 @@ def calls(rng: random.Random, threads: int) -> Stage:
     depth, size = rng.randrange(2, 7), rng.choice([3, 5, 8])
     text = f"""{{ v = fold(v % {depth}, v); u32 (*f)(u32) = v & 1 ? twice : thrice; v = f(v);
     Shape plain; Square square; const Shape* shape = (v & 6) == 2 ? &plain : &square; v += shape->area(v & 0xfff);
-    Vec<{size}> a; for (int i = 0; i < {size}; i++) a.x[i] = v >> i; a.x[v % {size}] = table[v & 15]; v ^= a.sum(); }}"""
+    Vec<{size}> a; for (int i = 0; i < {size}; i++) a.x[i] = v >> i; a.x[v % {size}] = table[v & 15];
+    v ^= a.sum(); }}"""
 
     def one(v: int) -> int:
         wrap = 0xFFFFFFFF
@@ -432,14 +433,17 @@ def bits(rng: random.Random, threads: int) -> Stage:
 def reductions(rng: random.Random, threads: int) -> Stage:
     """A sum over the block by shuffles and shared memory, or a scan; doubles on the way."""
     if rng.random() < 0.5:
-        text = """{ double d = (double)(v & 0xffff) * 0.25; for (int o = 16; o; o >>= 1) d += __shfl_down_sync(~0u, d, o);
+        text = """{ double d = (double)(v & 0xffff) * 0.25;
+    for (int o = 16; o; o >>= 1) d += __shfl_down_sync(~0u, d, o);
     if (lane == 0) pad.floats[t / 32] = (float)d; __syncthreads();
-    if (t < 32) { float f = t < T / 32 ? pad.floats[t] : 0.f; for (int o = 16; o; o >>= 1) f += __shfl_xor_sync(~0u, f, o);
+    if (t < 32) { float f = t < T / 32 ? pad.floats[t] : 0.f;
+      for (int o = 16; o; o >>= 1) f += __shfl_xor_sync(~0u, f, o);
       if (t == 0) pad.floats[0] = f; }
     __syncthreads(); v += (u32)(pad.floats[0] * 4.f); __syncthreads(); }"""
         return Stage(text, lambda v: v + (v & U32(0xFFFF)).sum(axis=1, dtype=U32, keepdims=True))
     text = """{ still[t] = v; __syncthreads();
-    for (int d = 1; d < T; d *= 2) { u32 add = t >= d ? still[t - d] : 0; __syncthreads(); still[t] += add; __syncthreads(); }
+    for (int d = 1; d < T; d *= 2) { u32 add = t >= d ? still[t - d] : 0; __syncthreads();
+      still[t] += add; __syncthreads(); }
     v = still[t]; __syncthreads(); }"""
     return Stage(text, lambda v: v.cumsum(axis=1, dtype=U32))
 

@@ -1,4 +1,4 @@
-"""mma of four-bit integers and of single bits, from the fragment tables of the PTX ISA; and rarely used integer forms."""
+"""mma of four-bit integers and of single bits, from the fragment tables of the PTX ISA; rarely used integer forms."""
 
 from __future__ import annotations
 
@@ -63,10 +63,7 @@ def test_small_types(spelling: str, shape: str, kind: str, other: str) -> None:
             left[group + 8 * (i % halves), quad * per + j + 4 * per * (i // halves)] = elements(a[i], kind)[:, j]
         for i in range(blocks):
             right[quad * per + j + 4 * per * i, group] = elements(b[i], kind if kind == "b1" else other)[:, j]
-    if kind == "b1" and other == "xor":
-        products = (left[:, :, None] ^ right[None]).sum(axis=1)
-    else:
-        products = left @ right
+    products = (left[:, :, None] ^ right[None]).sum(axis=1) if other == "xor" else left @ right
     for i in range(counts[2]):
         expected = products[group + 8 * (i // 2), 2 * quad + i % 2] + c[i]
         if "satfinite" in spelling:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import secrets
 import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from cupy.cuda import driver
-
 from evo.cuda.compile import Binary
 from evo.device import Arrays, ExtremesRequest, OutputExtremes, RunRequest, RunResult, place_of
-from evo.device.gpu_assembly import assembled
+from evo.device.gpu_assembly import assemble_ahead
 from evo.device.gpu_context import GpuContext
 from evo.device.gpu_extremes import ExtremesOnGpu
 from evo.device.gpu_library import time_library
@@ -104,8 +101,7 @@ class GpuDevice(GpuContext, TimingDevice):
 
     def assemble(self, binary: Binary) -> None:
         if not (binary.cubin and loads_as_is(binary.arch, self.capability)):
-            with contextlib.suppress(driver.CUDADriverError):  # told where it is loaded
-                assembled(binary.ptx, self.capability, keep=True)
+            assemble_ahead(binary.ptx, self.capability)
 
     def calibrate(self, kernels: Binary, quick: bool) -> dict[str, Rate]:
         with self.locked(exclusive=True):

@@ -6,9 +6,11 @@ which no candidate runs does it beforehand and keeps it in the user's cache. Who
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 
-from cupy.cuda import function, runtime
+import cupy
+from cupy.cuda import driver, function
 
 from evo.files import CacheFolder, cache_folder, cache_limit
 
@@ -18,14 +20,20 @@ _LIMIT_BYTES = 1 << 30
 def assembled(ptx: str, capability: int, *, keep: bool = False) -> bytes:
     """The cubin of a PTX text. keep: for other processes too. Raises CUDADriverError if it does not assemble."""
     kept = CacheFolder(cache_folder("assembled"), cache_limit(_LIMIT_BYTES))
-    what = f"{runtime.driverGetVersion()} {capability}\0{ptx}"
+    what = f"{cupy.cuda.runtime.driverGetVersion()} {capability}\0{ptx}"
     name = hashlib.sha256(what.encode()).hexdigest()
     if (known := kept.read(name)) is not None:
         return known
-    runtime.free(0)  # the assembler asks the context for the chip, so there has to be one
+    cupy.cuda.runtime.free(0)  # the assembler asks the context for the chip, so there has to be one
     linker = function.LinkState()
     linker.add_ptr_data(ptx.encode() + b"\0", "variant.ptx")
     found = bytes(linker.complete())
     if keep:
         kept.keep(name, found)
     return found
+
+
+def assemble_ahead(ptx: str, capability: int) -> None:
+    """Have it at hand for other processes; what does not assemble is told where it is loaded."""
+    with contextlib.suppress(driver.CUDADriverError):
+        assembled(ptx, capability, keep=True)

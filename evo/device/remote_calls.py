@@ -91,12 +91,19 @@ class OpenedObject:
     def __init__(self, device: DeviceName, opener: str, on_wait: Callable[[], object] = lambda: None) -> None:
         self._on_wait = on_wait
         self._arrays = Sender()
+        self._is_begun = False
         self.child = ChildProcess(_ENTRY, device.kind, device.which, opener)
 
+    def begin(self, limit_s: float) -> None:
+        """Begin to open the object, and do not wait for it. Raises TimeoutError or ChildDied."""
+        if not self._is_begun:
+            self._is_begun = True
+            self.child.send(packed(OpenRequest()), limit_s)
+
     def opened(self, limit_s: float) -> Answer:
-        """What comes of opening the object, which begins now. Raises as `call`."""
+        """What comes of opening the object, which begins now if it has not. Raises as `call`."""
         deadline = time.monotonic() + limit_s
-        self.child.send(packed(OpenRequest()), limit_s)
+        self.begin(limit_s)
         return self._answer(deadline, limit_s)
 
     def call(self, call: RemoteCall, limit_s: float) -> Answer:

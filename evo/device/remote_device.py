@@ -110,6 +110,13 @@ class DeviceProcess:
             if self._spare is None and not self._closed:
                 self._spare = OpenedObject(self.device, self._opener, self._on_wait)
 
+    def open_spare(self) -> None:
+        """Have the spare process, if there is one, open the device: nothing may be timed there meanwhile."""
+        with self._lock:
+            if self._spare is not None:
+                with contextlib.suppress(TimeoutError, ChildDied):  # told where it is to be used
+                    self._spare.begin(STARTUP_LIMIT_S)
+
     def close(self) -> None:
         """Kill the process. A call in flight in another thread ends with WorkerLost."""
         self._closed = True

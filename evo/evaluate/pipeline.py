@@ -318,6 +318,7 @@ def _measured(
         if not is_timed_first(job):
             return True
         bench.begin_looks(job.task, prepared, job.seed)
+        bench.gpu.open_spare()
         if bench.promising is not None:
             bench.promising(job.text)
         proven = further_gate(started, bench, base.check, "timed")

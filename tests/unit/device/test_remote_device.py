@@ -71,10 +71,13 @@ def test_large_arrays_travel_fast_and_arrive_writable(device: RemoteSimulator) -
     assert min(took) < 3.0
 
 
-def test_a_spare_process_takes_over_and_is_as_fresh_as_any(device: RemoteSimulator) -> None:
+@pytest.mark.parametrize("ahead", [False, True])
+def test_a_spare_process_takes_over_and_is_as_fresh_as_any(device: RemoteSimulator, ahead: bool) -> None:
     before = run(device, "pid")
     device.prepare_spare()
     device.prepare_spare()  # there is one already
+    for _ in range(2 * ahead):
+        device.open_spare()  # once
     assert run(device, "pid") == before
     device.recycle()
     after = run(device, "pid")

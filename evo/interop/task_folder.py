@@ -100,9 +100,9 @@ class TaskText:
         lines.append(f"  rival_error_factor: {limits.factor}")
         lines.append(f"  because: {quoted(limits.because)}")
         lines.append("check:")
-        lines += [f"  - {{name: {name}, {_values(case)}}}".replace(", }", "}") for name, case in self.check.items()]
+        lines += [f"  - {{name: {name}, {axes_text(case)}}}".replace(", }", "}") for name, case in self.check.items()]
         lines.append("bench:")
-        lines += [f"  {name}: {{{_values(case)}}}" for name, case in self.bench.items()]
+        lines += [f"  {name}: {{{axes_text(case)}}}" for name, case in self.bench.items()]
         lines.append(f"headline: {self.headline or next(iter(self.bench))}")
         if self.score:
             lines.append(f"score: {{{', '.join(f'{name}: {weight:g}' for name, weight in self.score.items())}}}")
@@ -158,5 +158,6 @@ def _wide(dim: str) -> str:
     return dim if dim.isidentifier() or dim.isdigit() else f"({dim.replace('//', '/')})"
 
 
-def _values(case: Mapping[str, int]) -> str:
+def axes_text(case: Mapping[str, int]) -> str:
+    """The axes of a case as YAML has them."""
     return ", ".join(f"{axis}: {value}" for axis, value in case.items())

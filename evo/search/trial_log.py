@@ -120,7 +120,7 @@ class TrialLog:
 
     def finish(self) -> None:
         """Commit the records that no keep has committed. Raises LedgerUnclean if some were taken away."""
-        self._ledger.finish(date=_now(), run_size=self._file.size)
+        self._ledger.finish(date=utc_now(), run_size=self._file.size)
 
     def past(self) -> list[Record]:
         """All records of the task so far."""
@@ -165,7 +165,7 @@ class TrialLog:
             parent=parent.id if parent else None,
             evaluation=as_written(evaluation),  # as it will be read back
             diff=make_diff(parent.text, trial.variant.text) if parent else trial.variant.text,
-            date=_now(),
+            date=utc_now(),
             elapsed_s=round(evaluation.elapsed_s, 3) if evaluation.elapsed_s is not None else None,
         )
 
@@ -181,7 +181,7 @@ def open_notebook(root: Path, task: Task, *, branch: str | None = None) -> Itera
         return leaderboard.render(load_records(root), commits)
 
     with Ledger.open(root, render) as ledger:
-        recovered = ledger.recover(date=_now())
+        recovered = ledger.recover(date=utc_now())
         ledger.prepare(branch)
         leaderboard.load(root)  # a corrupt one is the user's to look at before it is replaced
         trial_log = TrialLog(root, task, ledger)
@@ -191,5 +191,6 @@ def open_notebook(root: Path, task: Task, *, branch: str | None = None) -> Itera
         yield trial_log
 
 
-def _now() -> str:
+def utc_now() -> str:
+    """The time as records have it, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -6,7 +6,6 @@ Reads one `kernels/<task>/` and nothing else. A malformed file is a SyntaxInvali
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,7 +22,7 @@ from evo.spec.specials import Specials, read_specials
 from evo.spec.tile_model import Choices, Targets, TileTraffic, read_choices, read_targets, read_traffic
 from evo.spec.tolerance import Tolerance, read_tolerance
 from evo.spec.value_ranges import RANGE_FIELDS, DeclaredRange, range_problem, read_domain, read_range
-from evo.spec.yaml_fields import YamlFields
+from evo.spec.yaml_fields import YamlFields, is_number
 
 _NAME = re.compile(r"^[A-Za-z_]\w*$")
 _TASK_NAME = re.compile(r"^[a-z][a-z0-9_]*$")
@@ -396,7 +395,7 @@ class _Yaml(YamlFields):
         for name, weight in given.items():
             if name not in names:
                 raise self.invalid(("score", name), "no such bench case", f"one of {', '.join(names)}")
-            if not _is_number(weight) or cast(float, weight) < 0:
+            if not is_number(weight) or cast(float, weight) < 0:
                 raise self.invalid(("score", name), f"{weight!r} is not a weight", "a number, 0 or more")
         if not sum(cast(float, weight) for weight in given.values()):
             raise self.invalid(("score",), "all weights are zero", "give at least one case a weight")
@@ -405,10 +404,6 @@ class _Yaml(YamlFields):
     def _work(self, axes: dict[str, str]) -> dict[str, Expression]:
         given = self.mapping("work") if self.data.get("work") else {}
         return {name: self._expression(text, ("work", name), axes, True) for name, text in given.items()}
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _case_name(entry: Mapping[str, object], axes: Mapping[str, str]) -> str:

@@ -6,7 +6,6 @@ to choose from, what lies in shared memory and in registers, for `evo derive`. B
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from typing import cast
 from evo.spec.chips import L4, Chip
 from evo.spec.element_types import DTYPES
 from evo.spec.expr import Expression, Number, parse
-from evo.spec.yaml_fields import Place, YamlFields
+from evo.spec.yaml_fields import Place, YamlFields, is_number
 
 READS = ("ldmatrix", "fragment", "vector", "row", "column", "broadcast")
 _NAME = re.compile(r"^[A-Za-z_]\w*$")
@@ -263,7 +262,7 @@ def read_targets(fields: YamlFields, cases: Iterable[str]) -> Targets:
     for chip, figures in fields.mapping("targets").items():
         if chip == _EFFICIENCY:
             lines[(_EFFICIENCY,)] = fields.line("targets", _EFFICIENCY)
-            if not _is_number(figures) or not 0 < cast(float, figures) <= 1:
+            if not is_number(figures) or not 0 < cast(float, figures) <= 1:
                 hint = "a share above 0 and at most 1: at 1 the target is the floor itself"
                 raise fields.invalid(("targets", _EFFICIENCY), f"{figures!r} is not an efficiency", hint)
             efficiency = float(cast(float, figures))
@@ -273,7 +272,7 @@ def read_targets(fields: YamlFields, cases: Iterable[str]) -> Targets:
         for case, value in figures.items():
             if case not in known:
                 raise fields.invalid(("targets", chip, str(case)), "no such bench case", f"one of {', '.join(known)}")
-            if not _is_number(value) or value <= 0:
+            if not is_number(value) or value <= 0:
                 raise fields.invalid(("targets", chip, case), f"{value!r} is not a time", "microseconds, more than 0")
             lines[(chip, case)] = fields.line("targets", chip, case)
         stated[chip] = {case: float(value) for case, value in figures.items()}
@@ -282,7 +281,3 @@ def read_targets(fields: YamlFields, cases: Iterable[str]) -> Targets:
 
 def _is_size(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**31
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

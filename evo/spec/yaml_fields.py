@@ -5,6 +5,7 @@ Knows YAML, no task.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
@@ -95,3 +96,7 @@ class YamlFields:
 def words(at: Place) -> str:
     """A place as people write it: `tensors.0.dtype`."""
     return ".".join(map(str, at))
+
+
+def is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

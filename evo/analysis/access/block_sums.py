@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from evo.analysis.access.form import THREAD, Access, Carried, Data, Form
+from evo.analysis.access.form import THREAD, Access, Carried, Data, Form, is_neutral
 from evo.analysis.access.terms import Symbol, Term
 
 _DEEPEST = 60
@@ -103,7 +103,7 @@ class _Tracer:
         match data.op:
             case "same" | "convert" | "shuffle":
                 self.follow(data.args[0], depth + 1)
-            case "constant" | "index" if _is_neutral(data):
+            case "constant" | "index" if is_neutral(data):
                 return
             case "add" | "max" | "min":
                 self._set(_COMBINES[data.op])
@@ -149,8 +149,3 @@ class _Tracer:
                 if each.value is None or each.mode != "write":
                     raise _Unfit
                 self.follow(each.value, depth + 1)
-
-
-def _is_neutral(data: Data) -> bool:
-    number = data.detail.value if isinstance(data.detail, Term) else data.detail
-    return number == 0 or (isinstance(number, float) and abs(number) == float("inf"))

@@ -201,6 +201,10 @@ class Exchange:
     span: Span
     line: int
 
+    @property
+    def loops(self) -> tuple[Symbol, ...]:
+        return tuple(part for part in self.context if isinstance(part, Symbol))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Multiply:
@@ -293,3 +297,9 @@ def walk(nodes: tuple[Node, ...]) -> Iterator[Node]:
 
 BLOCK = tuple(Symbol(f"blockIdx.{axis}", "block") for axis in "xyz")
 THREAD = tuple(Symbol(f"threadIdx.{axis}", "thread") for axis in "xyz")
+
+
+def is_neutral(data: Data) -> bool:
+    """Whether a sum or an extremum is begun with it: 0 or an infinity."""
+    number = data.detail.value if isinstance(data.detail, Term) else data.detail
+    return number == 0 or (isinstance(number, float) and abs(number) == float("inf"))

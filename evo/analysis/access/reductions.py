@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from evo.analysis.access.comparisons import Compare, Unsure
-from evo.analysis.access.form import Access, Carried, Data, Exchange, Form, Loop
+from evo.analysis.access.form import Access, Carried, Data, Form, Loop
 from evo.analysis.access.terms import Op, Symbol, Term
 
 _OPERATIONS = {"add": "sum", "sub": "sum", "max": "max", "min": "min", "mul": "product"}
@@ -323,7 +323,7 @@ def _by_shuffles(form: Form) -> Iterator[Reduction]:
         if exchange.name.startswith("reduce_"):
             word = exchange.name.removeprefix("reduce_")
             yield Reduction(
-                kind=_WORDS.get(word, word), place="shuffle", loops=_loops(exchange), names=(), line=exchange.line
+                kind=_WORDS.get(word, word), place="shuffle", loops=exchange.loops, names=(), line=exchange.line
             )
     rows = [e for e in form.exchanges if e.distance is not None and e.distance.value is not None]
     for at, exchange in enumerate(rows):
@@ -332,10 +332,6 @@ def _by_shuffles(form: Form) -> Iterator[Reduction]:
         ]
         if distances in ([16, 8, 4, 2, 1], [1, 2, 4, 8, 16]):
             yield Reduction(kind="combination", place="shuffle", loops=(), names=(), line=exchange.line)
-
-
-def _loops(exchange: Exchange) -> tuple[Symbol, ...]:
-    return tuple(part for part in exchange.context if isinstance(part, Symbol))
 
 
 # Computations.

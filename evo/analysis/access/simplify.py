@@ -6,7 +6,7 @@ Each function gives a term that is equal wherever the bounds hold.
 from __future__ import annotations
 
 from evo.analysis.access.comparisons import ALWAYS, NEVER, Condition
-from evo.analysis.access.term_bounds import Bounds
+from evo.analysis.access.term_bounds import Bounds, quotient
 from evo.analysis.access.terms import ZERO, Monomial, Op, Term, apply, fold
 
 
@@ -81,7 +81,7 @@ def split(left: Term, right: Term) -> tuple[Term, Term]:
     if len(right.parts) == 1:
         ((by, factor),) = right.parts.items()
         for mono, n in left.parts.items():
-            left_over = _over(mono, by)
+            left_over = quotient(mono, by)
             if left_over is not None and n % factor == 0:
                 whole[left_over] = n // factor
             else:
@@ -90,21 +90,12 @@ def split(left: Term, right: Term) -> tuple[Term, Term]:
     return _long_division(left, right)
 
 
-def _over(mono: Monomial, by: Monomial) -> Monomial | None:
-    left = list(mono)
-    for atom in by:
-        if atom not in left:
-            return None
-        left.remove(atom)
-    return tuple(left)
-
-
 def _long_division(left: Term, right: Term) -> tuple[Term, Term]:
     """By a sum such as H + 2: parts whose product with the whole divisor is there."""
     lead = max(right.parts, key=lambda mono: (len(mono), [atom.key for atom in mono]))
     whole, rest = ZERO, left
     for mono, n in sorted(left.parts.items(), key=lambda part: -len(part[0])):
-        over = _over(mono, lead)
+        over = quotient(mono, lead)
         if over is None or n % right.parts[lead] or mono not in rest.parts:
             continue
         candidate = Term({over: n // right.parts[lead]})

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from evo.analysis.access.comparisons import ALWAYS, NEVER, Combined, Compare, Condition, conjuncts
 from evo.analysis.access.numeric import number_of
-from evo.analysis.access.terms import ONE, ZERO, Atom, Op, Symbol, Term, fold
+from evo.analysis.access.terms import ONE, ZERO, Atom, Monomial, Op, Symbol, Term, fold
 
 _DEEPEST = 24
 _FACTS = 12  # guards that are tried, the innermost first
@@ -326,21 +326,12 @@ def _factors(term: Term, fact: Term) -> Iterator[Term]:
         if not any(not isinstance(atom, Symbol) or atom.kind in _ELIMINATED for atom in mono):
             continue
         for whole, m in term.parts.items():
-            over = _over(whole, mono)
+            over = quotient(whole, mono)
             if over is not None and m % n == 0 and m // n > 0:
                 factor = Term({over: m // n})
                 if factor not in seen:
                     seen.add(factor)
                     yield factor
-
-
-def _over(whole: tuple[Atom, ...], part: tuple[Atom, ...]) -> tuple[Atom, ...] | None:
-    left = list(whole)
-    for atom in part:
-        if atom not in left:
-            return None
-        left.remove(atom)
-    return tuple(left)
 
 
 def _bits(name: str, high: int | None, low_right: int | None, high_right: int | None) -> int | None:
@@ -389,3 +380,13 @@ def _linear(term: Term, op: Op) -> tuple[Term | None, Term | None]:
         else:
             return None, None
     return Term(weight), Term(rest)
+
+
+def quotient(mono: Monomial, by: Monomial) -> Monomial | None:
+    """The product of the factors that are left without those of another; None if one of these is not there."""
+    left = list(mono)
+    for atom in by:
+        if atom not in left:
+            return None
+        left.remove(atom)
+    return tuple(left)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from evo.analysis.access.form import BLOCK, Access, Carried, Data, Form
+from evo.analysis.access.form import BLOCK, Access, Carried, Data, Form, is_neutral
 from evo.analysis.access.instances import FormSizes, NoValue, TooMany, column, instances, places
 from evo.analysis.access.terms import Term
 
@@ -88,7 +88,7 @@ class _Tracer:
         match data.op:
             case "same" | "convert":
                 self.parts_of(data.args[0], depth + 1)
-            case "constant" | "index" if _is_neutral(data):
+            case "constant" | "index" if is_neutral(data):
                 return
             case "add" | "max" | "min" if self._combines(data):
                 self._set(data.op)
@@ -173,11 +173,6 @@ def _same(form: Form, one: Data, other: Data) -> bool:
         one.op == other.op and one.detail == other.detail and len(one.args) == len(other.args) and bool(one.args)
         and all(_same(form, a, b) for a, b in zip(one.args, other.args, strict=True))
     )  # fmt: skip
-
-
-def _is_neutral(data: Data) -> bool:
-    number = data.detail.value if isinstance(data.detail, Term) else data.detail
-    return number == 0 or (isinstance(number, float) and abs(number) == float("inf"))
 
 
 def reads_in(data: Data) -> Iterator[int]:

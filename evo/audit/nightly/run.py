@@ -13,7 +13,6 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -41,7 +40,7 @@ from evo.records import leaderboard
 from evo.records.ledger import History, Ledger
 from evo.records.trials import load_records
 from evo.search.loop import Observer, Settings, evolve
-from evo.search.trial_log import open_notebook
+from evo.search.trial_log import open_notebook, utc_now
 from evo.spec.task import Task, load_task, task_names
 
 _ARCH = re.compile(r"sm_\d+[a-z]?")
@@ -103,7 +102,7 @@ class _NightlyRun:
             chip=f"sim-{plan.device.which}" if plan.device.kind == "sim" else str(plan.device),  # until it is opened
             arch=plan.arch,
             timing="modelled" if plan.device.kind == "sim" else "measured",
-            began=_now(),
+            began=utc_now(),
             version=harness_version(),
             branch=plan.branch,
         )
@@ -157,7 +156,7 @@ class _NightlyRun:
         since = self.hooks.clock()
         try:
             with Ledger.open(self.root, self._render) as ledger:
-                said = ledger.recover(date=_now())
+                said = ledger.recover(date=utc_now())
                 ledger.prepare(self.plan.branch)
                 leaderboard.load(self.root)
                 load_records(self.root, settled=True)
@@ -394,7 +393,3 @@ def _stood(one: ChampionReview) -> NightCheck:
         text += f"; {one.cause.text}"
     detail = json.dumps(one.to_json(), indent=1) if state != "passed" else ""
     return NightCheck(step="champions", name=one.name, state=state, text=text, detail=detail, elapsed_s=one.elapsed_s)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

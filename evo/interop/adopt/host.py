@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from evo.cuda.source.parser import Node, read
-from evo.cuda.source.types import declarator_name
+from evo.cuda.source.types import declarator_name, text_of
 from evo.interop.adopt.host_calls import HostCalls
 from evo.interop.adopt.host_expressions import bare_type, literal
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied
@@ -205,7 +205,7 @@ class Host(HostCalls):
 
     def declare(self, node: Node) -> None:
         """Variables, with what they start as."""
-        kind = _text(node.child("type"))
+        kind = text_of(node.child("type"))
         for declarator in node.children_of("declarator"):
             name = declarator_name(declarator)
             if name is None:
@@ -308,7 +308,7 @@ class Host(HostCalls):
             if inner.type == "kernel_call_syntax":
                 return True
             if inner.type == "call_expression":
-                name = _text(inner.child("function"))
+                name = text_of(inner.child("function"))
                 if name.startswith(("cudaM", "cudaL")):
                     return True
                 for function in self.called(name):
@@ -402,10 +402,6 @@ class Host(HostCalls):
         return True
 
     def _changed(self, node: Node) -> list[HostVariable]:
-        names = [_text(n.child("left")) for n in node.walk() if n.type == "assignment_expression"]
-        names += [_text(n.child("argument")) for n in node.walk() if n.type == "update_expression"]
+        names = [text_of(n.child("left")) for n in node.walk() if n.type == "assignment_expression"]
+        names += [text_of(n.child("argument")) for n in node.walk() if n.type == "update_expression"]
         return [cell for name in names if (cell := self.find(name)) is not None]
-
-
-def _text(node: Node | None) -> str:
-    return node.text if node is not None else ""

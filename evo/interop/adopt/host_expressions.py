@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 
 from evo.cuda.source.parser import Node, read
+from evo.cuda.source.types import text_of
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied
 from evo.interop.adopt.host_values import (
     Address,
@@ -133,9 +134,9 @@ class HostExpressions(abc.ABC):
                 return self._step(node)
             case "new_expression":
                 length = self.size(next((n for n in node.walk() if n.field == "length"), None))
-                return HostArray("", length, bare_type(_text(node.child("type"))))
+                return HostArray("", length, bare_type(text_of(node.child("type"))))
             case "compound_literal_expression":
-                return self.constructed(_text(node.child("type")), node.child("value"))
+                return self.constructed(text_of(node.child("type")), node.child("value"))
             case "call_expression":
                 return self.call(node)
             case "comma_expression":
@@ -170,7 +171,7 @@ class HostExpressions(abc.ABC):
             self.scopes.pop()
 
     def _binary(self, node: Node) -> object:
-        operator = _text(node.child("operator"))
+        operator = text_of(node.child("operator"))
         left, right = self.value(node.child("left")), self.value(node.child("right"))
         if isinstance(left, DevicePointer) and isinstance(right, HostNumber) and operator in "+-":
             return DevicePointer(left.memory, applied(operator, left.offset, right))
@@ -188,7 +189,7 @@ class HostExpressions(abc.ABC):
         return applied(operator, left, right) if operator in _BINARY else UNKNOWN
 
     def _unary(self, node: Node) -> HostNumber:
-        operator, value = _text(node.child("operator")), self.size(node.child("argument"))
+        operator, value = text_of(node.child("operator")), self.size(node.child("argument"))
         if operator == "-":
             return (
                 applied("-", HostNumber.number(0), value) if not isinstance(value.how, float | int) else _minus(value)
@@ -208,7 +209,7 @@ class HostExpressions(abc.ABC):
 
     def converted(self, kind: Node | None, value: object) -> object:
         """A cast: numbers to whole ones or reals."""
-        text = _text(kind)
+        text = text_of(kind)
         if not isinstance(value, HostNumber) or "*" in text:
             return value
         name = self.types.get(bare_type(text), bare_type(text))
@@ -220,14 +221,14 @@ class HostExpressions(abc.ABC):
 
     def _sizeof(self, node: Node) -> HostNumber:
         kind = node.child("type")
-        text = _text(kind) if kind is not None else ""
+        text = text_of(kind) if kind is not None else ""
         if kind is None:
             inner = node.child("value")
             inner = inner.named_children[0] if inner is not None and inner.type.startswith("paren") else inner
-            cell = self.find(_text(inner))
-            text = cell.type if cell is not None else _text(inner)
+            cell = self.find(text_of(inner))
+            text = cell.type if cell is not None else text_of(inner)
             if inner is not None and inner.type == "pointer_expression":
-                pointed = self.find(_text(inner.child("argument")))
+                pointed = self.find(text_of(inner.child("argument")))
                 text = pointed.type.replace("*", "", 1) if pointed is not None else text
             if cell is not None and isinstance(cell.value, HostArray) and cell.value.length.value is not None:
                 return applied(
@@ -268,14 +269,14 @@ class HostExpressions(abc.ABC):
 
     def _field(self, node: Node) -> object:
         held = self.value(node.child("argument"))
-        name = _text(node.child("field"))
+        name = text_of(node.child("field"))
         if isinstance(held, Extent) and name in "xyz":
             return getattr(held, name)
         cell = self.field_cell(node) or self.find(node.text)
         return cell.value if cell is not None else UNKNOWN
 
     def _step(self, node: Node) -> HostNumber:
-        cell = self.find(_text(node.child("argument")))
+        cell = self.find(text_of(node.child("argument")))
         operator = "+" if "++" in node.text else "-"
         if cell is None or not isinstance(cell.value, HostNumber):
             return UNKNOWN
@@ -284,9 +285,9 @@ class HostExpressions(abc.ABC):
 
     def assign(self, node: Node) -> object:
         """`a = b`, `a += b`."""
-        value, operator = self.value(node.child("right")), _text(node.child("operator"))
+        value, operator = self.value(node.child("right")), text_of(node.child("operator"))
         left = node.child("left")
-        cell = self.find(_text(left))
+        cell = self.find(text_of(left))
         if cell is None and left is not None and left.type == "pointer_expression":
             place = self.value(left.child("argument"))
             cell = place.cell if isinstance(place, Address) else None
@@ -308,8 +309,8 @@ class HostExpressions(abc.ABC):
         return cell.value
 
     def _set_field(self, left: Node, value: object) -> object:
-        cell = self.find(_text(left.child("argument")))
-        name = _text(left.child("field"))
+        cell = self.find(text_of(left.child("argument")))
+        name = text_of(left.child("field"))
         if cell is not None and isinstance(cell.value, Extent) and name in "xyz" and isinstance(value, HostNumber):
             parts = dict(zip("xyz", cell.value.parts, strict=True)) | {name: value}
             cell.value = Extent(parts["x"], parts["y"], parts["z"])
@@ -380,10 +381,6 @@ def extent_of(parts: Sequence[object]) -> Extent:
 def _minus(value: HostNumber) -> HostNumber:
     assert value.value is not None
     return HostNumber.number(-value.value)
-
-
-def _text(node: Node | None) -> str:
-    return node.text if node is not None else ""
 
 
 def memory_of(value: object) -> Allocation | None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from evo.interop.adopt.draft import Draft
 from evo.interop.adopt.draft_parts import TensorDraft
 from evo.interop.adopt.host_numbers import names_of
+from evo.interop.task_folder import axes_text
 from evo.spec.element_types import DTYPES, is_float
 from evo.spec.expr import parse
 
@@ -98,9 +99,9 @@ def task_yaml(draft: Draft, name: str, figures: Figures) -> str:
     if figures.nondeterministic:
         lines.append("nondeterministic: atomics")
     lines.append("check:")
-    lines += [f"  - {{name: {case}, {_sizes(axes)}}}" for case, axes in figures.check.items()]
+    lines += [f"  - {{name: {case}, {axes_text(axes)}}}" for case, axes in figures.check.items()]
     lines.append("bench:")
-    lines += [f"  {case}: {{{_sizes(axes)}}}" for case, axes in figures.bench.items()]
+    lines += [f"  {case}: {{{axes_text(axes)}}}" for case, axes in figures.bench.items()]
     lines.append("work:")
     indices = [tensor.high for tensor in draft.given if isinstance(tensor.high, str)]
     # Of a table that indices lead into only some rows are read.
@@ -112,10 +113,6 @@ def task_yaml(draft: Draft, name: str, figures: Figures) -> str:
 def _described(draft: Draft) -> str:
     kernels = ", ".join(dict.fromkeys(launch.instance.name for launch in draft.launches))
     return f"What {kernels} of {draft.program.path.name} compute{'s' if ',' not in kernels else ''}."
-
-
-def _sizes(axes: Mapping[str, int]) -> str:
-    return ", ".join(f"{axis}: {value}" for axis, value in axes.items())
 
 
 def _bytes(tensor: TensorDraft) -> str:

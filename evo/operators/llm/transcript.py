@@ -22,6 +22,7 @@ from typing import Any
 
 from evo.errors import SyntaxInvalid
 from evo.files import append, split_tail, write_atomic
+from evo.operators.llm.answers import whole_number
 from evo.operators.llm.cost import Price, Usage
 from evo.operators.llm.endpoint import FREE, ChatRequest, Completion, Exhausted, Message, Metered
 from evo.results import Json, drop_absent
@@ -188,10 +189,10 @@ def _counts(usage: Usage) -> dict[str, Json]:
 def _usage(counts: object) -> Usage:
     known = counts if isinstance(counts, dict) else {}
     return Usage(
-        calls=_count(known.get("calls", 1)) or 0,
-        prompt_tokens=_count(known.get("prompt_tokens")) or 0,
-        completion_tokens=_count(known.get("completion_tokens")) or 0,
-        estimated=_count(known.get("estimated")) or 0,
+        calls=whole_number(known.get("calls", 1)) or 0,
+        prompt_tokens=whole_number(known.get("prompt_tokens")) or 0,
+        completion_tokens=whole_number(known.get("completion_tokens")) or 0,
+        estimated=whole_number(known.get("estimated")) or 0,
         money=float(money) if isinstance(money := known.get("money"), int | float) else None,
     )
 
@@ -212,7 +213,7 @@ def _read(
     def invalid(problem: str) -> SyntaxInvalid:
         return SyntaxInvalid(path, number, problem, hint=_HINT)
 
-    exchange, attempt = _count(data.get("exchange")), _count(data.get("attempt"))
+    exchange, attempt = whole_number(data.get("exchange")), whole_number(data.get("attempt"))
     if not exchange or not attempt:
         raise invalid("fields `exchange`, `attempt`: not positive integers")
     reply, listed, usage = data.get("reply"), data.get("messages"), data.get("usage") or {}
@@ -222,11 +223,7 @@ def _read(
     completion = Completion(
         text=reply,
         finish=str(data.get("finish", "stop")),
-        prompt_tokens=_count(usage.get("prompt_tokens")),
-        completion_tokens=_count(usage.get("completion_tokens")),
+        prompt_tokens=whole_number(usage.get("prompt_tokens")),
+        completion_tokens=whole_number(usage.get("completion_tokens")),
     )
     return (exchange, attempt), str(data.get("model", "")), (tuple(messages), completion)
-
-
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

@@ -31,6 +31,11 @@ def balanced(text: str) -> bool:
     return depth == 0
 
 
+def bracketed(text: str) -> str:
+    """A factor of a product: in brackets unless it is one word."""
+    return text if text.isidentifier() or text.isdigit() else f"({text})"
+
+
 def fresh(ctx: RuleContext, wanted: str) -> str:
     """A name that the text does not use."""
     name, number = wanted, 2

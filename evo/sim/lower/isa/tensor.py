@@ -118,10 +118,10 @@ def multiply(e: Emitter, ins: Instr) -> None:
     if upper and (d != "s32" or depth != _DEPTH[a]):
         raise refuse(ins)
     nothing = (Imm(0),)
-    outs = _items(ins, 0, 2 if d == "f16" or upper else 4)
-    _put(e, (*_items(ins, 1, 1), *nothing) if upper else _items(ins, 1, 2 * blocks), MMA_A)
-    _put(e, _items(ins, 2, blocks), MMA_B)
-    _put(e, (*_items(ins, 3, len(outs)), *(nothing * 2 if upper else ())), MMA_C)
+    outs = items_of(ins, 0, 2 if d == "f16" or upper else 4)
+    _put(e, (*items_of(ins, 1, 1), *nothing) if upper else items_of(ins, 1, 2 * blocks), MMA_A)
+    _put(e, items_of(ins, 2, blocks), MMA_B)
+    _put(e, (*items_of(ins, 3, len(outs)), *(nothing * 2 if upper else ())), MMA_C)
     demand_warp(e, ins)
     e.c.call(mma(a, b, blocks, d, op, sat=saturates), e.warp)
     for index, out in enumerate(outs):
@@ -130,16 +130,16 @@ def multiply(e: Emitter, ins: Instr) -> None:
 
 def _multiply_f64(e: Emitter, ins: Instr) -> None:
     for index, place, count in ((1, MMA_A, 1), (2, MMA_B, 1), (3, MMA_C, 2)):
-        for part, item in enumerate(_items(ins, index, count)):
+        for part, item in enumerate(items_of(ins, index, count)):
             e.c.store(e.vector(e.src(item, "f64")), e.warp, place + 256 * part, 64)
-    outs = _items(ins, 0, 2)
+    outs = items_of(ins, 0, 2)
     demand_warp(e, ins)
     e.c.call(mma_f64(), e.warp)
     for part, out in enumerate(outs):
         e.dst(out, e.c.load("<32 x double>", e.warp, MMA_C + 256 * part, 64))
 
 
-def _items(ins: Instr, index: int, count: int) -> tuple[Operand, ...]:
+def items_of(ins: Instr, index: int, count: int) -> tuple[Operand, ...]:
     arg = ins.args[index]
     items = arg.items if isinstance(arg, Vec) else (arg,)
     if len(items) != count:

@@ -16,8 +16,8 @@ from evo.sim.faults import SimFault
 from evo.sim.llvm_values import V, const, iconsts, is_vec
 from evo.sim.lower.isa.load_store import LOADS, STORES, address, shared_address, space_of
 from evo.sim.lower.isa.opcode_table import one_of, opcode, refuse, type_of
-from evo.sim.lower.isa.tensor import demand_warp
-from evo.sim.ptx.ast import WIDTH, Instr, Operand, Vec
+from evo.sim.lower.isa.tensor import demand_warp, items_of
+from evo.sim.ptx.ast import WIDTH, Instr, Operand
 from evo.sim.runtime.fault_report import report
 from evo.sim.runtime.wmma import WMMA_A, WMMA_B, WMMA_C, wmma
 
@@ -98,7 +98,7 @@ def access_bytes(ins: Instr) -> int:
 def load(e: Emitter, ins: Instr) -> None:
     c = e.c
     fragment = _fragment(ins, *_access(ins))
-    targets = _items(ins, 0, fragment.registers)
+    targets = items_of(ins, 0, fragment.registers)
     demand_warp(e, ins)
     values: list[V] = []
     rec, space = e.site(ins), space_of(ins)
@@ -125,7 +125,7 @@ def store(e: Emitter, ins: Instr) -> None:
     c = e.c
     which, layout, kind = _access(ins)
     fragment = _fragment(ins, which, layout, kind)
-    sources = _items(ins, 1, fragment.registers)
+    sources = items_of(ins, 1, fragment.registers)
     demand_warp(e, ins)
     rec, space = e.site(ins), space_of(ins)
     places = _addresses(e, ins, fragment, ins.args[0], rec)
@@ -140,14 +140,6 @@ def store(e: Emitter, ins: Instr) -> None:
 
 def _zip(e: Emitter, parts: list[V]) -> V:
     return e.c.shuffle(parts[0], parts[1], [i // 2 + 32 * (i % 2) for i in range(64)])
-
-
-def _items(ins: Instr, index: int, count: int) -> tuple[Operand, ...]:
-    arg = ins.args[index]
-    items = arg.items if isinstance(arg, Vec) else (arg,)
-    if len(items) != count:
-        raise refuse(ins, "fragment length")
-    return items
 
 
 def _addresses(e: Emitter, ins: Instr, fragment: _Fragment, mem: Operand, rec: V) -> list[list[V]]:
@@ -232,7 +224,7 @@ def _put(
 ) -> tuple[Operand, ...]:
     """Check the register count of an operand; with a place, write its used registers there."""
     fragment = _fragment(ins, which, layout, kind)
-    items = _items(ins, index, fragment.registers)
+    items = items_of(ins, index, fragment.registers)
     if place is not None:
         for register, item in enumerate(items[: fragment.used]):
             value = e.vector(e.src(item, f"b{8 * fragment.unit}"))

@@ -26,7 +26,7 @@ from evo.operators.rules.directives import directive_place, line_span, new_knob,
 from evo.operators.rules.families.tile.attention_pieces import attention_body
 from evo.operators.rules.families.tile.mma_pieces import MMA_TYPES, has_tensor_cores
 from evo.operators.rules.lifting import NotPrinted, Printer, named, names_of, taken
-from evo.operators.rules.rewriting import fresh, merged
+from evo.operators.rules.rewriting import bracketed, fresh, merged
 from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.spelling import spelled
@@ -183,7 +183,7 @@ def _edits(ctx: RuleContext, found: _Found, position: int, shape: tuple[int, ...
     line = ctx.variant.launches[position]
     output = found.tensors[found.made.store.array.name] if found.made.store.array is not None else None
     assert output is not None
-    planes = [_bracketed(dim.text) for at, dim in enumerate(output.shape[:-1]) if at != found.made.row]
+    planes = [bracketed(dim.text) for at, dim in enumerate(output.shape[:-1]) if at != found.made.row]
     if len(planes) > 2:
         raise NotPrinted("more dimensions than a grid has")
     rows, width = output.shape[found.made.row].text, output.shape[-1].text
@@ -200,10 +200,6 @@ def _edits(ctx: RuleContext, found: _Found, position: int, shape: tuple[int, ...
     if found.function.bounds is not None:
         edits.append(Edit(found.function.bounds, ""))
     return merged(edits)
-
-
-def _bracketed(text: str) -> str:
-    return text if text.isidentifier() or text.isdigit() else f"({text})"
 
 
 def _with_width(ctx: RuleContext, found: _Found) -> tuple[list[Edit], dict[str, str]]:

@@ -27,6 +27,7 @@ from evo.operators.rules.families.tile.mma_pieces import (
     tensor_core_applications,
 )
 from evo.operators.rules.lifting import NotPrinted, Printer, accumulator, in_c, names_of, stored
+from evo.operators.rules.rewriting import bracketed
 from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.spelling import counts_all, in_new_indices, is_border, own_conditions, spelled, stores_all
@@ -147,14 +148,10 @@ def _written(found: _Convolution) -> TensorCoreBody:
         + "}"
     )
     return TensorCoreBody(
-        body=body, rows=" * ".join(_bracketed(dim.text) for dim in dims[:-1]), columns=_bracketed(dims[-1].text),
+        body=body, rows=" * ".join(bracketed(dim.text) for dim in dims[:-1]), columns=bracketed(dims[-1].text),
         planes="", left_is_inner=True, right_is_inner=found.is_inner, names=found.names, extra={},
         kind=KINDS[found.image.array.element],
     )  # fmt: skip
-
-
-def _bracketed(text: str) -> str:
-    return text if text.isidentifier() or text.isdigit() else f"({text})"
 
 
 def _sizes(found: _Convolution) -> str:
@@ -162,7 +159,7 @@ def _sizes(found: _Convolution) -> str:
     extents = [in_c(ast.parse(dim.text, mode="eval").body, found.names) for dim in found.output.shape[:-1]]
     extents = [text[1:-1] if text.startswith("(") else text for text in extents]
     said = "".join(f"    const int $size{d} = {text};\n" for d, text in enumerate(extents) if d > 0)
-    pixels = " * ".join([_bracketed(extents[0]), *(f"$size{d}" for d in range(1, len(extents)))])
+    pixels = " * ".join([bracketed(extents[0]), *(f"$size{d}" for d in range(1, len(extents)))])
     depth = " * ".join(_axes_of(found))
     left, right = (found.names[side.array.name] for side in (found.image, found.filters))
     return (

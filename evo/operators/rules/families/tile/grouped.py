@@ -24,7 +24,7 @@ from evo.operators.rules.families.tile.mma_pieces import (
     tensor_core_applications,
 )
 from evo.operators.rules.lifting import NotPrinted, Printer, accumulator, names_of, stored
-from evo.operators.rules.rewriting import indented
+from evo.operators.rules.rewriting import bracketed, indented
 from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.slices import Slice, slice_of
@@ -163,14 +163,10 @@ def _written(found: _Grouped) -> TensorCoreBody:
         + "}"
     )
     return TensorCoreBody(
-        body=body, rows=_bracketed(found.output.shape[0].text), columns=_bracketed(found.output.shape[1].text),
+        body=body, rows=bracketed(found.output.shape[0].text), columns=bracketed(found.output.shape[1].text),
         planes="SHARES", left_is_inner=left, right_is_inner=right, names=found.names, extra={"SHARES": _SHARES},
         kind=KINDS[found.element],
     )  # fmt: skip
-
-
-def _bracketed(text: str) -> str:
-    return text if text.isidentifier() or text.isdigit() else f"({text})"
 
 
 def _group_of(found: _Grouped) -> str:

@@ -38,7 +38,14 @@ PLANS = (
     RulePlan(
         name="rows_together",
         sentence="Lets lanes share a row, keeps the row on chip between passes, loads it in wide pieces and early.",
-        steps=(("row_lanes", "lanes"), ("online",), ("keep_row",), ("wide_access",), ("early_operands",)),
+        steps=(
+            ("row_lanes", "lanes"),
+            ("float_sums",),
+            ("online",),
+            ("keep_row",),
+            ("wide_access",),
+            ("early_operands",),
+        ),
         reason="a row that a thread walks alone is read once for each pass, uncoalesced, an element at a time",
         expected="one coalesced pass over memory with wide loads",
     ),

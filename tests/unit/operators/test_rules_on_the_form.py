@@ -29,6 +29,7 @@ SLOW = (
     "block_shape",
     "column_blocks",
     "convolution_mma",
+    "float_sums",
     "grouped_mma",
     "scan_lanes",
     "tile_mma",

@@ -259,3 +259,38 @@ def test_sums_before_the_element_are_right(session: EvaluationSession, tmp_path:
     (folder / "reference.py").write_text(other, encoding="utf-8")
     task, (child,) = read_task(folder), scanned(SCAN.replace(*EXCLUSIVE))
     assert evaluate(Job(task=task, text=child.text, path="c.cu", upto="check"), session).status.passed
+
+
+DOUBLES = BY_NAME["float_sums"].examples[0].before
+
+
+def in_floats(text: str) -> list[Variant]:
+    return children("float_sums", text, read_task(DATA / "rules" / "float_sums"))
+
+
+def test_sums_in_double_become_floats_plainly_or_with_their_rests() -> None:
+    plain, exact = in_floats(DOUBLES)
+    assert "double" not in plain.text + exact.text
+    assert "sqrtf(power / L + 1e-5f)" in plain.text
+    assert "_lost" not in plain.text
+    assert exact.text.count("_lost = 0;") == 2
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise"),
+    [("double mean = 0.0, power", "float mean = 0.0f, power"), ("0.0, power", "1e300, power")],
+)
+def test_floats_are_left_alone_and_so_are_numbers_that_no_float_holds(written: str, otherwise: str) -> None:
+    assert written in DOUBLES
+    text = DOUBLES.replace(written, otherwise)
+    if "1e300" not in text:
+        text = text.replace("(double)", "").replace(
+            "const double scale = 1.0 / sqrt(power / L + 1e-5)", "float scale = 1"
+        )
+    assert in_floats(text) == []
+
+
+@pytest.mark.long
+def test_sums_with_their_rests_are_right(session: EvaluationSession) -> None:
+    task = read_task(DATA / "rules" / "float_sums")
+    assert evaluate(Job(task=task, text=in_floats(DOUBLES)[1].text, path="c.cu", upto="check"), session).status.passed

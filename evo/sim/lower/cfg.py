@@ -330,16 +330,12 @@ def post_dominators(blocks: list[Block]) -> list[int]:
             if meet != sets[number]:
                 sets[number] = meet
                 changed = True
-    out = []
-    for number in range(count):
-        strict = sets[number] & ~(1 << number)
-        best = exit_node
-        for candidate in range(count + 1):
-            if strict >> candidate & 1 and (sets[candidate] if candidate < count else 1 << count) == strict:
-                best = candidate
-                break
-        out.append(best)
-    return out
+    # The next one is that whose set is what remains.
+    owner: dict[int, int] = {}
+    for number in range(count + 1):
+        owner.setdefault(sets[number], number)
+    rest = (sets[number] & ~(1 << number) for number in range(count))
+    return [owner.get(strict, exit_node) for strict in rest]
 
 
 def liveness(

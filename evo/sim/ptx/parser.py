@@ -31,6 +31,8 @@ class Parser(StatementParser):
                 self._section()
             elif word == ".pragma":
                 self.skip_statement()
+            elif word == ".alias":
+                self._alias()
             elif word in (".visible", ".extern", ".weak", ".entry", ".func", ".common") or word[1:] in SPACES:
                 self.at -= 1
                 self._declaration()
@@ -44,6 +46,16 @@ class Parser(StatementParser):
         self.program.files[number] = self.take().strip('"')
         while self.accept(","):
             self.integer()
+
+    def _alias(self) -> None:
+        """Another name of a function that stands above."""
+        name = self.take()
+        self.expect(",")
+        function = self.program.functions.get(self.take())
+        if function is None or not function.body:
+            raise self.fail(f"{name} is to be another name of a function that is not defined")
+        self.program.functions[name] = function
+        self.expect(";")
 
     def _section(self) -> None:
         self.skip_to("{")

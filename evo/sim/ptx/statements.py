@@ -36,14 +36,14 @@ class StatementParser(Declarations):
         return 0
 
     def _labelled(self, function: PtxFunction, name: str, line: int) -> None:
-        """A label of code, of a branch table or of a call's prototype."""
+        """A label of code, of a branch table, or of a call's prototype or targets."""
         if self.accept(".branchtargets"):
             names = [self.take()]
             while self.accept(","):
                 names.append(self.take())
             self.expect(";")
             function.tables[name] = names
-        elif self.peek == ".callprototype":
+        elif self.peek in (".callprototype", ".calltargets"):
             self.skip_statement()
         else:
             function.body.append(Label(self._declare_label(name), line))
@@ -143,6 +143,8 @@ class StatementParser(Declarations):
         if name in _FAMILIES and mods:
             # The word after the dot decides what such an instruction does and which operands are results.
             name = f"{name}.{mods.pop(0)}"
+        if name == "ldu":  # a load of what nobody writes meanwhile, the same for all lanes: a hint
+            name = "ld"
         text = self.line_text(line).strip()
         if name != "call" and name not in self.mnemonics:
             # Its operands may have a form of their own. It is refused by name where it would run.

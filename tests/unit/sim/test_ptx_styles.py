@@ -279,6 +279,14 @@ BODIES: dict[str, tuple[str, str, Any]] = {
     "octal and binary": ("", "mov.u32 %r2, 010; add.u32 %r2, %r2, 0b101; add.u32 %r2, %r2, WARP_SZ;", 45),
     "offsets with a sign": ("", "add.u64 %d3, %d2, 16; st.global.u32 [%d3 + -16], 9; ld.global.u32 %r2, [%d3-16];", 9),
     "no result wanted": (".func (.reg .b32 o) f (.reg .b32 a) { add.u32 o, a, 1; ret; }", "call (_), f, (%r1); mov.u32 %r2, %r1;", LANES),
+    "another name": (".func (.reg .b32 o) f (.reg .b32 a) { add.u32 o, a, 1; ret; } .func (.reg .b32 o) g (.reg .b32 a); .alias g, f;", "call (%r2), g, (%r1);", LANES + 1),
+    "listed targets": (
+        GETS.format(name="f", how="add.u32", by=1) + GETS.format(name="g", how="mul.lo.u32", by=10),
+        "mov.u64 %d3, f; setp.eq.u32 %p1, %r1, 3; mov.u64 %d4, g; selp.b64 %d3, %d4, %d3, %p1; { .param .b32 p1; st.param.b32 [p1+0], %r1; .param .b32 r; "
+        "list: .calltargets f, g; call (r), %d3, (p1), list; ld.param.b32 %r2, [r+0]; }",
+        np.where(LANES == 3, 30, LANES + 1),
+    ),
+    "a load that is the same for all lanes": ("", "ldu.global.u32 %r2, [%d2]; add.u32 %r2, %r2, 2; sub.u32 %r2, %r2, 2;", 0),
     "no arguments": (".func f () .noreturn { trap; }", "setp.gt.u32 %p1, %r1, 40; @%p1 bra B; mov.u32 %r2, 3; bra C; B: { call.uni f, (); } trap; C:", 3),
     "a prototype": (
         GETS.format(name="f", how="add.u32", by=1) + GETS.format(name="g", how="mul.lo.u32", by=10),

@@ -33,7 +33,7 @@ ASKED = ChatRequest(
 
 @contextmanager
 def client(
-    script: Script, *, timeout_s: float = 5.0, retries: int = 3
+    script: Script, *, timeout_s: float = 30.0, retries: int = 3
 ) -> Iterator[tuple[Client, LlmServer, list[str]]]:
     notes: list[str] = []
     with LlmServer(script) as server:
@@ -367,12 +367,13 @@ PACKED = gzip.compress(b'{"choices": [{"message": {"content": "' + bytes(70 << 2
 )
 def test_an_answer_that_no_client_should_swallow_is_asked_again(act: Act, said: str) -> None:
     begin = time.monotonic()
-    with client(first(act), timeout_s=1.0) as (asked, _, notes):
+    limit_s = 1.0 if act.drip_s else 30.0  # a slow machine takes seconds to unpack what is packed
+    with client(first(act), timeout_s=limit_s) as (asked, _, notes):
         found = asked.complete(ASKED)
     assert found.text == OK.text
     assert notes
     assert said in notes[0]
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < limit_s + 4
 
 
 def test_what_is_not_an_answer_is_quoted() -> None:

@@ -31,7 +31,7 @@ TEXT = "an answer of several pieces, so that it is streamed in more than one eve
 def client(script: Script, **words: Any) -> Iterator[tuple[Client, LlmServer, list[str]]]:
     notes: list[str] = []
     with LlmServer(script) as server:
-        given = {"model": "m", "key": KEY, "timeout_s": 5.0, "retries": 1, "first_delay_s": 0.01, **words}
+        given = {"model": "m", "key": KEY, "timeout_s": 30.0, "retries": 1, "first_delay_s": 0.01, **words}
         url = given.pop("url", "{}/responses").format(server.url)
         asked = Client(ModelServer(url=url, **given), note=notes.append)
         try:

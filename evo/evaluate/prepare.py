@@ -215,13 +215,15 @@ def bind_more(
         own = {case.name: found for case in group if isinstance(found := plans[case.name], Plan)}
         return _compile_and_bind(task, variant, group, own, signatures, chip, arch)
 
-    programs: dict[str, Program] = {}
-    for group in groups:
+    def parts(group: Sequence[Case]) -> list[Prepared | PrepareFailure]:
         together = bound(group)
-        parts = [together] if isinstance(together, Prepared) else [bound([case]) for case in group]
-        for part in parts:
-            programs |= part.programs if isinstance(part, Prepared) else {}
-    return programs
+        return [together] if isinstance(together, Prepared) else [bound([case]) for case in group]
+
+    if not groups:
+        return {}
+    with ThreadPoolExecutor(min(len(groups), os.cpu_count() or 1), thread_name_prefix="evo-compile") as pool:
+        each = [part for found in pool.map(parts, groups) for part in found]
+    return {name: program for part in each if isinstance(part, Prepared) for name, program in part.programs.items()}
 
 
 def _each(

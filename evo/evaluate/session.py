@@ -51,7 +51,7 @@ _BENCH_LIMIT_S = 300.0
 _CONTROL_S = 30.0
 _PARENTS = 8
 _LOOKS = 4  # side by side
-_CORES_TO_SPARE = 6
+CORES_TO_SPARE = 6
 _FEW_COMPILED, _MANY_COMPILED = 2, 8  # binaries of sizes that a source suggests, where sizes are compiled in
 _COPIES = 3  # of a case: in this process, on the way, and in the memory of the simulator
 _BASELINE_OPTIONS = BenchOptions(samples=64, warm_up_s=0.2, budget_s=10.0)
@@ -213,7 +213,7 @@ class EvaluationSession:
     def begin_looks(self, task: Task, prepared: Prepared, seed: int) -> None:
         """Begin with what `timed_sizes` asks of simulators, on the cores that a GPU leaves idle while it is timed."""
         key = (task.hash, prepared.variant.id, seed)
-        if self.modelled or key in self._timed or (os.cpu_count() or 1) < _CORES_TO_SPARE:
+        if self.modelled or key in self._timed or (os.cpu_count() or 1) < CORES_TO_SPARE:
             return
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_LOOKS, thread_name_prefix="evo-looks")

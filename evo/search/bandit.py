@@ -141,10 +141,11 @@ class OperatorBandit:
         return self._first(large, parent, context) or (best[1] if best else None)
 
     def preview(self, parent: Variant, context: Context) -> list[str]:
-        """What a first look at a parent will be taken at: the operators then know it when they are asked."""
+        """What the next look at a parent's edits would be taken at: the operators then know it when they are asked."""
         small = [arm for arm in self._order() if arm.operator.name.startswith("rules")]
-        self._screened = {}
-        return [offer.text for offer in self._drawn(small, parent, context, 0).values()]
+        self._screened = self._looks.get(parent.id, {})
+        drawn = self._drawn(small, parent, context, self._rounds.get(parent.id, 0))
+        return [offer.text for offer in drawn.values()]
 
     def reseed(self, rng: random.Random) -> None:
         """Draw from another generator: one per trial, so that a run that was interrupted goes on alike."""

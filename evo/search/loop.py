@@ -6,15 +6,17 @@ What happens is told through events (`Event`), so that a terminal, a JSON stream
 from __future__ import annotations
 
 import functools
+import os
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 from evo.errors import TaskInvalid
 from evo.evaluate.pipeline import EvaluationSession, Job, champion_figures, evaluate
 from evo.evaluate.prepare import PrepareFailure
+from evo.evaluate.session import CORES_TO_SPARE
 from evo.operators import STALLED_AFTER, first_rung, start_proposal
 from evo.operators.llm import Llm
 from evo.records.trials import Record, arm_of, rebuild_text
@@ -130,7 +132,9 @@ class _Loop:
         self.asked_s: dict[str, float] = {}  # how long it took to propose each candidate, screening included
         self.champions: list[RunChampion] = []  # the champions of this run, and the one that it took up
         self.noise: Control | None = None  # what the A/A control of this run has shown
-        self._threads = ThreadPoolExecutor(1, "evo-preview") if self.in_flight is not None and pool is None else None
+        is_alone = self.in_flight is not None and pool is None and (os.cpu_count() or 1) >= CORES_TO_SPARE
+        self._threads = ThreadPoolExecutor(1, "evo-preview") if is_alone else None
+        self._previewing: Future[None] | None = None
         bench.promising = self._preview
         self.aa_control = AaControl(task, settings, bench, trial_log.seed, watch, pool)
 
@@ -155,10 +159,11 @@ class _Loop:
         self.watch(Event(about=begun))
         self._first(variant, source, rung=source.name if source.parent == self.task.folder / "ladder" else None)
 
-    def _preview(self, text: str) -> None:
-        """Work out, on cores that are idle, what will be proposed if this text becomes the champion."""
+    def _preview(self, text: str, ahead: int = 0) -> None:
+        """Work out, on cores that are idle, what will be looked at when this text's edits are proposed next."""
         if self._threads is not None:
-            self._threads.submit(self.proposer.preview, parse_variant(text), self.trials)
+            parent = parse_variant(text)
+            self._previewing = self._threads.submit(self.proposer.preview, parent, self.trials + ahead)
 
     def _take_up(self, begun: RunBegun) -> None:
         self.champion = read_variant(self.path)
@@ -288,6 +293,8 @@ class _Loop:
                 in_flight.submit(candidate, self.champion, known=self.proposer.code_seen)
             if not in_flight:
                 return None
+            if self._previewing is None or self._previewing.done():
+                self._preview(self._parent().text, len(in_flight))
             self.watch(Event(stage=f"{len(in_flight)} under way"))
             if (judged := in_flight.next(self.champion, self.proposer.tried)) is not None:
                 self.trials += 1

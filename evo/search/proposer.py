@@ -110,13 +110,13 @@ class Proposer:
             return self._ask(parent, number, stalled, compiled_here, under_way)
 
     def preview(self, parent: Variant, number: int) -> None:
-        """Draw and compile what trial `number` will look at first if `parent` is then the champion.
+        """Draw and compile what trial `number` will look at, if `parent` is then what it changes.
 
         Nothing is remembered but what operators and the compiler keep: what is asked afterwards is the same, sooner.
         """
         with self._asking:
             self.search.reseed(random.Random(f"{self._settings.seed}/{number}"))
-            texts = self.search.preview(parent, self._context(number, False, 0))
+            texts = self.search.preview(parent, self._context(number, stalled=False, under_way=0))
         self._screening.compile_ahead(texts)
 
     def _ask(

@@ -106,9 +106,9 @@ def test_looks_beside_the_timing_see_what_looks_after_it_see(
     monkeypatch.setattr(gate, "sanitize", lambda *_: gate.Sanitized(state="clean", tools=("memcheck",)))
     job = Job(task=task, text=CHILD, rival=rival, full=False, sanitize=rival is None)
     begun: list[bool] = []
-    monkeypatch.setattr(session, "_CORES_TO_SPARE", 1000)
+    monkeypatch.setattr(session, "CORES_TO_SPARE", 1000)
     after = evaluate(job, bench)
-    monkeypatch.setattr(session, "_CORES_TO_SPARE", 1)
+    monkeypatch.setattr(session, "CORES_TO_SPARE", 1)
     monkeypatch.setattr(bench, "_timed", {})  # a look is kept by variant and seed
     monkeypatch.setattr(session, "simulated_looks", lambda *given: begun.append(len(given) > 5) or looks(*given))
     beside = evaluate(job, bench)

@@ -21,6 +21,7 @@ _USING = re.compile(r"^[ \t]*using\s+(?P<name>\w+)\s*=\s*(?P<kind>[\w ]+?)\s*;",
 _CALL = re.compile(r"\s*(?P<name>\w+)\s*(?:<(?P<types>[^<>;(){}]*)>)?\s*\((?P<given>[^;{}]*)\)\s*;\s*", re.DOTALL)
 _TEMPLATE = re.compile(r"template\s*<(?P<params>[^<>{};]*)>[^{};<>]*\Z")
 _GIVEN = re.compile(r"\w+|\d+\.?\d*[fFuU]?")
+_EXPRESSION = re.compile(r"[\w\s.+*/%()-]+")  # of a thread's indices and sizes; read once, at the beginning
 _IGNORED = ("const", "__restrict__", "__restrict", "restrict", "volatile")
 
 
@@ -64,25 +65,33 @@ def passed_on(source: Source) -> Iterator[Edit]:
 def _body(source: Source, kernel: Function, called: Function, types: Sequence[str], given: Sequence[str]) -> str | None:
     """A function's body as the kernel's; None if a name would be another's, or a number of another type."""
     own = {param.name: _bare(param.type) for param in kernel.params}
-    if len(given) != len(called.params) or not all(_GIVEN.fullmatch(text) for text in given):
+    if len(given) != len(called.params) or not all(given):
         return None
     meant = _arguments(source, called, types, [own.get(text) for text in given])
     if meant is None:
         return None
     names: dict[str, str] = {}
+    lines: list[str] = []
+    written = source.changed_in(called.body)
     for param, text in zip(called.params, given, strict=True):
-        kind = _bare(" ".join(meant.get(word, word) for word in re.findall(r"\w+|\*", param.type)))
-        if text in own and own[text] != kind:
+        kind = " ".join(meant.get(word, word) for word in re.findall(r"\w+|\*", param.type))
+        is_number = _GIVEN.fullmatch(text) is not None and text not in own and param.name not in written
+        if is_number or (own.get(text) == _bare(kind) and text not in names.values()):
+            names[param.name] = text
+            continue
+        others = {word for each in given if each is not text for word in re.findall(r"[A-Za-z_]\w*", each)}
+        if not _EXPRESSION.fullmatch(text) or "&" in param.type:
             return None
-        names[param.name] = text
-    if len(set(given)) != len(given) or _clashes(source, called, names):
-        return None
-    if any(not text.isidentifier() for text in given) and _changes(source, called, names):
+        if "*" in param.type and (text in own or others & set(re.findall(r"[A-Za-z_]\w*", text))):
+            return None  # another name of the same memory, or another type of pointer
+        names[param.name] = f"{param.name}_" if param.name in own else param.name
+        lines.append(f"\n    {kind.replace(' *', '*')} {names[param.name]} = {text};")
+    if len(set(names.values())) != len(names) or _clashes(source, called, names):
         return None
     body = source.renamed(called.body, {name: text for name, text in names.items() if name != text})
     for name, text in {**_aliases(source), **meant}.items():
         body = re.sub(rf"\b{name}\b", text, body)
-    return body
+    return f"{body[:1]}{''.join(lines)}{body[1:]}"
 
 
 def _arguments(
@@ -112,12 +121,6 @@ def _clashes(source: Source, called: Function, names: dict[str, str]) -> bool:
 
 def _declared(source: Source, statement: Statement) -> Sequence[str]:
     return source.declared(statement.span) if statement.kind in ("declare", "other", "for") else ()
-
-
-def _changes(source: Source, called: Function, names: dict[str, str]) -> bool:
-    """Whether the body writes a parameter that is given as a number."""
-    numbers = {name for name, text in names.items() if not text.isidentifier()}
-    return bool(numbers & source.changed_in(called.body))
 
 
 def _bare(kind: str) -> str:

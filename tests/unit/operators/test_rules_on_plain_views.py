@@ -75,7 +75,7 @@ def test_the_functions_names_become_the_kernels() -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        pytest.param("each(inp, out, N - 1);", id="another number"),
+        pytest.param("each(inp, out, min(N, 5));", id="another number"),
         pytest.param("each(inp, out, N); __syncthreads();", id="more than a call"),
         pytest.param("if (N > 3) each(inp, out, N);", id="a test around the call"),
         pytest.param("each(out, out, N);", id="one array twice"),
@@ -85,9 +85,15 @@ def test_a_call_that_is_not_the_whole_work_stays(call: str) -> None:
     assert children("wide_elements", "gelu_forward", passed_on(GELU, "__device__ void each", call)) == []
 
 
-def test_a_number_of_another_type_stays_a_call() -> None:
-    text = passed_on(GELU, "__device__ void each", "each(inp, out, N);").replace("int N)", "short N)", 1)
-    assert children("wide_elements", "gelu_forward", text) == []
+@pytest.mark.parametrize(
+    ("call", "kind", "declared"),
+    [("each(inp, out, N - 1);", "int N", "int N_ = N - 1;"), ("each(inp, out, N);", "short N", "short N_ = N;")],
+)
+def test_what_a_call_works_out_is_a_variable_of_the_functions_type(call: str, kind: str, declared: str) -> None:
+    text = passed_on(GELU, "__device__ void each", call).replace("int N)", f"{kind})", 1)
+    first, *_ = children("wide_elements", "gelu_forward", text)
+    assert declared in first.text
+    assert "i < N_" in first.text
 
 
 @pytest.mark.parametrize("named", ["typedef float real;", "using real = float;"])

@@ -172,6 +172,42 @@ def test_a_function_that_reads_memory_twice_stays_a_call() -> None:
     assert children("private_copy", text, task) == []
 
 
+TALLY = """\
+template <typename T, int BINS>
+__device__ __forceinline__ void tally(const T* in, int* out, unsigned n, unsigned at, unsigned step)
+{
+    while (at < n) {
+        T v = in[at];
+        if (v < BINS) atomicAdd(&out[v], 1);
+        at += step;
+    }
+}
+extern "C" __global__ void count(const unsigned char* data, int* bins, int* counts, int n) {
+    tally<unsigned char, 256>(data, counts, n, blockIdx.x * blockDim.x + threadIdx.x, gridDim.x * blockDim.x);
+}
+"""
+
+
+def tallied() -> Variant:
+    lines = [line for line in COUNTS.splitlines(keepends=True) if "tally" not in line]
+    text = "".join(lines).replace('extern "C" __global__ void count(', "@", 1)
+    head, rest = text.split("@")
+    text = head + TALLY + rest.split("}\n", 1)[1]
+    return children("private_copy", text, read_task(DATA / "foreign" / "kernels" / "histogram256"))[0]
+
+
+def test_what_a_template_is_given_is_worked_out_once() -> None:
+    child = tallied()
+    assert "unsigned at = blockIdx.x * blockDim.x + threadIdx.x;" in child.text
+    assert "if (v < 256) atomicAdd(&own[v], 1);" in child.text
+
+
+@pytest.mark.long
+def test_what_a_template_is_given_is_right(session: EvaluationSession) -> None:
+    task = read_task(DATA / "foreign" / "kernels" / "histogram256")
+    assert evaluate(Job(task=task, text=tallied().text, path="c.cu", upto="check"), session).status.passed
+
+
 SEARCH = """\
 // evo: launch greedy grid (ceil_div(N, 128)) block (128) shared 0
 extern "C" __global__ void greedy(const float* inp, int* idx, int n, int c)

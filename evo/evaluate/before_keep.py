@@ -55,6 +55,7 @@ class SimulatedLooks:
     """The looks that need simulators alone, each done where its result is asked for, or under way elsewhere already.
 
     looked: the sizes and inputs that `hunted` has looked at. at_timed: the timed sizes, on the GPU too if there is one.
+    distributed: the check cases under every distribution, there.
     """
 
     looked: gate.Looked
@@ -62,6 +63,7 @@ class SimulatedLooks:
     at_large: Callable[[], tuple[gate.TimedSizes | None, int]]
     covered: Callable[[], Mapping[str, Coverage]]
     at_timed: Callable[[], gate.TimedSizes]
+    distributed: Callable[[], Check | None]
 
 
 def simulated_looks(
@@ -103,13 +105,25 @@ def simulated_looks(
             tell=bench.on_stage if threads is None else silent,
         )
 
+    def distributed() -> Check | None:
+        device = bench.target or bench.checker
+        return gate.all_distributions(task, prepared.programs, reference, device, seed, looked=looked)
+
     if threads is None:
-        return SimulatedLooks(looked=looked, hunted=hunted, at_large=at_large, covered=covered, at_timed=at_timed)
+        return SimulatedLooks(
+            looked=looked,
+            hunted=hunted,
+            at_large=at_large,
+            covered=covered,
+            at_timed=at_timed,
+            distributed=distributed,
+        )
     return SimulatedLooks(
         looked=looked,
         hunted=threads.submit(hunted).result,
         at_large=threads.submit(at_large).result,
         covered=threads.submit(covered).result,
+        distributed=threads.submit(distributed).result,
         at_timed=threads.submit(at_timed).result,
     )
 
@@ -121,11 +135,11 @@ def before_keep(
 
     stages: takes the time that each look was waited for.
     """
-    looked, reference, device = looks.looked, bench.reference(task), bench.target or bench.checker
+    looked = looks.looked
     with stages.time("verify.hunt"):
         found = looks.hunted()
     with stages.time("verify.inputs"):
-        found = found or gate.all_distributions(task, prepared.programs, reference, device, seed, looked=looked)
+        found = found or looks.distributed()
     if found is not None:
         return _as_seen(found)
     with stages.time("verify.large"):

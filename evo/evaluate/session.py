@@ -50,7 +50,7 @@ _RUN_LIMIT_S = 120.0
 _BENCH_LIMIT_S = 300.0
 _CONTROL_S = 30.0
 _PARENTS = 8
-_LOOKS = 4  # side by side
+_LOOKS = 5  # side by side
 CORES_TO_SPARE = 6
 _FEW_COMPILED, _MANY_COMPILED = 2, 8  # binaries of sizes that a source suggests, where sizes are compiled in
 _COPIES = 3  # of a case: in this process, on the way, and in the memory of the simulator
@@ -217,7 +217,7 @@ class EvaluationSession:
             return
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_LOOKS, thread_name_prefix="evo-looks")
-        checkers = self.more_checkers(_LOOKS + 1)  # as many as there are if candidates are prepared ahead
+        checkers = self.more_checkers(_LOOKS)  # as many as there are if candidates are prepared ahead
         self._looks = {key: simulated_looks(self, task, prepared, seed, checkers, self._threads)}
 
     def hunt(

@@ -17,6 +17,7 @@ from evo.operators.rules.inlined_view import inlined
 from evo.operators.rules.kept_value_view import with_kept_value
 from evo.operators.rules.one_turn import one_turn
 from evo.operators.rules.plain_view import passed_on, plain_types
+from evo.operators.rules.register_sum_view import with_register_sums
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.through import found_in_view, through
 from evo.spec.chips import Chip
@@ -86,8 +87,8 @@ class Rule:
     def _seen_plainly(self, ctx: RuleContext) -> Iterator[Application]:
         """The places in the text as the views show it, as changes of the text as it is written.
 
-        The views: `plain_view`, `inlined_view`, `one_turn`, `counted_view` (behind the first too) and
-        `kept_value_view`.
+        The views: `plain_view`, `inlined_view`, `one_turn`, `counted_view` (behind the first too),
+        `kept_value_view` and `register_sum_view`.
         """
         passed = list(passed_on(ctx.source))
         inside = [edit.span for edit in passed]
@@ -101,6 +102,8 @@ class Rule:
             views += self._counted(ctx, [*passed, *types])
             if kept := with_kept_value(ctx):
                 views.append((kept, []))
+            if sums := with_register_sums(ctx):
+                views.append((sums, []))
         for always, free in views:
             for found in found_in_view(self.find, ctx, always, free):
                 yield replace(found, is_schedule=found.is_schedule or bool(always))

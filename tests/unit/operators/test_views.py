@@ -270,6 +270,7 @@ def test_sums_before_the_element_come_from_the_lane_before() -> None:
         ("total += x[n * L + l];", "total = total * 0.5f + x[n * L + l];"),
         ("total += x[n * L + l];", "total -= x[n * L + l];"),
         ("y[n * L + l] = total;", "y[l * N + n] = total;"),
+        ("            y[n * L + l] = total;\n", ""),
         ("y[n * L + l] = total;", "y[n * L + l] = total + (l > 0 ? y[n * L + l - 1] : 0);"),
         ("last[n] = total;", "last[n] = total; __syncthreads();"),
         ("++l", "l += 2"),
@@ -330,3 +331,40 @@ def test_floats_are_left_alone_and_so_are_numbers_that_no_float_holds(written: s
 def test_sums_with_their_rests_are_right(session: EvaluationSession) -> None:
     task = read_task(DATA / "rules" / "float_sums")
     assert evaluate(Job(task=task, text=in_floats(DOUBLES)[1].text, path="c.cu", upto="check"), session).status.passed
+
+
+IN_MEMORY = """\
+// evo: launch centre grid (ceil_div(B * T, 256)) block (256) shared 0
+extern "C" __global__ void centre(const float* inp, float* mean, float* out, int B, int T, int C) {
+    int idx = blockIdx.x * blockDim.x + threadIdx.x;
+    if (idx < B * T) {
+        mean[idx] = 0;
+        for (int i = 0; i < C; i++) {
+            mean[idx] += inp[idx * C + i];
+        }
+        mean[idx] /= C;
+        const float m = mean[idx];
+        for (int i = 0; i < C; i++) out[idx * C + i] = inp[idx * C + i] - m;
+    }
+}
+"""
+
+
+def test_a_sum_in_memory_is_seen_as_a_variable() -> None:
+    text = IN_MEMORY.replace("        mean[idx] /= C;\n        const float m = mean[idx];\n", "").replace(" - m", "")
+    (child,) = rows(text)
+    assert "sum += inp[idx * C + i];" in child.text
+    assert "if (lane == 0) mean[idx] = sum;" in child.text
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise"),
+    [
+        ("mean[idx] += inp[idx * C + i];", "mean[idx] += inp[idx * C + i] * mean[idx];"),
+        ("mean[idx] = 0;", "mean[idx] = 1;"),
+        ("mean[idx] += inp[idx * C + i];", "mean[idx] += inp[idx * C + i]; if (i > 9) return;"),
+    ],
+)
+def test_another_sum_in_memory_stays_there(written: str, otherwise: str) -> None:
+    assert written in IN_MEMORY
+    assert rows(IN_MEMORY.replace(written, otherwise)) == []

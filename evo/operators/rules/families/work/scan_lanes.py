@@ -114,6 +114,8 @@ def _parts(ctx: RuleContext, function: Function, loop: CountedFor, total: str) -
         value = match["value"] if match is not None else ""
     if (statement.operator not in ("+=", "=")) or not value or re.search(rf"\b{total}\b|[-?:<>=&|]", value):
         raise NotPrinted("another sum")
+    if not any(each.kind == "assign" and total in each.reads for each in (*before, *after)):
+        raise NotPrinted("a sum that no turn stores")
     declared = {s.name for s in before if s.kind == "declare"}
     for each in (*before, *after):
         is_store = each.kind == "assign" and not each.name and each.operator == "="

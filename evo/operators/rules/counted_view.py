@@ -35,9 +35,8 @@ def counted(ctx: RuleContext) -> list[Edit]:
     """The edits that make such loops and pointers plain, in all kernels that have some."""
     found: list[Edit] = []
     for analysis in ctx.launches:
-        lines = [line for line in ctx.variant.launches if line.kernel == analysis.form.kernel]
         function = ctx.kernel(analysis.form.kernel)
-        if function is None or len(lines) != 1:
+        if function is None or not ctx.is_launched_once(function.name):
             continue
         try:
             found += _Counted(ctx, analysis, function).edits()

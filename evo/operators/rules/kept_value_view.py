@@ -21,7 +21,7 @@ def with_kept_value(ctx: RuleContext) -> list[Edit]:
     found: list[Edit] = []
     for analysis in ctx.launches:
         function = ctx.kernel(analysis.form.kernel)
-        if function is None or sum(line.kernel == function.name for line in ctx.variant.launches) > 1:
+        if function is None or not ctx.is_launched_once(function.name):
             continue
         read_only = {array.parameter for array in analysis.form.tensors if analysis.legality.is_read_only(array)}
         for top in ctx.source.statements(function):

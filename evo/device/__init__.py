@@ -7,7 +7,7 @@ run in a child process that can be killed (`evo.device.remote_device`). `evo.dev
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -98,7 +98,8 @@ class RunRequest:
     first_whole: only the last launch is sampled, so that what it reads is what it would read. backwards: the
     simulator starts blocks in falling order, or those of a sample in one that `draw` tells, which changes what depends
     on the order of atomics. coverage: the
-    simulator also says which outcomes of conditions the run has seen.
+    simulator also says which outcomes of conditions the run has seen. filled: bytes of the buffers that their inputs
+    fill again and again; only what is touched of them takes memory.
     """
 
     program: Program
@@ -113,6 +114,7 @@ class RunRequest:
     first_whole: bool = True
     backwards: bool = False
     coverage: bool = False
+    filled: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,15 +153,18 @@ class BenchCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleRequest:
-    """Run `blocks` blocks of a bench case, drawn by the seed `draw`, or all of them (None), with races checked.
+    """Run `blocks` blocks of a bench case, drawn by the seed `draw`, or all of them (None).
 
-    budget: warp instructions that a launch may execute; None: the usual number.
+    budget: warp instructions that a launch may execute; None: the usual number. filled and check_races: as in
+    RunRequest.
     """
 
     case: BenchCase
     draw: int
     blocks: int | None = None
     budget: int | None = None
+    filled: Mapping[str, int] = field(default_factory=dict)
+    check_races: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

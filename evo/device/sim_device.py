@@ -114,7 +114,7 @@ class SimDevice(ModellingDevice):
         return self._all(cases, whole=_QUICK, sample=_QUICK, quick=True)
 
     def run_sample(self, request: SampleRequest) -> SampledRun:
-        """Run some blocks of a case for their numbers, or all of them, with races checked."""
+        """Run some blocks of a case for their numbers, or all of them."""
         program, blocks = request.case.program, request.blocks
         whole = blocks is None or max(bound.launch.blocks for bound in program.launches) <= blocks
         asked = RunRequest(
@@ -123,6 +123,8 @@ class SimDevice(ModellingDevice):
             blocks=None if whole else blocks,
             draw=request.draw,
             budget=request.budget,
+            filled=request.filled,
+            check_races=request.check_races,
         )
         module = self._module(program)
         if isinstance(module, Fault):  # a binary that the gate's cases do not need
@@ -132,7 +134,7 @@ class SimDevice(ModellingDevice):
         if faults := run.execute():
             return SampledRun(fault=faults[0], whole=whole or not self._needs_others(run, faults[0]))
         places = {output.name: run.written(output) for output in program.outputs}
-        values = {name: array.reshape(-1)[places[name]] for name, array in run.outputs().items()}
+        values = {output.name: run.values_at(output, places[output.name]) for output in program.outputs}
         shares = [run.share(output) for output in program.outputs]
         return SampledRun(
             row=self._modelled(run),

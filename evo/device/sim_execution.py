@@ -19,6 +19,7 @@ from evo.spec.launch import Launch
 SECOND_LOOK = 200_000_000  # warp instructions
 _THREADS = min(os.cpu_count() or 1, 8)  # blocks in parallel; results and counts are those of one thread
 _BESIDE = 4  # one in so many of them is a neighbour of another, for races between the two
+_PART = 1 << 22  # words
 _OTHER_BASE = 0x7F5A_2C00_0000
 
 
@@ -40,6 +41,10 @@ class Execution:
         self.before: dict[str, int] = {}  # words of the outputs that launches before the last one wrote
         changed = {output.name for output in self.program.outputs if output.init == "input"}
         for name, array in request.inputs.items():
+            if name in request.filled:
+                pattern = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+                self._allocate(name, request.filled[name], writable=name in changed, fill=pattern)
+                continue
             self._allocate(name, array.nbytes, writable=name in changed)
             self.memory.write(self.buffers[name], array)
         for output in self.program.outputs:
@@ -47,22 +52,20 @@ class Execution:
                 continue
             zero = output.init == "zero"
             self._allocate(output.name, output.size_bytes, writable=True, fill=b"\0" if zero else None)
-            if not zero:
-                self._poison(output.name)
         for space in self.program.scratch:
             self._allocate(space.name, space.size_bytes, writable=True, fill=b"\0" if space.init == "zero" else None)
-            if space.init != "zero":
-                self._poison(space.name)
 
-    def _allocate(self, name: str, size: int, *, writable: bool, fill: bytes | None = None) -> None:
+    def _allocate(self, name: str, size: int, *, writable: bool, fill: bytes | NDArray[np.uint8] | None = None) -> None:
+        """Memory that a kernel must write before it reads has contents of its own; to read them stays a fault."""
         self.footprint_bytes += size
         self.buffers[name] = self.memory.allocate(
-            size, name=name, offset=self.request.offset_bytes, writable=writable, fill=fill
+            size,
+            name=name,
+            offset=self.request.offset_bytes,
+            writable=writable,
+            fill=fill,
+            poison=self.request.poison,
         )
-
-    def _poison(self, name: str) -> None:
-        """Give memory that a kernel must write before it reads contents of its own; to read them stays a fault."""
-        self.buffers[name].bytes[:] = self.request.poison
 
     def execute(self) -> tuple[Fault, ...]:
         first = SECOND_LOOK if self.request.draw is not None else SECOND_LOOK // 4
@@ -122,7 +125,7 @@ class Execution:
             blocks=blocks,
             race=race,
             budget=budget,
-            threads=_THREADS,
+            threads=1 if self.request.filled else _THREADS,  # each thread has a copy of the account of a buffer
         )
 
     def alone(self, output: Buffer, count: int) -> list[int]:
@@ -150,7 +153,7 @@ class Execution:
         count = buffer.size_bytes // size
         if buffer.state is None:
             return np.arange(count, dtype=np.int64)
-        words = np.flatnonzero(buffer.state & 15)
+        words = _written_words(buffer.state)
         if size >= 4:
             found = words // (size // 4)
         else:
@@ -193,7 +196,7 @@ class Execution:
     def _words(self, output: Buffer) -> int:
         """Of an output, that hold a written byte; all of them if nobody kept account."""
         buffer = self.buffers[output.name]
-        return -(-buffer.size_bytes // 4) if buffer.state is None else int(np.count_nonzero(buffer.state & 15))
+        return -(-buffer.size_bytes // 4) if buffer.state is None else _count(buffer.state)
 
     def _value(self, bound: BoundLaunch, index: int) -> sim.SimBuffer | np.generic:
         argument = bound.arguments[index]
@@ -201,11 +204,26 @@ class Execution:
             return self.buffers[argument.name]
         return NUMPY[argument.dtype].type(argument.value)
 
+    def values_at(self, output: Buffer, places: NDArray[np.int64]) -> Array:
+        """Elements of an output, by their flat indices."""
+        whole: Array = self.buffers[output.name].bytes.view(NUMPY[output.dtype])
+        return whole[places]
+
     def outputs(self) -> Arrays:
         found: dict[str, Array] = {}
         for output in self.program.outputs:
             found[output.name] = self.memory.read(self.buffers[output.name], NUMPY[output.dtype], output.dims)
         return found
+
+
+def _written_words(state: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Words of which a byte is written; in parts, since of a large buffer few are."""
+    parts = [np.flatnonzero(state[at : at + _PART] & 15) + at for at in range(0, len(state), _PART)]
+    return np.asarray(np.concatenate(parts), np.int64)
+
+
+def _count(state: NDArray[np.uint8]) -> int:
+    return sum(int(np.count_nonzero(state[at : at + _PART] & 15)) for at in range(0, len(state), _PART))
 
 
 def sample_of(launch: Launch, count: int | None, draw: int | None) -> Sequence[int] | None:

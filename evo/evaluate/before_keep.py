@@ -167,7 +167,8 @@ def _as_seen(found: Check) -> gate.TimedSizes:
 def _at_large(
     bench: KeepingBench, task: Task, prepared: Prepared, seed: int, checker: RemoteSimulator, looked: gate.Looked
 ) -> tuple[gate.TimedSizes | None, int]:
-    """What is wrong at large sizes where the variant decides otherwise than at its check cases, and how many they are.
+    """What is wrong at large sizes where the variant decides otherwise than at its check cases, or at the largest that
+    its axes allow, and how many they are.
 
     What cannot be looked at there is no case that the task times, so it counts as not looked at.
     """
@@ -187,6 +188,13 @@ def _at_large(
         if seen.unseen is None:
             looked.cases.append(case)
             count += 1
+    far = gate.far_cases(task, own, seed)
+    programs = bench.bound(task, prepared, far) | dict(prepared.programs)
+    for case, seen in gate.far_sizes(task, programs, own, checker, seed, [c for c in far if c.name in programs]):
+        if not seen.status.passed:
+            return seen, count
+        looked.cases.append(case)
+        count += 1
     return None, count
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 from evo.analysis.calibration import latest_rates
 from evo.analysis.roofline import BestFloor, limits
@@ -33,6 +34,7 @@ from evo.evaluate.gate import (
     check_task,
     hunt,
     lawful,
+    mixed,
     patterns,
 )
 from evo.evaluate.harness import harness_version
@@ -52,7 +54,7 @@ _CONTROL_S = 30.0
 _PARENTS = 8
 _LOOKS = 5  # side by side
 CORES_TO_SPARE = 6
-_FEW_COMPILED, _MANY_COMPILED = 2, 8  # binaries of sizes that a source suggests, where sizes are compiled in
+_FEW_COMPILED, _SOME_COMPILED, _MANY_COMPILED = 2, 4, 8  # binaries of sizes that are looked for, if compiled in
 _COPIES = 3  # of a case: in this process, on the way, and in the memory of the simulator
 _BASELINE_OPTIONS = BenchOptions(samples=64, warm_up_s=0.2, budget_s=10.0)
 
@@ -241,8 +243,19 @@ class EvaluationSession:
             found = lawful(task, bind, reference, checker, seed, looked)
         if found is not None:
             return found
+        if share >= THOROUGH:
+            some = partial(self.bound, task, prepared, most=_SOME_COMPILED)
+            found = mixed(task, some, partial(self._first_rung, task), reference, checker, seed, looked)
+            if found is not None:
+                return found
         variant, chip = prepared.variant, self.chip
         return hunt(task, variant, programs, bind, reference, checker, chip, seed, share=share, looked=looked)
+
+    def _first_rung(self, task: Task, cases: Sequence[Case]) -> dict[str, Program]:
+        """Programs of the task's own first kernel; none where it has none, or cannot be launched."""
+        first = task.ladder()[:1]
+        ready = self.prepare(task, first[0].read_text(encoding="utf-8")) if first else None
+        return self.bound(task, ready, cases) if isinstance(ready, Prepared) else {}
 
     def bound(
         self, task: Task, prepared: Prepared, cases: Sequence[Case], most: int = _FEW_COMPILED

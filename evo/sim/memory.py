@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from evo.sim.abi import BUFFER_GAP, GLOBAL_BASE
+from evo.sim.repeated_pages import is_worthwhile, repeated_pages
 
 _ALIGNMENT = 64  # of host memory relative to device addresses: generated code uses aligned moves
 SLACK = 1024  # host bytes around each buffer: a packed warp access may read, never use, bytes beside it
@@ -38,6 +39,20 @@ def _aligned_like(address: int, nbytes: int) -> NDArray[np.uint8]:
     return raw[start : start + nbytes + 2 * SLACK]
 
 
+def _filled(address: int, pattern: NDArray[np.uint8], nbytes: int) -> NDArray[np.uint8]:
+    """The same with the pattern again and again between the slacks."""
+    if is_worthwhile(nbytes, pattern.size):
+        shift = address % _ALIGNMENT
+        return repeated_pages(pattern, nbytes + shift + 2 * SLACK, SLACK + shift)[shift:]
+    data = _aligned_like(address, nbytes)
+    inner = data[SLACK : SLACK + nbytes]
+    if pattern.size == 1:
+        inner[:] = pattern[0]
+    else:
+        inner[:] = np.resize(pattern, nbytes)
+    return data
+
+
 class Memory:
     """Allocates buffers and copies data in and out. Addresses depend only on the order and size of allocations."""
 
@@ -52,23 +67,23 @@ class Memory:
         *,
         offset: int = 0,
         writable: bool = True,
-        fill: bytes | None = None,
+        fill: bytes | NDArray[np.uint8] | None = None,
+        poison: int = 0,
     ) -> SimBuffer:
         """A buffer at a 256-byte aligned address plus `offset`.
 
         fill: the byte pattern to repeat; None leaves the buffer undefined, so that a load before a store is a fault.
+        poison: what each of its bytes is then.
         """
         if nbytes <= 0 or nbytes > 1 << 36:
             raise ValueError(f"buffer {name!r}: {nbytes} bytes is no usable size")
         address = self._next + offset
         self._next += (nbytes + offset + BUFFER_GAP + 255) // 256 * 256 + BUFFER_GAP
-        data = _aligned_like(address, nbytes)
+        pattern = np.frombuffer(bytes([poison]) if fill is None else fill, np.uint8)
+        data = _filled(address, pattern, nbytes) if pattern.any() else _aligned_like(address, nbytes)
         buffer = SimBuffer(name or f"buffer{len(self.buffers)}", address, nbytes, writable, data)
         if fill is None:
             buffer.state = np.zeros(nbytes // 4 + 2, np.uint8)
-        elif any(fill):
-            pattern = np.frombuffer(fill, np.uint8)
-            buffer.bytes[:] = np.resize(pattern, nbytes)
         self.buffers.append(buffer)
         return buffer
 

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from evo.evaluate.gate.at_timed_sizes import HIDDEN, TimedSizes, timed_sizes
 from evo.evaluate.gate.compare import compare, first_difference
+from evo.evaluate.gate.far_sizes import far_cases, far_sizes
 from evo.evaluate.gate.hunt import QUICK, THOROUGH, Looked, all_distributions, hunt, large_cases, patterns
 from evo.evaluate.gate.kept_laws import lawful, laws_of
+from evo.evaluate.gate.mixed_cases import mixed
 from evo.evaluate.gate.ptx_rules import ptx_problem
 from evo.evaluate.gate.run_cases import GateDevices, exercised, fault_reason, run_gate
 from evo.evaluate.gate.sanitize import Sanitized, sanitize
@@ -35,12 +37,15 @@ __all__ = [
     "check_task",
     "compare",
     "exercised",
+    "far_cases",
+    "far_sizes",
     "fault_reason",
     "first_difference",
     "hunt",
     "large_cases",
     "lawful",
     "laws_of",
+    "mixed",
     "patterns",
     "ptx_problem",
     "run_gate",

@@ -195,6 +195,16 @@ class AxisSpace:
             if b not in given and axes[a] % axes[b]:
                 axes[b] = math.gcd(axes[a], axes[b])
 
+    def may_be(self, task: Task, axes: Mapping[str, int]) -> bool:
+        """Whether lengths go together as in the task's cases, and every tensor has elements. What relates lengths to
+        axes that count a few things, or those to one another, may be chance.
+        """
+        free = set(self.free)
+        ordered = all(axes[a] <= axes[b] for a, b in self.pairs if {a, b} <= free)
+        divided = all(axes[b] and axes[a] % axes[b] == 0 for a, b in self.divided if {a, b} <= free)
+        case = Case(name="", axes=dict(axes))
+        return ordered and divided and all(dim >= 1 for tensor in task.tensors for dim in tensor.dims(case))
+
     def allows(self, task: Task, axes: Mapping[str, int]) -> bool:
         inside = all(low <= axes[name] <= high for name, (low, high) in self.spans.items())
         stepped = all(axes[name] % step == 0 for name, step in self.steps.items() if step)

@@ -1,0 +1,285 @@
+"""Sizes as large as a task's axes allow together, odd ones: a sample of their blocks, on inputs that repeat.
+
+The largest lengths of several axes meet in no case, since that would be too dear to time. An index of 31 bits or
+fewer, one worked out in float, or one divided by a rounded reciprocal is right at every other size. Here the largest
+tensors get all the elements that their axes allow. The places along an axis that do not depend on one another repeat
+the inputs of a few, and the simulator maps those again and again (`evo.sim.repeated_pages`), so such a tensor costs
+what is touched of it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evo.device import Arrays, BenchCase, Program, SampledRun, SampleRequest
+from evo.device.remote_device import RemoteSimulator
+from evo.errors import Crashed, TaskInvalid, TimedOut
+from evo.evaluate.gate.at_timed_sizes import TimedSizes
+from evo.evaluate.gate.compare import compare
+from evo.evaluate.gate.cut_reference import cut_axis, cut_expectation
+from evo.evaluate.gate.mismatches import placed
+from evo.evaluate.gate.run_cases import fault_reason
+from evo.evaluate.gate.scaled_cases import named_case
+from evo.evaluate.gate.threshold_cases import AxisSpace, cost_of
+from evo.results import CaseCheck, Fault, FaultKind, Stage, Status
+from evo.spec.expectation import Expectation
+from evo.spec.proc_files import memory_limit
+from evo.spec.reference import Reference
+from evo.spec.task import Case, Task
+
+Places = NDArray[np.int64]
+
+_LIMIT_S = 60.0
+_CASES = 2
+_BLOCKS, _FEW, _MANY = 24, 4, 192
+_BUDGET = 12_000_000  # warp instructions: seconds
+_LOOKED_AT = 24  # places along the axis that the reference is worked out for
+_REPEATED = 64  # places that differ at most
+_DRAWN = 80 << 20  # elements of the inputs that are drawn
+_LED = 24 << 20  # ... of those that lie along the axis, for all places that differ
+_ACCOUNT, _ROOM = 4, 8  # bytes of an output for one of the account of it; of memory for one of all accounts
+_COST = 4e8  # flops and bytes of the reference
+_SHRINKS = 24
+_NEARLY = (
+    0.55  # of the largest lengths, from where on one is drawn: what is rounded up may be a power of two at the end
+)
+_FARTHER = 4  # times the elements of what runs whole
+_SHORT = 16  # lengths up to it are kept
+_PRIMES = (3, 5, 7)
+_REACHED = 0.9  # of an output, by blocks from everywhere in the grid
+_LEAST_SHARE, _FAIR_SHARE = 0.5, 0.93  # of what sampled blocks are due: far away, and where it counts as usual
+_CERTAIN = (FaultKind.OUT_OF_BOUNDS, FaultKind.MISALIGNED)  # whatever other blocks would have written
+
+
+def far_cases(task: Task, reference: Reference, seed: int) -> tuple[Case, ...]:
+    """The farthest sizes for each group of axes that some tensor has; those with most elements first."""
+    axis = cut_axis(task, reference)
+    space = AxisSpace.of(task)
+    rng = np.random.default_rng([seed, 86])
+    usual = max(_elements(task, case) for case in task.check)
+    groups = {frozenset(name for dim in t.shape for name in dim.names if name in space.spans) for t in task.tensors}
+    groups = {group for group in groups if group & set(space.free) and not any(group < other for other in groups)}
+    found: dict[tuple[int, ...], Case] = {}
+    for names in sorted(map(sorted, groups)):
+        for least in (1.0, _NEARLY):
+            reach = {name: float(rng.uniform(least, 1.0)) for name in names}
+            made = [_farthest(task, space, task.check[at], reach, axis) for at in rng.permutation(len(task.check))]
+            allowed = (case for case in made if case is not None)
+            case = max(allowed, key=lambda c: (_elements(task, c), cost_of(task, c)), default=None)
+            if case is not None and _elements(task, case) > _FARTHER * usual:
+                found[tuple(case.axes.values())] = case
+    return tuple(sorted(found.values(), key=lambda case: -_elements(task, case))[:_CASES])
+
+
+def _farthest(task: Task, space: AxisSpace, base: Case, reach: Mapping[str, float], axis: str | None) -> Case | None:
+    """The check case with axes of such parts of their largest lengths, or as can be afforded; None if its other axes
+    forbid it.
+    """
+    axes = dict(base.axes)
+    for name, part in reach.items():
+        if name in space.free or name == axis:
+            axes[name] = _odd(space, name, math.floor(part * space.spans[name][1]))
+    given = {name: axes[name] for name in reach}
+    for _ in range(_SHRINKS):
+        space.settle(axes, given)
+        if not space.may_be(task, axes):
+            return None
+        case = named_case(axes)
+        few = part_of(task, case, axis)
+        drawn = sum(math.prod(tensor.dims(few)) for tensor in task.inputs)
+        kept = sum(tensor.size_bytes(case) for tensor in task.outputs) / _ACCOUNT
+        if _dearest(task, space, few) <= _COST and drawn <= _DRAWN and kept <= memory_limit() / _ROOM:
+            return case
+        rest = [name for name in space.free if name != axis and axes[name] > _SHORT]
+        if not rest:
+            return None
+        longest = max(rest, key=lambda name: (name not in reach, axes[name]))
+        axes[longest] = _odd(space, longest, axes[longest] // 2)
+    return None
+
+
+def _dearest(task: Task, space: AxisSpace, case: Case) -> float:
+    """What it costs under any flags: a reference computes what a mask leaves out."""
+    settings = itertools.product((0, 1), repeat=len(space.flags))
+    return max(cost_of(task, named_case({**case.axes, **dict(zip(space.flags, s, strict=True))})) for s in settings)
+
+
+def _odd(space: AxisSpace, name: str, high: int) -> int:
+    """The largest allowed length up to it that is odd, and no multiple of a small prime, in steps of the axis."""
+    step, low = max(1, space.steps[name]), space.spans[name][0]
+    for count in range(high // step, 0, -1):
+        if count * step >= low and count % 2 and (count <= _SHORT or all(count % prime for prime in _PRIMES)):
+            return count * step
+    return high
+
+
+def part_of(task: Task, case: Case, axis: str | None) -> Case:
+    """The same with the places along the axis that are drawn."""
+    if axis is None:
+        return case
+    led = [tensor for tensor in task.tensors if tensor.shape and tensor.shape[0].text == axis]
+    each = sum(math.prod(tensor.dims(case)[1:]) for tensor in led)
+    count = min(_REPEATED, max(1, _LED // max(1, each)))
+    if case.axes[axis] <= count:
+        return case
+    return Case(name=f"{count} places of {case.name}", axes={**case.axes, axis: count})
+
+
+def _elements(task: Task, case: Case) -> int:
+    return max(math.prod(tensor.dims(case)) for tensor in task.tensors)
+
+
+@dataclass(frozen=True, slots=True)
+class _Far:
+    """One variant under way."""
+
+    task: Task
+    reference: Reference
+    checker: RemoteSimulator
+    axis: str | None
+    seed: int
+
+    def sampled(
+        self, case: Case, program: Program, blocks: int = _BLOCKS
+    ) -> tuple[SampledRun, CaseCheck | None] | None:
+        """What some blocks did, and what is wrong with their numbers; None if nothing could be found."""
+        part = part_of(self.task, case, self.axis)
+        try:
+            inputs = self.reference.fixed_inputs(part, self.seed)
+        except TaskInvalid:  # its sizes do not go together
+            return None
+        led = [t for t in self.task.inputs if part is not case and t.shape and t.shape[0].text == self.axis]
+        asked = SampleRequest(
+            case=BenchCase(program=program, inputs=inputs),
+            draw=self.seed,
+            budget=_BUDGET,
+            filled={tensor.name: tensor.size_bytes(case) for tensor in led},
+            check_races=False,  # their account of such a buffer is several times as large
+        )
+        try:
+            found = self.checker.run_sample(replace(asked, blocks=blocks), time_limit_s=_LIMIT_S)
+            if found.fault is not None and found.fault.kind is FaultKind.BUDGET:
+                found = self.checker.run_sample(replace(asked, blocks=_FEW), time_limit_s=_LIMIT_S)
+        except (TimedOut, Crashed):
+            return None
+        if found.fault is not None:
+            return (found, None) if found.fault.kind in _CERTAIN else None
+        return found, self._compared(case, part, found)
+
+    def _compared(self, case: Case, part: Case, found: SampledRun) -> CaseCheck | None:
+        """What is wrong with what was written; None if nothing."""
+        lead, truth = self._truth(case, part, found)
+        outputs: Arrays = {}
+        expected: Arrays = {}
+        trusted: Arrays = {}
+        shown: dict[str, Places] = {}
+        for tensor in self.task.outputs:
+            name, dims = tensor.name, tensor.dims(case)
+            places = found.places[name]
+            each = math.prod(dims) if lead is None else math.prod(dims[1:])
+            at = np.zeros(len(places), np.int64) if lead is None else np.searchsorted(lead, places // each)
+            mine = np.ones(len(places), bool) if lead is None else lead[np.minimum(at, len(lead) - 1)] == places // each
+            if not mine.any():
+                return None  # nothing to hold to the reference
+            row = 0 if lead is None else self._row(part, lead)[at[mine]]
+            within = row * each + places[mine] % each
+            shown[name], outputs[name] = places[mine], found.values[name][mine]
+            expected[name] = truth.expected[name].reshape(-1)[within]
+            if truth.trusted is not None:
+                trusted[name] = truth.trusted[name].reshape(-1)[within]
+        truth = Expectation({}, expected, trusted if truth.trusted is not None else None, "far")
+        row_found = compare(self.task, case.name, outputs, truth)
+        if row_found.status is Status.CORRECT:
+            return None
+        amiss = row_found.mismatch
+        if amiss is None or not amiss.index:
+            return row_found
+        dims = next(t.dims(case) for t in self.task.outputs if t.name == amiss.tensor)
+        return placed(row_found, tuple(map(int, np.unravel_index(shown[amiss.tensor][amiss.index[0]], dims))))
+
+    def _truth(self, case: Case, part: Case, found: SampledRun) -> tuple[Places | None, Expectation]:
+        """The reference at some of the places along the axis that were written to (None: everywhere)."""
+        if self.axis is None:
+            return None, self.reference.expectation(case, self.seed)
+        sizes = {t.name: math.prod(t.dims(case)[1:]) for t in self.task.outputs}
+        every = np.unique(np.concatenate([places // sizes[name] for name, places in found.places.items()]))
+        rng = np.random.default_rng([self.seed, 87])
+        lead = np.sort(rng.permutation(every)[:_LOOKED_AT])
+        if not len(lead):
+            return None, self.reference.expectation(case, self.seed)
+        where = np.unique(lead % part.axes[self.axis])
+        return lead, cut_expectation(self.task, self.reference, part, self.seed, self.axis, where)
+
+    def _row(self, part: Case, lead: Places) -> Places:
+        """Which row of the cut has the inputs of each of these places."""
+        assert self.axis is not None
+        drawn = lead % part.axes[self.axis]
+        return np.asarray(np.searchsorted(np.unique(drawn), drawn), np.int64)
+
+
+def far_sizes(
+    task: Task,
+    programs: Mapping[str, Program],
+    reference: Reference,
+    checker: RemoteSimulator,
+    seed: int,
+    cases: Sequence[Case],
+) -> Iterator[tuple[Case, TimedSizes]]:
+    """Each of these cases that some blocks tell something about: right, or wrong as no timed size is.
+
+    A part of a grid may be wrong by itself, if blocks add to others' sums or wait for them. So a variant of which a
+    part of a timed size is wrong as well is not held to this.
+    """
+    far = _Far(task, reference, checker, cut_axis(task, reference), seed)
+    for case in cases:
+        seen = far.sampled(case, programs[case.name])
+        if seen is None:
+            continue
+        found, row = seen
+        if found.fault is None and row is None and _reach(task, case, found) < _REACHED:
+            again = far.sampled(case, programs[case.name], _MANY)  # blocks may be dealt to places in any order
+            if again is None:
+                continue
+            found, row = again
+        if (
+            found.fault is None
+            and row is None
+            and found.share >= _LEAST_SHARE
+            and _reach(task, case, found) >= _REACHED
+        ):
+            yield case, TimedSizes(status=Status.CORRECT)
+            continue
+        near = min(task.bench, key=lambda one: cost_of(task, one))
+        usual = far.sampled(near, programs[near.name])
+        if usual is None or usual[0].fault is not None or usual[1] is not None or usual[0].share < _FAIR_SHARE:
+            continue
+        if _reach(task, near, usual[0]) >= _REACHED:
+            yield case, _failed(task, case, found, row)
+
+
+def _reach(task: Task, case: Case, found: SampledRun) -> float:
+    """How far towards the end of an output something was written, of the output of which least was."""
+    sizes = {tensor.name: math.prod(tensor.dims(case)) for tensor in task.outputs}
+    return (
+        min((int(at.max(initial=-1)) + 1) / sizes[name] for name, at in found.places.items()) if found.places else 1.0
+    )
+
+
+def _failed(task: Task, case: Case, found: SampledRun, row: CaseCheck | None) -> TimedSizes:
+    fault: Fault | None = found.fault
+    if fault is not None:
+        row = CaseCheck(name=case.name, status=fault.kind.status, reason=fault_reason(fault))
+    elif row is None:
+        part = f"its blocks write {found.share:.0%} of what they are due"
+        if found.share >= _LEAST_SHARE:
+            part = f"none of {_MANY} blocks writes beyond {_reach(task, case, found):.0%} of an output"
+        row = CaseCheck(name=case.name, status=Status.WRONG, reason=f"unwritten: {part}")
+    row = replace(row, inputs=("drawn",))
+    reason = f"at a size as large as the axes allow, {case.name}: {row.reason}"
+    return TimedSizes(status=row.status, stage=Stage.THRESHOLD, reason=reason, case=row, fault=fault)

@@ -1,0 +1,148 @@
+"""Sizes that mix what the check cases have apart: a stride of one with the dilation of another, a flag with a tail.
+
+What a variant computes from several axes may be right for each of them and wrong for two together, and no comparison
+tells so. Every two values of axes therefore meet in some size, and so do every three of axes that count a few things
+(as pairwise testing does for settings). A task's cases do not say whether every mixture is allowed, so a variant is
+held to a mixture only if the task's own first kernel is right there.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from evo.device import Program
+from evo.device.remote_device import RemoteDevice
+from evo.errors import TaskInvalid
+from evo.evaluate.gate.hunt import THOROUGH
+from evo.evaluate.gate.run_cases import CHECK_BUDGET, Step, check_case
+from evo.evaluate.gate.scaled_cases import named_case
+from evo.evaluate.gate.threshold_cases import AxisLimits, AxisSpace, cost_of, usual_limits
+from evo.results import CaseCheck, Check, Stage, Status
+from evo.spec.reference import Reference
+from evo.spec.task import Case, Task
+
+_MOST = 64  # sizes
+_TARGETS, _DRAWN = 4, 6  # combinations, and sizes that have each, of which the one with most new ones is taken
+_VAIN = 12  # turns without a new combination, after which the rest counts as not allowed
+_NARROW = 8  # a span up to it is tried throughout
+_SHORT = 40  # lengths up to it, since the structure matters here and not the length
+_LENGTHS = 4  # of an axis
+
+Combination = tuple[tuple[str, int], ...]
+Bind = Callable[[Sequence[Case]], Mapping[str, Program]]
+
+
+class Sizes(Protocol):
+    """What is told of a size that was right."""
+
+    def add(self, step: Step) -> None: ...
+
+
+def mixed_cases(task: Task, seed: int, limits: AxisLimits) -> tuple[Case, ...]:
+    """Cheap cases in which the values of axes meet, those with most new combinations first. Of the relations that the
+    task's cases keep, only those between lengths are kept.
+    """
+    space = AxisSpace.of(task)
+    rng = np.random.default_rng([seed, 85])
+    values = _values(task, space, rng)
+    counted = [name for name in values if name not in space.free]
+    missing = set(_combinations(values, 2)) | set(_combinations({name: values[name] for name in counted}, 3))
+    known = {tuple(case.axes.values()) for case in (*task.check, *task.bench)}
+    for case in task.check:
+        missing -= _met(case.axes, counted)
+    found: list[Case] = []
+    spent, vain = 0.0, 0
+    order = sorted(missing)
+    order = [order[at] for at in rng.permutation(len(order))]
+    while missing and len(found) < _MOST and vain < _VAIN and spent < limits.total:
+        targets = [*itertools.islice((target for target in order if target in missing), _TARGETS)]
+        order = [*order[_TARGETS:], *order[:_TARGETS]]  # some are of no allowed size
+        drawn = [_drawn(values, target, rng) for target in targets for _ in range(_DRAWN)]
+        cases = [named_case(axes) for axes in drawn if space.may_be(task, axes)]
+        cases = [
+            case for case in cases if cost_of(task, case) <= limits.each and tuple(case.axes.values()) not in known
+        ]
+        if not cases:
+            vain += 1
+            continue
+        fair = limits.total / _MOST
+        best = max(cases, key=lambda case: len(_met(case.axes, counted) & missing) / max(fair, cost_of(task, case)))
+        missing -= _met(best.axes, counted)
+        known.add(tuple(best.axes.values()))
+        spent += cost_of(task, best)
+        found.append(best)
+    return tuple(found)
+
+
+def mixed(
+    task: Task,
+    bind: Bind,
+    honest: Bind,
+    reference: Reference,
+    device: RemoteDevice,
+    seed: int,
+    looked: Sizes | None,
+) -> Check | None:
+    """The first mixture at which the variant is wrong and the task's own kernel right; None if there is none.
+
+    honest: programs of that kernel; none of a size at which it cannot be launched.
+    """
+    own = reference.beside()
+    cases = mixed_cases(task, seed, usual_limits(task, THOROUGH))
+    programs = bind(cases)
+    for case in (case for case in cases if case.name in programs):
+        try:
+            expectation = own.expectation(case, seed)
+        except TaskInvalid:  # its sizes do not go together
+            continue
+        step = Step(case, device, budget=CHECK_BUDGET)
+        row, _, faults = check_case(task, programs, expectation, step, {})
+        if row.status is Status.CORRECT:
+            if looked is not None:
+                looked.add(step)
+            continue
+        others = honest([case])
+        if case.name not in others:
+            continue
+        theirs: CaseCheck = check_case(task, others, expectation, step, {})[0]
+        if theirs.status is Status.CORRECT:
+            reason = f"at a size that mixes those of the task's cases, {case.name}: {row.reason}"
+            rows = (row,)
+            return Check(status=row.status, reason=reason, stage=Stage.THRESHOLD, cases=rows, faults=faults, seed=seed)
+    return None
+
+
+def _values(task: Task, space: AxisSpace, rng: np.random.Generator) -> dict[str, list[int]]:
+    """Of each axis, the values that are mixed: a few short lengths, and everything that counts a few things."""
+    values: dict[str, list[int]] = {}
+    cases = [case.axes for case in (*task.check, *task.bench)]
+    for name in task.axes:
+        if name in space.flags:
+            values[name] = [0, 1]
+        elif name in space.free:
+            short = [length for length in space.small[name] if length <= _SHORT] or space.small[name][:1]
+            values[name] = sorted(int(v) for v in rng.permutation(short)[:_LENGTHS])
+        else:
+            low, high = space.spans[name]
+            every = range(low, high + 1, max(1, space.steps[name]))
+            values[name] = [*every] if len(every) <= _NARROW else sorted({axes[name] for axes in cases})
+    return values
+
+
+def _combinations(values: Mapping[str, Sequence[int]], count: int) -> Iterable[Combination]:
+    for names in itertools.combinations(values, count):
+        for chosen in itertools.product(*(values[name] for name in names)):
+            yield tuple(zip(names, chosen, strict=True))
+
+
+def _met(axes: Mapping[str, int], counted: Sequence[str]) -> set[Combination]:
+    pairs: set[Combination] = set(itertools.combinations(axes.items(), 2))
+    return pairs | set(itertools.combinations([(name, value) for name, value in axes.items() if name in counted], 3))
+
+
+def _drawn(values: Mapping[str, Sequence[int]], target: Combination, rng: np.random.Generator) -> dict[str, int]:
+    return {name: int(rng.choice(few)) for name, few in values.items()} | dict(target)

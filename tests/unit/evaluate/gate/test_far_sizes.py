@@ -1,0 +1,137 @@
+"""Sizes that no case has: the largest lengths of several axes together, and mixtures of what the cases have apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evo.device import parse_device
+from evo.evaluate.gate import TimedSizes, far_cases, far_sizes
+from evo.evaluate.gate.mixed_cases import mixed_cases
+from evo.evaluate.gate.threshold_cases import usual_limits
+from evo.evaluate.prepare import Prepared
+from evo.evaluate.session import EvaluationSession
+from evo.results import FaultKind, Stage, Status
+from evo.sim import Memory
+from evo.spec.task import Task, load_task, read_task
+
+ROOT = Path(__file__).resolve().parents[4]
+TASK = """\
+name: halved
+description: Half of each element.
+axes: {ROWS: int, COLS: int}
+tensors:
+  - {name: x, role: in, dtype: float16, shape: [ROWS, COLS]}
+  - {name: y, role: out, dtype: float16, shape: [ROWS, COLS]}
+tolerance: {rtol: 1e-3, atol: 1e-5, rival_error_factor: 2, because: exact}
+check:
+  - {name: whole, ROWS: 8, COLS: 64}
+  - {name: ragged, ROWS: 5, COLS: 37}
+  - {name: one, ROWS: 1, COLS: 1}
+bench:
+  tall: {ROWS: LONGEST, COLS: 9}
+  wide: {ROWS: 9, COLS: LONGEST}
+work: {flop: ROWS * COLS, bytes: 4 * ROWS * COLS}
+"""
+REFERENCE = """\
+import numpy as np
+
+
+def inputs(case, rng):
+    return {"x": rng.standard_normal((case["ROWS"], case["COLS"])).astype(np.float16)}
+
+
+def expected(inputs):
+    return {"y": inputs["x"].astype(np.float64) / 2}
+"""
+KERNEL = """\
+// evo: task   halved
+// evo: launch halve grid (ROWS) block (256) shared 0
+#include <cuda_fp16.h>
+extern "C" __global__ void halve(const __half* x, __half* y, int rows, int cols) {
+    const long long start = (INDEX)blockIdx.x * cols;
+    for (int i = threadIdx.x; i < cols; i += 256) y[start + i] = __float2half(__half2float(x[start + i]) * 0.5f);
+}
+"""
+
+
+def halved(folder: Path, longest: int) -> Task:
+    (folder / "ladder").mkdir(parents=True)
+    (folder / "task.yaml").write_text(TASK.replace("LONGEST", str(longest)))
+    (folder / "reference.py").write_text(REFERENCE)
+    return read_task(folder)
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[EvaluationSession]:
+    with EvaluationSession(parse_device("sim:l4")) as found:
+        yield found
+
+
+def looked_at(bench: EvaluationSession, task: Task, text: str) -> list[TimedSizes]:
+    prepared = bench.prepare(task, text)
+    assert isinstance(prepared, Prepared)
+    reference = bench.reference(task).beside()
+    cases = far_cases(task, reference, 1)[:1]
+    programs = bench.bound(task, prepared, cases) | dict(prepared.programs)
+    return [seen for _, seen in far_sizes(task, programs, reference, bench.checker, 1, cases)]
+
+
+def test_an_index_that_is_cut_is_wrong_where_the_axes_are_longest_together(
+    bench: EvaluationSession, tmp_path: Path
+) -> None:
+    task = halved(tmp_path / "halved", 5000)
+    (right,) = looked_at(bench, task, KERNEL.replace("INDEX", "long long"))
+    assert right.status is Status.CORRECT
+    (cut,) = looked_at(bench, task, KERNEL.replace("(INDEX)blockIdx.x * cols", "blockIdx.x * cols & 0xffffff"))
+    assert cut.status is Status.WRONG
+
+
+@pytest.mark.long
+def test_an_index_of_32_bits_does_not_survive_more_elements_than_it_counts(
+    bench: EvaluationSession, tmp_path: Path
+) -> None:
+    task = halved(tmp_path / "halved", 47000)
+    (case, *_) = far_cases(task, bench.reference(task).beside(), 1)
+    assert case.axes["ROWS"] * case.axes["COLS"] > 2**31
+    (right,) = looked_at(bench, task, KERNEL.replace("INDEX", "long long"))
+    assert right.status is Status.CORRECT
+    (narrow,) = looked_at(bench, task, KERNEL.replace("INDEX", "int"))
+    assert narrow.status is Status.UNSAFE
+    assert narrow.fault is not None
+    assert narrow.fault.kind is FaultKind.OUT_OF_BOUNDS
+
+
+def test_a_large_buffer_repeats_its_pattern_and_keeps_what_is_written_apart() -> None:
+    pattern = np.arange(1, 3001, dtype=np.uint16)
+    buffer = Memory().allocate(6 << 30, fill=pattern.view(np.uint8))
+    values = buffer.bytes.view(np.uint16)
+    far = np.asarray([0, 2999, 3000, 1_000_000_007, len(values) - 1])
+    assert values[far].tolist() == pattern[far % 3000].tolist()
+    values[3000] = 0
+    assert [int(values[at]) for at in (0, 3000, 6000)] == [1, 0, 1]
+
+
+def test_mixtures_bring_every_two_counts_of_different_cases_together() -> None:
+    conv = load_task(ROOT, "conv2d")
+    made = mixed_cases(conv, 1, usual_limits(conv, 2.0))
+    met = {(case.axes["STRIDE"], case.axes["DIL"]) for case in made}
+    assert met >= {(stride, dilation) for stride in (1, 2, 3) for dilation in (1, 2)}
+    assert any(case.axes["R"] == case.axes["S"] == 1 and case.axes["STRIDE"] > 1 for case in made)
+    known = [case.axes for case in (*conv.check, *conv.bench)]
+    assert all(case.axes not in known for case in made)
+
+
+@pytest.mark.parametrize("name", ["dilation_and_stride", "pointwise_with_stride"])
+@pytest.mark.long
+def test_what_is_wrong_for_two_axes_together_is_found(bench: EvaluationSession, name: str) -> None:
+    task = load_task(ROOT, "conv2d")
+    prepared = bench.prepare(task, (ROOT / f"evo/audit/redteam/attacks/conv2d/20_{name}.cu").read_text())
+    assert isinstance(prepared, Prepared)
+    found = bench.hunt(task, prepared, bench.checker, 1, share=2.0)
+    assert found is not None
+    assert found.status is Status.WRONG
+    assert found.stage is Stage.THRESHOLD

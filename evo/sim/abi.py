@@ -210,7 +210,7 @@ STACK_BYTES = 4096  # of one thread; CUDA reserves 1024 unless told otherwise, b
 MAX_WARPS = 32
 FLAGS, FLAG_SIZE = 512, 4 * MAX_WARPS  # notes left at flags, by a hash of their addresses
 MOST_KNOWN = 4096  # warps of a launch of which each may know the releases of each
-MOST_FLAG_BYTES = 16 << 20  # of rows that are left at flags
+FLAG_BYTES = 2 << 20  # of rows that are left at flags, unless FLAGS of them take more
 
 # Voice of a warp, see runtime/inter_block_order.py: fields, then two vectors of clocks, then its last records
 _VOICE = [

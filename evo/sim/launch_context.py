@@ -108,7 +108,7 @@ class LaunchContext:
         warps = ids.size * self.warps
         if self.kernel.fences and self.between and warps <= abi.MOST_KNOWN:
             stride = (2 * warps + 63) // 64 * 64
-            rows = 1 << (abi.MOST_FLAG_BYTES // (stride + abi.FLAG_HEAD_SIZE)).bit_length() - 1
+            rows = max(abi.FLAGS, 1 << (abi.FLAG_BYTES // (stride + abi.FLAG_HEAD_SIZE)).bit_length() - 1)
             self._array("known", 2 * stride * warps)
             self._array("known_flags", (stride + abi.FLAG_HEAD_SIZE) * rows)
             self._array("voices", abi.VOICE_SIZE * warps)

@@ -6,17 +6,15 @@ What happens is told through events (`Event`), so that a terminal, a JSON stream
 from __future__ import annotations
 
 import functools
-import os
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 from evo.errors import TaskInvalid
 from evo.evaluate.pipeline import EvaluationSession, Job, champion_figures, evaluate
 from evo.evaluate.prepare import PrepareFailure
-from evo.evaluate.session import CORES_TO_SPARE
 from evo.operators import STALLED_AFTER, first_rung, start_proposal
 from evo.operators.llm import Llm
 from evo.records.trials import Record, arm_of, rebuild_text
@@ -27,6 +25,7 @@ from evo.search.cluster import WorkerPool
 from evo.search.events import Event, Observer, RunBegun, RunSummary, TrialBegun
 from evo.search.noise_control import AaControl
 from evo.search.pipelined import Evaluator, InFlight, open_ahead, open_bench
+from evo.search.previews import Previews
 from evo.search.progress import advice, by_case, is_stalled, satisfied, trial_result
 from evo.search.proposer import DUPLICATES, Proposer, Screening
 from evo.search.restarts import AFTER, Restarts
@@ -59,6 +58,7 @@ def evolve(
         status,
         open_bench(settings, watch) as (bench, pool),
         open_ahead(settings, bench, pool) as ahead,
+        ExitStack() as under_way,
     ):
         for sentence in trial_log.recovered:
             watch(Event(note=sentence))
@@ -66,6 +66,7 @@ def evolve(
         llm = language_model(task, settings, bench, trial_log, watch, stop)
         try:
             loop = _Loop(task, settings, bench, trial_log, watch, llm, pool, ahead)
+            under_way.callback(loop.previews.close)
             loop.begin()
             loop.control()
             while loop.trials < settings.iterations and not stop():
@@ -132,10 +133,8 @@ class _Loop:
         self.asked_s: dict[str, float] = {}  # how long it took to propose each candidate, screening included
         self.champions: list[RunChampion] = []  # the champions of this run, and the one that it took up
         self.noise: Control | None = None  # what the A/A control of this run has shown
-        is_alone = self.in_flight is not None and pool is None and (os.cpu_count() or 1) >= CORES_TO_SPARE
-        self._threads = ThreadPoolExecutor(1, "evo-preview") if is_alone else None
-        self._previewing: Future[None] | None = None
-        bench.promising = self._preview
+        self.previews = Previews(self.proposer, is_wanted=self.in_flight is not None and pool is None)
+        bench.promising = self.previews.of_promising
         self.aa_control = AaControl(task, settings, bench, trial_log.seed, watch, pool)
 
     def begin(self) -> None:
@@ -155,15 +154,9 @@ class _Loop:
         source = self.settings.start or first_rung(self.task)
         variant = read_variant(source)
         self.aa_control.take_beside_looks(variant.text)
-        self._preview(variant.text)
+        self.previews.of_next(variant.text, 0)
         self.watch(Event(about=begun))
         self._first(variant, source, rung=source.name if source.parent == self.task.folder / "ladder" else None)
-
-    def _preview(self, text: str, ahead: int = 0) -> None:
-        """Work out, on cores that are idle, what will be looked at when this text's edits are proposed next."""
-        if self._threads is not None:
-            parent = parse_variant(text)
-            self._previewing = self._threads.submit(self.proposer.preview, parent, self.trials + ahead)
 
     def _take_up(self, begun: RunBegun) -> None:
         self.champion = read_variant(self.path)
@@ -293,8 +286,7 @@ class _Loop:
                 in_flight.submit(candidate, self.champion, known=self.proposer.code_seen)
             if not in_flight:
                 return None
-            if self._previewing is None or self._previewing.done():
-                self._preview(self._parent().text, len(in_flight))
+            self.previews.of_next(self._parent().text, self.trials + len(in_flight))
             self.watch(Event(stage=f"{len(in_flight)} under way"))
             if (judged := in_flight.next(self.champion, self.proposer.tried)) is not None:
                 self.trials += 1

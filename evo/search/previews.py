@@ -1,0 +1,37 @@
+"""What will be looked at next, drawn and compiled on idle cores while verdicts are waited for; no proposal changes."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from evo.evaluate.session import CORES_TO_SPARE
+from evo.search.proposer import Proposer
+from evo.spec.variant import parse_variant
+
+
+class Previews:
+    """One preview at a time, in a thread. is_wanted: whether candidates are under way on this process's own GPU."""
+
+    def __init__(self, proposer: Proposer, *, is_wanted: bool) -> None:
+        has_cores = (os.cpu_count() or 1) >= CORES_TO_SPARE
+        self._proposer = proposer
+        self._threads = ThreadPoolExecutor(1, "evo-preview") if is_wanted and has_cores else None
+        self._latest: Future[None] | None = None
+        self._number = 0
+
+    def of_next(self, text: str, number: int) -> None:
+        """Preview trial `number` as an edit of this text, unless another preview is under way."""
+        self._number = number
+        if self._latest is None or self._latest.done():
+            self.of_promising(text)
+
+    def of_promising(self, text: str) -> None:
+        """Preview the next trial for the case that this text becomes the champion."""
+        if self._threads is not None:
+            self._latest = self._threads.submit(self._proposer.preview, parse_variant(text), self._number)
+
+    def close(self) -> None:
+        """What is under way ends unheard."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)

@@ -36,7 +36,7 @@ def beyond_block(ins: Instr) -> bool:
 
 
 def _width(ins: Instr) -> int:
-    return max(1, WIDTH.get(ins.mods[-1], 32) // 8)
+    return max(1, WIDTH.get(ins.mods[-1] if ins.mods else "", 32) // 8)
 
 
 def is_strong(ins: Instr) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from evo.cuda.source.aliases import type_aliases
 from evo.cuda.source.nodes import is_read, is_value, span_of
 from evo.cuda.source.parser import Node
 from evo.cuda.source.side_effects import changed_in, declared, hidden_writes
@@ -13,6 +15,7 @@ from evo.cuda.source.spans import Edit, Function, Param, Span, Subscript, Syntax
 from evo.cuda.source.statements import Statement, names_in, statements_in
 from evo.cuda.source.tree import Tree
 from evo.cuda.source.types import expression_type, text_of
+from evo.spec.comments import without_comments
 
 _PRAGMA = re.compile(r"#\s*pragma\b|_Pragma\b")
 _BLOCKS = ("compound_statement", "case_statement")
@@ -217,5 +220,12 @@ def syntax_errors(text: str) -> tuple[SyntaxProblem, ...]:
 
 
 def kernel_signatures(text: str) -> dict[str, list[Param]]:
-    """Parameters of each `extern "C" __global__` definition, by kernel name."""
-    return {function.name: list(function.params) for function in parse(text).functions if function.is_kernel}
+    """Parameters of each `extern "C" __global__` definition, by kernel name; types of other names as what they are."""
+    plain = type_aliases(without_comments(text))
+    word = re.compile(rf"\b(?:{'|'.join(map(re.escape, plain))})\b") if plain else None
+
+    def resolved(param: Param) -> Param:
+        return param if word is None else dataclasses.replace(param, type=word.sub(lambda m: plain[m[0]], param.type))
+
+    kernels = [function for function in parse(text).functions if function.is_kernel]
+    return {kernel.name: [resolved(param) for param in kernel.params] for kernel in kernels}

@@ -11,13 +11,12 @@ import re
 from collections.abc import Iterator, Sequence
 
 from evo.cuda.source import Edit, Function, Source, Span, Statement
+from evo.cuda.source.aliases import alias_definitions, type_aliases
 from evo.operators.rules.element import BYTES
 from evo.operators.rules.rewriting import balanced
 from evo.spec.comments import without_comments
 
 _SCALARS = frozenset(BYTES) | {"int", "unsigned", "unsigned int", "float", "double", "long long", "size_t", "short"}
-_TYPEDEF = re.compile(r"^[ \t]*typedef\s+(?P<kind>[\w ]+?)\s+(?P<name>\w+)\s*;", re.MULTILINE)
-_USING = re.compile(r"^[ \t]*using\s+(?P<name>\w+)\s*=\s*(?P<kind>[\w ]+?)\s*;", re.MULTILINE)
 _CALL = re.compile(r"\s*(?P<name>\w+)\s*(?:<(?P<types>[^<>;(){}]*)>)?\s*\((?P<given>[^;{}]*)\)\s*;\s*", re.DOTALL)
 _TEMPLATE = re.compile(r"template\s*<(?P<params>[^<>{};]*)>[^{};<>]*\Z")
 _GIVEN = re.compile(r"\w+|\d+\.?\d*[fFuU]?")
@@ -30,22 +29,15 @@ def plain_types(source: Source) -> list[Edit]:
     text = source.data.decode()
     return [
         Edit(Span(*use.span()), kind)
-        for name, kind in (_aliases(source).items() if text.isascii() else ())
+        for name, kind in (_aliases(text).items() if text.isascii() else ())
         for use in re.finditer(rf"\b{name}\b", text)
-        if not any(match.start() <= use.start() < match.end() for match in _definitions(text))
+        if not any(match.start() <= use.start() < match.end() for match in alias_definitions(text))
     ]
 
 
-def _definitions(text: str) -> Iterator[re.Match[str]]:
-    yield from _TYPEDEF.finditer(text)
-    yield from _USING.finditer(text)
-
-
-def _aliases(source: Source) -> dict[str, str]:
+def _aliases(text: str) -> dict[str, str]:
     """Other names of scalar types."""
-    found = [(match["name"], " ".join(match["kind"].split())) for match in _definitions(source.data.decode())]
-    names = [name for name, _ in found]
-    return {name: kind for name, kind in found if kind in _SCALARS and names.count(name) == 1}
+    return {name: kind for name, kind in type_aliases(text).items() if kind in _SCALARS}
 
 
 def passed_on(source: Source) -> Iterator[Edit]:
@@ -89,7 +81,7 @@ def _body(source: Source, kernel: Function, called: Function, types: Sequence[st
     if len(set(names.values())) != len(names) or _clashes(source, called, names):
         return None
     body = source.renamed(called.body, {name: text for name, text in names.items() if name != text})
-    for name, text in {**_aliases(source), **meant}.items():
+    for name, text in {**_aliases(source.data.decode()), **meant}.items():
         body = re.sub(rf"\b{name}\b", text, body)
     return f"{body[:1]}{''.join(lines)}{body[1:]}"
 

@@ -50,6 +50,14 @@ def problem(task: Task, text: str) -> str | None:
     return signature_problem(parse_variant(text, path="mix.cu"), task, kernel_signatures(text))
 
 
+def test_parameters_are_held_to_what_their_types_stand_for(task: Task) -> None:
+    given = HONEST.replace("int n", "count_t n").replace("float* b", "real* b")
+    names = "typedef unsigned int u32;\nusing count_t = u32;\n"
+    assert problem(task, f"{names}typedef float real;\n{kernel(given)}") is None
+    assert problem(task, f"{names}typedef double real;\n{kernel(given)}") is not None
+    assert problem(task, f"typedef float count_t;\n{kernel(given)}") is not None
+
+
 @pytest.mark.parametrize(
     "parameters",
     [

@@ -121,7 +121,8 @@ def timeless(value: Any) -> Any:
 
 @pytest.mark.long
 def test_a_seed_repeats_a_run_and_so_does_going_on_with_it(tmp_path: Path) -> None:
-    command = ("iterate", "scale", "--device", "sim:l4", "--operators", "ladder,rules", "--keep-neutral", "--seed", "7", "--json")
+    command = ("iterate", "scale", "--device", "sim:l4", "--operators", "ladder,rules", "--keep-neutral")
+    command = (*command, "--seed", "7", "--json")
     found = []
     for name, steps in (("one", [4]), ("two", [4]), ("three", [2, 3, 4])):
         root = new_repository(tmp_path / name)

@@ -17,7 +17,18 @@ def evolved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = new_repository(tmp_path_factory.mktemp("report") / "repository")
     fails(evo_here("report", cwd=root), 3, "nothing to report", "evo iterate")
     fails(evo_here("report", "--task", "scale", "--json", cwd=root), 3, "no trial of scale")
-    ran = evo("iterate", "scale", "--device", "sim:l4", "--iterations", "3", "--operators", "ladder,rules", "--keep-neutral", cwd=root)
+    ran = evo(
+        "iterate",
+        "scale",
+        "--device",
+        "sim:l4",
+        "--iterations",
+        "3",
+        "--operators",
+        "ladder,rules",
+        "--keep-neutral",
+        cwd=root,
+    )
     assert ran.code == 0, ran.err
     return root
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from evo.cuda.source import Edit, Source, Span
 from evo.operators.rules.rule_context import RuleContext
@@ -36,10 +36,10 @@ def bracketed(text: str) -> str:
     return text if text.isidentifier() or text.isdigit() else f"({text})"
 
 
-def fresh(ctx: RuleContext, wanted: str) -> str:
-    """A name that the text does not use."""
+def fresh(ctx: RuleContext, wanted: str, taken: Collection[str] = ()) -> str:
+    """A name that the text does not use, nor what it was before a view of it; nor is it one of those taken."""
     name, number = wanted, 2
-    while re.search(rf"\b{name}\b", ctx.source.text):
+    while name in taken or re.search(rf"\b{name}\b", ctx.source.text) or re.search(rf"\b{name}\b", ctx.written):
         name, number = f"{wanted}_{number}", number + 1
     return name
 

@@ -25,6 +25,7 @@ class RuleContext:
     """What a rule looks at: the parent, its tree, and of the task the allowed flags and the integers that it passes.
 
     axes: a kernel's last parameters are these or the first of them; an empty one stands for a scalar (`integers_of`).
+    written: the text as it is written, if this is a view of it; its names are not free either.
     task, chip: what the access analysis reads the kernel with; rules that need it find nothing without a task.
     """
 
@@ -34,6 +35,7 @@ class RuleContext:
     axes: tuple[str, ...] = ()
     task: Task | None = None
     chip: Chip | None = None
+    written: str = ""
 
     @property
     def launches(self) -> tuple[LaunchAnalysis, ...]:
@@ -52,7 +54,7 @@ class RuleContext:
     def after(self, edits: Sequence[Edit]) -> RuleContext:
         """The same context with the parent's text edited. Raises SyntaxInvalid if that cannot be read."""
         variant = parse_variant(self.source.replace(edits), path=self.variant.path)
-        return replace(self, variant=variant, source=parse(variant.text))
+        return replace(self, variant=variant, source=parse(variant.text), written=f"{self.written}\n{self.source.text}")
 
     def kernel(self, name: str) -> Function | None:
         """The kernel of this name, if the file defines it."""

@@ -171,8 +171,7 @@ def _edits(ctx: RuleContext, loop: CountedLoop, walk: _WideLoop, count: int) -> 
     places = dict.fromkeys((*walk.reads, *walk.writes))
     packs: dict[tuple[str, str], str] = {}
     for place in places:
-        name = fresh(ctx, f"{place[0]}_pack")
-        packs[place] = name if name not in packs.values() else f"{name}_{len(packs)}"
+        packs[place] = fresh(ctx, f"{place[0]}_pack", packs.values())
     tests = []
     for name, offset in places:
         base = " + ".join(part for part in (offset, "" if walk.stride or start == "0" else f"({start})") if part)

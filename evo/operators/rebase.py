@@ -20,7 +20,8 @@ _Edit = tuple[int, int, list[str]]  # lines [from, to) of the parent, and their 
 def carried(proposal: Proposal, parent: Variant, onto: Variant) -> Proposal | None:
     """The proposal's change applied to another descendant of its parent; None if both changes touch the same lines.
 
-    A name that both changes invented is another one in the result. A rung is no change to a text and stays what it is. The result has to pass the one-change check as any proposal.
+    A name that both changes invented is another one in the result. A rung is no change to a text and stays what it is.
+    The result has to pass the one-change check as any proposal.
     """
     if proposal.kind == "rung":
         return proposal if proposal.variant.id != onto.id else None

@@ -232,13 +232,19 @@ def _number(value: object) -> str:
 
 
 def named(text: str, taken: Collection[str], constants: Mapping[str, str] | None = None) -> str:
-    """A body whose own names are written `$name`: each as it is, or with a dash where the kernel has that name.
+    """A body whose own names are written `$name`: each as it is, or with a dash, or more, if the kernel has that name.
 
     constants: names in capitals, and what they are called here.
     """
     for word, name in (constants or {}).items():
         text = re.sub(rf"(?<![$\w]){word}\b", name, text) if word != name else text
-    return re.sub(r"\$(\w+)", lambda match: f"{match[1]}_" if match[1] in taken else match[1], text)
+    return re.sub(r"\$(\w+)", lambda match: _free(match[1], taken), text)
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
 
 
 def taken(ctx: RuleContext, names: Mapping[str, str]) -> set[str]:

@@ -7,29 +7,33 @@ from pathlib import Path
 import pytest
 from tiny import evo
 
+from evo.cuda.source import parse
 from evo.operators import RULES
 from evo.operators.rules.operator import integers_of
-from evo.spec.task import load_task
-from evo.spec.variant import Variant, parse_variant
+from evo.spec.task import Task, load_task
+from evo.spec.variant import Variant, parse_variant, read_variant
 
 REPOSITORY = Path(__file__).parents[3]
+FOREIGN = REPOSITORY / "tests" / "data" / "foreign"
 MATMUL = load_task(REPOSITORY, "matmul")
 SCALAR = parse_variant((MATMUL.folder / "ladder" / "00_scalar.cu").read_text(encoding="utf-8"))
 
 
-def after(variant: Variant, name: str, words: str = "") -> Variant:
+def after(variant: Variant, name: str, words: str = "", task: Task = MATMUL) -> Variant:
     """The child that a rule makes at its first place whose summary holds the words."""
     rule = next(rule for rule in RULES if rule.name == name)
-    places = rule.applications(variant, flags=MATMUL.flags, axes=integers_of(MATMUL))
+    places = rule.applications(variant, flags=task.flags, axes=integers_of(task), task=None if task is MATMUL else task)
     place = next(place for place in places if words in place.summary)
     child = rule.build(variant, place)
     assert child is not None
     return child
 
 
-def offers(variant: Variant, name: str) -> list[str]:
+def offers(variant: Variant, name: str, task: Task = MATMUL) -> list[str]:
     rule = next(rule for rule in RULES if rule.name == name)
-    return [p.summary for p in rule.applications(variant, flags=MATMUL.flags, axes=integers_of(MATMUL))]
+    known = None if task is MATMUL else task
+    places = rule.applications(variant, flags=task.flags, axes=integers_of(task), task=known)
+    return [place.summary for place in places]
 
 
 @pytest.mark.parametrize("index", ["row", "col"])
@@ -70,3 +74,33 @@ def test_a_chain_of_rules_stays_correct(tmp_path: Path) -> None:
     path.write_text(after(child, "coarsen", "2 outputs per thread along col").text, encoding="utf-8")
     ran = evo("check", path, "--device", "sim:l4", cwd=REPOSITORY)
     assert ran.code == 0, ran.out + ran.err
+
+
+def test_the_kernel_that_adds_up_parts_is_not_split_again() -> None:
+    """Every kernel would be given the parts of its parts, as launch lines name no arguments."""
+    assert offers(SCALAR, "split_k")
+    assert offers(after(SCALAR, "split_k"), "split_k") == []
+
+
+def test_what_a_block_added_up_is_added_up_once() -> None:
+    task = load_task(FOREIGN, "histogram256")
+    child = after(read_variant(task.ladder()[0]), "private_copy", task=task)
+    assert offers(child, "private_copy", task) == []
+
+
+def test_a_copy_for_a_block_is_named_apart_from_what_the_kernel_declares() -> None:
+    task = load_task(FOREIGN, "histogram256")
+    variant = read_variant(task.ladder()[0])
+    body = variant.text.index("{", variant.text.index("__global__")) + 1
+    named = parse_variant(f"{variant.text[:body]}\n    int own = 0, own_ = own;\n    (void)own_;{variant.text[body:]}")
+    assert "own__[" in after(named, "private_copy", task=task).text
+
+
+def test_a_tile_behind_blocks_in_groups_calls_axes_as_the_kernel_does() -> None:
+    task = load_task(FOREIGN, "heat_stencil")
+    grouped = after(read_variant(task.ladder()[0]), "raster", task=task)
+    child = after(grouped, "tile_halo", task=task)
+    source = parse(child.text)
+    used = {name for name, _ in source.names(source.functions[0].body)}
+    assert "height" in used
+    assert not used & {"H", "W"}

@@ -76,7 +76,7 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, met: 
     parameter = names.get(met.array.name)
     if parameter is None:
         raise NotPrinted(met.array.name)
-    inner = [Edit(span, text) for span, text in _replaced(ctx, met, parameter)]
+    inner = [Edit(span, text) for span, text in _replaced(ctx, analysis, met, parameter)]
     body = source.slice(Span(function.body.start + 1, function.body.end - 1))
     body = _edited(source.data, Span(function.body.start + 1, function.body.end - 1), inner) or body
     is_striding = "gridDim" in body
@@ -102,7 +102,8 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, met: 
         body = body.rstrip() + "\n"
         edits += _even_grid(ctx, analysis, body)
     text = _around(met, parameter, body)
-    return [*edits, Edit(function.body, named(text, taken(ctx, names)))]
+    own = {name for name, _ in source.names(function.span)} | set(source.declared(function.span))
+    return [*edits, Edit(function.body, named(text, own | taken(ctx, names)))]
 
 
 def _even_grid(ctx: RuleContext, analysis: LaunchAnalysis, body: str) -> list[Edit]:
@@ -116,12 +117,15 @@ def _even_grid(ctx: RuleContext, analysis: LaunchAnalysis, body: str) -> list[Ed
     return [Edit(line, whole.replace(f"grid ({grid})", f"grid ({many} * chip.sms)", 1))]
 
 
-def _replaced(ctx: RuleContext, met: _Met, parameter: str) -> Iterator[tuple[Span, str]]:
-    """Each atomic as what it is in a block. Raises NotPrinted if its result is used."""
+def _replaced(ctx: RuleContext, analysis: LaunchAnalysis, met: _Met, parameter: str) -> Iterator[tuple[Span, str]]:
+    """Each atomic as what it is in a block. Raises NotPrinted if its result is used, or if it adds a block's part."""
+    shared = {array.name for array in analysis.form.arrays if array.space == "shared"}
     for span in sorted({ctx.source.enclosing_statement(access.span) for access in met.accesses}):
         text = ctx.source.slice(span)
         if not re.match(r"atomicAdd\s*\(", text) or not text.endswith(";"):
             raise NotPrinted("the atomic is part of a larger statement")
+        if any(re.search(rf"\b{name}\s*\[", _second_argument(text)) for name in shared):
+            raise NotPrinted("the block added up its part before")
         if met.count == 1:
             value = _second_argument(text)
             yield span, f"$own += {value};"

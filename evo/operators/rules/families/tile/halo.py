@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from evo.analysis.access import THREAD, Access, Array, Branch, Compare, LaunchAnalysis, Symbol, Term
@@ -17,6 +17,7 @@ from evo.operators.rules.rule_context import RuleContext
 
 ROOM = 24 * 1024  # bytes of a tile, so that an SM holds several blocks
 _SUBSCRIPT = re.compile(r"\w+\s*\[[^\[\]]*\]")  # of the tensor, or of a pointer into it
+_WORDS = re.compile(r"\b[A-Za-z_]\w*\b")
 _REUSED = 3.0  # reads of an element by a block, from which on staging it can pay
 
 
@@ -158,7 +159,7 @@ def staged(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, array
     left = each
     for number in reversed(range(len(dims))):
         dim, size = dims[number], dims[number].size
-        first = (dim.base + dim.low).text
+        first = _WORDS.sub(lambda word: _said(ctx, names, word[0]), (dim.base + dim.low).text)
         if dim.count == 1:
             inside.insert(0, "0")
             lines.insert(0, f"        const int {places[number]} = {first};")
@@ -180,6 +181,15 @@ def staged(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, array
         {tile}{"".join(f"[{part}]" for part in inside)} = {tests} ? {say.element(tensor, places)} : {kind}(0);
     }}
     __syncthreads();"""
+
+
+def _said(ctx: RuleContext, names: Mapping[str, str], word: str) -> str:
+    """What the kernel calls an axis that the grid's size holds. Raises NotPrinted if it has no name for it."""
+    if ctx.task is None or word not in ctx.task.axes:
+        return word
+    if word not in names:
+        raise NotPrinted(word)
+    return names[word]
 
 
 def replaced_reads(

@@ -106,6 +106,8 @@ def _edits(ctx: RuleContext, found: _Sum, value: int) -> list[Edit]:
     above = source.above(loop.span)
     if match is None or len(launch.grid) > 2 or not pointers or above is None:
         return []
+    if any(other.line != launch.line and other.args is None for other in ctx.variant.launches):
+        return []  # it would be given the parts too
     splits, partial, chunk = fresh(ctx, "SPLITS"), fresh(ctx, "partial"), fresh(ctx, f"{loop.name}_part")
     part, combine = fresh(ctx, "part"), fresh(ctx, f"{function.name}_combine")
     grid = match["grid"] if len(launch.grid) == 2 else f"{match['grid']}, 1"

@@ -70,7 +70,7 @@ def _defined(text: str) -> set[str]:
 
 
 def _merged(base: str, ours: str, theirs: str) -> str | None:
-    """A three-way merge by lines; None if both sides changed the same ones."""
+    """A three-way merge by lines; None if both sides changed the same ones, or one parts a pragma from its statement."""
     lines = base.splitlines(keepends=True)
     edits = sorted([*_edits(lines, ours), *_edits(lines, theirs)], key=lambda edit: edit[:2])
     out: list[str] = []
@@ -79,6 +79,8 @@ def _merged(base: str, ours: str, theirs: str) -> str | None:
     for first, last, new in edits:
         if before is not None and (first < before[1] or (first, last) == before[:2]):
             return None
+        if before is not None and first == before[0] and before[2] and before[2][-1].lstrip().startswith("#"):
+            return None  # what a directive is for is what the other side replaces
         out += [*lines[at:first], *new]
         at, before = last, (first, last, new)
     return "".join([*out, *lines[at:]])

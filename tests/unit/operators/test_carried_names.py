@@ -1,4 +1,4 @@
-"""A change carried to another champion: names that both invented do not meet, and every name stays what it was."""
+"""A change carried to another champion: names that both invented do not meet, and what belongs together stays so."""
 
 from __future__ import annotations
 
@@ -86,3 +86,16 @@ def test_the_steps_of_a_plan_share_the_new_names() -> None:
     names = [set(re.findall(r"\bi_wide\w*", each.text)) for each in (step, *plan.steps)]
     assert len(names[0]) < len(names[1])
     assert names[1] == names[2]
+
+
+def test_a_pragma_is_not_parted_from_the_loop_that_another_change_begins_with() -> None:
+    base = read_variant(ROOT / "tests" / "data" / "foreign" / "kernels" / "column_mean" / "ladder" / "00_stranger.cu")
+    rules = {rule.name: rule for rule in RULES}
+    unrolled, several = (
+        rules[name].build(base, rules[name].applications(base, axes=("R", "C"))[0])
+        for name in ("unroll", "accumulators")
+    )
+    assert unrolled is not None
+    assert several is not None
+    assert carried(proposal(unrolled), base, several) is None
+    assert carried(proposal(several), base, unrolled) is None

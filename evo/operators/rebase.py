@@ -70,7 +70,7 @@ def _defined(text: str) -> set[str]:
 
 
 def _merged(base: str, ours: str, theirs: str) -> str | None:
-    """A three-way merge by lines; None if both sides changed the same ones, or one parts a pragma from its statement."""
+    """A three-way merge by lines; None if both sides changed the same ones, or one parts a pragma from its loop."""
     lines = base.splitlines(keepends=True)
     edits = sorted([*_edits(lines, ours), *_edits(lines, theirs)], key=lambda edit: edit[:2])
     out: list[str] = []

@@ -77,6 +77,7 @@ def evolve(
                     watch(Event(note=reason))
                     break
                 if not loop.step():
+                    loop.is_exhausted = True
                     watch(Event(note="no operator has a proposal left that is worth a trial"))
                     break
             loop.conclude()
@@ -122,6 +123,7 @@ class _Loop:
         screening = Screening(task=task, bench=bench, pool=pool, seed=settings.seed, watch=watch)
         self.proposer = Proposer(task, settings, bench, trial_log.root, llm, screening)
         self.since_kept = 0
+        self.is_exhausted = False  # whether no operator has a proposal left
         self.is_new = False  # whether this run began from a start of its own
         from_elites = settings.is_closed or (settings.llm is not None and settings.llm.from_elites)
         restarts = settings.search == "bandit" and from_elites and pool is None
@@ -315,7 +317,7 @@ class _Loop:
 
     def advice(self) -> str:
         """How far the headline is from its floor and from the library, and what follows from it."""
-        return advice(self.task, self.bench, self.end, since_kept=self.since_kept)
+        return advice(self.task, self.bench, self.end, since_kept=self.since_kept, is_exhausted=self.is_exhausted)
 
     def _ask(self, ahead: int = 0) -> Candidate | None:
         """The next candidate; `ahead` have no verdict yet."""

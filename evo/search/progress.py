@@ -58,8 +58,13 @@ def satisfied(
     return None
 
 
-def advice(task: Task, bench: EvaluationSession, cases: Cases, *, since_kept: int) -> str:
-    """One line for the end of a run: what binds the headline case, and what follows from it."""
+def advice(
+    task: Task, bench: EvaluationSession, cases: Cases, *, since_kept: int, is_exhausted: bool = False
+) -> str:
+    """One line for the end of a run: what binds the headline case, and what follows from it.
+
+    is_exhausted: no operator of the run has a proposal left.
+    """
     time_us, share, floor = _time(task, cases), reached(task, bench, cases), bench.best_floor(task, task.headline)
     if time_us is None:
         return f"{task.headline}: the champion was not timed in this run"
@@ -82,6 +87,11 @@ def advice(task: Task, bench: EvaluationSession, cases: Cases, *, since_kept: in
     if since_kept >= _STALLED:
         return (
             f"{said}: nothing kept in {since_kept} trials; another rung or operator would bring more than more trials"
+        )
+    if is_exhausted:
+        return (
+            f"{said}: there is room left, and nothing left to try: a rung by hand or another operator would bring more"
+            " (`evo explain` says what blocks the rules)"
         )
     return f"{said}: there is room left; go on with --resume"
 

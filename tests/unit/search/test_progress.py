@@ -63,6 +63,12 @@ def test_advice_follows_the_limit_the_library_and_the_trials(
     assert said in words
 
 
+def test_a_run_with_nothing_left_to_try_is_not_advised_to_go_on() -> None:
+    words = advice(TASK, bench(), times(40.0), since_kept=3, is_exhausted=True)
+    assert "--resume" not in words
+    assert "evo explain" in words
+
+
 def test_a_headline_that_is_mostly_launch_is_said_to_be() -> None:
     said = advice(TASK, bench(launch_us=6.0), times(11.0), since_kept=0)
     assert "launch-bound: the launch alone is 55% of it" in said

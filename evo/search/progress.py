@@ -58,9 +58,7 @@ def satisfied(
     return None
 
 
-def advice(
-    task: Task, bench: EvaluationSession, cases: Cases, *, since_kept: int, is_exhausted: bool = False
-) -> str:
+def advice(task: Task, bench: EvaluationSession, cases: Cases, *, since_kept: int, is_exhausted: bool = False) -> str:
     """One line for the end of a run: what binds the headline case, and what follows from it.
 
     is_exhausted: no operator of the run has a proposal left.

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from evo.cuda.source.aliases import type_aliases
 from evo.cuda.source.nodes import is_read, is_value, span_of
-from evo.cuda.source.parser import Node
+from evo.cuda.source.parser import Node, is_accepted
 from evo.cuda.source.side_effects import changed_in, declared, hidden_writes
 from evo.cuda.source.spans import Edit, Function, Param, Span, Subscript, SyntaxProblem
 from evo.cuda.source.statements import Statement, names_in, statements_in
-from evo.cuda.source.tree import Tree
+from evo.cuda.source.tree import Tree, readable
 from evo.cuda.source.types import expression_type, text_of
 from evo.spec.comments import without_comments
 
@@ -216,7 +216,7 @@ def replace(text: str, edits: Iterable[Edit]) -> str:
 
 def syntax_errors(text: str) -> tuple[SyntaxProblem, ...]:
     """Where the grammar could not follow the text. Heavy macros can cause false ones; compare against a parent."""
-    return parse(text).problems
+    return () if is_accepted(readable(text.encode())) else parse(text).problems
 
 
 def kernel_signatures(text: str) -> dict[str, list[Param]]:

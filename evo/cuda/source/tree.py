@@ -42,14 +42,18 @@ _COUNTED = re.compile(
 _INTEGER = re.compile(r"-?\d+")
 
 
+def readable(data: bytes) -> bytes:
+    """A text as the grammar can read it, each byte at its place."""
+    return _UNREADABLE.sub(lambda match: b" " * len(match[0]), data)
+
+
 class Tree:
     """One text and its tree, read-only: what it holds, each kind of thing in text order."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.data = text.encode()
-        readable = _UNREADABLE.sub(lambda match: b" " * len(match[0]), self.data)
-        self._root = read(readable)
+        self._root = read(readable(self.data))
 
     @property
     def is_read(self) -> bool:

@@ -17,6 +17,7 @@ from evo.cuda.source import (
     syntax_errors,
     tree_difference,
 )
+from evo.cuda.source import parser as parser_module
 from evo.cuda.source.parser import Node, read
 
 TEXT = """\
@@ -79,6 +80,21 @@ def test_signatures_cover_c_linkage_kernels_only() -> None:
 def test_plain_text_has_no_errors_and_broken_text_says_where() -> None:
     assert syntax_errors(TEXT) == ()
     assert syntax_errors(TEXT.replace("b[0] = a[0];", "b[0] = ;"))[0].line == 19
+
+
+@pytest.mark.parametrize(
+    "edit", [("b[0] = a[0];", "b[0] = ;"), ("float x)", "float x"), ("return", "retur n"), ("#define BM 16", "#define")]
+)
+def test_errors_are_those_of_the_tree(edit: tuple[str, str]) -> None:
+    text = TEXT.replace(*edit, 1)
+    assert text != TEXT
+    assert syntax_errors(text) == Source(text).problems != ()
+
+
+def test_a_text_of_too_many_nodes_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parser_module, "MOST_NODES", 50)
+    text = TEXT + "// not read before\n"  # parsed texts are remembered
+    assert len(syntax_errors(text)) == 1
 
 
 def test_functions_and_bounds() -> None:

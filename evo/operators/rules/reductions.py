@@ -108,6 +108,77 @@ def shareable(source: Source, loop: Statement) -> Shareable | None:
     return Shareable(loop, tuple(reductions), frozenset(stores))
 
 
+def takes_any_order(source: Source, loop: Statement) -> bool:
+    """Whether lanes may share a loop's turns out in another way, if each takes its own in rising order.
+
+    As `shareable`, and `sum = fmaf(a, b, sum)`, `sum = sum + a`, and the best element with its place, if lanes with
+    equal ones take the smaller place.
+    """
+    if shareable(source, loop) is not None:
+        return True
+    if not isinstance(loop, CountedFor) or _EFFECTS.search(source.slice(loop.body_span)):
+        return False
+    own = {inner.name for inner in loop.all() if inner.kind == "declare"}
+    totals: dict[str, Statement] = {}
+    for inner in loop.body:
+        if inner.kind == "declare" and not inner.dims and inner.value is not None:
+            continue
+        names = _carried_by(source, loop, inner)
+        if not names or own & {*names} or totals.keys() & {*names}:
+            return False
+        totals.update(dict.fromkeys(names, inner))
+    everywhere = [name for name, _ in source.names(loop.body_span)]
+    return bool(totals) and all(
+        everywhere.count(name) == [each for each, _ in source.names(statement.span)].count(name)
+        for name, statement in totals.items()
+    )
+
+
+def _carried_by(source: Source, loop: Statement, statement: Statement) -> tuple[str, ...]:
+    """What a statement carries from turn to turn: a sum, or the best element and its place."""
+    if (found := reduction_of(source, statement)) is not None:
+        return (found.name,)
+    if statement.kind == "if":
+        return _best(source, loop, statement)
+    if statement.kind != "assign" or statement.operator != "=" or not statement.name or statement.value is None:
+        return ()
+    name = statement.name
+    fused = next((call for call in source.calls if call.span == statement.value and len(call.arguments) == 3), None)
+    value = source.slice(statement.value).strip()
+    is_last = fused is not None and source.slice(fused.arguments[2]).strip() == name
+    if not (is_last and re.match(r"(?:fmaf?|__fmaf_rn)\s*\(", value)) and not _is_plus(value, name):
+        return ()
+    return (name,) if [each for each, _ in source.names(statement.value)].count(name) == 1 else ()
+
+
+def _is_plus(value: str, name: str) -> bool:
+    """`name + a * b`: nothing else that binds as loosely stands behind the name."""
+    match = re.fullmatch(rf"{name}\s*\+(?P<rest>[^?:<>=|&^,]+)", value)
+    return match is not None and balanced(match["rest"])
+
+
+def _best(source: Source, loop: Statement, statement: Statement) -> tuple[str, ...]:
+    """`if (value > best) { best = value; place = i; }`, if other lanes' places are compared too."""
+    function = source.function_at(statement.span.start)
+    if statement.alternative or len(statement.body) != 2 or statement.condition is None or function is None:
+        return ()
+    said = {
+        each.name: source.slice(each.value).strip()
+        for each in statement.body
+        if each.kind == "assign" and each.operator == "=" and each.name and each.value is not None
+    }
+    place = next((name for name, value in said.items() if value == loop.name), None)
+    best = next((name for name in said if name != place), None)
+    if len(said) != 2 or place is None or best is None:
+        return ()
+    test, value = (" ".join(text.split()) for text in (source.slice(statement.condition), said[best]))
+    known = {f"{value} {sign} {best}" for sign in "<>"} | {f"{best} {sign} {value}" for sign in "<>"}
+    is_compared = re.search(rf"<\s*{place}\b|\b{place}\s*>", source.slice(function.body))
+    if test not in known or {best, place} & set(re.findall(r"\w+", value)) or not is_compared:
+        return ()
+    return best, place
+
+
 def _uses(found: ReductionLoop) -> int:
     return 1 if found.combine == "+" else 2
 
@@ -136,6 +207,6 @@ def offset_of(source: Source, loop: Statement, index: Span) -> str | None:
         match = re.fullmatch(pattern, text, re.DOTALL)
         if match is None or changed & set(re.findall(r"[A-Za-z_]\w*", match["rest"])):
             continue
-        if re.fullmatch(r"[\w\s*()+]+", match["rest"]) and balanced(match["rest"]):
+        if re.fullmatch(r"(?:static_cast<[\w\s]+>|[\w\s*()+])+", match["rest"]) and balanced(match["rest"]):
             return match["rest"]
     return None

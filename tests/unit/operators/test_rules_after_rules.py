@@ -104,3 +104,51 @@ def test_a_tile_behind_blocks_in_groups_calls_axes_as_the_kernel_does() -> None:
     used = {name for name, _ in source.names(source.functions[0].body)}
     assert "height" in used
     assert not used & {"H", "W"}
+
+
+def test_lanes_that_look_for_the_best_element_load_in_wide_pieces() -> None:
+    task = load_task(FOREIGN, "argmax_rows")
+    shared = after(read_variant(task.ladder()[0]), "row_lanes", task=task)
+    assert any("4 elements per access to x" in words for words in offers(shared, "wide_access", task))
+    tested = "(theirs == best && their_other < at)"
+    assert tested in shared.text
+    kept_first = parse_variant(shared.text.replace(f" || {tested}", ""))  # of equal ones, whichever lane has it
+    assert offers(kept_first, "wide_access", task) == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "arrays"),
+    [
+        ("sum += a[row * n + j] * x[j];", "a, x"),
+        ("sum = fmaf(a[static_cast<size_t>(row) * n + j], x[j], sum);", "a, x"),
+        ("sum = sum + a[row * n + j] * x[j];", "a, x"),
+        ("sum = sum + a[row * n + j] > x[j];", None),
+        ("sum = fmaf(sum, x[j], a[row * n + j]);", None),
+        ("sum = a[row * n + j] + x[j];", None),
+        ("sum += a[row * n + j]; x_last = sum * x[j];", None),
+    ],
+)
+def test_lanes_that_add_up_load_in_wide_pieces_however_the_sum_is_written(statement: str, arrays: str | None) -> None:
+    variant = parse_variant(
+        "// evo: task matmul\n// evo: launch mv grid (M) block (32) shared 0\n"
+        'extern "C" __global__ void mv(const float* a, const float* x, float* y, int n) {\n'
+        "    const int lane = threadIdx.x % 32;\n    int row = blockIdx.x;\n    float sum = 0.0f, x_last = 0.0f;\n"
+        f"    for (int j = lane; j < n; j += 32) {{\n        {statement}\n    }}\n"
+        "    for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);\n"
+        "    if (lane == 0) y[row] = sum + x_last;\n}\n"
+    )
+    found = [words.rpartition(" to ")[2] for words in offers(variant, "wide_access")]
+    assert set(found) == ({arrays} if arrays else set())
+
+
+def test_what_a_test_guards_is_loaded_in_wide_pieces_if_the_test_reads_it_too() -> None:
+    head = (
+        "// evo: task matmul\n// evo: launch most grid (M) block (32) shared 0\n"
+        'extern "C" __global__ void most(const float* a, const float* b, float* y, int n) {\n    float best = 0.0f;\n'
+    )
+    loop = (
+        "    for (int j = 0; j < n; ++j) {\n        if (a[j] > best) best = a[j];\n    }\n"
+        "    y[blockIdx.x] = best;\n}\n"
+    )
+    assert offers(parse_variant(head + loop), "wide_access")
+    assert offers(parse_variant(head + loop.replace("best = a", "best = b")), "wide_access") == []

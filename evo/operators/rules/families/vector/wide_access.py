@@ -14,7 +14,7 @@ from evo.operators.rules.directives import definition_place
 from evo.operators.rules.element import BYTES
 from evo.operators.rules.loops import above, counted_loops, loop_words
 from evo.operators.rules.normal_form import as_counted
-from evo.operators.rules.reductions import offset_of, shareable
+from evo.operators.rules.reductions import offset_of, takes_any_order
 from evo.operators.rules.rewriting import balanced, bare, fresh, same
 from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.rule_context import RuleContext
@@ -72,13 +72,14 @@ def _walk(ctx: RuleContext, function: Function, launch: LaunchLine, statement: C
         return None
     if statement.step == "1":
         walk = _WideLoop(statement, "")
-    elif (_is_counting(source, statement) or shareable(source, statement) is not None) and _takes_turns(
+    elif (_is_counting(source, statement) or takes_any_order(source, statement)) and _takes_turns(
         ctx, launch, function, statement
     ):
         walk = _WideLoop(statement, statement.step)
     else:
         return None
     uses = source.subscripts(body)
+    guarded, always = set[tuple[str, str]](), set[tuple[str, str]]()
     written = {s.target: s for s in statement.all() if s.kind == "assign" and s.operator == "="}
     for use in uses:
         offset = offset_of(source, statement, use.indices[0]) if len(use.indices) == 1 else None
@@ -95,8 +96,13 @@ def _walk(ctx: RuleContext, function: Function, launch: LaunchLine, statement: C
             return None
         if any(other.span != use.span and use.span.holds(other.span) for other in uses):
             return None
-        if source.is_conditional(use.span, body):
-            return None  # what a test guards may lie outside
+        tested = (s.condition for s in statement.body if s.kind == "if" and s.condition is not None)
+        if source.is_conditional(use.span, next((test for test in tested if test.holds(use.span)), body)):
+            if not use.is_read:
+                return None
+            guarded.add((use.name, offset))
+        else:
+            always.add((use.name, offset))
         walk.kinds[use.name] = kind
         if use.is_read:
             walk.reads.setdefault((use.name, offset), []).append(use.span)
@@ -105,8 +111,8 @@ def _walk(ctx: RuleContext, function: Function, launch: LaunchLine, statement: C
         else:
             return None
     stored = {name for name, _ in walk.writes}
-    if not walk.kinds or any(name in stored for name, _ in walk.reads):
-        return None
+    if not walk.kinds or any(name in stored for name, _ in walk.reads) or guarded - always:
+        return None  # what a test guards may lie outside
     return walk
 
 

@@ -32,14 +32,6 @@ _MAIN = "evo.spec.child_main"
 _REAP_S = 10.0  # a process stuck inside a driver cannot be reaped, and waiting for it would stop the run
 _POLL_S = 0.02
 _TAIL_BYTES = 4096
-# Children build and drop tens of megabytes again and again: code, its text, arrays. By default glibc gives the pages
-# back to the system after each, and gets them cleared anew. The first two are the most that it comes to by itself.
-# What the user's environment sets is used instead.
-_ALLOCATOR = {
-    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
-    "MALLOC_TRIM_THRESHOLD_": str(64 << 20),
-    "MALLOC_TOP_PAD_": str(16 << 20),
-}
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|COOKIE|AUTH|^(AWS|AZURE|OPENAI|ANTHROPIC|GITHUB)_", re.I)
 _SECRET_VALUE = re.compile(r"://[^/@\s]*:[^/@\s]*@")
 
@@ -223,4 +215,4 @@ def child_environment() -> dict[str, str]:
     package = str(Path(evo.__file__).resolve().parent.parent)
     kept["PYTHONPATH"] = os.pathsep.join(p for p in (package, kept.get("PYTHONPATH")) if p)
     kept["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # gpu:1 is the driver's GPU 1, not CUDA's second fastest
-    return {**_ALLOCATOR, **kept}
+    return kept

@@ -192,16 +192,6 @@ def test_secrets_stay_here_and_output_goes_nowhere(
     assert capfd.readouterr() == ("", "")
 
 
-def test_children_keep_pages_unless_the_environment_says_otherwise(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
-    monkeypatch.setenv("MALLOC_TOP_PAD_", "4096")
-    seen: Any = start("environment").receive(soon())
-    assert int(seen["MALLOC_TRIM_THRESHOLD_"]) > 1 << 20
-    assert seen["MALLOC_TOP_PAD_"] == "4096"
-
-
 def test_a_fork_answers_hangs_or_dies_by_itself() -> None:
     def answering(connection: Connection) -> None:
         connection.send({"pid": os.getpid(), "bytes": b"\x01"})

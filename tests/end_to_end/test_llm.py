@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -228,26 +229,23 @@ def test_a_model_that_repeats_itself_while_others_are_tried_is_asked_again(tmp_p
 def test_what_is_carried_over_from_an_elite_is_a_transplant(tmp_path: Path) -> None:
     root = new_repository(tmp_path / "mine")
 
-    def odd(line: str) -> str:
-        return line.replace("2.0f", "(float)(2 + (n == -7))")
-
     def script(body: dict[str, Any], number: int) -> Act:
         kernel = kernel_of(body)
-        line = next(line for line in kernel.splitlines() if "2.0f * x[i]" in line)
-        if number == 1:  # no gain of its own, but an elite from now on
-            return Act(text=block(line, odd(line)))
-        if LAUNCH in kernel:
+        line = next(line for line in kernel.splitlines() if "x[i]" in line)
+        factors = re.findall(r"\(2\.0f \+ \(n == -\d+\)\)", prompt_of(body).partition("[[BEGIN donor")[2])
+        if LAUNCH in kernel and number > 1:
             return Act(text=coalesced())
-        if "[[BEGIN donor" in prompt_of(body):
-            return Act(text=block(line, odd(line), summary="the donor's factor"))
-        return Act(text=block("#define THREADS 128", f"#define THREADS {32 + 32 * (number % 2)}"))
+        if factors and "2.0f * x[i]" in line:
+            return Act(text=block(line, line.replace("2.0f", factors[0]), summary="the donor's factor"))
+        own = f"(2.0f + (n == -{number}))"  # no gain of its own, but an elite from now on
+        return Act(text=block(line, re.sub(r"2\.0f|\(2\.0f \+ \(n == -\d+\)\)", own, line)))
 
     with LlmServer(script) as server:
-        ran = iterate(root, server, "--strategy", "full", "--llm-parallel", 1, iterations=4)
+        ran = iterate(root, server, "--strategy", "full", "--llm-parallel", 1, "--seed", 3, iterations=8)
     assert ran.code == 0, ran.err
     crossed = [record for record in load_records(root) if record.kind == "transplant"]
-    assert [record.summary for record in crossed] == ["the donor's factor"]
-    assert crossed[0].arguments["donor"] == ran.lines[1]["variant"]
+    assert {record.summary for record in crossed} == {"the donor's factor"}
+    assert crossed[0].arguments["donor"] in {line["variant"] for line in ran.lines[1:-1]}
 
 
 @pytest.mark.long

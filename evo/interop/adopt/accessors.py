@@ -103,11 +103,12 @@ def _checks(launcher: str, kernels: Mapping[str, _Kernel]) -> list[str]:
 
 def _arguments(text: str, start: int) -> list[str]:
     """The arguments of a call; start: behind its opening parenthesis."""
-    depth, last, found = 0, start, list[str]()
-    for at in range(start, len(text)):
-        depth += (text[at] in "([{<") - (text[at] in ")]}>")
-        if (text[at] == "," and depth == 0) or depth < 0:
-            found.append(text[last:at].strip())
+    masked = re.sub(r"<[^<>();]*>", lambda match: " " * len(match[0]), text[start:])  # template arguments
+    depth, last, found = 0, 0, list[str]()
+    for at, sign in enumerate(masked):
+        depth += (sign in "([{") - (sign in ")]}")
+        if (sign == "," and depth == 0) or depth < 0:
+            found.append(text[start + last : start + at].strip())
             last = at + 1
         if depth < 0:
             break

@@ -34,5 +34,5 @@ def test_first_proposals_leave_a_correct_kernel(path: Path) -> None:
                 judged = evaluate(Job(task=task, text=child.text, upto="check"), bench)
                 if judged.status is not Status.CORRECT:
                     wrong.append(f"{rule.name}: {summary}: {judged.status.value}, {judged.reason}")
-    assert found >= 5
+    assert found >= 4
     assert not wrong, "\n".join(wrong)

@@ -21,7 +21,7 @@ def built(rule: Rule, parent: Variant, task: Task) -> list[Variant]:
 def children(rule: Rule, task: Task, parent: Variant, *, most: int) -> list[tuple[str, Variant]]:
     """The first proposals of a rule that the operator would offer."""
     found = []
-    for application in rule.applications(parent, flags=task.flags, axes=tuple(task.axes)):
+    for application in rule.applications(parent, flags=task.flags, axes=integers_of(task), task=task):
         child = rule.build(parent, application)
         if child is None or not Context(task=task, chip=L4).fits(child):
             continue

@@ -23,6 +23,8 @@ _GUARD = re.compile(r"\s*\(?\s*(?P<name>\w+)\s*(?P<relation>>=|<)\s*(?P<bound>[\
 
 
 def _find(ctx: RuleContext) -> Iterator[Application]:
+    if ctx.task is None:  # the axes have their names from it
+        return
     for index in thread_indices(ctx):
         if index.axis != "x" or index.lanes or len(index.launch.grid) > 1 or len(index.launch.block) > 1:
             continue

@@ -39,7 +39,7 @@ def by_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert len(server.requests) <= MOST_REPLIES
     records = load_records(root, "attention", settled=True)
     assert git(root, "status", "--porcelain") == ""
-    # Which of the single changes is kept is up to the clock: a wider block gains where the grid is large and loses at b2.
+    # The clock decides which single changes are kept: a wider block gains on large grids and loses at b2.
     assert [(record.kind, record.kept) for record in records[:2]] == [("start", True), ("rewrite", True)]
     assert {record.kind for record in records[2:]} == {"mutation"}
     start, best = records[0], [record for record in records if record.kept][-1]

@@ -193,6 +193,17 @@ def test_a_test_file_has_a_name_of_its_own() -> None:
     assert {name for name in names if names.count(name) > 1} == set()
 
 
+def test_the_top_level_is_what_it_was_agreed_to_be() -> None:
+    """A file that a command wrote there by accident is committed easily."""
+    known = {".md", ".toml", ".json", ".py", ".in", ".cff"}
+    strange = [
+        path.name
+        for path in ROOT.iterdir()
+        if path.is_file() and not path.name.startswith(".") and path.suffix not in known
+    ]
+    assert set(strange) <= {"Makefile", "Dockerfile", "LICENSE"}
+
+
 def test_imports_point_upwards() -> None:
     wrong = []
     for path in sources():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 import tempfile
@@ -14,9 +15,11 @@ import numpy as np
 from evo.errors import TaskInvalid, UsageError
 from evo.evaluate.gate import check_task
 from evo.interop.adopt.draft import Draft, draft_of
-from evo.interop.adopt.draft_parts import TensorDraft
+from evo.interop.adopt.draft_parts import LaunchDraft, TensorDraft
+from evo.interop.adopt.extents import order_extents
 from evo.interop.adopt.given_reference import given_reference
-from evo.interop.adopt.integer_ranges import narrow_integers, widen_integers
+from evo.interop.adopt.guessed_shapes import settle_guesses
+from evo.interop.adopt.integer_ranges import match_integers, narrow_integers, order_offsets, widen_integers
 from evo.interop.adopt.oracle import digest_of
 from evo.interop.adopt.program import read_program
 from evo.interop.adopt.texts import Figures, ReferenceText, oracle_reference, reference_py, task_yaml, variant_text
@@ -84,10 +87,12 @@ def adopt(root: Path, path: Path, options: Options, say: Callable[[str], None] =
     _set_tensors(draft, options.tensors)
     trial = DraftTrial(draft, name, say)
     say("running the original at a small size")
-    base = trial.settle()
+    base = settle_guesses(trial, trial.settle())
+    order_extents(trial)
     _make_finite(trial, base)
     narrow_integers(trial, base)
-    widen_integers(trial, base)
+    order_offsets(trial, base)
+    widen_integers(trial, base, match_integers(trial, base))
     say("finding the sizes that it takes")
     check, asked = trial.cases(base)
     headline, reduced = trial.headline()
@@ -148,6 +153,8 @@ def _set_tensors(draft: Draft, texts: Sequence[str]) -> None:
 
 def _set_axes(draft: Draft, given: Mapping[str, int]) -> None:
     for axis, value in given.items():
+        if axis in draft.program.host.kept:
+            continue
         if axis not in draft.axes:
             raise UsageError(f"--axis {axis}: no launch has this size", hint=f"axes: {', '.join(draft.axes)}")
         draft.axes[axis] = value
@@ -270,18 +277,14 @@ def _write(
 
 def _rows(draft: Draft, figures: Figures, reference: ReferenceText) -> list[Assumption]:
     rows = []
-    for launch in draft.launches:
-        grid, block = ", ".join(launch.grid), ", ".join(launch.block)
-        shared = f" shared {launch.shared}" if launch.shared != "0" else ""
-        rows.append(
-            Assumption(
-                "launch", f"{launch.instance.name} grid ({grid}) block ({block}){shared}", "host code", "--kernel"
-            )
-        )
+    for text, same in itertools.groupby(_launch_text(launch) for launch in draft.launches):
+        times = len(list(same))
+        several = f", {times} times" if times > 1 else ""
+        rows.append(Assumption("launch", text + several, "host code", "--kernel"))
     for axis, value in draft.axes.items():
         why = "compiled in" if axis in draft.compiled else "host code"
         if axis in draft.program.host.unknown_sizes:
-            why = "a guess: no caller sets it"
+            why = "a guess: nothing in the file sets it"
         rows.append(Assumption("axis", f"{axis} = {value}", why, f"--axis {axis}={value}"))
     for tensor in draft.tensors:
         shape = ", ".join(tensor.shape)
@@ -296,6 +299,11 @@ def _rows(draft: Draft, figures: Figures, reference: ReferenceText) -> list[Assu
         rows.append(Assumption("sizes", " and ".join(figures.requires), "found by running it", "task.yaml"))
     rows.append(Assumption("reference", reference.said, "--reference gives another", "--reference"))
     return rows
+
+
+def _launch_text(launch: LaunchDraft) -> str:
+    shared = f" shared {launch.shared}" if launch.shared != "0" else ""
+    return f"{launch.instance.name} grid ({', '.join(launch.grid)}) block ({', '.join(launch.block)}){shared}"
 
 
 def _unproven(options: Options, wide: str | None) -> str:

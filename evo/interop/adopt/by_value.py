@@ -42,7 +42,7 @@ def flattened(
         fields = _fields(record, name, records, types)
         if fields is None:
             continue
-        edits.append((param.start_byte, param.end_byte, ", ".join(f"{kind} {flat}" for kind, flat, _ in fields)))
+        edits.append(_replaced(param, ", ".join(f"{kind} {flat}" for kind, flat, _ in fields)))
         is_whole = _replace_uses(body, name, {place: flat for _, flat, place in fields}, edits)
         if is_whole or any(re.search(rf"\b{name}\s*\.", macro) for macro in macros):
             made += [f"{record.name} {name};", *(f"{place} = {flat};" for _, flat, place in fields)]
@@ -51,6 +51,18 @@ def flattened(
     for start, end, new in sorted(edits, reverse=True):
         data = data[:start] + new.encode() + data[end:]
     return data.decode()
+
+
+def _replaced(param: Node, new: str) -> Edit:
+    """A parameter as others; with its comma if there are none, as of a functor without fields."""
+    start, end = param.start_byte, param.end_byte
+    around = param.parent.named_children if param.parent is not None else [param]
+    place = next(at for at, each in enumerate(around) if each.start_byte == start)
+    if not new and place:
+        start = around[place - 1].end_byte
+    elif not new and len(around) > 1:
+        end = around[1].start_byte
+    return start, end, new
 
 
 def _taken(param: Node, records: Mapping[str, RecordType]) -> tuple[RecordType | None, str | None]:

@@ -278,7 +278,7 @@ class _Maker:
             # What is neither passed nor part of the launch nor a macro of the kernel, no kernel can follow, unless
             # it is the length of a table, which is followed by what is read as an index.
             is_told = name in arguments or name in device or name in extents or name in tables
-            is_size = (name in outer and is_told) or name in arguments
+            is_size = ((name in outer and is_told) or name in arguments) and name not in self.program.host.kept
             if is_size and name not in plain_blocks:
                 axes[name] = int(value)
             elif name in device and name in blocks and name not in outer and self._can_be_knob(name):
@@ -286,7 +286,7 @@ class _Maker:
             else:
                 fixed[name] = value
         for name, value in self.program.host.given.items():
-            if name in every:
+            if name in every and name not in self.program.host.kept:
                 axes.setdefault(name, value)
                 fixed.pop(name, None)
                 knobs.pop(name, None)

@@ -25,6 +25,14 @@ class TensorDraft:
     high: int | str | None = None  # of integers: one past the largest value that is drawn
     positive: bool = False
     ends: tuple[int, int] | None = None  # of integers that may be any of their type
+    is_ordered: bool = False  # integers that are drawn in order, from 0 to `high`: where rows begin and end
+
+    @property
+    def may_be_offsets(self) -> bool:
+        """Places in another tensor, one more than there are rows."""
+        dims = self.dims or []
+        one_more = len(dims) == 1 and isinstance(dims[0], tuple) and dims[0][0] == "+" and dims[0][2] == 1
+        return self.role == "in" and self.high is not None and one_more and not is_float(self.dtype)
 
     @property
     def shape(self) -> list[str]:

@@ -54,6 +54,7 @@ class Host(HostCalls):
         self._touching: dict[int, bool] = {}
         self.named: dict[str, int | float | None] = {}  # sizes, by the names that they have got
         self.unknown_sizes: list[str] = []  # parameters of a launcher, which no caller gives
+        self.kept: frozenset[str] = frozenset()  # sizes that decide how many launches there are
 
     def size_name(self, name: str, value: int | float | None) -> str:
         word = name
@@ -197,6 +198,7 @@ class Host(HostCalls):
                 self._loop(node)
             case "return_statement":
                 inner = node.named_children
+                self.returned(node, is_last=self.depth == 1)
                 raise Stopped(self.value(inner[0]) if inner else UNKNOWN)
             case "switch_statement":
                 self._switch(node)
@@ -226,11 +228,16 @@ class Host(HostCalls):
                 given = value.named_children if value is not None and value.type in lists else [value] if value else []
                 self.device_vector(cell, given, node.row + 1)
             elif array is not None:
-                cell.value = HostArray(name, self._array_length(array), bare_type(kind))
+                inside = value.named_children if value is not None and value.type == "initializer_list" else []
+                items = tuple(self.value(each) for each in inside) if len(inside) > 1 else ()
+                length = self._array_length(array) if array.child("size") else HostNumber.number(len(items))
+                cell.value = HostArray(name, length if length.value else UNKNOWN, bare_type(kind), items)
             elif value is not None and value.type in ("argument_list", "initializer_list"):
                 self.store(cell, self.constructed(kind, value))
             elif value is not None:
                 started = self.value(value)
+                if started == UNKNOWN and not pointer and self.is_asked_for(kind, value):
+                    started = self.guessed(name)
                 if "host_vector" not in kind or not self.moved(cell, started, node.row + 1):
                     self.store(cell, started)
             elif "vector" in kind or (not pointer and (self.is_record(kind) or bare_type(kind) == "dim3")):
@@ -349,7 +356,7 @@ class Host(HostCalls):
         start = node.child("initializer")
         if start is not None:
             self.execute(start) if start.type == "declaration" else self.value(start)
-            for cell in self.scopes[-1].values():
+            for cell in [*self.scopes[-1].values(), *self._changed(start)]:
                 cell.is_fixed = True
                 if isinstance(cell.value, HostNumber):
                     cell.value = HostNumber(cell.value.value, cell.value.value)
@@ -371,6 +378,9 @@ class Host(HostCalls):
                 break
         self.scopes.pop()
         self.events = outer
+        if len(turns) == _MOST_TURNS and any(event.kind == "launch" for event in turns[-1]):
+            hint = "choose a smaller size with --axis, or keep one turn of the loop in a file of its own"
+            raise problem(self.path, node.row + 1, f"the loop makes {_MOST_TURNS} different launches and more", hint)
         self._take(turns, node, bounds)
 
     def _take(self, turns: list[list[HostEvent]], node: Node, bounds: frozenset[str]) -> None:
@@ -380,12 +390,9 @@ class Host(HostCalls):
             self.events += turns[0]
             return
         if len(turns) > 1 and bounds:
-            raise problem(
-                self.path,
-                node.row + 1,
-                f"how many launches there are depends on {', '.join(sorted(bounds))}",
-                "a task has a fixed sequence of launches; adopt one of them with --kernel NAME, in a file of its own",
-            )
+            names = ", ".join(sorted(bounds))
+            self.notes.append(f"line {node.row + 1}: the number of launches depends on {names}: kept as here")
+            self.kept |= bounds
         for turn in turns:
             self.events += turn
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from evo.cuda.source.parser import Node
+from evo.cuda.source.types import text_of
 from evo.interop.adopt.host_expressions import bare_type, extent_of, memory_of
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied
 from evo.interop.adopt.host_records import plain_parts
@@ -25,12 +26,21 @@ from evo.interop.adopt.host_values import (
     problem,
 )
 from evo.interop.adopt.host_vectors import HostVectors
+from evo.spec.element_types import OF_C_TYPE, is_float
 
 _ALLOCATE = ("cudaMalloc", "cudaMallocManaged", "cudaMallocAsync", "hipMalloc")
 _COPY = ("cudaMemcpy", "cudaMemcpyAsync")
 _CASTS = ("static_cast", "reinterpret_cast", "const_cast")
 _LIBRARIES = ("cublas", "cudnn", "cufft", "cusparse", "curand", "thrust", "cub::")
+_ROUNDED_UP = re.compile(r"(?:ATen)?(?:ceil_?div|div_?up|div_?round_?up|divide_?up)", re.I)  # of PyTorch, CUDA, CCCL
+_EXTENT = re.compile(
+    r"(?:get|num|n)?_?(?:rows|cols|columns|width|height|depth|size|length|count|channels|elements|nnz|vertices|edges"
+    r"|points|particles|samples|pixels|nodes|total|w|h|n)",
+    re.IGNORECASE,
+)
+_EXTENT_GUESS, _CHANNELS = 1 << 10, 3
 _DEEPEST = 24
+_GUESS, _LARGEST_GUESS = 16, 1 << 18  # of a count that nothing tells: so many times the largest size, up to this
 
 
 class HostCalls(HostVectors):
@@ -42,6 +52,12 @@ class HostCalls(HostVectors):
     notes: list[str]
 
     heads: dict[str, Node]  # of functions that are templates
+    unknown_sizes: list[str]
+
+    @abc.abstractmethod
+    def size_name(self, name: str, value: int | float | None) -> str:
+        """A name for a size that no other size has."""
+
     tight_rows: bool  # cudaMallocPitch leaves no gap between rows
 
     @abc.abstractmethod
@@ -75,6 +91,11 @@ class HostCalls(HostVectors):
             return self.run_lambda(cell.value, [self.value(each) for each in given])
         if self.is_record(function.text) and name not in self.functions:
             return self.made(function.text, given)
+        own = self.find("this")
+        if function.type == "identifier" and own is not None and isinstance(own.value, HostRecord):
+            record = self.records.get(own.value.type)
+            if record is not None and name in record.methods:
+                return self.method_of(own.value, name, [self.value(each) for each in given])
         if name not in self.functions and name.startswith("cuda") and (done := self._runtime(name, node, given)):
             return done[0]
         if function.text.startswith("thrust::") and name in ("raw_pointer_cast", "copy"):
@@ -85,6 +106,8 @@ class HostCalls(HostVectors):
             self.types.setdefault("scalar_t", "float")
             held = self.value(given[-1])
             return self.run_lambda(held, []) if isinstance(held, HostLambda) else UNKNOWN
+        if name not in self.functions and _ROUNDED_UP.fullmatch(name) and len(given) == 2:
+            return applied("ceil_div", *(self.size(each) for each in given))
         if function.text.startswith(("torch::", "at::")):
             return self.tensor_function(name, node, given)
         if name in self.functions and self.depth < _DEEPEST:
@@ -132,14 +155,14 @@ class HostCalls(HostVectors):
         shape = [self.value(child) for child in launch.named_children]
         grid, block = (extent_of([part]) for part in (*shape, UNKNOWN, UNKNOWN)[:2])
         shared = shape[2] if len(shape) > 2 and isinstance(shape[2], HostNumber) else HostNumber.number(0)
-        arguments = tuple(part for each in given for part in self._arguments(each))
+        passed = [(each, self.value(each)) for each in given]
+        arguments = tuple(part for each, value in passed for part in self._arguments(each, value))
         texts = tuple(self._template_argument(each) for each in template)
-        launched = Launched(name, texts, grid, block, shared, arguments, line)
+        launched = Launched(name, texts, grid, block, shared, arguments, line, tuple(value for _, value in passed))
         self.events.append(HostEvent("launch", line, launched=launched))
         return UNKNOWN
 
-    def _arguments(self, node: Node) -> list[object]:
-        value = self.value(node)
+    def _arguments(self, node: Node, value: object) -> list[object]:
         return plain_parts(value) if isinstance(value, HostRecord) else [self._argument(node, value)]
 
     def _argument(self, node: Node, value: object) -> object:
@@ -200,7 +223,7 @@ class HostCalls(HostVectors):
         if not isinstance(place, Address):
             return
         cell = place.cell
-        size = self.size(given[1])
+        size = self._known_size(given[1])
         if name == "cudaMallocPitch":
             memory = self._pitched(cell, given, line)
         else:
@@ -210,6 +233,39 @@ class HostCalls(HostVectors):
             memory.name = re.sub(r"\W+", "_", target.rpartition("&")[2].replace("this->", "")).strip("_")
         memory.element = bare_type(self.types.get(bare_type(cell.type), cell.type))
         self.store(cell, DevicePointer(memory))
+
+    def _known_size(self, node: Node) -> HostNumber:
+        """Bytes of an allocation. A variable that nothing tells, such as a count of what was read, becomes a size."""
+        size = self.size(node)
+        if size.value is not None or size.how is not None:
+            return size
+        sizes = [int(value) for value in self.named.values() if value is not None]
+        for name in {inner.text for inner in node.walk() if inner.type == "identifier"}:
+            cell = self.find(name)
+            if cell is not None and cell.value == UNKNOWN and self.bytes_of(cell.type) in (4, 8):
+                value = self.given.get(name, min(_LARGEST_GUESS, _GUESS * max(sizes, default=1)))
+                self.store(cell, HostNumber.number(value))
+                if name not in self.given:
+                    self.unknown_sizes.append(name)
+        return self.size(node)
+
+    def is_asked_for(self, kind: str, value: Node) -> bool:
+        """Whether an integer is an extent of some library's object: `image.rows`, `mesh->numEdges()`."""
+        asked = value.child("function") if value.type == "call_expression" else value
+        if not self._is_integer(kind) or asked is None or asked.type != "field_expression":
+            return False
+        return _EXTENT.fullmatch(text_of(asked.child("field"))) is not None
+
+    def _is_integer(self, kind: str) -> bool:
+        name = bare_type(self.types.get(bare_type(kind), kind))
+        return name in OF_C_TYPE and not is_float(OF_C_TYPE[name])
+
+    def guessed(self, name: str) -> HostNumber:
+        """A size that nothing in the file tells."""
+        value = self.given.get(name, _CHANNELS if "channel" in name.lower() else _EXTENT_GUESS)
+        if name not in self.given and name not in self.unknown_sizes:
+            self.unknown_sizes.append(name)
+        return HostNumber.named(self.size_name(name, value), value)
 
     def _pitched(self, cell: HostVariable, given: list[Node], line: int) -> Allocation:
         """Rows that begin at multiples of 512 bytes, as the runtime lays them out."""
@@ -269,6 +325,9 @@ class HostCalls(HostVectors):
 
     def _library(self, name: str, given: list[Node]) -> object:
         values = [self.value(each) for each in given]
+        for value in values:  # `stbi_load(path, &width, &height, &channels, 0)`
+            if isinstance(value, Address) and value.cell.value in (None, UNKNOWN) and self._is_integer(value.cell.type):
+                value.cell.value = self.guessed(value.cell.name)
         if name == "dim3":
             return extent_of(values)
         if name in ("malloc", "calloc", "aligned_alloc"):

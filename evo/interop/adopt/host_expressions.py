@@ -265,6 +265,8 @@ class HostExpressions(abc.ABC):
         index = self.size(inside.named_children[0] if inside is not None and inside.named_children else None)
         if isinstance(held, DevicePointer):
             return DevicePointer(held.memory, applied("+", held.offset, index))
+        if isinstance(held, HostArray) and isinstance(index.value, int) and 0 <= index.value < len(held.items):
+            return held.items[index.value]
         return held if isinstance(held, HostArray) else UNKNOWN
 
     def _field(self, node: Node) -> object:

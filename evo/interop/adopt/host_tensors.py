@@ -107,6 +107,13 @@ class HostTensors(HostRecords):
             self.events.append(HostEvent("zero", node.row + 1, found.memory))
         return found
 
+    def returned(self, node: Node, *, is_last: bool) -> None:
+        """A `return`; is_last: of the launcher itself, whose caller gets these tensors."""
+        for each in node.walk() if is_last else ():
+            cell = self.find(each.text) if each.type == "identifier" else None
+            if cell is not None and isinstance(cell.value, HostTensor):
+                self.events.append(HostEvent("out", node.row + 1, cell.value.memory))
+
     def _made(self, dims: tuple[HostNumber, ...] | None, line: int) -> HostTensor:
         known = dims is not None and all(dim.how is not None for dim in dims)
         return HostTensor(Allocation("", UNKNOWN, line, shape=dims if known else None), dims)

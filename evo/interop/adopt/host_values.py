@@ -38,11 +38,12 @@ class DevicePointer:
 
 @dataclass(eq=False, slots=True)
 class HostArray:
-    """Memory of the host. length in elements."""
+    """Memory of the host. length in elements. items: what an array of the text holds, `{32, 64, 128}`."""
 
     name: str
     length: HostNumber = UNKNOWN
     element: str | None = None
+    items: tuple[object, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,7 @@ class Launched:
     shared: HostNumber
     arguments: tuple[object, ...]
     line: int
+    passed: tuple[object, ...] = ()  # the arguments as they are written, structs whole
 
     def looks_like(self, other: Launched) -> bool:
         """The same kernel with the same numbers and places."""

@@ -77,7 +77,7 @@ def _template(item: Item, launched: Launched, types: Mapping[str, str]) -> dict[
         if place < len(launched.template):
             value: str | None = launched.template[place]
         else:
-            value = deduced_type(item.inside, name, launched.arguments) or param.default
+            value = deduced_type(item.inside, name, launched.passed) or param.default
         if value is None:
             hint = f"name it at the launch: {launched.kernel}<...><<<grid, block>>>"
             raise problem(item.path, launched.line, f"the template's {name} cannot be told from the arguments", hint)

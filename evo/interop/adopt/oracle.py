@@ -27,7 +27,7 @@ BUDGET = 4_000_000_000  # warp instructions of a launch
 _TOKEN = re.compile(r"[A-Za-z_]\w*|(?:\d[\d']*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fF]?\b|\S|\s+")
 _NUMBER = re.compile(r"((?:\d[\d']*\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][+-]?\d+)?)[fF]")
 _BITS = re.compile(
-    r"__(?:float|int|uint|half)_as_|reinterpret_cast<\s*(?:const\s+)?(?:unsigned|int|uint)|\bunion\b|mma|asm\b"
+    r"__(?:float|int|uint|half)_as_|reinterpret_cast<\s*(?:const\s+)?(?:unsigned|int|uint)|\bunion\b|\bw?mma\b|\bmma_|\b(?:__)?asm(?:__)?\b"
 )
 _WORDS = {f"float{count}": f"double{count}" for count in ("", 2, 3, 4)}
 _WORDS |= {f"make_float{count}": f"make_double{count}" for count in (2, 3, 4)}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from evo.cuda.source.parser import Node
 from evo.cuda.source.types import declarator_name
-from evo.interop.adopt.host_values import DevicePointer
+from evo.interop.adopt.host_values import DevicePointer, HostRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,13 @@ def template_parameters(node: Node) -> list[TemplateParameter]:
 
 
 def deduced_type(function: Node, name: str, arguments: Sequence[object]) -> str | None:
-    """The type that a template's parameter is by the pointers that a call passes; None if they do not tell."""
+    """The type that a template's parameter is by the pointers and structs of a call; None if they do not tell."""
     for param, value in zip(parameters_of(function), arguments, strict=False):
         kind = re.sub(r"\b(?:const|volatile|__restrict__|__restrict)\b|[*&]", " ", param.kind).strip()
         if kind == name and isinstance(value, DevicePointer) and value.memory.element:
             return value.memory.element
+        if kind == name and isinstance(value, HostRecord):
+            return value.type
     return None
 
 

@@ -180,8 +180,12 @@ def _key(node: ast.expr) -> str | None:
 def _assigned(tree: ast.Module | ast.FunctionDef) -> dict[str, ast.expr]:
     found: dict[str, ast.expr] = {}
     for node in tree.body:
-        if isinstance(node, ast.Assign) and len(node.targets) == 1 and (key := _key(node.targets[0])) is not None:
-            found[key] = node.value
+        if not isinstance(node, ast.Assign) or len(node.targets) != 1:
+            continue
+        target, value = node.targets[0], node.value
+        is_pair = isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)
+        pairs = zip(target.elts, value.elts, strict=False) if is_pair else [(target, value)]  # type: ignore[attr-defined]
+        found |= {key: each for place, each in pairs if (key := _key(place)) is not None}
     return found
 
 

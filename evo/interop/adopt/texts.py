@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from evo.interop.adopt.draft import Draft
 from evo.interop.adopt.draft_parts import TensorDraft
-from evo.interop.adopt.host_numbers import names_of
+from evo.interop.adopt.host_numbers import names_of, written
 from evo.interop.task_folder import axes_text
 from evo.spec.element_types import DTYPES, is_float
 from evo.spec.expr import parse
@@ -155,6 +155,9 @@ def _drawn(tensor: TensorDraft) -> str:
     if is_float(tensor.dtype):
         return f"rng.random({size}) + 0.01" if tensor.positive else f"rng.standard_normal({size})"
     low, high = _range(tensor)
+    if tensor.is_ordered:
+        inner = f"rng.integers(0, {high} + 1, {written(tensor.dims[0][1])} - 1)"  # type: ignore[index]
+        return f"np.sort(np.r_[0, {high}, {inner}]).astype(np.{tensor.dtype})"
     return f"rng.integers({low}, {high}, {size}).astype(np.{tensor.dtype})"
 
 

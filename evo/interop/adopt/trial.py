@@ -24,18 +24,19 @@ from evo.interop.adopt.draft_parts import TensorDraft
 from evo.interop.adopt.host_numbers import names_of
 from evo.interop.adopt.host_values import problem
 from evo.interop.adopt.oracle import Failing, Runner, widened
-from evo.interop.adopt.texts import Figures, elements, inputs_text, task_yaml, variant_text
+from evo.interop.adopt.texts import Figures, elements, inputs_text, task_yaml, value_of, variant_text
 from evo.results import FaultKind
 from evo.spec.dtypes import NUMPY
-from evo.spec.element_types import is_float
+from evo.spec.element_types import DTYPES, is_float
 from evo.spec.task import Case, Task, read_task
 
 _BUFFER = re.compile(r"buffer '?(\w+)'?")
-_SMALL_AXIS = 16  # up to here an axis is what it is: channels, a filter's width
+SMALL_AXIS = 16  # up to here an axis is what it is: channels, a filter's width
 _MULTIPLES = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 _REPAIRS = 24
 _WORK = 12_000_000.0  # warp instructions of the headline: seconds on the simulator
 _LITTLE = 600_000.0  # ... below which a launch is over before it has filled a GPU
+_LONG_WARP = 4_000.0  # ... of one warp, above which its own loop takes longer than the launch
 _RUN_BUDGET = 400_000_000
 _MOST_ELEMENTS = 1 << 28  # of a tensor: 2 GiB as it is drawn
 _SEED = 7
@@ -52,6 +53,7 @@ class DraftTrial:
     _runner: Runner | None = None
     _wide: Runner | None = None
     _candidates: dict[str, list[list[object]]] = field(default_factory=dict)
+    _worst: Failing | None = None
 
     # Running.
 
@@ -100,10 +102,10 @@ class DraftTrial:
         return self._runner.run(case, {**self.inputs(axes), **(others or {})}, **options)
 
     def _fits(self, axes: Mapping[str, int]) -> None:
-        """Raises Failing for sizes whose tensors are too large to be tried."""
+        """Raises Failing for sizes whose tensors are empty, or too large to be tried."""
         for tensor in self.draft.tensors:
             count = elements(tensor, {**axes, **self.draft.knobs})
-            if count > _MOST_ELEMENTS:
+            if not 0 < count <= _MOST_ELEMENTS:
                 raise Failing(f"{tensor.name} would have {count:,} elements")
 
     def run_wide(self, axes: Mapping[str, int], seed: int = _SEED) -> Arrays | None:
@@ -128,21 +130,31 @@ class DraftTrial:
     def settle(self) -> dict[str, int]:
         """A small size that works, with shapes, roles and ranges repaired. Raises SyntaxInvalid for what cannot run."""
         self._guess_shapes()
-        worst: Failing | None = None
         for axes in self._first_sizes():
-            for _ in range(_REPAIRS):
-                try:
-                    self._run_twice(axes)
-                    return axes
-                except Failing as failing:
-                    worst = failing
-                    if not self._repaired(failing, axes):
-                        break
-                except TaskInvalid as error:
-                    worst = Failing(error.message)
-                    break
-        assert worst is not None
-        raise self._cannot(worst)
+            if self.repaired_at(axes):
+                return axes
+        assert self._worst is not None
+        raise self._cannot(self._worst)
+
+    def repaired_at(self, axes: Mapping[str, int]) -> bool:
+        """Whether the original runs at these sizes, once what is wrong with the draft is put right."""
+        for _ in range(_REPAIRS):
+            try:
+                self._run_twice(axes)
+                return True
+            except Failing as failing:
+                self._worst = failing
+                if not self._repaired(failing, axes):
+                    return False
+            except TaskInvalid as error:
+                self._worst = Failing(error.message)
+                return False
+        return False
+
+    @property
+    def guessed(self) -> frozenset[str]:
+        """Tensors whose shapes are found by trial."""
+        return frozenset(self._candidates)
 
     def _run_twice(self, axes: Mapping[str, int]) -> Arrays:
         """Under two poisons: what differs between them is not written."""
@@ -179,7 +191,7 @@ class DraftTrial:
         if kind is FaultKind.UNINITIALISED:
             done = self._begun(tensor)
         elif kind is FaultKind.OUT_OF_BOUNDS:
-            done = self._larger(tensor) or self._narrower(tensor, axes)
+            done = self._larger(tensor, failing, axes) or self._narrower(tensor, axes)
         elif kind is FaultKind.READ_ONLY and tensor.role == "in":
             tensor.role, tensor.why, done = "inout", "written to", True
         elif kind is None and "unwritten" in str(failing):
@@ -200,8 +212,6 @@ class DraftTrial:
 
     def _partly_written(self, tensor: TensorDraft) -> bool:
         """Elements that no thread writes: what is there at first stays."""
-        if tensor.name in self._candidates and self._smaller(tensor):
-            return True
         if tensor.role == "out" and tensor.init == "poison":
             tensor.init, tensor.why = "zero", "not all of it is written"
             return True
@@ -225,20 +235,22 @@ class DraftTrial:
         place = list(self.draft.axes).index(axis)
         return (67, 41, 29, 13, 11, 7)[min(place, 5)]
 
-    def _larger(self, tensor: TensorDraft) -> bool:
+    def _larger(self, tensor: TensorDraft, failing: Failing, axes: Mapping[str, int]) -> bool:
         waiting = self._candidates.get(tensor.name)
+        length = elements(tensor, {**axes, **self.draft.knobs})
+        one_past = f"byte {length * DTYPES[tensor.dtype]} of" in str(failing) and len(tensor.dims or []) == 1
+        if waiting is not None and one_past and tensor.dims and isinstance(tensor.dims[0], str):
+            tensor.dims = [("+", tensor.dims[0], 1)]  # where each of n parts begins, and where the last one ends
+            return True
         if not waiting:
             return False
         tensor.dims = waiting.pop(0)
         return True
 
-    def _smaller(self, tensor: TensorDraft) -> bool:
-        del tensor
-        return False
-
     def _narrower(self, tensor: TensorDraft, axes: Mapping[str, int]) -> bool:
         """Whole numbers that lead outside this tensor, as places in it: drawn below its length."""
         whole = [t for t in self.draft.given if t.role != "out" and not is_float(t.dtype) and t.dtype != "bool"]
+        whole.sort(key=lambda t: t.high is not None)  # what leads into another tensor already comes last
         length = max(1, elements(tensor, {**axes, **self.draft.knobs}))
         names = [d for d in tensor.dims or [] if names_of(d)]
         text = " * ".join(tensor.shape) if names else str(length)
@@ -268,8 +280,9 @@ class DraftTrial:
     def _first_sizes(self) -> Iterator[dict[str, int]]:
         """Sizes for a first run, small ones before the file's own."""
         if self._candidates:  # lengths that tell the axes apart
-            yield {a: (v if v <= _SMALL_AXIS else self._trial_length(a)) for a, v in self.draft.axes.items()}
-        for unit in (64, 256, 16, 1024, 128, 512):
+            yield {a: (v if v <= SMALL_AXIS else self._trial_length(a)) for a, v in self.draft.axes.items()}
+        many = sum(value > SMALL_AXIS for value in self.draft.axes.values()) > 2
+        for unit in (16, 64, 32, 128) if many else (64, 256, 16, 1024, 128, 512):
             yield self._lengths(unit, (1, 2, 3, 1))
         yield {axis: min(value, 256) for axis, value in self.draft.axes.items()}
         yield dict(self.draft.axes)
@@ -278,7 +291,7 @@ class DraftTrial:
         found = {}
         place = 0
         for axis, value in self.draft.axes.items():
-            if value <= _SMALL_AXIS:
+            if value <= SMALL_AXIS:
                 found[axis] = value
                 continue
             found[axis] = unit * factors[place % len(factors)]
@@ -289,7 +302,7 @@ class DraftTrial:
         """Check cases that the original can take, and what it asks of the sizes, in words."""
         found = {"even": base}
         units, asked = self._units(base)
-        large = [axis for axis, value in self.draft.axes.items() if value > _SMALL_AXIS]
+        large = [axis for axis, value in self.draft.axes.items() if value > SMALL_AXIS]
         shapes = {
             "ragged": (37, 29, 19, 7, 5),
             "long": (1031, 11, 5, 3, 3) if len(large) > 1 else (4099,),
@@ -318,7 +331,7 @@ class DraftTrial:
         """The case with other lengths of short axes (batches, channels), if the original takes them."""
         for axis, value in self.draft.axes.items():
             length = (value + 1, 1, 2 * value + 1, max(1, value - 1))[place]
-            if value <= _SMALL_AXIS and length != axes[axis] and self._takes({**axes, axis: length}):
+            if value <= SMALL_AXIS and length != axes[axis] and self._takes({**axes, axis: length}):
                 axes = {**axes, axis: length}
         return axes
 
@@ -327,7 +340,7 @@ class DraftTrial:
         units: dict[str, int | None] = {}
         asked = []
         for axis, value in self.draft.axes.items():
-            if value <= _SMALL_AXIS:
+            if value <= SMALL_AXIS:
                 units[axis] = None
                 continue
             tried = {unit: {**base, axis: unit * (3 if unit > 16 else 29)} for unit in (1, *_MULTIPLES)}
@@ -352,7 +365,7 @@ class DraftTrial:
         """
         own = dict(self.draft.axes)
         axes, work = own, self._work(own)
-        if work < _LITTLE:
+        if self._is_little(own, work):
             return self._larger_headline(own)
         while work > _WORK and max(axes.values()) > 64:
             axes = self._scaled(axes, 0.5)
@@ -367,14 +380,22 @@ class DraftTrial:
             if further == axes or not self._takes(further):
                 break
             axes = further
-            if self._work(axes) >= _LITTLE:
+            if not self._is_little(axes, self._work(axes)):
                 break
         return axes, axes != own
+
+    def _is_little(self, axes: dict[str, int], work: float) -> bool:
+        """Whether the launches are most of the time, since warps are few and each has little to do and none waits."""
+        if "atomic" in self.draft.code:
+            return False
+        sizes = {**axes, **self.draft.knobs}
+        threads = sum(math.prod(value_of(part, sizes) for part in (*e.grid, *e.block)) for e in self.draft.launches)
+        return work < min(_LITTLE, _LONG_WARP * max(1, threads // 32))
 
     def _scaled(self, axes: dict[str, int], factor: float) -> dict[str, int]:
         """The longest axis, and those as long as it, half or twice as long."""
         most = max(axes.values())
-        return {a: int(v * factor) if v == most and v > _SMALL_AXIS else v for a, v in axes.items()}
+        return {a: int(v * factor) if v == most and v > SMALL_AXIS else v for a, v in axes.items()}
 
     def _work(self, axes: Mapping[str, int]) -> float:
         """Warp instructions of all blocks, about; without end where the tensors alone are too large."""

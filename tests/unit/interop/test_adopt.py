@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from evo.errors import SyntaxInvalid, UsageError
-from evo.interop.adopt import Options, adopt
+from evo.interop.adopt import Adopted, Options, adopt
 from evo.interop.adopt.draft import Draft, draft_of
 from evo.interop.adopt.host_numbers import HostNumber, applied
 from evo.interop.adopt.oracle import widened
@@ -135,6 +135,40 @@ def drafted(name: str, **axes: int) -> Draft:
             "d_in:in c_gain:in out:out",
             "stretch(d_in, out, width, height, 3 * width, c_gain)",
         ),
+        ("sixth/avgpool_nchw", "n c h w", "d_in:in out:out", None),  # a method that calls another one of its own
+        ("sixth/bitonic", "ONE", "values:inout", None),  # a launch for each step
+        ("sixth/column_stats", "batch features", "in_:in mean:out inv_std:out", None),
+        ("sixth/count_above", "N", "readings:in largest:inout above:out", None),
+        (
+            "sixth/cross_entropy",  # blocks from an array of sizes to try
+            "B V",
+            "logits:in targets:in losses:out hit:out",
+            "crossentropy_forward_kernel1(losses, hit, logits, targets, B, V)",
+        ),
+        ("sixth/csr_spmv", "n", "row_ptr:in col_idx:in vals:in x:in y:out", None),
+        (
+            "sixth/ell_spmv",
+            "numRows numCols maxNNZ",
+            "colIdx:in value:in x:in y:out",
+            "spmv_ell_kernel(numRows, numCols, maxNNZ, colIdx, value, x, y)",
+        ),
+        (
+            "sixth/hamming_match",
+            "WORDS nq nt",
+            "matcher_query_:in matcher_train_:in matcher_idx_:out matcher_dist_:out",
+            None,
+        ),
+        ("sixth/instance_norm_inplace", "N C H W", "gamma:in beta:in img:inout", None),
+        ("sixth/masked_row_mean", "rows cols", "data:in mask:in mean:out count:out", None),
+        ("sixth/matvec_by_example", "ROWS COLS", "a:in x:in y:out", None),
+        ("sixth/pairwise_dist", "nq np dim", "q:in p:in d:out", None),
+        (
+            "sixth/relu_bias_backward",
+            "batch features",
+            "dy:in y:in dx:out db:out",
+            None,
+        ),  # what is returned is an output
+        ("sixth/rotate_image", "w h", "dsrc:in ddst:out", None),
     ],
 )
 def test_the_host_code_tells_launches_tensors_and_sizes(name, axes, tensors, launches):
@@ -249,9 +283,9 @@ REFUSED = {
         "void f(P p) {\n  k<<<1, 32>>>(p);\n}\n",
         4,
     ),
-    "launches that sizes count": (
+    "a launch for each element": (
         "__global__ void k(float* y, int d) { y[d] = 1; }\nint main() {\n  int n = 1024; float* y;\n"
-        "  cudaMalloc(&y, n * 4);\n  for (int d = 1; d < n; d *= 2) k<<<1, 32>>>(y, d);\n}\n",
+        "  cudaMalloc(&y, n * 4);\n  for (int d = 1; d < n; d++) k<<<1, 32>>>(y, d);\n}\n",
         5,
     ),
 }
@@ -330,6 +364,7 @@ def test_the_original_in_doubles_keeps_what_has_no_float():
     assert "double* x" in wide
     assert "exp(1.5)" in wide
     assert "shared 2 * (4 * N) args (x)" in wide
+    assert widened(text.replace("x", "gamma")) is not None  # no `mma`
     assert widened("__global__ void k(int* x) { x[0] = 1; }\n") is None
     assert widened("__global__ void k(float* x) { x[0] = __int_as_float(3); }\n") is None
 
@@ -366,3 +401,100 @@ def test_the_length_of_a_table_varies_with_the_numbers_that_lead_into_it(tmp_pat
 def test_short_axes_vary_in_check_cases(tmp_path):
     found = adopt(tmp_path, FILES / "layernorm.cu", Options(name="norm"))
     assert len({case.axes["B"] for case in read_task(found.folder).check}) > 2
+
+
+BITONIC = """
+#define NUM THREADS * BLOCKS
+#define THREADS 64
+#define BLOCKS 2
+__global__ void step(float* values, int j, int k) {
+    unsigned int i = threadIdx.x + blockDim.x * blockIdx.x, other = i ^ j;
+    if (other > i && ((i & k) == 0) == (values[i] > values[other])) {
+        float t = values[i]; values[i] = values[other]; values[other] = t;
+    }
+}
+int main() {
+    float* values;
+    cudaMalloc(&values, NUM * sizeof(float));
+    cudaMemcpy(values, 0, NUM * sizeof(float), cudaMemcpyHostToDevice);
+    int j, k;
+    for (k = 2; k <= NUM; k <<= 1)
+        for (j = k >> 1; j > 0; j = j >> 1) step<<<BLOCKS, THREADS>>>(values, j, k);
+    cudaMemcpy(0, values, NUM * sizeof(float), cudaMemcpyDeviceToHost);
+}
+"""
+CSR = """
+__global__ void spmv(int n, const int* rowptr, const int* colidx, const float* val, const float* x, float* y) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    float t = 0.f;
+    for (int k = rowptr[i]; k < rowptr[i + 1]; ++k) t += val[k] * x[colidx[k]];
+    y[i] = t;
+}
+int main() {
+    int n = 512;
+    std::vector<float> read;
+    int nnz = (int)read.size();
+    int *rowptr, *colidx; float *val, *x, *y;
+    cudaMalloc(&rowptr, (n + 1) * sizeof(int));
+    cudaMalloc(&colidx, nnz * sizeof(int));
+    cudaMalloc(&val, nnz * sizeof(float));
+    cudaMalloc(&x, n * sizeof(float));
+    cudaMalloc(&y, n * sizeof(float));
+    spmv<<<(n + 127) / 128, 128>>>(n, rowptr, colidx, val, x, y);
+}
+"""
+POOL = """
+struct Shape { int h, w; int out_h() const { return h / 2; } int size() const { return out_h() * (w / 2); } };
+__global__ void pool(const float* in, float* out, int h, int w) {
+    int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+    if (x < w / 2 && y < h / 2) out[y * (w / 2) + x] = in[2 * y * w + 2 * x];
+}
+int main() {
+    Shape s{48, 64};
+    float *in, *out;
+    cudaMalloc(&in, s.w * s.h * sizeof(float));
+    cudaMalloc(&out, s.size() * sizeof(float));
+    pool<<<dim3(4, 4), dim3(16, 16)>>>(in, out, s.h, s.w);
+}
+"""
+
+
+def adopted(folder: Path, text: str, **axes: int) -> Adopted:
+    (folder / "given.cu").write_text(text)
+    return adopt(folder, folder / "given.cu", Options(name="given", axes=axes))
+
+
+def test_a_loop_whose_launches_sizes_count_is_adopted_with_these_sizes(tmp_path):
+    path = tmp_path / "given.cu"
+    path.write_text(BITONIC)
+    draft = draft_of(read_program(path, None, {}), {})
+    assert [launch.args[1:] for launch in draft.launches[:3]] == [("1", "2"), ("2", "4"), ("1", "4")]
+    assert len(draft.launches) == 7 * 8 / 2
+    assert not set(draft.axes) & {"THREADS", "BLOCKS"}
+    assert "depends on BLOCKS, THREADS" in " ".join(draft.notes)
+    smaller = draft_of(read_program(path, None, {"BLOCKS": 1}), {})
+    assert len(smaller.launches) == 6 * 7 / 2
+
+
+def test_where_the_rows_of_a_sparse_matrix_begin_is_drawn_in_order(tmp_path):
+    found = adopted(tmp_path, CSR)
+    rows = {row.value.partition(":")[0]: row for row in found.rows if row.what == "tensor"}
+    assert rows["rowptr"].value == "rowptr: in int32[n + 1]"
+    assert "in order" in rows["rowptr"].why
+    assert "below n as places in x" in rows["colidx"].why
+    task = read_task(found.folder)
+    reference = load_reference(task)
+    try:
+        given = reference.expectation(task.check[0], 3).inputs
+    finally:
+        reference.close()
+    assert (np.diff(given["rowptr"].astype(int)) >= 0).all()
+    assert (given["rowptr"][0], given["rowptr"][-1]) == (0, given["val"].size)
+
+
+def test_extents_are_in_the_order_in_which_the_kernel_multiplies_by_them(tmp_path):
+    found = adopted(tmp_path, POOL)
+    shapes = {t.name: [part.text for part in t.shape] for t in read_task(found.folder).tensors}
+    assert shapes["in_"] == ["h", "w"]
+    assert shapes["out"] == ["h // 2", "w // 2"]  # a method that calls another one of its own

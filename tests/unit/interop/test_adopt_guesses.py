@@ -1,0 +1,99 @@
+"""`evo adopt`: functors, extents of library objects, shapes with quotients, labels that must match."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evo.evaluate.gate.cut_reference import cut_axis
+from evo.interop.adopt import Options, adopt
+from evo.interop.adopt.draft import Draft, draft_of
+from evo.interop.adopt.program import read_program
+from evo.spec.reference import load_reference
+from evo.spec.task import read_task
+
+FILES = Path(__file__).parents[2] / "data" / "adopt" / "seventh"
+
+
+def drafted(name: str) -> Draft:
+    return draft_of(read_program(FILES / name, None, {}), {})
+
+
+@pytest.mark.parametrize(
+    ("name", "axes", "tensors"),
+    [
+        ("dequant4.cu", "rows cols", "packed:in scales:in zeros:in out:out"),
+        ("equalize.cu", "rows cols", "img:in out:out bins:scratch lut:scratch"),
+        ("focal_ext.cu", "num_samples num_classes", "logits:in targets:in weight:in losses:out"),
+        ("functor_map.cu", "rows cols", "d_in:in out:out"),
+        ("heat3d.cu", "nx ny nz", "u:in unew:out"),
+        ("inline_geglu.py", "TOKENS x_1", "x:in y:out m:out"),
+        ("moving_average.cu", "n", "signal:in smooth:out"),
+        ("relax_edges.cu", "m", "edges:in old:in dist:inout"),
+        ("sepia_stb.cu", "width height channels", "pixels:inout"),
+    ],
+)
+def test_the_host_code_tells_tensors_and_sizes(name, axes, tensors):
+    found = drafted(name)
+    assert sorted(found.axes) == sorted(axes.split())
+    assert {f"{t.name}:{t.role}" for t in found.tensors} == set(tensors.split())
+
+
+def test_a_functor_is_put_together_from_its_fields():
+    """`map_reduce_rows(..., Map map, Reduce reduce)`: one functor with two fields, one without any."""
+    (launch,) = drafted("functor_map.cu").launches
+    assert launch.instance.template == {"Map": "Affine", "Reduce": "Sum"}
+    assert [param.name for param in launch.instance.params[-2:]] == ["map_scale", "map_shift"]
+    assert "Sum reduce;" in launch.instance.text
+    assert "Sum::identity()" in launch.instance.text
+
+
+def test_a_quotient_that_pytorch_rounds_up_is_a_ceil_div():
+    (launch,) = drafted("focal_ext.cu").launches
+    assert launch.grid == ("min(ceil_div(num_samples * num_classes, 256), 4096)",)
+
+
+def test_extents_of_library_objects_are_guessed():
+    """`image.rows`, and what `stbi_load` writes to."""
+    assert drafted("equalize.cu").axes == {"rows": 1024, "cols": 1024}
+    assert drafted("sepia_stb.cu").axes == {"width": 1024, "height": 1024, "channels": 3}
+
+
+def test_sizes_that_python_sets_in_one_line_are_told():
+    assert drafted("inline_geglu.py").axes == {"TOKENS": 1024, "x_1": 2730}
+
+
+def test_a_guessed_shape_is_divided_where_the_kernel_divides(tmp_path):
+    """At 67 x 41 the 64 columns of a group are 0 groups, and a shape that is found there is too small."""
+    task = read_task(adopt(tmp_path, FILES / "dequant4.cu", Options()).folder)
+    shapes = {t.name: [part.text for part in t.shape] for t in task.tensors}
+    assert shapes["packed"] == ["rows", "cols // 2"]
+    assert shapes["scales"] == shapes["zeros"] == ["rows", "cols // 64"]
+    assert shapes["out"] == ["rows", "cols"]
+    assert all(case.axes["cols"] % 64 == 0 for case in task.check)
+
+
+@pytest.mark.long
+def test_labels_that_must_match_are_drawn_below_the_number_of_classes(tmp_path):
+    """Of 16 bits hardly one equals a class, and the branch for it would never be taken."""
+    task = read_task(adopt(tmp_path, FILES / "focal_ext.cu", Options()).folder)
+    reference = load_reference(task)
+    try:
+        case = max(task.check, key=lambda one: one.axes["num_samples"])
+        given = reference.expectation(case, 3).inputs
+    finally:
+        reference.close()
+    assert given["targets"].max() < case.axes["num_classes"]
+    targets = next(t for t in task.inputs if t.name == "targets")
+    assert targets.range.at(case.axes).high > 2**31  # the gate draws others as well
+
+
+def test_an_output_without_the_axis_is_no_part_of_a_cut(tmp_path):
+    """An inout of a fixed length, beside edges that an axis counts."""
+    task = read_task(adopt(tmp_path, FILES / "relax_edges.cu", Options(name="relax")).folder)
+    reference = load_reference(task)
+    try:
+        assert cut_axis(task, reference) is None
+    finally:
+        reference.close()

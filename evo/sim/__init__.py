@@ -20,18 +20,6 @@ from evo.sim.timing_model import MODEL_VERSION, LaunchCounts, estimate, occupanc
 VERSION = "3"  # of the simulator's results: bump when the same PTX may give other values, faults or counts
 
 __all__ = [
-    "DEFAULT_BUDGET",
-    "MODEL_VERSION",
-    "VERSION",
-    "Counters",
-    "LaunchCounts",
-    "LaunchResult",
-    "Memory",
-    "Module",
-    "PtxError",
-    "SimBuffer",
-    "UnsupportedInstruction",
-    "estimate",
-    "load",
-    "occupancy",
-]
+    "DEFAULT_BUDGET", "MODEL_VERSION", "VERSION", "Counters", "LaunchCounts", "LaunchResult", "Memory", "Module",
+    "PtxError", "SimBuffer", "UnsupportedInstruction", "estimate", "load", "occupancy",
+]  # fmt: skip

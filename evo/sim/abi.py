@@ -1,4 +1,4 @@
-"""Where things lie in the structures shared by generated code and Python: context, warp, buffer row, counter record.
+"""Offsets in the structures shared by generated code and Python: context, warp, buffer row, counter record.
 
 All offsets are bytes; every field is 8 bytes unless said otherwise. Python fills them through NumPy views.
 """
@@ -76,34 +76,10 @@ _CTX = [
 ]
 # Fields that belong to one block: with several blocks under way they are exchanged as one piece.
 _BLOCK = [
-    "shared",
-    "state",
-    "writer",
-    "reader",
-    "newest",
-    "tags",
-    "last_sector",
-    "last_counted",
-    "warps",
-    "block_linear",
-    "ctaid_x",
-    "ctaid_y",
-    "ctaid_z",
-    "local",
-    "local_state",
-    "clocks",
-    "told",
-    "flags",
-    "clock_base",
-    "barriers",
-    "queue",
-    "slot",
-    "acquired",
-    "mbarriers",
-    "copies",
-    "copies_head",
-    "copies_tail",
-]
+    "shared", "state", "writer", "reader", "newest", "tags", "last_sector", "last_counted", "warps", "block_linear",
+    "ctaid_x", "ctaid_y", "ctaid_z", "local", "local_state", "clocks", "told", "flags", "clock_base", "barriers",
+    "queue", "slot", "acquired", "mbarriers", "copies", "copies_head", "copies_tail",
+]  # fmt: skip
 CTX: dict[str, int] = {name: 8 * index for index, name in enumerate((*_CTX, *_BLOCK))}
 CTX_SIZE = 8 * len(CTX)
 OF_BLOCK = frozenset(_BLOCK)

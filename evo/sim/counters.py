@@ -1,4 +1,4 @@
-"""What a launch counted: executions per basic block, and per memory instruction its requests, sectors and wavefronts.
+"""Counters of a launch: executions per basic block, and per memory instruction its requests, sectors and wavefronts.
 
 Instruction counts are the static mix of each block times its executions, so they cost nothing while a kernel runs.
 """
@@ -6,16 +6,14 @@ Instruction counts are the static mix of each block times its executions, so the
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evo.sim.abi import REC
 from evo.sim.counters_static import MEMORY, BlockCounts, space_of_site
-
-if TYPE_CHECKING:
-    from evo.sim.lower.kernel import Kernel
+from evo.sim.lower.kernel import Kernel
 
 COUNTED = ("requests", "lanes", "sectors", "lines", "wavefronts", "ideal", "l1_misses")
 

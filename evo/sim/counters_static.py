@@ -1,4 +1,4 @@
-"""What the instructions of a kernel count for, worked out once per kernel, so that a launch only multiplies and adds.
+"""Static counts of a kernel's instructions, worked out once per kernel, so that a launch only multiplies and adds.
 
 Instruction counts are the static mix of each block times its executions; memory counts are per memory instruction.
 """
@@ -10,16 +10,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evo.sim.lower.cfg import Block
 from evo.sim.lower.isa.opcode_table import TABLE
 from evo.sim.ptx.ast import WIDTH, Imm, Instr
-
-if TYPE_CHECKING:
-    from evo.sim.lower.cfg import Block
 
 MEMORY = ("ld", "st", "atom", "red", "cp", "ldmatrix", "stmatrix", "wmma.load", "wmma.store")
 _HALF = ("f16", "f16x2", "bf16", "bf16x2")
@@ -41,11 +38,11 @@ def unit_of(ins: Instr) -> str:
 
 
 def space_of_site(ins: Instr) -> str:
-    """shared, local, param, atomic or global (generic counts as global)."""
+    """shared, local, param, const, copy or global (generic counts as global)."""
     spaces = {m.split("::")[0] for m in ins.mods}
     if ins.name in ("ldmatrix", "stmatrix"):
         return "shared"
-    for space in ("local", "param"):
+    for space in ("local", "param", "const"):
         if space in spaces:
             return space
     if ins.name == "cp":

@@ -1,4 +1,4 @@
-"""What a launch has seen of a kernel's conditions, read from the counts and logs that its code kept."""
+"""Coverage of a kernel's conditions in a launch, read from the counts and logs that its code kept."""
 
 from __future__ import annotations
 

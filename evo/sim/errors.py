@@ -1,4 +1,4 @@
-"""What can go wrong before a kernel runs: text that is not PTX, and PTX that this simulator does not execute.
+"""Errors before a kernel runs: text that is not PTX, and PTX that this simulator does not execute.
 
 Both are the kernel's own failure, so they are no EvoError. A defect of the simulator is a HarnessFault (`defect`).
 """

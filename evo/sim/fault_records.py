@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from evo.results import Fault
 from evo.sim.abi import FAULT, FAULT_SIZE, LOCAL_WINDOW, REC_SIZE, SHARED_WINDOW, WINDOW_SIZE
 from evo.sim.faults import BY_NUMBER, Occurrence, SimFault, Triple, thread_of
+from evo.sim.launch_context import LaunchContext
+from evo.sim.lower.kernel import Kernel
 from evo.sim.memory import SimBuffer
 from evo.sim.ptx.ast import Instr
-
-if TYPE_CHECKING:
-    from evo.sim.launch_context import LaunchContext
-    from evo.sim.lower.kernel import Kernel
 
 _Found = list[tuple[SimFault, dict[str, int]]]
 

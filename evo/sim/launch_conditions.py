@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from evo.sim.bit_arithmetic import FLOATS, OPERATIONS, TESTS, Bits, bits_of, converted, cut, typed
 from evo.sim.launch_guards import guards_of, place_of_use
+from evo.sim.launch_joins import Join, joins_of
 from evo.sim.lower.isa.opcode_table import TABLE, defs
 from evo.sim.ptx.ast import WIDTH, Imm, Instr, Mem, Operand, Pair, PtxFunction, PtxModule, Reg, Special, Sym
 from evo.sim.ptx.parser import parse
@@ -201,12 +202,15 @@ class _Slices:
         self.specials = specials  # that a value may follow from
         self.any: set[str] = set()  # registers that are taken to hold any small number
         self.numbers = {param.name: number for number, param in enumerate(function.params)}
-        self.setters: dict[str, Instr | None] = {}
+        self.setters: dict[str, Instr | Join | None] = {}
         for ins in function.body:
             if isinstance(ins, Instr):
                 for name in defs(ins):
                     alone = name not in self.setters and ins.guard is None
                     self.setters[name] = ins if alone else None
+        for name, join in joins_of(function).items():
+            self.setters[name] = join
+            self.setters |= {part.register: part.setter for part in join.parts}
         self._known: dict[str, frozenset[int] | None] = {}
         self._values: _Values | None = None  # at the launches that were asked for last
 
@@ -242,7 +246,9 @@ class _Slices:
         self.any.add(name)
         return frozenset((_GRID,))
 
-    def _own(self, ins: Instr) -> frozenset[int] | None:
+    def _own(self, ins: Instr | Join) -> frozenset[int] | None:
+        if isinstance(ins, Join):
+            return frozenset()
         if ins.name == "ld":
             address = ins.args[1]
             if "param" in ins.mods and isinstance(address, Mem) and isinstance(address.base, Sym):
@@ -257,13 +263,22 @@ class _Slices:
     def constant(self, arg: Operand) -> Imm | None:
         """The number that a register was set to, if it is one."""
         ins = self.setters.get(arg.name) if isinstance(arg, Reg) else None
-        if ins is not None and ins.name == "mov" and isinstance(ins.args[1], Imm):
+        if isinstance(ins, Instr) and ins.name == "mov" and isinstance(ins.args[1], Imm):
             return ins.args[1]
         return None
 
     def tests(self, name: str, value: bool) -> Iterator[_Test]:
         """What has to hold for a predicate to have a value: of a conjunction, each of its parts."""
         ins = self.setters.get(name)
+        if isinstance(ins, Join):
+            alone = ins.conjunction(value)
+            if alone is None:
+                yield self._nonzero(name), value
+                return
+            for guard in alone.guards:
+                yield from self.tests(guard.register, guard.value)
+            yield from self.tests(alone.register, value)
+            return
         parts = [arg.name for arg in ins.args[1:] if isinstance(arg, Reg)] if ins is not None else []
         joined = ins is not None and "pred" in ins.mods and ins.name == ("and" if value else "or") and len(parts) == 2
         if joined:
@@ -293,13 +308,18 @@ class _Slices:
         return compute
 
 
-def _sources(ins: Instr) -> Iterator[str]:
+def _sources(ins: Instr | Join) -> Iterator[str]:
+    if isinstance(ins, Join):
+        yield from ins.sources()
+        return
     for arg in ins.args[1:]:
         if isinstance(arg, Reg):
             yield arg.name
 
 
-def _computable(ins: Instr) -> bool:
+def _computable(ins: Instr | Join) -> bool:
+    if isinstance(ins, Join):
+        return True
     if len(list(defs(ins))) != 1 or not isinstance(ins.args[0], Reg):
         return False
     if not all(isinstance(arg, (Reg, Imm, Special, Mem)) for arg in ins.args[1:]):
@@ -354,7 +374,9 @@ class _Values:
             value = int(np.uint64(value).view(np.float64).astype(np.float32).view(np.uint32))
         return np.asarray(value & ((1 << WIDTH[kind]) - 1), np.uint64)
 
-    def _computed(self, ins: Instr) -> Bits:
+    def _computed(self, ins: Instr | Join) -> Bits:
+        if isinstance(ins, Join):
+            return ins.value(self.known)
         kind = ins.mods[-1] if ins.mods else "b64"
         if ins.name == "ld":
             address = ins.args[1]

@@ -1,4 +1,4 @@
-"""Which branches have to go which way for an instruction to be reached, as far as one way alone leads there."""
+"""Guards of an instruction: the branches that have to go one way for it to be reached."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def guards_of(function: PtxFunction) -> Mapping[int, tuple[LaunchGuard, ...]]:
     """Of each instruction, by its id: the outermost branch first."""
     blocks = split_blocks(function)
     entered = _only_entries(blocks)
-    over = _dominators(blocks)
+    over = dominators(blocks)
     found: dict[int, tuple[LaunchGuard, ...]] = {}
     for block in blocks:
         guards = tuple(entered[number] for number in sorted(entered) if over[block.number] >> number & 1)
@@ -52,15 +52,21 @@ def _only_entries(blocks: list[Block]) -> dict[int, LaunchGuard]:
             sources.setdefault(number, []).append(block.number)
     found: dict[int, LaunchGuard] = {}
     for number, before in sources.items():
-        block = blocks[before[0]]
-        end = block.end
-        if len(before) == 1 and end is not None and end.name == "bra" and end.guard is not None:
-            taken = number in block.targets
-            found[number] = LaunchGuard(end.guard.name, taken != end.negated)
+        guard = edge_guard(blocks[before[0]], number) if len(before) == 1 else None
+        if guard is not None:
+            found[number] = guard
     return found
 
 
-def _dominators(blocks: list[Block]) -> list[int]:
+def edge_guard(block: Block, number: int) -> LaunchGuard | None:
+    """What the branch at the end of a block says where it leads to another; None if it has no condition."""
+    end = block.end
+    if end is None or end.name != "bra" or end.guard is None:
+        return None
+    return LaunchGuard(end.guard.name, (number in block.targets) != end.negated)
+
+
+def dominators(blocks: list[Block]) -> list[int]:
     """Of each block, as bits, the blocks that every way to it goes through."""
     sources: list[list[int]] = [[] for _ in blocks]
     for block in blocks:

@@ -306,7 +306,7 @@ def _waits(ins: Instr, sites: Mapping[int, Waits]) -> Waits:
     space = space_of_site(ins)
     if ins.name in ("st", "red", "stmatrix"):
         return {"alu": 1.0}
-    if space == "param":
+    if space in ("param", "const"):
         return {"param": 1.0}
     if ins.name == "atom":
         return {"atomic_shared" if space == "shared" else "atomic": 1.0}

@@ -293,6 +293,11 @@ class Code:
     def ret_(self, x: V | None = None) -> None:
         self.lines.append(f"ret {x.t} {x.s}" if x is not None else "ret void")
 
+    def leave(self, x: V | None = None) -> None:
+        """Return from within; a block that nothing reaches takes what is written behind it."""
+        self.ret_(x)
+        self.label(self.new_label("dead"))
+
     @contextmanager
     def if_(self, c: V, likely: bool | None = None) -> Iterator[None]:
         yes, done = self.new_label("then"), self.new_label("fi")

@@ -1,4 +1,4 @@
-"""Modelled latency from counters: a sum of bounds, never a measurement. Version `sim-4`.
+"""Modelled latency from counters: a sum of bounds, never a measurement. Version `sim-5`.
 
 The bounds of a launch (the pipes of an SM, the chain of waits of its warps, L2, DRAM, atomics, the rate at which blocks
 start) are computed apart and combined by a p-norm, because they overlap. Rates are the chip row's. What no row states
@@ -19,7 +19,7 @@ from evo.spec.metrics import SECTOR_BYTES, pipe_clocks
 
 __all__ = ["MODEL_VERSION", "LaunchCounts", "calibration_of", "estimate", "limiter_of", "modelled_us", "occupancy"]
 
-MODEL_VERSION = "sim-4"
+MODEL_VERSION = "sim-5"
 _SCHEDULERS = 4
 _PIPE_NORM = 6.0  # pipes of one SM overlap nearly wholly
 # A warm launch in turns with others: `evo bench` rotates over so many sets of inputs and of outputs.
@@ -149,10 +149,12 @@ def _pipes(
     """Clocks of one block by pipe."""
     issued = {pipe: count / work.blocks_run for pipe, count in work.issued.items()}
     memory = pipe_clocks(per_block, chip)
-    shared = sum(per_block.get(name, 0.0) for name in ("shared_wavefronts", "shuffle_instructions"))
+    passes = 32 / chip.lsu_lanes  # clocks in which a warp gives its addresses
+    shared = max(per_block.get("shared_wavefronts", 0.0), passes * per_block.get("shared_requests", 0.0))
+    shared += passes * per_block.get("shuffle_instructions", 0.0)
     requests = sum(per_block.get(name, 0.0) for name in ("global_requests", "local_requests"))
     spills = max(0.0, issued.get("local", 0.0) - per_block.get("local_requests", 0.0))
-    lines = of["line"] * (per_block.get("global_lines", 0.0) + spills) + of["request"] * requests
+    lines = of["line"] * (_lines_in_turn(per_block) + spills) + of["request"] * requests
     return {
         "issue": of["issue_share"] * sum(issued.values()) / _SCHEDULERS,
         "fp": of["fp_share"] * 32 * issued.get("fma", 0.0) / chip.fp32_lanes,
@@ -163,11 +165,24 @@ def _pipes(
         "fp64": 32 * issued.get("fp64", 0.0) / chip.fp64_lanes,
         "uniform": of["uniform_share"] * issued.get("uniform", 0.0) * 2 / _SCHEDULERS,
         "mma": of["mma_share"] * memory["mma"],
-        "lsu": 32 / chip.lsu_lanes * of["wavefront"] * shared
-        + lines
+        "lsu": of["wavefront"] * shared
+        + max(lines, passes * requests)
         + of["shared_atomic"] * extra.get("shared_atomics", 0.0),
-        "l1": of["l1_share"] * memory["l1"],
+        "l1": memory["l1"],
     }
+
+
+def _lines_in_turn(per_block: Mapping[str, float]) -> float:
+    """Lines that global accesses take one after the other.
+
+    Adjacent words that are not aligned lie in one line more, but in different banks, so this one is free. They touch
+    three sectors more than lines, as aligned ones do; words that a stride sets apart do not.
+    """
+    requests, lines, sectors, ideal = (
+        per_block.get(f"global_{name}", 0.0) for name in ("requests", "lines", "sectors", "sectors_ideal")
+    )
+    beyond = max(0.0, lines - max(requests, ideal / 4))
+    return lines - min(beyond, requests, max(0.0, sectors - lines) / 3)
 
 
 def _load_misses(

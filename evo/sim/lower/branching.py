@@ -1,4 +1,4 @@
-"""How lanes of a warp get from block to block: together, or by waiting for their turn (pending) while others run."""
+"""Branches of a warp: its lanes go from block to block together, or wait for their turn (pending) while others run."""
 
 from __future__ import annotations
 

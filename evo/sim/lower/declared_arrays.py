@@ -1,4 +1,4 @@
-"""Which shared or local array an instruction accesses, if its address is computed from one alone.
+"""The shared or local array that an instruction accesses, if its address is computed from one alone.
 
 An index beyond the end of an array lies in the next one, and hardware does not mind. Here it is outside its memory.
 """

@@ -1,4 +1,4 @@
-"""One kernel -> LLVM IR: registers, masks and operands. Control flow between blocks is in flow.py.
+"""One kernel -> LLVM IR: registers, masks and operands. Control flow between blocks is in `branching`.
 
 A register whose value is provably the same in all lanes of a warp is a scalar; every other is a <32 x T> vector.
 Registers that live across blocks have a slot in the warp structure; within a block they are SSA values.
@@ -66,6 +66,8 @@ class Emitter:
         self.cur: dict[str, V] = {}
         self.dirty: set[str] = set()
         self.cache: dict[object, V] = {}
+        self.scratch: dict[int, V] = {}  # what lies at places of the scratch since the line `scratch_end`
+        self.scratch_end = 0
         self.block: Block | None = None
         self.ins: Instr | None = None
         self.guard: V | None = None  # predicate of the instruction being emitted, None if unguarded
@@ -77,6 +79,13 @@ class Emitter:
         self.cur = {}
         self.dirty = set()
         self.cache = {}
+        self.scratch = {}
+
+    def keep_scratch(self) -> None:
+        """Forget what lies in the scratch if anything may have been written since."""
+        since = self.c.lines[self.scratch_end :]
+        if any("store " in line or ("call " in line and "@llvm." not in line) for line in since):
+            self.scratch = {}
 
     def site(self, ins: Instr) -> V:
         """The counter record of an instruction (also names it in faults)."""

@@ -208,7 +208,7 @@ class _Inliner:
             if formal.register:
                 out.append(_copied(call, formal, rename(actual), Reg(prefix + formal.name)))
                 continue
-            out += self._copy_slots(call, prefix + formal.name, _plain(rename(actual), call), into_site=False)
+            out += self._copy_slots(call, prefix + formal.name, _plain(rename(actual), call))
         return out
 
     def _recursive_call(self, call: Instr, function: PtxFunction, rename: _Renamer) -> list[Instr | Label]:
@@ -231,7 +231,7 @@ class _Inliner:
             if formal.register:
                 out.append(_copied(call, formal, rename(actual), Reg(body.prefix + formal.name)))
             else:
-                out += self._copy_slots(call, body.prefix + formal.name, _plain(rename(actual), call), into_site=False)
+                out += self._copy_slots(call, body.prefix + formal.name, _plain(rename(actual), call))
         out.append(Label(after, call.line))
         return out
 
@@ -263,11 +263,10 @@ class _Inliner:
             if formal.register:
                 out.append(_copied(call, formal, Reg(prefix + formal.name), rename(actual)))
                 continue
-            out += self._copy_slots(call, _plain(rename(actual), call), prefix + formal.name, into_site=True)
+            out += self._copy_slots(call, _plain(rename(actual), call), prefix + formal.name)
         return out
 
-    def _copy_slots(self, call: Instr, source: str, target: str, *, into_site: bool) -> list[Instr | Label]:
-        del into_site
+    def _copy_slots(self, call: Instr, source: str, target: str) -> list[Instr | Label]:
         out: list[Instr | Label] = []
         for offset, width in list(self.slots.get(source, {}).items()):
             dest, origin = self._slot(call, target, offset, width), self._slot(call, source, offset, width)

@@ -1,4 +1,4 @@
-"""What can be said about a kernel before it runs: its narrowest accesses, its flush mode, whether blocks can part."""
+"""Static properties of a kernel: its narrowest accesses, its flush mode, whether blocks may run in parallel."""
 
 from __future__ import annotations
 

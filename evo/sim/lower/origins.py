@@ -1,4 +1,4 @@
-"""What the value of a register is computed from: parameters, special registers, memory."""
+"""Origins of a register's value: parameters, special registers, memory."""
 
 from __future__ import annotations
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from evo.sim.abi import CTX
 from evo.sim.faults import SimFault
 from evo.sim.llvm_values import IOTA32, V, const, is_vec, known_integer
 from evo.sim.lower.cfg import is_warp_sync
+from evo.sim.lower.emitter import Emitter
 from evo.sim.lower.isa.opcode_table import defs, one_of
 from evo.sim.lower.kernel_traits import is_strong
 from evo.sim.ptx.ast import Instr
@@ -16,9 +15,6 @@ from evo.sim.runtime.inter_block_races import between_release
 from evo.sim.runtime.local_memory import demand_shfl
 from evo.sim.runtime.shared_races import lanes_step
 from evo.sim.runtime.spin_flags import fence
-
-if TYPE_CHECKING:
-    from evo.sim.lower.emitter import Emitter
 
 _MEMBERS = ("shfl", "vote", "match", "redux")  # their last operand is a mask of lanes that all must take part
 _NEAR = frozenset(("shared", "shared::cta", "param", "local", "const"))

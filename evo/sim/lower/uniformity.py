@@ -1,4 +1,4 @@
-"""Which registers are equal in all lanes of a warp, and which blocks may run with lanes missing."""
+"""Uniform registers, equal in all lanes of a warp, and blocks that may run with lanes missing."""
 
 from __future__ import annotations
 

@@ -8,16 +8,25 @@ from evo.sim.abi import REC, ROW, SHARED_WINDOW, TRACKED, WARP_SCRATCH, WINDOW_S
 from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code, Var
 from evo.sim.llvm_values import V, const
-from evo.sim.runtime.fault_report import ACCESS64, ctx, lane_of, report, resolve, spill
+from evo.sim.runtime.fault_report import (
+    ACCESS64,
+    count_request,
+    ctx,
+    each_group,
+    lane_of,
+    report,
+    report_place,
+    resolve,
+    spill,
+)
 from evo.sim.runtime.global_memory import count_by_buffer, keep_row, track
 from evo.sim.runtime.inter_block_races import watch
 from evo.sim.runtime.routine import routine
-from evo.sim.runtime.shared_memory import array_of, waves
+from evo.sim.runtime.shared_memory import array_of, need_of, waves
 from evo.sim.runtime.shared_races import race
 
 OPERAND2 = WARP_SCRATCH + 512  # second operand of cas; the first lies at WARP_SCRATCH, old values go there
 _LOCKED = ("add", "min", "max", "and", "or", "xor")
-_SIMPLE = {"and": "and", "or": "or", "xor": "xor", "add": "add"}
 
 
 @routine("void", ACCESS64)
@@ -27,8 +36,7 @@ def atom(c: Code, space: str, op: str, kind: str) -> None:
     rec, addr, mask = c.args(5)[2:]
     place = spill(c, addr, 256)
     with c.if_(c.icmp("ne", mask, 0)):
-        c.bump(rec, REC["requests"])
-        c.bump(rec, REC["lanes"], c.zext(c.intrinsic("ctpop", mask), "i64"))
+        count_request(c, rec, mask)
     good, rows = c.var("i32", 0), c.buffer(256)
     with c.each_lane(mask) as lane:
         host = c.var("i64", 0)
@@ -58,15 +66,8 @@ def atom(c: Code, space: str, op: str, kind: str) -> None:
 
 def _count_addresses(c: Code, place: V, lanes: V) -> None:
     """Distinct addresses among the lanes: those that meet on one are served one after the other. Kept as l1_misses."""
-    rec = c.arg(2)
-    rest = c.var("i32", lanes)
-    addresses = c.load("<32 x i64>", place, 0, 8)
-    with c.while_() as loop:
-        now = rest.get()
-        loop.until(c.icmp("eq", now, 0))
-        first = lane_of(c, place, c.intrinsic("cttz", now, True))
-        rest.set(c.and_(now, c.not_(c.mask_bits(c.icmp("eq", addresses, c.splat(first))))))
-        c.bump(rec, REC["l1_misses"])
+    with each_group(c, c.load("<32 x i64>", place, 0, 8), lanes, place):
+        c.bump(c.arg(2), REC["l1_misses"])
 
 
 def _how(op: str) -> str:
@@ -92,14 +93,9 @@ def _shared_host(c: Code, host: Var, address: V, lane: V, width: int, op: str) -
     room = c.and_(c.icmp("uge", size, width), c.icmp("ule", c.sub(address, start), c.sub(size, width)))
     straight = c.icmp("eq", c.and_(address, width - 1), 0)
     with c.if_else(c.and_(room, straight), likely=True) as inside:
-        bits = 8 * max(1, width // 4)
-        t = f"i{bits}"
+        need = need_of(c, width, address)
         state = c.at(ctx(c, context, "state", "ptr"), c.lshr(address, 2))
-        old = c.load(t, state)
-        if width >= 4:
-            need = const(t, int.from_bytes(bytes([15] * (bits // 8)), "little"))
-        else:
-            need = c.trunc(c.shl(const("i64", (1 << width) - 1), c.and_(address, 3)), "i8")
+        old = c.load(need.t, state)
         with c.if_(c.icmp("ne", c.and_(old, need), need), likely=False):
             report(c, SimFault.UNINITIALISED, rec, w, lane, address, extra=2, width=width)
             c.store(c.or_(old, need), state)
@@ -107,10 +103,7 @@ def _shared_host(c: Code, host: Var, address: V, lane: V, width: int, op: str) -
             c.call(race(_how(op)), context, w, rec, address, lane, const("i64", width), const("i32", 0))
         host.set(c.add(c.to_int(ctx(c, context, "shared", "ptr")), address))
         inside.otherwise()
-        with c.if_else(straight) as beyond:
-            report(c, SimFault.OUT_OF_BOUNDS, rec, w, lane, address, extra=2, width=width)
-            beyond.otherwise()
-            report(c, SimFault.MISALIGNED, rec, w, lane, address, extra=2, width=width)
+        report_place(c, straight, rec, w, lane, address, extra=2, width=width)
 
 
 def _step(c: Code, op: str, kind: str, width: int, place: V, lane: V) -> None:
@@ -125,19 +118,15 @@ def _step(c: Code, op: str, kind: str, width: int, place: V, lane: V) -> None:
         old = c.op(t, f"atomicrmw {name} ptr {place.s}, {t} {value.s} monotonic, align {width}")
         c.store(old, mine)
         return
-    if kind in ("f16x2", "bf16x2") or (kind in ("f16", "bf16")):
-        old = c.load(t, place)
-        new = _half_sum(c, kind, old, value)
-    else:
-        old = c.load(t, place)
-        new = _update(c, op, kind, t, old, value, lane)
-    c.store(new, place)
+    old = c.load(t, place)
+    halves = kind in ("f16", "bf16", "f16x2", "bf16x2")
+    c.store(_half_sum(c, kind, old, value) if halves else _update(c, op, kind, t, old, value, lane), place)
     c.store(old, mine)
 
 
 def _update(c: Code, op: str, kind: str, t: str, old: V, value: V, lane: V) -> V:
-    if op in _SIMPLE and kind[0] != "f":
-        return c.bin(_SIMPLE[op], old, value)
+    if op in ("add", "and", "or", "xor") and kind[0] != "f":
+        return c.bin(op, old, value)
     if op == "add":
         e = "float" if kind == "f32" else "double"
         return c.bitcast(c.bin("fadd", c.bitcast(old, e), c.bitcast(value, e)), t)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from evo.sim.abi import CTX, FAULT, FAULT_LIMIT, FAULT_SIZE, REC, REC_SIZE, ROW, ROW_SIZE, TRACKED, WARP, WRITABLE
 from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code
-from evo.sim.llvm_values import IOTA32, IOTA64, V, const
+from evo.sim.llvm_values import IOTA32, IOTA64, V, const, elem
 from evo.sim.runtime.routine import routine
 
 STOP = -(1 << 62)
@@ -24,6 +27,14 @@ def report(c: Code, fault: SimFault, rec: V, w: V, lane: V, address: V, *, extra
     wide = c.zext(lane, "i64") if lane.t == "i32" else lane
     more = extra if isinstance(extra, V) else const("i64", extra)
     c.call(record_fault(), context, const("i64", fault.number), rec, w, wide, address, more, const("i64", width))
+
+
+def report_place(c: Code, straight: V, rec: V, w: V, lane: V, address: V, *, extra: int, width: int) -> None:
+    """An access that has no place: it is misaligned, or it is straight and out of bounds."""
+    with c.if_else(straight) as beyond:
+        report(c, SimFault.OUT_OF_BOUNDS, rec, w, lane, address, extra=extra, width=width)
+        beyond.otherwise()
+        report(c, SimFault.MISALIGNED, rec, w, lane, address, extra=extra, width=width)
 
 
 @routine(
@@ -123,6 +134,27 @@ def lane_of(c: Code, place: V, lane: V, t: str = "i64") -> V:
     """Element `lane` of a spilled vector."""
     width = {"i64": 8, "i32": 4}[t]
     return c.load(t, place, c.mul(c.zext(lane, "i64"), width), width)
+
+
+@contextmanager
+def each_group(c: Code, keys: V, mask: V, place: V | None = None) -> Iterator[tuple[V, V]]:
+    """Once per distinct key of the lanes in a mask: the key, and the lanes that have it. place: the keys, spilled."""
+    t = elem(keys.t)
+    place = place or spill(c, keys, 4 * int(t[1:]))
+    rest = c.var("i32", mask)
+    with c.while_() as loop:
+        now = rest.get()
+        loop.until(c.icmp("eq", now, 0))
+        key = lane_of(c, place, c.intrinsic("cttz", now, True), t)
+        same = c.and_(c.mask_bits(c.icmp("eq", keys, c.splat(key))), now)
+        rest.set(c.and_(now, c.not_(same)))
+        yield key, same
+
+
+def count_request(c: Code, rec: V, mask: V) -> None:
+    """One request of memory, by the lanes of a mask."""
+    c.bump(rec, REC["requests"])
+    c.bump(rec, REC["lanes"], c.zext(c.intrinsic("ctpop", mask), "i64"))
 
 
 def consecutive(c: Code, addr: V, first: V, lead: V, width: int) -> V:

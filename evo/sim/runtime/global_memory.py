@@ -10,7 +10,9 @@ from evo.sim.runtime.fault_report import (
     ACCESS64,
     all_of,
     consecutive,
+    count_request,
     ctx,
+    each_group,
     is_run,
     lane_of,
     report,
@@ -18,7 +20,7 @@ from evo.sim.runtime.fault_report import (
     spill,
 )
 from evo.sim.runtime.inter_block_races import between_warp, watch, watched
-from evo.sim.runtime.routine import Routine, routine
+from evo.sim.runtime.routine import Routine, loads_and_stores, routine
 
 LINE = 128  # bytes of one tag entry: 4 tags, 4 valid masks, next way
 
@@ -27,17 +29,7 @@ def _kind(store: bool) -> str:
     return "st" if store else "ld"
 
 
-@routine("ptr", ACCESS64)
-def ld_global(c: Code, width: int) -> None:
-    _global(c, width, store=False)
-
-
-@routine("void", ACCESS64)
-def st_global(c: Code, width: int) -> None:
-    _global(c, width, store=True)
-
-
-def _global(c: Code, width: int, *, store: bool) -> None:
+def _global(c: Code, width: int, store: bool) -> V:
     context, w, rec, addr, mask = c.args(5)
     scratch = c.at(w, WARP_SCRATCH)
     result = c.var("ptr", scratch)
@@ -47,15 +39,14 @@ def _global(c: Code, width: int, *, store: bool) -> None:
         if width > 1:
             good = c.and_(good, c.icmp("eq", c.and_(addr, width - 1), 0))
         with c.if_else(all_of(c, good, mask), likely=True) as fast:
-            data = _fast(c, store, width)
-            result.set(data)
+            result.set(_fast(c, store, width))
             fast.otherwise()
             c.store(addr, w, WARP_SCRATCH + 1024, 8)
             c.call(slow_global(_kind(store), width), context, w, rec, mask)
-    if store:
-        c.ret_()
-    else:
-        c.ret_(result.get())
+    return result.get()
+
+
+ld_global, st_global = loads_and_stores("global", ACCESS64, _global)
 
 
 def _fast(c: Code, store: bool, width: int) -> V:
@@ -67,8 +58,7 @@ def _fast(c: Code, store: bool, width: int) -> V:
     lead = c.intrinsic("cttz", mask, True)
     first = lane_of(c, place, lead)
     delta = c.load("i64", rec, REC["delta"], 8)
-    c.bump(rec, REC["requests"])
-    c.bump(rec, REC["lanes"], c.zext(c.intrinsic("ctpop", mask), "i64"))
+    count_request(c, rec, mask)
     row = c.load("ptr", rec, REC["row"], 8)
     with c.if_(watched(c, row)):
         c.call(between_warp(_kind(store), width), context, w, rec, row, addr, mask)
@@ -146,8 +136,7 @@ def slow_global(c: Code, kind: str, width: int) -> None:
             good.set(c.or_(good.get(), c.shl(const("i32", 1), lane)))
             keep_row(c, rows, lane, row)
     with c.if_(c.icmp("ne", good.get(), 0)):
-        c.bump(rec, REC["requests"])
-        c.bump(rec, REC["lanes"], c.zext(c.intrinsic("ctpop", good.get()), "i64"))
+        count_request(c, rec, good.get())
     count_by_buffer(c, kind, c.load("<32 x i64>", place, 0, 8), rows, good.get())
     c.ret_()
 
@@ -161,14 +150,7 @@ def count_by_buffer(c: Code, kind: str, addr: V, rows: V, mask: V) -> None:
     """Count lanes whose addresses may lie in several buffers: each buffer has a map of touched sectors of its own."""
     context, rec = c.arg(0), c.arg(2)
     saved = c.load("ptr", rec, REC["row"], 8)
-    rest = c.var("i32", mask)
-    with c.while_() as loop:
-        now = rest.get()
-        loop.until(c.icmp("eq", now, 0))
-        row = lane_of(c, rows, c.intrinsic("cttz", now, True))
-        same = c.icmp("eq", c.load("<32 x i64>", rows, 0, 8), c.splat(row))
-        here = c.and_(c.mask_bits(same), now)
-        rest.set(c.and_(now, c.not_(here)))
+    with each_group(c, c.load("<32 x i64>", rows, 0, 8), mask, rows) as (row, here):
         c.store(row, rec, REC["row"], 8)
         c.call(count_any(kind), context, rec, addr, here)
     c.store(saved, rec, REC["row"], 8)
@@ -216,17 +198,9 @@ def count_run(c: Code, kind: str) -> None:
 def count_any(c: Code, kind: str) -> None:
     context, rec, addr, mask = c.args(4)
     lines = c.lshr(addr, 7)
-    place = spill(c, lines, 256)
     bits = c.shl(const("<32 x i32>", 1), c.trunc(c.and_(c.lshr(addr, 5), 3), "i32"))
-    rest = c.var("i32", mask)
-    with c.while_() as loop:
-        now = rest.get()
-        loop.until(c.icmp("eq", now, 0))
-        line = lane_of(c, place, c.intrinsic("cttz", now, True))
-        same = c.and_(c.icmp("eq", lines, c.splat(line)), c.mask_vec(now))
-        chosen = c.select(same, bits, 0)
-        sectors = c.extern("i32", "llvm.vector.reduce.or.v32i32", chosen)
-        rest.set(c.and_(now, c.not_(c.mask_bits(same))))
+    with each_group(c, lines, mask) as (line, lanes):
+        sectors = c.extern("i32", "llvm.vector.reduce.or.v32i32", c.select(c.mask_vec(lanes), bits, 0))
         c.bump(rec, REC["sectors"], c.zext(c.intrinsic("ctpop", sectors), "i64"))
         c.bump(rec, REC["lines"])
         c.call(_line(kind), context, rec, line, sectors)

@@ -16,8 +16,7 @@ def run_grid(c: Code) -> None:
     context = c.arg(0)
     with c.if_(c.icmp("ne", ctx(c, context, "resident_count"), 0)):
         c.call(run_together(), context)
-        c.ret_()
-        c.label(c.new_label("dead"))
+        c.leave()
     ticket = ctx(c, context, "next_block", "ptr")
     with c.while_() as loop:
         loop.until(c.not_(sound(c)))

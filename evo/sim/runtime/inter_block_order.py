@@ -1,4 +1,4 @@
-"""What happens before what between blocks: fences of the whole GPU, then flags, warp by warp and lane by lane.
+"""Happens-before between blocks: fences of the whole GPU, then flags, warp by warp and lane by lane.
 
 Each warp of a launch has a voice. A fence notes in it what the fencing lanes know of their block: per warp a bound of
 its clock below which all lanes are covered (ALL), and a later one for those lanes that fence by themselves (LEADER,
@@ -117,8 +117,7 @@ def publish(c: Code) -> None:
     """These lanes fence for the whole GPU: what they know goes with the flags that they set from now on."""
     context, w, lanes = c.args(3)
     with c.if_(c.or_(c.not_(kept(c)), c.icmp("eq", ctx(c, context, "race"), 0))):
-        c.ret_()
-        c.label(c.new_label("dead"))
+        c.leave()
     me, _, voice = _own_voice(c)
     settled = c.icmp("ult", _get(c, voice, "fence_clock"), c.load("i64", w, WARP["together"], 8))
     with c.if_(c.and_(settled, c.icmp("ne", _get(c, voice, "version"), 0))):
@@ -193,8 +192,7 @@ def tell_blocks(c: Code) -> None:
     heard = c.icmp("ne", _get(c, voice, "first_learnt"), 0)
     silent = c.icmp("eq", c.or_(_get(c, voice, "version"), _get(c, voice, "first_learnt")), 0)
     with c.if_(silent):
-        c.ret_()
-        c.label(c.new_label("dead"))
+        c.leave()
     number = c.var("i64", 0)
     with c.if_else(speaks) as fences:
         number.set(_record(c, me, voice, lane))
@@ -207,8 +205,7 @@ def tell_blocks(c: Code) -> None:
     said = c.icmp("eq", c.load("i64", flag, FLAG_HEAD["teller"], 8), c.add(column, 1))
     said = c.and_(said, c.icmp("eq", c.load("i64", flag, FLAG_HEAD["told"], 8), key))
     with c.if_(said):
-        c.ret_()
-        c.label(c.new_label("dead"))
+        c.leave()
     c.store(c.add(column, 1), flag, FLAG_HEAD["teller"], 8)
     c.store(key, flag, FLAG_HEAD["told"], 8)
     c.bump(flag, FLAG_HEAD["count"])
@@ -239,8 +236,7 @@ def learn_from_blocks(c: Code) -> None:
     flag = _flag(c, address)
     count = c.load("i64", flag, FLAG_HEAD["count"], 8)
     with c.if_(c.icmp("eq", count, 0)):
-        c.ret_()
-        c.label(c.new_label("dead"))
+        c.leave()
     settled = c.icmp("ult", _get(c, voice, "fresh_clock"), together)
     place = c.to_int(flag)
     again = c.icmp("eq", _get(c, voice, "seen_flag"), place)
@@ -248,8 +244,7 @@ def learn_from_blocks(c: Code) -> None:
     with c.if_(again):
         with c.if_(c.not_(settled)):
             _put(c, voice, "learners", c.or_(_get(c, voice, "learners"), bit))
-        c.ret_()
-        c.label(c.new_label("dead"))
+        c.leave()
     firm, fresh = _rows(c, column)
     with c.if_(settled):
         with c.if_(c.icmp("ne", _get(c, voice, "first_learnt"), 0)):
@@ -290,8 +285,7 @@ def share_at_barrier(c: Code) -> None:
         state = c.load("i64", c.at(warps, c.mul(index, stride)), WARP["state"], 8)
         absent.set(c.or_(absent.get(), c.zext(c.icmp("ne", state, DONE), "i64")))
     with c.if_(c.icmp("eq", news.get(), 0)):
-        c.ret_()
-        c.label(c.new_label("dead"))
+        c.leave()
     learnt = c.icmp("ne", c.and_(news.get(), _LEARNT), 0)
     gathered, _ = _rows(c, _column(c, slot, first.get()))
     with c.if_(learnt), c.times(count) as index:

@@ -272,8 +272,7 @@ def between_warp(c: Code, kind: str, width: int) -> None:
         _side_by_side(c, kind, first)
     with c.if_(c.icmp("eq", ctx(c, context, "race"), 0)):
         _note(c, kind, width, addr, mask)
-        c.ret_()
-        c.label(c.new_label("dead"))
+        c.leave()
     with c.each_lane(mask) as lane:
         address = lane_of(c, place, lane)
         same = const("i32", 0)
@@ -337,8 +336,7 @@ def _side_by_side(c: Code, kind: str, first: V) -> None:
         else:
             mine_too = c.icmp("eq", c.lshr(read, STAMP_SLOT), c.splat(mine))
             c.store(c.select(c.or_(c.icmp("eq", read, 0), mine_too), stamps, read), readers, 0, 8)
-        c.ret_()
-        c.label(c.new_label("dead"))
+        c.leave()
 
 
 @routine("void", "ptr ctx, ptr w, i32 lanes", "")

@@ -18,23 +18,13 @@ from evo.sim.abi import (
 from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code
 from evo.sim.llvm_values import IOTA32, IOTA64, V, const
-from evo.sim.runtime.fault_report import ACCESS64, ctx, lane_of, report, spill
+from evo.sim.runtime.fault_report import ACCESS64, count_request, ctx, each_group, lane_of, report, report_place, spill
 from evo.sim.runtime.global_memory import ld_global, st_global
-from evo.sim.runtime.routine import Routine, routine
+from evo.sim.runtime.routine import Routine, loads_and_stores, routine
 from evo.sim.runtime.shared_memory import ld_shared, st_shared
 
 
-@routine("ptr", ACCESS64)
-def ld_local(c: Code, width: int) -> None:
-    _local(c, width, store=False)
-
-
-@routine("void", ACCESS64)
-def st_local(c: Code, width: int) -> None:
-    _local(c, width, store=True)
-
-
-def _local(c: Code, width: int, *, store: bool) -> None:
+def _local(c: Code, width: int, store: bool) -> V:
     context, w, rec, addr, mask = c.args(5)
     scratch = c.at(w, WARP_SCRATCH)
     place = spill(c, addr, 256)
@@ -47,8 +37,7 @@ def _local(c: Code, width: int, *, store: bool) -> None:
     warp = c.shl(c.load("i64", w, WARP["index"], 8), 5)
     t = f"i{8 * width}"
     ones = const(t, int.from_bytes(b"\x01" * width, "little"))
-    c.bump(rec, REC["requests"])
-    c.bump(rec, REC["lanes"], c.zext(c.intrinsic("ctpop", mask), "i64"))
+    count_request(c, rec, mask)
     _count_interleaved(c, width)
     with c.each_lane(mask) as lane:
         address = lane_of(c, place, lane)
@@ -68,16 +57,13 @@ def _local(c: Code, width: int, *, store: bool) -> None:
                     report(c, SimFault.UNINITIALISED, rec, w, lane, address, extra=3, width=width)
                 c.store(c.load(t, host), packed)
             inside.otherwise()
-            with c.if_else(straight) as beyond:
-                report(c, SimFault.OUT_OF_BOUNDS, rec, w, lane, address, extra=3, width=width)
-                beyond.otherwise()
-                report(c, SimFault.MISALIGNED, rec, w, lane, address, extra=3, width=width)
+            report_place(c, straight, rec, w, lane, address, extra=3, width=width)
             if not store:
                 c.store(const(t, 0), packed)
-    if store:
-        c.ret_()
-    else:
-        c.ret_(scratch)
+    return scratch
+
+
+ld_local, st_local = loads_and_stores("local", ACCESS64, _local)
 
 
 @routine("ptr", ACCESS64)
@@ -95,10 +81,7 @@ def ld_param(c: Code, width: int) -> None:
         with c.if_else(c.and_(room, straight), likely=True) as inside:
             c.store(c.load(t, c.at(params, offset)), c.at(scratch, c.mul(c.zext(lane, "i64"), width)))
             inside.otherwise()
-            with c.if_else(straight) as beyond:
-                report(c, SimFault.OUT_OF_BOUNDS, rec, w, lane, offset, extra=4, width=width)
-                beyond.otherwise()
-                report(c, SimFault.MISALIGNED, rec, w, lane, offset, extra=4, width=width)
+            report_place(c, straight, rec, w, lane, offset, extra=4, width=width)
     c.ret_(scratch)
 
 
@@ -107,13 +90,7 @@ def _count_interleaved(c: Code, width: int) -> None:
     rec, addr, mask = c.arg(2), c.arg(3), c.arg(4)
     words = c.lshr(addr, 2)
     for name, keys in (("lines", words), ("sectors", c.or_(c.shl(words, 2), c.lshr(IOTA64, 3)))):
-        place = spill(c, keys, 256)
-        rest = c.var("i32", mask)
-        with c.while_() as loop:
-            now = rest.get()
-            loop.until(c.icmp("eq", now, 0))
-            same = c.icmp("eq", keys, c.splat(lane_of(c, place, c.intrinsic("cttz", now, True))))
-            rest.set(c.and_(now, c.not_(c.mask_bits(same))))
+        with each_group(c, keys, mask):
             c.bump(rec, REC[name], max(1, width // 4))
 
 
@@ -121,17 +98,7 @@ def _window(c: Code, addr: V, base: int) -> V:
     return c.icmp("ult", c.sub(addr, base), WINDOW_SIZE)
 
 
-@routine("ptr", ACCESS64)
-def ld_generic(c: Code, width: int) -> None:
-    _generic(c, width, store=False)
-
-
-@routine("void", ACCESS64)
-def st_generic(c: Code, width: int) -> None:
-    _generic(c, width, store=True)
-
-
-def _generic(c: Code, width: int, *, store: bool) -> None:
+def _generic(c: Code, width: int, store: bool) -> V:
     """Sort lanes by the window their address lies in; all lanes in one window is the common case."""
     context, w, rec, addr, mask = c.args(5)
     scratch = c.at(w, WARP_SCRATCH)
@@ -142,22 +109,18 @@ def _generic(c: Code, width: int, *, store: bool) -> None:
     with c.if_(c.icmp("ne", rest, mask)):
         with c.if_(c.icmp("ne", shared, 0)):
             near = c.trunc(c.sub(addr, SHARED_WINDOW), "i32")
-            _part(c, st_shared(width) if store else ld_shared(width), width, near, shared, gathered)
+            _part(c, (st_shared if store else ld_shared)(width), width, near, shared, gathered)
         with c.if_(c.icmp("ne", local, 0)):
-            _part(c, st_local(width) if store else ld_local(width), width, c.sub(addr, LOCAL_WINDOW), local, gathered)
+            _part(c, (st_local if store else ld_local)(width), width, c.sub(addr, LOCAL_WINDOW), local, gathered)
         with c.if_(c.icmp("ne", rest, 0)):
-            _part(c, st_global(width) if store else ld_global(width), width, addr, rest, gathered)
-        if store:
-            c.ret_()
-        else:
+            _part(c, (st_global if store else ld_global)(width), width, addr, rest, gathered)
+        if not store:
             c.copy(scratch, gathered, const("i64", 32 * width))
-            c.ret_(scratch)
-        c.label(c.new_label("dead"))
-    if store:
-        c.call(st_global(width), context, w, rec, addr, mask)
-        c.ret_()
-    else:
-        c.ret_(c.call(ld_global(width), context, w, rec, addr, mask))
+        c.leave(None if store else scratch)
+    return c.call((st_global if store else ld_global)(width), context, w, rec, addr, mask)
+
+
+ld_generic, st_generic = loads_and_stores("generic", ACCESS64, _generic)
 
 
 def _part(c: Code, access: Routine, width: int, addr: V, mask: V, gathered: V) -> None:

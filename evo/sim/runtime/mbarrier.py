@@ -26,7 +26,7 @@ from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code
 from evo.sim.llvm_values import V, const
 from evo.sim.runtime.cp_async import finish_copy
-from evo.sim.runtime.fault_report import ACCESS64, ctx, lane_of, report, spill
+from evo.sim.runtime.fault_report import ACCESS64, ctx, each_group, lane_of, report, spill
 from evo.sim.runtime.routine import routine
 from evo.sim.runtime.shared_races import has_learnt, move_on, own_clocks, race
 
@@ -184,17 +184,9 @@ def mbarrier_wait(c: Code) -> None:
 def mbarrier_copies(c: Code) -> None:
     """Note an arrival for when the warp's copies so far are done; extra: it is awaited beyond the object's count."""
     context, w, rec, addr, mask, extra = c.args(6)
-    places = spill(c, addr, 256)
     me = c.load("i64", w, WARP["index"], 8)
-    rest = c.var("i32", mask)
-    with c.while_() as loop:
-        now = rest.get()
-        loop.until(c.icmp("eq", now, 0))
-        lead = c.intrinsic("cttz", now, True)
-        offset = lane_of(c, places, lead)
-        same = c.and_(c.mask_bits(c.icmp("eq", addr, c.splat(offset))), now)
-        rest.set(c.and_(now, c.not_(same)))
-        place = c.call(mbarrier_at(), context, w, rec, offset, lead)
+    with each_group(c, addr, mask) as (offset, same):
+        place = c.call(mbarrier_at(), context, w, rec, offset, c.intrinsic("cttz", same, True))
         with c.if_(c.icmp("ne", c.to_int(place), 0)):
             number = c.zext(c.intrinsic("ctpop", same), "i64")
             more = c.select(c.icmp("ne", extra, 0), number, 0)

@@ -60,8 +60,7 @@ def print_arguments(c: Code) -> None:
             with c.times(c.sub(size, offset)) as step:
                 byte = c.zext(c.load("i8", c.at(host, step)), "i32")
                 with c.if_(c.icmp("eq", byte, 0)):
-                    c.ret_(total.get())
-                    c.label(c.new_label("dead"))
+                    c.leave(total.get())
                 with c.if_else(open_.get()) as conversion:
                     _conversion(c, byte, total, open_)
                     conversion.otherwise()

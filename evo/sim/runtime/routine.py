@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import Concatenate, ParamSpec, cast
 
 from evo.sim.llvm_ir import Callee, Code
+from evo.sim.llvm_values import V
 
 P = ParamSpec("P")
 
@@ -61,6 +62,23 @@ def routine(
         return cast("Callable[P, Routine]", functools.cache(need))
 
     return register
+
+
+def loads_and_stores(
+    name: str, params: str, write: Callable[[Code, int, bool], V]
+) -> tuple[Callable[[int], Routine], Callable[[int], Routine]]:
+    """`ld_NAME` and `st_NAME` by bytes per lane. `write(code, width, store)` gives where loaded lanes lie packed."""
+
+    @routine("ptr", params, name=f"ld_{name}_{{}}")
+    def load(c: Code, width: int) -> None:
+        c.ret_(write(c, width, False))
+
+    @routine("void", params, name=f"st_{name}_{{}}")
+    def store(c: Code, width: int) -> None:
+        write(c, width, True)
+        c.ret_()
+
+    return load, store
 
 
 def needed(roots: Iterable[Callee]) -> list[Routine]:

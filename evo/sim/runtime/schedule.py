@@ -71,20 +71,10 @@ def prepare_block(c: Code) -> None:
     count = ctx(c, context, "warp_count")
     with c.times(count) as index:
         w = c.at(ctx(c, context, "warps", "ptr"), c.mul(index, stride))
-        names = (
-            "state",
-            "resume",
-            "pending",
-            "queue_head",
-            "queue_tail",
-            "group_committed",
-            "arrived",
-            "ahead",
-            "overtaken",
-            "turns",
-            "spent",
-        )
-        for name in names:
+        for name in (
+            "state", "resume", "pending", "queue_head", "queue_tail", "group_committed", "arrived", "ahead",
+            "overtaken", "turns", "spent",
+        ):  # fmt: skip
             c.store(const("i64", 0), w, WARP[name], 8)
         c.store(c.load("i64", w, WARP["frame"], 8), w, WARP["live"], 8)
         _clear(c, c.at(w, WARP_PEND), c.sub(stride, WARP_PEND), 0)

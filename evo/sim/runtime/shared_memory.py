@@ -10,38 +10,36 @@ from evo.sim.abi import ARRAY_BITS, ARRAY_END, ARRAY_START, REC, REC_MEMO, WARP_
 from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code, Var
 from evo.sim.llvm_values import V, const
-from evo.sim.runtime.fault_report import ACCESS32, all_of, consecutive, ctx, lane_of, report, spill
-from evo.sim.runtime.routine import routine
+from evo.sim.runtime.fault_report import (
+    ACCESS32,
+    all_of,
+    consecutive,
+    count_request,
+    ctx,
+    lane_of,
+    report,
+    report_place,
+    spill,
+)
+from evo.sim.runtime.routine import loads_and_stores, routine
 from evo.sim.runtime.shared_races import race, race_run
 
 
-@routine("ptr", ACCESS32)
-def ld_shared(c: Code, width: int) -> None:
-    _shared(c, width, store=False)
-
-
-@routine("void", ACCESS32)
-def st_shared(c: Code, width: int) -> None:
-    _shared(c, width, store=True)
-
-
-def _shared(c: Code, width: int, *, store: bool) -> None:
+def _shared(c: Code, width: int, store: bool) -> V:
     w = c.arg(1)
     scratch = c.at(w, WARP_SCRATCH)
     result = c.var("ptr", scratch)
     mask = checked_mask(c, width)
     with c.if_(c.icmp("ne", mask, 0)):
-        rec = c.arg(2)
-        c.bump(rec, REC["requests"])
-        c.bump(rec, REC["lanes"], c.zext(c.intrinsic("ctpop", mask), "i64"))
+        count_request(c, c.arg(2), mask)
         if width >= 4:
             _shaped(c, store, width, mask, scratch, result)
         else:
             _scattered(c, store, width, mask, scratch)
-    if store:
-        c.ret_()
-    else:
-        c.ret_(result.get())
+    return result.get()
+
+
+ld_shared, st_shared = loads_and_stores("shared", ACCESS32, _shared)
 
 
 @routine("ptr", "ptr ctx, ptr w, ptr rec, i32 addr, i32 mask")
@@ -54,19 +52,13 @@ def uniform_ld_shared(c: Code, width: int) -> None:
     good = c.and_(inside, c.icmp("eq", c.and_(address, width - 1), 0))
     with c.if_else(c.and_(good, c.icmp("ne", mask, 0)), likely=True) as fine:
         wide = c.zext(address, "i64")
-        bits = 8 * max(1, width // 4)
-        t = f"i{bits}"
-        old = c.load(t, c.at(ctx(c, context, "state", "ptr"), c.lshr(wide, 2)))
-        if width >= 4:
-            plain = c.icmp("eq", old, int.from_bytes(bytes([15] * (bits // 8)), "little"))
-        else:
-            need = c.trunc(c.shl(const("i32", (1 << width) - 1), c.and_(address, 3)), "i8")
-            plain = c.icmp("eq", c.and_(old, c.or_(need, 0xF0)), need)
+        need = need_of(c, width, address)
+        old = c.load(need.t, c.at(ctx(c, context, "state", "ptr"), c.lshr(wide, 2)))
+        plain = c.icmp("eq", old if width >= 4 else c.and_(old, c.or_(need, 0xF0)), need)
         checked = c.and_(plain, c.icmp("eq", ctx(c, context, "race"), 0))
         with c.if_(c.not_(checked), likely=False):
             c.call(demand(width), context, w, rec, c.splat(address), _two_of(c, mask))
-        c.bump(rec, REC["requests"])
-        c.bump(rec, REC["lanes"], c.zext(c.intrinsic("ctpop", mask), "i64"))
+        count_request(c, rec, mask)
         c.bump(rec, REC["wavefronts"])
         c.bump(rec, REC["ideal"])
         result.set(c.at(ctx(c, context, "shared", "ptr"), wide))
@@ -104,11 +96,8 @@ def checked_mask(c: Code, width: int, size: int | None = None, only: int = -1) -
         place = spill(c, addr, 128)
         lead = c.intrinsic("cttz", bad, True)
         address = lane_of(c, place, lead, "i32")
-        wide = c.zext(address, "i64")
-        with c.if_else(c.icmp("ne", c.and_(address, width - 1), 0)) as crooked:
-            report(c, SimFault.MISALIGNED, rec, w, lead, wide, width=size, extra=2)
-            crooked.otherwise()
-            report(c, SimFault.OUT_OF_BOUNDS, rec, w, lead, wide, width=size, extra=2)
+        straight = c.icmp("eq", c.and_(address, width - 1), 0)
+        report_place(c, straight, rec, w, lead, c.zext(address, "i64"), extra=2, width=size)
     return bits
 
 
@@ -123,14 +112,9 @@ def _shaped(c: Code, store: bool, width: int, mask: V, scratch: V, result: Var) 
     word = c.zext(c.lshr(first, 2), "i64")
     count = 8 * width
     where = c.at(states, word)
-    known = c.load(f"<{count} x i8>", where) if not store else None
-    if known is not None:
-        ready = c.op(f"<{count} x i1>", f"icmp eq <{count} x i8> {known.s}, {const(known.t, 15).s}")
-        whole = c.op(f"i{count}", f"bitcast <{count} x i1> {ready.s} to i{count}")
-    else:
-        old = c.load(f"<{count} x i8>", where)
-        idle = c.op(f"<{count} x i1>", f"icmp ult <{count} x i8> {old.s}, {const(old.t, 16).s}")
-        whole = c.op(f"i{count}", f"bitcast <{count} x i1> {idle.s} to i{count}")
+    old = c.load(f"<{count} x i8>", where)
+    fine = c.icmp("ult", old, 16) if store else c.icmp("eq", old, 15)  # nothing pending; or all of it initialised
+    whole = c.op(f"i{count}", f"bitcast {fine.t} {fine.s} to i{count}")
     straight = c.and_(straight, c.icmp("eq", whole, -1))
     with c.if_else(straight, likely=True) as shape:
         host = c.at(ctx(c, context, "shared", "ptr"), c.zext(first, "i64"))
@@ -156,8 +140,8 @@ def _shaped(c: Code, store: bool, width: int, mask: V, scratch: V, result: Var) 
 
 def _ready(c: Code, states: V, word: V, width: int) -> V:
     """Are all bytes of one lane's access initialised and at rest?"""
-    t = f"i{2 * width}"
-    return c.icmp("eq", c.load(t, states, word), int.from_bytes(b"\x0f" * (width // 4), "little"))
+    need = need_of(c, width, word)
+    return c.icmp("eq", c.load(need.t, states, word), need)
 
 
 def _broadcast(c: Code, width: int, mask: V, first: V, lead: V, scratch: V) -> None:
@@ -252,16 +236,11 @@ def _state(c: Code, width: int, *, store: bool) -> None:
     context, w, rec, addr, mask = c.args(5)
     place = spill(c, addr, 128)
     states = ctx(c, context, "state", "ptr")
-    bits = 8 * max(1, width // 4)
-    t = f"i{bits}"
     with c.each_lane(mask) as lane:
         address = lane_of(c, place, lane, "i32")
         where = c.at(states, c.zext(c.lshr(address, 2), "i64"))
-        if width >= 4:
-            need = const(t, int.from_bytes(bytes([15] * (bits // 8)), "little"))
-        else:
-            need = c.trunc(c.shl(const("i32", (1 << width) - 1), c.and_(address, 3)), "i8")
-        old = c.load(t, where)
+        need = need_of(c, width, address)
+        old = c.load(need.t, where)
         waiting = c.and_(old, c.shl(need, 4))
         with c.if_(c.icmp("ne", waiting, 0), likely=False):
             report(c, SimFault.PENDING, rec, w, lane, c.zext(address, "i64"), extra=int(store), width=width)

@@ -216,14 +216,12 @@ def lanes_step(c: Code) -> None:
     """Some lanes have met, each with those of its own mask, if that names it as well."""
     context, w, live, masks, lanes = c.args(5)
     with c.if_(c.icmp("eq", ctx(c, context, "race"), 0)):
-        c.ret_()
-        c.label(c.new_label("dead"))
+        c.leave()
     begun = begun_lanes(c, w)
     covers = c.mask_bits(c.icmp("eq", c.and_(masks, c.splat(begun)), c.splat(begun)))
     with c.if_(c.and_(c.icmp("eq", lanes, live), c.icmp("eq", c.and_(covers, live), live)), likely=True):
         c.call(warp_step(), context, w)
-        c.ret_()
-        c.label(c.new_label("dead"))
+        c.leave()
     move_on(c, w)
     me = c.load("i64", w, WARP["index"], 8)
     clock = c.splat(c.load("i32", own_clocks(c, context, me), c.shl(me, 2)))
@@ -276,8 +274,7 @@ def race_run(c: Code, kind: str) -> None:
     context, w, rec, address, width = c.args(5)
     with c.if_(_settled(c, kind), likely=True):
         _note_run(c, kind)
-        c.ret_()
-        c.label(c.new_label("dead"))
+        c.leave()
     base, scratch = c.at(ctx(c, context, "shared", "ptr"), address), c.at(w, WARP_SCRATCH)
     with c.times(const("i64", 32)) as step:
         offset = c.mul(step, width)

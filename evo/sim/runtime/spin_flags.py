@@ -43,8 +43,7 @@ def flag(c: Code, how: str, *, wide: bool) -> None:
     if how != "tell" and wide:  # who looks at an atomic has met it, whether anybody has fenced or not
         idle = c.and_(idle, c.not_(kept(c)))
     with c.if_(c.or_(idle, c.icmp("eq", mask, 0))):
-        c.ret_()
-        c.label(c.new_label("dead"))
+        c.leave()
     place = spill(c, addr, 256)
     me = c.load("i64", w, WARP["index"], 8)
     mine, told = own_clocks(c, context, me), _told_by(c, context, me)

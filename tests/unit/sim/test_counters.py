@@ -304,7 +304,7 @@ def test_estimate_names_its_limiter_and_scales_with_blocks() -> None:
             source, "k", [np.ones(size, F), np.ones(size, F)], grid=(grid,), block=(128,), options=("--use_fast_math",)
         )
         estimate = sim.estimate([part(result)], CHIPS["l4"])
-        assert estimate.model_version == "sim-4"
+        assert estimate.model_version == "sim-5"
         assert "H200" in estimate.calibration
         assert "not validated on l4" in estimate.calibration
         assert estimate.limiter in estimate.terms_us
@@ -350,3 +350,29 @@ def test_cleared_buffers_cost_time() -> None:
     plain = sim.estimate([part(result)], CHIPS["h200"])
     assert "not validated" not in plain.calibration
     assert sim.estimate([part(result)], CHIPS["h200"], memsets=1).modelled_us > plain.modelled_us
+
+
+def lsu_us(index: str, chip: str = "h200", before: str = "", array: str = "b") -> float:
+    """The load unit's term of a kernel with eight loads at `index`, which depends on the thread `t` and on `i`."""
+    loads = " + ".join(f"{array}[{index.replace('i', str(i))}]" for i in range(8))
+    source = (
+        f'{before} extern "C" __global__ void k(float* a, const float* b) {{ int t = threadIdx.x; a[t] = {loads}; }}'
+    )
+    _, result = run(source, "k", [np.ones(128, F), np.ones(1 << 16, F)], grid=(1,), block=(128,))
+    return sim.estimate([part(result)], CHIPS[chip]).terms_us["lsu"]
+
+
+def test_unaligned_words_pass_at_once_and_words_a_stride_apart_do_not() -> None:
+    aligned = lsu_us("t + 1024 * i")
+    assert lsu_us("t + 1 + 1024 * i") == pytest.approx(aligned, rel=0.05)
+    assert lsu_us("32 * t + i") > 8 * aligned
+
+
+def test_half_as_many_load_units_give_addresses_half_as_fast() -> None:
+    ratio = lsu_us("t + 1024 * i", "a4000") / lsu_us("t + 1024 * i", "h200")
+    assert ratio > 1.2 * CHIPS["h200"].clock_hz / CHIPS["a4000"].clock_hz
+
+
+def test_loads_of_constants_are_no_global_accesses() -> None:
+    constants = lsu_us("i", before="__constant__ float c[8];", array="c")
+    assert constants < 0.5 * lsu_us("t + 1024 * i")

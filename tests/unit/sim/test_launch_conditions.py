@@ -45,6 +45,47 @@ def test_an_outcome_is_that_of_the_source(condition: str, meant: Callable[..., n
     assert any((each == wanted).all() or (each == ~wanted).all() for each in found)
 
 
+JOINED = """extern "C" __global__ void k(float* y, int n, int m) {{
+    const int side = (int)(sqrtf((float)n) + 0.5f);
+    const int used = {0} ? n - 1 : n;
+    for (int i = threadIdx.x; i < used; i += 32) y[i] = 1.0f;
+}}"""
+
+
+def _odd_squares(n: np.ndarray, m: np.ndarray) -> np.ndarray:
+    side = np.rint(np.sqrt(n)).astype(np.int64)
+    return (side * side == n) & (side % 2 == 1) & (side > 50) & (m % 2 == 1)
+
+
+@pytest.mark.parametrize(
+    ("condition", "meant"),
+    [
+        ("side * side == n && side % 2 == 1 && side > 50 && m % 2 == 1", _odd_squares),
+        ("(m > 9 ? n / m % 3 : n % 7) == 2", lambda n, m: np.where(m > 9, n // m % 3, n % 7) == 2),
+    ],
+)
+def test_a_value_that_branches_decide_is_followed(condition: str, meant: Callable[..., np.ndarray]) -> None:
+    (conditions,) = launch_conditions(compiled(JOINED.format(condition))).values()
+    sizes = np.r_[SIZES, np.arange(45, 99) ** 2]
+    other = np.arange(len(sizes)) % 50 + 1
+    shape = np.repeat([[30], [1], [1]], len(sizes), axis=1)
+    launches = Launches(parameters={1: sizes, 2: other}, grid=shape, block=shape)
+    wanted = np.asarray(meant(sizes, other), bool)
+    assert wanted.any()
+    found = [c.outcomes(launches) for c in conditions]
+    assert any((each == wanted).all() or (each == ~wanted).all() for each in found)
+
+
+def test_what_a_loop_sets_is_no_join() -> None:
+    code = """extern "C" __global__ void k(float* y, int n, int m) {
+        int digits = 0;
+        for (int rest = n; rest > 0; rest /= 10) digits += rest % 10;
+        if (digits == 31) y[threadIdx.x] = 1.0f;
+    }"""
+    (conditions,) = launch_conditions(compiled(code)).values()
+    assert not any("31" in c.instruction.split()[-1] for c in conditions)
+
+
 def test_what_data_are_compared_with_is_known() -> None:
     ptx = compiled(
         'extern "C" __global__ void k(const float* x, const unsigned short* b, float* y, int n) {'

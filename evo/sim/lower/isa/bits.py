@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from evo.sim.llvm_values import V, const, elem, is_vec
+from evo.sim.llvm_values import V, const, elem, is_vec, known_integer
+from evo.sim.lower.emitter import Emitter
 from evo.sim.lower.isa.integer import BITS, INTS, signed, sources
-from evo.sim.lower.isa.opcode_table import one_of, opcode, refuse, type_of
-from evo.sim.ptx.ast import WIDTH, Imm, Instr, Operand, Pair
-
-if TYPE_CHECKING:
-    from evo.sim.lower.emitter import Emitter
+from evo.sim.lower.isa.opcode_table import alike, one_of, opcode, refuse, type_of
+from evo.sim.ptx.ast import WIDTH, Imm, Instr, Pair
 
 
 @opcode("and or xor", BITS + " pred", "int", operands=(3, 3))
@@ -38,9 +34,7 @@ def lop3(e: Emitter, ins: Instr) -> None:
     joined = one_of(ins, "and", "or") if len(ins.args) == 6 else None
     if not isinstance(table, Imm) or ins.mods != ((joined, "b32") if joined else ("b32",)):
         raise refuse(ins)
-    a, b, d = sources(e, ins, "b32", 3)
-    if any(is_vec(x.t) for x in (a, b, d)):
-        a, b, d = e.vector(a), e.vector(b), e.vector(d)
+    a, b, d = alike(e, *sources(e, ins, "b32", 3))
     total: V | None = None
     for row in range(8):
         if not table.value >> row & 1:
@@ -59,6 +53,9 @@ def lop3(e: Emitter, ins: Instr) -> None:
     e.dst(target.second, c.and_(some, given) if joined == "and" else c.or_(some, given))
 
 
+_SHIFTS = {("shl", False): "shl", ("shl", True): "shl", ("shr", False): "lshr", ("shr", True): "ashr"}
+
+
 @opcode("shl shr", f"{BITS} {INTS}", "int", operands=(3, 3))
 def shift(e: Emitter, ins: Instr) -> None:
     kind = type_of(ins)
@@ -70,10 +67,12 @@ def shift(e: Emitter, ins: Instr) -> None:
 def shift_by(e: Emitter, name: str, a: V, n: V, width: int, arithmetic: bool) -> V:
     """Shift by an amount that clamps at the width."""
     c = e.c
-    if is_vec(a.t) or is_vec(n.t):
-        a, n = e.vector(a), e.vector(n)
     t = elem(a.t)
     limit = width - 1
+    if (known := known_integer(n)) is not None and not is_vec(n.t):
+        by = min(known & 0xFFFFFFFF, limit if name == "shr" and arithmetic else width)
+        return const(a.t, 0) if by == width else c.bin(_SHIFTS[name, arithmetic], a, by)
+    a, n = alike(e, a, n)
     big = c.icmp("ugt", n, limit)
     amount = c.intrinsic("umin", n, const(n.t, limit))
     amount = c.zext(amount, t) if width > 32 else c.trunc(amount, t) if width < 32 else amount
@@ -88,8 +87,7 @@ def funnel(e: Emitter, ins: Instr) -> None:
     c, way, mode = e.c, one_of(ins, "l", "r"), one_of(ins, "wrap", "clamp")
     low, high, n = e.src(ins.args[1], "b32"), e.src(ins.args[2], "b32"), e.src(ins.args[3], "u32")
     n = c.and_(n, 31) if mode == "wrap" else c.intrinsic("umin", n, const(n.t, 32))
-    if any(is_vec(x.t) for x in (low, high, n)):
-        low, high, n = e.vector(low), e.vector(high), e.vector(n)
+    low, high, n = alike(e, low, high, n)
     pair = c.or_(c.shl(c.zext(high, "i64"), 32), c.zext(low, "i64"))
     amount = c.zext(n, "i64")
     out = c.lshr(c.shl(pair, amount), 32) if way == "l" else c.lshr(pair, amount)
@@ -103,15 +101,15 @@ def field_extract(e: Emitter, ins: Instr) -> None:
     width = WIDTH[kind]
     a = e.src(ins.args[1], kind)
     pos, length = (c.and_(e.src(arg, "u32"), 255) for arg in ins.args[2:4])
-    if any(is_vec(x.t) for x in (a, pos, length)):
-        a, pos, length = e.vector(a), e.vector(pos), e.vector(length)
+    a, pos, length = alike(e, a, pos, length)
     t = f"i{2 * width}"
     big = c.sext(a, t) if signed(kind) else c.zext(a, t)
     amount = c.zext(c.intrinsic("umin", pos, const(pos.t, width)), t)
-    moved = c.ashr(big, amount) if signed(kind) else c.lshr(big, amount)
+    right = c.ashr if signed(kind) else c.lshr
+    moved = right(big, amount)
     drop = c.zext(c.sub(const(length.t, width), c.intrinsic("umin", length, const(length.t, width))), t)
     high = c.shl(moved, c.add(drop, width))
-    out = c.ashr(high, c.add(drop, width)) if signed(kind) else c.lshr(high, c.add(drop, width))
+    out = right(high, c.add(drop, width))
     out = c.select(c.icmp("eq", length, 0), const(out.t, 0), out)
     e.dst(ins.args[0], c.trunc(out, f"i{width}"))
 
@@ -122,8 +120,7 @@ def field_insert(e: Emitter, ins: Instr) -> None:
     width = WIDTH[kind]
     a, b = e.src(ins.args[1], kind), e.src(ins.args[2], kind)
     pos, length = (c.and_(e.src(arg, "u32"), 255) for arg in ins.args[3:5])
-    if any(is_vec(x.t) for x in (a, b, pos, length)):
-        a, b, pos, length = e.vector(a), e.vector(b), e.vector(pos), e.vector(length)
+    a, b, pos, length = alike(e, a, b, pos, length)
     ones = shift_by(e, "shl", const(a.t, 1), length, width, False)
     mask = c.sub(ones, 1)
     mask = shift_by(e, "shl", mask, pos, width, False)
@@ -193,8 +190,7 @@ def permute(e: Emitter, ins: Instr) -> None:
         s, choice = const(s.t, table[0]), c.and_(s, 3)
         for row in range(1, 4):
             s = c.select(c.icmp("eq", choice, row), const(s.t, table[row]), s)
-    if any(is_vec(x.t) for x in (a, b, s)):
-        a, b, s = e.vector(a), e.vector(b), e.vector(s)
+    a, b, s = alike(e, a, b, s)
     pair = c.or_(c.shl(c.zext(b, "i64"), 32), c.zext(a, "i64"))
     total: V | None = None
     for byte in range(4):
@@ -212,7 +208,7 @@ def permute(e: Emitter, ins: Instr) -> None:
 def bit_mask(e: Emitter, ins: Instr) -> None:
     """`b` bits set from position `a` on."""
     c, mode = e.c, one_of(ins, "clamp", "wrap")
-    a, b = _pair(e, ins.args[1], ins.args[2], "b32")
+    a, b = alike(e, *sources(e, ins, "b32"))
     start, width = c.and_(a, 31), c.and_(b, 31)
     ones = const(a.t, -1)
     total = c.add(start, width)
@@ -228,7 +224,7 @@ def bit_mask(e: Emitter, ins: Instr) -> None:
 def extend_low_bits(e: Emitter, ins: Instr) -> None:
     """The low `b` bits of `a`, extended by sign or zero."""
     c, mode, kind = e.c, one_of(ins, "clamp", "wrap"), type_of(ins)
-    a, b = _pair(e, ins.args[1], ins.args[2], "b32")
+    a, b = alike(e, *sources(e, ins, "b32"))
     width = c.and_(b, 31)
     mask = c.bin("shl", const(a.t, -1), width)
     if mode == "clamp":
@@ -239,9 +235,3 @@ def extend_low_bits(e: Emitter, ins: Instr) -> None:
         negative = c.and_(c.icmp("ne", sign, 0), c.icmp("ne", width, 0))
         value = c.or_(value, c.select(negative, mask, const(a.t, 0)))
     e.dst(ins.args[0], value)
-
-
-def _pair(e: Emitter, first: Operand, second: Operand, kind: str) -> tuple[V, V]:
-    """Two sources of one shape."""
-    a, b = e.src(first, kind), e.src(second, kind)
-    return (a, b) if is_vec(a.t) == is_vec(b.t) else (e.vector(a), e.vector(b))

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from evo.sim.llvm_values import V, elem, is_vec
+from evo.sim.lower.emitter import Emitter
 from evo.sim.lower.isa.opcode_table import refuse
 from evo.sim.ptx.ast import Instr
-
-if TYPE_CHECKING:
-    from evo.sim.lower.emitter import Emitter
 
 FLOAT_COMPARISONS = {
     "eq": "oeq", "ne": "one", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "num": "ord", "nan": "uno",

@@ -1,20 +1,16 @@
-"""Control flow and synchronisation. Branches and block barriers end basic blocks; flow.py and barrier.py emit them."""
+"""Control flow and synchronisation. Branches and block barriers end basic blocks and are emitted elsewhere."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 from evo.sim.abi import BARRIERS, NO_BARRIER
 from evo.sim.faults import SimFault
 from evo.sim.llvm_values import V, const
+from evo.sim.lower.emitter import Emitter
 from evo.sim.lower.isa.opcode_table import opcode, refuse
 from evo.sim.ptx.ast import Imm, Instr, Operand
 from evo.sim.runtime.fault_report import report
 from evo.sim.runtime.schedule import bar_arrive
 from evo.sim.runtime.spin_flags import fence as tell_by_flags
-
-if TYPE_CHECKING:
-    from evo.sim.lower.emitter import Emitter
 
 
 @opcode("bra", "uni", "branch", results=0, operands=(1, 1))

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from evo.sim.abi import CONST_BASE, GLOBAL_BASE, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_SIZE
 from evo.sim.llvm_values import V, const, elem, fconst, is_vec
+from evo.sim.lower.emitter import Emitter
 from evo.sim.lower.isa.eight_bit import EIGHT, convert_eight
 from evo.sim.lower.isa.opcode_table import one_of, opcode, refuse, type_of
 from evo.sim.lower.isa.rounding import directed, flush, narrow, narrow_directed, odd, saturate, stepped, two_sum, widen
 from evo.sim.ptx.ast import WIDTH, Instr, Operand, Sym, Vec
-
-if TYPE_CHECKING:
-    from evo.sim.lower.emitter import Emitter
 
 _ALL = "pred b8 b16 b32 b64 b128 u8 u16 u32 u64 s8 s16 s32 s64 f16 bf16 f32 f64 f16x2 bf16x2 tf32"
 _FLOAT = {"f16", "bf16", "f32", "f64"}

@@ -7,13 +7,10 @@ exact by error-free transformations, scaled where they would underflow.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from evo.sim.llvm_values import V, elem, fconst
+from evo.sim.lower.emitter import Emitter
 from evo.sim.lower.isa.rounding import directed, signed_zero, stepped, two_sum
-
-if TYPE_CHECKING:
-    from evo.sim.lower.emitter import Emitter
 
 _TINY = 2.0**-300  # below it, products of a value and its neighbours may underflow
 _SCALE = 2.0**600

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from evo.sim.llvm_values import V, const, fconst
+from evo.sim.lower.emitter import Emitter
 from evo.sim.lower.isa.opcode_table import refuse
 from evo.sim.lower.isa.rounding import narrow, widen
 from evo.sim.ptx.ast import Instr
 from evo.sim.runtime.tensor import eight_bit
-
-if TYPE_CHECKING:
-    from evo.sim.lower.emitter import Emitter
 
 EIGHT = {"e4m3x2", "e5m2x2"}
 # mantissa bits, smallest normal exponent, bias against f32, largest finite, NaN

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from evo.sim.llvm_values import V, elem, fconst, is_vec
+from evo.sim.lower.emitter import Emitter
 from evo.sim.lower.isa import approx
 from evo.sim.lower.isa import directed as exact
 from evo.sim.lower.isa.comparison import FLOAT_COMPARISONS, combined, pick_extremum
 from evo.sim.lower.isa.half import HALF, half_arithmetic, half_compare
 from evo.sim.lower.isa.integer import INTEGER
-from evo.sim.lower.isa.opcode_table import one_of, only, opcode, refuse, type_of, types_of
+from evo.sim.lower.isa.opcode_table import Emit, alike, one_of, only, opcode, refuse, type_of, types_of
 from evo.sim.lower.isa.rounding import directed, flush, saturate, signed_zero, two_sum
 from evo.sim.ptx.ast import Instr, Operand, Pair
-
-if TYPE_CHECKING:
-    from evo.sim.lower.emitter import Emitter
 
 TYPES = "u16 u32 u64 s16 s32 s64 f32 f64 f16 f16x2 bf16 bf16x2"
 ROUND = "rn rz rm rp"
@@ -38,16 +35,22 @@ def finish(e: Emitter, ins: Instr, value: V) -> None:
     e.dst(ins.args[0], value)
 
 
+def by_type(emit: Emit) -> Emit:
+    """f32 and f64 are emitted here, 16-bit floats by `half`, integers by `integer`."""
+
+    def route(e: Emitter, ins: Instr) -> None:
+        kind = type_of(ins)
+        chosen = emit if kind in ("f32", "f64") else half_arithmetic if kind in HALF else INTEGER[ins.name]
+        chosen(e, ins)
+
+    return route
+
+
 @opcode("add sub mul", f"cc lo hi wide {ROUND} ftz sat {TYPES}", "alu", operands=(3, 3))
 @opcode("div", f"{ROUND} approx full ftz {TYPES}", "alu", operands=(3, 3))
+@by_type
 def arithmetic(e: Emitter, ins: Instr) -> None:
     kind = type_of(ins)
-    if kind in HALF:
-        half_arithmetic(e, ins)
-        return
-    if kind not in ("f32", "f64"):
-        INTEGER[ins.name](e, ins)
-        return
     only(ins, *ROUND.split(), "ftz", "sat", *(("approx", "full") if ins.name == "div" else ()))
     a, b = e.c.same(*float_sources(e, ins, 2, kind))
     mode = _mode(ins)
@@ -79,16 +82,13 @@ def _mode(ins: Instr) -> str:
 
 
 @opcode("fma", f"{ROUND} ftz sat relu f32 f64 f16 f16x2 bf16 bf16x2", "fp", operands=(4, 4))
+@opcode("mad", f"lo hi wide cc sat {ROUND} ftz {TYPES}", "alu", operands=(4, 4))
+@by_type
 def fused(e: Emitter, ins: Instr) -> None:
     kind = type_of(ins)
-    if kind in HALF:
-        half_arithmetic(e, ins)
-        return
     only(ins, *ROUND.split(), "ftz", "sat")
     c = e.c
-    a, b, d = float_sources(e, ins, 3, kind)
-    if any(is_vec(x.t) for x in (a, b, d)):
-        a, b, d = e.vector(a), e.vector(b), e.vector(d)
+    a, b, d = alike(e, *float_sources(e, ins, 3, kind))
     mode = _mode(ins)
     if mode == "rn":
         finish(e, ins, c.intrinsic("fma", a, b, d))
@@ -101,23 +101,10 @@ def fused(e: Emitter, ins: Instr) -> None:
     finish(e, ins, _directed_sum(e, product, wide[2], mode))
 
 
-@opcode("mad", f"lo hi wide cc sat {ROUND} ftz {TYPES}", "alu", operands=(4, 4))
-def multiply_add(e: Emitter, ins: Instr) -> None:
-    if type_of(ins) in ("f32", "f64"):
-        fused(e, ins)
-    else:
-        INTEGER["mad"](e, ins)
-
-
 @opcode("min max", f"ftz NaN xorsign abs relu {TYPES} u16x2 s16x2", "alu", operands=(3, 3))
+@by_type
 def extremum(e: Emitter, ins: Instr) -> None:
     kind, c = type_of(ins), e.c
-    if kind in HALF:
-        half_arithmetic(e, ins)
-        return
-    if kind not in ("f32", "f64"):
-        INTEGER[ins.name](e, ins)
-        return
     only(ins, "ftz", "NaN", "xorsign", "abs")
     values = [e.src(arg, kind) for arg in ins.args[1:3]]
     if "ftz" in ins.mods:
@@ -136,14 +123,9 @@ def extremum(e: Emitter, ins: Instr) -> None:
 
 
 @opcode("neg abs", f"ftz {TYPES}", "alu", operands=(2, 2))
+@by_type
 def negate(e: Emitter, ins: Instr) -> None:
     kind, c = type_of(ins), e.c
-    if kind in HALF:
-        half_arithmetic(e, ins)
-        return
-    if kind not in ("f32", "f64"):
-        INTEGER[ins.name](e, ins)
-        return
     a = e.src(ins.args[1], kind)
     if "ftz" in ins.mods:
         a = flush(e, a, always=True)
@@ -153,8 +135,7 @@ def negate(e: Emitter, ins: Instr) -> None:
 @opcode("copysign", "f32 f64", "alu", operands=(3, 3))
 def copy_sign(e: Emitter, ins: Instr) -> None:
     kind = type_of(ins)
-    a, b = e.src(ins.args[1], kind), e.src(ins.args[2], kind)
-    a, b = e.c.same(a, b)
+    a, b = e.c.same(e.src(ins.args[1], kind), e.src(ins.args[2], kind))
     e.dst(ins.args[0], e.c.intrinsic("copysign", b, a))
 
 
@@ -195,13 +176,10 @@ def reciprocal(e: Emitter, ins: Instr) -> None:
 
 
 @opcode("ex2 lg2 sin cos tanh", "approx ftz f32 f16 f16x2 bf16 bf16x2", "sfu", operands=(2, 2))
+@by_type
 def approximate(e: Emitter, ins: Instr) -> None:
-    kind = type_of(ins)
-    if kind in HALF:
-        half_arithmetic(e, ins)
-        return
     ftz = "ftz" in ins.mods and not e.hardware_ftz
-    e.dst(ins.args[0], approx.approximation(e.c, ins.name, e.src(ins.args[1], kind), ftz=ftz))
+    e.dst(ins.args[0], approx.approximation(e.c, ins.name, e.src(ins.args[1], "f32"), ftz=ftz))
 
 
 _SIGNED = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge"}
@@ -241,16 +219,13 @@ def write_predicates(e: Emitter, ins: Instr, result: V) -> None:
     """p, or p|q where q is the negated comparison; both combined with the third operand if there is one."""
     c = e.c
     boolean = combined(ins)
-    targets = [ins.args[0]]
-    values = [result]
-    if isinstance(ins.args[0], Pair):
-        targets = [ins.args[0].first, ins.args[0].second]
-        values = [result, c.not_(result)]
+    values = [result, c.not_(result)]
     if boolean is not None:
         other = e.src(ins.args[3], "pred")
-        values = [c.bin(boolean, *c.same(v, other)) for v in values]
-    for target, value in zip(targets, values, strict=True):
-        e.dst(target, value)
+        values = [c.bin(boolean, value, other) for value in values]
+    target = ins.args[0]
+    for register, value in zip(target if isinstance(target, Pair) else (target,), values, strict=False):
+        e.dst(register, value)
 
 
 @opcode("set", f"{COMPARE} and or xor ftz b16 b32 b64 {TYPES}", "alu", operands=(3, 4))
@@ -263,7 +238,7 @@ def set_value(e: Emitter, ins: Instr) -> None:
     result = compare(e, ins, kind, ins.args[1], ins.args[2])
     boolean = combined(ins)
     if boolean is not None:
-        result = c.bin(boolean, *c.same(result, e.src(ins.args[3], "pred")))
+        result = c.bin(boolean, result, e.src(ins.args[3], "pred"))
     if target == "f32":
         t = result.t.replace("i1", "float")
         e.dst(ins.args[0], c.select(result, fconst(t, 1.0), fconst(t, 0.0)))

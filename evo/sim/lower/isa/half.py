@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from evo.sim.llvm_values import V, const, fconst, is_vec
+from evo.sim.llvm_values import V, const, fconst
+from evo.sim.lower.emitter import Emitter
 from evo.sim.lower.isa.approx import approximation
 from evo.sim.lower.isa.comparison import FLOAT_COMPARISONS, combined, pick_extremum
-from evo.sim.lower.isa.opcode_table import one_of, only, refuse, type_of
+from evo.sim.lower.isa.opcode_table import alike, one_of, only, refuse, type_of
 from evo.sim.lower.isa.rounding import flush, narrow, odd, odd_sum, saturate, two_sum, widen
 from evo.sim.ptx.ast import WIDTH, Instr, Operand, Pair
-
-if TYPE_CHECKING:
-    from evo.sim.lower.emitter import Emitter
 
 HALF = {"f16", "f16x2", "bf16", "bf16x2"}
 _LEGAL = {
@@ -47,21 +43,18 @@ def half_arithmetic(e: Emitter, ins: Instr) -> None:
     columns = [parts(e, arg, kind) for arg in ins.args[1:]]
     out = []
     for operands in zip(*columns, strict=True):
-        xs = list(operands)
-        if any(is_vec(x.t) for x in xs):
-            xs = [e.vector(x) for x in xs]
-        out.append(_one(e, ins, base, xs))
+        out.append(_one(e, ins, base, alike(e, *operands)))
     e.dst(ins.args[0], join(e, out))
 
 
-def _one(e: Emitter, ins: Instr, base: str, operands: list[V]) -> V:
+def _one(e: Emitter, ins: Instr, base: str, operands: tuple[V, ...]) -> V:
     c, name = e.c, ins.name
     if name == "neg":
         return c.xor(operands[0], 0x8000)
     if name == "abs":
         return c.and_(operands[0], 0x7FFF)
     if "ftz" in ins.mods and base == "f16":
-        operands = [c.bits(flush(e, c.bits(x, "half"), always=True), "i16") for x in operands]
+        operands = tuple([c.bits(flush(e, c.bits(x, "half"), always=True), "i16") for x in operands])
     xs = [widen(e, x, base) for x in operands]
     if "ftz" in ins.mods and base == "bf16":  # its subnormals are those of f32
         xs = [flush(e, x, always=True) for x in xs]
@@ -115,7 +108,7 @@ def half_compare(e: Emitter, ins: Instr) -> None:
         found.append(c.fcmp(FLOAT_COMPARISONS[how], widen(e, left, base), widen(e, right, base)))
     if boolean is not None:
         other = e.src(ins.args[3], "pred")
-        found = [c.bin(boolean, *c.same(v, other)) for v in found]
+        found = [c.bin(boolean, v, other) for v in found]
     if ins.name == "setp":
         _write(e, ins, found, kind)
         return
@@ -132,14 +125,10 @@ def half_compare(e: Emitter, ins: Instr) -> None:
 
 def _write(e: Emitter, ins: Instr, found: list[V], kind: str) -> None:
     target = ins.args[0]
-    if kind.endswith("x2"):
-        if not isinstance(target, Pair):
-            raise refuse(ins, "operands")
-        e.dst(target.first, found[0])
-        e.dst(target.second, found[1])
-        return
     if isinstance(target, Pair):
         e.dst(target.first, found[0])
-        e.dst(target.second, e.c.not_(found[0]))
-        return
-    e.dst(target, found[0])
+        e.dst(target.second, found[1] if kind.endswith("x2") else e.c.not_(found[0]))
+    elif kind.endswith("x2"):
+        raise refuse(ins, "operands")
+    else:
+        e.dst(target, found[0])

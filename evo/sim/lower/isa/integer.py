@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from evo.sim.llvm_values import V, const, elem, is_vec
-from evo.sim.lower.isa.opcode_table import CARRY, Emit, one_of, only, opcode, refuse, type_of, types_of
+from evo.sim.llvm_values import V, const, elem
+from evo.sim.lower.emitter import Emitter
+from evo.sim.lower.isa.opcode_table import CARRY, Emit, alike, one_of, only, opcode, refuse, type_of, types_of
 from evo.sim.ptx.ast import WIDTH, Instr
-
-if TYPE_CHECKING:
-    from evo.sim.lower.emitter import Emitter
 
 INTS = "u16 u32 u64 s16 s32 s64"
 BITS = "b16 b32 b64"
@@ -76,13 +72,9 @@ def _carry_in(e: Emitter, ins: Instr) -> V:
 def add_carry(e: Emitter, ins: Instr) -> None:
     """addc, subc: add with the carry of the preceding .cc instruction."""
     kind = integer_type(ins)
-    a, b = sources(e, ins, kind)
     c = e.c
-    flag = _carry_in(e, ins)
-    if is_vec(flag.t) or is_vec(a.t) or is_vec(b.t):
-        a, b, flag = e.vector(a), e.vector(b), e.vector(flag)
-    t = elem(a.t)
-    carry = c.zext(flag, t)
+    a, b, flag = alike(e, *sources(e, ins, kind), _carry_in(e, ins))
+    carry = c.zext(flag, elem(a.t))
     if ins.name == "addc":
         first = c.add(a, b)
         total = c.add(first, carry)
@@ -124,9 +116,7 @@ def multiply_add(e: Emitter, ins: Instr) -> None:
         e.dst(ins.args[0], _saturated_sum(e, ins, p, addend))
         return
     if ins.name == "madc":
-        flag = _carry_in(e, ins)
-        if is_vec(flag.t) or is_vec(p.t):
-            p, addend, flag = e.vector(p), e.vector(addend), e.vector(flag)
+        p, addend, flag = alike(e, p, addend, _carry_in(e, ins))
         first = c.add(p, addend)
         total = c.add(first, c.zext(flag, elem(p.t)))
         out = c.or_(c.icmp("ult", first, p), c.icmp("ult", total, first))

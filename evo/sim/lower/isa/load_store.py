@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from evo.sim.abi import CTX, REC, SHARED_WINDOW, WARP_SCRATCH
 from evo.sim.errors import PtxError
 from evo.sim.llvm_values import V, const, is_vec
+from evo.sim.lower.emitter import Emitter
 from evo.sim.lower.isa.opcode_table import opcode, refuse, type_of
 from evo.sim.ptx.ast import WIDTH, Instr, Mem, Operand, Sym, Vec
 from evo.sim.runtime.global_memory import ld_global, st_global, uniform_ld_global
@@ -15,9 +15,6 @@ from evo.sim.runtime.local_memory import ld_generic, ld_local, ld_param, st_gene
 from evo.sim.runtime.routine import Routine
 from evo.sim.runtime.shared_memory import ld_shared, st_shared, uniform_ld_shared
 from evo.sim.runtime.spin_flags import flag
-
-if TYPE_CHECKING:
-    from evo.sim.lower.emitter import Emitter
 
 _TYPES = "b8 b16 b32 b64 u8 u16 u32 u64 s8 s16 s32 s64 f32 f64"
 _CACHE = """ca cg cs cv lu wb wt nc volatile relaxed acquire release weak cta gpu sys mmio
@@ -43,7 +40,7 @@ def ordered(ins: Instr) -> bool:
 
 
 def touch_flag(e: Emitter, ins: Instr, how: str, space: str, addr: V) -> None:
-    """A strong access or an atomic may be a flag (see runtime/flags.py)."""
+    """A strong access or an atomic may be a flag (see `runtime.spin_flags`)."""
     c = e.c
     if space not in ("global", "shared", "generic"):
         return

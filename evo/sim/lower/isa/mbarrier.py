@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from evo.sim.abi import MB_COUNT_BITS, SHARED_WINDOW, WARP_SCRATCH
 from evo.sim.llvm_values import V, const, is_vec
+from evo.sim.lower.emitter import Emitter
 from evo.sim.lower.isa.load_store import address, shared_address, space_of
 from evo.sim.lower.isa.opcode_table import opcode, refuse
 from evo.sim.ptx.ast import Instr, Operand, Reg
 from evo.sim.runtime.mbarrier import mbarrier_arrive, mbarrier_copies, mbarrier_init, mbarrier_inval, mbarrier_wait
-
-if TYPE_CHECKING:
-    from evo.sim.lower.emitter import Emitter
 
 _SPACE = "shared shared::cta b64"
 _ORDER = "release acquire cta"

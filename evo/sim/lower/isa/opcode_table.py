@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from evo.sim.errors import UnsupportedInstruction
+from evo.sim.llvm_values import V, is_vec
 from evo.sim.lower.cfg import reads_of
+from evo.sim.lower.emitter import Emitter
 from evo.sim.ptx.ast import WIDTH, Instr, Pair, Reg, Vec
 
-if TYPE_CHECKING:
-    from evo.sim.lower.emitter import Emitter
-
-Emit = Callable[["Emitter", Instr], None]
+Emit = Callable[[Emitter, Instr], None]
 
 CARRY = "@carry"  # the condition code register, a predicate like any other
 
@@ -98,6 +96,11 @@ def only(ins: Instr, *legal: str) -> None:
     for mod in ins.mods[:-1]:
         if mod not in legal:
             raise refuse(ins, f".{mod}")
+
+
+def alike(e: Emitter, *values: V) -> tuple[V, ...]:
+    """Values of one shape: vectors if one of them is one."""
+    return tuple(map(e.vector, values)) if any(is_vec(value.t) for value in values) else values
 
 
 def _registers(arg: object) -> Iterator[str]:

@@ -5,15 +5,11 @@ The inliner turns such calls into the pseudo instructions registered here; `@` k
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from evo.sim.abi import WARP_SCRATCH
+from evo.sim.lower.emitter import Emitter
 from evo.sim.lower.isa.opcode_table import opcode
 from evo.sim.ptx.ast import Instr
 from evo.sim.runtime.printing import assert_record, print_record
-
-if TYPE_CHECKING:
-    from evo.sim.lower.emitter import Emitter
 
 
 @opcode("@vprintf", "", "mem", uniform="never", operands=(3, 3))

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from evo.sim.llvm_ir import Code
 from evo.sim.llvm_values import V, const, elem, fconst
-
-if TYPE_CHECKING:
-    from evo.sim.llvm_ir import Code
-    from evo.sim.lower.emitter import Emitter
+from evo.sim.lower.emitter import Emitter
 
 _FORMS = {
     "float": ("i32", 0x7F800000, 1 << 31),

@@ -118,6 +118,7 @@ def multiply(e: Emitter, ins: Instr) -> None:
     if upper and (d != "s32" or depth != _DEPTH[a]):
         raise refuse(ins)
     nothing = (Imm(0),)
+    e.keep_scratch()
     outs = items_of(ins, 0, 2 if d == "f16" or upper else 4)
     _put(e, (*items_of(ins, 1, 1), *nothing) if upper else items_of(ins, 1, 2 * blocks), MMA_A)
     _put(e, items_of(ins, 2, blocks), MMA_B)
@@ -126,6 +127,8 @@ def multiply(e: Emitter, ins: Instr) -> None:
     e.c.call(mma(a, b, blocks, d, op, sat=saturates), e.warp)
     for index, out in enumerate(outs):
         e.dst(out, e.c.load(_FRAGMENT[_is_float(e, out)], e.warp, MMA_C + 128 * index, 64))
+    e.scratch = {at: value for at, value in e.scratch.items() if at < MMA_C}
+    e.scratch_end = len(e.c.lines)
 
 
 def _multiply_f64(e: Emitter, ins: Instr) -> None:
@@ -148,8 +151,12 @@ def items_of(ins: Instr, index: int, count: int) -> tuple[Operand, ...]:
 
 
 def _put(e: Emitter, items: tuple[Operand, ...], at: int) -> None:
-    for index, item in enumerate(items):
-        e.c.store(e.vector(e.src(item, "f32" if _is_float(e, item) else "b32")), e.warp, at + 128 * index, 64)
+    """Into the scratch, but for what lies there since the mma before: one operand of neighbours is often the same."""
+    for place, item in zip(range(at, at + 128 * len(items), 128), items, strict=True):
+        value = e.vector(e.src(item, "f32" if _is_float(e, item) else "b32"))
+        if e.scratch.get(place) != value:
+            e.c.store(value, e.warp, place, 64)
+            e.scratch[place] = value
 
 
 def _is_float(e: Emitter, item: Operand) -> bool:

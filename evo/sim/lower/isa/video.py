@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from evo.sim.llvm_values import V, const, is_vec
-from evo.sim.lower.isa.opcode_table import opcode, refuse
+from evo.sim.llvm_values import V, const
+from evo.sim.lower.emitter import Emitter
+from evo.sim.lower.isa.opcode_table import alike, opcode, refuse
 from evo.sim.ptx.ast import Instr
-
-if TYPE_CHECKING:
-    from evo.sim.lower.emitter import Emitter
 
 _OPS = ("vadd", "vsub", "vavrg", "vabsdiff", "vmin", "vmax", "vset")
 _COMPARE = {"eq": "eq", "ne": "ne", "lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge"}
@@ -28,9 +24,7 @@ def video(e: Emitter, ins: Instr) -> None:
     if len(types) != 3:
         raise refuse(ins)
     width = 32 // count
-    a, b, total = (e.src(arg, "b32") for arg in ins.args[1:4])
-    if any(is_vec(x.t) for x in (a, b, total)):
-        a, b, total = e.vector(a), e.vector(b), e.vector(total)
+    a, b, total = alike(e, *(e.src(arg, "b32") for arg in ins.args[1:4]))
     packed: V = const(a.t, 0)
     for part in range(count):
         x, y = (_element(e, v, part, width, kind) for v, kind in ((a, types[1]), (b, types[2])))

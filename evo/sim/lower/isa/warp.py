@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from evo.sim.abi import WARP_SCRATCH
 from evo.sim.llvm_values import IOTA32, V, const, iconsts, known_integer, vec
+from evo.sim.lower.emitter import Emitter
 from evo.sim.lower.isa.opcode_table import one_of, opcode, refuse, type_of
 from evo.sim.ptx.ast import Instr, Operand, Pair
+from evo.sim.runtime.fault_report import each_group as lane_groups
 from evo.sim.runtime.local_memory import permute_lanes
-
-if TYPE_CHECKING:
-    from evo.sim.lower.emitter import Emitter
 
 
 def permute(e: Emitter, values: V, index: V) -> V:
@@ -57,7 +55,7 @@ def _fixed(e: Emitter, ins: Instr, mode: str, value: V) -> tuple[V, V] | None:
 
 @opcode("shfl", "sync up down bfly idx b32", "shuffle", uniform="never", operands=(4, 5))
 def shuffle(e: Emitter, ins: Instr) -> None:
-    """Reading a lane that does not run is undefined in PTX; here it gives the lane's own value (and see sync.py)."""
+    """Reading a lane that does not run is undefined in PTX; here it gives the lane's own value (see `sync_checks`)."""
     c = e.c
     if "sync" not in ins.mods or len(ins.args) != 5:
         raise refuse(ins, "only .sync")
@@ -110,15 +108,9 @@ def each_group(e: Emitter, arg: Operand) -> Iterator[tuple[V, V]]:
     if mask.t == "i32":
         yield c.and_(mask, running), running
         return
-    rest = c.var("i32", running)
     known = dict(e.cache)
-    with c.while_() as loop:
-        now = rest.get()
-        loop.until(c.icmp("eq", now, 0))
-        mine = c.extract(mask, c.intrinsic("cttz", now, True))
-        same = c.and_(c.mask_bits(c.icmp("eq", mask, c.splat(mine))), now)
+    with lane_groups(c, mask, running) as (mine, same):
         yield c.and_(mine, same), same
-        rest.set(c.and_(rest.get(), c.not_(same)))
     e.cache = known
 
 

@@ -1,0 +1,144 @@
+"""Registers that several instructions set, where branches decide which of them counts: what compilers make of `&&`.
+
+A join is told only where it is exact: every way to a setter goes through one block, and from there each of its branches
+is known. What loops set is none, since it follows from itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from evo.sim.bit_arithmetic import Bits
+from evo.sim.launch_guards import LaunchGuard, dominators, edge_guard
+from evo.sim.lower.cfg import Block, split_blocks
+from evo.sim.lower.isa.opcode_table import defs
+from evo.sim.ptx.ast import Imm, Instr, PtxFunction
+
+_MOST = 6  # setters of a register
+
+
+class JoinPart(NamedTuple):
+    """One setter, under a name of its own. It counts if all guards hold and no later part does."""
+
+    guards: tuple[LaunchGuard, ...]
+    register: str
+    setter: Instr
+
+
+class Join(NamedTuple):
+    """The parts of a register, in the order of the code. The first one always counts, unless another does."""
+
+    parts: tuple[JoinPart, ...]
+
+    def sources(self) -> Iterator[str]:
+        """Registers that it follows from."""
+        for part in self.parts:
+            yield from (guard.register for guard in part.guards)
+            yield part.register
+
+    def value(self, known: Mapping[str, Bits]) -> Bits:
+        """From the values of its sources."""
+        found = known[self.parts[0].register]
+        for part in self.parts[1:]:
+            counts = np.asarray(True)
+            for guard in part.guards:
+                counts = counts & ((known[guard.register] != 0) == guard.value)
+            found = np.where(counts, known[part.register], found)
+        return found
+
+    def conjunction(self, value: bool) -> JoinPart | None:
+        """Of a predicate that has this value in one part alone and is constant in the other: that part."""
+        if len(self.parts) != 2:
+            return None
+        first, second = self.parts
+        other = first.setter.args[1] if first.setter.name == "mov" else None
+        return second if isinstance(other, Imm) and bool(other.value) is not value else None
+
+
+def joins_of(function: PtxFunction) -> dict[str, Join]:
+    """The joins of a function, by register."""
+    setters: dict[str, list[tuple[int, Instr]]] = {}
+    blocks = split_blocks(function)
+    for block in blocks:
+        for ins in (*block.code, *((block.end,) if block.end is not None else ())):
+            for name in defs(ins):
+                setters.setdefault(name, []).append((block.number, ins))
+    several = {name: found for name, found in setters.items() if 1 < len(found) <= _MOST}
+    several = {name: found for name, found in several.items() if all(ins.guard is None for _, ins in found)}
+    if not several:
+        return {}
+    ways = _Ways(blocks)
+    joins = ((name, ways.join(name, found)) for name, found in several.items())
+    return {name: join for name, join in joins if join is not None}
+
+
+class _Ways:
+    """How blocks are reached from those that every way to them goes through."""
+
+    def __init__(self, blocks: list[Block]) -> None:
+        self.blocks = blocks
+        self.sources: list[list[int]] = [[] for _ in blocks]
+        for block in blocks:
+            for number in block.successors():
+                self.sources[number].append(block.number)
+        self.over = dominators(blocks)
+        self.behind = _followers(blocks)
+
+    def up(self, number: int) -> list[tuple[int, tuple[LaunchGuard, ...]]]:
+        """The blocks above one, nearest first, each with the guards that hold where the first is reached from it."""
+        guards: tuple[LaunchGuard, ...] = ()
+        found = [(number, guards)]
+        while number:
+            sources = self.sources[number]
+            if len(sources) == 1:
+                guard = edge_guard(self.blocks[sources[0]], number)
+                guards = (guard, *guards) if guard is not None else guards
+                number = sources[0]
+            else:
+                above = _nearest(self.over, number)
+                if above is None or not self.behind[above] >> number & 1:
+                    break  # not all that comes to `above` comes here, and there is no one branch that decides
+                number = above
+            found.append((number, guards))
+        return found
+
+    def join(self, name: str, setters: list[tuple[int, Instr]]) -> Join | None:
+        ways = [dict(self.up(number)) for number, _ in setters]
+        common = next((at for at in ways[0] if all(at in way for way in ways)), None)
+        if common is None:
+            return None
+        guards = [way[common] for way in ways]
+        if guards[0]:  # an if and an else: then the first counts wherever the second does not
+            opposite = len(guards) == 2 and guards[1] == (guards[0][0]._replace(value=not guards[0][0].value),)
+            if not opposite or len(guards[0]) > 1:
+                return None
+            guards[0] = ()
+        named = [JoinPart(guards[at], f"{name} {at}", ins) for at, (_, ins) in enumerate(setters)]
+        return Join(tuple(named))
+
+
+def _nearest(over: list[int], number: int) -> int | None:
+    """The last block but itself that every way to a block goes through."""
+    above = [at for at in range(len(over)) if over[number] >> at & 1 and at != number]
+    return max(above, key=lambda at: over[at].bit_count(), default=None)
+
+
+def _followers(blocks: list[Block]) -> list[int]:
+    """Of each block, as bits, the blocks that every way from it comes to."""
+    every = (1 << len(blocks)) - 1
+    behind = [every] * len(blocks)
+    changed = True
+    while changed:
+        changed = False
+        for block in reversed(blocks):
+            after = [behind[number] for number in block.successors()]
+            meet = every if after else 0
+            for one in after:
+                meet &= one
+            meet |= 1 << block.number
+            if meet != behind[block.number]:
+                behind[block.number], changed = meet, True
+    return behind

@@ -1,1 +1,1 @@
-"""What follows from a task, a chip and a source without running it: roofline, measured rates, tile legality."""
+"""Static analysis of a task, a chip and a source: roofline, measured rates, tile legality."""

@@ -1,4 +1,4 @@
-"""What was measured on the GPUs of this machine, kept in the user's cache by chip and driver: rates and baselines.
+"""Sustained rates and baselines that were measured on this machine's GPUs, in the user's cache by chip and driver.
 
 Beside the datasheet's row, never instead of it. A file that is absent or damaged means: not measured here.
 """

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evo.analysis.access.comparisons import Combined, Compare, Condition, Unsure, all_of, any_of, conjuncts
+from evo.analysis.access.data_values import parts_of
 from evo.analysis.access.form import THREAD, Access, Array, Data, Form
 from evo.analysis.access.key_limits import KEY, ROW, fewest, grows_with_rows, limit_of, unbounded
 from evo.analysis.access.launches import LaunchAnalysis
 from evo.analysis.access.numeric import number_of
-from evo.analysis.access.reductions import parts_of
 from evo.analysis.access.renaming import in_indices
 from evo.analysis.access.softmax_weight import (
     SoftmaxWeight,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from evo.analysis.access.data_values import plain
 from evo.analysis.access.form import Access, Data, Form
-from evo.analysis.access.reductions import Reduction, plain
+from evo.analysis.access.reductions import Reduction
 from evo.analysis.access.staging import Origin, leaf, origin
 from evo.analysis.access.terms import Symbol, Term
 

@@ -177,14 +177,5 @@ def _stepped(loop: Loop, columns: Columns, sizes: FormSizes, most: int, turns: i
 
 
 __all__ = [
-    "MOST_ROWS",
-    "FormSizes",
-    "NoValue",
-    "TooMany",
-    "column",
-    "instances",
-    "offsets",
-    "places",
-    "rows_in",
-    "sizes_of",
-]
+    "MOST_ROWS", "FormSizes", "NoValue", "TooMany", "column", "instances", "offsets", "places", "rows_in", "sizes_of",
+]  # fmt: skip

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from evo.analysis.access.comparisons import Compare, Condition, conjuncts
+from evo.analysis.access.data_values import parts_of
 from evo.analysis.access.dependences import Dependence, Dependences
 from evo.analysis.access.form import BLOCK, THREAD, Access, Array, Barrier, Form, Loop
 from evo.analysis.access.instances import FormSizes, TooMany, instances, offsets, places
 from evo.analysis.access.numeric import NoValue, masks_of
-from evo.analysis.access.reductions import Reduction, parts_of
+from evo.analysis.access.reductions import Reduction
 from evo.analysis.access.sampling import one_block, repeated
 from evo.analysis.access.sets import ANY, Existence, meet
 from evo.analysis.access.terms import Symbol

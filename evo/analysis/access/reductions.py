@@ -8,13 +8,13 @@ import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from evo.analysis.access.comparisons import Compare, Unsure
+from evo.analysis.access.data_values import is_old, mentions, parts_of, plain, read_of
+from evo.analysis.access.extrema import condition_of_place, extremum_by_comparison, follows, is_one_test, is_strict
 from evo.analysis.access.form import Access, Carried, Data, Form, Loop
-from evo.analysis.access.terms import Op, Symbol, Term
+from evo.analysis.access.terms import Symbol
 
 _OPERATIONS = {"add": "sum", "sub": "sum", "max": "max", "min": "min", "mul": "product"}
 _WORDS = {"add": "sum", "sub": "sum", "max": "max", "min": "min", "and": "and", "or": "or", "xor": "xor"}
-_DEEPEST = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,11 +80,11 @@ def _combination(form: Form, carried: Carried) -> tuple[str, Data] | None:
     if update.op == "select":  # x where a condition holds, else the old value
         sides = [plain(side) for side in update.args]
         for side, other in ((0, 1), (1, 0)):
-            if _is_old(sides[other], carried):
-                compared = _extremum_by_comparison(form, update, carried, side)
+            if is_old(sides[other], carried):
+                compared = extremum_by_comparison(form, update, carried, side)
                 if compared is not None:
                     return compared
-                return _operation(form, sides[side], carried)
+                return None if follows(form, update.detail, carried) else _operation(form, sides[side], carried)
     return _operation(form, update, carried)
 
 
@@ -95,7 +95,7 @@ def _operation(form: Form, update: Data | None, carried: Carried) -> tuple[str, 
     if word is None:
         if update.op == "result" and isinstance(update.detail, Carried):  # an inner loop goes on with it
             inner = _combination(form, update.detail)
-            return inner if inner is not None and _is_old(plain(update.args[0]), carried) else None
+            return inner if inner is not None and is_old(plain(update.args[0]), carried) else None
         return None
     for side, other in ((0, 1), (1, 0)):
         if side >= len(update.args) or other >= len(update.args):
@@ -103,7 +103,7 @@ def _operation(form: Form, update: Data | None, carried: Carried) -> tuple[str, 
         left = plain(update.args[side])
         if update.op == "sub" and side == 1:
             continue
-        if _is_old(left, carried) and not mentions(update.args[other], carried):
+        if is_old(left, carried) and not mentions(update.args[other], carried):
             return word, update.args[other]
         if (left is not None and left.op == update.op) or (left is not None and {left.op, update.op} == {"add", "sub"}):
             inner = _operation(form, left, carried)
@@ -119,38 +119,14 @@ def _both_shuffled(update: Data, carried: Carried, word: str) -> tuple[str, Data
         shuffled = sides[other] if other < len(sides) else None
         if shuffled is None or shuffled.op != "shuffle":
             continue
-        if _is_old(sides[side], carried) and _is_old(plain(shuffled.args[0]), carried):
+        if is_old(sides[side], carried) and is_old(plain(shuffled.args[0]), carried):
             return word, shuffled
     return None
 
 
 def is_shuffled(operand: Data | None, carried: Carried) -> bool:
     found = plain(operand)
-    return found is not None and found.op == "shuffle" and _is_old(plain(found.args[0]), carried)
-
-
-def _extremum_by_comparison(form: Form, update: Data, carried: Carried, side: int) -> tuple[str, Data] | None:
-    """`x > m ? x : m` is a maximum."""
-    compared = _comparison(form, update.detail)
-    if compared is None or len(compared.args) != 2:
-        return None
-    taken = plain(update.args[side])
-    left, right = (plain(arg) for arg in compared.args)
-    negated = isinstance(update.detail, Unsure) and update.detail.is_negated
-    holds_for_taken = (side == 0) != negated
-    if _same(form, left, taken) and _is_old(right, carried):
-        is_less = holds_for_taken
-    elif _same(form, right, taken) and _is_old(left, carried):
-        is_less = not holds_for_taken
-    else:
-        return None
-    return ("min" if is_less else "max"), update.args[side]
-
-
-def _comparison(form: Form, detail: object) -> Data | None:
-    """The comparison of data that a condition stands for."""
-    known = form.values.get(detail.symbol) if isinstance(detail, Unsure) else None
-    return known.data if known is not None and known.data is not None and known.data.op == "less" else None
+    return found is not None and found.op == "shuffle" and is_old(plain(found.args[0]), carried)
 
 
 def _online_softmax(
@@ -171,7 +147,7 @@ def _is_rescaled(carried: Carried) -> bool:
     if update is None:
         return False
     if update.op == "result" and isinstance(update.detail, Carried):
-        return _is_old(plain(update.args[0]), carried) and _is_rescaled(update.detail)
+        return is_old(plain(update.args[0]), carried) and _is_rescaled(update.detail)
     if update.op == "select":  # scaled where the maximum grows, else only added to
         sides = [plain(side) for side in update.args]
         added = [side for side in sides if side is not None and side.op == "add" and _adds_to(side, carried)]
@@ -180,7 +156,7 @@ def _is_rescaled(carried: Carried) -> bool:
 
 
 def _adds_to(update: Data, carried: Carried) -> bool:
-    return any(_is_old(plain(side), carried) for side in update.args)
+    return any(is_old(plain(side), carried) for side in update.args)
 
 
 def _scales(update: Data | None, carried: Carried) -> bool:
@@ -188,7 +164,7 @@ def _scales(update: Data | None, carried: Carried) -> bool:
         return False
     products = [plain(side) for side in update.args] if update.op == "add" else [update]
     return any(
-        product is not None and product.op == "mul" and any(_is_old(plain(a), carried) for a in product.args)
+        product is not None and product.op == "mul" and any(is_old(plain(a), carried) for a in product.args)
         for product in products
     )
 
@@ -201,7 +177,7 @@ def _welford(
         update = plain(mean.update)
         if update is None or update.op != "add" or mean.name in single:
             continue
-        moved = [side for side in update.args if not _is_old(plain(side), mean)]
+        moved = [side for side in update.args if not is_old(plain(side), mean)]
         if len(moved) != 1 or not _divides_difference(plain(moved[0]), mean):
             continue
         squares = [c for c in loop.carried if c is not mean and mentions(c.update, mean) and mentions(c.update, c)]
@@ -215,7 +191,7 @@ def _divides_difference(data: Data | None, mean: Carried) -> bool:
         return False
     for side in data.args:
         found = plain(side)
-        if found is not None and found.op == "sub" and _is_old(plain(found.args[1]), mean):
+        if found is not None and found.op == "sub" and is_old(plain(found.args[1]), mean):
             return True
     return False
 
@@ -230,31 +206,10 @@ def _value_and_index(
             continue
         condition = update.detail
         for index in loop.carried:
-            term = index.update.detail if index.update is not None and index.update.op == "index" else None
-            atom = term.atom if isinstance(term, Term) else None
-            if isinstance(atom, Op) and atom.name == "select" and _is_one_test(form, atom.args[0], condition):
+            if index is value or not is_strict(condition, update, value):
+                continue
+            if is_one_test(form, condition_of_place(index, loop), condition):
                 yield f"arg{single[value.name][0]}", (value, index), single[value.name][1]
-
-
-def _is_one_test(form: Form, one: object, other: object) -> bool:
-    """Whether two conditions are the same, or one the other's opposite; or the same comparison, written twice."""
-    if one in (other, _negated(other)):
-        return True
-    left, right = _comparison(form, one), _comparison(form, other)
-    if left is None or right is None or len(left.args) != 2 or len(right.args) != 2:
-        return False
-    return all(
-        _same(form, plain(a), plain(b)) or _is_one_carried(plain(a), plain(b))
-        for a, b in zip(left.args, right.args, strict=True)
-    )
-
-
-def _is_one_carried(left: Data | None, right: Data | None) -> bool:
-    return left is not None and right is not None and left.op == right.op == "carried" and left.detail is right.detail
-
-
-def _negated(condition: object) -> object:
-    return condition.negated() if isinstance(condition, Unsure | Compare) else None
 
 
 # In memory.
@@ -332,57 +287,3 @@ def _by_shuffles(form: Form) -> Iterator[Reduction]:
         ]
         if distances in ([16, 8, 4, 2, 1], [1, 2, 4, 8, 16]):
             yield Reduction(kind="combination", place="shuffle", loops=(), names=(), line=exchange.line)
-
-
-# Computations.
-
-
-def plain(data: Data | None) -> Data | None:
-    """The value behind conversions and names that change nothing."""
-    for _ in range(_DEEPEST):
-        if data is None or data.op not in ("same", "convert") or not data.args:
-            return data
-        data = data.args[0]
-    return data
-
-
-def _is_old(data: Data | None, carried: Carried) -> bool:
-    return data is not None and data.op == "carried" and data.detail is carried
-
-
-def _same(form: Form, left: Data | None, right: Data | None) -> bool:
-    """Whether two values are one, or were read from the same place."""
-    if left is None or right is None:
-        return False
-    first, second = read_of(form, left), read_of(form, right)
-    is_one_place = first is not None and second is not None and first.array == second.array
-    return left is right or (is_one_place and first.offset == second.offset)  # type: ignore[union-attr]
-
-
-def mentions(data: Data | None, carried: Carried) -> bool:
-    """Whether a value depends on what a loop carries."""
-    return any(part.op == "carried" and part.detail is carried for part in parts_of(data))
-
-
-def parts_of(data: Data | None) -> Iterator[Data]:
-    """A value and all that it is computed from, each once."""
-    waiting, seen = [data] if data is not None else [], set[int]()
-    while waiting:
-        part = waiting.pop()
-        if id(part) in seen:
-            continue
-        seen.add(id(part))
-        yield part
-        waiting += part.args
-        if part.op == "carried" and isinstance(part.detail, Carried):
-            continue
-
-
-def read_of(form: Form, data: Data | None) -> Access | None:
-    """The access that a value was read by, through conversions and parts."""
-    found = plain(data)
-    while found is not None and found.op == "part" and found.args:
-        found = plain(found.args[0])
-    if found is not None and found.op == "read" and isinstance(found.detail, int) and found.detail >= 0:
-        return form.accesses[found.detail]
-    return None

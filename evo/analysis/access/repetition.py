@@ -248,8 +248,11 @@ class Repetition(LoopTurns):
         for cell, how in course.changes.items():
             first = term_in(course.before[cell])
             if how.kind == "other" and cell in ends and first is not None and isinstance(course.before[cell], Number):
-                initial, update = Data("index", detail=first), Data("index", detail=ends[cell])
-                yield Carried(name=cell.name, loop=course.symbol, initial=initial, update=update)
+                record = self.handed_on.get((course.symbol, cell))
+                if record is None:
+                    record = Carried(name=cell.name, loop=course.symbol, initial=self.computed(first))
+                record.update = self.computed(ends[cell])
+                yield record
 
     def _header_text(self, parts: LoopSyntax) -> str:
         return self.wording(parts.test) if parts.test is not None else self.wording(parts.node)[:40]
@@ -276,12 +279,16 @@ class Repetition(LoopTurns):
             elif course.values is not None and cell is course.primary:
                 moved = ZERO if how.operation != "mul" else None
             before = course.before[cell]
-            left = self._left(cell, parts.node) if moved is None else self._as_before(before, moved, cell)
+            handed = self.handed_on.get((course.symbol, cell))
+            left = self._left(cell, parts.node, handed) if moved is None else self._as_before(before, moved, cell)
             self.write(cell, left)
 
-    def _left(self, cell: Cell, node: Node) -> Value:
+    def _left(self, cell: Cell, node: Node, record: Carried | None = None) -> Value:
         """A number that a loop left, with no formula."""
-        term = self.named_unknown(cell.name, node, f"what the loop left in `{cell.name}`")
+        data = None
+        if record is not None and record.update is not None:
+            data = Data("result", (record.initial, record.update), record)
+        term = self.named_unknown(cell.name, node, f"what the loop left in `{cell.name}`", data)
         if isinstance(cell.value, Pointer):
             return Pointer(term, cell.value.of)
         return Number(term, cell.value.type if isinstance(cell.value, Number) else cell.type)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from evo.analysis.access.comparisons import Combined, Compare, Condition
+from evo.analysis.access.data_values import parts_of, plain
 from evo.analysis.access.form import THREAD, Access, Array, Carried, Data
-from evo.analysis.access.reductions import parts_of, plain
 from evo.analysis.access.staging import origin
 from evo.analysis.access.terms import Term
 from evo.analysis.access.value_factors import Accumulation, ValueFactor, ValueReader

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from evo.analysis.access.data_values import parts_of, plain
 from evo.analysis.access.form import THREAD, Access, Array, Data, Form
-from evo.analysis.access.reductions import parts_of, plain
 from evo.analysis.access.terms import ZERO, Symbol, Term
 
 _DEEPEST = 5

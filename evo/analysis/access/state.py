@@ -28,7 +28,7 @@ from evo.analysis.access.form import Node as FormNode
 from evo.analysis.access.numeric import number_of
 from evo.analysis.access.preprocess import Expanded
 from evo.analysis.access.term_bounds import Bounds
-from evo.analysis.access.terms import Symbol, Term
+from evo.analysis.access.terms import ZERO, Op, Symbol, Term
 from evo.analysis.access.values import Cell, Number, Pointer, Real, Scope, StructValue, Value
 from evo.cuda.source import Span
 from evo.cuda.source.parser import Node
@@ -86,6 +86,7 @@ class ReadState:
         self.named: dict[Term, str] = {}  # what the author calls an index
         self.doubles: list[Span] = []  # arithmetic in double precision
         self.derived: dict[Term, Symbol] = {}  # sizes that follow from axes, with a symbol each
+        self.handed_on: dict[tuple[Symbol, Cell], Carried] = {}  # integers of a loop that data changes
 
     # Places in the text.
 
@@ -321,11 +322,11 @@ class ReadState:
         )
         return Term.of(symbol)
 
-    def named_unknown(self, name: str, node: Node, reason: str) -> Term:
+    def named_unknown(self, name: str, node: Node, reason: str, data: Data | None = None) -> Term:
         """A variable's number that has no formula."""
         span = self.span(node)
         symbol = Symbol(name, "value", self.fresh())
-        self.values[symbol] = Unknown(what=name, reason=reason, span=span, line=self.line(span))
+        self.values[symbol] = Unknown(what=name, reason=reason, span=span, line=self.line(span), data=data)
         return Term.of(symbol)
 
     def data_of(self, value: Value | None) -> Data:
@@ -333,9 +334,7 @@ class ReadState:
         if isinstance(value, Real):
             return value.data
         if isinstance(value, Number):
-            atom = value.term.atom
-            known = self.values.get(atom) if isinstance(atom, Symbol) else None
-            return known.data if known is not None and known.data is not None else Data("index", detail=value.term)
+            return self.computed(value.term)
         if isinstance(value, Pointer):
             return Data("index", detail=value.term)
         if isinstance(value, StructValue):
@@ -344,3 +343,39 @@ class ReadState:
             inside = [cell for cell in value.fields.values() if isinstance(cell, Cell)]
             return Data("pack", tuple(self.data_of(self.read(cell)) for cell in inside))
         return Data("unknown")
+
+    def computed(self, term: Term) -> Data:
+        """An integer as the computation over data that it is, or as an index if there is no data in it."""
+        known = self._data_behind(term.atom)
+        if known is not None:
+            return known
+        plain = Data("index", detail=term)
+        if term.atom is not None:
+            return self._chosen(term.atom) or plain
+        parts, rest = [], ZERO
+        for factors, number in term.parts.items():
+            inner = self.computed(Term.of(factors[0])) if len(factors) == 1 else Data("index")
+            if inner.op == "index" or number not in (1, -1):
+                rest += Term({factors: number})
+            else:
+                parts.append((number, inner))
+        if not parts:
+            return plain
+        parts.sort(key=lambda part: -part[0])
+        found = parts[0][1] if parts[0][0] > 0 else Data("neg", (parts[0][1],))
+        for number, part in parts[1:]:
+            found = Data("add" if number > 0 else "sub", (found, part))
+        return found if rest == ZERO else Data("add", (found, Data("index", detail=rest)))
+
+    def _data_behind(self, atom: object) -> Data | None:
+        known = self.values.get(atom) if isinstance(atom, Symbol) else None
+        return known.data if known is not None else None
+
+    def _chosen(self, atom: object) -> Data | None:
+        """`condition ? a : b`, the larger or the smaller of two, if one of them is data."""
+        if not isinstance(atom, Op) or atom.name not in ("select", "max", "min") or len(atom.terms) != 2:
+            return None
+        sides = (self.computed(atom.terms[0]), self.computed(atom.terms[1]))
+        if all(side.op == "index" for side in sides):
+            return None
+        return Data(atom.name, sides, atom.args[0] if atom.name == "select" else None)

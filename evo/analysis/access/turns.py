@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from evo.analysis.access.comparisons import ALWAYS, NEVER, Condition, Unsure, all_of, any_of, compare, conjuncts
 from evo.analysis.access.evolution import Evolution
+from evo.analysis.access.form import Carried, Data
 from evo.analysis.access.induction import (
     TurnEffect,
     bounding,
@@ -91,9 +92,18 @@ class LoopTurns(Calls):
                 found = self._after_turns(course, cell, how, self._turn(course))
         if found is None:
             found = self.named_unknown(
-                cell.name, node, f"`{cell.name}` changes from turn to turn in a way that has no formula"
-            )
+                cell.name, node, f"`{cell.name}` changes from turn to turn in a way that has no formula",
+                self._handed_on(course, cell, before),
+            )  # fmt: skip
         return self._as_before(before, found, cell)
+
+    def _handed_on(self, course: LoopProgress, cell: Cell, before: Value) -> Data | None:
+        """An integer that data changes, as what a loop hands from turn to turn."""
+        if not isinstance(before, Number):
+            return None
+        record = Carried(name=cell.name, loop=course.symbol, initial=self.computed(before.term))
+        self.handed_on[course.symbol, cell] = record
+        return Data("carried", detail=record)
 
     def _as_before(self, before: Value, term: Term, cell: Cell) -> Value:
         if isinstance(before, Pointer):

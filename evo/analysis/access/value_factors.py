@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from evo.analysis.access.data_values import parts_of, plain
 from evo.analysis.access.form import Access, Carried, Data, Form
-from evo.analysis.access.reductions import Reduction, parts_of, plain
+from evo.analysis.access.reductions import Reduction
 from evo.analysis.access.terms import Symbol, Term
 
 _DEEPEST = 24

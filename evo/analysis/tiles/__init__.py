@@ -12,21 +12,6 @@ from evo.analysis.tiles.over_cases import over_cases
 from evo.analysis.tiles.shared_layout import Layout, Proof, by_formula, conflicts, prove, strided, swizzled
 
 __all__ = [
-    "Checked",
-    "Derivation",
-    "Layout",
-    "PlacedTile",
-    "Proof",
-    "Rejected",
-    "Rung",
-    "TileCandidate",
-    "by_formula",
-    "check_layouts",
-    "conflicts",
-    "derive",
-    "over_cases",
-    "prove",
-    "strided",
-    "swizzled",
-    "vector_width",
-]
+    "Checked", "Derivation", "Layout", "PlacedTile", "Proof", "Rejected", "Rung", "TileCandidate", "by_formula",
+    "check_layouts", "conflicts", "derive", "over_cases", "prove", "strided", "swizzled", "vector_width",
+]  # fmt: skip

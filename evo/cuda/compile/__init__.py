@@ -35,18 +35,9 @@ from evo.errors import Crashed, HarnessFault, TimedOut, UsageError
 from evo.results import Status
 
 __all__ = [
-    "ALLOWED_FLAGS",
-    "Binary",
-    "Cache",
-    "Diagnostics",
-    "KernelReport",
-    "compile_source",
-    "default_cache",
-    "flag_allowed",
-    "toolkit_major",
-    "toolkit_version",
-    "toolkit_wheels",
-]
+    "ALLOWED_FLAGS", "Binary", "Cache", "Diagnostics", "KernelReport", "compile_source", "default_cache",
+    "flag_allowed", "toolkit_major", "toolkit_version", "toolkit_wheels",
+]  # fmt: skip
 
 FORMAT_VERSION = 1  # raise when the same inputs would give another Binary
 DEFAULT_TIME_LIMIT_S = 20.0

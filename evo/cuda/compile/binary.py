@@ -1,4 +1,4 @@
-"""What a compile leaves behind: the binary, its resource report, or diagnostics. Pure parsing; no process, no file.
+"""Results of a compile: the binary and its resource report, or diagnostics. Pure parsing; no process, no file.
 
 The ptxas log gives registers, spills, stack and shared bytes; the cubin's ELF sections give the machine-code hash.
 """

@@ -1,4 +1,4 @@
-"""Where the compiler, its headers and the disassembler are, and their versions. Found in wheels; no toolkit needed.
+"""Finds the compiler, its headers and the disassembler, and their versions, in wheels; no toolkit needed.
 
 Nothing here imports cuda: versions come from package metadata, so a cache hit never loads the compiler.
 """

@@ -1,4 +1,4 @@
-"""What differs between two texts, comments and blank space aside, and whether that is one change.
+"""Differences between two texts, without comments and blank space, and whether they are one change.
 
 `// evo:` lines are code here: they decide flags, knobs and launches.
 """

@@ -25,20 +25,9 @@ class Node:
     """
 
     __slots__ = (
-        "children",
-        "data",
-        "end_byte",
-        "field",
-        "is_error",
-        "is_missing",
-        "is_named",
-        "last",
-        "order",
-        "parent",
-        "place",
-        "start_byte",
-        "type",
-    )
+        "children", "data", "end_byte", "field", "is_error", "is_missing", "is_named", "last", "order", "parent",
+        "place", "start_byte", "type",
+    )  # fmt: skip
 
     def __init__(self, cursor: TreeCursor, data: bytes, parent: Node | None, order: list[Node]) -> None:
         node = cursor.node

@@ -1,4 +1,4 @@
-"""What is asked of places in a text: names, types, statements around a span, and whether something may stand there."""
+"""Queries at a place in a text: names, types, the statements around a span, and whether a statement fits there."""
 
 from __future__ import annotations
 

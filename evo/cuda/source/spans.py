@@ -1,4 +1,4 @@
-"""What the syntax tree is boiled down to: spans and facts, free of tree-sitter.
+"""Facts and spans from the syntax tree, as plain data free of tree-sitter.
 
 Spans are byte offsets into the UTF-8 text.
 """

@@ -93,8 +93,12 @@ class Tree:
     @functools.cached_property
     def functions(self) -> tuple[Function, ...]:
         """Function definitions, templates included, in text order."""
+        return tuple(function for _, function in self._definitions)
+
+    @functools.cached_property
+    def _definitions(self) -> tuple[tuple[Node, Function], ...]:
         return tuple(
-            function
+            (node, function)
             for node in self._root.walk()
             if node.type == "function_definition" and (function := function_of(node)) is not None
         )
@@ -192,11 +196,7 @@ class Tree:
     @functools.cached_property
     def _exact(self) -> dict[str, dict[str, str | None]]:
         """Per function: the types of its names as they are written."""
-        tables: dict[str, dict[str, str | None]] = {}
-        for node in self._root.walk():
-            if node.type == "function_definition" and (function := function_of(node)) is not None:
-                tables[function.name] = declared_types(node, exact_name)
-        return tables
+        return {function.name: declared_types(node, exact_name) for node, function in self._definitions}
 
     @functools.cached_property
     def _names(self) -> dict[str, dict[str, str | None]]:
@@ -206,19 +206,13 @@ class Tree:
         for node in self._root.children:
             if node.type == "declaration":
                 shared |= declared_types(node)
-        tables: dict[str, dict[str, str | None]] = {}
-        for node in self._root.walk():
-            if node.type == "function_definition" and (function := function_of(node)) is not None:
-                tables[function.name] = {**shared, **declared_types(node)}
-        return tables
+        return {function.name: shared | declared_types(node) for node, function in self._definitions}
 
     def _inside(self) -> Iterator[tuple[Node, str]]:
         """Every node of every function body, with the function's name."""
-        for node in self._root.walk():
-            if node.type == "function_definition" and (function := function_of(node)) is not None:
-                body = node.child("body")
-                if body is not None:
-                    yield from ((inner, function.name) for inner in body.walk())
+        for node, function in self._definitions:
+            if (body := node.child("body")) is not None:
+                yield from ((inner, function.name) for inner in body.walk())
 
     def _loop(self, node: Node, function: str) -> CountedLoop | None:
         variable, trips = self._counted(node)

@@ -22,22 +22,7 @@ from evo.operators.llm.questions import Surroundings
 from evo.operators.llm.transcript import transcript_file
 
 __all__ = [
-    "MAX_TOKENS",
-    "PARALLEL",
-    "REPAIRS",
-    "RETRIES",
-    "STRATEGIES",
-    "Budget",
-    "Llm",
-    "LlmSettings",
-    "LlmTotals",
-    "ModelChoice",
-    "ModelServer",
-    "Price",
-    "Surroundings",
-    "Usage",
-    "UsageReport",
-    "price_of",
-    "read_price",
+    "MAX_TOKENS", "PARALLEL", "REPAIRS", "RETRIES", "STRATEGIES", "Budget", "Llm", "LlmSettings", "LlmTotals",
+    "ModelChoice", "ModelServer", "Price", "Surroundings", "Usage", "UsageReport", "price_of", "read_price",
     "transcript_file",
-]
+]  # fmt: skip

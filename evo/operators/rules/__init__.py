@@ -16,16 +16,9 @@ from evo.operators.rules.rule import Application, Example, Rule, RuleContext, ex
 from evo.spec.plugins import plugins
 
 __all__ = [
-    "RULES",
-    "Application",
-    "Example",
-    "Rule",
-    "RuleContext",
-    "RuleOperator",
-    "all_rules",
-    "example_variant",
+    "RULES", "Application", "Example", "Rule", "RuleContext", "RuleOperator", "all_rules", "example_variant",
     "rule_operators",
-]
+]  # fmt: skip
 
 
 def _shipped() -> tuple[Rule, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from evo.analysis.access import THREAD, Access, Array, Branch, Compare, LaunchAnalysis, Symbol, Term
 from evo.analysis.access.comparisons import conjuncts
-from evo.analysis.access.reductions import plain
+from evo.analysis.access.data_values import plain
 from evo.cuda.source import Edit, Function, Span
 from evo.operators.rules.lifting import NotPrinted, Printer, accumulator, names_of, unused
 from evo.operators.rules.rewriting import fresh, merged

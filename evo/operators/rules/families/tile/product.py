@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from evo.analysis.access import Contraction, LaunchAnalysis, Term, origin
+from evo.analysis.access.data_values import parts_of
 from evo.analysis.access.numeric import number_of
-from evo.analysis.access.reductions import parts_of
 from evo.cuda.source import Edit, Function
 from evo.operators.rules.directives import line_span, new_knob, require
 from evo.operators.rules.lifting import (

@@ -6,7 +6,17 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from evo.analysis.access import COUNTED, Access, LaunchAnalysis, Symbol, Term, axis_values, permutation_of, sizes_of
+from evo.analysis.access import (
+    COUNTED,
+    Access,
+    LaunchAnalysis,
+    Permutation,
+    Symbol,
+    Term,
+    axis_values,
+    permutation_of,
+    sizes_of,
+)
 from evo.cuda.source import Edit, Function
 from evo.operators.rules.directives import line_span, new_knob
 from evo.operators.rules.lifting import NotPrinted, Printer, named, stored, taken, with_axes
@@ -23,7 +33,10 @@ _FAR = 2.0  # times the sectors that would do
 
 @dataclass(frozen=True, slots=True)
 class _Transposed:
-    """out[t] = f(in[s]): s and t are the same indices in another order, their last ones differ."""
+    """out[t] = f(in[s]): s and t are the same indices in another order, their last ones differ.
+
+    turned: places of the target's dimensions that run backwards.
+    """
 
     ctx: RuleContext
     analysis: LaunchAnalysis
@@ -32,6 +45,7 @@ class _Transposed:
     write: Access
     source: Tensor
     output: Tensor
+    turned: frozenset[int] = frozenset()
 
 
 def _find(ctx: RuleContext) -> Iterator[Application]:
@@ -73,10 +87,12 @@ def _transposed(ctx: RuleContext, analysis: LaunchAnalysis) -> _Transposed | Non
             continue
         orders = _orders(ctx, analysis, read, write, source)
         pair = _as_counted(read, write, orders) if orders else _as_written(read, write)
-        if orders and pair is not None and (order := next(iter(orders))) is not None:
-            output = replace(output, shape=tuple(source.shape[place] for place in order))
+        turned: frozenset[int] = frozenset()
+        if orders and pair is not None and (found := next(iter(orders))) is not None:
+            output = replace(output, shape=tuple(source.shape[place] for place in found.order))
+            turned = found.turned
         if pair is not None and pair[0].subscripts[-1] != pair[1].subscripts[-1]:
-            return _Transposed(ctx, analysis, function, *pair, source, output)
+            return _Transposed(ctx, analysis, function, *pair, source, output, turned)
     return None
 
 
@@ -86,18 +102,19 @@ def _as_written(read: Access, write: Access) -> tuple[Access, Access] | None:
     return (read, write) if len(at) > 1 and len(set(at)) == len(at) and set(at) == set(write.subscripts) else None
 
 
-def _as_counted(read: Access, write: Access, orders: set[tuple[int, ...] | None]) -> tuple[Access, Access] | None:
+def _as_counted(read: Access, write: Access, orders: set[Permutation | None]) -> tuple[Access, Access] | None:
     """The two with one name for each dimension, if all cases show the same order."""
-    order = next(iter(orders))
-    if len(orders) != 1 or order is None:
+    found = next(iter(orders))
+    if len(orders) != 1 or found is None:
         return None
-    names = [Term.of(Symbol(f"$dim{place}", "loop")) for place in range(len(order))]
-    return replace(read, subscripts=tuple(names)), replace(write, subscripts=tuple(names[place] for place in order))
+    names = [Term.of(Symbol(f"$dim{place}", "loop")) for place in range(len(found.order))]
+    target = tuple(names[place] for place in found.order)
+    return replace(read, subscripts=tuple(names)), replace(write, subscripts=target)
 
 
 def _orders(
     ctx: RuleContext, analysis: LaunchAnalysis, read: Access, write: Access, source: Tensor
-) -> set[tuple[int, ...] | None]:
+) -> set[Permutation | None]:
     """The orders of the dimensions at all cases that can be counted out; None for a case without one."""
     assert ctx.task is not None
     fixed = {macro: analysis.case.axes.get(macro) for macro in ctx.variant.macros}
@@ -167,7 +184,10 @@ def _body(found: _Transposed, say: Printer, extents: dict[Term, str], rest: list
         batch += f"    const int $at{number} = {part};\n"
         left = f"{left} / {extents[term]}"
     source = say.element(found.source, [say.term(term) for term in found.read.subscripts])
-    target = say.element(found.output, [say.term(term) for term in found.write.subscripts])
+    to = [say.term(term) for term in found.write.subscripts]
+    for place in found.turned:
+        to[place] = f"({extents[found.write.subscripts[place]]} - 1 - {to[place]})"
+    target = say.element(found.output, to)
     assert found.write.array is not None
     value = stored(found.write.array.element, say.value(found.write.value))
     if found.write.array.element == "half" and value == "__float2half(__half2float($tile[threadIdx.x][$i]))":
@@ -193,10 +213,10 @@ RULES = (
     Rule(
         name="tile_transposed",
         family="tile",
-        sentence="Takes a transposition or another permutation of dimensions through a padded tile of shared memory, so"
-        " that reads and writes both go along rows.",
+        sentence="Takes a transposition or another permutation of dimensions, some maybe backwards, through a padded"
+        " tile of shared memory, so that reads and writes both go along rows.",
         find=_find,
-        examples=(Example.of_files("tile_transposed"),),
+        examples=(Example.of_files("tile_transposed"), Example.of_files("tile_transposed_2")),
         reason="lanes that write a row apart take a sector for each element",
         expected="reads and writes each use whole sectors: the memory binds",
         risk="an edge of the matrix that is no multiple of the tile leaves lanes idle",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from evo.analysis.access import THREAD, Access, LaunchAnalysis, Loop, Term
+from evo.analysis.access import THREAD, Access, LaunchAnalysis, Loop, Symbol, Term
 from evo.cuda.source import Edit, Span
 from evo.operators.rules.families.work.row_places import WARP, row_place
 from evo.operators.rules.families.work.walks import (
@@ -19,6 +19,8 @@ from evo.operators.rules.families.work.walks import (
 from evo.operators.rules.rewriting import fresh, indent_of, merged
 from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.rule_context import RuleContext
+
+_RECORD = 64  # bytes of what a lane reads whole in one turn
 
 
 def _find(ctx: RuleContext) -> Iterator[Application]:
@@ -97,11 +99,47 @@ def _walks(analysis: LaunchAnalysis, loop: Loop, inside: list[Access], is_alone:
         if access.array is None or access.array.space != "global":
             continue
         apart = access.offset.coefficient(loop.symbol)
-        if apart is None or apart.value not in (access.array.element_bytes, 0):
+        if apart is None or apart.value is None:
+            return False
+        if apart.value not in (access.array.element_bytes, 0) and not _is_record(analysis, loop, access, inside):
             return False
         traffic = analysis.traffic.accesses.get(access.number)
         far += traffic is not None and traffic.sectors is not None and traffic.sectors > 2 * max(traffic.ideal or 1, 1)
     return far > 0 or is_alone
+
+
+def _is_record(analysis: LaunchAnalysis, loop: Loop, access: Access, inside: list[Access]) -> bool:
+    """Whether a turn reads the whole of a short record, each byte, and the next turn the one behind it."""
+    length = access.offset.coefficient(loop.symbol)
+    assert length is not None
+    beside = [each for each in inside if each.array == access.array]
+    if length.value not in range(1, _RECORD + 1) or any(each.is_write for each in beside):
+        return False
+    touched: set[int] = set()
+    for each in beside:
+        if each.offset.coefficient(loop.symbol) != length:
+            return False
+        places = [each.offset - access.offset.substitute(_first_turn(analysis, loop, access))]
+        for symbol in each.loops[each.loops.index(loop.symbol) + 1 :]:
+            turns = _turns(analysis.form.loops[symbol])
+            places = [place.substitute({symbol: Term.number(turn)}) for place in places for turn in turns]
+        if not places or len(places) > _RECORD or any(place.value is None for place in places):
+            return False
+        touched |= {byte for place in places for byte in range(place.value or 0, (place.value or 0) + each.bytes)}
+    return len(touched) == length.value == max(touched) - min(touched) + 1
+
+
+def _first_turn(analysis: LaunchAnalysis, loop: Loop, access: Access) -> dict[Symbol, Term]:
+    inner = access.loops[access.loops.index(loop.symbol) + 1 :]
+    return {symbol: analysis.form.loops[symbol].start for symbol in inner}
+
+
+def _turns(loop: Loop) -> list[int]:
+    """The values of a loop's variable, if they are few and known."""
+    first, step, trip = loop.start.value, loop.step.value, loop.trip.value if loop.trip is not None else None
+    if first is None or step is None or trip is None or trip > _RECORD or loop.until is not None:
+        return []
+    return [first + step * turn for turn in range(trip)]
 
 
 def _stay_with_their_lane(analysis: LaunchAnalysis, shared: list[SharedLoop]) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from evo.analysis.access import BLOCK, THREAD, Access, Branch, Data, LaunchAnalysis, Loop, Nest, Node, Reduction, Term
-from evo.analysis.access.reductions import parts_of
+from evo.analysis.access.data_values import parts_of
 from evo.cuda.source import Edit, Function, Span
 from evo.operators.rules.lifting import NotPrinted
 from evo.operators.rules.rewriting import fresh, indent_of

@@ -1,4 +1,4 @@
-"""What the errors of one output may be: budgets from the errors of a trusted implementation, or from one rounding.
+"""Error budgets of one output: from the errors of a trusted implementation, or from one rounding.
 
 Knows sums of errors and no arrays, so that the sums may come from where the arrays are.
 """

@@ -1,7 +1,7 @@
 """All numbers of a large case for the price of a few: inputs repeat, so that a cut of the reference knows them.
 
-The places along an axis that do not depend on one another are given the inputs of a few of them, in an order that only
-the seed tells. What the variant makes of each is then held to the truth of those few, wherever it lies.
+Independent places along an axis get the inputs of a few distinct ones, in a secret order that the seed decides. The
+variant's output at each place is then compared with the truth of the distinct one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from evo.results import CaseCheck, Status
 from evo.spec.element_types import is_float
 from evo.spec.expectation import Expectation
 from evo.spec.input_distributions import MIXED, SPECIAL
-from evo.spec.integer_distributions import EQUAL
+from evo.spec.integer_distributions import EQUAL, SATURATED
 from evo.spec.reference import Reference
 from evo.spec.task import Case, Task, Tensor
 
@@ -27,6 +27,7 @@ Places = NDArray[np.int64]
 _FLOP = 6e9  # of a reference under another distribution, which takes seconds
 _ELEMENTS = 24 << 20  # of its inputs and outputs
 _HARD = ("large", "outliers")  # asked for where a mixture is beyond what a trusted implementation can do
+VARIED = (MIXED, SPECIAL, SATURATED)  # kinds of other inputs at a timed size
 REPEATED = "repeated"  # errors of equal inputs are no independent samples, so nothing is said of their bias
 
 
@@ -58,12 +59,13 @@ class VariedInputs:
 
 
 def varied(
-    task: Task, case: Case, reference: Reference, axis: str | None, count: int, seed: int, *, special: bool = False
+    task: Task, case: Case, reference: Reference, axis: str | None, count: int, seed: int, kind: str = MIXED
 ) -> VariedInputs | None:
     """Other values for a timed size than its reference draws; None if the task has none, or they cost too much.
 
-    count: how many places along the axis differ. special: drawn ones, with NaN, infinities and zeros among them;
-    one whole number everywhere if the task has integers and no such values, since counts and sums are largest then.
+    count: how many places along the axis differ. kind: of VARIED. SPECIAL: drawn ones, with NaN, infinities and zeros
+    among them; one whole number everywhere if the task has integers and no such values, since counts are largest then.
+    SATURATED: whole numbers at the ends of their range that agree along rows, since sums are largest then.
     """
     part = case if axis is None else Case(name=f"{count} places of {case.name}", axes={**case.axes, axis: count})
     size = sum(math.prod(tensor.dims(part)) for tensor in task.tensors)
@@ -71,8 +73,12 @@ def varied(
         return None
     drawn = np.random.default_rng([seed, *case.name.encode()])
     integers = any(not is_float(tensor.dtype) and tensor.dtype != "bool" for tensor in task.inputs)
-    unusual = (SPECIAL, EQUAL) if integers else (SPECIAL,)
-    for name in unusual if special else (MIXED, *drawn.permutation(_HARD), "positive"):
+    tried: dict[str, tuple[str, ...]] = {
+        MIXED: (MIXED, *drawn.permutation(_HARD), "positive"),
+        SPECIAL: (SPECIAL, EQUAL) if integers else (SPECIAL,),
+        SATURATED: (SATURATED,) if integers else (),
+    }
+    for name in tried[kind]:
         found = reference.derived(part, seed, name)
         if found is None:
             continue

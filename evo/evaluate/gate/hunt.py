@@ -7,7 +7,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -15,6 +17,7 @@ from evo.device import Program
 from evo.device.remote_device import RemoteDevice
 from evo.errors import TaskInvalid
 from evo.evaluate.gate.input_patterns import PATTERNS, SOURCED, SPLICED, STRUCTURED, UNEVEN, patterned
+from evo.evaluate.gate.rough_approximations import GROSS, all_roughened
 from evo.evaluate.gate.run_cases import CHECK_BUDGET, Step, check_case, spread_over_cases
 from evo.evaluate.gate.scaled_cases import longest_cases
 from evo.evaluate.gate.spliced_inputs import TURNS
@@ -27,6 +30,7 @@ from evo.spec.chips import Chip
 from evo.spec.expectation import Expectation
 from evo.spec.input_distributions import DRAWN, ENDS, suited_to
 from evo.spec.integer_distributions import EXTREME
+from evo.spec.look_ahead import look_ahead
 from evo.spec.reference import Reference
 from evo.spec.task import Case, Task
 from evo.spec.variant import Variant
@@ -40,8 +44,10 @@ _TURNS = {UNEVEN: 5, SOURCED: 2, STRUCTURED: 2, SPLICED: TURNS + 1}
 _AFFORDABLE = 6e9  # flops and bytes of a reference that takes seconds
 _LARGE = 3  # cases that are looked at by a sample of their blocks
 _CHEAP = 0.6  # of the dearest check case: a trial prefers those that cost less
+_AT_ONCE = 2  # expectations that are worked out while the device runs
 _HUNTED = "hunted"  # so few elements say nothing about a bias
 
+T = TypeVar("T")
 # Programs of some cases; those that the variant refuses, or does not compile for, are left out.
 Bind = Callable[[Sequence[Case]], Mapping[str, Program]]
 
@@ -76,6 +82,8 @@ def hunt(
     looked: Looked | None = None,
 ) -> Check | None:
     """The first case that is wrong; None if none is. share: QUICK or THOROUGH. Raises EvoError for the harness only."""
+    if share >= THOROUGH and (other := _other_bits(task, programs, reference, device, seed)) is not None:
+        return other
     own = reference.beside()
     limits, steering = usual_limits(task, share), steered_limits(task, share)
     steered = steered_cases(task, variant, programs, chip, seed, steering, each=_EACH[share >= THOROUGH])
@@ -86,8 +94,8 @@ def hunt(
     bound = bind(cases)
     rng = np.random.default_rng([seed, 78])
     suited = suited_to(tensor.dtype for tensor in task.inputs)
-    for step in _steps([case for case in cases if case.name in bound], device, rng, suited, thorough=limits.thorough):
-        expectation = _expected(own, step, seed)
+    steps = _steps([case for case in cases if case.name in bound], device, rng, suited, thorough=limits.thorough)
+    for step, expectation in _ahead(lambda step: _expected(own, step, seed), list(steps)):
         if expectation is None:
             continue
         row, _, faults = check_case(task, bound, expectation, step, {})
@@ -97,6 +105,22 @@ def hunt(
             return _failed(row, step, Stage.THRESHOLD, reason, faults, seed)
         if looked is not None:
             looked.add(step)
+    return None
+
+
+def _other_bits(
+    task: Task, programs: Mapping[str, Program], reference: Reference, device: RemoteDevice, seed: int
+) -> Check | None:
+    """The first check case that is far off if approximate instructions give other bits; None if none is."""
+    rough = all_roughened(programs)
+    for case in task.check if rough else ():
+        if case.name not in rough:
+            continue
+        step = Step(case, device, budget=CHECK_BUDGET)
+        row, _, faults = check_case(task, rough, reference.expectation(case, seed), step, {})
+        if faults or (row.mismatch is not None and row.mismatch.kind in GROSS):
+            reason = f"case {case.name}, if approximate instructions are off by one unit more: {row.reason}"
+            return _failed(row, step, Stage.GATE, reason, faults, seed)
     return None
 
 
@@ -206,18 +230,33 @@ def patterns(
     """
     constants = _constants(programs)
     rng = np.random.default_rng([seed, 80])
-    for pattern in PATTERNS:
-        order = [task.check[at] for at in rng.permutation(len(task.check))]
-        if share < THOROUGH:
-            order.sort(key=lambda case: cost_of(task, case) > _CHEAP * max(cost_of(task, c) for c in task.check))
-        for case in order:
-            for turn in range(_TURNS.get(pattern, 1) if share >= THOROUGH else 1):
-                expectation = patterned(task, reference, case, seed, pattern, constants, turn=turn)
-                if (found := _wrong(task, programs, case, pattern, expectation, device, seed, looked)) is not None:
-                    return found
-            if share < THOROUGH and expectation is not None:
-                break
+    orders = {pattern: [task.check[at] for at in rng.permutation(len(task.check))] for pattern in PATTERNS}
+
+    def drawn(asked: tuple[str, Case, int]) -> Expectation | None:
+        pattern, case, turn = asked
+        return patterned(task, reference, case, seed, pattern, constants, turn=turn)
+
+    if share < THOROUGH:
+        dearest = max(cost_of(task, case) for case in task.check)
+        for pattern, order in orders.items():
+            for case in sorted(order, key=lambda case: cost_of(task, case) > _CHEAP * dearest):
+                if (expectation := drawn((pattern, case, 0))) is not None:
+                    found = _wrong(task, programs, case, pattern, expectation, device, seed, looked)
+                    if found is not None:
+                        return found
+                    break
+        return None
+    asked = [(p, case, turn) for p, order in orders.items() for case in order for turn in range(_TURNS.get(p, 1))]
+    for (pattern, case, _), expectation in _ahead(drawn, asked):
+        if (found := _wrong(task, programs, case, pattern, expectation, device, seed, looked)) is not None:
+            return found
     return None
+
+
+def _ahead(expected: Callable[[T], Expectation | None], items: Sequence[T]) -> Iterator[tuple[T, Expectation | None]]:
+    """Each item with what is right there, in order; the reference works on the next while the device has one."""
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="evo-expected") as threads:
+        yield from look_ahead(lambda item: threads.submit(expected, item), items, _AT_ONCE + 1)
 
 
 def _constants(programs: Mapping[str, Program]) -> tuple[int | float, ...]:

@@ -1,4 +1,4 @@
-"""Whether a variant keeps the laws of its task: known changes of the inputs make known changes of the outputs.
+"""Metamorphic checks: known changes of the inputs must make known changes of the outputs (the laws of a task).
 
 A task states its laws (`evo/spec/laws.py`), and is refused if its reference breaks one. Of a task that states none,
 those that its reference keeps at every check case are taken. On check cases the reference says what is right after a

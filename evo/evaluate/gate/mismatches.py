@@ -1,4 +1,4 @@
-"""What a wrong output is described by: the element, what it holds, and the row of its case."""
+"""Descriptions of a wrong output: the element, what it holds, and the row of its case."""
 
 from __future__ import annotations
 

@@ -105,6 +105,31 @@ def test_an_index_of_32_bits_does_not_survive_more_elements_than_it_counts(
     assert narrow.fault.kind is FaultKind.OUT_OF_BOUNDS
 
 
+IN_PLACE = """\
+// evo: task   halved
+// evo: launch halve grid (ceil_div(ROWS * COLS, 256)) block (256) shared 0
+#include <cuda_fp16.h>
+extern "C" __global__ void halve(__half* x, int rows, int cols) {
+    const int i = blockIdx.x * 256 + threadIdx.x;
+    if (i < rows * cols) x[i & MASK] = __float2half(__half2float(x[i & MASK]) * 0.5f);
+}
+"""
+
+
+@pytest.mark.parametrize(("mask", "status"), [("0x7fffffff", Status.CORRECT), ("0x1ffff", Status.WRONG)])
+def test_of_a_tensor_in_place_only_what_blocks_changed_is_compared(
+    tmp_path: Path, bench: EvaluationSession, mask: str, status: Status
+) -> None:
+    task = halved(tmp_path / "halved", 650)  # all blocks of a timed size run, and few of so large a one
+    text = (task.folder / "task.yaml").read_text()
+    text = text.replace("  - {name: y, role: out, dtype: float16, shape: [ROWS, COLS]}\n", "")
+    (task.folder / "task.yaml").write_text(text.replace("name: x, role: in,", "name: x, role: inout,"))
+    reference = task.folder / "reference.py"
+    reference.write_text(reference.read_text().replace('"y":', '"x":'))
+    (seen,) = looked_at(bench, read_task(task.folder), IN_PLACE.replace("MASK", mask))
+    assert seen.status is status
+
+
 def test_a_large_buffer_repeats_its_pattern_and_keeps_what_is_written_apart() -> None:
     pattern = np.arange(1, 3001, dtype=np.uint16)
     buffer = Memory().allocate(6 << 30, fill=pattern.view(np.uint8))

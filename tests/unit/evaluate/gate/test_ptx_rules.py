@@ -37,6 +37,16 @@ EVASIVE = {
         "",
         StaticRule.LAUNCH_NUMBER,
     ),
+    "a place on the chip": (
+        'unsigned t; asm volatile("mov.u32 %0, %%sm" "id;" : "=r"(t)); y[i] = t;',
+        "",
+        StaticRule.LAUNCH_NUMBER,
+    ),
+    "memory that the chip reserves": (
+        'unsigned t; asm volatile("mov.u32 %0, %%total_" "smem_size;" : "=r"(t)); y[i] = t;',
+        "",
+        StaticRule.LAUNCH_NUMBER,
+    ),
     "a policy in pieces": (
         'long long p; asm volatile("create" "policy.fractional.L2::evict_" "last.b64 %0, 1.0;" : "=l"(p)); y[i] = p;',
         "",

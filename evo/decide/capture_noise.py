@@ -1,4 +1,4 @@
-"""What pairs of one capture cannot see: the difference that every capture of graphs, buffers and code brings with it.
+"""Noise between captures: the difference that each capture of graphs, buffers and code adds, unseen by its own pairs.
 
 Within one capture block medians scatter by some hundredths of a per cent and their interval shrinks with more pairs,
 while a part as large stays the same for all of them: where the buffers, the code and the graph came to lie. Repetition

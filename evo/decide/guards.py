@@ -1,4 +1,4 @@
-"""What a faster median does not excuse: longer tails, times beyond the roofline. Pure functions over measured cases."""
+"""Guards beside the median: longer tails, times beyond the roofline. Pure functions over measured cases."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def too_fast(
     """Why a time cannot be true: it implies more than the chip can do. A measurement fault, never a gain.
 
     narrow: operands of 8 bits, which run at twice the FP16 rate. Bytes beyond what L2 holds must come from DRAM.
-    A ceiling that no source states for the chip is not held against a time.
+    No time is compared with a ceiling that no source states for the chip.
     """
     if case.warm is None:
         return None

@@ -12,7 +12,7 @@ from evo.results import CaseBench, CaseEvidence, Decision, Estimate, Evidence, G
 
 MARGIN = 0.10
 CASE_LOSS = 0.02
-# Of the largest term: one as large binds with it, since the model adds up what overlaps badly (a norm of exponent 2.7).
+# Of the largest term: one as large binds with it, since the model adds up what overlaps badly (a norm of exponent 2.6).
 # Of the measured pairs whose modelled gain is carried by such a term alone, 84 of 91 were faster, atomics left out,
 # on which the model is weak (`docs/log.md`); of those that the largest carries, 98 %.
 _BINDING = 0.4

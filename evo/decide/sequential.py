@@ -25,24 +25,10 @@ from evo.errors import HarnessFault, UsageError
 from evo.results import CaseBench, CaseEvidence, Clocks, Control, Decision, Environment, Evidence, Gain, Ground, Verdict
 
 __all__ = [
-    "DEFAULT_RULE",
-    "P99_SAMPLES",
-    "CaptureScatter",
-    "Comparison",
-    "DecisionRule",
-    "NoiseFloor",
-    "Sequential",
-    "compute_bound",
-    "confirm",
-    "decide_modelled",
-    "judge",
-    "noise_floor",
-    "require_margin",
-    "require_same",
-    "tail_problem",
-    "too_fast",
-    "widened",
-]
+    "DEFAULT_RULE", "P99_SAMPLES", "CaptureScatter", "Comparison", "DecisionRule", "NoiseFloor", "Sequential",
+    "compute_bound", "confirm", "decide_modelled", "judge", "noise_floor", "require_margin", "require_same",
+    "tail_problem", "too_fast", "widened",
+]  # fmt: skip
 
 Ratios = Mapping[str, float]  # case name -> ln(child time / parent time) of one pair
 

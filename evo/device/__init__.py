@@ -95,11 +95,10 @@ class RunRequest:
     offset_bytes shifts every buffer off its 256-byte alignment (a multiple of 16). For the simulator: blocks limits a
     run to a sample of that many blocks per launch, check_races switches the race checker, and budget is the number of
     warp instructions that a launch may execute. draw: seeds the sample.
-    first_whole: only the last launch is sampled, so that what it reads is what it would read. backwards: the
-    simulator starts blocks in falling order, or those of a sample in one that `draw` tells, which changes what depends
-    on the order of atomics. coverage: the
-    simulator also says which outcomes of conditions the run has seen. filled: bytes of the buffers that their inputs
-    fill again and again; only what is touched of them takes memory.
+    first_whole: all launches but the last run in full, so that the sampled last one reads complete inputs. backwards:
+    the simulator starts blocks in falling order, or those of a sample in an order by `draw`, which changes results that
+    depend on the order of atomics. coverage: the simulator also reports the outcomes of conditions. filled: bytes of
+    the buffers that their inputs fill again and again; only what is touched of them takes memory.
     """
 
     program: Program
@@ -156,7 +155,8 @@ class SampleRequest:
     """Run `blocks` blocks of a bench case, drawn by the seed `draw`, or all of them (None).
 
     budget: warp instructions that a launch may execute; None: the usual number. filled and check_races: as in
-    RunRequest.
+    RunRequest. only_changed: of an output that is changed in place, only what holds another value than before counts as
+    written; otherwise all of it.
     """
 
     case: BenchCase
@@ -165,6 +165,7 @@ class SampleRequest:
     budget: int | None = None
     filled: Mapping[str, int] = field(default_factory=dict)
     check_races: bool = True
+    only_changed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Which clock a block ran at: whether two blocks may be a pair, and the clock that a side keeps to by itself.
+"""Clocks of blocks: whether two blocks ran at one clock and may be a pair, and the clock that a side settles at.
 
 An H200 runs a kernel that fills its tensor cores at 1.80 GHz and a scalar one at 1.98, block after block, whichever is
 first. Such a difference is the kernel's doing and no reason to drop a pair; a clock that moves for both sides is.

@@ -42,6 +42,9 @@ from evo.results import CaseBench, Clocks, Fault, FaultKind, Verdict
 
 LOST = math.log(1.10)  # a child this much slower in every round is not warmed up any further: pairs show it at once
 LOST_ROUNDS = 2
+WON = math.log(1.25)  # and by so much faster it is warm enough once its blocks agree roughly: pairs tell the rest
+WON_ROUNDS = 3
+ROUGHLY = math.log(1.03)
 TAIL_SAMPLES = 32  # of every side at least, however slow it is
 LOST_PAIRS = 8  # a loss that this many short pairs do not settle is looked at with whole blocks
 
@@ -170,7 +173,7 @@ class TimingRun:
             )
 
     def _warm_up(self, most_rounds: int | None = None) -> bool:
-        """Until the last blocks of each case agree within 1 %, the child is clearly lost (True), or the time is up.
+        """Until all blocks settle within 1 %, the child is clearly lost (True) or won, or the time is up.
 
         A case that has settled waits for the others: that all settle in one round is a matter of luck, not of warmth.
         """
@@ -190,6 +193,8 @@ class TimingRun:
             if self._clearly_lost(recent):
                 self.most = SHORT_SAMPLES
                 return True
+            if self._clearly_won(recent):
+                break
             moving = [
                 timer
                 for timer in moving
@@ -217,6 +222,18 @@ class TimingRun:
             if len(ours) == LOST_ROUNDS and all(math.log(a / b) > LOST for a, b in zip(ours, theirs, strict=True)):
                 return True
         return False
+
+    def _clearly_won(self, recent: dict[int, list[float]]) -> bool:
+        """Whether the child was faster in every case by far more than what its blocks and its parent's still move."""
+        if not self.request.parent:
+            return False
+        for timer in self.timers:
+            ours, theirs = (recent[id(timer.sides[which])][-WON_ROUNDS:] for which in (Side.CANDIDATE, Side.PARENT))
+            if len(ours) < WON_ROUNDS or math.log(min(theirs) / max(ours)) < WON:
+                return False
+            if any(math.log(max(blocks) / min(blocks)) > ROUGHLY for blocks in (ours, theirs)):
+                return False
+        return True
 
     def _take_pairs(self) -> None:
         rule = self.options.rule

@@ -140,7 +140,7 @@ class RemoteJudge:
     def _received(self, deadline: float) -> dict[str, Any]:
         assert self._child is not None
         try:
-            answer: dict[str, Any] = unpacked(self._child.receive(deadline), shared=True)
+            answer: dict[str, Any] = unpacked(self._child.receive(deadline), shared=True, is_read=False)
         except (ChildDied, ChildGarbled, TimeoutError, ValueError, KeyError, TypeError) as error:
             return self._lost(error)
         return answer

@@ -1,4 +1,4 @@
-"""What can be asked of a device. `SimDevice` and `GpuDevice` do it in this process, `RemoteDevice`s in a child.
+"""The device protocol. `SimDevice` and `GpuDevice` implement it in this process, `RemoteDevice`s in a child.
 
 Three protocols, since a simulator cannot time a library call and a GPU cannot model a time: code that needs one or the
 other says so in its types. A candidate's failure is part of a result (`Fault`), or `TimedOut` or `Crashed` where it
@@ -15,6 +15,7 @@ from evo.device import (
     BenchCase,
     ExtremesRequest,
     OutputExtremes,
+    Program,
     RunRequest,
     RunResult,
     SampledRun,
@@ -62,6 +63,10 @@ class ModellingDevice(Device, Protocol):
 
     def screen(self, cases: Sequence[BenchCase]) -> tuple[CaseBench, ...] | Fault:
         """Quicker estimates from a few blocks, to choose between proposals; never recorded."""
+        ...
+
+    def translate(self, program: Program) -> None:
+        """Have the code of a program's kernels at hand in the cache; what cannot be translated is told when it runs."""
         ...
 
     def run_sample(self, request: SampleRequest) -> SampledRun:

@@ -305,6 +305,9 @@ class RemoteSimulator(RemoteDevice, ModellingDevice):
     ) -> tuple[CaseBench, ...] | Fault:
         return self._run(ModellingDevice.screen, time_limit_s, [case.program for case in cases], cases)
 
+    def translate(self, program: Program, *, time_limit_s: float = _RUN_LIMIT_S) -> None:
+        self._ask(ModellingDevice.translate, time_limit_s, program)
+
     def run_sample(self, request: SampleRequest, *, time_limit_s: float = _RUN_LIMIT_S) -> SampledRun:
         return self._run(ModellingDevice.run_sample, time_limit_s, [request.case.program], request)
 

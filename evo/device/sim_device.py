@@ -113,6 +113,13 @@ class SimDevice(ModellingDevice):
         """Quicker estimates from a handful of blocks, to choose between proposals; never recorded."""
         return self._all(cases, whole=_QUICK, sample=_QUICK, quick=True)
 
+    def translate(self, program: Program) -> None:
+        """Translate a program's kernels, and keep their code in the cache."""
+        module = self._module(program)
+        if isinstance(module, sim.Module):
+            for bound in program.launches:
+                module.compile(bound.launch.kernel)
+
     def run_sample(self, request: SampleRequest) -> SampledRun:
         """Run some blocks of a case for their numbers, or all of them."""
         program, blocks = request.case.program, request.blocks
@@ -133,7 +140,8 @@ class SimDevice(ModellingDevice):
         ordered = module.depends_on_order(run.last.launch.kernel)
         if faults := run.execute():
             return SampledRun(fault=faults[0], whole=whole or not self._needs_others(run, faults[0]))
-        places = {output.name: run.written(output) for output in program.outputs}
+        written = run.changed if request.only_changed else run.written
+        places = {output.name: written(output) for output in program.outputs}
         values = {output.name: run.values_at(output, places[output.name]) for output in program.outputs}
         shares = [run.share(output) for output in program.outputs]
         return SampledRun(

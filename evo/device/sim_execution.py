@@ -163,6 +163,19 @@ class Execution:
         found = np.unique(found) if size > 4 else found
         return np.asarray(found[found < count], np.int64)
 
+    def changed(self, output: Buffer) -> NDArray[np.int64]:
+        """As `written`; of an output that is changed in place, what holds another value than before."""
+        if output.init != "input":
+            return self.written(output)
+        bits = np.dtype(f"u{NUMPY[output.dtype].itemsize}")
+        given = np.ascontiguousarray(self.request.inputs[output.name]).reshape(-1).view(bits)
+        whole = self.buffers[output.name].bytes.view(bits)
+        parts = []
+        for first in range(0, len(whole), len(given)):  # what is filled repeats
+            part = whole[first : first + len(given)]
+            parts.append(np.flatnonzero(part != given[: len(part)]) + first)
+        return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
     def mask(self, output: Buffer) -> NDArray[np.bool_] | None:
         """Which elements of an output hold a written byte; None if all are written throughout."""
         buffer, size = self.buffers[output.name], NUMPY[output.dtype].itemsize

@@ -1,4 +1,4 @@
-"""What a measurement is asked for and what it gives back: the data that crosses to the device's process."""
+"""Requests and results of a measurement: the data that crosses to the device's process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a variant has to pass before it is kept, beyond its trial: more sizes, more inputs, the timed sizes."""
+"""Checks before a keep, beyond those of a trial: more sizes, more inputs, the timed sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the compiler said of a variant, for its author: the file by its own name, the line with a caret, what to do."""
+"""Compiler diagnostics for a variant's author: the file by its own name, the line with a caret, the next step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a long stage tells of itself: its words, and how many of its steps are done."""
+"""Progress of a long stage: its words, and how many of its steps are done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which code made a result: evo's version, and a hash of the rooms that can change a result.
+"""Version of the code that made a result: evo's version, and a hash of the rooms that can change a result.
 
 The hash is of what the code does: comments, docstrings and the sentences of errors may change, and results stay
 comparable.

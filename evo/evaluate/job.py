@@ -40,7 +40,7 @@ class Job:
 
 @dataclass(slots=True, kw_only=True)
 class CheckedJob:
-    """A job after its first half: prepared and checked on the simulator, or ended already.
+    """A job after compile and simulator checks, or one that failed them and has ended.
 
     rival: what it is compared with, where that was prepared too; otherwise the second half prepares it.
     """

@@ -1,5 +1,4 @@
-"""Whether a judge does as NumPy does, found out on the check cases when a task is loaded; what it does otherwise it
-does not do at all."""
+"""Compares a judge with NumPy on the check cases when a task is loaded. What differs stays on the CPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of a variant that is about to be kept, and of a champion: looks, compute-sanitizer, rivals, figures."""
+"""Requirements for a keep and figures of a champion: looks, compute-sanitizer, rivals, times."""
 
 from __future__ import annotations
 

@@ -83,6 +83,7 @@ def measure(
     prove: shows what is still to be shown of a candidate that the first stage would keep, before its second one; False
     ends it without a decision. Raises TimedOut or Crashed for the variant, EvoError for the harness.
     """
+    score, asked = _score(request), request.options
     first = _bench(gpu, request)
     if first.divergence:
         return Measurement(divergence=first.divergence, loaded=first.loaded, stages_s=first.stages_s)
@@ -92,22 +93,24 @@ def measure(
         return _measurement(first, decision, first.child)
     if not prove():
         return Measurement(loaded=first.loaded, stages_s=first.stages_s)
-    again = fresh() if fresh else request
+    if fresh:  # the first inputs go before others are drawn: all sets of one trial are most of a driver's memory
+        del request
+        request = fresh()
     options = replace(
-        request.options,
-        samples=max(request.options.samples, request.options.confirming_samples),
-        swap=not request.options.swap,
-        rule=request.options.rule.confirming(),
+        asked,
+        samples=max(asked.samples, asked.confirming_samples),
+        swap=not asked.swap,
+        rule=asked.rule.confirming(),
         stop_at_loss=False,
     )
     with gpu.reserved():  # looks at other inputs may be under way
         gpu.recycle()
-        second = _bench(gpu, replace(again, options=options))
+        second = _bench(gpu, replace(request, options=options))
     if second.divergence:
         return Measurement(divergence=second.divergence, loaded=second.loaded, stages_s=first.stages_s)
-    if reason := _impossible(second.child, again.child, chip):
+    if reason := _impossible(second.child, request.child, chip):
         return _measurement(second, _fault(reason), second.child)
-    final = confirm(decision, _comparison(second, again, chip, between), _score(request), request.options.rule)
+    final = confirm(decision, _comparison(second, request, chip, between), score, asked.rule)
     return _measurement(second, final, _pooled(first, second), before=first)
 
 
@@ -197,7 +200,7 @@ def measure_persisting(gpu: RemoteGpu, cases: tuple[BenchCase, ...]) -> tuple[Ca
 
 
 def require_quiet(decision: Decision) -> None:
-    """What an A/A control has to show before anything is measured after it.
+    """Check the result of an A/A control before anything else is measured.
 
     Raises HarnessFault if the program was judged faster than itself.
     """

@@ -78,7 +78,7 @@ def screen_all(
         stages = StageTimer()
         with stages.time("compile"):
             found = prepare(task, text, chip=bench.chip, arch=bench.arch, cases=[case], addresses=False)
-            bench.assemble(found)
+            bench.code.assembled(found)
             return found, stages
 
     with ThreadPoolExecutor(max_workers=ahead, thread_name_prefix="evo-screen") as pool:
@@ -112,7 +112,7 @@ def compile_ahead(bench: EvaluationSession, task: Task, texts: Sequence[str]) ->
 
     def compiled(text: str) -> None:
         chip, arch = bench.chip, bench.arch
-        bench.assemble(prepare(task, text, chip=chip, arch=arch, cases=_first_looks(task), addresses=False))
+        bench.code.assembled(prepare(task, text, chip=chip, arch=arch, cases=_first_looks(task), addresses=False))
 
     with ThreadPoolExecutor(bench.jobs or min(os.cpu_count() or 1, _MOST_AHEAD), "evo-compile-ahead") as pool:
         for _ in pool.map(compiled, texts):
@@ -131,8 +131,8 @@ def _promised(gains: Mapping[str, float], score: Mapping[str, float]) -> float:
 class _Neighbours:
     """Edits of a parent on simulators: modelled times of a few blocks of the cases that share the headline's binary.
 
-    No more is done than the answer needs: machine code is run once, whichever texts have it; what spills where the
-    parent does not is never kept on a modelled time, so it is not run; a headline that gets slower is the answer.
+    It stops as early as possible. Identical machine code is run once. A child that spills where its parent does not is
+    not run, since it is never kept on a modelled time. One that slows the headline case is rejected at once.
     """
 
     def __init__(self, bench: EvaluationSession, task: Task, parent: str, seed: int) -> None:

@@ -1,4 +1,4 @@
-"""What evaluations on one device share: device processes, references, the parent, modelled times, the noise floor."""
+"""State shared by evaluations on one device: processes, references, the parent, modelled times, the noise floor."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from evo.device.remote_device import RemoteGpu, RemoteSimulator, open_remote
 from evo.device.timing_types import StageTimer
 from evo.errors import CandidateFailed, HarnessFault, SyntaxInvalid, UsageError
 from evo.evaluate import kept_control
-from evo.evaluate.assembling import Assemblers
 from evo.evaluate.before_keep import SimulatedLooks, before_keep, simulated_looks
+from evo.evaluate.code_ahead import CORES_TO_SPARE, CodeAhead
 from evo.evaluate.counted_stage import CountedStage
 from evo.evaluate.gate import (
     THOROUGH,
@@ -53,7 +53,6 @@ _BENCH_LIMIT_S = 300.0
 _CONTROL_S = 30.0
 _PARENTS = 8
 _LOOKS = 5  # side by side
-CORES_TO_SPARE = 6
 _FEW_COMPILED, _SOME_COMPILED, _MANY_COMPILED = 2, 4, 8  # binaries of sizes that are looked for, if compiled in
 _COPIES = 3  # of a case: in this process, on the way, and in the memory of the simulator
 _BASELINE_OPTIONS = BenchOptions(samples=64, warm_up_s=0.2, budget_s=10.0)
@@ -113,7 +112,7 @@ class EvaluationSession:
         self._judges: list[RemoteJudge] = []
         on_gpu = self.target is not None and about is None and device.kind == "gpu" and opener == OPENER
         self._judge_entry = judge or (JUDGE if on_gpu and os.environ.get("EVO_JUDGE") != "cpu" else None)
-        self._assemblers = Assemblers(device) if on_gpu and self.arch != self.chip.arch else None
+        self.code = CodeAhead(self.checker.device, device if on_gpu and self.arch != self.chip.arch else None)
         self._estimates: dict[tuple[str, str, int], tuple[CaseBench, ...]] = {}
         self._timed: dict[tuple[str, str, int], TimedSizes] = {}
         self._looks: dict[tuple[str, str, int], SimulatedLooks] = {}  # of the latest variant that is to be kept
@@ -128,14 +127,19 @@ class EvaluationSession:
     def close(self) -> None:
         for device in (self.remote, self.checker, *self._checkers):
             device.close()
-        if self._assemblers is not None:
-            self._assemblers.close()
+        self.code.close()
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
         for judge in self._judges:
             judge.close()
         for reference in self._references.values():
             reference.close()
+
+    def rest(self) -> None:
+        """End the processes that work ahead or side by side: a run that has no candidates left needs the memory."""
+        self.code.close()
+        while self._checkers:
+            self._checkers.pop().close()
 
     @property
     def modelled(self) -> bool:
@@ -261,7 +265,9 @@ class EvaluationSession:
         self, task: Task, prepared: Prepared, cases: Sequence[Case], most: int = _FEW_COMPILED
     ) -> dict[str, Program]:
         """Programs of further cases, but for those that the variant refuses."""
-        return bind_more(task, prepared.variant, cases, chip=self.chip, arch=self.arch, most_compiled=most)
+        found = bind_more(task, prepared.variant, cases, chip=self.chip, arch=self.arch, most_compiled=most)
+        self.code.begin(found)
+        return found
 
     def bench_cases(self, task: Task, prepared: Prepared, seed: int) -> list[BenchCase]:
         reference = self.reference(task)
@@ -397,13 +403,9 @@ class EvaluationSession:
     ) -> Prepared | PrepareFailure:
         """Compile and bind one variant for this device."""
         found = prepare(task, text, chip=self.chip, arch=self.arch, path=path, static_rules=static_rules)
-        self.assemble(found)
+        if isinstance(found, Prepared):
+            self.code.begin(found.programs)
         return found
-
-    def assemble(self, prepared: Prepared | PrepareFailure) -> None:
-        """Have its machine code at hand where it will be loaded, if the chip at hand needs other than was compiled."""
-        if self._assemblers is not None:
-            self._assemblers.assemble(prepared)
 
 
 def _require_room(task: Task) -> None:

@@ -1,4 +1,4 @@
-"""Which change is tried next: a bandit over operators, and on the simulator a quick screening of what they offer.
+"""The bandit over operators that chooses the next change, and on the simulator a quick screening of their proposals.
 
 Each operator is an arm. Its reward is the logarithm of the gain where a proposal was kept and 0 if it was not, so
 that big gains found seldom and small ones found often are weighed on one scale, over what its trials cost: a text that

@@ -1,4 +1,4 @@
-"""What a run of the loop tells of itself while it runs: to a terminal, as JSON lines, to a test."""
+"""Events of a run, for a terminal, for JSON lines, for a test."""
 
 from __future__ import annotations
 
@@ -100,6 +100,7 @@ class RunSummary(Serializable):
     # how much faster it is than the start of its line of descent, by case; earlier runs count too
     speedup: Mapping[str, Ratio] = field(default_factory=dict)
     elapsed_s: Seconds  # how long the run took
+    waits_s: Mapping[str, Seconds] = field(default_factory=dict)  # what it waited for; they add up to `elapsed_s`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -34,6 +34,7 @@ from evo.search.settings import Settings, language_model
 from evo.search.single_trial import TrialJobs, trial_job
 from evo.search.status_writer import StatusWriter
 from evo.search.trial_log import TrialLog, open_notebook
+from evo.search.waits import Waits
 from evo.spec.task import Task, load_task
 from evo.spec.variant import Variant, parse_variant, read_variant
 
@@ -51,15 +52,16 @@ def evolve(
     """Run the loop and return its summary. Raises EvoError for harness failures."""
     task = load_task(root, settings.task)
     started = clock()
-    watch = status = StatusWriter(root, task.name, watch)
+    status = StatusWriter(root, task.name, watch)
+    watch = waits = Waits(status, clock)
 
     with (
         open_notebook(root, task, branch=settings.branch) as trial_log,
         status,
         open_bench(settings, watch) as (bench, pool),
-        open_ahead(settings, bench, pool) as ahead,
         ExitStack() as under_way,
     ):
+        ahead = under_way.enter_context(open_ahead(settings, bench, pool))
         for sentence in trial_log.recovered:
             watch(Event(note=sentence))
         bench.reference(task)  # a task that is no gate is refused before anything is tried
@@ -80,6 +82,7 @@ def evolve(
                     loop.is_exhausted = True
                     watch(Event(note="no operator has a proposal left that is worth a trial"))
                     break
+            under_way.close()
             loop.conclude()
             watch(Event(note=loop.advice()))
         finally:
@@ -87,7 +90,7 @@ def evolve(
                 llm.close()
             bench.promising = None
             trial_log.finish()
-        summary = loop.summary(clock() - started)
+        summary = loop.summary(waits.seconds())
         watch(Event(about=summary))
         return summary
 
@@ -108,8 +111,7 @@ class _Loop:
     ) -> None:
         self.llm, self.pool = llm, pool
         self.task, self.settings, self.bench, self.trial_log, self.watch = task, settings, bench, trial_log, watch
-        self.trials = 0
-        self.kept = 0
+        self.trials = self.kept = self.since_kept = 0
         self.path = task.champion_path(bench.chip_slug, bench.arch)
         self.jobs = TrialJobs(
             task=task,
@@ -122,7 +124,6 @@ class _Loop:
         self.in_flight = InFlight(task, ahead, self.jobs) if ahead is not None else None
         screening = Screening(task=task, bench=bench, pool=pool, seed=settings.seed, watch=watch)
         self.proposer = Proposer(task, settings, bench, trial_log.root, llm, screening)
-        self.since_kept = 0
         self.is_exhausted = False  # whether no operator has a proposal left
         self.is_new = False  # whether this run began from a start of its own
         from_elites = settings.is_closed or (settings.llm is not None and settings.llm.from_elites)
@@ -164,8 +165,8 @@ class _Loop:
         self.champion = read_variant(self.path)
         descent = self.trial_log.descent(self.path, self.champion)
         if not descent.known:  # edited by hand, or from elsewhere: without a start, no later diff could be rebuilt
-            self.watch(Event(note=f"{self.path.name} is not what evo last kept: starting from it as it is"))
             self.watch(Event(about=begun))
+            self.watch(Event(note=f"{self.path.name} is not what evo last kept: starting from it as it is"))
             self._first(self.champion, self.path, rung=descent.rung)
             return
         self.proposer.rung, self.proposer.rungs_tried = descent.rung, set(descent.rungs_tried)
@@ -184,19 +185,24 @@ class _Loop:
             self.champions += [RunChampion(variant=self.champion, evaluation=record.evaluation) for record in own[-1:]]
         self.proposer.know(self.champion.id, prepared.code_hash)
         self.proposer.recall(known)
+        watch, later = self.watch, list[Event]()
+        self.watch = later.append  # the run is said to begin before anything of it
         if last is not None:
             self._resume(last, again)
+        self.watch = watch
         here = self.bench.environment(self.task)
         different = here.differences(descent.environment) if descent.environment else []
-        if different:
-            said = f"the champion's recorded times are not compared with this run's: {', '.join(different)}"
-            self.watch(Event(note=said))
-        else:
+        if not different:
             self.end = self.start = by_case(descent.bench)
         begun = replace(
             begun, run=self.trial_log.run, champion=self.champion.id, cases=self.start, speedup=self.trial_log.speedup()
         )
-        self.watch(Event(about=begun))
+        begun = replace(begun, iterations=max(begun.iterations - self.trials, 0))  # those of a resumed run count
+        for event in (Event(about=begun), *later):
+            self.watch(event)
+        if different:
+            said = f"the champion's recorded times are not compared with this run's: {', '.join(different)}"
+            self.watch(Event(note=said))
 
     def _resume(self, last: LastRun, again: Sequence[Record]) -> None:
         """Go on where the last run stopped: its trials count, the bandit knows them; `again` are drawn, not tried."""
@@ -297,7 +303,7 @@ class _Loop:
         return None
 
     def _parent(self) -> Variant:
-        """What the next proposal changes: the champion, or for best-of-n where the run began."""
+        """The parent of the next proposal: the champion, or for best-of-n the start of the run."""
         if self.root is None:
             self.root = self.champion
         if self.lines is not None:
@@ -379,6 +385,7 @@ class _Loop:
         """On a GPU, the figures of a champion that this run has made, which no trial has taken."""
         if self.bench.modelled or self.pool is not None or not self.champions or not (self.kept or self.is_new):
             return
+        self.bench.rest()
 
         def figures(one: RunChampion) -> Evaluation:
             job = trial_job(self.task, one.variant.text, path=str(self.path), seed=self.trial_log.seed, rival=None)
@@ -396,7 +403,7 @@ class _Loop:
         else:
             self.kept += 1
 
-    def summary(self, elapsed_s: float) -> RunSummary:
+    def summary(self, waits_s: Mapping[str, float]) -> RunSummary:
         return RunSummary(
             control=self.noise,
             llm=self.llm.summary() if self.llm is not None else None,
@@ -408,5 +415,6 @@ class _Loop:
             start=self.start,
             end=self.end,
             speedup=self.trial_log.speedup(),
-            elapsed_s=elapsed_s,
+            elapsed_s=sum(waits_s.values()),
+            waits_s=waits_s,
         )

@@ -27,6 +27,7 @@ from evo.search.events import Event, Observer
 from evo.search.overtaken import Overtaken
 from evo.search.settings import Settings
 from evo.search.single_trial import TrialJobs
+from evo.spec.freed_memory import give_back_freed_arrays
 from evo.spec.task import Task
 from evo.spec.variant import Variant
 
@@ -53,6 +54,7 @@ def open_bench(settings: Settings, watch: Observer) -> Iterator[tuple[Evaluation
     def on_stage(stage: str) -> None:
         watch(Event(stage=stage))
 
+    give_back_freed_arrays()  # a run compares large arrays in many threads
     if settings.cluster is None:
         with EvaluationSession(settings.device, arch=settings.arch, on_stage=on_stage, jobs=settings.jobs) as bench:
             yield bench, None

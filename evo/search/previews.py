@@ -1,11 +1,11 @@
-"""What will be looked at next, drawn and compiled on idle cores while verdicts are waited for; no proposal changes."""
+"""Proposals drawn and compiled ahead on idle cores while verdicts are waited for; no proposal changes."""
 
 from __future__ import annotations
 
 import os
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from evo.evaluate.session import CORES_TO_SPARE
+from evo.evaluate.code_ahead import CORES_TO_SPARE
 from evo.search.proposer import Proposer
 from evo.spec.variant import parse_variant
 

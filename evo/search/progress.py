@@ -1,4 +1,4 @@
-"""What a run says: the line of a trial, and at its end how far it has come and what to do next."""
+"""Messages of a run: the line of a trial, and at the end its result and the next step."""
 
 from __future__ import annotations
 

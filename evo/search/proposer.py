@@ -1,4 +1,4 @@
-"""Where the next proposal of a run comes from: its operators, the search over them, and all that was tried before."""
+"""Source of the next proposal: a run's operators, the search over them, and the tabu list."""
 
 from __future__ import annotations
 

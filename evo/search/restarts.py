@@ -22,7 +22,7 @@ LENGTH = 5  # trials of a line that do not get on, before it ends
 
 
 class Restarts:
-    """What the next proposal changes: the champion or, while a line is on, its parent.
+    """Chooses the parent of the next proposal: the champion or, during a restart, the parent of its line.
 
     margin: what a gain has to pass. after: trials at the champion without a keep, before the first line. gain: of the
     line's parent over the champion, 1 at the champion.

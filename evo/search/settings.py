@@ -1,4 +1,4 @@
-"""What one run of the loop is asked to do, and what it tells of itself."""
+"""Settings of one run of the loop, and its observer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a line of descent remembers of changes that were not kept, so that it does not walk in circles.
+"""The tabu list: rejected edits of a line of descent, so that the search does not propose them again.
 
 About a third of what a search proposes has been there before. An edit is known again by what it replaces in which
 statement, whatever else has changed since. One that failed its gate, or cost time, is not tried again; one that only

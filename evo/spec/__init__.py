@@ -1,1 +1,1 @@
-"""What is declared: task.yaml, kernel headers and launch plans, a task's reference, the chip tables."""
+"""Declarations: task.yaml, kernel headers and launch plans, a task's reference, the chip tables."""

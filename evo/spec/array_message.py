@@ -45,21 +45,23 @@ def _is_numbers(value: list[Any] | tuple[Any, ...]) -> bool:
         return False
 
 
-def unpacked(message: Any, *, shared: bool = False) -> Any:
+def unpacked(message: Any, *, shared: bool = False, is_read: bool = True) -> Any:
     """The value of a message. Its arrays are writable; with `shared`, those in shared memory are not copied.
+
+    is_read: whether those are read here, or handed on.
 
     Raises ValueError, TypeError or KeyError for what `packed` does not make.
     """
     if not isinstance(message, dict):
         return message
     if "d" in message:
-        return {str(key): unpacked(item, shared=shared) for key, item in message["d"]}
+        return {str(key): unpacked(item, shared=shared, is_read=is_read) for key, item in message["d"]}
     if "l" in message:
-        return [unpacked(item, shared=shared) for item in message["l"]]
+        return [unpacked(item, shared=shared, is_read=is_read) for item in message["l"]]
     if "o" in message:
         return np.empty(message["o"], dtype=object)
     kind = _EXTRA.get(message["a"]) or np.dtype(message["a"])
     if "p" in message:
-        array = opened(str(message["p"]), tuple(int(size) for size in message["s"]), kind)
+        array = opened(str(message["p"]), tuple(int(size) for size in message["s"]), kind, is_read=is_read)
         return array if shared else array.copy()
     return np.frombuffer(message["b"], kind).reshape(message["s"])

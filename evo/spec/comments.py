@@ -1,4 +1,4 @@
-"""Where comments are in CUDA text, found in time that grows with the length of the text and no faster.
+"""Comments of CUDA text, found in time linear in its length.
 
 The text may be anybody's, so that a comment or a string that is never closed must not be looked for again and again.
 Knows comments and literals, no other token.

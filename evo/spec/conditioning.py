@@ -1,4 +1,4 @@
-"""What float32 arithmetic may err on account of its inputs: sums whose terms cancel keep the errors of the terms."""
+"""Conditioning: the float32 error that given inputs excuse. Sums whose terms cancel keep the errors of the terms."""
 
 from __future__ import annotations
 

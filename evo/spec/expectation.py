@@ -1,4 +1,4 @@
-"""What is right at one case: the truth on given inputs, and what an implementation may err there."""
+"""Expected results of one case: the truth on given inputs, and the errors that an implementation may make."""
 
 from __future__ import annotations
 

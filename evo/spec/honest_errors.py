@@ -1,4 +1,4 @@
-"""What honest implementations err at each element of an output, drawn from a trusted one.
+"""Errors of honest implementations at each element of an output, drawn from a trusted one.
 
 One run of a trusted implementation says what it errs over all, and little of one element: where a sum cancels, its
 roundings may happen to cancel too. So it is run again on the neighbours of the inputs, whose roundings fall otherwise.

@@ -1,7 +1,7 @@
 """Values for integer, index and boolean inputs beyond what a reference draws: what exposes a kernel that fits those.
 
 Each distribution stays within a tensor's range, and both ends of the range are among its values wherever it has two
-places for them. Knows arrays, no task.
+places for them; those of `sorted` and `repeated` are the ends of a half. Knows arrays, no task.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ INTEGER_DOMAINS = (ANY, RISING, DISTINCT, FIXED)
 WHOLE = "whole"  # all of the range: large and small sizes, of either sign
 EXTREME = "extreme"  # the ends, and the values beside which a narrower type, a mask or a sign goes wrong
 SORTED, PERMUTED, REPEATED, EQUAL = "sorted", "permuted", "repeated", "equal"
-INTEGERS = (WHOLE, EXTREME, SORTED, PERMUTED, REPEATED)
+SATURATED = "saturated"  # one end nearly everywhere, the other in the last rows: what sums are largest on
+INTEGERS = (WHOLE, EXTREME, SORTED, PERMUTED, REPEATED, SATURATED)
 BOOLEANS = ("all", "none", "alternating", "one")
 INTEGER_FACTORS = (1.0, 2.0**-4, 2.0**-8, 2.0**-16, 2.0**-24)  # of the range: the largest that the reference can take
 _KINDS = (WHOLE, EXTREME, SORTED, PERMUTED, REPEATED, EQUAL)
+_OTHERS = 16  # of so many rows one is at the other end
 _TELLING = 9  # with so few values or fewer, order and repetition say nothing
 _MIXED_PART = 64  # elements of a tensor of one axis that get one distribution each, where they are mixed
 
@@ -36,6 +38,13 @@ class IntegerRange:
 
     low: int
     high: int
+
+    def half(self, name: str) -> IntegerRange:
+        """The lower half for `repeated`, the upper one for `sorted`: what holds no zero, and no largest or no least."""
+        middle = self.low + (self.high - self.low) // 2
+        if name not in (REPEATED, SORTED) or self.high - self.low < _TELLING:
+            return self
+        return IntegerRange(self.low, middle) if name == REPEATED else IntegerRange(middle + 1, self.high)
 
     def narrowed(self, factor: float) -> IntegerRange:
         """A part of the range, around zero or from the end that is nearer to it."""
@@ -93,7 +102,7 @@ def derive_integers(
         return drawn
     if drawn.dtype == np.bool_:
         return _booleans(name, drawn, rng)
-    if name not in _KINDS and name != "mixed":
+    if name not in (*_KINDS, SATURATED, "mixed"):
         return drawn
     part = within.narrowed(factor)
     if domain == DISTINCT:
@@ -105,11 +114,17 @@ def derive_integers(
 
 
 def _values(name: str, shape: tuple[int, ...], within: IntegerRange, rng: np.random.Generator) -> Ints:
-    size = int(np.prod(shape))
+    size, within = int(np.prod(shape)), within.half(name)
     if name == EQUAL:
         some = int(_whole(1, within, rng)[0])
         zero = 0 if within.low <= 0 <= within.high else some
         return np.full(shape, (within.low, within.high, some, zero)[rng.integers(4)], np.int64)
+    if name == SATURATED:
+        most, others = rng.permutation([within.low, within.high])
+        rows = shape[0] if len(shape) > 1 else 1
+        late = np.arange(rows) >= rows - max(1, rows // _OTHERS) if rows > 1 else np.zeros(1, bool)
+        ends = np.where(late, others, most).reshape(-1, *[1] * (len(shape) - 1))
+        return np.broadcast_to(ends, shape).astype(np.int64)
     if name == EXTREME:
         values = _extreme(size, within, rng)
     elif name == PERMUTED:

@@ -1,4 +1,4 @@
-"""What a reference may ask of a judge: a process that runs the same reference.py where large arrays are quick."""
+"""The interface of a judge: a process that runs the same reference.py where large arrays are quick."""
 
 from __future__ import annotations
 

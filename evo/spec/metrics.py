@@ -112,21 +112,23 @@ _SCHEDULERS = 4
 def pipe_clocks(counts: Mapping[str, float], chip: Chip, *, stated_only: bool = False) -> dict[str, float]:
     """Clocks that each pipe of one SM is busy with these counts. Raises DeviceMissing if a rate is unknown.
 
-    stated_only: leave out pipes whose rate is unknown; a shared wavefront or global line is then taken to pass the load
-    and store unit at the rate of shared memory.
+    stated_only: leave out pipes whose rate is unknown. A shared wavefront or global line passes the load and store unit
+    at the rate of shared memory.
     """
 
     def of(*names: str) -> float:
         return sum(counts.get(name, 0) for name in names)
 
     passes = of("shared_wavefronts", "global_lines", "local_requests", "shuffle_instructions")
-    by_lanes = not stated_only or chip.rate("lsu_lanes") is not None
+    if not stated_only or chip.rate("lsu_lanes") is not None:  # each lane gives its address
+        requests = of("shared_requests", "global_requests", "local_requests", "shuffle_instructions")
+        passes = max(passes, requests * 32 / chip.lsu_lanes)
     work = {
         "fp": ("fp32_lanes", 32 * of("fp_instructions", "int_instructions")),
         "int": ("int_lanes", 32 * of("int_instructions", "cvt_instructions")),
         "sfu": ("sfu_lanes", 32 * of("sfu_instructions")),
         "fp64": ("fp64_lanes", 32 * of("fp64_instructions")),
-        "lsu": ("lsu_lanes", 32 * passes) if by_lanes else ("shared_bytes_per_clock", 4 * 32 * passes),
+        "lsu": ("shared_bytes_per_clock", 4 * 32 * passes),
         "mma": ("mma_f16_fma", of("mma_fma")),
         "l1": ("shared_bytes_per_clock", SECTOR_BYTES * of("global_sectors")),
     }
@@ -135,5 +137,5 @@ def pipe_clocks(counts: Mapping[str, float], chip: Chip, *, stated_only: bool = 
     for pipe, (rate, amount) in work.items():
         if stated_only and chip.rate(rate) is None:
             continue
-        clocks[pipe] = amount / float(getattr(chip, rate))
+        clocks[pipe] = amount / chip.needed(rate)
     return clocks

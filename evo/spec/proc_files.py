@@ -1,9 +1,8 @@
-"""What the system says of memory and processes: `/proc`, and the control group of a container."""
+"""Memory and processes according to the system: `/proc`, and the control group of a container."""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 
 def memory_limit() -> int:
@@ -49,14 +48,23 @@ def processes_below(process: int, most: int) -> list[int]:
     found: list[int] = []
     waiting = [process]
     while waiting and len(found) <= most:
-        for path in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
+        folder = f"/proc/{waiting.pop()}/task"
+        for thread in _names(folder):
             try:
-                below = [int(number) for number in path.read_text(encoding="ascii").split()]
+                with open(f"{folder}/{thread}/children", "rb") as file:
+                    below = [int(number) for number in file.read().split()]
             except (OSError, ValueError):  # it has ended
                 continue
             found += below
             waiting += below
     return found
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
 
 
 def resident_bytes(process: int | str = "self") -> int:

@@ -1,4 +1,4 @@
-"""What was used most recently, by key, up to a number of bytes. Thread-safe."""
+"""A cache of the most recently used values, by key, up to a number of bytes. Thread-safe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A task's `reference.py`, called with care: inputs, float64 expectation, trusted implementation, rivals.
+"""Runs a task's `reference.py` under a deadline: inputs, float64 expectation, trusted implementation, rivals.
 
 Knows the contract, no device. A reference that breaks it is a TaskInvalid, never a wrong variant.
 """
@@ -34,6 +34,7 @@ from evo.spec.recent import RecentCache
 from evo.spec.reference_ahead import Ahead
 from evo.spec.reference_child import load_file
 from evo.spec.reference_process import IMPORT_LIMIT_S, ReferenceProcess, ReferenceValue
+from evo.spec.reference_processes import ReferenceProcesses
 from evo.spec.soundness import float_outputs, is_accurate, is_defined, representable, vanishes
 from evo.spec.task import Case, Task, Tensor
 from evo.spec.tensor_arrays import Arrays, DrawnInputs, arrays_of, distance, generator_of, size_of, stream_of
@@ -354,7 +355,7 @@ class Reference:
 
 def load_reference(task: Task) -> Reference:
     """Import the task's reference.py. Raises TaskInvalid when it cannot be imported."""
-    return Reference(task, ReferenceProcess(task.folder / "reference.py"))
+    return Reference(task, ReferenceProcesses(task.folder / "reference.py"))
 
 
 def load_module(path: Path) -> ModuleType:

@@ -27,6 +27,7 @@ from evo.spec.proc_files import memory_left, memory_limit, processes_below, resi
 _ENTRY = "evo.spec.reference_child:serve"
 IMPORT_LIMIT_S = 180.0  # torch from a cold disk
 _POLL_S = 0.1
+_SHORT_S = 0.01  # too short a call to start that many processes
 _MOST_PROCESSES = 256  # that a reference has started and that still run
 _LEAST_LEFT = 0.08  # of the machine's memory: what a call fills faster, the system ends
 _CONTRACT = "inputs(case, rng) and expected(inputs, case) return a dict of arrays by tensor name"
@@ -53,6 +54,7 @@ class ReferenceProcess:
         self._lock = threading.Lock()
         self._child: ChildProcess | None = None
         self._told: set[str] = set()
+        self._counted_s = 0.0  # when the processes below it were counted last
         with self._lock:
             self._start()
 
@@ -64,12 +66,26 @@ class ReferenceProcess:
         Raises TaskInvalid.
         """
         with self._lock:
-            if self._child is None:
-                self._start()
-            errors = dict(np.geterr())
-            words = " ".join(map(str, seed or ()))  # as text: no array would hold each of them exactly
-            request = packed({"name": function, "args": list(args), "seed": words, "errors": errors})
-            answer = self._ask(request, f"{function}()", limit_s, "make it end sooner, or use smaller cases")
+            return self._called(function, args, limit_s, seed)
+
+    def call_if_free(self, function: str, args: Sequence[object], *, limit_s: float) -> ReferenceValue | None:
+        """The same, or None if another call is under way."""
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            return self._called(function, args, limit_s, None)
+        finally:
+            self._lock.release()
+
+    def _called(
+        self, function: str, args: Sequence[object], limit_s: float, seed: Sequence[int] | None
+    ) -> ReferenceValue:
+        if self._child is None:
+            self._start()
+        errors = dict(np.geterr())
+        words = " ".join(map(str, seed or ()))  # as text: no array would hold each of them exactly
+        request = packed({"name": function, "args": list(args), "seed": words, "errors": errors})
+        answer = self._ask(request, f"{function}()", limit_s, "make it end sooner, or use smaller cases")
         if "error" in answer:
             raise self.broken(f"{function}() {answer['done']} {answer['error']}")
         for thread in answer["threads"]:
@@ -107,12 +123,16 @@ class ReferenceProcess:
         """Raises TaskInvalid, with the process ended, if no answer comes."""
         child = self._child
         assert child is not None
-        end, printed = time.monotonic() + limit_s, None
+        began = time.monotonic()
+        end, printed = began + limit_s, None
         try:
             child.send(request, limit_s)
             self._wait(child, end, limit_s)
             found: dict[str, Any] = unpacked(child.receive(end))
-            self._demand_few(child)
+            now = time.monotonic()
+            if now - began > _SHORT_S or now - self._counted_s > _POLL_S:
+                self._counted_s = now
+                self._demand_few(child)
             printed = str(found.pop("printed", ""))
         except (_Exceeded, TimeoutError) as exceeded:
             words = str(exceeded) or f"did not end within {limit_s:g} s"

@@ -89,10 +89,11 @@ def place_of(array: NDArray[Any]) -> str | None:
     return found[0] if found is not None and found[1] == array.nbytes else None
 
 
-def opened(place: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+def opened(place: str, shape: tuple[int, ...], dtype: np.dtype[Any], *, is_read: bool = True) -> NDArray[Any]:
     """The array that lies at a place of another process, read-only. Raises ValueError if none of that size does.
 
     Read-only by the page tables: a kernel that reaches host memory cannot change what its checker gave it.
+    is_read: whether all of it is read here soon; what a process only hands on takes none of its own memory.
     """
     if not _PLACE.fullmatch(place):
         raise ValueError(f"{place} is no place of an array")
@@ -104,11 +105,13 @@ def opened(place: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[
     if os.fstat(descriptor).st_size != size:
         os.close(descriptor)
         raise ValueError(f"{place} holds another number of bytes than {size}")
-    return _mapped(descriptor, shape, dtype, size, mmap.PROT_READ)
+    return _mapped(descriptor, shape, dtype, size, mmap.PROT_READ, at_once=is_read)
 
 
-def _mapped(descriptor: int, shape: tuple[int, ...], dtype: np.dtype[Any], size: int, access: int) -> NDArray[Any]:
-    flags = mmap.MAP_SHARED | (mmap.MAP_POPULATE if sys.platform == "linux" else 0)
+def _mapped(
+    descriptor: int, shape: tuple[int, ...], dtype: np.dtype[Any], size: int, access: int, *, at_once: bool = True
+) -> NDArray[Any]:
+    flags = mmap.MAP_SHARED | (mmap.MAP_POPULATE if at_once and sys.platform == "linux" else 0)
     memory = _Memory(descriptor, size, flags=flags, prot=access)
     array: NDArray[Any] = np.frombuffer(memory, dtype).reshape(shape)
     address = array.ctypes.data

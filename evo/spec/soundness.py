@@ -1,4 +1,4 @@
-"""Whether other inputs than a task draws can be asked of its variants: what the reference makes of them."""
+"""Whether inputs beyond those that a task draws may be asked of its variants, by what the reference gives for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a task says about tiles: the `traffic`, `derive` and `targets` sections of task.yaml.
+"""The tile model of a task: the `traffic`, `derive` and `targets` sections of task.yaml.
 
 `traffic` gives bytes between memories as formulas over axes and tile names, for `evo limits`. `derive` gives the tiles
 to choose from, what lies in shared memory and in registers, for `evo derive`. Both are optional.

@@ -28,14 +28,6 @@ from evo.evaluate.profile.kernels import KernelProfile, kernel_profiles
 from evo.evaluate.profile.ncu import NcuCounters, Unavailable, measure
 
 __all__ = [
-    "ExpectedMetric",
-    "HotLine",
-    "KernelProfile",
-    "NcuCounters",
-    "Unavailable",
-    "compare_counted",
-    "compare_measured",
-    "hot_lines",
-    "kernel_profiles",
-    "measure",
-]
+    "ExpectedMetric", "HotLine", "KernelProfile", "NcuCounters", "Unavailable", "compare_counted", "compare_measured",
+    "hot_lines", "kernel_profiles", "measure",
+]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Counts held against what the task's work formulas, the tensors or the simulator say they must be."""
+"""Counts compared with what the task's work formulas, the tensors or the simulator say they must be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pool knows of the world: workers, and a site that opens them. Behind them: Ray actors, or child processes.
+"""The protocol between a pool and its workers, and the site that opens them: Ray actors, or child processes.
 
 `LocalWorker` is a worker in this process. `RemoteWorker` is one elsewhere, behind a `Transport`: it does the same, with
 a time limit for each call.

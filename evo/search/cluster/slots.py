@@ -1,4 +1,4 @@
-"""What a pool keeps of its workers and of the jobs on their way, and when it gives a worker up."""
+"""A pool's book of workers and of jobs in flight, and the rule by which it gives a worker up."""
 
 from __future__ import annotations
 

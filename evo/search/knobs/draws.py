@@ -1,4 +1,4 @@
-"""What a search strategy is, and points drawn at random, which every strategy starts with."""
+"""The interface of search strategies, and points drawn at random, which every strategy starts with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What NVIDIA states per compute capability rather than per product: limits of an SM and results per clock."""
+"""Limits of an SM and results per clock by compute capability, as NVIDIA states them."""
 
 from __future__ import annotations
 

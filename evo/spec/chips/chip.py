@@ -77,7 +77,8 @@ class Chip:
         """A rate that a source states or a measurement gave; None for an estimate."""
         return None if name in self.estimates else self.rates.get(name)
 
-    def _needed(self, name: str) -> float:
+    def needed(self, name: str) -> float:
+        """A rate by name. Raises DeviceMissing if no source states it."""
         value = self.rates.get(name)
         if value is None:
             raise DeviceMissing(
@@ -94,55 +95,35 @@ class Chip:
 
     @property
     def dram_bytes_per_s(self) -> float:
-        return self._needed("dram_bytes_per_s")
+        return self.needed("dram_bytes_per_s")
 
     @property
     def fp32_lanes(self) -> float:
-        return self._needed("fp32_lanes")
+        return self.needed("fp32_lanes")
 
     @property
     def int_lanes(self) -> float:
-        return self._needed("int_lanes")
+        return self.needed("int_lanes")
 
     @property
     def sfu_lanes(self) -> float:
-        return self._needed("sfu_lanes")
+        return self.needed("sfu_lanes")
 
     @property
     def fp64_lanes(self) -> float:
-        return self._needed("fp64_lanes")
-
-    @property
-    def shared_bytes_per_clock(self) -> float:
-        return self._needed("shared_bytes_per_clock")
+        return self.needed("fp64_lanes")
 
     @property
     def lsu_lanes(self) -> float:
-        return self._needed("lsu_lanes")
-
-    @property
-    def mma_f16_fma(self) -> float:
-        return self._needed("mma_f16_fma")
+        return self.needed("lsu_lanes")
 
     @property
     def l2_bytes_per_clock(self) -> float:
-        return self._needed("l2_bytes_per_clock")
-
-    @property
-    def latency_shared(self) -> float:
-        return self._needed("latency_shared")
-
-    @property
-    def latency_l1(self) -> float:
-        return self._needed("latency_l1")
-
-    @property
-    def latency_l2(self) -> float:
-        return self._needed("latency_l2")
+        return self.needed("l2_bytes_per_clock")
 
     @property
     def launch_s(self) -> float:
-        return self._needed("launch_s")
+        return self.needed("launch_s")
 
     @property
     def warps_per_sm(self) -> int:

@@ -37,6 +37,7 @@ class Timer:
     timed: list[int] = []  # noqa: RUF012 the cases that buffers were made for
     clocks: Callable[[Side], float | None] = staticmethod(lambda which: 1975.0)
     shift: Callable[[int], float] = staticmethod(lambda capture: 1.0 + capture / 1000)
+    drift = 1.0  # of a block over the one before
 
     def __init__(
         self,
@@ -54,6 +55,7 @@ class Timer:
         self.name = f"case{index}"
         self.clock_mhz: float | None = None
         self.noise = itertools.cycle([0.999, 1.0, 1.001])
+        self.blocks = dict.fromkeys(Side, 0)
         self.arena = SimpleNamespace(broken=lambda: ())
         program = SimpleNamespace(flop=1e6, case=self.name)
         self.sides = {
@@ -69,6 +71,8 @@ class Timer:
         self.clock_mhz = self.clocks(side.which)
         ratio = self.ratios.get(self.name, self.ratio)
         us = 10.0 * (ratio * self.shift(self.capture) if side.which is Side.CANDIDATE else 1.0)
+        us *= self.drift ** (self.blocks[side.which] % 100)
+        self.blocks[side.which] += 1
         return [us * next(self.noise) for _ in range(min(most, 8))]
 
     def cold_block(self, side: Side, count: int) -> list[float]:
@@ -87,8 +91,9 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., BenchResult]:
         clocks: Callable[[Side], float | None] = lambda which: 1975.0,
         ratios: dict[str, float] | None = None,
         timed: list[int] | None = None,
+        drift: float = 1.0,
     ) -> BenchResult:
-        kind = {"ratio": ratio, "ratios": ratios or {}, "timed": [] if timed is None else timed}
+        kind = {"ratio": ratio, "ratios": ratios or {}, "timed": [] if timed is None else timed, "drift": drift}
         monkeypatch.setattr(gpu_timing, "CaseTimer", type("T", (Timer,), {**kind, "clocks": staticmethod(clocks)}))
         monitor = SimpleNamespace(read=lambda: reading, others=lambda: 1)
         device: Any = SimpleNamespace(monitor=monitor, load=lambda program: SimpleNamespace(how="cubin"))
@@ -109,6 +114,21 @@ def test_a_loser_is_left_after_six_pairs_without_tails_or_cold_samples(run: Call
     assert result.child[0].cold is None
     assert {"warm_up", "pairs", "nvml"} <= result.stages_s.keys()
     assert not {"top_up", "cold"} & result.stages_s.keys()
+
+
+UNSETTLED = 1.006  # five blocks never agree within 1 %, three do within 3 %
+WARMING = dataclasses.replace(OPTIONS, warm_up_s=0.5)
+
+
+@pytest.mark.parametrize(("ratio", "is_short"), [(0.5, True), (0.9, False)])
+def test_a_plain_gain_needs_no_settled_blocks(run: Callable[..., BenchResult], ratio: float, is_short: bool) -> None:
+    taken_s = run(ratio, options=WARMING, drift=UNSETTLED).stages_s["warm_up"]
+    assert (taken_s < 0.25) is is_short
+
+
+def test_a_gain_in_one_case_alone_is_not_plain(run: Callable[..., BenchResult]) -> None:
+    result = run(0.5, cases=2, ratios={"case1": 1.0}, options=WARMING, drift=UNSETTLED)
+    assert result.stages_s["warm_up"] > 0.25
 
 
 EARLY = dataclasses.replace(OPTIONS, stop_at_loss=True)

@@ -1,6 +1,7 @@
 """measure(): two stages in two processes and one decision, on made-up measurements."""
 
 import contextlib
+import weakref
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -101,6 +102,21 @@ def test_a_gain_is_confirmed_in_a_fresh_process_with_the_order_swapped() -> None
     assert second.options.rule.alpha == 0.05
     assert second.options.samples == CHAMPION_SAMPLES
     assert result.child[0].warm.samples == CHAMPION_SAMPLES + 64  # both processes, none trimmed
+
+
+def test_the_first_inputs_are_gone_before_others_are_drawn() -> None:
+    gpu = FakeGpu([0.8, 0.85])
+    given = [replace(PAIRED, child=cases(), parent=cases())]
+    held = [weakref.ref(case.inputs["x"]) for case in (*given[0].child, *given[0].parent)]
+
+    def fresh() -> BenchRequest:
+        gpu.requests = [PAIRED]  # the fake holds on to no inputs
+        assert all(one() is None for one in held)
+        return PAIRED
+
+    found = measure(cast(RemoteGpu, gpu), given.pop(), chip=L4, fresh=fresh)
+    assert found.decision is not None
+    assert found.decision.kept
 
 
 def test_no_gain_ends_after_one_stage_and_a_lucky_one_after_two() -> None:

@@ -16,6 +16,7 @@ STATED = {
     "l4": (121, 300),
     "t4": (65, 320),
     "a10": (125, 600),
+    "a4000": (76.7, 448),
     "a100-40": (312, 1555),
     "a100-80": (312, 2039),
     "a100-80-pcie": (312, 1935),
@@ -92,8 +93,8 @@ def test_what_no_source_states_is_absent_and_asking_for_it_says_so() -> None:
     t4 = chip("t4")
     assert t4.rate("l2_bytes_per_clock") is None
     assert t4.l2_bytes_per_s is None
-    with pytest.raises(DeviceMissing, match="latency_l2"):
-        _ = t4.latency_l2
+    with pytest.raises(DeviceMissing, match="l2_bytes_per_clock"):
+        _ = t4.l2_bytes_per_clock
     with refused(UsageError, "rate-unknown"):
         parse_device("sim:t4")
     assert parse_device("sim:h200").which == "h200"

@@ -37,16 +37,30 @@ def derived(name: str, dtype: str, within: IntegerRange, domain: str = "any", sh
 @pytest.mark.parametrize("name", [*INTEGERS, "mixed"])
 @pytest.mark.parametrize(("dtype", "within"), RANGES)
 def test_values_stay_in_their_range_and_both_ends_are_among_them(name, dtype, within):
-    values = derived(name, dtype, within)
+    values, part = derived(name, dtype, within), within.half(name)
     assert values.dtype == NUMPY[dtype]
-    assert int(values.min()) == within.low
-    assert int(values.max()) == within.high
+    assert int(values.min()) == part.low
+    assert int(values.max()) == part.high
+
+
+def test_some_values_are_all_below_zero_and_some_are_all_above():
+    """A maximum that begins at zero is right wherever the largest value is among them."""
+    assert (
+        derived("repeated", "int32", range_of_dtype("int32")).max()
+        < 0
+        < derived("sorted", "int8", range_of_dtype("int8")).min() + 1
+    )
+    assert derived("repeated", "uint8", range_of_dtype("uint8")).max() < 128
+    assert set(derived("repeated", "int32", IntegerRange(0, 1)).reshape(-1)) == {0, 1}
 
 
 def test_each_distribution_is_what_its_name_says():
     within = range_of_dtype("int32")
     assert (np.diff(derived("sorted", "int32", within).reshape(-1)) >= 0).all()
     assert len(np.unique(derived("equal", "int32", within))) == 1
+    saturated = derived("saturated", "int32", within, shape=(32, 40))
+    assert len(np.unique(saturated, axis=0)) == 2  # rows of one end, few of the other
+    assert [len(np.unique(saturated[:30])), len(np.unique(saturated[30:]))] == [1, 1]
     assert len(np.unique(derived("repeated", "int32", within))) <= 8
     permuted = derived("permuted", "int32", IntegerRange(0, 479)).reshape(-1)
     assert sorted(permuted)[1:-1] != list(permuted)[1:-1]

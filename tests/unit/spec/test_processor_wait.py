@@ -52,6 +52,15 @@ def test_time_without_a_processor_is_not_on_the_clock(device, monkeypatch):
     assert late(device, monkeypatch, (0.3, 0.9), 0.6, 0.3) is None
 
 
+def test_a_quick_answer_costs_no_look_at_what_was_waited_for(device, monkeypatch):
+    device.run(Request(Program("v"), "pid"), time_limit_s=20)  # it has started
+    asked: list[int] = []
+    monkeypatch.setattr(processor_wait, "ProcessorWait", asked.append)
+    monkeypatch.setattr(processor_wait, "_QUICK_S", 20.0)
+    device.run(Request(Program("v"), "pid"), time_limit_s=20)
+    assert not asked
+
+
 def test_a_short_limit_is_waited_for_many_times_over_on_a_busy_machine(device, monkeypatch):
     assert late(device, monkeypatch, (3.0,), 1.0, 0.1) is None
 

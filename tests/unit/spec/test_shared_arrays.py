@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,6 +29,25 @@ def test_a_large_array_is_found_at_its_place_and_cannot_be_written_to() -> None:
     assert not found.flags.writeable
     array[0] = 7
     assert found[0] == 7
+
+
+def resident_kb(address: int) -> int:
+    """Of the mapping that begins there."""
+    lines = iter(Path("/proc/self/smaps").read_text().splitlines())
+    next(line for line in lines if line.startswith(f"{address:x}-"))
+    return int(next(line for line in lines if line.startswith("Rss:")).split()[1])
+
+
+def test_what_is_only_handed_on_takes_no_memory_of_this_process_until_it_is_read() -> None:
+    array = shared_copy(np.arange(LEAST_BYTES, dtype=np.uint8))
+    place = place_of(array)
+    assert place is not None
+    whole, handed_on = opened(place, array.shape, array.dtype), opened(place, array.shape, array.dtype, is_read=False)
+    assert resident_kb(whole.ctypes.data) == LEAST_BYTES >> 10
+    assert resident_kb(handed_on.ctypes.data) == 0
+    assert place_of(handed_on) is not None  # others find it
+    assert (handed_on == array).all()
+    assert resident_kb(handed_on.ctypes.data) > 0
 
 
 def test_where_a_place_cannot_be_opened_arrays_are_no_places(unknown: None, monkeypatch: pytest.MonkeyPatch) -> None:

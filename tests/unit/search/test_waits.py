@@ -1,0 +1,34 @@
+"""What a run waited for adds up to its time, whatever comes in between."""
+
+from __future__ import annotations
+
+import pytest
+
+from evo.evaluate.counted_stage import CountedStage
+from evo.search.events import Event, TrialBegun
+from evo.search.waits import Waits
+
+BEGUN = TrialBegun(trial=1, id="a", operator="rules", kind="mutation", summary="")
+
+
+def test_each_stage_has_the_time_until_the_next_and_they_add_up() -> None:
+    now, told = [10.0], []
+    waits = Waits(told.append, lambda: now[0])
+    events = [
+        (1.0, Event(stage="gate")),
+        (2.0, Event(stage=CountedStage("verify", "case", 0, 2, "b2"))),
+        (3.0, Event(note="a word that ends nothing")),
+        (4.0, Event(stage=CountedStage("verify", "case", 1, 2, "b4"))),
+        (5.0, Event(about=BEGUN)),
+        (6.0, Event(stage="4 under way")),
+        (7.0, Event(stage="3 under way")),
+    ]
+    for seconds, event in events:
+        now[0] += seconds
+        waits(event)
+    now[0] += 8.0
+    found = waits.seconds()
+    assert found == {"under way": 15.0, "verify": 12.0, "record": 6.0, "gate": 2.0, "open": 1.0}
+    assert sum(found.values()) == pytest.approx(now[0] - 10.0)
+    assert [event for _, event in events] == told
+    assert list(found) == sorted(found, key=lambda name: -found[name])

@@ -1,9 +1,10 @@
 """What people run, timed: `evo iterate TASK` from the first rung by rules alone, over all tasks, as a command.
 
 Per task: wall seconds in all, medians of a rejected and of a kept trial, the start, the A/A control, the share of the
-time that the GPU was busy (NVML, sampled), peak memory of the driver and of all processes, valid proposals, gain, and
-where the time went (`stages_s` of the run's records). With --problems, problems in KernelBench's form with a plain
-kernel beside each (NAME.py, NAME.cu) are imported first and run the same way.
+time that the GPU was busy (NVML, sampled), peak memory of the driver and of all processes, valid proposals, gain.
+Below the table, what the clock went to (`waits_s` of the run, which add up to its time; `stages_s` of the records say
+what each trial took, but trials overlap), and what held the memory at its peak, by process. With --problems, problems
+in KernelBench's form with a plain kernel beside each (NAME.py, NAME.cu) are imported first and run the same way.
 Caches are empty folders. On a simulator (--device sim:l4) everything but the GPU's share is shown.
 """
 
@@ -27,8 +28,10 @@ from report import ROOT, parser, run, say, table, verdict, write_json
 
 AIM_RUN_S, AIM_REJECTED_S, AIM_KEPT_S, AIM_START_S, AIM_CONTROL_S = 120.0, 0.7, 5.0, 8.0, 3.0
 AIM_GAIN, AIM_VALID = 2.72, 0.95
+AIM_DRIVER_GB, AIM_ALL_GB = 1.0, 6.0
 VALID = {"correct", "measured"}
 SAMPLE_S = 0.1
+WORTH_BYTES = 20 << 20  # of growth, after which it is worth to ask what kind of memory it is
 
 
 # --- what the processes took ----------------------------------------------------------------------------------------
@@ -36,11 +39,28 @@ SAMPLE_S = 0.1
 
 @dataclass(slots=True)
 class Watched:
-    """Peaks over a run, in bytes, and the mean GPU utilisation (None without NVML)."""
+    """Peaks over a run, in bytes, and the mean GPU utilisation (None without NVML).
+
+    by_process: at the peak of all, by what a process is for. in_driver: at the driver's peak, by kind of memory.
+    """
 
     driver: int = 0
     everything: int = 0
     busy: list[float] = field(default_factory=list)
+    by_process: dict[str, int] = field(default_factory=dict)
+    in_driver: dict[str, int] = field(default_factory=dict)
+
+    def see(self, driver: int, sizes: dict[int, int]) -> None:
+        """The sizes of all processes at one moment."""
+        if sizes.get(driver, 0) > self.driver:
+            grown = sizes[driver] > self.driver + WORTH_BYTES
+            self.driver = sizes[driver]
+            self.in_driver = kinds_of_memory(driver) if grown else self.in_driver
+        if (total := sum(sizes.values())) > self.everything:
+            self.everything, self.by_process = total, {}
+            for pid, size in sizes.items():
+                name = "driver" if pid == driver else purpose(pid)
+                self.by_process[name] = self.by_process.get(name, 0) + size
 
     @property
     def gpu_busy(self) -> float | None:
@@ -56,6 +76,36 @@ def resident_bytes(pid: int) -> int:
     except OSError:
         pass
     return 0
+
+
+def kinds_of_memory(pid: int) -> dict[str, int]:
+    """The same by kind: shared arrays, libraries and other files, and what the process has for itself."""
+    found: dict[str, int] = {}
+    kind = "own"
+    try:
+        for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
+            words = line.split()
+            if not words[0].endswith(":"):
+                name = words[5] if len(words) > 5 else ""
+                kind = "shared arrays" if name.startswith("/memfd:") else "files" if name.startswith("/") else "own"
+            elif words[0] == "Pss:":
+                found[kind] = found.get(kind, 0) + int(words[1]) * 1024
+    except OSError:
+        pass
+    return found
+
+
+def purpose(pid: int) -> str:
+    """What a child process is for: the entry point of one of evo's own, else the name of its program."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    except OSError:
+        return "gone"
+    for word in words:
+        if word.endswith(":serve"):
+            place = word.removesuffix(":serve").removesuffix(".py").rpartition("/")[2]
+            return " ".join([place.removeprefix("evo."), *(kind for kind in ("gpu", "sim") if kind in words)])
+    return Path(words[0]).name or "gone"
 
 
 def family(pid: int) -> set[int]:
@@ -82,9 +132,7 @@ def watch(pid: int, gpu: int | None, seen: Watched, done: threading.Event) -> No
         nvml.nvmlInit()
         handle = nvml.nvmlDeviceGetHandleByIndex(gpu)
     while not done.wait(SAMPLE_S):
-        sizes = {each: resident_bytes(each) for each in family(pid)}
-        seen.driver = max(seen.driver, sizes.get(pid, 0))
-        seen.everything = max(seen.everything, sum(sizes.values()))
+        seen.see(pid, {each: resident_bytes(each) for each in family(pid)})
         if handle is not None:
             seen.busy.append(nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100)
 
@@ -147,6 +195,8 @@ def iterate(root: Path, task: str, start: str, args: Any, cache: Path) -> dict[s
         "trials": [stages_of(record) for record in records(root, task)],
         "driver_bytes": seen.driver,
         "all_bytes": seen.everything,
+        "in_driver": seen.in_driver,
+        "by_process": seen.by_process,
         "gpu_busy": seen.gpu_busy,
         "stderr": errors.read_text()[-2000:],
     }
@@ -191,6 +241,7 @@ def figures(ran: dict[str, Any]) -> dict[str, Any]:
         "trials": len(judged),
         "wall_s": ran["wall_s"],
         "start_s": start,
+        "control_s": last.get("waits_s", {}).get("A/A control"),
         "rejected_s": statistics.median(lost) if lost else None,
         "kept_s": statistics.median(kept) if kept else None,
         "kept": len(kept),
@@ -200,6 +251,9 @@ def figures(ran: dict[str, Any]) -> dict[str, Any]:
         "driver_gb": ran["driver_bytes"] / 1e9,
         "all_gb": ran["all_bytes"] / 1e9,
         "stages_s": ran["stages_s"],
+        "waits_s": {"process": max(0.0, ran["wall_s"] - last["elapsed_s"]), **last["waits_s"]} if last else {},
+        "in_driver": ran["in_driver"],
+        "by_process": ran["by_process"],
     }
 
 
@@ -216,7 +270,21 @@ def time_of(row: dict[str, Any]) -> float | None:
     return float(value) if value else None
 
 
-HEAD = ("task", "s", "trials", "start", "rejected", "kept", "n kept", "valid", "gain", "GPU busy", "GB", "GB all")
+HEAD = (
+    "task",
+    "s",
+    "trials",
+    "start",
+    "control",
+    "rejected",
+    "kept",
+    "n kept",
+    "valid",
+    "gain",
+    "GPU busy",
+    "GB",
+    "GB all",
+)
 
 
 def shown(row: dict[str, Any]) -> list[object]:
@@ -224,19 +292,30 @@ def shown(row: dict[str, Any]) -> list[object]:
         return None if row[name] is None else format(row[name], form)
 
     return [
-        row["task"], figure("wall_s", ".1f"), row["trials"], figure("start_s", ".1f"), figure("rejected_s", ".2f"),
-        figure("kept_s", ".1f"), row["kept"], figure("valid", ".0%"), figure("gain", ".2f"),
-        figure("gpu_busy", ".0%"), figure("driver_gb", ".2f"), figure("all_gb", ".2f"),
+        row["task"], figure("wall_s", ".1f"), row["trials"], figure("start_s", ".1f"), figure("control_s", ".1f"),
+        figure("rejected_s", ".2f"), figure("kept_s", ".1f"), row["kept"], figure("valid", ".0%"),
+        figure("gain", ".2f"), figure("gpu_busy", ".0%"), figure("driver_gb", ".2f"), figure("all_gb", ".2f"),
     ]  # fmt: skip
+
+
+def below(row: dict[str, Any]) -> Iterator[str]:
+    """What the clock of a run went to, and what held the memory."""
+    waits = {name: value for name, value in row["waits_s"].items() if value >= 0.05}
+    share = sum(row["waits_s"].values()) / row["wall_s"]
+    words = ", ".join(f"{name} {waits[name]:.1f}" for name in sorted(waits, key=lambda name: -waits[name]))
+    yield f"{row['task']}: {words or 'not told'} s; {share:.0%} of the clock"
+    for name, words in (("in_driver", "the driver"), ("by_process", "all")):
+        held = sorted(row[name].items(), key=lambda item: -item[1])
+        yield f"  memory of {words}: " + ", ".join(f"{kind} {size / 1e9:.2f}" for kind, size in held) + " GB"
 
 
 def aims(rows: Sequence[dict[str, Any]]) -> list[str]:
     """One line per aim, over all tasks of the run."""
 
-    def most(name: str, aim: float, words: str) -> str:
+    def most(name: str, aim: float, words: str, unit: str = "s") -> str:
         found = [row[name] for row in rows if row[name] is not None]
         worst = max(found) if found else None
-        figure = f"{worst:.2f} s at most, {aim:g} asked" if worst is not None else "no such trial"
+        figure = f"{worst:.2f} {unit} at most, {aim:g} asked" if worst is not None else "no such trial"
         return verdict(words, worst <= aim if worst is not None else None, figure)
 
     gains = [row["gain"] for row in rows if row["gain"] is not None]
@@ -248,6 +327,9 @@ def aims(rows: Sequence[dict[str, Any]]) -> list[str]:
         most("rejected_s", AIM_REJECTED_S, "median rejected trial"),
         most("kept_s", AIM_KEPT_S, "median kept trial"),
         most("start_s", AIM_START_S, "start"),
+        most("control_s", AIM_CONTROL_S, "A/A control"),
+        most("driver_gb", AIM_DRIVER_GB, "memory of the driver", "GB"),
+        most("all_gb", AIM_ALL_GB, "memory of all processes", "GB"),
         verdict("median gain", middle >= AIM_GAIN if middle else None, f"{middle or 0:.2f}x, {AIM_GAIN} asked"),
         verdict("valid", valid >= AIM_VALID if valid is not None else None, f"{valid or 0:.1%}, {AIM_VALID:.0%} asked"),
     ]
@@ -312,9 +394,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             write_json(args.json, {"rows": rows, "runs": runs})
     print(table(HEAD, [shown(row) for row in rows]))
     for row in rows:
-        share = sum(row["stages_s"].values()) / row["wall_s"]
-        where = ", ".join(f"{name} {value:.1f}" for name, value in list(row["stages_s"].items())[:8])
-        print(f"{row['task']}: {where} s; {share:.0%} of the clock")
+        for line in below(row):
+            print(line)
     for line in aims(rows):
         print(line)
     return 0

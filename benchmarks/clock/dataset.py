@@ -14,6 +14,7 @@ from evo.sim.timing_model import limiter_of, modelled_us
 from evo.sim.timing_parameters import FITTED
 from evo.spec.chips import Chip, chip
 
+EARLIER = ("sim-2", "sim-3", "sim-4")
 FILE = Path(__file__).resolve().parents[1] / "data" / "clock_h200.jsonl.xz"
 
 
@@ -63,7 +64,7 @@ def _row(line: dict[str, Any]) -> Row:
         memsets=len(line["memsets"]),
         footprint_bytes=line["footprint"],
         works=tuple(LaunchWork(**work) for work in line["work"]),
-        before={"sim-2": line["sim2"], "sim-3": line["sim3"]},
+        before={version: line[version.replace("-", "")] for version in EARLIER},
     )
 
 

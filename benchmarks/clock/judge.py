@@ -14,12 +14,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from dataset import FILE, H200, Row, by_family, read
+from dataset import EARLIER, FILE, H200, Row, by_family, read
 from numpy.typing import NDArray
 from scipy.stats import kendalltau, spearmanr
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from public import public
+from reliability import reliability
 from report import say, table, write_json
 from shipped import rungs, spaces
 
@@ -116,7 +118,8 @@ def main(words: Sequence[str] | None = None) -> int:
     say(f"model {MODEL_VERSION}, {calibration_of(H200)}; data: one H200, {asked.data.name}")
     data = [row for row in read(asked.data) if asked.only in row.family]
     families = {name: rows for name, rows in by_family(data).items() if len(rows) >= LEAST}
-    now, before = [], {"sim-2": [], "sim-3": []}
+    now: list[Judged] = []
+    before: dict[str, list[Judged]] = {version: [] for version in EARLIER}
     for name, rows in families.items():
         found = [row.modelled(H200) for row in rows]
         now.append(judged(name, rows, np.array([us for us, _ in found]), [limiter for _, limiter in found]))
@@ -141,6 +144,8 @@ def main(words: Sequence[str] | None = None) -> int:
         if any(one.held_out is side and one.spread > SPREAD for one in of)
     ]
     say(table([*title, "false keeps", "missed keeps"], sides))
+    say(reliability(rows for rows in families.values() if rows[0].held_out))
+    say(public())
     say(rungs(data))
     if asked.spaces:
         say(spaces(asked.spaces))

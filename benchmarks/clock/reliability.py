@@ -1,0 +1,44 @@
+"""Whether the probabilities that the loop decides by are so: of held-out pairs, how often the child is faster."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+import numpy as np
+from dataset import H200, Row
+from report import table
+
+from evo.decide.modelled_accuracy import probability_faster, weak_on
+from evo.sim.timing_model import MODEL_VERSION
+
+STEPS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
+Said = tuple[float, bool]  # the probability, and whether the child is faster
+
+
+def pairs_of(rows: Sequence[Row]) -> list[Said]:
+    """Pairs of a family whose child is modelled to be faster; none of a parent on which the model is known to fail."""
+    modelled = [row.modelled(H200) for row in rows]
+    found = []
+    for (parent_us, limiter), parent in zip(modelled, rows, strict=True):
+        for (child_us, _), child in zip(modelled, rows, strict=True):
+            chance = probability_faster(MODEL_VERSION, limiter, parent_us / child_us)
+            if chance is not None and chance > STEPS[0] and weak_on(MODEL_VERSION, limiter) is None:
+                found.append((chance, parent.us > child.us))
+    return found
+
+
+def reliability(families: Iterable[Sequence[Row]]) -> str:
+    """A table: by what is said, the pairs, the mean of what is said, and the share that is faster; families alike."""
+    of = [pairs for rows in families if (pairs := pairs_of(rows))]
+    lines = []
+    for low, high in pairwise(STEPS):
+        inside = [each for pairs in of if (each := [(c, so) for c, so in pairs if low <= c < high or c == high == 1])]
+        if not inside:
+            continue
+        said, so = (float(np.mean([np.mean([pair[at] for pair in pairs]) for pairs in inside])) for at in (0, 1))
+        spread = float(np.std([np.mean([pair[1] for pair in pairs]) for pairs in inside])) / math.sqrt(len(inside))
+        pairs = str(sum(map(len, inside)))
+        lines.append([f"{low:.2f} to {high:.2f}", str(len(inside)), pairs, f"{said:.3f}", f"{so:.3f} ± {spread:.3f}"])
+    return table(["said, held out", "families", "pairs", "mean said", "faster"], lines)

@@ -66,7 +66,7 @@ EXITS = """\
 | 2 | an unknown option, task, case or device |
 | 3 | a task or a file is invalid: file, line and field |
 | 4 | the device is missing |
-| 5 | a fault of the machine or of evo, never held against a variant |
+| 5 | a fault of the machine or of evo; it never counts against a variant |
 | 6 | the git repository is not in a state that evo could commit to |
 """
 

@@ -19,21 +19,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Evaluation",
-    "Event",
-    "EvoError",
-    "RunSummary",
-    "Session",
-    "Status",
-    "Task",
-    "TrialResult",
-    "Variant",
-    "Verdict",
-    "load_task",
-    "load_variant",
-    "parse_variant",
-    "run_search",
-]
+    "Evaluation", "Event", "EvoError", "RunSummary", "Session", "Status", "Task", "TrialResult", "Variant", "Verdict",
+    "load_task", "load_variant", "parse_variant", "run_search",
+]  # fmt: skip
 
 # Loaded when they are asked for: `evo --help` and `import evo` stay quick.
 _HOMES = {

@@ -46,7 +46,7 @@ class LimitedCase(CaseLimits):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitsOutput(Serializable):
-    """`evo limits --json`: what no kernel can be faster than, and how near the measured ones are."""
+    """`evo limits --json`: lower bounds on the time, and the measured times as a share of them."""
 
     task: str  # the task
     chip: str  # the chip's short name

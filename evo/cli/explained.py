@@ -279,7 +279,8 @@ def _limits(analysis: LaunchAnalysis, limits: CaseLimits | None) -> Iterator[str
         word = {"dram_cold": "DRAM", "dram_warm": "DRAM", "sfu": "exponentials"}.get(
             limits.limiter_cold, limits.limiter_cold
         )
-        yield f"no kernel for this case is faster than {microseconds(limits.floor_cold_us)} µs ({word} binds)"
+        floor = f"{microseconds(limits.floor_cold_us)} µs ({word} binds)"
+        yield f"from cold caches no kernel for this case is faster than {floor}; `evo limits` says what binds warm ones"
 
 
 def _parallelism(analysis: LaunchAnalysis) -> Iterator[str]:

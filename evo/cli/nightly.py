@@ -123,13 +123,13 @@ def nightly(
 
 def _watched(plan: NightPlan, session: GlobalOptions) -> Night:
     from evo.audit.nightly import Hooks, run_night
-    from evo.cli.shipped import shipped_folder
+    from evo.cli.shipped import attacked_folder
 
     views = _Views(root := session.root())
     with stoppable(views.view) as stop:
         hooks = Hooks(
             machine=lambda: _machine(session, plan.device),
-            shipped=session.given_root / "kernels" if session.given_root is not None else shipped_folder(),
+            shipped=attacked_folder(session.given_root),
             tell=_tell,
             watch=views.see,
             stop=stop,

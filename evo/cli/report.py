@@ -83,7 +83,7 @@ def write_page(root: Path, target: Path) -> int:
     shown, population = _records(root, None, None, case_study=False)
     told, study = _told(root, shown, population, count=False, case_study=False)
     _write(target, _rendered(Format.html, told, study))
-    return len(told.records)
+    return sum(not record.begins for record in told.records)
 
 
 def _format(given: Format | None, out_file: Path | None, json: bool) -> Format:

@@ -23,6 +23,13 @@ def shipped_folder() -> Path:
     raise HarnessFault("this installation of evo has no shipped tasks", hint="reinstall evo-kernels")
 
 
+def attacked_folder(root: Path | None) -> Path:
+    """The tasks that a night attacks: a named repository's own copies if it has them all, else the shipped ones."""
+    if root is None or any(not (root / "kernels" / name / "task.yaml").is_file() for name in shipped_tasks()):
+        return shipped_folder()
+    return root / "kernels"
+
+
 def shipped_tasks() -> list[str]:
     """The names of the shipped tasks."""
     return sorted(path.parent.name for path in shipped_folder().glob("*/task.yaml"))

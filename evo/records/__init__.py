@@ -1,1 +1,1 @@
-"""What is kept of every trial: records, the git ledger, the leaderboard, statistics over records."""
+"""Records of all trials, the git ledger, the leaderboard, statistics over records."""

@@ -1,4 +1,4 @@
-"""What each kind of change has brought, from the records. Pure.
+"""Statistics over the records: the measured effect of each kind of change. Pure.
 
 Effects of unlike environments (chip, arch, way of loading, compiler, driver, clocks, simulator) are never mixed, and so
 neither are measured and modelled ones. A ratio comes from one place anyway, so the task's and evo's own versions may

@@ -1,4 +1,4 @@
-"""How much faster a champion is than the start of its line of descent: the one figure that every view leads with.
+"""Speed-up of a champion over the start of its line of descent: the one figure that every view leads with.
 
 Times of one environment are divided. If the environment changed between two champions (another driver, another evo),
 their times do not compare. But the later one was timed beside the earlier one before it was kept, so the gain of that

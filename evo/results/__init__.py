@@ -1,4 +1,4 @@
-"""What evaluating one variant yields. Plain frozen data with JSON shapes; no I/O, no device, no numpy.
+"""Results of evaluating one variant: plain frozen data with JSON shapes; no I/O, no device, no numpy.
 
 A number exists or is absent. Measured times (`Timing`) and modelled times (`Estimate`) are different types and
 different JSON fields. `codec` writes and reads all of it.
@@ -14,39 +14,9 @@ from evo.results.evaluation import CompileReport, Environment, Evaluation, Kerne
 from evo.results.status import FaultKind, Ground, MismatchKind, Stage, StaticRule, Status, Verdict
 
 __all__ = [
-    "UNSTEADY",
-    "Baseline",
-    "CaptureNoise",
-    "CaseBench",
-    "CaseCheck",
-    "CaseEvidence",
-    "Check",
-    "Clocks",
-    "CompileReport",
-    "Control",
-    "Decision",
-    "Environment",
-    "Estimate",
-    "Evaluation",
-    "Evidence",
-    "Fault",
-    "FaultKind",
-    "Figure",
-    "Gain",
-    "Ground",
-    "Json",
-    "KernelResources",
-    "Loaded",
-    "Mismatch",
-    "MismatchKind",
-    "Rate",
-    "SanitizerReport",
-    "Stage",
-    "StaticRule",
-    "Status",
-    "Timing",
-    "Verdict",
-    "Verified",
-    "drop_absent",
+    "UNSTEADY", "Baseline", "CaptureNoise", "CaseBench", "CaseCheck", "CaseEvidence", "Check", "Clocks",
+    "CompileReport", "Control", "Decision", "Environment", "Estimate", "Evaluation", "Evidence", "Fault", "FaultKind",
+    "Figure", "Gain", "Ground", "Json", "KernelResources", "Loaded", "Mismatch", "MismatchKind", "Rate",
+    "SanitizerReport", "Stage", "StaticRule", "Status", "Timing", "Verdict", "Verified", "drop_absent",
     "geometric_mean",
-]
+]  # fmt: skip

@@ -1,4 +1,4 @@
-"""What the correctness gate saw: faults, the verdict per case, and the sum of them."""
+"""The correctness gate's results: faults, the verdict per case, and the sum of them."""
 
 from __future__ import annotations
 

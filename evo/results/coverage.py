@@ -1,4 +1,4 @@
-"""Which outcomes of a kernel's decisions were seen while it executed, and what its comparisons last compared."""
+"""Outcomes of a kernel's decisions that an execution has seen, and the operands that it last compared."""
 
 from __future__ import annotations
 

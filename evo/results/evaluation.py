@@ -43,7 +43,7 @@ class Environment(Serializable):
         return "modelled" if self.loaded == "sim" else "measured"
 
     def identity(self) -> dict[str, str]:
-        """Everything that two results have to share before their times may be held against each other."""
+        """Everything that two results have to share before their times may be compared."""
         return {
             "chip": self.chip,
             "arch": self.arch,

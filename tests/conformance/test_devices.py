@@ -323,6 +323,18 @@ def test_a_modelling_device_estimates_screens_and_samples(device: Any) -> None:
     assert device.run_sample(SampleRequest(case=stray, draw=5)).fault.kind == "out_of_bounds"
 
 
+@pytest.mark.parametrize("implementation", [one for one in ALL if "simulator" in str(one.id)], indirect=True)
+def test_what_a_modelling_device_translates_ahead_is_what_runs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, device: Any
+) -> None:
+    monkeypatch.setenv("EVO_CACHE", str(tmp_path))
+    device.translate(right())
+    translated = {path for path in tmp_path.rglob("*") if path.is_file()}
+    assert translated
+    assert is_right(device)
+    assert {path for path in tmp_path.rglob("*") if path.is_file()} == translated
+
+
 @pytest.mark.parametrize("implementation", [one for one in ALL if "simulator" not in str(one.id)], indirect=True)
 def test_a_timing_device_times_candidates_in_pairs_with_their_parents(device: Any) -> None:
     from evo.device.timing_types import BenchOptions, BenchRequest

@@ -90,6 +90,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[type, Any]:
         started = start(job, bench, bench.checker)
     values = (
         case,
+        right(),
         right().binary,
         RunRequest(program=right(), inputs=inputs(), blocks=3, draw=1, budget=7),
         device.run(deed_request("stray_1")),

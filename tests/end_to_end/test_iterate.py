@@ -51,6 +51,8 @@ def test_every_line_has_the_fields_of_the_contract(run: tuple[Path, Ran]) -> Non
         assert ("commit" in trial) == (trial["kind"] == "start" or trial.get("decision") == "keep")
         assert ("parent" in trial) == (trial["kind"] != "start")
     assert {"done", "trials", "kept", "champion", "start", "end", "elapsed_s"} <= set(done)
+    assert sum(done["waits_s"].values()) == pytest.approx(done["elapsed_s"], abs=0.05)
+    assert {"open", "propose", "gate", "record"} <= set(done["waits_s"])
     assert done["end"]["small"]["modelled_us"] < done["start"]["small"]["modelled_us"]
 
 
@@ -138,6 +140,7 @@ def test_a_champion_edited_by_hand_becomes_a_start(tmp_path: Path) -> None:
         ran = evo(*START, "--json", cwd=root)
         assert (ran.code, ran.lines[0]["kind"]) == (0, "start"), ran.err
         assert "not what evo last kept" in ran.err
+        assert ran.err.index(" at most") < ran.err.index("not what evo last kept")
         trial = ran.lines[-2]["id"]
         assert evo_here("show", trial, cwd=root).code == 0
         assert evo_here("diff", str(CHAMPION), trial, cwd=root).code == 0

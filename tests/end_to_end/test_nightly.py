@@ -16,7 +16,7 @@ from tiny import FAST, SLOW, commit_all, evo, fails, git, new_repository
 import evo.audit.nightly.run as nightly_run
 import evo.search.pipelined as flight
 from evo.audit.nightly import Hooks, Night, NightCheck, NightPlan, ReviewState, run_night
-from evo.cli.shipped import shipped_folder
+from evo.cli.shipped import attacked_folder, lay_down, shipped_folder
 from evo.decide.sequential import decide_modelled as real
 from evo.device import DeviceName
 from evo.evaluate.pipeline import EvaluationSession
@@ -300,6 +300,12 @@ def test_the_command_leaves_what_ci_reads(root: Path, tmp_path: Path) -> None:
     assert ElementTree.parse(tmp_path / "out" / "junit.xml").getroot().get("failures") == "0"
     assert "<html" in (tmp_path / "out" / "report.html").read_text()
     assert git(root, "branch", "--show-current") == "evo/night"
+
+
+def test_a_night_in_a_repository_of_ones_own_attacks_the_shipped_tasks(root: Path, tmp_path: Path) -> None:
+    assert attacked_folder(root) == attacked_folder(None) == shipped_folder()
+    lay_down(tmp_path / "copies")
+    assert attacked_folder(tmp_path / "copies") == tmp_path / "copies" / "kernels"
 
 
 def test_git_ignores_the_folder_that_a_night_makes(root: Path) -> None:

@@ -75,6 +75,7 @@ def test_patience_ends_a_control_and_resume_counts_on(root: Path) -> None:
     assert more.code == 0, more.err
     assert [line for line in more.lines if "trial" in line] == []
     assert more.lines[-1]["trials"] == done["trials"]
+    assert "0 trials at most" in more.err.splitlines()[0]  # those of the last run count, and no note comes first
 
 
 def test_questions_without_sense_are_refused(root: Path) -> None:

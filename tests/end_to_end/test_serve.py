@@ -273,7 +273,7 @@ def test_it_stops_at_ctrl_c_and_with_what_started_it(served: Served) -> None:
         assert events.next() == ("end", True)  # the page says that what it shows is the last state
         events.close()
         assert ended(other) == 0
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20  # a page that is open does not keep it
 
 
 @pytest.mark.long

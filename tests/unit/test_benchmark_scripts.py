@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 import random
 import subprocess
 import sys
@@ -18,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import decisions  # noqa: E402
+import loop as loop_benchmark  # noqa: E402
 import peak  # noqa: E402
 import peer_extension  # noqa: E402
 import peer_kernel_tuner  # noqa: E402
@@ -324,6 +326,32 @@ def test_a_peer_script_that_fails_gives_its_last_words() -> None:
     good = throughput.peer(["-c", "print('x'); print('{\"a\": 1}')"], {}, None)
     assert good["a"] == 1
     assert good["process_s"] > 0
+
+
+# --- the loop that people run
+
+
+def test_the_row_of_a_run_has_every_column_and_its_waits_fill_the_clock() -> None:
+    def line(at_s: float, **more: Any) -> dict[str, Any]:
+        return {"at_s": at_s, "trial": 1, "status": "measured", **more}
+
+    done = {"done": True, "elapsed_s": 11.0, "start": {"a": {"warm": {"p50_us": 8.0}}}, "at_s": 12.0}
+    done |= {"end": {"a": {"warm": {"p50_us": 2.0}}}, "waits_s": {"bench": 6.0, "A/A control": 1.5, "open": 3.5}}
+    lines = [line(5.0), line(6.0, decision="revert"), line(9.0, decision="keep"), done]
+    seen = loop_benchmark.Watched()
+    seen.see(os.getpid(), {os.getpid(): loop_benchmark.resident_bytes(os.getpid())})
+    ran = {"task": "t", "exit": 0, "wall_s": 12.0, "lines": lines, "stages_s": {}, "gpu_busy": 0.5}
+    ran |= {"driver_bytes": seen.driver, "all_bytes": seen.everything}
+    row = loop_benchmark.figures(ran | {"in_driver": seen.in_driver, "by_process": seen.by_process})
+    assert (row["start_s"], row["control_s"], row["rejected_s"], row["kept_s"]) == (5.0, 1.5, 1.0, 3.0)
+    assert row["valid"] == 1.0
+    assert sum(row["waits_s"].values()) == pytest.approx(row["wall_s"])
+    assert sum(row["in_driver"].values()) == pytest.approx(seen.driver, rel=0.2)
+    assert row["by_process"] == {"driver": seen.everything}
+    assert len(loop_benchmark.shown(row)) == len(loop_benchmark.HEAD)
+    clock, *_ = loop_benchmark.below(row)
+    assert clock == "t: bench 6.0, open 3.5, A/A control 1.5, process 1.0 s; 100% of the clock"
+    assert sum("MISSED" in each for each in loop_benchmark.aims([row])) == 1  # the rejected trial
 
 
 # --- the evidence for rules

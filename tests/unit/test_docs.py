@@ -285,3 +285,10 @@ def test_a_recorded_terminal_shows_what_a_terminal_shows() -> None:
     for page in ("README.md", "docs/tutorial.md"):
         for picture in re.findall(r"!\[[^\]]*\]\(([^)]*\.svg)\)", (ROOT / page).read_text(encoding="utf-8")):
             assert ((ROOT / page).parent / picture).is_file()
+
+
+def test_rows_of_the_log_are_short() -> None:
+    rows = [line for line in (DOCS / "log.md").read_text(encoding="utf-8").splitlines() if line.startswith("| 2")]
+    shown = [re.sub(r"\]\([^)]*\)", "]", row) for row in rows]
+    assert shown
+    assert not [row for row in shown if len(row) > 250], "move what is long to an entry in docs/log/ and link it"

@@ -13,23 +13,7 @@ from evo.audit.nightly.run import Hooks, NightPlan, run_night
 from evo.audit.nightly.summary import junit, markdown
 
 __all__ = [
-    "STEPS",
-    "Cause",
-    "ChampionComparison",
-    "ChampionReview",
-    "Figure",
-    "Hooks",
-    "Night",
-    "NightCheck",
-    "NightPlan",
-    "NightRun",
-    "ReviewState",
-    "Version",
-    "bisect",
-    "candidates",
-    "cause_of",
-    "junit",
-    "lineage",
-    "markdown",
+    "STEPS", "Cause", "ChampionComparison", "ChampionReview", "Figure", "Hooks", "Night", "NightCheck", "NightPlan",
+    "NightRun", "ReviewState", "Version", "bisect", "candidates", "cause_of", "junit", "lineage", "markdown",
     "run_night",
-]
+]  # fmt: skip

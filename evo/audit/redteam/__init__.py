@@ -13,26 +13,7 @@ from evo.audit.redteam.procedures import PROCEDURES, Procedure, chosen, run_proc
 from evo.audit.redteam.run_attack import FAULT, Judgement, Outcome, facts_of, finding_of, planted_file, run_attack
 
 __all__ = [
-    "FAULT",
-    "PROCEDURES",
-    "Attack",
-    "ExpectedVerdict",
-    "Judgement",
-    "NaiveHarness",
-    "NaiveVerdict",
-    "Outcome",
-    "Procedure",
-    "chosen",
-    "default_lanes",
-    "facts_of",
-    "finding_of",
-    "judges",
-    "load_attacks",
-    "planted_file",
-    "read_expected",
-    "run_all",
-    "run_attack",
-    "run_procedure",
-    "run_procedures",
-    "task_folder",
-]
+    "FAULT", "PROCEDURES", "Attack", "ExpectedVerdict", "Judgement", "NaiveHarness", "NaiveVerdict", "Outcome",
+    "Procedure", "chosen", "default_lanes", "facts_of", "finding_of", "judges", "load_attacks", "planted_file",
+    "read_expected", "run_all", "run_attack", "run_procedure", "run_procedures", "task_folder",
+]  # fmt: skip

@@ -12,23 +12,7 @@ from evo.cli.pages.roofline_plot import Roofline, RooflineDot, roofline
 from evo.cli.pages.source_counters import LineUtilisation, count_lines
 
 __all__ = [
-    "AncestryStep",
-    "CaseStudy",
-    "Climb",
-    "ClimbPoint",
-    "LineUtilisation",
-    "ReportModel",
-    "Roofline",
-    "RooflineDot",
-    "case_study",
-    "climbs_svg",
-    "count_lines",
-    "drawable",
-    "markdown",
-    "page",
-    "report_model",
-    "report_output",
-    "roof_svg",
-    "roofline",
-    "trials_csv",
-]
+    "AncestryStep", "CaseStudy", "Climb", "ClimbPoint", "LineUtilisation", "ReportModel", "Roofline", "RooflineDot",
+    "case_study", "climbs_svg", "count_lines", "drawable", "markdown", "page", "report_model", "report_output",
+    "roof_svg", "roofline", "trials_csv",
+]  # fmt: skip

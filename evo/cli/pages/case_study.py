@@ -230,7 +230,7 @@ def time_words(total: RunCost) -> str:
     """The duration of the trials and of the runs, in one or two sentences."""
     if total.seconds is None:
         return "The records have no durations."
-    words = f"{plural(total.trials, 'trial')} took {duration(total.seconds)} of wall-clock time"
+    words = f"{plural(total.trials, 'trial')}, starts among them, took {duration(total.seconds)} of wall-clock time"
     words += f", {duration(total.seconds / total.trials)} each on average."
     if total.lasted_s is not None:
         words += f" With the time between trials (proposing, screening, pauses) it was {duration(total.lasted_s)}."

@@ -125,7 +125,8 @@ def environment_section(report: ReportModel, room: TextBudget) -> str:
         rows = [[name, str(value)] for name, value in shape.items() if name != "detail" and value]
         rows += [[name, value] for name, value in detail.items()]
         parts.append(
-            f"<h3>{clean(words)}</h3>{table(['what', '*value'], rows, f'{count(trials)} trials ran here', stack=False)}"
+            f"<h3>{clean(words)}</h3>"
+            f"{table(['what', '*value'], rows, f'{count(trials)} trials ran here, starts among them', stack=False)}"
         )
     return "".join(parts)
 

@@ -93,7 +93,7 @@ def _card(record: Record, report: ReportModel, body: str) -> str:
         f'<span class="soft"> {clean(arm_of(record.operator, record.kind))}</span>{told}</span>'
         f'{timed}<span class="x">{gain}</span>'
     )
-    mark = ' data-kept="1"' if record.kept else ""
+    mark = (' data-kept="1"' if record.kept else "") + (' data-start="1"' if record.begins else "")
     name = clean(record.trial)
     return (
         f'<details class="trial" id="t-{name}" data-key="t-{name}"{mark}><summary>{summary}</summary>'

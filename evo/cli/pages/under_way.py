@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import quote
 
 from evo.cli.pages.highlight import clean
@@ -34,7 +35,7 @@ def under_way(status: RunStatus | None, task: str, problem: str) -> str:
     counted = f"{status.trials} of at most {plural(status.iterations, 'trial')}" if status.iterations else "beginning"
     head = f"A run is under way{other}{f', {clean(place)}' if place else ''}: {counted}, {status.kept} kept"
     bar = f'<progress max="{status.iterations}" value="{status.trials}"></progress>' if status.iterations else ""
-    note = f'<p class="soft">{clean(clipped(status.note, 300))}</p>' if status.note else ""
+    note = _note(status.note)
     return f'{warned}<div class="now"><p><i class="pulse"></i>{head}</p>{bar}{_trial(status)}{note}</div>'
 
 
@@ -54,6 +55,12 @@ def _trial(status: RunStatus) -> str:
     )
 
 
+def _note(text: str) -> str:
+    """A note of the run; what stands between backticks is code."""
+    words = re.sub(r"`([^`]+)`", r"<code>\1</code>", clean(clipped(text, 300)))
+    return f'<p class="soft">{words}</p>' if text else ""
+
+
 def _over(status: RunStatus) -> str:
     what = f"{clean(status.task)}, {clean(status.device)}: {plural(status.trials, 'trial')}, {status.kept} kept"
     if status.ended_s is None:
@@ -62,7 +69,7 @@ def _over(status: RunStatus) -> str:
         how = f"The last run ({what}) ended early: {clean(clipped(status.problem, 300))}"
     else:
         how = f"The last run ({what}) has ended."
-    note = f'<p class="soft">{clean(clipped(status.note, 300))}</p>' if status.note else ""
+    note = _note(status.note)
     return f'<div class="now over"><p>{how}</p>{note}</div>'
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong with git: commands that fail, and a repository that is no longer where evo left it."""
+"""Failures of git: commands that fail, and a repository that is no longer where evo left it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What git knows about kept trials, as plain data for the reading commands. Takes no lock and changes nothing."""
+"""Kept trials according to git, as plain data for the reading commands. Takes no lock and changes nothing."""
 
 from __future__ import annotations
 

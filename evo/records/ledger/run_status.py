@@ -1,4 +1,4 @@
-"""What a run is doing now: one small file in the git folder, replaced as the run goes on, for those who watch it.
+"""Present state of a run: one small file in the git folder, replaced as the run goes on, for those who watch it.
 
 It is no record. A run that was killed leaves its last state, which `RunStatus.alive` tells apart.
 """

@@ -1,4 +1,4 @@
-"""How the steps of the ledger are carried out, undone and given up. Each part may be repeated: what was done is seen.
+"""Steps of the ledger: carried out, undone, given up. Each part may be repeated: what was done is seen.
 
 A step knows the branch and the commit that it began at. If the user has gone elsewhere since, nothing is committed, and
 evo's own files are taken out of the way of git.

@@ -36,7 +36,7 @@ def kept_message(record: Record) -> str:
     if record.parent is not None:
         facts.append(f"Parent: {record.parent}")
     if isinstance(rival, str):
-        facts.append(f"Replaces: {rival}, which it was held against")
+        facts.append(f"Replaces: {rival}, which it was compared with")
     parts.append("\n".join(facts))
     return "\n\n".join(part for part in parts if part)
 

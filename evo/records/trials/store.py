@@ -1,4 +1,4 @@
-"""Where records are: one append-only JSON Lines file per run, `population/<task>/runs/<run>.jsonl`.
+"""Storage of records: one append-only JSON Lines file per run, `population/<task>/runs/<run>.jsonl`.
 
 The files are the truth; git, the leaderboard and the insights are made from them.
 """
@@ -174,7 +174,7 @@ def rebuild_parent_text(records: Sequence[Record], trial: str) -> str | None:
 
 
 def rebuild_rival_text(records: Sequence[Record], trial: str) -> str | None:
-    """The exact text that a trial was held against: its parent's, or the champion's where it was made on another line.
+    """The exact text that a trial was compared with: its parent's, or the champion's where it was made on another line.
 
     None for a start. Raises as `rebuild_text` does.
     """
@@ -187,7 +187,7 @@ def rebuild_rival_text(records: Sequence[Record], trial: str) -> str | None:
     held = next((r for r in reversed(ordered[:at]) if (r.variant, r.task) == (rival, task)), None)
     if held is None:
         raise RecordCorrupt(
-            f"trial {trial}: no record of {rival}, which it was held against", problem="rival-unknown", hint=_WHOLE
+            f"trial {trial}: no record of {rival}, which it was compared with", problem="rival-unknown", hint=_WHOLE
         )
     return rebuild_text(records, held.trial)
 

@@ -23,6 +23,7 @@ HUGE = (*SIZES, 1_000_003)
 # FLOP of one FMA pipe with tensor cores and bytes per second of DRAM, as the datasheets print them.
 PRINTED = {
     "l4": (121e12, 300e9), "t4": (65e12, 320e9), "a10": (125e12, 600e9), "a100-40": (312e12, 1555e9),
+    "a4000": (76.7e12, 448e9),
     "a100-80": (312e12, 2039e9), "l40s": (362e12, 864e9), "rtx3090": (71e12, 936e9), "rtx4090": (165.2e12, 1008e9),
     "h100-sxm": (989.4e12, 3.35e12), "h100-pcie": (756e12, 2.04e12), "h200": (989.4e12, 4.8e12),
     "b200": (2.25e15, 8e12),

@@ -8,6 +8,7 @@
     var text = document.getElementById("filter-text"), kept = document.getElementById("filter-kept");
     var trials = Array.prototype.slice.call(list.querySelectorAll(".trial"));
     var words = trials.map(function (one) { return (one.id + " " + one.querySelector("summary").textContent).toLowerCase(); });
+    var tried = trials.filter(function (one) { return !one.dataset.start; }).length;  // a start is none
     form.hidden = false;
     text.value = asked.text;
     kept.checked = asked.kept;
@@ -17,13 +18,13 @@
       trials.forEach(function (one, at) {
         var shown = (!wanted || words[at].indexOf(wanted) >= 0) && (!kept.checked || one.dataset.kept === "1");
         one.hidden = !shown;
-        if (shown) found++;
+        if (shown && !one.dataset.start) found++;
       });
       list.querySelectorAll(".run").forEach(function (run) {
         run.hidden = !run.querySelector(".trial:not([hidden])");
         if (wanted && !run.hidden) run.open = true;
       });
-      document.getElementById("filter-count").textContent = found + " of " + trials.length + " trials shown";
+      document.getElementById("filter-count").textContent = found + " of " + tried + " trials shown";
     }
     form.addEventListener("submit", function (event) { event.preventDefault(); });
     text.addEventListener("input", show);

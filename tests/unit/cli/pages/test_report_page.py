@@ -241,6 +241,9 @@ def test_every_trial_shows_its_change_beside_its_parent(both: ReportModel) -> No
     trials = [a for a in outline.all("details") if a.get("class") == "trial"]
     assert {str(a["id"]) for a in trials} == {f"t-{record.trial}" for record in both.records}
     assert sum("data-kept" in a for a in trials) == sum(record.kept for record in both.records)
+    start = record(1, parent=None)
+    begun = replace(start, evaluation=replace(start.evaluation, decision=None))
+    assert page(told([begun, record(2, parent=text_of(1))])).count('data-start="1"') == 1
     assert text.count('class="diff"') == sum(record.parent is not None for record in both.records)
 
 

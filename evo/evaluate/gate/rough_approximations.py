@@ -15,13 +15,13 @@ from functools import lru_cache
 
 from evo.device import Program
 from evo.results import MismatchKind
+from evo.spec.comments import without_comments
 
 _APPROXIMATE = re.compile(
     r"(?<![\w.%@!$])(?P<guard>@!?%?[\w$]++\s++)?"
     r"(?:(?:rcp|sqrt|rsqrt|ex2|lg2|sin|cos|tanh)\.approx(?:\.ftz)?|div\.(?:approx|full)(?:\.ftz)?)\.f32"
     r"\s++(?P<result>%?[\w$]++)\s*+,[^;{}]*+;"
 )
-_COMMENT = re.compile(r'"[^"\n]*+"|//[^\n]*+|/\*.*?\*/', re.DOTALL)  # strings are kept
 _HASH = 0x9E3779B1  # odd: its products spread the low bits over the high ones
 _MOVED = """
 {{
@@ -66,6 +66,5 @@ def _moved(ptx: str) -> str | None:
         more = _MOVED.format(result=match["result"], hash=_HASH, guard=match["guard"] or "")
         return match[0] + more.replace("\n", " ")  # lines keep their numbers
 
-    code = _COMMENT.sub(lambda match: match[0] if match[0][0] == '"' else "\n" * match[0].count("\n"), ptx)
-    moved, count = _APPROXIMATE.subn(behind, code)
+    moved, count = _APPROXIMATE.subn(behind, without_comments(ptx, keep_lines=True))
     return moved if count else None

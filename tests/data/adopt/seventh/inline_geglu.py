@@ -42,7 +42,8 @@ std::vector<torch::Tensor> geglu_absmax(torch::Tensor x) {
     auto y = torch::empty({tokens, hidden}, x.options());
     auto m = torch::empty({tokens}, x.options());
     const int block = 256;
-    geglu_kernel<<<(tokens * hidden + block - 1) / block, block>>>(x.data_ptr<float>(), y.data_ptr<float>(), tokens, hidden);
+    const int total = tokens * hidden;
+    geglu_kernel<<<(total + block - 1) / block, block>>>(x.data_ptr<float>(), y.data_ptr<float>(), tokens, hidden);
     row_absmax_kernel<<<tokens, block>>>(y.data_ptr<float>(), m.data_ptr<float>(), hidden);
     return {y, m};
 }
@@ -50,8 +51,14 @@ std::vector<torch::Tensor> geglu_absmax(torch::Tensor x) {
 
 cpp_source = "std::vector<torch::Tensor> geglu_absmax(torch::Tensor x);"
 
-ext = load_inline(name="geglu_ext", cpp_sources=cpp_source, cuda_sources=cuda_source,
-                  functions=["geglu_absmax"], verbose=False, extra_cuda_cflags=["-O3", "--use_fast_math"])
+ext = load_inline(
+    name="geglu_ext",
+    cpp_sources=cpp_source,
+    cuda_sources=cuda_source,
+    functions=["geglu_absmax"],
+    verbose=False,
+    extra_cuda_cflags=["-O3", "--use_fast_math"],
+)
 
 
 class ModelNew(nn.Module):

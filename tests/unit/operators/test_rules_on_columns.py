@@ -47,6 +47,21 @@ def test_columns_are_shared_however_they_are_written(written: str, otherwise: st
 
 
 @pytest.mark.parametrize(
+    ("stored", "tests"),
+    [
+        pytest.param(("        mean[c] = sum;\n", ""), {"is_first": 0, "is_inside": 2}, id="in loops alone"),
+        pytest.param(("centred[r * C + c] = x[r * C + c] - sum", "sum += x[r * C + c]"), {"is_first": 2}, id="behind"),
+    ],
+)
+def test_column_lanes_declares_what_its_stores_ask(stored: tuple[str, str], tests: dict[str, int]) -> None:
+    """An unused variable is a warning, and a warning is an error."""
+    first, *_ = children("column_lanes", stored)
+    assert {name: first.text.count(name) for name in ("is_first", "is_inside") if name in first.text} == {
+        name: count for name, count in tests.items() if count
+    }
+
+
+@pytest.mark.parametrize(
     ("written", "otherwise"),
     [
         pytest.param("sum += x[r * C + c];", "centred[r * C + c] = sum += x[r * C + c];", id="scan"),

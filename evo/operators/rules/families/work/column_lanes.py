@@ -172,12 +172,12 @@ def _edits(ctx: RuleContext, found: _Columns, columns: int, lanes: int) -> list[
     edits += [edit for made in kept.values() for edit in made]
     stores = _stores(ctx, found, inside, first)
     edits += stores.values()
-    texts = [edit.text for edit in stores.values()]
-    edits.append(_declared(function, names, extent, any(inside in text for text in texts)))
+    edits.append(_declared(function, names, extent, " ".join(edit.text for edit in stores.values())))
     return edits
 
 
-def _declared(function: Function, names: dict[str, str], extent: str, stores_in_loops: bool) -> Edit:
+def _declared(function: Function, names: dict[str, str], extent: str, tests: str) -> Edit:
+    """The variables at the top. tests: the conditions of all stores; what none of them asks is not declared."""
     count, _, column, lane, inside, first = names.values()
     body = function.body.start + 1
     text = (
@@ -185,10 +185,11 @@ def _declared(function: Function, names: dict[str, str], extent: str, stores_in_
         f"\n    const int {column} = threadIdx.x % {count}, {lane} = threadIdx.x / {count};"
     )
     here = f"(int)blockIdx.x * {count} + {column} < {extent}"
-    if stores_in_loops:
+    if f"({inside})" in tests:
         text += f"\n    const bool {inside} = {here};"
         here = inside
-    text += f"\n    const bool {first} = {lane} == 0 && {here};"
+    if f"({first})" in tests:
+        text += f"\n    const bool {first} = {lane} == 0 && {here};"
     return Edit(Span(body, body), text)
 
 

@@ -42,6 +42,7 @@ class _Repeater:
     limits: set[str] = field(default_factory=set)  # varying scalars that end a loop
     flags: set[str] = field(default_factory=set)  # tests for aligned addresses, which all outputs have to pass
     edits: list[Edit] = field(default_factory=list)
+    within: list[Span] = field(default_factory=list)  # statements that only outputs before the end carry out
 
     def spread(self, statements: Sequence[Statement]) -> None:
         """Find all names that depend on the index, through values and through what is done under a varying limit."""
@@ -186,6 +187,7 @@ class _Repeater:
         tests = [*self._needed(statement, statement.span, conditions)]
         if self._stores(statement):
             tests.append(f"{self.index.name} + {self.counter} * {self.index.stride} < {self.bound}")
+            self.within.append(statement.span)
         body = self._selected(statement, tests)
         indent = indent_of(self.source, statement.span.start)
         if bare:
@@ -289,6 +291,8 @@ def _edits(ctx: RuleContext, index: ThreadIndex, value: int) -> list[Edit]:
                 repeater.emit(statement, ())
     except _Unfit:
         return []
+    if _reads_as_others_write(ctx, index, repeater.within):
+        return []
     indent = indent_of(source, index.statement.span.start)
     c, k = counter, index.stride
     # `min` takes no index of 64 bits and int together.
@@ -311,6 +315,18 @@ def _edits(ctx: RuleContext, index: ThreadIndex, value: int) -> list[Edit]:
         Edit(Span(at, at), table),
         *repeater.edits,
     ]
+
+
+def _reads_as_others_write(ctx: RuleContext, index: ThreadIndex, within: Sequence[Span]) -> bool:
+    """Whether an output past the end would read an element of the last one while that one's thread writes it."""
+    for analysis in ctx.launches:
+        if analysis.form.kernel != index.function.name:
+            continue
+        for array in analysis.legality.rereads_output:
+            reads = [access for access in analysis.form.of(array) if access.mode == "read"]
+            if any(not any(span.holds(access.span) for span in within) for access in reads):
+                return True
+    return False
 
 
 def _known_at(statements: Sequence[Statement], index: ThreadIndex, bound: str) -> Statement | None:

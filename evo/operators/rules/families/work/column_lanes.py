@@ -19,6 +19,7 @@ from evo.operators.rules.families.work.walks import (
     index_of,
     is_called_by,
     outermost,
+    stay_with_their_lane,
     stepped,
     stored_if,
 )
@@ -60,11 +61,13 @@ def _columns(ctx: RuleContext, analysis: LaunchAnalysis) -> _Columns | None:
     function = ctx.kernel(form.kernel)
     if function is None or not ctx.is_launched_once(form.kernel) or sizes.block[1:] != (1, 1) or form.blocked:
         return None
-    if form.barriers or form.exchanges or form.shared or analysis.legality.rereads_output:
+    if form.barriers or form.exchanges or form.shared:
         return None
     if sizes.blocks * sizes.threads >= _FULL * analysis.chip.sms:
         return None
     shared = _loops(analysis)
+    if not stay_with_their_lane(analysis, shared):
+        return None
     index = index_of(ctx, analysis, function, PLACED)
     extent = _extent(ctx, analysis, shared) if shared else None
     if index is None or extent is None or not all(is_called_by(ctx, each.loop, function) for each in shared):
@@ -167,17 +170,34 @@ def _edits(ctx: RuleContext, found: _Columns, columns: int, lanes: int) -> list[
     kept: dict[Span, list[Edit]] = {}
     for each in found.shared:
         made = _shared_out(ctx, each, names)
+        if _is_in_place(found.analysis, each):
+            made.append(_skipped(each, inside))
         if kept.setdefault(each.loop.span, made) != made:
             raise NotPrinted("a function that is called in two ways")
     edits += [edit for made in kept.values() for edit in made]
-    stores = _stores(ctx, found, inside, first)
-    edits += stores.values()
-    edits.append(_declared(function, names, extent, " ".join(edit.text for edit in stores.values())))
+    edits += _stores(ctx, found, inside, first).values()
+    texts = [edit.text for edit in edits]
+    used = {word for word in (inside, first) if any(f"if ({word})" in text for text in texts)}
+    edits.append(_declared(function, names, extent, used))
     return edits
 
 
-def _declared(function: Function, names: dict[str, str], extent: str, tests: str) -> Edit:
-    """The variables at the top. tests: the conditions of all stores; what none of them asks is not declared."""
+def _is_in_place(analysis: LaunchAnalysis, shared: SharedLoop) -> bool:
+    """Whether a loop touches a tensor whose elements are written over."""
+    inside = [access for access in analysis.form.accesses if shared.loop.symbol in access.loops]
+    return any(access.array in analysis.legality.rereads_output for access in inside)
+
+
+def _skipped(shared: SharedLoop, inside: str) -> Edit:
+    """Threads that repeat the last column leave a loop out that writes over what it reads. Raises NotPrinted."""
+    loop = shared.loop
+    if loop.calls or loop.factor is not None:
+        raise NotPrinted("no test fits in front of the loop")
+    return Edit(Span(loop.span.start, loop.span.start), f"if ({inside}) ")
+
+
+def _declared(function: Function, names: dict[str, str], extent: str, used: set[str]) -> Edit:
+    """What places a thread. used: which of the two tests anything asks."""
     count, _, column, lane, inside, first = names.values()
     body = function.body.start + 1
     text = (
@@ -185,10 +205,10 @@ def _declared(function: Function, names: dict[str, str], extent: str, tests: str
         f"\n    const int {column} = threadIdx.x % {count}, {lane} = threadIdx.x / {count};"
     )
     here = f"(int)blockIdx.x * {count} + {column} < {extent}"
-    if f"({inside})" in tests:
+    if inside in used:
         text += f"\n    const bool {inside} = {here};"
         here = inside
-    if f"({first})" in tests:
+    if first in used:
         text += f"\n    const bool {first} = {lane} == 0 && {here};"
     return Edit(Span(body, body), text)
 
@@ -202,7 +222,10 @@ def _stores(ctx: RuleContext, found: _Columns, inside: str, first: str) -> dict[
             continue
         if access.calls:
             raise NotPrinted("a store in a function of its own")
-        edit = stored_if(ctx, access, inside if loops & set(access.loops) else first)
+        ours = loops & set(access.loops)
+        if ours and access.array in found.analysis.legality.rereads_output:
+            continue  # the whole loop is left out
+        edit = stored_if(ctx, access, inside if ours else first)
         if edit is None:
             raise NotPrinted("a store that is no statement")
         made[edit.span] = edit

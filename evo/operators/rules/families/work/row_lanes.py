@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from evo.analysis.access import THREAD, Access, LaunchAnalysis, Loop, Symbol, Term
+from evo.analysis.access import Access, LaunchAnalysis, Loop, Symbol, Term
 from evo.cuda.source import Edit, Span
 from evo.operators.rules.families.work.row_places import WARP, row_place
 from evo.operators.rules.families.work.walks import (
@@ -13,6 +13,7 @@ from evo.operators.rules.families.work.walks import (
     combined,
     is_called_by,
     outermost,
+    stay_with_their_lane,
     stepped,
     stored_if,
 )
@@ -43,7 +44,7 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis) -> list[Edit] | None:
         return None
     place = row_place(ctx, analysis, function)
     shared = _loops(analysis, place is not None and place.is_alone)
-    if place is None or not shared or not _stay_with_their_lane(analysis, shared):
+    if place is None or not shared or not stay_with_their_lane(analysis, shared):
         return None
     lane = fresh(ctx, "lane")
     start = function.body.start + 1
@@ -140,22 +141,6 @@ def _turns(loop: Loop) -> list[int]:
     if first is None or step is None or trip is None or trip > _RECORD or loop.until is not None:
         return []
     return [first + step * turn for turn in range(trip)]
-
-
-def _stay_with_their_lane(analysis: LaunchAnalysis, shared: list[SharedLoop]) -> bool:
-    """Whether what is written and read again is touched by one lane: at the same turn of every loop."""
-    loops = {each.loop.symbol: each.loop for each in shared}
-    for array in analysis.legality.rereads_output:
-        places = set[Term]()
-        for access in analysis.form.of(array):
-            ours = [symbol for symbol in access.loops if symbol in loops]
-            if len(ours) != 1:
-                return False
-            turn = Term.of(THREAD[2])
-            places.add(access.offset.substitute({ours[0]: turn + loops[ours[0]].start}))
-        if len(places) != 1:
-            return False
-    return True
 
 
 def _shared_out(ctx: RuleContext, shared: SharedLoop, lane: str) -> list[Edit] | None:

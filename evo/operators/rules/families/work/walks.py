@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from evo.analysis.access import BLOCK, THREAD, Access, Branch, Data, LaunchAnalysis, Loop, Nest, Node, Reduction, Term
@@ -87,6 +87,22 @@ def index_of(
                     rest = re.sub(rf"\b{alias}\s*=\s*threadIdx\.x", "", rest)
             return span if not placed.search(without_comments(rest)) else None
     return None
+
+
+def stay_with_their_lane(analysis: LaunchAnalysis, shared: Sequence[SharedLoop]) -> bool:
+    """Whether what is written and read again is touched by one lane: at the same turn of every loop."""
+    loops = {each.loop.symbol: each.loop for each in shared}
+    for array in analysis.legality.rereads_output:
+        places = set[Term]()
+        for access in analysis.form.of(array):
+            ours = [symbol for symbol in access.loops if symbol in loops]
+            if len(ours) != 1:
+                return False
+            turn = Term.of(THREAD[2])
+            places.add(access.offset.substitute({ours[0]: turn + loops[ours[0]].start}))
+        if len(places) != 1:
+            return False
+    return True
 
 
 def starts_neutral(found: Reduction) -> bool:

@@ -153,13 +153,15 @@ def _whole(option: str, texts: list[str]) -> dict[str, int]:
     from evo.errors import UsageError
     from evo.spec.expr import parse
 
-    found = {}
+    found: dict[str, int] = {}
     for name, value in _pairs(option, texts):
         expression = parse(value, path=option)
         number = expression.value({}) if not expression.names else 0
         if number < 1 or number != int(number):
             raise UsageError(f"{option} {name}={value}: not a length", hint=f"write it like {option} {name}=4096")
-        found[name] = int(number)
+        if found.setdefault(name, int(number)) != int(number):
+            both = f"{found[name]} and {int(number)}"
+            raise UsageError(f"{option} {name} is given twice: {both}", hint="give each size one length")
     return found
 
 

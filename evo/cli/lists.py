@@ -13,7 +13,7 @@ import typer
 from evo.cli import completion
 from evo.cli.command_context import choose_task, session_of
 from evo.cli.options import AsJson
-from evo.cli.recorded import commits_of, headline_of
+from evo.cli.recorded import commits_of, headline_of, say_what_is_torn
 from evo.cli.terminal import columns, microseconds, out, out_json, out_table, paint, plain, ratio, say
 from evo.cli.views import gain_text
 from evo.errors import UsageError
@@ -157,7 +157,9 @@ def insights(
     from evo.records.trials import load_records
 
     root = session_of(context).root()
-    records = load_records(root, choose_task(root, task).name if task is not None else None)
+    name = choose_task(root, task).name if task is not None else None
+    records = load_records(root, name)
+    say_what_is_torn(root, name, shown=bool(records))
     if failed + rules + rewrites > 1:
         raise UsageError("--failed, --rules and --rewrites exclude each other", hint="give one of them")
     rows: list[Insight] | list[Unsuccessful] | list[RuleEvidence] | list[RewriteStatistics] = (

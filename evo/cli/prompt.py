@@ -13,7 +13,7 @@ from evo.cli.command_context import FileSubject, GlobalOptions, choose_task, fin
 from evo.cli.options import DEFAULT_ARCH, ArchWord, DeviceWord, Seed, choose_device
 from evo.cli.stage_line import stage
 from evo.cli.terminal import out, say
-from evo.errors import SyntaxInvalid, UsageError
+from evo.errors import UsageError
 
 if TYPE_CHECKING:
     from evo.evaluate.session import EvaluationSession
@@ -114,14 +114,12 @@ def read_edits(
     """What a model's answer makes of FILE, or of the champion. Raises UsageError if it cannot be applied."""
     from evo.operators.llm.edits import apply_reply
     from evo.operators.llm.replies import Unusable, read_reply
+    from evo.spec.source_text import read_source
     from evo.spec.variant import parse_variant
 
     chosen = choose_task(session.root(), task_word)
     parent = _parent(session, chosen, bench, file)
-    try:
-        reply = edits.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SyntaxInvalid(edits, None, f"cannot be read: {error}", hint="give the model's answer as a text") from None
+    reply = read_source(edits, wanted="the model's answer as a text")
     try:
         text = apply_reply(parent.text, read_reply(reply, rewrite=True))
     except Unusable as problem:

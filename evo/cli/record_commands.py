@@ -13,7 +13,7 @@ import typer
 from evo.cli import completion, views
 from evo.cli.command_context import GlobalOptions, choose_task, session_of
 from evo.cli.options import AsJson, choose_device
-from evo.cli.recorded import commits_of, headline_of, headline_text, padded, show_record
+from evo.cli.recorded import commits_of, headline_of, headline_text, padded, say_what_is_torn, show_record
 from evo.cli.stage_line import stage
 from evo.cli.terminal import clip, microseconds, out, out_json, out_table, paint, plain, say, verdict_colour
 from evo.errors import UsageError
@@ -55,7 +55,9 @@ def log(
 
     root = session_of(context).root()
     name = choose_task(root, task).name if task is not None else None
-    records = [record for record in load_records(root, name) if record.kept or not kept]
+    found = load_records(root, name)
+    say_what_is_torn(root, name, shown=bool(found))
+    records = [record for record in found if record.kept or not kept]
     if json:
         from evo.cli.outputs import LoggedTrial
 
@@ -63,7 +65,7 @@ def log(
         out_json([LoggedTrial.of(record, commits.get(record.trial)).to_json() for record in records])
         return 0
     if not records:
-        say("no trials yet: `evo iterate` makes some")
+        say("no kept trial yet: `evo log` shows all" if found else "no trials yet: `evo iterate` makes some")
     for index, (run, group) in enumerate(groupby(records, key=lambda record: (record.task, record.run))):
         if index:
             out()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evo.cli.terminal import microseconds, out, out_table, paint, plain, verdict_colour
+from evo.cli.terminal import microseconds, out, out_table, paint, plain, say, verdict_colour
 from evo.cli.views import coloured, gain_text
-from evo.errors import EvoError, LedgerUnclean
+from evo.errors import EvoError, LedgerUnclean, RecordCorrupt
 
 if TYPE_CHECKING:
     from evo.records.trials import Record
@@ -28,6 +29,34 @@ def commits_of(root: Path) -> dict[str, str]:
         return history.commits()
     finally:
         history.close()
+
+
+def say_what_is_torn(root: Path, task: str | None, *, shown: bool) -> None:
+    """Name each record that was cut short, but for that of a run that is still writing.
+
+    shown: there are other trials. Raises RecordCorrupt if there are not, since then nothing else says that one is lost.
+    """
+    from evo.records.trials import torn_lines
+
+    writing = _run_under_way(root)
+    for path, line in torn_lines(root, task):
+        if path.stem == writing:
+            continue
+        words = f"{path}:{line}: the record is cut short, so its trial is not shown"
+        hint = "restore the file from git; after a run that was killed, the next `evo iterate` mends it"
+        if not shown:
+            raise RecordCorrupt(words, hint=hint)
+        say(f"{paint('warning:', 'yellow', stream=sys.stderr)} {words}; {hint}")
+
+
+def _run_under_way(root: Path) -> str | None:
+    from evo.records.ledger import StatusFile
+
+    try:
+        status = StatusFile.of(root).read()
+    except LedgerUnclean:
+        return None
+    return status.run if status is not None and status.alive else None
 
 
 def headline_of(root: Path, task: str) -> str | None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable, Iterator, Mapping
+import difflib
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -41,6 +42,25 @@ def called(formulas: Iterable[str], taken: Iterable[str]) -> list[str]:
     used = {node.id for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Name)} - set(taken)
     used -= {name for tree in trees for name in _over_generators(tree)}
     return sorted(name for name in used if name in _SOURCES or _is_numpys(name))
+
+
+def unknown(formula: str, known: Collection[str]) -> tuple[str, str] | None:
+    """The first name of a formula that nothing has, and a hint: a name like it, or all names that there are.
+
+    known: what the formula is over. Python's own, NumPy's and the functions of this table are known anyway.
+    """
+    tree = ast.parse(formula, mode="eval")
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    bound = {node.id for node in names if not isinstance(node.ctx, ast.Load)}
+    bound |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    have = {*known, *bound, *_SOURCES, "np"}
+    for name in (node.id for node in names):
+        if name in have or hasattr(builtins, name) or _is_numpys(name):
+            continue
+        close = difflib.get_close_matches(name, [*known, *_SOURCES], 1)
+        meant = f"did you mean {close[0]}? " if close else ""
+        return name, f"{meant}names here: {', '.join(known)}; `np`, NumPy's functions, {KNOWN}"
+    return None
 
 
 def _over_generators(tree: ast.AST) -> Iterator[str]:

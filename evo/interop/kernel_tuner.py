@@ -23,6 +23,7 @@ from evo.search.knobs.t1_t4_files import read_declaration
 from evo.spec.child_process import ChildProcess
 from evo.spec.comments import without_comments
 from evo.spec.expr import parse
+from evo.spec.source_text import read_source
 from evo.spec.variant import parse_variant
 
 LIMIT_S = 120.0
@@ -164,12 +165,7 @@ def _from_t1(spec: Path, source: Path | None) -> _Kernel:
 
 
 def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SyntaxInvalid(
-            path, None, f"cannot be read: {error}", hint="pass --source FILE.cu", problem="unreadable"
-        ) from None
+    return read_source(path, wanted="the kernel's file with --source FILE.cu", problem="unreadable")
 
 
 def _sizes(spec: Path, body: dict[str, Any], key: str) -> list[str]:

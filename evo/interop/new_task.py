@@ -19,7 +19,7 @@ import numpy as np
 from evo.errors import TaskInvalid, UsageError
 from evo.evaluate.gate import check_task
 from evo.interop.count_formula import Uncounted, work_of
-from evo.interop.formula_names import functions
+from evo.interop.formula_names import functions, unknown
 from evo.interop.new_reference import (
     NewTaskAnswers,
     array_sizes,
@@ -29,6 +29,7 @@ from evo.interop.new_reference import (
     sampled_outputs,
     scalar_value,
 )
+from evo.interop.python_file import read_python
 from evo.interop.task_folder import ScalarLine, TaskText, TensorLine, ToleranceLine, order_factor
 from evo.spec.element_types import DTYPES, is_float
 from evo.spec.expr import Expression, parse
@@ -54,7 +55,9 @@ def read_axes(texts: Sequence[str]) -> dict[str, int]:
         match = _AXIS.fullmatch(text)
         if match is None or int(match[2]) < 1:
             raise UsageError(f"axis {text!r} cannot be parsed", hint="write it like ROWS=4096: a name and a length")
-        found[match[1]] = int(match[2])
+        if found.setdefault(match[1], int(match[2])) != int(match[2]):
+            both = f"{match[1]}={found[match[1]]} and {match[1]}={match[2]}"
+            raise UsageError(f"--axis {match[1]} is given twice: {both}", hint="give each axis one length")
     if not found:
         raise UsageError("a task needs an axis", hint="e.g. --axis ROWS=4096 --axis COLS=1024")
     return found
@@ -116,11 +119,8 @@ def read_formulas(texts: Sequence[str], outputs: Sequence[TensorLine]) -> dict[s
 
 def named_in(file: Path, name: str) -> tuple[str, bool, bool]:
     """The text of a Python file, whether `name` is a class of it, whether it uses torch. Raises UsageError."""
-    try:
-        source = file.read_text(encoding="utf-8")
-        body = ast.parse(source).body
-    except (OSError, UnicodeDecodeError, SyntaxError) as error:
-        raise UsageError(f"{file}: {error}", hint="FILE.py:NAME names a class or a function of a Python file") from None
+    source, tree = read_python(file)
+    body = tree.body
     classes = [node.name for node in body if isinstance(node, ast.ClassDef)]
     defined = [node.name for node in body if isinstance(node, ast.FunctionDef)]
     if name not in (*classes, *defined):
@@ -169,13 +169,16 @@ def answers_of(
     scalars: tuple[ScalarLine, ...] = (),
     source: str = "",
 ) -> NewTaskAnswers:
-    """The answers together. Raises UsageError if a name stands for two things."""
+    """The answers together. Raises UsageError for a name of two things, and one of nothing."""
     names = [*axes, *(tensor.name for tensor in (*inputs, *outputs)), *(one.name for one in scalars)]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise UsageError(
             f"{', '.join(twice)} names two things", hint="axes, tensors and scalars have names of their own"
         )
+    for output, formula in formulas.items() if not source else ():
+        if found := unknown(formula, [name for name in names if name not in formulas]):
+            raise UsageError(f"formula of {output}: unknown name {found[0]!r}", hint=found[1], problem="unknown-name")
     return NewTaskAnswers(name, axes, inputs, outputs, formulas, scalars, source)
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import CodeType
 
 from evo.errors import SyntaxInvalid
+from evo.spec.source_text import read_source
 
 ENTRY = ("get_inputs", "get_init_inputs")
 _HINT = "a problem file has `class Model(nn.Module)`, `get_inputs()` and `get_init_inputs()`"
@@ -74,12 +75,12 @@ def read_sizes(path: Path) -> ProblemSizes:
     try:
         if path.stat().st_size > _LARGEST_FILE:
             raise SyntaxInvalid(path, None, f"{path.stat().st_size:,} bytes", hint=_HINT)
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_source(path, wanted="a problem file")
         tree = ast.parse(text)
     except FileNotFoundError:
         raise SyntaxInvalid(path, None, "no such file", hint="give the path of a problem file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise SyntaxInvalid(path, None, f"cannot be read: {error}", hint=_HINT) from None
+    except OSError as error:
+        raise SyntaxInvalid(path, None, f"cannot be read: {error.strerror or error}", hint=_HINT) from None
     except (SyntaxError, ValueError, RecursionError) as error:
         raise SyntaxInvalid(path, getattr(error, "lineno", None), f"not Python: {error}", hint=_HINT) from None
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}

@@ -160,8 +160,14 @@ def load(root: Path) -> Leaderboard:
         data = parse(path.read_bytes())
     except FileNotFoundError:
         return Leaderboard(entries=())
-    except (OSError, ValueError, RecursionError) as error:
-        raise RecordCorrupt(f"{path}: cannot be read: {error}", hint=HINT) from None
+    except OSError as error:
+        raise RecordCorrupt(f"{path}: cannot be read: {error.strerror or error}", hint=HINT) from None
+    except (ValueError, RecursionError) as error:
+        raise RecordCorrupt(f"{path}: not JSON: {error}", hint=HINT) from None
+    if not isinstance(data, dict):
+        held = {list: "a list", str: "a text", type(None): "null"}.get(type(data), f"a {type(data).__name__}")
+        words = f"{held}, not a leaderboard: an object with `version` and `entries`"
+        raise RecordCorrupt(f"{path}: holds {words}", hint=HINT)
     try:
         board = Leaderboard.from_json(data)
     except ValueError as error:

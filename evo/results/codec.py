@@ -26,6 +26,9 @@ else:
 
 T = TypeVar("T")
 
+_KIND = re.compile(r"`((?:object|array|int|str|float|bool|null)(?: \| \w+)*)`")  # in a message of msgspec
+_KINDS = {"object": "an object", "array": "a list", "int": "a whole number", "str": "a text", "float": "a number"}
+_KINDS |= {"bool": "true or false"}
 _PATH = re.compile(r" - at `\$\.?(.*)`$", re.DOTALL)
 
 
@@ -138,8 +141,13 @@ def read(kind: type[T], data: object) -> T:
     except msgspec.ValidationError as error:
         message = str(error)
         found = _PATH.search(message)
-        problem = message[: found.start()] if found else message
+        problem = _KIND.sub(_kind_in_words, message[: found.start()] if found else message)
         raise ValueError(_at(found[1], problem) if found and found[1] else problem) from None
+
+
+def _kind_in_words(match: re.Match[str]) -> str:
+    """`array | null` of a msgspec message as `a list or null`."""
+    return " or ".join(_KINDS.get(kind, kind) for kind in match[1].split(" | "))
 
 
 def _at(path: str, problem: str) -> str:

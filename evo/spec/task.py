@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,7 @@ from evo.spec.element_types import DTYPES
 from evo.spec.expr import Expression, Number, parse
 from evo.spec.laws import Law, read_laws
 from evo.spec.metric_bounds import MetricGate, read_gates
+from evo.spec.source_text import read_source
 from evo.spec.specials import Specials, read_specials
 from evo.spec.tile_model import Choices, Targets, TileTraffic, read_choices, read_targets, read_traffic
 from evo.spec.tolerance import Tolerance, read_tolerance
@@ -25,7 +26,7 @@ from evo.spec.value_ranges import RANGE_FIELDS, DeclaredRange, range_problem, re
 from evo.spec.yaml_fields import YamlFields, is_number
 
 _NAME = re.compile(r"^[A-Za-z_]\w*$")
-_TASK_NAME = re.compile(r"^[a-z][a-z0-9_]*$")
+TASK_NAME = re.compile(r"^[a-z][a-z0-9_]*$")
 _LARGEST_TENSOR = 2**38  # bytes
 _HEADERS = (".h", ".cuh")
 _TOP = {"name", "axes", "tensors", "scalars", "tolerance", "check", "bench", "headline", "score", "work"}
@@ -186,10 +187,7 @@ def load_task(root: Path, name: str) -> Task:
 def read_task(folder: Path) -> Task:
     """Read one task folder. Raises SyntaxInvalid naming file, line and field, TaskInvalid for a missing file."""
     path = folder / "task.yaml"
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise TaskInvalid(f"{path}: cannot be read: {error}", hint="a task folder holds task.yaml") from None
+    text = read_source(path, wanted="a task folder, which holds task.yaml")
     for needed in ("reference.py", "ladder"):
         if not (folder / needed).exists():
             raise TaskInvalid(f"{folder}: no {needed}", hint="see `evo new` for what a task folder holds")
@@ -210,7 +208,7 @@ class _Yaml(YamlFields):
             if key not in self.data:
                 raise SyntaxInvalid(self.path, 1, f"field `{key}`: missing", hint=f"add `{key}:`")
         name = self.data["name"]
-        if not isinstance(name, str) or not _TASK_NAME.match(name):
+        if not isinstance(name, str) or not TASK_NAME.match(name):
             raise self.invalid(("name",), f"{name!r} is not a task name", "lower case letters, digits and _")
         if name != folder.name:
             raise self.invalid(("name",), f"{name!r} differs from the folder {folder.name!r}", "make them equal")
@@ -281,9 +279,11 @@ class _Yaml(YamlFields):
         for number, entry in self.entries("tensors"):
             at = ("tensors", number)
             self._known(entry, at, _TENSOR)
-            name, role, shape = entry.get("name"), entry.get("role"), entry.get("shape")
-            if not isinstance(name, str) or not _NAME.match(name) or name in seen:
-                raise self.invalid((*at, "name"), f"{name!r} is not a new name", "give each tensor a name of its own")
+            name, role, shape = (
+                self._new_name(entry.get("name"), at, "tensor", seen),
+                entry.get("role"),
+                entry.get("shape"),
+            )
             if role not in ROLES:
                 raise self.invalid((*at, "role"), f"unknown role {role!r}", "in, out or inout")
             if not isinstance(shape, list) or not shape:
@@ -307,15 +307,23 @@ class _Yaml(YamlFields):
         if set(roles) <= {"in"}:
             raise self.invalid(("tensors",), "no tensor with role out", "mark what the kernel writes `role: out`")
 
+    def _new_name(self, name: object, at: tuple[str | int, ...], what: str, taken: Collection[str]) -> str:
+        """The name of a tensor or scalar, which nothing before it has."""
+        if not isinstance(name, str) or not _NAME.match(name):
+            hint = f"give each {what} a name: letters, digits and _, with a letter first"
+            raise self.invalid((*at, "name"), f"{name!r} is not a name", hint)
+        if name in taken:
+            raise self.invalid((*at, "name"), f"a second {name!r}", f"give each {what} a name of its own")
+        return name
+
     def _scalars(self, axes: dict[str, str], taken: set[str]) -> Iterator[Scalar]:
         if not self.data.get("scalars"):
             return
         for number, entry in self.entries("scalars"):
             at = ("scalars", number)
             self._known(entry, at, ("name", "dtype", "value"))
-            name = entry.get("name")
-            if not isinstance(name, str) or not _NAME.match(name) or name in taken or name in axes:
-                raise self.invalid((*at, "name"), f"{name!r} is not a new name", "give each scalar a name of its own")
+            name = self._new_name(entry.get("name"), at, "scalar", {*taken, *axes})
+            taken = {*taken, name}
             value = self._expression(entry.get("value"), (*at, "value"), axes, True)
             yield Scalar(name=name, dtype=self._dtype(entry, at), value=value)
 

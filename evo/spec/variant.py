@@ -17,6 +17,7 @@ from evo.errors import SyntaxInvalid
 from evo.spec.comments import without_comments
 from evo.spec.element_types import DTYPES
 from evo.spec.expr import Expression, parse, parse_list
+from evo.spec.source_text import read_source
 
 # Every pattern here is anchored and its repeats are possessive (`*+`), so that no text makes it go back and try again.
 _DIRECTIVE = re.compile(r"\s*+//\s*+evo:\s*+(\w++)\s*+")
@@ -135,13 +136,7 @@ class Variant:
 
 def read_variant(path: Path) -> Variant:
     """Read a `.cu` file. Raises SyntaxInvalid naming file, line and field."""
-    try:
-        text = path.read_bytes().decode("utf-8-sig")  # editors on Windows put a mark first, which nvrtc refuses
-    except FileNotFoundError:
-        raise SyntaxInvalid(path, None, "no such file", hint="give the path of a .cu file", problem="no-file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise SyntaxInvalid(path, None, f"cannot be read: {error}", hint="a variant is one UTF-8 text file") from None
-    return parse_variant(text, path=path)
+    return parse_variant(read_source(path), path=path)
 
 
 def parse_variant(text: str, *, path: Path | str = "<variant>") -> Variant:

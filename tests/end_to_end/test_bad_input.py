@@ -22,6 +22,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("dtype: float32", "dtype: [a]", ["task.yaml:4:", "dtype"]),
         ("shape: [N]", "shape: [N - 300]", ["task.yaml:4:", "shape", "even"]),
         ("shape: [N]", "shape: [N * 10000000000]", ["task.yaml:4:", "shape"]),
+        ("name: y, role: out", "name: x, role: out", ["task.yaml:5:", "a second 'x'"]),
         ("role: in,", "role: in, colour: red,", ["task.yaml:4:", "colour"]),
         ("name: even", "name: {a: b}", ["task.yaml:8:", "check.0.name"]),
         ("small:", "even:", ["even", "bench"]),

@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from evo.errors import TaskInvalid, UsageError
-from evo.evaluate.gate import check_task
+from evo.evaluate.gate import check_task, compare
 from evo.interop.adopt.draft import Draft, draft_of
 from evo.interop.adopt.draft_parts import LaunchDraft, TensorDraft
 from evo.interop.adopt.extents import order_extents
-from evo.interop.adopt.given_reference import given_reference
+from evo.interop.adopt.given_reference import given_reference, require_readable
 from evo.interop.adopt.guessed_shapes import settle_guesses
 from evo.interop.adopt.integer_ranges import match_integers, narrow_integers, order_offsets, widen_integers
 from evo.interop.adopt.oracle import digest_of
@@ -26,12 +26,13 @@ from evo.interop.adopt.texts import Figures, ReferenceText, oracle_reference, re
 from evo.interop.adopt.trial import DraftTrial
 from evo.spec.element_types import DTYPES, ROUNDOFF, is_float
 from evo.spec.expr import parse
-from evo.spec.reference import load_reference
-from evo.spec.task import ROLES, read_task
+from evo.spec.reference import Reference, load_reference
+from evo.spec.task import ROLES, TASK_NAME, Task, read_task
 
 _TENSOR = re.compile(r"(\w+)(?::(in|out|inout|scratch))?(?::(\w+))?(?:\[([^\]]*)\])?(?::(zero))?")
 _ROOM = 4.0  # the tolerance over the largest error of the original
 _FACTOR = 4.0
+_SEED = 11  # of what the original is held to
 _FEW = 32  # elements of an output: the original may be exact there by chance, and that is no measure
 
 
@@ -74,6 +75,9 @@ class Adopted:
 def adopt(root: Path, path: Path, options: Options, say: Callable[[str], None] = lambda _: None) -> Adopted:
     """Write `kernels/<name>/` and `<name>.cu`. Raises SyntaxInvalid with file and line, UsageError, TaskInvalid."""
     name = options.name or task_name(path)
+    if not TASK_NAME.match(name):
+        hint = f"lower case letters, digits and _, with a letter first: --name {task_name(Path(name))}"
+        raise UsageError(f"--name {name}: not a task name", hint=hint)
     target, variant = root / "kernels" / name, root / f"{name}.cu"
     if variant.resolve() == path.resolve():
         variant = root / f"{name}_adopted.cu"
@@ -85,6 +89,8 @@ def adopt(root: Path, path: Path, options: Options, say: Callable[[str], None] =
     draft = draft_of(read_program(path, options.kernel, options.axes), _read_options(options))
     _set_axes(draft, options.axes)
     _set_tensors(draft, options.tensors)
+    if options.reference is not None:
+        require_readable(options.reference, draft)
     trial = DraftTrial(draft, name, say)
     say("running the original at a small size")
     base = settle_guesses(trial, trial.settle())
@@ -265,6 +271,9 @@ def _write(
             found = load_reference(task)
             try:
                 check_task(task, found)
+                if given is not None:
+                    say("holding the original to the given reference")
+                    _hold_to(given, task, found, trial)
             finally:
                 found.close()
         except TaskInvalid as error:
@@ -273,6 +282,18 @@ def _write(
             shutil.rmtree(target)
         shutil.copytree(folder, target)
     return reference
+
+
+def _hold_to(given: str, task: Task, reference: Reference, trial: DraftTrial) -> None:
+    """Raises UsageError if the original computes something else than the given reference, with the first element."""
+    for case in task.check:
+        expectation = reference.expectation(case, _SEED)
+        outputs = trial.run(case.axes, races=False, others=expectation.inputs)
+        check = compare(task, case.name, outputs, expectation)
+        if not check.status.passed:
+            sizes = ", ".join(f"{axis}={value}" for axis, value in case.axes.items())
+            hint = "correct the one that is wrong; without --reference the kernel is held to what it computes now"
+            raise UsageError(f"--reference {given!r} contradicts the kernel: at {sizes} {check.reason}", hint=hint)
 
 
 def _rows(draft: Draft, figures: Figures, reference: ReferenceText) -> list[Assumption]:

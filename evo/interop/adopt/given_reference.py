@@ -8,6 +8,8 @@ from pathlib import Path
 from evo.errors import UsageError
 from evo.interop.adopt.draft import Draft
 from evo.interop.adopt.texts import ReferenceText
+from evo.interop.formula_names import called, source_lines, unknown
+from evo.interop.python_file import read_python
 from evo.spec.element_types import is_float
 
 _HINT = "--reference 'y = a * x + y', or --reference FILE.py:FUNCTION with the inputs in order"
@@ -70,21 +72,45 @@ def given_reference(text: str, draft: Draft, folder: Path) -> ReferenceText:
     return _formula(text, draft)
 
 
-def _formula(text: str, draft: Draft) -> ReferenceText:
-    outputs = [tensor for tensor in draft.given if tensor.role != "in"]
-    found: dict[str, str] = {}
-    for part in text.split(";"):
-        name, sign, right = part.partition("=")
-        named = bool(sign) and name.strip().isidentifier() and not right.startswith("=")
-        target = name.strip() if named else outputs[0].name
-        found[target] = (right if named else part).strip()
-    if missing := [tensor.name for tensor in outputs if tensor.name not in found]:
-        raise UsageError(f"--reference: no formula for {', '.join(missing)}", hint=f"{_HINT}; several with `;`")
-    for name, formula in found.items():
+def require_readable(text: str, draft: Draft) -> None:
+    """What is known before the original was run: files, functions, syntax and names. Raises UsageError."""
+    file, colon, function = text.rpartition(":")
+    if colon and file.endswith(".py"):
+        _defined(Path(file), function.strip())
+        return
+    known = [*(tensor.name for tensor in draft.given), *draft.axes, *(scalar.name for scalar in draft.scalars)]
+    for target, formula in _parts(text):
         try:
             ast.parse(formula, mode="eval")
         except SyntaxError as error:
-            raise UsageError(f"--reference: {name}: {formula!r} is not Python: {error.msg}", hint=_HINT) from None
+            words = f"--reference {formula!r}: not Python: {error.msg}"
+            raise UsageError(words, hint=_HINT) from None
+        if target and target not in known:
+            raise UsageError(f"--reference: no tensor {target}", hint=f"names here: {', '.join(known)}")
+        if found := unknown(formula, known):
+            raise UsageError(f"--reference {formula!r}: unknown name {found[0]!r}", hint=found[1])
+
+
+def _parts(text: str) -> list[tuple[str, str]]:
+    """The output and its formula; an empty name where there is a right side alone."""
+    found = []
+    for part in text.split(";"):
+        name, sign, right = part.partition("=")
+        named = bool(sign) and name.strip().isidentifier() and not right.startswith("=")
+        found.append((name.strip(), right.strip()) if named else ("", part.strip()))
+    return found
+
+
+def _formula(text: str, draft: Draft) -> ReferenceText:
+    outputs = [tensor for tensor in draft.given if tensor.role != "in"]
+    found = {target or outputs[0].name: formula for target, formula in _parts(text)}
+    if missing := [tensor.name for tensor in outputs if tensor.name not in found]:
+        raise UsageError(f"--reference: no formula for {', '.join(missing)}", hint=f"{_HINT}; several with `;`")
+    if more := [name for name in found if name not in [tensor.name for tensor in outputs]]:
+        hint = f"outputs: {', '.join(tensor.name for tensor in outputs)}; --out NAME makes a tensor one"
+        raise UsageError(f"--reference: {', '.join(more)} is no output", hint=hint)
+    taken = [*(t.name for t in draft.given), *draft.axes, *(s.name for s in draft.scalars), "np"]
+    functions = called(found.values(), taken)
     lines = [f'    {t.name} = _as(inputs["{t.name}"], dtype)' for t in draft.given if t.role != "out"]
     lines += [f'    {axis} = case["{axis}"]' for axis in draft.axes]
     lines += [f"    {scalar.name} = dtype({scalar.value!r})" for scalar in draft.scalars]
@@ -93,23 +119,27 @@ def _formula(text: str, draft: Draft) -> ReferenceText:
         shape = ", ".join(tensor.shape)
         cast = "" if is_float(tensor.dtype) else f".astype(np.{tensor.dtype})"
         rows.append(f'        "{tensor.name}": np.asarray({found[tensor.name]}).reshape(({shape},)){cast},')
-    body = _FORMULA.format(lines="\n".join(lines), outputs="\n".join(rows)) + _ENDS
+    needed = ["import math  # noqa: E402"] if "erf" in functions else []
+    defined = "\n".join([*needed, *source_lines(functions), ""]) if functions else ""
+    body = defined + _FORMULA.format(lines="\n".join(lines), outputs="\n".join(rows)) + _ENDS
     return ReferenceText(body, "; ".join(f"{name} = {formula}" for name, formula in found.items()))
 
 
-def _function(path: Path, name: str, draft: Draft, folder: Path) -> ReferenceText:
-    try:
-        source = path.read_text(encoding="utf-8")
-        tree = ast.parse(source)
-    except (OSError, UnicodeDecodeError, SyntaxError) as error:
-        raise UsageError(f"--reference {path}: {error}", hint=_HINT) from None
+def _defined(path: Path, name: str) -> tuple[str, ast.Module, ast.FunctionDef]:
+    """The text and tree of a Python file, and its function of that name. Raises UsageError."""
+    source, tree = read_python(path, _HINT)
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     if name not in functions:
         known = ", ".join(functions) or "none"
         raise UsageError(f"--reference {path}: no function {name}", hint=f"functions: {known}")
+    return source, tree, functions[name]
+
+
+def _function(path: Path, name: str, draft: Draft, folder: Path) -> ReferenceText:
+    source, tree, function = _defined(path, name)
     (folder / "given.py").write_text(source, encoding="utf-8")
     inputs = [tensor.name for tensor in draft.given if tensor.role != "out"]
-    taken = [argument.arg for argument in functions[name].args.args]
+    taken = [argument.arg for argument in function.args.args]
     wanted = {axis: f'case["{axis}"]' for axis in draft.axes} | {s.name: repr(s.value) for s in draft.scalars}
     if len(taken) < len(inputs):
         raise UsageError(

@@ -13,6 +13,7 @@ from evo.interop.adopt.accessors import without_accessors
 from evo.interop.adopt.host_values import problem
 from evo.interop.adopt.python_source import cuda_text
 from evo.spec.comments import without_comments
+from evo.spec.source_text import read_source
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _KEPT_HEADERS = re.compile(
@@ -72,12 +73,7 @@ def items_of(path: Path, seen: set[Path] | None = None) -> list[Item]:
     """The items of a file and of the files beside it that it includes. Raises SyntaxInvalid."""
     seen = seen if seen is not None else set()
     seen.add(path.resolve())
-    try:
-        data = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
-    except FileNotFoundError:
-        raise problem(path, None, "no such file", "give the path of a .cu file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise problem(path, None, f"cannot be read: {error}", "adopt reads one UTF-8 text file") from None
+    data = read_source(path).replace("\r\n", "\n")
     if path.suffix == ".py":
         data = cuda_text(path, data)
     if "TensorAccessor" in data or "packed_accessor" in data:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evo.interop.adopt.host_values import problem
+from evo.spec.source_text import read_source
 
 Dims = list[tuple[str | None, int]]  # of each dimension its name in the file, if it has one, and its length
 _MADE = ("rand", "randn", "zeros", "ones", "empty", "randint", "full", "rand_like", "randn_like")
@@ -47,7 +48,7 @@ def arguments_of(path: Path) -> dict[str, list[LauncherArgument]]:
     """By function of the extension, what the Python code calls it with; an empty one for what cannot be told."""
     if path.suffix != ".py":
         return {}
-    reader = _Reader(ast.parse(path.read_text(encoding="utf-8")))
+    reader = _Reader(ast.parse(read_source(path)))
     found: dict[str, list[LauncherArgument]] = {}
     for scope, call in reader.calls():
         name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")

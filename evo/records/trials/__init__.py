@@ -16,11 +16,12 @@ from evo.records.trials.store import (
     rebuild_rival_text,
     rebuild_text,
     run_file,
+    torn_lines,
 )
 from evo.records.trials.unified_diff import DiffMismatch, apply_diff, make_diff, text_hash
 
 __all__ = [
     "DiffMismatch", "Kind", "Record", "RunFile", "apply_diff", "arm_of", "effect", "find", "find_among", "iterate",
     "kept_message", "load_records", "make_diff", "next_run", "read_run", "rebuild_parent_text", "rebuild_rival_text",
-    "rebuild_text", "run_file", "run_id", "text_hash", "trial_id",
+    "rebuild_text", "run_file", "run_id", "text_hash", "torn_lines", "trial_id",
 ]  # fmt: skip

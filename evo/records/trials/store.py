@@ -111,6 +111,17 @@ def read_run(path: Path, *, settled: bool = False) -> list[Record]:
     return records
 
 
+def torn_lines(root: Path, task: str | None = None) -> list[tuple[Path, int]]:
+    """Files whose last line was cut short, with that line's number: its trial is in no list of records."""
+    found = []
+    for path in sorted((root / "population").glob(f"{task or '*'}/runs/*.jsonl")):
+        with suppress(OSError):
+            whole, torn = split_tail(path.read_bytes())
+            if torn:
+                found.append((path, whole.count(b"\n") + 1))
+    return found
+
+
 def iterate(root: Path, task: str | None = None, *, settled: bool = False) -> Iterator[Record]:
     """All records, of one task or of every task, in order of task, run and number."""
     folder = root / "population"

@@ -16,7 +16,7 @@ from evo.interop.count_formula import Uncounted, work_of
 from evo.interop.gpumode import problem_text as gpumode_text
 from evo.interop.kernel_tuner import variants_of
 from evo.interop.new_reference import NewTaskAnswers
-from evo.interop.new_task import problem_text, read_axes, read_formulas, read_tensor, write_new
+from evo.interop.new_task import answers_of, problem_text, read_axes, read_formulas, read_tensor, write_new
 from evo.interop.problem_sizes import read_sizes
 from evo.interop.task_folder import TensorLine
 from evo.results import Status
@@ -76,11 +76,20 @@ def test_a_task_without_a_gate_is_refused_and_not_written(tmp_path: Path) -> Non
         (("N=4", ["x:float32[M]"], ["y:float32[N]"], ["x"]), "unknown axis M"),
         (("N=4", ["x:float32[N]"], ["y:float32[N]"], ["y = x +"]), "not Python"),
         (("N=4", ["x:float32[N]"], ["y:float32[N]"], ["z = x"]), "no formula for y"),
+        (("N=4,N=5", ["x:float32[N]"], ["y:float32[N]"], ["x"]), "N=4 and N=5"),
     ],
 )
 def test_answers_that_do_not_fit_are_named(given: tuple[str, list[str], list[str], list[str]], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         form("mine", *given)
+
+
+def test_a_name_that_nothing_has_is_refused_with_those_that_there_are() -> None:
+    given = form("mine", "N=4", ["x:float32[N]"], ["y:float32[N]"], ["relu(x) + sum(x[i] for i in range(N)) + xs"])
+    with refused(UsageError, "unknown-name") as caught:
+        answers_of(given.name, given.axes, given.inputs, given.outputs, given.formulas)
+    assert "'xs'" in caught.value.message
+    assert "x?" in caught.value.hint
 
 
 def test_a_module_with_example_inputs_is_a_problem_file(tmp_path: Path) -> None:

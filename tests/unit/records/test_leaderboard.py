@@ -156,6 +156,21 @@ def test_a_file_that_is_no_leaderboard_is_refused(tmp_path: Path, text: str) -> 
         leaderboard.load(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[]", "a list,"),
+        ('{"version": 1, "entries": {}}', "a list, got an object"),
+        ('{"version": 1, "entries": [1]}', "an object, got a whole number"),
+    ],
+)
+def test_a_file_of_another_kind_is_described_in_words(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "leaderboard.json").write_text(text)
+    with pytest.raises(RecordCorrupt) as caught:
+        leaderboard.load(tmp_path)
+    assert says in caught.value.message
+
+
 def test_two_champions_of_one_place_are_refused(tmp_path: Path) -> None:
     board = leaderboard.build([record(1, parent=None)], {}).to_json()
     board["entries"] = [*board["entries"], *board["entries"]]  # type: ignore[misc]

@@ -1,0 +1,58 @@
+"""The text of a file that a person wrote: UTF-8, what older editors left, or why it is no text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from evo.errors import SyntaxInvalid
+
+_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))  # editors on Windows
+_KINDS = (
+    (b"\x7fELF", "a program or library"),
+    (b"\x1f\x8b", "gzip"),
+    (b"PK\x03\x04", "a zip"),
+    (b"\x89PNG", "a picture"),
+)
+_CONTROLS = bytes({*range(32)} - {*b"\t\n\x0b\x0c\r\x1a\x1b"})
+_NAMED = 4  # files of a folder
+
+
+def read_source(path: Path, *, wanted: str = "a .cu file", problem: str = "") -> str:
+    """The text of a file. Bytes that are no UTF-8 are taken for Latin-1, which only comments and strings hold.
+
+    wanted: what the user should give instead. Raises SyntaxInvalid that names the file, for a folder and a binary too.
+    """
+    hint = f"give the path of {wanted}"
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise SyntaxInvalid(path, None, "no such file", hint=hint, problem=problem or "no-file") from None
+    except IsADirectoryError:
+        inside = _inside(path, wanted)
+        raise SyntaxInvalid(
+            path, None, "is a folder, not a file", hint=f"{hint}{inside}", problem=problem or "a-folder"
+        ) from None
+    except OSError as error:
+        words = f"cannot be read: {error.strerror or error}"
+        raise SyntaxInvalid(path, None, words, hint="check the permissions of the file", problem=problem) from None
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            return data.decode(encoding, errors="replace")
+    if data.translate(None, _CONTROLS) != data:
+        kind = next((f" ({words})" for start, words in _KINDS if data.startswith(start)), "")
+        raise SyntaxInvalid(path, None, f"is a binary file{kind}, not text", hint=hint, problem=problem or "binary")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode("cp1252", errors="replace")
+
+
+def _inside(folder: Path, wanted: str) -> str:
+    """Files of the folder that may be meant."""
+    suffix = next((word for word in wanted.split() if word.startswith(".")), "")
+    try:
+        found = sorted(each.name for each in folder.iterdir() if each.name.endswith(suffix) and each.is_file())
+    except OSError:
+        return ""
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    return f"; it holds {', '.join(found[:_NAMED])}{more}" if suffix and found else ""

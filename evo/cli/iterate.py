@@ -131,7 +131,7 @@ def iterate(
     model, names = llm_settings(llm, operator_names(operators, patch), root)
     start, patch = (_inside(session, chosen, file) for file in (start, patch))
     _known_search(search, resume=resume, start=start)
-    on, several = _one_or_several(jobs, cluster, device)
+    on, several = _one_or_several(jobs, cluster, device, chosen)
     from evo.search.loop import Settings, evolve  # after the checks that need no compiler, numpy or git
 
     settings = Settings(
@@ -168,11 +168,19 @@ def _subject(context: typer.Context, task: str | None) -> tuple[GlobalOptions, P
     return session, root, chosen
 
 
-def _one_or_several(jobs: int | None, cluster: str | None, device: str) -> tuple[DeviceName, Cluster | None]:
+def _one_or_several(
+    jobs: int | None, cluster: str | None, device: str, task: Task
+) -> tuple[DeviceName, Cluster | None]:
+    """The device, whose processes start while the loop is imported; or the cluster."""
     if jobs is not None and cluster is not None:
         hint = "--cluster processes:N keeps N devices busy by itself"
         raise UsageError("--jobs is for one device, --cluster for several", hint=hint)
-    return cluster_and_device(cluster, device)
+    on, several = cluster_and_device(cluster, device)
+    if several is None:
+        from evo.evaluate.begun import begin_processes
+
+        begin_processes(on, task)
+    return on, several
 
 
 @contextmanager

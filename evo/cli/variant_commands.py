@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from evo.results import Evaluation
     from evo.results.coverage import Coverage
     from evo.spec.chips import Chip
-    from evo.spec.task import Case
+    from evo.spec.task import Case, Task
 
 FAILED = 1
 
@@ -65,7 +65,7 @@ def check(
     subject = read_subject(session_of(context), file, task)
     seed = seed_or_secret(seed)
     counted = _case(subject, counters, case)
-    with _bench_session(device, arch) as bench_session:
+    with _bench_session(device, arch, subject.task) as bench_session:
         if sanitize and bench_session.modelled:
             hint = "use --device gpu:0, or leave it out: the simulator's own checkers always run"
             raise UsageError("--sanitize needs a GPU", hint=hint)
@@ -111,7 +111,7 @@ def bench(
     session = session_of(context)
     subject = read_subject(session, file, task)
     rival = read_subject(session, against, task or subject.task.name).variant.text if against else None
-    with _bench_session(device, arch) as bench_session:
+    with _bench_session(device, arch, subject.task) as bench_session:
         if l2_persist and bench_session.modelled:
             hint = "use --device gpu:0, or leave it out: the model keeps in L2 whatever fits"
             raise UsageError("--l2-persist needs a GPU", hint=hint)
@@ -150,7 +150,7 @@ def try_file(
     if file is None and edits is None:
         raise UsageError("nothing to try", hint="give a .cu file, or --edits with the answer of a model")
     given = read_subject(session, file, task) if file is not None and edits is None else None
-    with _bench_session(device, arch) as bench_session:
+    with _bench_session(device, arch, given.task if given is not None else None) as bench_session:
         subject = given or read_edits(session, file, edits or Path(), task, bench_session)
         if champion_of(subject.task, bench_session) is None:
             say(
@@ -207,10 +207,15 @@ def _chip_of(arch: str) -> Chip:
     return next((known for known in CHIPS.values() if known.arch == arch), chip("l4"))
 
 
-def _bench_session(device: str, arch: str) -> EvaluationSession:
+def _bench_session(device: str, arch: str, task: Task | None) -> EvaluationSession:
+    name = choose_device(device)
+    if task is not None:
+        from evo.evaluate.begun import begin_processes
+
+        begin_processes(name, task)  # they start during the next line
     from evo.evaluate.pipeline import EvaluationSession
 
-    return EvaluationSession(choose_device(device), arch=arch, on_stage=stage)
+    return EvaluationSession(name, arch=arch, on_stage=stage, task=task)
 
 
 def _evaluated(

@@ -14,6 +14,7 @@ from typing import Any
 from evo.device import DeviceName, Program, plugin_device
 from evo.device.kept_arrays import Receiver
 from evo.device.remote_calls import (
+    LIBRARY_OPENER,
     OPENER,
     LockState,
     OpenRequest,
@@ -51,6 +52,11 @@ def open_device(name: DeviceName) -> Any:
     return GpuDevice(name)
 
 
+def open_library_device(name: DeviceName) -> Any:
+    """The same in a process that is to time library calls, and has imported their library ahead."""
+    return open_device(name)
+
+
 def serve(connection: Connection, kind: str, which: str, opener: str) -> None:
     """Open the object, then answer calls. It may say `spent` (replace this process) and take a `notify`."""
     die_with_driver()
@@ -79,9 +85,12 @@ def _import_ahead(kind: str, opener: str) -> None:
 
     What fails here fails again, and is told, when the object is opened.
     """
-    if kind in ("gpu", "sim") and opener == OPENER:
-        with contextlib.suppress(Exception):
-            importlib.import_module("evo.device.gpu" if kind == "gpu" else "evo.device.sim_device")
+    if kind not in ("gpu", "sim") or opener not in (OPENER, LIBRARY_OPENER):
+        return
+    with contextlib.suppress(Exception):
+        importlib.import_module("evo.device.gpu" if kind == "gpu" else "evo.device.sim_device")
+        if opener == LIBRARY_OPENER:
+            importlib.import_module("torch")
 
 
 @contextlib.contextmanager

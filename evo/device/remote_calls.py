@@ -12,9 +12,10 @@ from evo.errors import ChildGarbled
 from evo.spec.child_process import ChildProcess
 from evo.spec.processor_wait import await_answer
 
-_ENTRY = "evo.device.child:serve"
+ENTRY = "evo.device.child:serve"
 _ARRIVAL_S = 10.0  # for a message that has begun to arrive
 OPENER = "evo.device.child:open_device"
+LIBRARY_OPENER = "evo.device.child:open_library_device"  # the same, in a process that has imported torch
 
 
 class RemoteCall(NamedTuple):
@@ -92,7 +93,7 @@ class OpenedObject:
         self._on_wait = on_wait
         self._arrays = Sender()
         self._is_begun = False
-        self.child = ChildProcess(_ENTRY, device.kind, device.which, opener)
+        self.child = ChildProcess(ENTRY, device.kind, device.which, opener)
 
     def begin(self, limit_s: float) -> None:
         """Begin to open the object, and do not wait for it. Raises TimeoutError or ChildDied."""

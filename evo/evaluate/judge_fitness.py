@@ -35,7 +35,8 @@ def begin_judge(reference: Reference, judge: RemoteJudge) -> None:
     def work() -> None:
         useful = False
         try:
-            with contextlib.suppress(EvoError):  # what is wrong with the task is told where it is checked
+            # What is wrong with the task is told where it is checked; an interpreter that ends starts no process.
+            with contextlib.suppress(EvoError, RuntimeError):
                 useful = is_of_use(own, judge)
         finally:
             coming.set_result(judge if useful else None)

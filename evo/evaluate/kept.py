@@ -93,6 +93,7 @@ def champion_figures(job: Job, bench: EvaluationSession, kept: Evaluation) -> Ev
     fault. Raises EvoError for the harness.
     """
     stages = StageTimer()
+    bench.baselines.begin(bench.reference(job.task))  # beside compute-sanitizer, which takes no times
     prepared = bench.prepare(job.task, job.text, path=job.path)
     if isinstance(prepared, PrepareFailure):
         failed = replace(kept, status=prepared.status, stage=prepared.stage, reason=prepared.reason)
@@ -151,5 +152,5 @@ def with_baselines(job: Job, bench: EvaluationSession, found: Evaluation, stages
         return found
     bench.on_stage("baseline")
     with stages.time("baseline"):
-        baselines = bench.baselines(job.task, job.seed)
+        baselines = bench.baselines.of(job.task, bench.reference(job.task), job.seed)
     return replace(found, bench=tuple(replace(row, baseline=baselines.get(row.name)) for row in found.bench))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -21,9 +22,10 @@ from evo.device.judge import RemoteJudge
 from evo.device.remote_calls import OPENER
 from evo.device.remote_device import RemoteGpu, RemoteSimulator, open_remote
 from evo.device.timing_types import StageTimer
-from evo.errors import CandidateFailed, HarnessFault, SyntaxInvalid, UsageError
+from evo.errors import CandidateFailed, EvoError, HarnessFault, SyntaxInvalid, UsageError
 from evo.evaluate import kept_control
 from evo.evaluate.before_keep import SimulatedLooks, before_keep, simulated_looks
+from evo.evaluate.begun import judged_on
 from evo.evaluate.code_ahead import CORES_TO_SPARE, CodeAhead
 from evo.evaluate.counted_stage import CountedStage
 from evo.evaluate.gate import (
@@ -39,10 +41,10 @@ from evo.evaluate.gate import (
 )
 from evo.evaluate.harness import harness_version
 from evo.evaluate.judge_fitness import begin_judge
-from evo.evaluate.library_baselines import fastest
 from evo.evaluate.measure import BenchOptions, control, measure_persisting, require_quiet
 from evo.evaluate.prepare import Prepared, PrepareFailure, bind_more, prepare
-from evo.results import Baseline, CaseBench, Check, Control, Environment, Fault, Loaded
+from evo.evaluate.session_baselines import SessionBaselines
+from evo.results import CaseBench, Check, Control, Environment, Fault, Loaded
 from evo.spec.chips import Chip, chip
 from evo.spec.proc_files import memory_limit
 from evo.spec.reference import Reference, load_reference
@@ -55,7 +57,6 @@ _PARENTS = 8
 _LOOKS = 5  # side by side
 _FEW_COMPILED, _SOME_COMPILED, _MANY_COMPILED = 2, 4, 8  # binaries of sizes that are looked for, if compiled in
 _COPIES = 3  # of a case: in this process, on the way, and in the memory of the simulator
-_BASELINE_OPTIONS = BenchOptions(samples=64, warm_up_s=0.2, budget_s=10.0)
 
 
 class EvaluationSession:
@@ -71,18 +72,27 @@ class EvaluationSession:
         about: dict[str, str] | None = None,
         judge: str | None = None,
         jobs: int | None = None,
+        task: Task | None = None,
     ) -> None:
         """judge: the entry of another process than a GPU's own that works on large cases.
 
         jobs: how many first looks are taken side by side (default: as the cores allow).
+        task: whose reference is read while the device is opened.
 
         `about` is what a device elsewhere says of itself: then none is opened here, and nothing can be timed."""
         self.device = device
         self.jobs = jobs
         self.on_stage = on_stage
         self.remote = open_remote(device, opener=opener, on_wait=lambda: self.on_stage(f"waiting for {device}"))
+        self._lock = threading.Lock()
+        self._references: dict[str, Reference] = {}
+        self._judges: list[RemoteJudge] = []
+        on_gpu = about is None and opener == OPENER and device.kind == "gpu"
+        self._judge_entry = judge or (JUDGE if on_gpu and judged_on(device) else None)
         read = threading.Thread(target=harness_version, name="evo-harness")  # a second's work, unless it is kept
         read.start()
+        if task is not None:
+            threading.Thread(target=self._read_ahead, args=(task,), name="evo-reference", daemon=True).start()
         self.about: dict[str, str] = about or self.remote.describe(time_limit_s=_RUN_LIMIT_S)
         read.join()
         self.chip: Chip = chip(self.about.get("chip", device.which))
@@ -105,13 +115,8 @@ class EvaluationSession:
         self.meanwhile: Callable[[Sequence[CaseBench]], object] | None = None
         self._checkers: list[RemoteSimulator] = []  # more simulators, for screening and for what is evaluated ahead
         self.turn = threading.RLock()  # of the device: held over calls that belong together
-        self._lock = threading.Lock()
         self._parents: dict[tuple[str, str], Prepared | PrepareFailure] = {}
-        self._baselines: dict[tuple[str, int], dict[str, Baseline]] = {}
-        self._references: dict[str, Reference] = {}
-        self._judges: list[RemoteJudge] = []
-        on_gpu = self.target is not None and about is None and device.kind == "gpu" and opener == OPENER
-        self._judge_entry = judge or (JUDGE if on_gpu and os.environ.get("EVO_JUDGE") != "cpu" else None)
+        self.baselines = SessionBaselines(self.target, apart=on_gpu, tell=on_stage)
         self.code = CodeAhead(self.checker.device, device if on_gpu and self.arch != self.chip.arch else None)
         self._estimates: dict[tuple[str, str, int], tuple[CaseBench, ...]] = {}
         self._timed: dict[tuple[str, str, int], TimedSizes] = {}
@@ -127,6 +132,7 @@ class EvaluationSession:
     def close(self) -> None:
         for device in (self.remote, self.checker, *self._checkers):
             device.close()
+        self.baselines.close()
         self.code.close()
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
@@ -192,6 +198,10 @@ class EvaluationSession:
                     begin_judge(reference, judge)
                 self._references[task.hash] = reference
             return self._references[task.hash]
+
+    def _read_ahead(self, task: Task) -> None:
+        with contextlib.suppress(EvoError, RuntimeError):  # told where it is asked for, unless all is at its end
+            self.reference(task)
 
     def estimates(self, task: Task, prepared: Prepared, seed: int) -> tuple[CaseBench, ...] | Fault:
         """The modelled times of all bench cases, kept by variant; or the fault that an execution ended in."""
@@ -375,28 +385,6 @@ class EvaluationSession:
             return limits(task, task.case(case), self.chip).target_us or self.floor_us(task, case)
         except SyntaxInvalid:
             return None
-
-    def baselines(self, task: Task, seed: int) -> dict[str, Baseline]:
-        """The fastest library implementation of each bench case, timed here once a run; {} if none can be.
-
-        A library that fails, or takes its process along, costs its figures and never the variant beside it.
-        """
-        key = (task.hash, seed)
-        if key in self._baselines:
-            return self._baselines[key]
-        found = self._baselines[key] = {}
-        reference = self.reference(task)
-        if self.target is None or not reference.has("rivals"):
-            return found
-        try:
-            for case in task.bench:
-                if (best := fastest(self.target, reference, case, seed=seed, options=_BASELINE_OPTIONS)) is not None:
-                    found[case.name] = best
-        except HarnessFault as fault:
-            self.on_stage(f"no baseline: {fault.message}")
-        finally:
-            self.target.recycle()  # torch has left its memory pools and handles in there
-        return found
 
     def prepare(
         self, task: Task, text: str, *, path: str = "<variant>", static_rules: bool = True

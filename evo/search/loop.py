@@ -58,7 +58,7 @@ def evolve(
     with (
         open_notebook(root, task, branch=settings.branch) as trial_log,
         status,
-        open_bench(settings, watch) as (bench, pool),
+        open_bench(settings, task, watch) as (bench, pool),
         ExitStack() as under_way,
     ):
         ahead = under_way.enter_context(open_ahead(settings, bench, pool))

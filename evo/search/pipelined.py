@@ -48,7 +48,9 @@ def open_ahead(settings: Settings, bench: EvaluationSession, pool: WorkerPool | 
 
 
 @contextmanager
-def open_bench(settings: Settings, watch: Observer) -> Iterator[tuple[EvaluationSession, WorkerPool | None]]:
+def open_bench(
+    settings: Settings, task: Task, watch: Observer
+) -> Iterator[tuple[EvaluationSession, WorkerPool | None]]:
     """The session of this run; with a cluster one that has no device of its own, and the pool that has them."""
 
     def on_stage(stage: str) -> None:
@@ -56,7 +58,8 @@ def open_bench(settings: Settings, watch: Observer) -> Iterator[tuple[Evaluation
 
     give_back_freed_arrays()  # a run compares large arrays in many threads
     if settings.cluster is None:
-        with EvaluationSession(settings.device, arch=settings.arch, on_stage=on_stage, jobs=settings.jobs) as bench:
+        device, jobs = settings.device, settings.jobs
+        with EvaluationSession(device, arch=settings.arch, on_stage=on_stage, jobs=jobs, task=task) as bench:
             yield bench, None
         return
     on_stage(f"opening {settings.cluster}")

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, NamedTuple, Protocol
 
 import evo
 from evo.errors import ChildDied, ChildGarbled
@@ -55,25 +55,14 @@ class ChildProcess:
     """
 
     def __init__(self, entry: str, *arguments: str, plain: bool = False) -> None:
-        ours, theirs = socket.socketpair()
-        self.connection = Connection(ours, plain=plain)
-        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
-        command = [sys.executable, "-P", "-m", _MAIN, str(theirs.fileno()), str(os.getpid())]
-        command += ["plain" if plain else "pickled", entry, *arguments]
-
-        def popen() -> subprocess.Popen[bytes]:
-            return subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,  # stdout is the command's data; a device printf has no business there
-                stderr=self._errors,
-                pass_fds=(theirs.fileno(),),
-                env=child_environment(),
-                start_new_session=True,  # one signal reaches what it starts too, and Ctrl-C reaches only us
-            )
-
-        with theirs:
-            self._process: _Process = _spawner().submit(popen).result()
+        begun = _BEGUN.pop((entry, arguments, plain), None)
+        if begun is not None and begun.process.poll() is not None:  # killed from outside meanwhile
+            begun.ours.close()
+            begun = None
+        begun = begun or _begun(entry, arguments, plain=plain)
+        self.connection = Connection(begun.ours, plain=plain)
+        self._errors: IO[bytes] = begun.errors
+        self._process: _Process = begun.process
 
     @classmethod
     def fork(cls, serve: Callable[[Connection], object], *, plain: bool = False) -> ChildProcess:
@@ -154,6 +143,50 @@ class ChildProcess:
             self._errors.seek(max(0, self._errors.tell() - _TAIL_BYTES))
             lines = self._errors.read().decode(errors="replace").strip().splitlines()
         return ChildDied(code, lines[-1] if lines else "")
+
+
+class _Begun(NamedTuple):
+    """A child that has been started: the driver's end of its socket, what it prints on stderr, and its process."""
+
+    ours: socket.socket
+    errors: IO[bytes]
+    process: subprocess.Popen[bytes]
+
+
+_BEGUN: dict[tuple[str, tuple[str, ...], bool], _Begun] = {}
+os.register_at_fork(after_in_child=_BEGUN.clear)  # they are the parent's
+
+
+def begin(entry: str, *arguments: str, plain: bool = False) -> None:
+    """Start now the child that the next `ChildProcess` of these words takes over.
+
+    A command begins so with the processes that it will want, while it still imports what it works with. One that nobody
+    takes over ends with this process.
+    """
+    key = (entry, arguments, plain)
+    if key not in _BEGUN:
+        _BEGUN[key] = _begun(entry, arguments, plain=plain)
+
+
+def _begun(entry: str, arguments: tuple[str, ...], *, plain: bool) -> _Begun:
+    ours, theirs = socket.socketpair()
+    errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
+    command = [sys.executable, "-P", "-m", _MAIN, str(theirs.fileno()), str(os.getpid())]
+    command += ["plain" if plain else "pickled", entry, *arguments]
+
+    def popen() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,  # stdout is the command's data; a device printf has no business there
+            stderr=errors,
+            pass_fds=(theirs.fileno(),),
+            env=child_environment(),
+            start_new_session=True,  # one signal reaches what it starts too, and Ctrl-C reaches only us
+        )
+
+    with theirs:
+        return _Begun(ours, errors, _spawner().submit(popen).result())
 
 
 class _Fork:

@@ -24,7 +24,7 @@ from evo.spec.array_message import packed, unpacked
 from evo.spec.child_process import ChildProcess
 from evo.spec.proc_files import memory_left, memory_limit, processes_below, resident_bytes
 
-_ENTRY = "evo.spec.reference_child:serve"
+ENTRY = "evo.spec.reference_child:serve"
 IMPORT_LIMIT_S = 180.0  # torch from a cold disk
 _POLL_S = 0.1
 _SHORT_S = 0.01  # too short a call to start that many processes
@@ -110,7 +110,7 @@ class ReferenceProcess:
             self.close()
 
     def _start(self) -> None:
-        self._child = ChildProcess(_ENTRY, str(self.path), plain=True)
+        self._child = ChildProcess(ENTRY, str(self.path), plain=True)
         first = {"path": list(sys.path), "memory": memory_limit()}
         answer = self._ask(first, "its import", IMPORT_LIMIT_S, "do no work when reference.py is imported")
         if "error" in answer:

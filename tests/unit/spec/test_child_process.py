@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from evo.errors import ChildDied, ChildGarbled
-from evo.spec.child_process import ChildProcess
+from evo.spec.child_process import ChildProcess, begin
 from evo.spec.connection import Connection
 
 ENTRIES = '''\
@@ -107,6 +107,50 @@ def test_messages_go_both_ways_and_arguments_arrive(start: Start, plain: bool) -
     assert child.receive(soon()) == ["one", "two"]
     for message in ({"a": [1, 2.5, None, True]}, "text", [], {"deep": {"er": {"bytes": b"\0\xff" * 1000, "no": b""}}}):
         assert child.ask(message, 30.0) == message
+
+
+def test_a_child_that_has_begun_is_taken_over_once(start: Start, entries: Path) -> None:
+    begin(f"{entries}:environment", "x")  # of other words: nobody takes it
+    begin(f"{entries}:sleeper")
+    begin(f"{entries}:sleeper")  # the same: no second one
+    first, second = start("sleeper"), start("sleeper")
+    told = [child.receive(time.monotonic() + 20) for child in (first, second)]
+    assert [pid for pid, _ in told] == [first.pid, second.pid]  # type: ignore[misc]
+    assert first.pid != second.pid
+
+
+def test_a_child_that_ended_before_it_was_taken_over_is_replaced(start: Start, entries: Path) -> None:
+    entry = f"{entries}:echo"
+    begin(entry, "again")
+    took = start("echo", "again")
+    begin(entry, "again")
+    ended = begun_pids(entry)
+    os.kill(ended[-1], signal.SIGKILL)
+    wait_until_gone(ended[-1])
+    fresh = start("echo", "again")
+    assert fresh.pid not in (took.pid, ended[-1])
+    assert fresh.receive(time.monotonic() + 20) == ["again"]
+
+
+def begun_pids(entry: str) -> list[int]:
+    """Of this process's children at the entry, in the order in which they were started."""
+    found: list[tuple[int, int]] = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit() and (folder / "cmdline").exists():
+            try:
+                words = (folder / "cmdline").read_text().split("\0")
+                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if entry in words and int(fields[1]) == os.getpid():
+                found.append((int(fields[19]), int(folder.name)))
+    return [pid for _, pid in sorted(found)]
+
+
+def wait_until_gone(pid: int) -> None:
+    end = time.monotonic() + 10
+    while time.monotonic() < end and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+        time.sleep(0.01)
 
 
 def test_arrays_travel_beside_the_pickle_and_arrive_writable(start: Start) -> None:

@@ -1,0 +1,30 @@
+"""The processes of a session, begun while a command still imports what it works with: those imports take seconds.
+
+Cheap to import itself. What is begun here is taken over by the session's device, reference and judge.
+"""
+
+from __future__ import annotations
+
+import os
+
+from evo.device import DeviceName
+from evo.device.judge import ENTRY as JUDGE
+from evo.device.remote_calls import ENTRY as DEVICE
+from evo.device.remote_calls import OPENER
+from evo.spec.child_process import begin
+from evo.spec.reference_process import ENTRY as REFERENCE
+from evo.spec.task import Task
+
+
+def begin_processes(device: DeviceName, task: Task) -> None:
+    """Start the processes that a session on the device will ask first about the task."""
+    reference = str(task.folder / "reference.py")
+    begin(DEVICE, device.kind, device.which, OPENER)
+    begin(REFERENCE, reference, plain=True)
+    if judged_on(device):
+        begin(JUDGE, device.which, reference, plain=True)
+
+
+def judged_on(device: DeviceName) -> bool:
+    """Whether a process on the device itself judges large outputs there."""
+    return device.kind == "gpu" and os.environ.get("EVO_JUDGE") != "cpu"

@@ -126,12 +126,11 @@ def iterate(
     llm: LlmOptions,
 ) -> int:
     """Evolve a task's champion. Propose one change, check, time, decide, commit or revert; again. Ctrl-C stops."""
-    session, root, chosen = _subject(context, task)
+    session, root, chosen, (on, several) = _subject(context, task, jobs, cluster, device)
     budget_s, share, wanted = seconds_of(budget), margin_of(margin), margin_of(target, "--target")
     model, names = llm_settings(llm, operator_names(operators, patch), root)
     start, patch = (_inside(session, chosen, file) for file in (start, patch))
     _known_search(search, resume=resume, start=start)
-    on, several = _one_or_several(jobs, cluster, device, chosen)
     from evo.search.loop import Settings, evolve  # after the checks that need no compiler, numpy or git
 
     settings = Settings(
@@ -161,11 +160,14 @@ def iterate(
     return 0
 
 
-def _subject(context: typer.Context, task: str | None) -> tuple[GlobalOptions, Path, Task]:
+def _subject(
+    context: typer.Context, task: str | None, jobs: int | None, cluster: str | None, device: str
+) -> tuple[GlobalOptions, Path, Task, tuple[DeviceName, Cluster | None]]:
     session = session_of(context)
     root = session.root()
-    _warn_of_uncommitted(root, chosen := choose_task(root, task))
-    return session, root, chosen
+    where = _one_or_several(jobs, cluster, device, chosen := choose_task(root, task))
+    _warn_of_uncommitted(root, chosen)
+    return session, root, chosen, where
 
 
 def _one_or_several(

@@ -12,7 +12,7 @@ import typer
 
 from evo.cli.command_context import new_task_root
 from evo.cli.options import AsJson
-from evo.cli.terminal import columns, out, out_json, out_table, paint, say, wrapped
+from evo.cli.terminal import out, out_json, out_table, out_words, paint, say
 
 if TYPE_CHECKING:
     from evo.interop.adopt import Adopted, Options
@@ -181,12 +181,11 @@ def _numbers(option: str, texts: list[str]) -> dict[str, float]:
 
 def _show(found: Adopted, root: Path) -> None:
     rows = [(row.what, row.value, row.why, row.option) for row in found.rows]
-    out_table(["assumed", "", "from", "to change it"], rows)
-    most = columns(sys.stdout)
+    out_table(["", "assumed", "from", "to change it"], rows)
     for note in found.notes:
-        out(wrapped(f"{paint('note:', 'cyan')} {note}", most))
-    out(f"wrote kernels/{found.name} and {_relative(found.variant, root)}; it loads and passes its self-test")
-    out(wrapped(f"{paint('reference:', 'cyan')} {found.reference}; {found.unproven}", most))
+        out_words(f"{paint('note:', 'cyan')} {note}")
+    out_words(f"wrote kernels/{found.name} and {_relative(found.variant, root)}; it loads and passes its self-test")
+    out_words(f"{paint('reference:', 'cyan')} {found.reference}; {found.unproven}")
 
 
 def _next(found: Adopted, root: Path) -> None:

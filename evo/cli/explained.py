@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from evo.cli.terminal import microseconds, out, out_table, paint
+from evo.cli.terminal import microseconds, out, out_table, out_words, paint
 
 if TYPE_CHECKING:
     from evo.analysis.access import (
@@ -49,18 +49,18 @@ def _section(title: str, lines: Sequence[str]) -> None:
         out()
         out(paint(title, "bold"))
         for line in lines:
-            out(f"  {line}")
+            out_words(f"  {line}")
 
 
 def _show_launch(analysis: LaunchAnalysis, position: str) -> None:
     sizes, form = analysis.sizes, analysis.form
     axes = ", ".join(f"{name} {value:,}" for name, value in analysis.case.axes.items())
-    out(f"{paint(form.kernel, 'bold')}{position} at {analysis.case.name} ({axes}) on {analysis.chip.name}")
+    out_words(f"{paint(form.kernel, 'bold')}{position} at {analysis.case.name} ({axes}) on {analysis.chip.name}")
     grid = " x ".join(f"{n:,}" for n in sizes.grid if n > 1) or "1"
     block = " x ".join(f"{n:,}" for n in sizes.block if n > 1) or "1"
     terms = ", ".join(term.text for term in form.grid if term.value != 1)
     said = f"grid {grid}" + (f" ({terms})" if terms else "")
-    out(f"{said}, block {block} ({-(-sizes.threads // 32)} warps): {sizes.blocks * sizes.threads:,} threads")
+    out_words(f"{said}, block {block} ({-(-sizes.threads // 32)} warps): {sizes.blocks * sizes.threads:,} threads")
 
 
 # The nest.
@@ -71,7 +71,7 @@ def _show_nest(analysis: LaunchAnalysis, wording: Wording) -> None:
     shown = rows[:_LINES]
     legend = wording.legend()
     for name in legend[:12]:
-        out(paint(f"  {name}", "dim"))
+        out_words(paint(f"  {name}", "dim"))
     if legend:
         out()
     out_table([">line", "what a thread does", ">turns", "a warp's request"], shown)

@@ -13,7 +13,7 @@ from evo.cli import completion
 from evo.cli.chips import CaseWord, GpuWord, choose_cases, choose_chip
 from evo.cli.command_context import choose_task, session_of
 from evo.cli.options import AsJson
-from evo.cli.terminal import microseconds, out, out_json, out_note, out_table, paint, say
+from evo.cli.terminal import microseconds, out, out_json, out_note, out_table, out_words, paint, say
 from evo.errors import HarnessFault, UsageError
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def show(
     task: Task, chip: Chip, found: Sequence[CaseLimits], taken: dict[str, list[MeasuredCase]], rates: Calibration | None
 ) -> None:
     """Four tables: work, floors, tiles, measured times."""
-    out(f"{paint(task.name, 'bold')} on {chip.name} ({chip.slug}): {', '.join(_peaks(chip))}")
+    out_words(f"{paint(task.name, 'bold')} on {chip.name} ({chip.slug}): {', '.join(_peaks(chip))}")
     out()
     _show_work(found)
     out()

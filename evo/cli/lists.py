@@ -243,4 +243,4 @@ def _show_unsuccessful(rows: list[Unsuccessful]) -> None:
         [paint(row.variant, "cyan"), row.operator, plain(row.summary), row.status, plain(row.reason).split("\n")[0]]
         for row in rows
     ]
-    out_table(["variant", "operator", "change", "status", "why"], table, flexible=4)
+    out_table(["variant", "operator", "change", "status", "why"], table)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
@@ -15,7 +16,7 @@ from evo.cli.command_context import GlobalOptions, choose_task, session_of
 from evo.cli.options import AsJson, choose_device
 from evo.cli.recorded import commits_of, headline_of, headline_text, padded, say_what_is_torn, show_record
 from evo.cli.stage_line import stage
-from evo.cli.terminal import clip, microseconds, out, out_json, out_table, paint, plain, say, verdict_colour
+from evo.cli.terminal import clip, columns, microseconds, out, out_json, out_table, paint, plain, say, verdict_colour
 from evo.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from evo.spec.task import Task
 
 DIFFERS = 1
+_ROOMY = 96  # columns of a terminal on which the log has one for the status
 
 Id = Annotated[
     str,
@@ -82,27 +84,33 @@ def _log_timing(run: str, records: list[Record]) -> None:
 
     out(f"{paint(run, 'bold')}  {records[0].task}")
     rows = [row.cells() for row in stage_times(records)]
-    out_table(["trials", ">number", ">median s", ">total s", "where the time went"], rows, flexible=4)
+    out_table(["trials", ">number", ">median s", ">total s", "where the time went"], rows)
 
 
 def _log_run(run: str, records: list[Record], headline: str | None) -> None:
     first = records[0]
     chip, arch, _ = first.place
     out(f"{paint(run, 'bold')}  {first.task}  {chip} {arch}  {first.timing} times")
-    rows = [_log_row(record, headline) for record in records]
+    narrow = (columns(sys.stdout) or _ROOMY) < _ROOMY
+    rows = [_log_row(record, headline, narrow=narrow) for record in records]
     head = [">#", "variant", "operator", "status", f">{headline or ''} µs", ">gain", "verdict", "change"]
-    out_table(head, rows, flexible=7)
+    if narrow:
+        head.remove("status")
+    out_table(head, rows)
 
 
-def _log_row(record: Record, headline: str | None) -> list[str]:
+def _log_row(record: Record, headline: str | None, *, narrow: bool) -> list[str]:
+    """narrow: without a column for the status; what did not pass has it as its verdict."""
+    status = record.status.value
+    outcome = status if narrow and not record.status.passed else record.outcome
     return [
         str(record.number),
         paint(record.variant, "cyan"),
         record.operator,
-        paint(record.status.value, verdict_colour(record.status.value)),
+        *([] if narrow else [paint(status, verdict_colour(status))]),
         headline_text(record.evaluation, headline),
         views.gain_text(record.gain, interval=False) if record.gain else "",
-        paint(record.outcome, verdict_colour(record.outcome)),
+        paint(outcome, verdict_colour(outcome)),
         plain(record.summary),
     ]
 

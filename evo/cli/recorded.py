@@ -8,7 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evo.cli.terminal import microseconds, out, out_table, paint, plain, say, verdict_colour
+from evo.cli.terminal import microseconds, out, out_table, out_words, paint, plain, say, verdict_colour
 from evo.cli.views import coloured, gain_text
 from evo.errors import EvoError, LedgerUnclean, RecordCorrupt
 
@@ -98,16 +98,18 @@ def show_record(record: Record, commit: str | None) -> None:
     }
     for name, text in facts.items():
         if text:
-            out(f"  {paint(f'{name:<9}', 'dim')} {plain(text)}")
+            out_words(f"  {paint(f'{name:<9}', 'dim')} {plain(text)}", hang=12)
     _show_outcome(record)
 
 
 def _show_outcome(record: Record) -> None:
     if (reason := record.evaluation.reason) is not None:
-        out(f"  {paint(f'{record.status.value:<9}', verdict_colour(record.status.value))} {plain(reason)}")
+        out_words(
+            f"  {paint(f'{record.status.value:<9}', verdict_colour(record.status.value))} {plain(reason)}", hang=12
+        )
     if record.decision is not None:
         gain = f"{gain_text(record.gain)}: " if record.gain is not None else ""
-        out(f"  {paint('decision ', 'dim')} {gain}{plain(record.decision.reason)}")
+        out_words(f"  {paint('decision ', 'dim')} {gain}{plain(record.decision.reason)}", hang=12)
     if record.bench:
         out()
         rows = [[row.name, microseconds(row.time_us)] for row in record.bench]

@@ -5,6 +5,7 @@ Colours have fixed meanings: green passed or kept, red failed, yellow undecided 
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -20,6 +21,7 @@ _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")  # a compiler log or a file's text must not control the terminal
 _GOOD = frozenset({"correct", "measured", "compiled", "keep", "keep_neutral", "kept", "start", "ok"})
 _LONGEST_COMPLAINT = 1000  # characters
+_PIECE = re.compile(r"( *)(\S+(?: \S+)*)")  # words, and what sets them apart from those before
 _LEAST = 16  # columns that a column of words keeps
 _UNDECIDED = frozenset({"inconclusive", "revert", "reverted", "warn"})
 
@@ -74,6 +76,11 @@ def plain(text: str) -> str:
 def out(text: str = "") -> None:
     """One line of data."""
     sys.stdout.write(f"{text}\n")
+
+
+def out_words(text: str, *, hang: int | None = None) -> None:
+    """Sentences of the data, with line breaks on a narrow terminal. hang: the column at which they go on."""
+    out(wrapped(text, columns(sys.stdout), hang))
 
 
 def out_note(text: str) -> None:
@@ -131,33 +138,41 @@ def columns(stream: TextIO) -> int | None:
 def out_table(head: Sequence[str], rows: Iterable[Sequence[str]], *, flexible: int | None = None) -> None:
     """Aligned columns: to the right if the heading starts with `>`.
 
-    On a narrow terminal the flexible column is cut, or without one the widest column of words is wrapped. If that is
-    not enough, the columns are shown in several tables, each with the first column.
+    On a narrow terminal the flexible column is cut, or without one the columns of words are wrapped, the widest first.
+    If that is not enough, the columns are shown in several tables, each with the first column.
     """
     titles = [title.lstrip(">") for title in head]
     right = [title.startswith(">") for title in head]
     body = [list(row) for row in rows]
     most = columns(sys.stdout)
-    for number, shown in enumerate(_column_groups([titles, *body], right, flexible, most)):
+    widths = [max(width(row[i]) for row in [titles, *body]) for i in range(len(titles))]
+    least = _least([titles, *body], widths, right, flexible)
+    for number, shown in enumerate(_column_groups(least, most)):
         if number:
             out()
-        _out_columns(
-            [titles[column] for column in shown],
-            [[row[column] for column in shown] for row in body],
-            [right[column] for column in shown],
-            shown.index(flexible) if flexible in shown else None,
-            most,
-        )
+        sizes = _narrowed([widths[i] for i in shown], [least[i] for i in shown], most)
+        _out_columns([[row[i] for i in shown] for row in [titles, *body]], sizes, [right[i] for i in shown], flexible)
 
 
-def _column_groups(
-    rows: Sequence[Sequence[str]], right: Sequence[bool], flexible: int | None, most: int | None
-) -> list[list[int]]:
-    """Which columns go into one table: all, unless they are too wide even with the yielding column at its least."""
-    widths = [max(width(row[i]) for row in rows) for i in range(len(right))]
-    give = flexible if flexible is not None else _widest_words(widths, right)
-    least = [min(size, _LEAST) if column == give else size for column, size in enumerate(widths)]
-    every = list(range(len(widths)))
+def _least(
+    rows: Sequence[Sequence[str]], widths: Sequence[int], right: Sequence[bool], flexible: int | None
+) -> list[int]:
+    """How narrow each column may become: the flexible one, or those of words but the first, which names the row.
+
+    The widest column of words may break a long word; the others keep theirs whole.
+    """
+    words = [i for i in range(1, len(widths)) if not right[i]] if flexible is None else [flexible]
+    widest = max(words, key=lambda i: widths[i], default=None)
+    least = list(widths)
+    for column in words:
+        longest = 0 if column == widest else max(len(word) for row in rows for word in [*row[column].split(), ""])
+        least[column] = min(widths[column], max(_LEAST, longest))
+    return least
+
+
+def _column_groups(least: Sequence[int], most: int | None) -> list[list[int]]:
+    """Which columns go into one table: all, unless they are too wide even at their least."""
+    every = list(range(len(least)))
     if most is None or sum(least) + 2 * (len(least) - 1) <= most:
         return [every]
     groups, used = [[0]], least[0]
@@ -170,28 +185,31 @@ def _column_groups(
     return groups
 
 
-def _widest_words(widths: Sequence[int], right: Sequence[bool]) -> int | None:
-    """The widest left-aligned column but the first, which names the row."""
-    return max((i for i in range(1, len(widths)) if not right[i]), key=lambda i: widths[i], default=None)
+def _narrowed(widths: list[int], least: Sequence[int], most: int | None) -> list[int]:
+    """Widths that fit: the widest column that may yield does so first."""
+    sizes = list(widths)
+    while most is not None and sum(sizes) + 2 * (len(sizes) - 1) > most:
+        yielding = [i for i in range(len(sizes)) if sizes[i] > least[i]]
+        if not yielding:
+            break
+        sizes[max(yielding, key=lambda i: sizes[i])] -= 1
+    return sizes
 
 
-def _out_columns(
-    titles: list[str], body: list[list[str]], right: list[bool], flexible: int | None, most: int | None
-) -> None:
-    widths = [max(width(row[i]) for row in [titles, *body]) for i in range(len(titles))]
-    give = flexible if flexible is not None else _widest_words(widths, right)
-    if most is not None and give is not None:
-        spare = most - (sum(widths) + 2 * (len(widths) - 1))
-        widths[give] = max(widths[give] + min(spare, 0), min(widths[give], _LEAST))
-    out(paint(_line(titles, widths, right), "dim"))
-    for row in body:
-        lines = [row[give]] if give is not None else [""]
-        if give is not None and width(row[give]) > widths[give]:
-            text = _ESCAPE.sub("", row[give])
-            lines = [clip(text, widths[give])] if give == flexible else textwrap.wrap(text, widths[give])
-        for number, line in enumerate(lines):
-            cells = row if number == 0 else [""] * len(row)
-            out(_line([line if i == give else cell for i, cell in enumerate(cells)], widths, right))
+def _out_columns(rows: list[list[str]], sizes: Sequence[int], right: Sequence[bool], flexible: int | None) -> None:
+    for number, row in enumerate(rows):
+        cells = [_cell(text, size, cut=flexible is not None) for text, size in zip(row, sizes, strict=True)]
+        for lines in itertools.zip_longest(*cells, fillvalue=""):
+            line = _line(lines, sizes, right)
+            out(line if number else paint(line, "dim"))
+
+
+def _cell(text: str, size: int, *, cut: bool) -> list[str]:
+    """The lines of a cell."""
+    if width(text) <= size:
+        return [text]
+    bare = _ESCAPE.sub("", text)
+    return [clip(bare, size)] if cut else textwrap.wrap(bare, size)
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
@@ -202,17 +220,33 @@ def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) ->
     return "  ".join(padded).rstrip()
 
 
-def wrapped(text: str, most: int | None) -> str:
-    """The text with line breaks between words if it is longer; further lines are indented by two."""
-    if most is None or width(text) <= most:
-        return text
-    lines = [""]
-    indent = " " * (len(text) - len(text.lstrip()))
-    for word in text.split():
-        if lines[-1] and width(lines[-1]) + 1 + width(word) > most:
-            lines.append(f"{indent}  {word}")
+def wrapped(text: str, most: int | None, hang: int | None = None) -> str:
+    """The text with line breaks between words where a line is longer; it goes on two columns in, or `hang` columns.
+
+    What two spaces set apart stays together if a line has room for it.
+    """
+    return text if most is None else "\n".join(_wrapped_line(line, most, hang) for line in text.split("\n"))
+
+
+def _wrapped_line(line: str, most: int, hang: int | None) -> str:
+    if width(line) <= most:
+        return line
+    body = line.lstrip()
+    further = " " * (hang if hang is not None else len(line) - len(body) + 2)
+    lines = [" " * (len(line) - len(body))]
+    for gap, piece in _PIECE.findall(body):
+        if width(lines[-1]) + len(gap) + width(piece) <= most:
+            lines[-1] += gap + piece
+        elif lines[-1].strip() and len(further) + width(piece) <= most:
+            lines.append(further + piece)
         else:
-            lines[-1] = f"{lines[-1]} {word}" if lines[-1] else indent + word
+            before = gap
+            for word in piece.split(" "):
+                if not lines[-1].strip() or width(lines[-1]) + len(before) + width(word) <= most:
+                    lines[-1] += before + word
+                else:
+                    lines.append(further + word)
+                before = " "
     return "\n".join(lines)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evo.cli.terminal import microseconds, out, out_note, out_table, paint, plain, ratio, verdict_colour
+from evo.cli.terminal import microseconds, out, out_note, out_table, out_words, paint, plain, ratio, verdict_colour
 
 if TYPE_CHECKING:
     from evo.results import (
@@ -46,10 +46,10 @@ def show_check(evaluation: Evaluation, path: Path) -> None:
         out(f"compute-sanitizer: {check.sanitizer.state}" + _told(check.sanitizer))
     if check is not None and check.unseen:
         out()
-        out(f"{paint('not looked at', 'yellow')}: {plain(check.unseen)}")
+        out_words(f"{paint('not looked at', 'yellow')}: {plain(check.unseen)}")
     if evaluation.reason:
         out()
-        out(f"{paint(evaluation.status.value, 'red')}: {plain(evaluation.reason)}")
+        out_words(f"{paint(evaluation.status.value, 'red')}: {plain(evaluation.reason)}")
     if evaluation.compile is not None:
         _show_excerpt(evaluation.compile)
     for fault in check.faults if check is not None else ():
@@ -95,7 +95,7 @@ def show_fault(fault: Fault, path: Path) -> None:
         details.append(f"address {fault.address:#x}")
     if details:
         out(f"  {'  '.join(details)}")
-    out(f"  {plain(fault.message)}")
+    out_words(f"  {plain(fault.message)}")
     if fault.source_line is not None and (line := _line_of(path, fault.source_line)):
         out(f"  {paint(f'{fault.source_line} |', 'dim')} {line}")
 
@@ -185,7 +185,7 @@ def show_decision(decision: Decision) -> None:
     words = [coloured(decision.verdict.value)]
     if decision.gain is not None:
         words.append(gain_text(decision.gain))
-    out(f"{'  '.join(words)}: {plain(decision.reason)}")
+    out_words(f"{'  '.join(words)}: {plain(decision.reason)}")
     for remark in measurement_remarks(decision.evidence):
         out_note(remark)
 

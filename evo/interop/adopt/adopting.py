@@ -115,7 +115,7 @@ def adopt(root: Path, path: Path, options: Options, say: Callable[[str], None] =
         notes.append(f"the timed case is {'smaller' if smaller else 'larger'} than the file's {own}, {why}")
     if draft.program.others:
         notes.append(f"not adopted: {', '.join(draft.program.others)} (--kernel NAME takes another one)")
-    rows = tuple(_rows(draft, figures, reference))
+    rows = tuple(_rows(draft, figures, reference, given=options.reference is not None))
     return Adopted(name, target, variant, rows, tuple(notes), reference.said, _unproven(options, wide))
 
 
@@ -296,7 +296,7 @@ def _hold_to(given: str, task: Task, reference: Reference, trial: DraftTrial) ->
             raise UsageError(f"--reference {given!r} contradicts the kernel: at {sizes} {check.reason}", hint=hint)
 
 
-def _rows(draft: Draft, figures: Figures, reference: ReferenceText) -> list[Assumption]:
+def _rows(draft: Draft, figures: Figures, reference: ReferenceText, *, given: bool) -> list[Assumption]:
     rows = []
     for text, same in itertools.groupby(_launch_text(launch) for launch in draft.launches):
         times = len(list(same))
@@ -318,7 +318,7 @@ def _rows(draft: Draft, figures: Figures, reference: ReferenceText) -> list[Assu
         rows.append(Assumption("scalar", text, why, f"--scalar {text}"))
     if figures.requires:
         rows.append(Assumption("sizes", " and ".join(figures.requires), "found by running it", "task.yaml"))
-    rows.append(Assumption("reference", reference.said, "--reference gives another", "--reference"))
+    rows.append(Assumption("reference", reference.said, "given" if given else "no other is given", "--reference"))
     return rows
 
 

@@ -158,9 +158,25 @@ def test_a_table_keeps_to_the_terminal_and_loses_nothing(
         assert part.startswith("case")
 
 
+def test_several_columns_of_words_are_wrapped_before_a_table_is_taken_apart(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(terminal, "columns", lambda stream: 72)
+    value, why = "float32[batch, features] of one tensor", "drawn positive: others give NaN"
+    out_table(["", "assumed", "from", "option"], [["tensor", value, why, "--tensor-of-a-long-name:in"]])
+    lines = capsys.readouterr().out.splitlines()
+    assert all(len(line) <= 72 for line in lines)
+    assert "" not in lines  # one table
+    assert any("--tensor-of-a-long-name:in" in line for line in lines)
+
+
 def test_a_sentence_breaks_between_words_and_a_stage_has_a_time_left() -> None:
     assert wrapped("  one two three", 9) == "  one two\n    three"
     assert wrapped("one two three", None) == "one two three"
+    assert wrapped("7.18x since the start  8.33 µs modelled  4 trials", 36) == (
+        "7.18x since the start\n  8.33 µs modelled  4 trials"
+    )
+    assert wrapped("  risk  few rows\nused up", 11, 8) == "  risk  few\n        rows\nused up"
     words = CountedStage("gate", "run", 2, 10, "case ragged")
     assert words == "gate: run 3 of 10 (case ragged)"
     assert words.left_s(4.0) == 16.0

@@ -80,7 +80,6 @@ SHARED_STEMS = {
     "operator": "an operator of the loop: language model, family of rules",
     "reductions": "loops that reduce: found for rules in the text, found for the access analysis by what they do",
     "coverage": "conditions that check cases exercise: counted, recorded, shown",
-    "atomics": "atomic operations: rules that rewrite them, routines that execute them",
     **dict.fromkeys(
         ("cp_async", "mbarrier", "printing", "tensor", "wmma"),
         "one group of PTX instructions: its opcode table and lowering, and the routines that execute it",

@@ -92,9 +92,16 @@ PLANS = (
         expected="near the bandwidth of a copy",
     ),
     RulePlan(
+        name="passes_wide",
+        sentence="Keeps a block's row on chip and loads and stores in wide pieces in each of its passes.",
+        steps=(("keep_row", "wide_access"), ("wide_access",), ("wide_access",), ("wide_access",)),
+        reason="one pass in wide pieces gains little while the others still move single elements",
+        expected="as many times fewer memory instructions in all passes together",
+    ),
+    RulePlan(
         name="private_wide",
         sentence="Adds up within a block what atomics of all blocks add to a few elements, and reads in wide loads.",
-        steps=(("private_copy",), ("wide_access", "wide_elements"), ("compile_in",)),
+        steps=(("private_copy", "block_walks"), ("wide_access", "wide_elements"), ("compile_in",)),
         reason="without the atomics that meet, the loads' instructions bind",
         expected="near the bandwidth of a copy",
     ),

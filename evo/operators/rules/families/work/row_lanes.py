@@ -83,7 +83,8 @@ def _loops(analysis: LaunchAnalysis, is_alone: bool) -> list[SharedLoop] | None:
         if not any(a.array is not None and a.array.space == "global" for a in inside):
             continue
         if _walks(analysis, loop, inside, is_alone):
-            reductions = analysis.legality.is_reduction(loop)
+            # An atomic is each turn's own: the lanes carry out as many, in another order.
+            reductions = tuple(r for r in analysis.legality.is_reduction(loop) if r.place != "atomic")
             if analysis.legality.parallel(loop).holds and are_known(loop, reductions):
                 found.append(SharedLoop(loop, reductions))
                 continue

@@ -156,7 +156,10 @@ def stepped(ctx: RuleContext, shared: SharedLoop, lane: str, step: str, start: s
         return None
     start = init["value"].strip() if start is None else start
     first = lane if start == "0" else f"{start} + {lane}"
-    text = f"for ({init['head'].lstrip()}{first};{header['test']}; {init['name']} += {step}) "
+    test = _below(header["test"], init["name"])
+    if test is None:
+        return None
+    text = f"for ({init['head'].lstrip()}{first};{test}; {init['name']} += {step}) "
     edits = [Edit(loop.header, text if source.slice(loop.header).endswith((" ", "\n")) else text.rstrip())]
     indent = indent_of(source, loop.span.start)
     for found in shared.reductions:
@@ -169,12 +172,24 @@ def stepped(ctx: RuleContext, shared: SharedLoop, lane: str, step: str, start: s
     return edits
 
 
+def _below(test: str, name: str) -> str | None:
+    """A loop's test for steps of more than one, which may leap over the end that `!=` waits for."""
+    if "!=" not in test:
+        return test
+    sides = [side.strip() for side in test.split("!=")]
+    if len(sides) != 2 or name not in sides or re.search(r"[&|^?<>=]", test.replace("!=", "")):
+        return None
+    return f" {name} < {sides[sides[0] == name]}"
+
+
 def stored_if(ctx: RuleContext, access: Access, condition: str) -> Edit | None:
     """The edit that puts a condition in front of a store."""
     statement = ctx.source.enclosing_statement(access.span)
     text = ctx.source.slice(statement)
     if not text.endswith(";") or text.startswith(("return", "for", "if", "while", "do")) or statement == access.span:
         return None
+    if access.mode == "atomic" and not text.startswith("atomic"):
+        return None  # its result is used
     return Edit(Span(statement.start, statement.start), f"if ({condition}) ")
 
 

@@ -1,0 +1,119 @@
+"""Atomics whose results nobody uses, as what a thread or a block combines on its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from evo.analysis.access import BLOCK, THREAD, Access, LaunchAnalysis, Term, number_of
+from evo.cuda.source import Edit, Span
+from evo.operators.rules.directives import line_span
+from evo.operators.rules.lifting import NotPrinted
+from evo.operators.rules.rule_context import RuleContext
+
+RESIDENT = 1024  # threads of an SM that are kept busy
+_ATOMIC = re.compile(r"(?:::\s*)?(?P<name>atomic(?:Add|Max|Min))(?:_block)?\s*\(.*\)\s*;", re.DOTALL)
+_PLACED = re.compile(r"\b(?:blockIdx|gridDim)\b")
+_CAST = r"(?:\(\w[\w ]*\)\s*)?"
+_FIRST = rf"{_CAST}(?:blockIdx\.x \* {_CAST}blockDim\.x|blockDim\.x \* {_CAST}blockIdx\.x)"
+_THREADS = re.compile(  # a thread's number in the grid, and the number of threads in it
+    rf"threadIdx\.x \+ {_FIRST}\b|{_FIRST} \+ {_CAST}threadIdx\.x\b"
+    rf"|{_CAST}(?:gridDim\.x \* {_CAST}blockDim\.x|blockDim\.x \* {_CAST}gridDim\.x)\b"
+)
+_INTEGERS = {
+    "int": ("(-2147483647 - 1)", "2147483647"),
+    "unsigned": ("0", "0xffffffffu"),
+    "unsigned int": ("0", "0xffffffffu"),
+}
+TYPES = ("float", "double", "unsigned long long", *_INTEGERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Combining:
+    """How values of one type are combined: the atomic, what it starts from, and a statement with a name and a value."""
+
+    atomic: str
+    neutral: str
+    statement: str
+
+
+def combining(operation: str, element: str) -> Combining | None:
+    """For the operation of an atomic, as the analysis names it; None for those that need their results."""
+    if operation == "add" and element in TYPES:
+        return Combining("atomicAdd", "0", "{0} += {1};")
+    if operation in ("max", "min") and element in _INTEGERS:
+        return Combining(
+            f"atomic{operation.title()}",
+            _INTEGERS[element][operation == "min"],
+            f"{{0}} = {operation}({{0}}, ({element})({{1}}));",
+        )
+    return None
+
+
+def statements(ctx: RuleContext, accesses: Collection[Access]) -> Iterator[tuple[Span, str, str]]:
+    """Each atomic's statement, its first and its second argument. Raises NotPrinted if its result is used."""
+    for span in sorted({ctx.source.enclosing_statement(access.span) for access in accesses}):
+        text = ctx.source.slice(span)
+        if not _ATOMIC.fullmatch(text):
+            raise NotPrinted("the atomic is part of a larger statement")
+        inside = text[text.index("(") + 1 : text.rindex(")")]
+        parts = _arguments(inside)
+        if len(parts) != 2:
+            raise NotPrinted("an atomic of another form")
+        yield span, parts[0].strip(), parts[1].strip()
+
+
+def _arguments(text: str) -> list[str]:
+    found, depth = [""], 0
+    for character in text:
+        depth += (character in "([{") - (character in ")]}")
+        if character == "," and depth == 0:
+            found.append("")
+        else:
+            found[-1] += character
+    return found if depth == 0 else []
+
+
+def over_a_warp(name: str, how: Combining, address: str) -> list[str]:
+    """Lines by which the lanes of a warp combine `name`, and one of them adds it to what others share."""
+    other = f"__shfl_xor_sync(0xffffffffu, {name}, $step)"
+    return [
+        f"for (int $step = 16; $step > 0; $step /= 2) {how.statement.format(name, other)}",
+        f"if (threadIdx.x % 32 == 0) {how.atomic}({address}, {name});",
+    ]
+
+
+def strides(analysis: LaunchAnalysis, body: str) -> bool:
+    """Whether all that a thread of a 1-D grid does with its block's number is to walk with the grid's stride."""
+    form = analysis.form
+    wanted = Term.of(BLOCK[0]) * form.block[0] + Term.of(THREAD[0])
+    threads = analysis.sizes.blocks * analysis.sizes.threads
+    walks = any(
+        loop.start == wanted
+        and loop.values is None
+        and loop.until is None
+        and number_of(loop.step, analysis.sizes.values) == threads
+        for loop in form.loops.values()
+    )
+    known = [access.offset.symbols() for access in form.accesses]
+    known += [
+        part.symbols()
+        for access in form.accesses
+        for part in access.conditions
+        if not form.loops.keys() & part.symbols()
+    ]
+    return walks and not any(BLOCK[0] in symbols for symbols in known) and not _PLACED.search(_THREADS.sub("", body))
+
+
+def fewer_blocks(ctx: RuleContext, analysis: LaunchAnalysis) -> Edit | None:
+    """The launch line with as many blocks as keep the SMs busy, for a kernel that does with any number of them."""
+    launch = ctx.variant.launches[analysis.form.position]
+    line = line_span(ctx, launch.line)
+    whole, grid = ctx.source.slice(line), launch.grid[0].text
+    many = max(1, RESIDENT // analysis.sizes.threads)
+    if f"({grid})" not in whole:
+        return None
+    busy = f"{many} * chip.sms"
+    new = busy if grid.isdigit() else f"min({grid}, {busy})"
+    return Edit(line, whole.replace(f"({grid})", f"({new})", 1))

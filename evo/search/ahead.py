@@ -19,6 +19,7 @@ from evo.search.cluster import KnownCode
 from evo.search.overtaken import OVERTAKEN, Overtaken
 
 IN_FLIGHT = 4
+_AT_ONCE = 2  # prepared side by side: what that takes of this process is slowed by every further one
 _THREADS = "evo-ahead"
 
 
@@ -29,8 +30,8 @@ class LookAhead:
     overtakes = True
 
     def __init__(self, bench: EvaluationSession, jobs: int | None = None) -> None:
-        """jobs: how many are prepared at once (default: all that are under way)."""
-        at_once = min(jobs or IN_FLIGHT, IN_FLIGHT)
+        """jobs: how many are prepared at once (default: two)."""
+        at_once = min(jobs or _AT_ONCE, IN_FLIGHT)
         self._bench = bench
         self._closed = threading.Event()
         self._free: SimpleQueue[RemoteSimulator] = SimpleQueue()

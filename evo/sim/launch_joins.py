@@ -86,6 +86,7 @@ class _Ways:
                 self.sources[number].append(block.number)
         self.over = dominators(blocks)
         self.behind = _followers(blocks)
+        self._above: dict[int, int | None] = {}
 
     def up(self, number: int) -> list[tuple[int, tuple[LaunchGuard, ...]]]:
         """The blocks above one, nearest first, each with the guards that hold where the first is reached from it."""
@@ -98,12 +99,19 @@ class _Ways:
                 guards = (guard, *guards) if guard is not None else guards
                 number = sources[0]
             else:
-                above = _nearest(self.over, number)
+                above = self._nearest(number)
                 if above is None or not self.behind[above] >> number & 1:
                     break  # not all that comes to `above` comes here, and there is no one branch that decides
                 number = above
             found.append((number, guards))
         return found
+
+    def _nearest(self, number: int) -> int | None:
+        """The last block but itself that every way to a block goes through."""
+        if number not in self._above:
+            above = [at for at in range(len(self.over)) if self.over[number] >> at & 1 and at != number]
+            self._above[number] = max(above, key=lambda at: self.over[at].bit_count(), default=None)
+        return self._above[number]
 
     def join(self, name: str, setters: list[tuple[int, Instr]]) -> Join | None:
         ways = [dict(self.up(number)) for number, _ in setters]
@@ -118,12 +126,6 @@ class _Ways:
             guards[0] = ()
         named = [JoinPart(guards[at], f"{name} {at}", ins) for at, (_, ins) in enumerate(setters)]
         return Join(tuple(named))
-
-
-def _nearest(over: list[int], number: int) -> int | None:
-    """The last block but itself that every way to a block goes through."""
-    above = [at for at in range(len(over)) if over[number] >> at & 1 and at != number]
-    return max(above, key=lambda at: over[at].bit_count(), default=None)
 
 
 def _followers(blocks: list[Block]) -> list[int]:

@@ -10,12 +10,13 @@ import ast
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from evo.errors import SyntaxInvalid
 
 Number = int | float
+Compute = Callable[[Mapping[str, Number]], Number]
 
 _LONGEST = 500
 _SHOWN = 60
@@ -68,11 +69,12 @@ class Expression:
     names: frozenset[str]
     path: str
     line: int | None
+    compute: Compute = field(repr=False, compare=False)  # unchecked: `value` says what is wrong
 
     def value(self, names: Mapping[str, Number]) -> Number:
         """Evaluate with the given names. Raises SyntaxInvalid (division by zero, unknown name) at its place."""
         try:
-            value = _evaluate(self.tree, names)
+            value = self.compute(names)
         except KeyError as error:
             raise self.problem(f"unknown name {error.args[0]!r}", names) from None
         except (ZeroDivisionError, ValueError, OverflowError, TypeError) as error:
@@ -81,9 +83,16 @@ class Expression:
             raise self.problem("a value beyond all bounds", names)
         return value
 
+    def __reduce__(self) -> tuple[Callable[..., Expression], tuple[object, ...]]:
+        return _restored, (self.text, self.tree, self.names, self.path, self.line)
+
     def problem(self, what: str, known: Iterable[str]) -> SyntaxInvalid:
         listed = ", ".join(sorted(known)) or "none"
         return SyntaxInvalid(self.path, self.line, f"{what} in `{self.text}`", hint=f"names known here: {listed}")
+
+
+def _restored(text: str, tree: ast.expr, names: frozenset[str], path: str, line: int | None) -> Expression:
+    return Expression(text, tree, names, path, line, _compute(tree))
 
 
 def parse(text: str, *, path: Path | str = "<expression>", line: int | None = None, real: bool = False) -> Expression:
@@ -108,7 +117,7 @@ def parse(text: str, *, path: Path | str = "<expression>", line: int | None = No
         raise invalid(text[at : at + 12].split(" ")[0] or "end of line", "cannot parse") from None
     names: set[str] = set()
     _check(tree, names, real, lambda node, why: invalid(ast.get_source_segment(text, node) or text, why))
-    return Expression(text, tree, frozenset(names), str(path), line)
+    return Expression(text, tree, frozenset(names), str(path), line, _compute(tree))
 
 
 def parse_list(text: str, *, path: Path | str, line: int | None, real: bool = False) -> tuple[Expression, ...]:
@@ -169,34 +178,49 @@ def _check(
         _check(child, names, real, invalid, depth + 1)
 
 
-def _evaluate(node: ast.expr, names: Mapping[str, Number]) -> Number:
+def _compute(node: ast.expr) -> Compute:
+    """What a checked node says, as functions of the names: to walk the tree for every size takes far longer."""
     match node:
         case ast.Constant(value=value) if isinstance(value, int | float):
-            return value
+            return lambda _: value
         case ast.Name(id=name):
-            return names[name]
+            return operator.itemgetter(name)
         case ast.Attribute(attr=attr):
-            return names[f"chip.{attr}"]
+            return operator.itemgetter(f"chip.{attr}")
         case ast.BinOp(left=left, op=op, right=right):
-            return BINARY[type(op)](_evaluate(left, names), _evaluate(right, names))
+            binary, first, second = BINARY[type(op)], _compute(left), _compute(right)
+            return lambda names: binary(first(names), second(names))
         case ast.UnaryOp(op=op, operand=operand):
-            value = _evaluate(operand, names)
+            inner = _compute(operand)
             if isinstance(op, ast.Not):
-                return int(not value)
-            return -value if isinstance(op, ast.USub) else value
+                return lambda names: int(not inner(names))
+            return (lambda names: -inner(names)) if isinstance(op, ast.USub) else inner
         case ast.BoolOp(op=op, values=values):
-            decided = (bool(_evaluate(value, names)) for value in values)
-            return int(all(decided) if isinstance(op, ast.And) else any(decided))
+            meet, parts = (all if isinstance(op, ast.And) else any), [_compute(value) for value in values]
+            return lambda names: int(meet(part(names) for part in parts))
         case ast.Compare(left=left, ops=ops, comparators=comparators):
-            last = _evaluate(left, names)
-            for op_, comparator in zip(ops, comparators, strict=True):
-                right_value = _evaluate(comparator, names)
-                if not _COMPARE[type(op_)](last, right_value):
-                    return 0
-                last = right_value
-            return 1
+            return _compared(
+                _compute(left), [(_COMPARE[type(op)], _compute(c)) for op, c in zip(ops, comparators, strict=True)]
+            )
         case ast.IfExp(test=test, body=body, orelse=orelse):
-            return _evaluate(body if _evaluate(test, names) else orelse, names)
+            decided, then, other = _compute(test), _compute(body), _compute(orelse)
+            return lambda names: then(names) if decided(names) else other(names)
         case ast.Call(func=ast.Name(id=name), args=args):
-            return _REAL_FUNCTIONS[name](*(_evaluate(arg, names) for arg in args))
+            function, given = _REAL_FUNCTIONS[name], [_compute(arg) for arg in args]
+            return lambda names: function(*(argument(names) for argument in given))
     raise ValueError(f"unchecked node {type(node).__name__}")
+
+
+def _compared(first: Compute, others: list[tuple[Callable[[Number, Number], bool], Compute]]) -> Compute:
+    """A chain of comparisons, which ends with the first that does not hold."""
+
+    def holds(names: Mapping[str, Number]) -> int:
+        last = first(names)
+        for compare, other in others:
+            value = other(names)
+            if not compare(last, value):
+                return 0
+            last = value
+        return 1
+
+    return holds

@@ -1,5 +1,7 @@
 """Expressions: what they compute, what they refuse, and that a refusal names its place."""
 
+import pickle
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -96,3 +98,8 @@ def test_shifts_beyond_a_word_are_refused(text: str) -> None:
 def test_bits_of_a_real_number_are_refused() -> None:
     with pytest.raises(SyntaxInvalid):
         parse("1.5 ^ 2", real=True).value({})
+
+
+def test_an_expression_travels_to_other_processes() -> None:
+    sent = pickle.loads(pickle.dumps(parse("max(M, 8) // 2 if M > 1 else 0")))
+    assert [sent.value({"M": size}) for size in (1, 2, 20)] == [0, 4, 10]

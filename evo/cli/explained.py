@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from evo.cli.terminal import microseconds, out, out_table, out_words, paint
+from evo.results.wording import plural
 
 if TYPE_CHECKING:
     from evo.analysis.access import (
@@ -293,7 +294,7 @@ def _parallelism(analysis: LaunchAnalysis) -> Iterator[str]:
     per_sm = min(resident, -(-sizes.blocks // chip.sms))
     share = per_sm * warps / full
     why = (
-        f"at most {resident} blocks of {warps} warps fit on an SM"
+        f"at most {plural(resident, 'block')} of {warps} warps fit on an SM"
         if resident < -(-sizes.blocks // chip.sms)
         else (f"{sizes.blocks:,} blocks of {warps} warps on {chip.sms} SMs")
     )

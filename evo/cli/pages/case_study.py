@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evo.cli.pages.model import Climb, RunCost, climbs, spent
-from evo.cli.pages.roofline_plot import Roofline
+from evo.cli.pages.roofline_plot import Roofline, floor_cells
 from evo.records.insights import environment_words
 from evo.records.trials import Record
 from evo.results.wording import clipped, count, duration, gain_words, microseconds, percent, plural, ratio
@@ -72,9 +72,10 @@ def case_study(
 
 def _setting(records: Sequence[Record], climb: Climb) -> Chapter:
     first, last = records[0], records[-1]
-    kept = sum(record.kept for record in records)
+    tried = [record for record in records if record.proposed]
+    kept = sum(record.kept for record in tried)
     sentences = [
-        f"The run made {plural(len(records), 'trial')} of the task {first.task} and kept {kept}, "
+        f"The run made {plural(len(tried), 'trial')} of the task {first.task} and kept {kept}, "
         f"from {first.date[:16].replace('T', ' ')} to {last.date[:16].replace('T', ' ')} UTC.",
         f"Every time below is {climb.timing}, at the case {climb.case}. The environment: {environment_words(first)}.",
     ]
@@ -96,8 +97,7 @@ def _allowed(roof: Roofline | None, task: str) -> Chapter:
             case.name,
             count(case.flop) if case.flop is not None else "",
             count(case.bytes_compulsory),
-            microseconds(case.floor_us),
-            case.limiter,
+            *floor_cells(case),
             microseconds(case.target_us) if case.target_us is not None else "",
         )
         for case in roof.cases
@@ -221,9 +221,7 @@ def _cost(total: RunCost) -> Chapter:
         for row in total.by_operator
     )
     head = ("operator", ">trials", ">kept", ">time", ">time per keep")
-    return Chapter(
-        heading="Time and cost", sentences=tuple(sentences), head=head, rows=rows, caption="Time by operator"
-    )
+    return Chapter(heading="What it took", sentences=tuple(sentences), head=head, rows=rows, caption="Time by operator")
 
 
 def time_words(total: RunCost) -> str:

@@ -119,7 +119,7 @@ def legend(entries: Sequence[tuple[str, str, str]], size: Size, top: float) -> t
     parts, x, y = [], left, top
     for shape, style, words in entries:
         half = 9 if shape in ("line", "dashes") else 5
-        width = 2 * half + 6 + size.text_width(words) * 0.95
+        width = 2 * half + 6 + size.text_width(words)
         if x > left and x + width > size.width:
             x, y = left, y + size.font + 8
         parts.append(mark(shape, x + half, y, style))

@@ -23,6 +23,7 @@ _LABELS = (
     0.68,
 )  # where along a slope its words may begin, away from the marks
 _ROOM = 1.5  # between the frame and the first and last case, whose marks stand beside one another
+_BOLD = 1.08  # wider than other words
 _BESIDE = 13  # pixels between cases of one intensity
 
 
@@ -101,10 +102,10 @@ class _Plot:
         for number in range(len(self.cases)):
             for y in self._heights(number):
                 labels.block(self.places[number] - 7, y - 7, self.places[number] + 7, y + 7)
+        slopes = [self._slope(what, rate, rough, what == "DRAM", labels) for what, rate, rough in self.roof.slopes]
+        yield from (part for slope in [list(one) for one in slopes] for part in slope)
         for what, peak in self.roof.roofs:
             yield from self._roof(what, peak, labels)
-        for what, rate, estimate in self.roof.slopes:
-            yield from self._slope(what, rate, estimate, below=what == "DRAM", labels=labels)
         for number, (case, flop, _) in enumerate(self.cases):
             yield from self._case(number, case, flop, labels)
         yield from self._names(labels)
@@ -125,6 +126,7 @@ class _Plot:
         wide, high = size.text_width(label), size.font + 2
         right = size.x1 - wide
         corners = [(x, top) for x in (right, (left + right) / 2, left + 8) for top in (y - high - 4, y + 4)]
+        corners.append((left - wide - 8, y - high / 2))  # before it begins, above the slopes
         found = labels.place(wide, high, corners)
         x, top = found if found is not None else corners[0]
         labels.block(x, top, x + wide, top + high)
@@ -145,7 +147,7 @@ class _Plot:
         timing = f", times {self.roof.timing}" if self.roof.taken else ""
         yield f'<text x="{size.margin}" y="14">TFLOP/s{timing}</text>'
 
-    def _slope(self, what: str, rate: float, estimate: bool, *, below: bool, labels: Labels) -> Iterator[str]:
+    def _slope(self, what: str, rate: float, estimate: bool, below: bool, labels: Labels) -> Iterator[str]:
         # A slope is cut at the frame; clamping would bend it.
         axes, size = self.axes, self.size
         start = max(10.0**axes.x0, 10.0**axes.y0 / rate)
@@ -161,7 +163,8 @@ class _Plot:
         told = estimate and size.width > 600  # the legend says it too
         label = f"{what} {rate / 1e9:,.0f} GB/s{' (estimate)' if told else ''}"
         long = size.text_width(label) * math.cos(math.radians(angle))
-        fits = [one for one in _LABELS if x1 + (x2 - x1) * one + long < x2] or [_LABELS[0]]
+        room = x2 - 2 * size.font  # the roof's own words are at its end
+        fits = [one for one in _LABELS if x1 + (x2 - x1) * one + long < room] or [_LABELS[0]]
         share = max(fits, key=lambda one: min(self._clear(x1 + (x2 - x1) * one, long, mark) for mark in self.places))
         x, y = x1 + (x2 - x1) * share, y1 + (y2 - y1) * share
         dx, dy = (size.font * 1.25, size.font * 1.0) if below else (-4.0, -7.0)
@@ -205,7 +208,7 @@ class _Plot:
             share = f", {best_share:.0%} of the limit" if 0 < (best_share := case.floor_us / best.us) <= 1 else ""
             at, y = self.places[number], self.axes.y(flop / best.us * 1e6)
             for words in (f"{case.name} {microseconds(best.us)} µs{share}", f"{case.name} {microseconds(best.us)} µs"):
-                wide, high = size.text_width(words), size.font + 2
+                wide, high = size.text_width(words) * _BOLD, size.font + 2
                 corners = [(at + 10, y - high / 2), (at - 10 - wide, y - high / 2)]
                 corners += [(x, y + high * d) for x in (at + 10, at - 10 - wide) for d in (0.7, 1.8, 2.9, -1.8, -2.9)]
                 if (found := labels.place(wide, high, corners)) is not None:

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 
 from evo.analysis.roofline import CaseLimits
 from evo.results.codec import ALWAYS, NEVER, NONEMPTY, Serializable, Us
+from evo.results.wording import microseconds
 from evo.spec.chips import Chip
 
 
@@ -51,6 +52,14 @@ class Roofline(Serializable):
 
     def of_case(self, name: str) -> list[RooflineDot]:
         return [one for one in self.taken if one.case == name]
+
+
+def floor_cells(case: CaseLimits) -> tuple[str, str]:
+    """The floor and what binds it. Where nothing does with inputs in L2, none, and what DRAM asks from cold caches."""
+    if case.floor_us:
+        return microseconds(case.floor_us), case.limiter
+    cold = f"; from cold caches {microseconds(case.floor_cold_us)} µs" if case.floor_cold_us else ""
+    return "none", f"nothing with inputs in L2{cold}"
 
 
 def roofline(

@@ -11,20 +11,21 @@ from evo.cli.pages.highlight import clean
 from evo.cli.pages.html import TextBudget, table
 from evo.cli.pages.model import Climb, ReportModel
 from evo.cli.pages.roofline_chart import drawable, roofline_svg
-from evo.cli.pages.roofline_plot import Roofline
+from evo.cli.pages.roofline_plot import Roofline, floor_cells
 from evo.results.wording import duration, microseconds, percent
 
 # --- summary and climbs ---------------------------------------------------------------------------------------------
 
 
 def summary(report: ReportModel) -> str:
-    """The latest climb's speed-up, then counts; nothing before the first trial."""
+    """The speed-up of the latest climb that kept anything, then counts; nothing before the first trial."""
     if not report.records:
         return ""
-    ordered = latest_first(report.climbs)
-    since = climb_speedup(ordered[0]) if ordered else None
+    latest = [(climb.task, climb_speedup(climb)) for climb in latest_first(report.climbs)]
+    timed = [(task, since) for task, since in latest if since is not None]
+    task, since = next((one for one in timed if one[1].kept), timed[0] if timed else ("", None))
     several = len({climb.task for climb in report.climbs}) > 1
-    told = _headline(since, f"{ordered[0].task}, " if several else "") if since is not None else ""
+    told = _headline(since, f"{task}, " if several else "") if since is not None else ""
     tried = [record for record in report.records if not record.begins]
     kept = sum(record.kept for record in tried)
     runs = len({record.run for record in report.records})
@@ -129,7 +130,7 @@ def _no_rivals(roof: Roofline) -> str:
 def _limits_table(roof: Roofline) -> str:
     rows = []
     for case in roof.cases:
-        limits = [case.name, microseconds(case.floor_us), case.limiter]
+        limits = [case.name, *floor_cells(case)]
         taken = roof.of_case(case.name)
         for one in taken:
             share = percent(case.floor_us / one.us) if case.floor_us else ""

@@ -30,7 +30,8 @@ from evo.cli.pages.climb_speedup import climb_speedup, segments
 from evo.cli.pages.figures import Labels
 from evo.cli.pages.genealogy import genealogies
 from evo.cli.pages.highlight import highlighted, side_by_side
-from evo.cli.pages.roofline_plot import RooflineDot, roofline
+from evo.cli.pages.roofline_plot import RooflineDot, floor_cells, roofline
+from evo.cli.pages.sections import summary
 from evo.records.trials import Record, make_diff
 from evo.results import CaseEvidence, Evidence, Verdict
 from evo.spec.chips import chip
@@ -299,6 +300,26 @@ def test_the_speed_up_since_the_start_leads(both: ReportModel) -> None:
     assert climb_speedup(untimed.climbs[0]) is None
 
 
+def test_the_headline_is_the_latest_climb_that_kept_anything() -> None:
+    later = climbing(4, run="20260102T093000-cd34", loaded="sim", every=50)
+    report = told(climbing(10) + later)
+    wanted, none = (climb_speedup(climb) for climb in report.climbs)
+    assert wanted is not None
+    assert none is not None
+    assert (wanted.kept, none.kept) == (2, 0)
+    assert f"<b>{wanted.ratio_words}</b>" in summary(report)
+
+
+def test_a_case_without_a_floor_says_so() -> None:
+    cases = CaseLimits(
+        name="c", bytes_compulsory=10, floors_us={}, estimated=(), limiter="", limiter_cold="dram_cold",
+        floor_us=0.0, floor_cold_us=20.99,
+    )  # fmt: skip
+    assert floor_cells(cases)[0] == "none"
+    assert "20.99" in floor_cells(cases)[1]
+    assert floor_cells(replace(cases, floor_us=3.5, limiter="fp32")) == ("3.50", "fp32")
+
+
 def test_a_second_start_begins_the_headline_anew() -> None:
     records = climbing(10) + climbing(3, run="20260102T093000-cd34")
     (climb,) = told(records).climbs
@@ -411,6 +432,7 @@ def test_a_case_study_tells_both_ways_and_the_hypotheses() -> None:
     )
     study = study_of([*records, inverted])
     chapters = {chapter.heading: chapter for chapter in study.chapters}
+    assert "6 trials of" in chapters["The setting"].sentences[0]  # the start is none
     against = {row[1]: row for row in chapters["Traditional against inverted"].rows}
     assert against["traditional"][2:4] == ("5", "3")
     assert against["inverted"][2:4] == ("1", "1")
@@ -418,7 +440,7 @@ def test_a_case_study_tells_both_ways_and_the_hypotheses() -> None:
     last = chapters["Hypotheses against results"].rows[-1]
     assert inverted.expected in last[2]
     assert last[3].startswith("1.500x [1.450x, 1.550x]")
-    assert "0.02 paid" in " ".join(chapters["Time and cost"].sentences)
+    assert "0.02 paid" in " ".join(chapters["What it took"].sentences)
     text = page(told([*records, inverted]), study)
     Outline(text)
     assert "Traditional against inverted" in text

@@ -192,6 +192,27 @@ class SampledRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RehearsalRequest:
+    """Which outcomes the conditions of a program's launch of that number have at some sizes, run without its data.
+
+    parameters: by number, one value a size or one for all. grid, block: three rows. seconds: when to stop.
+    """
+
+    program: Program
+    launch: int
+    parameters: Mapping[int, NDArray[np.generic]]
+    grid: NDArray[np.int64]
+    block: NDArray[np.int64]
+    seconds: float
+
+    @property
+    def pointers(self) -> frozenset[int]:
+        """The parameters that are addresses of buffers."""
+        arguments = self.program.launches[self.launch].arguments
+        return frozenset(number for number, argument in enumerate(arguments) if argument.is_buffer)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExtremesRequest:
     """Run a bench case for its numbers alone: `blocks` blocks, drawn by the seed `draw`, or all (None).
 

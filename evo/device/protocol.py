@@ -10,12 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from evo.cuda.compile import Binary
 from evo.device import (
     BenchCase,
     ExtremesRequest,
     OutputExtremes,
     Program,
+    RehearsalRequest,
     RunRequest,
     RunResult,
     SampledRun,
@@ -67,6 +71,10 @@ class ModellingDevice(Device, Protocol):
 
     def translate(self, program: Program) -> None:
         """Have the code of a program's kernels at hand in the cache; what cannot be translated is told when it runs."""
+        ...
+
+    def rehearse(self, request: RehearsalRequest) -> NDArray[np.uint8]:
+        """Of each size and each point of a launch's rehearsal (`evo.sim.rehearsal`), the outcomes as bits."""
         ...
 
     def run_sample(self, request: SampleRequest) -> SampledRun:

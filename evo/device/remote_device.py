@@ -14,6 +14,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from evo.cuda.compile import Binary
 from evo.device import (
     BenchCase,
@@ -21,6 +24,7 @@ from evo.device import (
     ExtremesRequest,
     OutputExtremes,
     Program,
+    RehearsalRequest,
     RunRequest,
     RunResult,
     SampledRun,
@@ -307,6 +311,9 @@ class RemoteSimulator(RemoteDevice, ModellingDevice):
 
     def translate(self, program: Program, *, time_limit_s: float = _RUN_LIMIT_S) -> None:
         self._ask(ModellingDevice.translate, time_limit_s, program)
+
+    def rehearse(self, request: RehearsalRequest, *, time_limit_s: float = _RUN_LIMIT_S) -> NDArray[np.uint8]:
+        return self._run(ModellingDevice.rehearse, time_limit_s, [request.program], request)
 
     def run_sample(self, request: SampleRequest, *, time_limit_s: float = _RUN_LIMIT_S) -> SampledRun:
         return self._run(ModellingDevice.run_sample, time_limit_s, [request.case.program], request)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evo import sim
 from evo.cuda.compile.machine_code import machine_code
@@ -20,6 +21,7 @@ from evo.device import (
     LaunchCounters,
     OutputExtremes,
     Program,
+    RehearsalRequest,
     RunRequest,
     RunResult,
     SampledRun,
@@ -30,6 +32,7 @@ from evo.device.protocol import ModellingDevice
 from evo.device.sim_execution import SECOND_LOOK, Execution, add
 from evo.results import CaseBench, Estimate, Fault, FaultKind
 from evo.results.coverage import Coverage
+from evo.sim.rehearsed_runs import RehearsedKernel
 from evo.spec.chips import chip
 from evo.spec.recent import RecentCache
 
@@ -51,6 +54,7 @@ class SimDevice(ModellingDevice):
         self.chip = chip(name.which)
         # By binary key, and whether it keeps coverage; by the length of their PTX, of which they are some ten times.
         self._modules: RecentCache[sim.Module] = RecentCache(_PTX_BYTES)
+        self._rehearsed: RecentCache[RehearsedKernel] = RecentCache(_PTX_BYTES)
         self._quick: RecentCache[sim.Module] = RecentCache(_PTX_BYTES)  # the same, translated for a few blocks
 
     def describe(self) -> dict[str, str]:
@@ -154,6 +158,15 @@ class SimDevice(ModellingDevice):
             work=run.work(),
             blocks=run.results[-1].blocks_total,
         )
+
+    def rehearse(self, request: RehearsalRequest) -> NDArray[np.uint8]:
+        """Run a kernel without its data at many sizes."""
+        bound = request.program.launches[request.launch]
+        key = (request.program.binary.key, bound.launch.kernel, request.pointers)
+        if (kernel := self._rehearsed.get(key)) is None:
+            kernel = RehearsedKernel(request.program.binary.ptx, bound.launch.kernel, request.pointers, self.chip)
+            self._rehearsed.put(key, kernel, len(request.program.binary.ptx))
+        return kernel.outcomes(request.parameters, request.grid, request.block, request.seconds)
 
     def output_extremes(self, request: ExtremesRequest) -> OutputExtremes:
         """Run a case for its numbers alone, and reduce what the blocks that ran have written."""

@@ -172,7 +172,7 @@ def _at_large(
 
     What cannot be looked at there is no case that the task times, so it counts as not looked at.
     """
-    cases = gate.large_cases(task, prepared.variant, prepared.programs, bench.chip, seed)
+    cases = gate.large_cases(task, prepared.variant, prepared.programs, bench.chip, seed, checker)
     programs = bench.bound(task, prepared, cases)
     own = bench.reference(task).beside()
     count = 0

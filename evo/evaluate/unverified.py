@@ -39,8 +39,9 @@ def unverified(
     own = bench.reference(task).beside()
     known = [*ran, *task.bench]
     count = 0
+    variant, programs = prepared.variant, prepared.programs
     for look in range(_LOOKS + 1):
-        unmet = gate.unmet_outcomes(task, prepared.variant, prepared.programs, bench.chip, seed, known)
+        unmet = gate.unmet_outcomes(task, variant, programs, bench.chip, seed, known, bench.checker)
         tried = ((one, _first_allowed(bench, task, prepared, one.cases)) for one in unmet)
         found = next(((one, allowed) for one, allowed in tried if allowed is not None), None)
         if found is None:

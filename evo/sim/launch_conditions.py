@@ -48,6 +48,8 @@ class LaunchCondition:
     source_line: int | None
     parameters: frozenset[int]
     of_grid: bool
+    rehearsed: bool = False  # asked of a run without data
+    of_threads: bool = False  # threads of one launch may differ
     _compute: Callable[[Launches], NDArray[np.bool_]] = field(repr=False, compare=False)
     _before: tuple[_Test, ...] = field(default=(), repr=False, compare=False)
     _parts: Mapping[bool, tuple[_Test, ...]] = field(default_factory=dict, repr=False, compare=False)
@@ -85,6 +87,7 @@ class Launches:
     grid: NDArray[np.int64]
     block: NDArray[np.int64]
     unknown: NDArray[np.bool_] | None = None  # launches whose grid is not known
+    sure: bool = False  # to be told of all, however long it takes
     places: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)  # `ctaid.x` and the like, of one thread each
 
     @property
@@ -114,7 +117,7 @@ def pointer_parameters(ptx: str) -> dict[str, frozenset[int]]:
         numbers: set[int] = set()
         for ins in function.body:
             if isinstance(ins, Instr) and ins.name == "cvta":
-                for source in _sources(ins):
+                for source in sources_of(ins):
                     numbers |= slices.parameters(source) or frozenset()
         found[name] = frozenset(numbers)
     return found
@@ -223,10 +226,10 @@ class _Slices:
                 pending.pop()
                 continue
             ins = self.setters.get(top)
-            if ins is None or not _computable(ins) or len(pending) > _DEEP:
+            if ins is None or not computable(ins) or len(pending) > _DEEP:
                 self._known[top] = self._unknown(top)
                 continue
-            sources = list(_sources(ins))
+            sources = list(sources_of(ins))
             missing = [source for source in sources if source not in self._known and source not in pending]
             if missing:
                 pending += missing
@@ -308,7 +311,7 @@ class _Slices:
         return compute
 
 
-def _sources(ins: Instr | Join) -> Iterator[str]:
+def sources_of(ins: Instr | Join) -> Iterator[str]:
     if isinstance(ins, Join):
         yield from ins.sources()
         return
@@ -317,7 +320,7 @@ def _sources(ins: Instr | Join) -> Iterator[str]:
             yield arg.name
 
 
-def _computable(ins: Instr | Join) -> bool:
+def computable(ins: Instr | Join) -> bool:
     if isinstance(ins, Join):
         return True
     if len(list(defs(ins))) != 1 or not isinstance(ins.args[0], Reg):
@@ -350,7 +353,7 @@ class _Values:
                 continue
             ins = self.slices.setters[top]
             assert ins is not None
-            missing = [source for source in _sources(ins) if source not in self.known]
+            missing = [source for source in sources_of(ins) if source not in self.known]
             if top not in self.known and missing:
                 order += missing
                 continue

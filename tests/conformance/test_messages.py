@@ -20,6 +20,7 @@ from evo.device import (
     BenchCase,
     DeviceName,
     ExtremesRequest,
+    RehearsalRequest,
     RunRequest,
     SampleRequest,
 )
@@ -93,6 +94,14 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[type, Any]:
         right(),
         right().binary,
         RunRequest(program=right(), inputs=inputs(), blocks=3, draw=1, budget=7),
+        RehearsalRequest(
+            program=right(),
+            launch=0,
+            parameters={2: np.arange(3)},
+            grid=np.ones((3, 3), np.int64),
+            block=np.ones((3, 3), np.int64),
+            seconds=1.0,
+        ),
         device.run(deed_request("stray_1")),
         sample,
         device.run_sample(sample),

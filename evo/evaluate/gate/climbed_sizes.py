@@ -40,11 +40,11 @@ def climbed(
         best = int(met.max())
         tops = np.flatnonzero(met == best)
         tops = rng.permutation(tops)[:_KEPT]
-        sizes = settled(_swept(sizes, tops, axes, spans, rng))
+        sizes = settled(swept(sizes, tops, axes, spans, rng))
     return None
 
 
-def _swept(
+def swept(
     sizes: Sizes,
     rows: NDArray[np.intp],
     axes: Sequence[str],

@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 
 from evo.device import Program
-from evo.device.remote_device import RemoteDevice
+from evo.device.remote_device import RemoteDevice, RemoteSimulator
 from evo.errors import TaskInvalid
 from evo.evaluate.gate.input_patterns import PATTERNS, SOURCED, SPLICED, STRUCTURED, UNEVEN, patterned
 from evo.evaluate.gate.rough_approximations import GROSS, all_roughened
@@ -74,7 +74,7 @@ def hunt(
     programs: Mapping[str, Program],
     bind: Bind,
     reference: Reference,
-    device: RemoteDevice,
+    device: RemoteSimulator,
     chip: Chip,
     seed: int,
     *,
@@ -86,7 +86,10 @@ def hunt(
         return other
     own = reference.beside()
     limits, steering = usual_limits(task, share), steered_limits(task, share)
-    steered = steered_cases(task, variant, programs, chip, seed, steering, each=_EACH[share >= THOROUGH])
+    thorough = share >= THOROUGH
+    rehearsing = device if thorough else None
+    each = _EACH[thorough]
+    steered = steered_cases(task, variant, programs, chip, seed, steering, each=each, rehearsing=rehearsing)
     known = chosen(task, steered.cheap[:_STEERED] if limits.thorough else steered.cheap, steering.total)
     reached = longest_cases(task, limits) if limits.thorough else ()
     suggested = chosen(task, (*reached, *threshold_cases(task, variant, seed, limits)), limits.total, known)
@@ -125,13 +128,14 @@ def _other_bits(
 
 
 def large_cases(
-    task: Task, variant: Variant, programs: Mapping[str, Program], chip: Chip, seed: int
+    task: Task, variant: Variant, programs: Mapping[str, Program], chip: Chip, seed: int, device: RemoteSimulator
 ) -> tuple[Case, ...]:
     """Sizes that are too large to run whole: where the variant decides otherwise than at its check cases; timed ones
     with other flags.
     """
-    steered = steered_cases(task, variant, programs, chip, seed, steered_limits(task, THOROUGH), each=1).dear[:_LARGE]
-    return (*steered, *_with_other_flags(task, seed))
+    limits = steered_limits(task, THOROUGH)
+    steered = steered_cases(task, variant, programs, chip, seed, limits, each=1, rehearsing=device)
+    return (*steered.dear[:_LARGE], *_with_other_flags(task, seed))
 
 
 def _with_other_flags(task: Task, seed: int) -> Iterator[Case]:

@@ -17,8 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evo.device import Program
+from evo.device.remote_device import RemoteSimulator
 from evo.errors import SyntaxInvalid
-from evo.evaluate.gate.climbed_sizes import climbed
+from evo.evaluate.gate.climbed_sizes import climbed, swept
+from evo.evaluate.gate.drawn_sizes import DrawnSizes
+from evo.evaluate.gate.rehearsed_conditions import rehearsed_conditions
 from evo.evaluate.gate.scalars_at_sizes import scalars_at
 from evo.evaluate.gate.scaled_cases import Sizes, alternating, interleaved, named_case, scaled_sizes
 from evo.evaluate.gate.threshold_cases import AxisLimits, AxisSpace, cost_of
@@ -28,11 +31,8 @@ from evo.spec.chips import Chip
 from evo.spec.task import Case, Task
 from evo.spec.variant import Variant
 
-_EVERY = 1 << 15  # lengths of one axis that are tried in one surrounding
-_SWEPT = 1024  # in the others, where more are possible
-_RANDOM = 2048  # sizes
 _GRIDS = 1500  # sizes whose grids are computed, for conditions on the grid
-_BASES = 3  # surroundings in which an axis is swept
+_ROUNDS, _RARE, _RAREST, _KEPT_OF_EACH = 2, 0.02, 8, 2  # of sizes with rare outcomes, that are changed further
 _TRIED = 160  # surroundings of a size that has an outcome
 _MOST = 48  # outcomes, and pairs of outcomes, that cases are made for
 _STRUCTURES = 4  # scaled check cases for each drawn one
@@ -68,8 +68,12 @@ def steered_cases(
     limits: AxisLimits,
     *,
     each: int,
+    rehearsing: RemoteSimulator | None = None,
 ) -> SteeredCases:
-    """each: how many cases are made for an outcome. programs: of the check cases at least."""
+    """each: how many cases are made for an outcome. programs: of the check cases at least.
+
+    rehearsing: a simulator for conditions that cannot be computed; without one they are left out.
+    """
     space = AxisSpace.of(task)
     if not space.free:
         return SteeredCases()
@@ -80,7 +84,8 @@ def steered_cases(
             conditions = launch_conditions(group[0][1].binary.ptx)
         except PtxError:  # the simulator has said so, if it matters
             continue
-        parts.append(_Steering(task, variant, chip, space, group, conditions, limits, rng).cases(each))
+        steering = _Steering(task, variant, chip, space, group, conditions, limits, rng, rehearsing)
+        parts.append(steering.cases(each))
     return SteeredCases(
         cheap=interleaved([part.cheap for part in parts]),
         dear=interleaved([part.dear for part in parts]),
@@ -100,7 +105,13 @@ class UnmetOutcome:
 
 
 def unmet_outcomes(
-    task: Task, variant: Variant, programs: Mapping[str, Program], chip: Chip, seed: int, ran: Sequence[Case]
+    task: Task,
+    variant: Variant,
+    programs: Mapping[str, Program],
+    chip: Chip,
+    seed: int,
+    ran: Sequence[Case],
+    rehearsing: RemoteSimulator | None = None,
 ) -> tuple[UnmetOutcome, ...]:
     """What the sizes `ran` leave out of the outcomes that some allowed size has."""
     space = AxisSpace.of(task)
@@ -114,7 +125,8 @@ def unmet_outcomes(
             conditions = launch_conditions(group[0][1].binary.ptx)
         except PtxError:
             continue
-        found += _Steering(task, variant, chip, space, group, conditions, limits, rng).unmet(ran)
+        steering = _Steering(task, variant, chip, space, group, conditions, limits, rng, rehearsing)
+        found += steering.unmet(ran)
     return tuple({(one.source_line, one.instruction, one.outcome): one for one in found}.values())
 
 
@@ -139,34 +151,46 @@ class _Steering:
         conditions: Mapping[str, tuple[LaunchCondition, ...]],
         limits: AxisLimits,
         rng: np.random.Generator,
+        rehearsing: RemoteSimulator | None,
     ) -> None:
         self.task, self.variant, self.space, self.limits, self.rng = task, variant, space, limits, rng
         self.names = {**variant.integer_knobs, **{f"chip.{name}": value for name, value in chip.names().items()}}
         self.known = [case for case, _ in group]
         self.timed = {tuple(case.axes.values()) for case in task.bench}  # they have a look of their own
-        self._asked: dict[tuple[int, int, bool], tuple[Sizes, Launches]] = {}
+        self._asked: dict[tuple[int, int, bool, bool], tuple[Sizes, Launches]] = {}
         self.fixed = {name: self.known[0].axes[name] for name in variant.macros if name in task.axes}
+        self.drawn = DrawnSizes(task, space, self.fixed, rng)
         self.launches = group[0][1].launches
         self.conditions = [
             (number, c) for number, bound in enumerate(self.launches) for c in conditions[bound.launch.kernel]
         ]
+        if rehearsing is not None:
+            numbers = range(len(self.launches))
+            self.conditions += [(at, c) for at in numbers for c in rehearsed_conditions(group[0][1], at, rehearsing)]
 
     def cases(self, each: int) -> SteeredCases:
         conditions = [pair for pair in self.conditions if pair[1].parameters or pair[1].of_grid]
         if not conditions:
             return SteeredCases()
-        sizes = self._reaching(conditions)
+        computed, rehearsed = self._both_sizes(conditions)
         known = self._sizes_of([case.axes for case in self.known])
         cheap: list[list[Case]] = []
         dear: list[Case] = []
+        chased: set[tuple[int | None, int]] = set()
         outcomes = covered = 0
         for number, condition in conditions:
+            sizes = rehearsed if condition.rehearsed else computed
             seen = set(self._outcomes(number, condition, known).tolist()) - {-1}
             of_sizes = self._outcomes(number, condition, sizes)
             possible = set(of_sizes.tolist()) - {-1}
             outcomes += len(possible | seen)
             covered += len(seen)
-            for outcome in sorted(possible - seen)[: max(0, _MOST - len(cheap))]:
+            missing = sorted(possible - seen)[: max(0, _MOST - len(cheap))]
+            if condition.of_threads and missing:  # the copies of an unrolled line have most outcomes in common
+                copies = (condition.source_line, missing[0])
+                missing = [] if copies in chased else missing
+                chased.add(copies)
+            for outcome in missing:
                 hits = np.flatnonzero(of_sizes == outcome)
                 drawn = self._with(number, condition, outcome, sizes, hits)
                 scaled = [*self._scaled(number, condition, outcome, sizes, hits)]
@@ -184,9 +208,11 @@ class _Steering:
         conditions = [pair for pair in self.conditions if pair[1].parameters or pair[1].of_grid]
         alike = [case.axes for case in ran if all(case.axes[name] == value for name, value in self.fixed.items())]
         met_at = self._sizes_of([case.axes for case in self.known] + alike)
-        sizes = self._reaching(conditions) if conditions else {}
+        conditions = [pair for pair in conditions if not pair[1].of_threads]
+        computed, rehearsed = self._both_sizes(conditions)
         for number, condition in conditions:
-            met = set(self._outcomes(number, condition, met_at).tolist())
+            sizes = rehearsed if condition.rehearsed else computed
+            met = set(self._outcomes(number, condition, met_at, sure=True).tolist())
             of_sizes = self._outcomes(number, condition, sizes)
             for outcome in {0, 1} - met:
                 hits = np.flatnonzero(of_sizes == outcome)
@@ -220,7 +246,7 @@ class _Steering:
             alike = self.rng.random(count) < _ALIKE
             around[first] = np.where(alike, around[second], around[first])
         around = {name: np.concatenate([sizes[name][chosen], values]) for name, values in around.items()}
-        around = self._settled(around)
+        around = self.drawn.settled(around)
         right = self._outcomes(number, condition, around) == outcome
         for at in np.flatnonzero(right):
             axes = {name: int(around[name][at]) for name in self.task.axes}
@@ -296,74 +322,43 @@ class _Steering:
         order = np.argsort(weight + self.rng.random(len(hits)))
         return hits[order[:count]]
 
-    # Sizes ------------------------------------------------------------------------------------------------------
-
-    def _sampled(self) -> Sizes:
-        """Sizes that the task allows: every length of each axis among those of cases, and many drawn ones."""
-        rows: list[Sizes] = []
-        cases = [*self.task.check, *self.task.bench]
-        bases = [cases[at] for at in self.rng.permutation(len(cases))[:_BASES]]
-        for axis in self.space.free:
-            if axis in self.fixed:
-                continue
-            low, high = self.space.spans[axis]
-            lengths = np.arange(low, high + 1)
-            if len(lengths) > _SWEPT:
-                drawn = np.exp(self.rng.uniform(math.log(max(1, low)), math.log(high + 1), _SWEPT)).astype(np.int64)
-                lengths = np.unique(np.r_[drawn, self.rng.choice(lengths, _SWEPT), low, high])
-            every = np.arange(low, min(high, low + _EVERY) + 1)
-            for number, base in enumerate(bases):
-                swept = lengths if number else every
-                rows.append({n: swept if n == axis else np.full(len(swept), base.axes[n]) for n in self.task.axes})
-        drawn_sizes: Sizes = {}
-        lent = self.rng.integers(0, len(cases), _RANDOM)
-        for name in self.task.axes:
-            low, high = self.space.spans.get(name, (0, 1))
-            if name in self.space.flags:
-                drawn_sizes[name] = self.rng.integers(0, 2, _RANDOM)
-            elif name in self.space.free:
-                logs = self.rng.uniform(math.log(max(1, low)), math.log(high + 1), _RANDOM)
-                drawn_sizes[name] = np.exp(logs).astype(np.int64)
-            else:
-                drawn_sizes[name] = np.asarray([case.axes[name] for case in cases])[lent]
-        rows.append(drawn_sizes)
-        whole = {name: np.concatenate([row[name] for row in rows]) for name in self.task.axes}
-        return self._settled(whole)
-
-    def _settled(self, sizes: Sizes) -> Sizes:
-        """With the lengths that go together, as far as that is known; those that do not are left out later."""
-        out = {name: values.copy() for name, values in sizes.items()}
-        for name, value in self.fixed.items():
-            out[name][:] = value
-        for name, step in self.space.steps.items():
-            if step > 1:
-                out[name] = np.maximum(step, out[name] // step * step)
-        for name, (low, high) in self.space.spans.items():
-            out[name] = np.clip(out[name], low, high)
-        for a, b in self.space.pairs:
-            if b in self.fixed:
-                out[a] = np.minimum(out[a], out[b])
-            else:
-                out[b] = np.maximum(out[a], out[b])
-        for a, b in self.space.divided:
-            if b not in self.fixed:
-                out[b] = np.where(out[a] % np.maximum(1, out[b]) == 0, out[b], np.gcd(out[a], out[b]))
-        return out
+    # Outcomes ---------------------------------------------------------------------------------------------------
 
     def _sizes_of(self, cases: Sequence[Mapping[str, int]]) -> Sizes:
         return {name: np.asarray([axes[name] for axes in cases], np.int64) for name in self.task.axes}
 
-    # Outcomes ---------------------------------------------------------------------------------------------------
-
-    def _outcomes(self, number: int, condition: LaunchCondition, sizes: Sizes) -> NDArray[np.int64]:
+    def _outcomes(
+        self, number: int, condition: LaunchCondition, sizes: Sizes, *, sure: bool = False
+    ) -> NDArray[np.int64]:
         """0 or 1 of each size, -1 where its grid is not known."""
-        launches = self._launches(number, sizes, grids=condition.of_grid)
+        launches = self._launches(number, sizes, grids=condition.of_grid, rehearsed=condition.rehearsed, sure=sure)
         found = np.where(condition.reached(launches), condition.outcomes(launches).astype(np.int64), -1)
         return found if launches.unknown is None else np.where(launches.unknown, -1, found)
 
+    def _both_sizes(self, conditions: Sequence[tuple[int, LaunchCondition]]) -> tuple[Sizes, Sizes]:
+        """Allowed sizes, for conditions that are computed and for those that are rehearsed."""
+        computed = [pair for pair in conditions if not pair[1].rehearsed]
+        others = [pair for pair in conditions if pair[1].rehearsed]
+        return self._reaching(computed) if computed else {}, self._rehearsed(others) if others else {}
+
+    def _rehearsed(self, conditions: Sequence[tuple[int, LaunchCondition]]) -> Sizes:
+        """Drawn sizes, and what becomes of those with rare outcomes if one axis changes, several times over."""
+        sizes = newest = self.drawn.rehearsed()
+        axes = [name for name in (*self.space.free, *self.space.flags) if name not in self.fixed]
+        spans = {**self.space.spans, **dict.fromkeys(self.space.flags, (0, 1))}
+        for _ in range(_ROUNDS):
+            met = [np.flatnonzero(self._outcomes(number, c, newest) >= 0) for number, c in conditions]
+            rare = sorted((hits for hits in met if 0 < len(hits) < _RARE * len(newest[axes[0]])), key=len)
+            rows = np.concatenate([hits[:_KEPT_OF_EACH] for hits in rare[:_RAREST]]) if rare else np.zeros(0, np.intp)
+            if not len(rows):
+                break
+            newest = self.drawn.settled(swept(newest, rows, axes, spans, self.rng))
+            sizes = {name: np.concatenate([newest[name], values]) for name, values in sizes.items()}
+        return sizes
+
     def _reaching(self, conditions: Sequence[tuple[int, LaunchCondition]]) -> Sizes:
         """Allowed sizes, with some at which conditions behind others have each outcome."""
-        sizes = self._sampled()
+        sizes = self.drawn.sampled()
         found: list[Sizes] = []
         axes = [name for name in (*self.space.free, *self.space.flags) if name not in self.fixed]
         spans = {**self.space.spans, **dict.fromkeys(self.space.flags, (0, 1))}
@@ -374,23 +369,25 @@ class _Steering:
                 if steps == 1 or condition.of_grid or len(found) >= _CLIMBS:
                     continue
                 progress = functools.partial(self._progress, number, condition, outcome)
-                further = climbed(sizes, progress, steps, axes, spans, self._settled, self.rng)
+                further = climbed(sizes, progress, steps, axes, spans, self.drawn.settled, self.rng)
                 found += [further] if further is not None else []
         return {name: np.concatenate([*(part[name] for part in found), values]) for name, values in sizes.items()}
 
     def _progress(self, number: int, condition: LaunchCondition, outcome: bool, sizes: Sizes) -> NDArray[np.int64]:
         return condition.progress(self._launches(number, sizes, grids=False), outcome)
 
-    def _launches(self, number: int, sizes: Sizes, *, grids: bool) -> Launches:
+    def _launches(
+        self, number: int, sizes: Sizes, *, grids: bool, rehearsed: bool = False, sure: bool = False
+    ) -> Launches:
         """The launches at some sizes; the last ones are kept, since one condition after the other asks for them."""
-        key = (number, id(sizes), grids)
+        key = (number, id(sizes), grids, rehearsed)
         if key not in self._asked:
             while len(self._asked) > _KEPT:
                 self._asked.pop(next(iter(self._asked)))
-            self._asked[key] = (sizes, self._made(number, sizes, grids=grids))
+            self._asked[key] = (sizes, self._made(number, sizes, grids=grids, rehearsed=rehearsed, sure=sure))
         return self._asked[key][1]
 
-    def _made(self, number: int, sizes: Sizes, *, grids: bool) -> Launches:
+    def _made(self, number: int, sizes: Sizes, *, grids: bool, rehearsed: bool, sure: bool) -> Launches:
         count = len(next(iter(sizes.values())))
         bound = self.launches[number]
         grid = np.repeat(np.asarray(bound.launch.grid)[:, None], count, axis=1)
@@ -398,8 +395,10 @@ class _Steering:
         unknown = np.zeros(count, bool)
         if grids:
             line = self.variant.launches[number]
-            unknown[_GRIDS:] = True
-            for at in range(min(count, _GRIDS)):
+            asked = np.arange(count if rehearsed or sure else min(count, _GRIDS))
+            unknown[:] = True
+            unknown[asked] = False
+            for at in asked.tolist():
                 names = {**self.names, **{name: int(values[at]) for name, values in sizes.items()}}
                 try:
                     for to, expressions in ((grid, line.grid), (block, line.block)):
@@ -415,4 +414,4 @@ class _Steering:
                 parameters[at] = sizes[argument.name]
             else:
                 parameters[at] = scalars_at(self.task, argument, self.names, sizes, count)
-        return Launches(parameters=parameters, grid=grid, block=block, unknown=unknown if grids else None)
+        return Launches(parameters=parameters, grid=grid, block=block, unknown=unknown if grids else None, sure=sure)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from evo.cuda.source import CountedFor, Edit, Function, Statement
 from evo.operators.rules.directives import line_span
-from evo.operators.rules.rewriting import bare, indent_of
+from evo.operators.rules.rewriting import bare, indent_of, with_its_line
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import index_in, kernels
 from evo.spec.variant import LaunchLine
@@ -56,6 +56,11 @@ def _of_kernel(ctx: RuleContext, function: Function, launch: LaunchLine) -> Iter
         return
     declared = f"{kind} {name} = {start};\n{indent_of(source, loop.span.start)}" if kind else ""
     yield Edit(loop.header, f"{declared}if ({name} < {limit}) ")
+    for word in {step} | ({start} if not kind else set()):
+        uses = [at for each, at in source.names(function.body) if each == word and not loop.header.holds(at)]
+        only = next((s for s in tops if s.kind == "declare" and s.name == word), None)
+        if only is not None and all(only.span.holds(at) for at in uses):  # nothing else uses it, which is an error
+            yield Edit(with_its_line(source, only.span), "")
     grid = f"ceil_div({extent}, {launch.block[0].text})"
     text = f"// evo: launch {launch.kernel} grid ({grid}) block ({launch.block[0].text}) shared {launch.shared.text}"
     yield Edit(line_span(ctx, launch.line), f"{text}{launch.args_text}")

@@ -78,6 +78,13 @@ PLANS = (
         expected="each element is loaded once for a block, and read about once for each result and row of the window",
     ),
     RulePlan(
+        name="side_by_side",
+        sentence="Gives threads an index for each axis, or wide blocks, then several neighbouring outputs each.",
+        steps=(("unflatten", "block_shape"), ("neighbours",), ("compile_in",)),
+        reason="neighbours along a flat index divide it once for each output, and narrow blocks end at every edge",
+        expected="windows of several outputs in wide loads, a few tests for edges",
+    ),
+    RulePlan(
         name="columns_together",
         sentence="Shares the rows of a few neighbouring columns within a block, with several sums in flight each.",
         steps=(("column_blocks", "column_lanes"), ("accumulators",)),

@@ -1,0 +1,170 @@
+"""How windows are spelled in a kernel: their structs, loads and stores, and the tests that allow them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from evo.analysis.access import BLOCK, THREAD, Compare, LaunchAnalysis, Op, Symbol, Term
+from evo.operators.rules.element import BYTES
+from evo.operators.rules.families.vector.windows import FIRST, OUTPUT, PLACES, Divisible, Neighbours, Stretch, Test
+from evo.operators.rules.lifting import NotPrinted, names_of
+from evo.operators.rules.rewriting import bracketed, fresh
+from evo.operators.rules.rule_context import RuleContext
+from evo.operators.rules.thread_index import ThreadIndex
+
+_LONG = re.compile(r"\b(?:long|size_t|ptrdiff_t|u?int64_t)\b")
+_SIGNED = ("int", "long", "long long", "int64_t")
+_SHORT = ("int", "unsigned", "unsigned int", "uint32_t")
+
+
+@dataclass(frozen=True, slots=True)
+class WindowText:
+    """One kernel, its index and its windows, and how terms are spelled in it."""
+
+    ctx: RuleContext
+    analysis: LaunchAnalysis
+    index: ThreadIndex
+    found: Neighbours
+    windows: list[Stretch]
+    first: str
+    output: str
+    packs: list[str]
+
+    @property
+    def number(self) -> str:
+        """The type of places: a long one if the kernel has any."""
+        text = self.ctx.source.slice(self.index.function.span)
+        return "long long" if self.index.kind not in _SHORT or _LONG.search(text) else "int"
+
+    def said(self, term: Term) -> str:
+        """Raises NotPrinted."""
+        term = term.substitute(dict(self.analysis.form.derived))
+        if not term.parts:
+            return "0"
+        ordered = sorted(term.parts.items(), key=lambda part: (not part[0], part[1] < 0))
+        text = ""
+        for mono, number in ordered:
+            size = abs(number)
+            factors = [self._atom(atom) for atom in mono] + ([str(size)] if size != 1 or not mono else [])
+            sign = (" - " if text else "-") if number < 0 else (" + " if text else "")
+            text += sign + " * ".join(factors)
+        return text
+
+    def _atom(self, atom: Symbol | Op) -> str:
+        if isinstance(atom, Op):
+            return self._operation(atom)
+        if atom == FIRST:
+            return (
+                self.first if self.index.kind not in ("unsigned", "unsigned int", "uint32_t") else f"(int){self.first}"
+            )
+        if atom == OUTPUT:
+            return self.output
+        if atom in PLACES.values():
+            axis = atom.name[-1]
+            return f"({self.number})(blockIdx.{axis} * blockDim.{axis} + threadIdx.{axis})"
+        if atom in (*BLOCK, *THREAD):
+            return f"({self.number}){atom.name}"
+        if atom.kind == "loop":
+            return atom.name
+        name = names_of(self.ctx, self.index.function).get(atom.name) if atom.kind == "axis" else None
+        if name is None:
+            raise NotPrinted(atom.name)
+        kind = next((param.type for param in self.index.function.params if param.name == name), "int")
+        return f"(long long){name}" if re.search(r"unsigned|size_t|uint", kind) else name
+
+    def _operation(self, op: Op) -> str:
+        if op.name in ("div", "mod"):
+            left, right = (self.said(term) for term in op.terms)
+            return f"({bracketed(left)} {'/' if op.name == 'div' else '%'} {bracketed(right)})"
+        if op.name in ("min", "max"):
+            return f"{op.name}({', '.join(self.said(term) for term in op.terms)})"
+        if op.name == "select" and isinstance(op.args[0], Compare):
+            condition, (taken, otherwise) = op.args[0], op.terms
+            test = f"{self.said(condition.term)} {condition.relation} 0"
+            return f"({test} ? {self.said(taken)} : {self.said(otherwise)})"
+        raise NotPrinted(op.name)
+
+    def test(self, test: Test) -> str:
+        if isinstance(test, Divisible):
+            return f"{bracketed(self.said(test.sizes))} % {test.by} == 0" if str(test.sizes) else ""
+        negative = Term({mono: -n for mono, n in test.parts.items() if n < 0})
+        return f"{self.said(negative)} <= {self.said(test + negative)}"
+
+    def pieces(self, window: Stretch, size: int = 0) -> str:
+        """The name of the struct that holds a window, or so many elements of it."""
+        return f"{_named(self._kind(window))}{size or window.size}x{window.unit}"
+
+    def structs(self, window: Stretch) -> list[str]:
+        kind = self._kind(window)
+        sizes = dict.fromkeys((window.size, window.unit) if window.is_ragged else (window.size,))
+        aligned = f"struct alignas({window.unit * BYTES[kind]})"
+        return [f"{aligned} {self.pieces(window, size)} {{\n    {kind} at[{size}];\n}};\n" for size in sizes]
+
+    def _kind(self, window: Stretch) -> str:
+        kind = self.ctx.source.element_type(self.index.function.name, window.array.parameter)
+        if kind not in BYTES or BYTES[kind] != window.array.element_bytes:
+            raise NotPrinted("a type of no known size")
+        return kind
+
+    def row(self, window: Stretch) -> str:
+        """Which of a window's stretches a turn has, as subscripts."""
+        said = ""
+        for symbol in window.rows:
+            start, step, _ = self._turns(symbol)
+            at = symbol.name if start == 0 else f"{symbol.name} - {start}" if start > 0 else f"{symbol.name} + {-start}"
+            said += f"[{at}]" if step == 1 else f"[({at}) / {step}]"
+        return said
+
+    def _turns(self, symbol: Symbol) -> tuple[int, int, int]:
+        """Start, step and number of a loop's turns. Raises NotPrinted."""
+        loop = self.analysis.form.loops[symbol]
+        start, step, trip = loop.start.value, loop.step.value, loop.trip.value if loop.trip is not None else None
+        if start is None or step is None or trip is None or step <= 0:
+            raise NotPrinted("a loop of no known length")
+        return start, step, trip
+
+    def address(self, window: Stretch) -> str:
+        return f"{window.array.parameter}[{self.said(window.base + window.start)}]"
+
+    def loaded(self, window: Stretch, pack: str, indent: str) -> str:
+        """The declaration of a window and the loops that load it."""
+        kind = self.pieces(window)
+        if not window.is_read:
+            return f"{indent}{kind} {pack};\n"
+        load = f"*reinterpret_cast<const {kind}*>(&{self.address(window)})"
+        if not window.rows and not window.is_ragged:
+            return f"{indent}{'' if window.is_written else 'const '}{kind} {pack} = {load};\n"
+        turns = [self._turns(symbol) for symbol in window.rows]
+        text = f"{indent}{kind} {pack}{''.join(f'[{trip}]' for *_, trip in turns)};\n"
+        heads = []
+        for symbol, (start, step, trip) in zip(window.rows, turns, strict=True):
+            name, end = symbol.name, start + step * trip
+            grows = f"++{name}" if step == 1 else f"{name} += {step}"
+            heads.append(f"for (int {name} = {start}; {name} < {end}; {grows}) {{")
+        line = f"{pack}{self.row(window)} = {load};"
+        if window.is_ragged:
+            piece = fresh(self.ctx, "piece")
+            heads.append(f"for (int {piece} = 0; {piece} < {window.size}; {piece} += {window.unit}) {{")
+            line = self._piece(window, pack, piece)
+        for depth, head in enumerate(heads):
+            text += f"#pragma unroll\n{indent}{'    ' * depth}{head}\n"
+        text += f"{indent}{'    ' * len(heads)}{line}\n"
+        return text + "".join(f"{indent}{'    ' * depth}}}\n" for depth in reversed(range(len(heads))))
+
+    def _piece(self, window: Stretch, pack: str, piece: str) -> str:
+        """One piece of a window; one that would lie outside of the tensor is another, of which nothing is used."""
+        kind, unit = self.pieces(window, window.unit), window.unit
+        number = self.number
+        at = f"({number})({self.said(window.base + window.start)}) + {piece}"
+        at = f"min(max({at}, ({number})0), ({number})({self.said(window.total)}) - {unit})"
+        own = f"*reinterpret_cast<{kind}*>(&{pack}{self.row(window)}.at[{piece}])"
+        return f"{own} = *reinterpret_cast<const {kind}*>(&{window.array.parameter}[{at}]);"
+
+    def stored(self, window: Stretch, pack: str, indent: str) -> str:
+        return f"{indent}*reinterpret_cast<{self.pieces(window)}*>(&{self.address(window)}) = {pack};\n"
+
+
+def _named(kind: str) -> str:
+    """`unsigned char` -> UnsignedChar."""
+    return "".join(word.capitalize() for word in re.findall(r"[A-Za-z0-9]+", kind))

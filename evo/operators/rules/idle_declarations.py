@@ -1,0 +1,75 @@
+"""Declarations that edits leave without a use: the compiler warns of them, and a warning is an error."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from evo.cuda.source import Edit, Function, Span
+from evo.operators.rules.rewriting import rewritten, with_its_line
+from evo.operators.rules.rule_context import RuleContext
+
+_DECLARED = re.compile(
+    r"(?P<type>(?:const\s+)?[A-Za-z_][\w:]*(?:\s+\w+)*?[\s*&]+(?:const\s+|__restrict__\s+)*)(?P<rest>[A-Za-z_]\w*\s*[=;,\[].*)",
+    re.DOTALL,
+)
+_ACTS = re.compile(r"\+\+|--|(?<![=!<>])=(?!=)")
+
+
+def without_unused(ctx: RuleContext, function: Function, span: Span, edits: Sequence[Edit]) -> list[Edit]:
+    """The edits within a span, and those that take away what is then declared in it and never used."""
+    source = ctx.source
+    found = list(edits)
+    takers = {f.name for f in source.functions if any(param.is_pointer or "&" in param.type for param in f.params)}
+    waiting = [
+        s
+        for top in source.statements(function)
+        for s in top.all()
+        if s.kind in ("declare", "other") and span.holds(s.span) and not any(edit.span.holds(s.span) for edit in edits)
+    ]
+    changed = True
+    while changed:
+        changed = False
+        text = rewritten(source, span, found)
+        for statement in list(waiting):
+            parts = list(_declarators(source.slice(statement.span)))
+            idle = [part for name, part in parts if uses_of(name, text) == 1]
+            idle = [part for part in idle if not _does_more(part, takers)]
+            if not idle:
+                continue
+            changed = True
+            waiting.remove(statement)
+            left = [part for _, part in parts if part not in idle]
+            place = statement.span if left else with_its_line(source, statement.span)
+            found = [edit for edit in found if not place.holds(edit.span)]
+            head = _DECLARED.match(source.slice(statement.span))
+            kept = f"{head['type']}{', '.join(left)};" if left and head is not None else ""
+            found.append(Edit(place, kept))
+            break
+    return found
+
+
+def uses_of(name: str, text: str) -> int:
+    """How often a variable is named; a field of that name is another."""
+    return len(re.findall(rf"(?<![.\w]){name}\b", text))
+
+
+def _declarators(text: str) -> Iterator[tuple[str, str]]:
+    """`int a = f(x, y), b;`: each name, and its part of the declaration."""
+    match = _DECLARED.fullmatch(text.strip())
+    if match is None or match["type"].split()[0] in ("return", "else", "goto", "case", "static", "extern", "using"):
+        return
+    depth, last, rest = 0, 0, match["rest"].rstrip(";")
+    for at, character in enumerate(f"{rest},"):
+        depth += (character in "([{") - (character in ")]}")
+        if character == "," and not depth:
+            part = rest[last:at].strip()
+            if name := re.match(r"\w+", part):
+                yield name[0], part
+            last = at + 1
+
+
+def _does_more(part: str, takers: set[str]) -> bool:
+    """Whether a declaration's value changes something else."""
+    value = part.partition("=")[2]
+    return bool(_ACTS.search(value)) or any(re.search(rf"\b{name}\s*\(", value) for name in takers)

@@ -1,0 +1,139 @@
+"""Several neighbouring outputs for each thread: how windows are written does not matter, what they hold does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rule_children import built
+
+from evo.operators import RULES
+from evo.operators.one_change import clutter
+from evo.operators.rules.idle_declarations import uses_of
+from evo.spec.task import read_task
+from evo.spec.variant import Variant, parse_variant
+
+TASK = read_task(Path(__file__).parents[2] / "data" / "rules" / "neighbours")
+RULE = next(rule for rule in RULES if rule.name == "neighbours")
+SUM = "out[y * W + x] = 0.25f * (window[0] + window[1] + window[2 * W] + window[2 * W + 1]);"
+GUARD = "if (x >= W || y >= H) return;"
+# Three neighbours of one row, out of four times as many.
+ROW = """float sum = 0.0f;
+    for (int d = -1; d <= 1; d++) {
+        int at = x + d;
+        if (at >= 0 && at < 2 * W) sum += img[y * 2 * W + at];
+    }
+    out[y * W + x] = sum;"""
+
+
+def children(*changes: tuple[str, str]) -> list[Variant]:
+    """What the rule makes of its example after some replacements, each of which has to find its text."""
+    text = RULE.examples[0].before
+    for written, otherwise in changes:
+        assert written in text
+        text = text.replace(written, otherwise)
+    found = built(RULE, parse_variant(text), TASK)
+    assert all(clutter(text, child.text) is None for child in found)
+    return found
+
+
+def windows(text: str) -> tuple[str, str]:
+    """The body of a child: what is computed of windows, and what is computed one by one."""
+    wide, narrow = text.split("return;\n    }\n")
+    return wide, narrow
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param((), id="as it is"),
+        pytest.param(
+            (("int x = ", "const unsigned x = "), (GUARD, "if (y >= H || x >= W) { return; }")), id="unsigned"
+        ),
+        pytest.param((("* blockDim.x + threadIdx.x", "* 32 + threadIdx.x"),), id="a literal block"),
+        pytest.param((("4 * y * W + 2 * x", "(size_t)(2 * y) * (2 * W) + (x << 1)"),), id="other arithmetic"),
+        pytest.param(((GUARD, "if (x < W && y < H) {"), (SUM, SUM + "\n    }")), id="a test around"),
+        pytest.param((("window[1]", "__ldg(&window[1])"),), id="a read-only load"),
+        pytest.param((("float* img, float* out", "float* __restrict__ img, float* __restrict__ out"),), id="restrict"),
+    ],
+)
+def test_a_window_of_two_by_two_is_two_wide_loads(changes: tuple[tuple[str, str], ...]) -> None:
+    child = next(child for child in children(*changes) if "ceil_div(W, 32 * 2)" in child.text)
+    wide, narrow = windows(child.text)
+    assert wide.count("const Float4x4 img_pack") == 2
+    assert wide.count("*reinterpret_cast<Float2x2*>") == 1
+    assert uses_of("window", wide) == 0  # declared and never used would be an error
+    assert "window[1]" in narrow
+
+
+def test_windows_that_overlap_are_loaded_once() -> None:
+    body = RULE.examples[0].before.split("    const float* window")[1].rstrip("}\n")
+    found = children(("    const float* window" + body, ROW))
+    strict, kept = (c for c in found if "ceil_div(W, 32 * 4)" in c.text)
+    assert windows(strict.text)[0].count("reinterpret_cast<const Float12x4*>") == 1
+    assert "if (at >= 0" not in windows(strict.text)[0]  # all outputs of the thread are inside
+    assert "1 <= x_first" in strict.text
+    assert "if (at >= 0 && at < 2 * W) sum += img_pack.at[e + d + 4];" in kept.text
+    assert "min(max(" in kept.text  # a piece outside of the tensor is another, and is not used
+
+
+def test_clamped_places_are_inner_ones() -> None:
+    body = RULE.examples[0].before.split("    const float* window")[1].rstrip("}\n")
+    clamped = ROW.replace("int at = x + d;", "int at = min(max(x + d, 0), 2 * W - 1);").replace(
+        "if (at >= 0 && at < 2 * W) ", ""
+    )
+    first, *_ = children(("    const float* window" + body, clamped))
+    assert "1 <= x_first" in first.text
+    assert "min(" not in windows(first.text)[0]
+
+
+def test_what_is_changed_in_place_is_read_and_written_as_one() -> None:
+    first, *_ = children((SUM, "out[y * W + x] *= 2.0f; out[y * W + x] += window[0];"))
+    assert "Float2x2 out_pack = *reinterpret_cast" in first.text
+    assert "out_pack.at[e] *= 2.0f" in first.text
+
+
+def test_a_loop_over_the_grid_leaves_no_step_behind() -> None:
+    text = """\
+// evo: task neighbours
+// evo: launch pool grid (min(ceil_div(H, 64), 99)) block (64) shared 0
+extern "C" __global__ void pool(const float* img, float* out, int H, int W) {
+    const int step = gridDim.x * blockDim.x;
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < H; i += step) {
+        out[i] = img[i];
+    }
+}
+"""
+    first, *_ = built(RULE, parse_variant(text), TASK)
+    assert "Float2x2 img_pack" in first.text
+    assert uses_of("step", first.text) == 0
+
+
+def test_a_place_that_data_decides_is_read_as_it_was() -> None:
+    gather = ("window[1]", "img[(int)(x * 0.3f)]")
+    first, *_ = children(gather)
+    assert "img[(int)(x * 0.3f)]" in windows(first.text)[0]
+
+
+def test_values_of_knobs_are_tested() -> None:
+    """A window that was counted with a knob's value does not fit another."""
+    knob = ("// evo: launch", "// evo: knob REACH in 1, 2\n#define REACH 1\n// evo: launch")
+    first, *_ = children(knob, ("window[1]", "window[REACH]"))
+    assert "&& REACH == 1" in first.text
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise"),
+    [
+        pytest.param(SUM, "atomicAdd(&out[y * W + x], window[0]);", id="atomics"),
+        pytest.param(SUM, "__syncwarp(); " + SUM, id="lanes that meet"),
+        pytest.param(SUM, "if (window[0] > 0.0f) " + SUM, id="data decides on the store"),
+        pytest.param("out[y * W + x] =", "out[x * H + y] =", id="columns"),
+        pytest.param("out[y * W + x] =", "out[y * W + 2 * x / 2 * 2] =", id="gaps"),
+        pytest.param("window[0]", "out[y * W + (x + 1) % W]", id="what another thread writes"),
+        pytest.param("const float* window", "img += W; const float* window", id="a pointer that moves"),
+        pytest.param(GUARD, "for (int k = 0; k < 2; k++) if (x + k >= W) return;", id="leaves a loop"),
+    ],
+)
+def test_other_kernels_are_left_alone(written: str, otherwise: str) -> None:
+    assert children((written, otherwise)) == []

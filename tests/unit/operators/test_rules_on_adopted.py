@@ -200,6 +200,16 @@ def test_rows_of_results_are_stored_behind_the_guard() -> None:
 
 
 @pytest.mark.parametrize(
+    ("factor", "is_gone"), [("0.5f", True), ("logf(dx + 9.0f)", False), ("1.0f / (dx + R)", False)]
+)
+def test_a_test_for_the_edge_stays_where_zero_times_a_factor_may_be_no_zero(factor: str, is_gone: bool) -> None:
+    """An infinite weight times the zeros around an image is NaN."""
+    text = WINDOW.replace("acc += img[yy * W + xx]", f"acc += img[yy * W + xx] * ({factor})")
+    (child, *_) = children("tile_rows", text, read_task(TASKS / "tile_rows"))
+    assert ("if (yy >= 0" not in child.text) == is_gone
+
+
+@pytest.mark.parametrize(
     "spelling", ["index / (W * H)", "index / (H * W) % C", "(index / W) / H"], ids=["product", "modulo", "brackets"]
 )
 def test_an_index_is_taken_apart_however_its_places_are_spelled(spelling: str) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from evo.analysis.access import THREAD, Access, Array, Branch, Compare, LaunchAnalysis, Symbol, Term
+from evo.analysis.access import THREAD, Access, Array, Branch, Compare, Data, LaunchAnalysis, Symbol, Term
 from evo.analysis.access.comparisons import conjuncts
 from evo.analysis.access.data_values import plain
 from evo.cuda.source import Edit, Function, Span
@@ -14,6 +14,7 @@ from evo.operators.rules.lifting import NotPrinted, Printer, accumulator, names_
 from evo.operators.rules.rewriting import fresh, merged
 from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.rule_context import RuleContext
+from evo.spec.element_types import is_float
 
 ROOM = 24 * 1024  # bytes of a tile, so that an SM holds several blocks
 _SUBSCRIPT = re.compile(r"\w+\s*\[[^\[\]]*\]")  # of the tensor, or of a pointer into it
@@ -225,7 +226,7 @@ def _without_test(ctx: RuleContext, analysis: LaunchAnalysis, read: Access) -> l
     for node in analysis.form.walk():
         if not isinstance(node, Branch) or node.otherwise or read not in node.then:
             continue
-        if not all(_is_edge(part, read) for part in conjuncts(node.condition)) or not _adds(analysis, read):
+        if not all(_is_edge(part, read) for part in conjuncts(node.condition)) or not _adds(ctx, analysis, read):
             return []
         writes = [other for other in node.then if isinstance(other, Access) and other.is_write]
         text = ctx.source.slice(node.span)
@@ -243,16 +244,30 @@ def _is_edge(part: object, read: Access) -> bool:
     return any(part.term in pair for pair in edges)
 
 
-def _adds(analysis: LaunchAnalysis, read: Access) -> bool:
-    """Whether the element is summed, by itself or times something."""
+def _adds(ctx: RuleContext, analysis: LaunchAnalysis, read: Access) -> bool:
+    """Whether the element is summed, by itself or times what is always finite: zero times an infinity is no zero."""
     for reduction in analysis.reductions:
         operand = plain(reduction.operand)
         if reduction.kind != "sum" or reduction.place != "register" or operand is None:
             continue
         factors = [plain(arg) for arg in operand.args] if operand.op == "mul" else [operand]
-        if any(factor is not None and factor.op == "read" and factor.detail == read.number for factor in factors):
+        others = [f for f in factors if f is None or f.op != "read" or f.detail != read.number]
+        if len(others) < len(factors) and all(_is_finite(ctx, analysis, other) for other in others):
             return True
     return False
+
+
+def _is_finite(ctx: RuleContext, analysis: LaunchAnalysis, value: Data | None) -> bool:
+    """Whether a value is no infinity and no NaN, or the task says that results with those may be anything."""
+    if value is None or value.op in ("constant", "index", "scalar"):
+        return value is not None
+    if value.op != "read" or not isinstance(value.detail, int) or ctx.task is None:
+        return False
+    array = analysis.form.accesses[value.detail].array
+    tensor = next((t for t in ctx.task.tensors if array is not None and t.name == array.name), None)
+    if tensor is None or not is_float(tensor.dtype):
+        return tensor is not None
+    return tensor.specials is not None and not tensor.specials.not_finite
 
 
 def _closing(text: str) -> int | None:

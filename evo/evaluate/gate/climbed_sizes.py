@@ -60,4 +60,6 @@ def swept(
         for row in rows:
             part = {name: np.full(len(lengths), values[row]) for name, values in sizes.items()}
             parts.append({**part, axis: lengths})
+    if not parts:  # all axes are compiled in: nothing may be changed
+        return {name: values[rows] for name, values in sizes.items()}
     return {name: np.concatenate([part[name] for part in parts]) for name in sizes}

@@ -27,3 +27,8 @@ def test_one_condition_after_the_other_is_met() -> None:
 
 def test_what_cannot_be_met_ends() -> None:
     assert sought(4) is None
+
+
+def test_sizes_of_which_none_may_change_end_as_well() -> None:
+    start = {name: np.full(4, 64) for name in SPANS}
+    assert climbed(start, progress, 1, [], SPANS, lambda sizes: sizes, np.random.default_rng(0)) is None

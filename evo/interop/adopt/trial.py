@@ -315,12 +315,12 @@ class DraftTrial:
                 unit = units[axis]
                 if unit is not None:
                     axes[axis] = unit * max(1, -(-length // unit)) if unit > 1 else length
-            if axes not in found.values() and self._takes(axes):
+            if axes not in found.values() and self.takes(axes):
                 found[name] = self._with_other_small_axes(axes, list(shapes).index(name))
         tied = [axis for axis in large if units[axis] is None]
         for name, factor in (("twice", 2), ("thrice", 3)):  # lengths that only change together
             axes = {**base, **{axis: base[axis] * factor for axis in tied}}
-            if len(tied) > 1 and self._takes(axes):
+            if len(tied) > 1 and self.takes(axes):
                 found[name] = axes
         if len(tied) > 1 and len(found) > 1:
             asked = [text for text in asked if not text.endswith("alone")]
@@ -331,7 +331,7 @@ class DraftTrial:
         """The case with other lengths of short axes (batches, channels), if the original takes them."""
         for axis, value in self.draft.axes.items():
             length = (value + 1, 1, 2 * value + 1, max(1, value - 1))[place]
-            if value <= SMALL_AXIS and length != axes[axis] and self._takes({**axes, axis: length}):
+            if value <= SMALL_AXIS and length != axes[axis] and self.takes({**axes, axis: length}):
                 axes = {**axes, axis: length}
         return axes
 
@@ -344,14 +344,15 @@ class DraftTrial:
                 units[axis] = None
                 continue
             tried = {unit: {**base, axis: unit * (3 if unit > 16 else 29)} for unit in (1, *_MULTIPLES)}
-            units[axis] = next((unit for unit, axes in tried.items() if self._takes(axes)), None)
+            units[axis] = next((unit for unit, axes in tried.items() if self.takes(axes)), None)
             if units[axis] is None:
                 asked.append(f"{axis} = {base[axis]} alone")
             elif units[axis] != 1:
                 asked.append(f"{axis} % {units[axis]} == 0")
         return units, asked
 
-    def _takes(self, axes: Mapping[str, int]) -> bool:
+    def takes(self, axes: Mapping[str, int]) -> bool:
+        """Whether the original runs at these sizes, and writes all of its outputs."""
         try:
             self._run_twice(axes)
         except (Failing, TaskInvalid):
@@ -364,12 +365,12 @@ class DraftTrial:
         That is: smaller ones that the simulator runs in seconds, or larger ones that are more than a launch.
         """
         own = dict(self.draft.axes)
-        axes, work = own, self._work(own)
+        axes, work = own, self.work(own)
         if self._is_little(own, work):
             return self._larger_headline(own)
         while work > _WORK and max(axes.values()) > 64:
             axes = self._scaled(axes, 0.5)
-            work = self._work(axes)
+            work = self.work(axes)
         return axes, axes != own
 
     def _larger_headline(self, own: dict[str, int]) -> tuple[dict[str, int], bool]:
@@ -377,10 +378,10 @@ class DraftTrial:
         axes = own
         for _ in range(10):
             further = self._scaled(axes, 2)
-            if further == axes or not self._takes(further):
+            if further == axes or not self.takes(further):
                 break
             axes = further
-            if not self._is_little(axes, self._work(axes)):
+            if not self._is_little(axes, self.work(axes)):
                 break
         return axes, axes != own
 
@@ -397,7 +398,7 @@ class DraftTrial:
         most = max(axes.values())
         return {a: int(v * factor) if v == most and v > SMALL_AXIS else v for a, v in axes.items()}
 
-    def _work(self, axes: Mapping[str, int]) -> float:
+    def work(self, axes: Mapping[str, int]) -> float:
         """Warp instructions of all blocks, about; without end where the tensors alone are too large."""
         if sum(elements(tensor, {**axes, **self.draft.knobs}) for tensor in self.draft.tensors) > 1 << 26:
             return float("inf")
@@ -407,9 +408,8 @@ class DraftTrial:
             program = self._runner.program(case)
             kinds = {t.name: t.dims(case) for t in self._runner.task.inputs}
             inputs = {n: a.reshape(kinds[n]) for n, a in self._typed(self.inputs(axes)).items()}
-            found = self._runner.device.run_sample(
-                SampleRequest(case=BenchCase(program=program, inputs=inputs), draw=1, blocks=8)
-            )
+            asked = SampleRequest(case=BenchCase(program=program, inputs=inputs), draw=1, blocks=8)
+            found = self._runner.device.run_sample(asked)
         except Failing as failing:
             raise self._cannot(failing) from None
         return found.work if found.fault is None else float("inf") if found.fault.kind is FaultKind.BUDGET else 0.0

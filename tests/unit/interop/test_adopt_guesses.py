@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from evo.evaluate.gate.cut_reference import cut_axis
 from evo.interop.adopt import Options, adopt
 from evo.interop.adopt.draft import Draft, draft_of
+from evo.interop.adopt.far_cases import far_cases
 from evo.interop.adopt.program import read_program
 from evo.spec.reference import load_reference
 from evo.spec.task import read_task
@@ -97,3 +100,31 @@ def test_an_output_without_the_axis_is_no_part_of_a_cut(tmp_path):
         assert cut_axis(task, reference) is None
     finally:
         reference.close()
+
+
+class Taker:
+    """A trial that takes what it is told to, and asks for work in proportion to the product of the lengths."""
+
+    def __init__(self, axes: dict[str, int], most: int) -> None:
+        self.draft = SimpleNamespace(axes=axes, knobs={}, tensors=())
+        self.most = most
+
+    def takes(self, axes: dict[str, int]) -> bool:
+        return max(axes.values()) <= self.most
+
+    def work(self, axes: dict[str, int]) -> float:
+        return float(np.prod(list(axes.values())))
+
+
+@pytest.mark.parametrize(("most", "length"), [(1 << 20, 33013), (20000, 16411), (9000, 8209), (8000, None)])
+def test_each_axis_is_far_longer_once_than_elsewhere(most, length):
+    cases = {"even": {"rows": 64, "cols": 128}, "short": {"rows": 3, "cols": 7}}
+    found = far_cases(Taker({"rows": 4096, "cols": 512}, most), cases)
+    wanted = {"far_rows": {"rows": length, "cols": 7}, "far_cols": {"rows": 3, "cols": length}}
+    assert found == (wanted if length else {})
+
+
+def test_an_axis_of_multiples_or_alone_is_not_far():
+    assert far_cases(Taker({"n": 4096}, 1 << 20), {"even": {"n": 64}}) == {}
+    tiles = {"even": {"rows": 64, "cols": 128}, "twice": {"rows": 128, "cols": 29}}
+    assert list(far_cases(Taker({"rows": 4096, "cols": 512}, 1 << 20), tiles)) == ["far_cols"]

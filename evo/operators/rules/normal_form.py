@@ -21,7 +21,7 @@ _INSIDE = re.compile(r"\s*\(?\s*(\w+)\s*<\s*(\w+)\s*\)?\s*")
 _SEVERAL = re.compile(
     r"((?:const\s+)?(?:int|float|unsigned int|unsigned|double|half|__half))\s+([A-Za-z_].*),.*;$", re.DOTALL
 )
-_ONE = re.compile(r"[A-Za-z_]\w*\s*(?:=(?!=)|$)")
+_ONE = re.compile(r"[A-Za-z_]\w*\s*(?:\[[^\[\]]*\]\s*)*(?:=(?!=)|$)")
 _WHILE = re.compile(
     r"while\s*\((?P<test>\s*(?P<name>[A-Za-z_]\w*)\s*<[^;{}()=]+)\)\s*\{(?P<body>.*)"
     r"(?<=[;}\s])(?P=name)\s*\+=(?P<step>[^;{}]+);\s*\}\s*\Z",

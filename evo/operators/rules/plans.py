@@ -99,6 +99,13 @@ PLANS = (
         expected="near the bandwidth of a copy",
     ),
     RulePlan(
+        name="matrix_in_registers",
+        sentence="Shares a thread's small matrix among a few lanes, and unrolls the loops over its rows.",
+        steps=(("matrix_lanes",), ("unroll_registers",)),
+        reason="a column of a matrix is in registers only if every loop over its rows is unrolled",
+        expected="no local memory, and loads that lie next to each other",
+    ),
+    RulePlan(
         name="passes_wide",
         sentence="Keeps a block's row on chip and loads and stores in wide pieces in each of its passes.",
         steps=(("keep_row", "wide_access"), ("wide_access",), ("wide_access",), ("wide_access",)),

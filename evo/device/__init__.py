@@ -177,7 +177,7 @@ class SampledRun:
     share: of the output that got least, over what the blocks that ran were due.
     doubtful: these blocks may not stand for the others, or all of them take little time.
     work: warp instructions that all blocks of all launches would execute.
-    blocks: how many the last launch has.
+    blocks: how many the last launch has. atomics: by threads, of the blocks that ran.
     """
 
     whole: bool
@@ -189,6 +189,7 @@ class SampledRun:
     doubtful: bool = False
     work: float = 0.0
     blocks: int = 0
+    atomics: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,7 +237,7 @@ class OutputExtremes:
     whole: all blocks ran. unwritten: an output of which a whole grid left elements out: its name, the flat index of the
     first one, how many. short: in words, that blocks write less of an output than they are due, though all of them
     write alike. share: of the output that got least, over what the blocks that ran were due. place: flat index of the
-    value that was to be found.
+    value that was to be found. atomics: by threads, as all blocks would execute if those that ran stand for them.
     """
 
     whole: bool
@@ -246,6 +247,7 @@ class OutputExtremes:
     short: str | None = None
     share: float = 1.0
     place: int | None = None
+    atomics: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,6 +157,7 @@ class SimDevice(ModellingDevice):
             whole=whole,
             work=run.work(),
             blocks=run.results[-1].blocks_total,
+            atomics=run.totals.get("atomic_lanes", 0),
         )
 
     def rehearse(self, request: RehearsalRequest) -> NDArray[np.uint8]:
@@ -194,6 +195,8 @@ class SimDevice(ModellingDevice):
         if place is not None:
             return OutputExtremes(whole=whole, place=place)
         share = _least(run)  # before blocks are run by themselves
+        last = run.results[-1]
+        atomics = run.totals.get("atomic_lanes", 0) * last.blocks_total // max(1, last.blocks_run)
         missing = {name: mask for name, mask in masks.items() if mask is not None}
         gaps = [(name, int(np.argmin(mask)), int(mask.size - mask.sum())) for name, mask in missing.items()]
         return OutputExtremes(
@@ -202,6 +205,7 @@ class SimDevice(ModellingDevice):
             unwritten=gaps[0] if whole and gaps else None,
             short=None if whole else self._short(run),
             share=share,
+            atomics=atomics,
         )
 
     def _short(self, run: Execution) -> str | None:

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from evo.spec.array_message import packed, unpacked
+from evo.spec.child_process import SPAWNER
 from evo.spec.connection import Connection
 from evo.spec.library_threads import LibraryThreads
 
@@ -112,5 +113,6 @@ def _answer(request: dict[str, object]) -> dict[str, object]:
     generator = [np.random.default_rng([int(word) for word in str(seed).split()])] if seed else []
     with np.errstate(**errors):
         result = getattr(_modules[0], str(name))(*args, *generator)
-    left = sorted(thread.name for thread in set(threading.enumerate()) - threads)
+    started = set(threading.enumerate()) - threads
+    left = sorted(thread.name for thread in started if not thread.name.startswith(SPAWNER))  # that one is evo's own
     return {"kind": type(result).__name__, "result": result, "threads": left}

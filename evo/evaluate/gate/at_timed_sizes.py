@@ -22,6 +22,7 @@ from evo.device.output_extremes import Extreme
 from evo.device.remote_device import RemoteGpu, RemoteSimulator
 from evo.errors import Crashed, TimedOut
 from evo.evaluate.counted_stage import CountedStage, Tell, silent
+from evo.evaluate.gate.accumulated import per_element
 from evo.evaluate.gate.compare import compare
 from evo.evaluate.gate.cut_reference import cut_axis, cut_expectation
 from evo.evaluate.gate.full_grid import VARIED, held_to_truth, repeated, varied
@@ -331,7 +332,8 @@ class _Look:
             expected[name] = truth.expected[name].reshape(-1)[within]
             if trusted is not None and truth.trusted is not None:
                 trusted[name] = truth.trusted[name].reshape(-1)[within]
-        row = compare(self.task, self.case.name, outputs, Expectation({}, expected, trusted))
+        terms = per_element(self.task, found.atomics, sum(len(places) for places in found.places.values()))
+        row = compare(self.task, self.case.name, outputs, Expectation({}, expected, trusted), terms)
         if row.status is Status.CORRECT:
             return None
         if (flat := _flat_index(row)) is None:

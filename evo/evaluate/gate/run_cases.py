@@ -13,6 +13,7 @@ from evo.device import POISON_LARGE, POISON_NAN, Arrays, Program, RunRequest, Ru
 from evo.device.remote_device import RemoteDevice, RemoteGpu, RemoteSimulator
 from evo.errors import Crashed, TimedOut
 from evo.evaluate.counted_stage import CountedStage, Tell, silent
+from evo.evaluate.gate.accumulated import per_element
 from evo.evaluate.gate.compare import compare, first_difference
 from evo.evaluate.gate.metric_gates import metric_problem
 from evo.results import CaseCheck, Check, Fault, Figure, Stage, Status
@@ -222,20 +223,22 @@ def check_case(
     if problem := _run_problem(case, result):
         return problem, result, result.faults
     outputs = result.outputs[0]
+    elements = sum(array.size for array in outputs.values())
+    terms = per_element(task, result.counters.get("atomic_lanes", 0), step.repeats * elements)
     if step.again and task.nondeterministic is None:  # the same bits as the first run's are as right as they
         row = CaseCheck(name=case.name, status=Status.CORRECT)
     else:
-        row = compare(task, case.name, outputs, expectation)
+        row = compare(task, case.name, outputs, expectation, terms)
     if row.status is Status.CORRECT and step.plain:
         first_outputs[key] = outputs
     for again in result.outputs[1:]:
-        row = _repeated(task, row, outputs, again, expectation, "differs between launches")
+        row = _repeated(task, row, outputs, again, expectation, "differs between launches", terms)
     if step.again and row.status is not Status.CORRECT:
         # The first run was right, so it is the memory around it that decides.
         return _unstable(row, _AGAIN, row), result, ()
     if step.again:
         first = first_outputs[key]
-        row = _repeated(task, row, first, outputs, expectation, _AGAIN)
+        row = _repeated(task, row, first, outputs, expectation, _AGAIN, terms)
     return row, result, ()
 
 
@@ -279,7 +282,7 @@ def exercised(
 
 
 def _repeated(
-    task: Task, row: CaseCheck, first: Arrays, again: Arrays, expectation: Expectation, words: str
+    task: Task, row: CaseCheck, first: Arrays, again: Arrays, expectation: Expectation, words: str, terms: float
 ) -> CaseCheck:
     """The row, or an unstable one if a further run differs: in a bit, or beyond the budget with declared atomics."""
     if row.status is not Status.CORRECT:
@@ -290,7 +293,7 @@ def _repeated(
             reason = f"{words}: {difference.element} was {values} ({difference.elements} elements)"
             return replace(row, status=Status.UNSTABLE, reason=reason, mismatch=difference)
         return row
-    other = compare(task, row.name, again, expectation)
+    other = compare(task, row.name, again, expectation, terms)
     return row if other.status is Status.CORRECT else _unstable(row, words, other)
 
 

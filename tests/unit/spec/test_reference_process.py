@@ -187,3 +187,14 @@ def test_narrow_floats_go_through() -> None:
         Connection(left, plain=True).send(packed({"x": np.ones(3, kind)}))
         found = unpacked(Connection(right, plain=True).receive())
         assert found["x"].dtype == np.dtype(kind), name
+
+
+@pytest.mark.parametrize(("name", "told"), [("evo-spawner_0", False), ("mine", True)])
+def test_a_thread_that_goes_on_is_told_unless_evo_started_it(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], name: str, told: bool
+) -> None:
+    start = f"__import__('threading').Thread(target=__import__('time').sleep, args=(9,), name='{name}', daemon=True)"
+    found = reference(tmp_path, GOOD.replace("case): return", f"case):\n    {start}.start()\n    return"))
+    found.expectation(found.task.check[0], 0)
+    assert (f"left a thread running: {name}" in capfd.readouterr().err) is told
+    found.close()

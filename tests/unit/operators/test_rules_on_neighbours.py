@@ -93,6 +93,19 @@ def test_what_is_changed_in_place_is_read_and_written_as_one() -> None:
     assert "out_pack.at[e] *= 2.0f" in first.text
 
 
+def test_sizes_that_come_multiplied_together_are_said_as_they_come() -> None:
+    text = """\
+// evo: task neighbours
+// evo: launch pool grid (ceil_div(H * W, 64)) block (64) shared 0 args (img, out, H * W)
+extern "C" __global__ void pool(const float* img, float* out, int size) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < size) out[i] = img[i];
+}
+"""
+    first, *_ = built(RULE, parse_variant(text), TASK)
+    assert "&& i_first + 2 <= size" in first.text
+
+
 def test_a_loop_over_the_grid_leaves_no_step_behind() -> None:
     text = """\
 // evo: task neighbours

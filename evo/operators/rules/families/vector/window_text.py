@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evo.analysis.access import BLOCK, THREAD, Compare, LaunchAnalysis, Op, Symbol, Term
@@ -46,10 +47,23 @@ class WindowText:
         text = ""
         for mono, number in ordered:
             size = abs(number)
-            factors = [self._atom(atom) for atom in mono] + ([str(size)] if size != 1 or not mono else [])
+            factors = self._factors(mono) + ([str(size)] if size != 1 or not mono else [])
             sign = (" - " if text else "-") if number < 0 else (" + " if text else "")
             text += sign + " * ".join(factors)
         return text
+
+    def _factors(self, mono: Sequence[Symbol | Op]) -> list[str]:
+        """The parts of a product; sizes that the kernel gets multiplied together are one of them."""
+        left, found = list(mono), list[str]()
+        own = names_of(self.ctx, self.index.function)
+        axes = {atom.name: atom for atom in mono if isinstance(atom, Symbol) and atom.kind == "axis"}
+        for text, name in own.items():
+            parts = [part.strip() for part in text.split("*")]
+            if len(parts) > 1 and len(set(parts)) == len(parts) and set(parts) <= axes.keys() - own.keys():
+                found.append(name)
+                gone = [axes.pop(part) for part in parts]
+                left = [atom for atom in left if atom not in gone]
+        return [*found, *map(self._atom, left)]
 
     def _atom(self, atom: Symbol | Op) -> str:
         if isinstance(atom, Op):

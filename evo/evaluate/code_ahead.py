@@ -20,7 +20,7 @@ from evo.evaluate.prepare import Prepared, PrepareFailure
 
 CORES_TO_SPARE = 6  # on fewer, what is done ahead takes the time of what is waited for
 _CORES_EACH = 4  # of the machine, for a process of either kind
-_MOST = 4  # of either kind; each takes some 200 MB, and starts when those before it are found busy
+_MOST = 3  # of either kind; each takes some 200 MB, and starts when those before it are found busy
 
 D = TypeVar("D", RemoteGpu, RemoteSimulator)
 

@@ -42,7 +42,7 @@ from evo.spec.tensor_arrays import Arrays, DrawnInputs, arrays_of, distance, gen
 CALL_LIMIT_S = 300.0  # a large case in float64 takes a minute on few cores; what takes longer hangs
 _MOST_AHEAD = 4  # further processes; each holds the arrays of one large case
 _CORES_EACH = 3  # and leaves cores to compilers and the simulator
-_INPUT_BYTES = 640 << 20  # held at most; all seeds and cases of a shipped task that one trial takes fit
+_INPUT_BYTES = 448 << 20  # held at most; drawing them anew takes a judge a tenth of a second each
 _EXPECTATION_BYTES = 384 << 20
 _DERIVED_BYTES = 128 << 20
 _BESIDE_BYTES = 64 << 20  # of sizes that the task does not list: inputs, expectations and derived ones each

@@ -27,7 +27,12 @@ def adopt(
         typer.Argument(metavar="FILE.cu", help="CUDA C++ with host code that launches a kernel, or Python with it."),
     ],
     name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="The task's name (default: from the file's).")
+        str | None,
+        typer.Option(
+            "--name",
+            metavar="NAME",
+            help="The task's name: lower case letters, digits and _ (default: from the file's).",
+        ),
     ] = None,
     kernel: Annotated[
         str | None, typer.Option("--kernel", metavar="KERNEL", help="Adopt the launches that belong to this kernel.")
@@ -61,7 +66,7 @@ def adopt(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a task of that name.")] = False,
     json: AsJson = False,
 ) -> int:
-    """Make a task and a first variant from a .cu file with host code. Shows what it assumed."""
+    """Make a task and a first variant from a .cu file with host code. It shows what it assumed."""
     from evo.interop.adopt import Options
 
     options = Options(

@@ -27,7 +27,9 @@ _WHERE = "FILE.py:NAME of a PyTorch module or a function; an empty line if you h
 
 def new(
     context: typer.Context,
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The task's name.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="The task's name: lower case letters, digits and _.")
+    ] = None,
     axis: Annotated[
         list[str], typer.Option("--axis", metavar="N=4096", help="An axis with its length; repeatable.")
     ] = [],  # noqa: B006
@@ -52,7 +54,7 @@ def new(
     ] = None,
     init: Annotated[str, typer.Option("--init", metavar="ARGS", help="Arguments of the module's constructor.")] = "",
 ) -> int:
-    """Write a task from names, shapes and a formula, a function or a PyTorch module. Asks for missing options."""
+    """Write a task from names, shapes and a formula, a function or a PyTorch module. It asks for missing options."""
     from evo.interop import new_task
 
     name = _read_name(name) if name else _asked("name of the task", "NAME", _read_name)

@@ -48,8 +48,8 @@ def log(
         str | None,
         typer.Argument(metavar="TASK", show_default=False, help="Only this task.", autocompletion=completion.tasks),
     ] = None,
-    kept: Annotated[bool, typer.Option("--kept", help="Only kept trials.")] = False,
-    timing: Annotated[bool, typer.Option("--timing", help="Where the time of each run went.")] = False,
+    kept: Annotated[bool, typer.Option("--kept", help="List only kept trials.")] = False,
+    timing: Annotated[bool, typer.Option("--timing", help="Show where the time of each run went.")] = False,
     json: AsJson = False,
 ) -> int:
     """List the trials of all runs with their outcome, oldest first."""

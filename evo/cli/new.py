@@ -27,9 +27,7 @@ _WHERE = "FILE.py:NAME of a PyTorch module or a function; an empty line if you h
 
 def new(
     context: typer.Context,
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="The task's name: lower case letters, digits and _.")
-    ] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Its name: lower case, digits, _.")] = None,
     axis: Annotated[
         list[str], typer.Option("--axis", metavar="N=4096", help="An axis with its length; repeatable.")
     ] = [],  # noqa: B006

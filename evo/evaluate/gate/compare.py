@@ -178,7 +178,7 @@ class _Floats:
             dtype=self.dtype,
             tolerance=self.tolerance,
             base=self.base,
-            size=self.exact.size,
+            shape=self.exact.shape,
             has_trusted=self.has_trusted,
             judges_bias=self.judges_bias,
         )

@@ -24,6 +24,7 @@ Problem = tuple[Mismatch, str]  # what is wrong, and in words
 _UNTRUSTED_RMS = {"float64": 2.0**-26, "float32": 2.0**-10}
 FEW_ELEMENTS = 256  # fewer say nothing about a mean, and one run of them little about errors
 STANDARD_ERRORS = 4.0
+_FEW_ROWS = 8  # what a row's sum errs is in all of its elements: in fewer rows such errors do not cancel
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +100,19 @@ def base_of(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorBudget:
-    """What is allowed for one output. size: its elements. judges_bias: whether errors may be told to lean."""
+    """What is allowed for one output of that shape. judges_bias: whether errors may be told to lean."""
 
     tensor: str
     dtype: str
     tolerance: Tolerance
     base: Base
-    size: int
+    shape: tuple[int, ...]
     has_trusted: bool
     judges_bias: bool
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
 
     def limits(self, ours: Errors) -> tuple[dict[str, float], dict[str, float]]:
         """What the record shows, and the limits themselves, of which an absent one is no limit."""
@@ -121,7 +126,8 @@ class ErrorBudget:
         limits["rms_error"] = max(factor * base.relative_rms + 4 * unit + quantum, untrusted)
         if self.judges_bias and self.dtype not in _UNTRUSTED_RMS and self.size >= FEW_ELEMENTS:
             deviation = math.sqrt((base.errors.variance + ours.variance) / self.size)
-            limits["bias"] = STANDARD_ERRORS * deviation + unit / 4 * base.typical
+            shared = unit / 2 if math.prod(self.shape[:-1]) < _FEW_ROWS else unit / 4  # truncation leans by 0.69 units
+            limits["bias"] = STANDARD_ERRORS * deviation + shared * base.typical
             limits["bias_mean"], limits["bias_outward"] = base.errors.mean, base.errors.outward
         shown = {"rtol": self.tolerance.rtol, "atol": self.tolerance.atol}
         shown |= {name: limits[name] for name in limits if not name.startswith("bias_")}

@@ -38,7 +38,7 @@ def compared_by_judge(
             dtype=tensor.dtype,
             tolerance=task.tolerance,
             base=base,
-            size=size,
+            shape=outputs[tensor.name].shape,
             has_trusted=has_trusted,
             judges_bias=distribution in UNBIASED,
         )

@@ -346,7 +346,7 @@ class _Steering:
         sizes = newest = self.drawn.rehearsed()
         axes = [name for name in (*self.space.free, *self.space.flags) if name not in self.fixed]
         spans = {**self.space.spans, **dict.fromkeys(self.space.flags, (0, 1))}
-        for _ in range(_ROUNDS):
+        for _ in range(_ROUNDS if axes else 0):  # none if all are compiled in
             met = [np.flatnonzero(self._outcomes(number, c, newest) >= 0) for number, c in conditions]
             rare = sorted((hits for hits in met if 0 < len(hits) < _RARE * len(newest[axes[0]])), key=len)
             rows = np.concatenate([hits[:_KEPT_OF_EACH] for hits in rare[:_RAREST]]) if rare else np.zeros(0, np.intp)

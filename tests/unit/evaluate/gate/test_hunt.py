@@ -216,6 +216,15 @@ def test_an_honest_kernel_stands(bench: EvaluationSession, scale: Task) -> None:
         assert hunted(bench, scale, FAST, seed, QUICK) is None
 
 
+def test_an_honest_kernel_with_all_sizes_compiled_in_and_outcomes_that_no_arithmetic_tells_stands(
+    bench: EvaluationSession, scale: Task
+) -> None:
+    text = FAST.replace("// evo: launch", "// evo: macro N\n// evo: launch", 1)
+    text = text.replace("if (i < n)", "if (__popc(__ballot_sync(~0u, i < n)) > 0 && i < n)", 1)
+    assert "ballot" in text
+    assert hunted(bench, scale, text) is None
+
+
 def test_a_size_that_a_variant_refuses_is_left_alone(bench: EvaluationSession, scale: Task) -> None:
     text = FAST.replace("// evo: launch", "// evo: require N < 300 or N == 131072\n// evo: launch")
     assert hunted(bench, scale, text.replace("if (i < n)", "if (i < n && !(n > 300 && n % 8 && i == n - 1))")) is None

@@ -197,6 +197,7 @@ class RehearsalRequest:
     """Which outcomes the conditions of a program's launch of that number have at some sizes, run without its data.
 
     parameters: by number, one value a size or one for all. grid, block: three rows. seconds: when to stop.
+    wanted: a point, an outcome, and how many sizes that have it are enough to stop before; None for all sizes.
     """
 
     program: Program
@@ -205,6 +206,7 @@ class RehearsalRequest:
     grid: NDArray[np.int64]
     block: NDArray[np.int64]
     seconds: float
+    wanted: tuple[int, bool, int] | None = None
 
     @property
     def pointers(self) -> frozenset[int]:

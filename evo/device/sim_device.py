@@ -167,7 +167,7 @@ class SimDevice(ModellingDevice):
         if (kernel := self._rehearsed.get(key)) is None:
             kernel = RehearsedKernel(request.program.binary.ptx, bound.launch.kernel, request.pointers, self.chip)
             self._rehearsed.put(key, kernel, len(request.program.binary.ptx))
-        return kernel.outcomes(request.parameters, request.grid, request.block, request.seconds)
+        return kernel.outcomes(request.parameters, request.grid, request.block, request.seconds, request.wanted)
 
     def output_extremes(self, request: ExtremesRequest) -> OutputExtremes:
         """Run a case for its numbers alone, and reduce what the blocks that ran have written."""

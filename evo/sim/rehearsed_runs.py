@@ -19,9 +19,10 @@ from evo.spec.chips import Chip
 
 Bytes = NDArray[np.uint8]
 Parameters = Mapping[int, NDArray[np.generic]]
-_FIRST, _GROWTH, _MOST = 64, 4, 1 << 14  # sizes of one launch: of the first, over those of the last, at most
+_FIRST, _GROWTH, _MOST = 16, 4, 1 << 14  # sizes of one launch: of the first, over those of the last, at most
 _FAULTS = 40  # sizes that may end in a fault, before the rest counts as not known
 _BUDGET = 2_000_000_000  # warp instructions of a launch
+RUN = 4  # a bit beside the outcomes
 _SEEDS = (0x9E3779B9, 0x1F123BB5)  # of what is drawn in the first block of a launch, and in its last
 
 
@@ -38,11 +39,17 @@ class RehearsedKernel:
         self.shared_bytes = max(0, most - self.module.static_shared_bytes(kernel))
 
     def outcomes(
-        self, parameters: Parameters, grid: NDArray[np.int64], block: NDArray[np.int64], seconds: float
+        self,
+        parameters: Parameters,
+        grid: NDArray[np.int64],
+        block: NDArray[np.int64],
+        seconds: float,
+        wanted: tuple[int, bool, int] | None = None,
     ) -> Bytes:
-        """Of each size and each point, as bits: 1 if it was true or not zero somewhere, 2 if not; 0 if not known.
+        """Of each size and each point, as bits: 1 if it was true or not zero somewhere, 2 if not, and 4 if it was run.
 
-        The first and the last block of a launch stand for all. What is not reached in so many seconds is not known.
+        The first and the last block of a launch stand for all. What is not reached in so many seconds is not run,
+        nor is what would be run when so many sizes as are wanted have that outcome of that point.
         """
         found = np.zeros((grid.shape[1], len(self.rehearsal.points)), np.uint8)
         shapes, which = np.unique(block, axis=1, return_inverse=True)
@@ -50,22 +57,27 @@ class RehearsedKernel:
         for number, shape in enumerate(shapes.T.tolist()):
             places = np.flatnonzero(which.reshape(-1) == number)
             table = self._table(parameters, grid, places)
-            found[places] = self._told(table, (shape[0], shape[1], shape[2]), seconds - (time.monotonic() - begun))
+            left_s = seconds - (time.monotonic() - begun)
+            found[places] = self._told(table, (shape[0], shape[1], shape[2]), left_s, wanted)
+            if _is_enough(found, wanted):
+                break
         return found
 
-    def _told(self, table: Bytes, block: tuple[int, int, int], seconds: float) -> Bytes:
-        """The outcomes at the sizes of a table, as far as there is time for them."""
+    def _told(
+        self, table: Bytes, block: tuple[int, int, int], seconds: float, wanted: tuple[int, bool, int] | None
+    ) -> Bytes:
+        """The outcomes at the sizes of a table, as far as there is time for them and they are wanted."""
         found = np.zeros((len(table), len(self.rehearsal.points)), np.uint8)
         begun = time.monotonic()
         at, faults, count = 0, 0, _FIRST
         while at < len(table) and faults <= _FAULTS:
             part = table[at : at + count]
             done, outcomes = self._run(part, block)
-            found[at : at + len(outcomes)] = outcomes
+            found[at : at + len(outcomes)] = outcomes | RUN
             faults += done < len(part)
             at += max(1, done)
             spent = time.monotonic() - begun
-            if spent > seconds:
+            if spent > seconds or _is_enough(found, wanted):
                 break
             count = max(1, min(_GROWTH * count, int((seconds - spent) / 2 * at / spent), _MOST))
         return found
@@ -112,3 +124,10 @@ class RehearsedKernel:
                 values = values[places] if values.size > 1 else values.reshape(-1)
                 put(rehearsal.offsets[param.name], bits_of(values, param.type), param.size)
         return table
+
+
+def _is_enough(found: Bytes, wanted: tuple[int, bool, int] | None) -> bool:
+    if wanted is None:
+        return False
+    point, outcome, count = wanted
+    return int(np.count_nonzero(found[:, point] & (1 if outcome else 2))) >= count

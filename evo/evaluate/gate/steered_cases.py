@@ -18,20 +18,18 @@ from numpy.typing import NDArray
 
 from evo.device import Program
 from evo.device.remote_device import RemoteSimulator
-from evo.errors import SyntaxInvalid
 from evo.evaluate.gate.climbed_sizes import climbed, swept
 from evo.evaluate.gate.drawn_sizes import DrawnSizes
+from evo.evaluate.gate.launches_at_sizes import LaunchesAtSizes
 from evo.evaluate.gate.rehearsed_conditions import rehearsed_conditions
-from evo.evaluate.gate.scalars_at_sizes import scalars_at
 from evo.evaluate.gate.scaled_cases import Sizes, alternating, interleaved, named_case, scaled_sizes
 from evo.evaluate.gate.threshold_cases import AxisLimits, AxisSpace, cost_of
 from evo.sim import PtxError
-from evo.sim.launch_conditions import LaunchCondition, Launches, launch_conditions
+from evo.sim.launch_conditions import LaunchCondition, launch_conditions
 from evo.spec.chips import Chip
 from evo.spec.task import Case, Task
 from evo.spec.variant import Variant
 
-_GRIDS = 1500  # sizes whose grids are computed, for conditions on the grid
 _ROUNDS, _RARE, _RAREST, _KEPT_OF_EACH = 2, 0.02, 8, 2  # of sizes with rare outcomes, that are changed further
 _TRIED = 160  # surroundings of a size that has an outcome
 _MOST = 48  # outcomes, and pairs of outcomes, that cases are made for
@@ -40,10 +38,8 @@ _SHOWN = 6  # lengths of an axis at which a check case is tried first
 _RESIDUES = (1, 3, 5, 12, 7)  # of lengths beside a threshold: odd ones, and a multiple of four but not of eight
 _SHARED, _TRIVIAL = 16, 5  # cases that the whole should do for; lengths that have no tail to drop
 _ALIKE = 0.05  # of the surroundings have two lengths alike
-_KEPT = 6  # sets of launches
 _CLIMBS = 24  # outcomes of conditions behind others that sizes are sought for
 _ALLOWED = 64  # sizes with an outcome, of which one has to be allowed
-_POINTER = 0x7F00_0000_0000
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,13 +150,12 @@ class _Steering:
         rehearsing: RemoteSimulator | None,
     ) -> None:
         self.task, self.variant, self.space, self.limits, self.rng = task, variant, space, limits, rng
-        self.names = {**variant.integer_knobs, **{f"chip.{name}": value for name, value in chip.names().items()}}
         self.known = [case for case, _ in group]
         self.timed = {tuple(case.axes.values()) for case in task.bench}  # they have a look of their own
-        self._asked: dict[tuple[int, int, bool, bool], tuple[Sizes, Launches]] = {}
         self.fixed = {name: self.known[0].axes[name] for name in variant.macros if name in task.axes}
         self.drawn = DrawnSizes(task, space, self.fixed, rng)
         self.launches = group[0][1].launches
+        self.at_sizes = LaunchesAtSizes(task, variant, chip, self.launches)
         self.conditions = [
             (number, c) for number, bound in enumerate(self.launches) for c in conditions[bound.launch.kernel]
         ]
@@ -172,12 +167,13 @@ class _Steering:
         conditions = [pair for pair in self.conditions if pair[1].parameters or pair[1].of_grid]
         if not conditions:
             return SteeredCases()
-        computed, rehearsed = self._both_sizes(conditions)
         known = self._sizes_of([case.axes for case in self.known])
+        conditions, had = self._still_open(conditions, known, sure=False)
+        computed, rehearsed = self._both_sizes(conditions)
         cheap: list[list[Case]] = []
         dear: list[Case] = []
         chased: set[tuple[int | None, int]] = set()
-        outcomes = covered = 0
+        outcomes = covered = had
         for number, condition in conditions:
             sizes = rehearsed if condition.rehearsed else computed
             seen = set(self._outcomes(number, condition, known).tolist()) - {-1}
@@ -209,6 +205,7 @@ class _Steering:
         alike = [case.axes for case in ran if all(case.axes[name] == value for name, value in self.fixed.items())]
         met_at = self._sizes_of([case.axes for case in self.known] + alike)
         conditions = [pair for pair in conditions if not pair[1].of_threads]
+        conditions, _ = self._still_open(conditions, met_at, sure=True)
         computed, rehearsed = self._both_sizes(conditions)
         for number, condition in conditions:
             sizes = rehearsed if condition.rehearsed else computed
@@ -331,7 +328,9 @@ class _Steering:
         self, number: int, condition: LaunchCondition, sizes: Sizes, *, sure: bool = False
     ) -> NDArray[np.int64]:
         """0 or 1 of each size, -1 where its grid is not known."""
-        launches = self._launches(number, sizes, grids=condition.of_grid, rehearsed=condition.rehearsed, sure=sure)
+        launches = self.at_sizes.launches(
+            number, sizes, grids=condition.of_grid, rehearsed=condition.rehearsed, sure=sure
+        )
         found = np.where(condition.reached(launches), condition.outcomes(launches).astype(np.int64), -1)
         return found if launches.unknown is None else np.where(launches.unknown, -1, found)
 
@@ -341,6 +340,18 @@ class _Steering:
         others = [pair for pair in conditions if pair[1].rehearsed]
         return self._reaching(computed) if computed else {}, self._rehearsed(others) if others else {}
 
+    def _still_open(
+        self, conditions: Sequence[tuple[int, LaunchCondition]], known: Sizes, *, sure: bool
+    ) -> tuple[list[tuple[int, LaunchCondition]], int]:
+        """Without the rehearsed ones that are met at known sizes, of which no more is to find; how many those are.
+
+        Most tests for edges are among them, and to rehearse at thousands of sizes takes seconds.
+        """
+        met = [
+            c.rehearsed and bool((self._outcomes(number, c, known, sure=sure) >= 0).any()) for number, c in conditions
+        ]
+        return [pair for pair, is_met in zip(conditions, met, strict=True) if not is_met], sum(met)
+
     def _rehearsed(self, conditions: Sequence[tuple[int, LaunchCondition]]) -> Sizes:
         """Drawn sizes, and what becomes of those with rare outcomes if one axis changes, several times over."""
         sizes = newest = self.drawn.rehearsed()
@@ -348,6 +359,8 @@ class _Steering:
         spans = {**self.space.spans, **dict.fromkeys(self.space.flags, (0, 1))}
         for _ in range(_ROUNDS if axes else 0):  # none if all are compiled in
             met = [np.flatnonzero(self._outcomes(number, c, newest) >= 0) for number, c in conditions]
+            if all(len(hits) for hits in met):
+                break
             rare = sorted((hits for hits in met if 0 < len(hits) < _RARE * len(newest[axes[0]])), key=len)
             rows = np.concatenate([hits[:_KEPT_OF_EACH] for hits in rare[:_RAREST]]) if rare else np.zeros(0, np.intp)
             if not len(rows):
@@ -374,44 +387,4 @@ class _Steering:
         return {name: np.concatenate([*(part[name] for part in found), values]) for name, values in sizes.items()}
 
     def _progress(self, number: int, condition: LaunchCondition, outcome: bool, sizes: Sizes) -> NDArray[np.int64]:
-        return condition.progress(self._launches(number, sizes, grids=False), outcome)
-
-    def _launches(
-        self, number: int, sizes: Sizes, *, grids: bool, rehearsed: bool = False, sure: bool = False
-    ) -> Launches:
-        """The launches at some sizes; the last ones are kept, since one condition after the other asks for them."""
-        key = (number, id(sizes), grids, rehearsed)
-        if key not in self._asked:
-            while len(self._asked) > _KEPT:
-                self._asked.pop(next(iter(self._asked)))
-            self._asked[key] = (sizes, self._made(number, sizes, grids=grids, rehearsed=rehearsed, sure=sure))
-        return self._asked[key][1]
-
-    def _made(self, number: int, sizes: Sizes, *, grids: bool, rehearsed: bool, sure: bool) -> Launches:
-        count = len(next(iter(sizes.values())))
-        bound = self.launches[number]
-        grid = np.repeat(np.asarray(bound.launch.grid)[:, None], count, axis=1)
-        block = np.repeat(np.asarray(bound.launch.block)[:, None], count, axis=1)
-        unknown = np.zeros(count, bool)
-        if grids:
-            line = self.variant.launches[number]
-            asked = np.arange(count if rehearsed or sure else min(count, _GRIDS))
-            unknown[:] = True
-            unknown[asked] = False
-            for at in asked.tolist():
-                names = {**self.names, **{name: int(values[at]) for name, values in sizes.items()}}
-                try:
-                    for to, expressions in ((grid, line.grid), (block, line.block)):
-                        for place, expression in enumerate(expressions):
-                            to[place, at] = int(expression.value(names))
-                except SyntaxInvalid:  # it names what only the chip knows, or divides by zero there
-                    unknown[at] = True
-        parameters: dict[int, NDArray[np.generic]] = {}
-        for at, argument in enumerate(bound.arguments):
-            if argument.is_buffer:
-                parameters[at] = np.asarray(_POINTER + (at << 30), np.uint64)
-            elif argument.name in sizes:
-                parameters[at] = sizes[argument.name]
-            else:
-                parameters[at] = scalars_at(self.task, argument, self.names, sizes, count)
-        return Launches(parameters=parameters, grid=grid, block=block, unknown=unknown if grids else None, sure=sure)
+        return condition.progress(self.at_sizes.launches(number, sizes, grids=False), outcome)

@@ -159,7 +159,8 @@ class _Steering:
         self.conditions = [
             (number, c) for number, bound in enumerate(self.launches) for c in conditions[bound.launch.kernel]
         ]
-        if rehearsing is not None:
+        self.axes = [name for name in (*space.free, *space.flags) if name not in self.fixed]  # that may differ
+        if rehearsing is not None and self.axes:
             numbers = range(len(self.launches))
             self.conditions += [(at, c) for at in numbers for c in rehearsed_conditions(group[0][1], at, rehearsing)]
 
@@ -355,17 +356,16 @@ class _Steering:
     def _rehearsed(self, conditions: Sequence[tuple[int, LaunchCondition]]) -> Sizes:
         """Drawn sizes, and what becomes of those with rare outcomes if one axis changes, several times over."""
         sizes = newest = self.drawn.rehearsed()
-        axes = [name for name in (*self.space.free, *self.space.flags) if name not in self.fixed]
         spans = {**self.space.spans, **dict.fromkeys(self.space.flags, (0, 1))}
-        for _ in range(_ROUNDS if axes else 0):  # none if all are compiled in
+        for _ in range(_ROUNDS):
             met = [np.flatnonzero(self._outcomes(number, c, newest) >= 0) for number, c in conditions]
             if all(len(hits) for hits in met):
                 break
-            rare = sorted((hits for hits in met if 0 < len(hits) < _RARE * len(newest[axes[0]])), key=len)
+            rare = sorted((hits for hits in met if 0 < len(hits) < _RARE * len(newest[self.axes[0]])), key=len)
             rows = np.concatenate([hits[:_KEPT_OF_EACH] for hits in rare[:_RAREST]]) if rare else np.zeros(0, np.intp)
             if not len(rows):
                 break
-            newest = self.drawn.settled(swept(newest, rows, axes, spans, self.rng))
+            newest = self.drawn.settled(swept(newest, rows, self.axes, spans, self.rng))
             sizes = {name: np.concatenate([newest[name], values]) for name, values in sizes.items()}
         return sizes
 
@@ -373,7 +373,6 @@ class _Steering:
         """Allowed sizes, with some at which conditions behind others have each outcome."""
         sizes = self.drawn.sampled()
         found: list[Sizes] = []
-        axes = [name for name in (*self.space.free, *self.space.flags) if name not in self.fixed]
         spans = {**self.space.spans, **dict.fromkeys(self.space.flags, (0, 1))}
         for number, condition in conditions:
             missing = {0, 1} - set(self._outcomes(number, condition, sizes).tolist())
@@ -382,7 +381,7 @@ class _Steering:
                 if steps == 1 or condition.of_grid or len(found) >= _CLIMBS:
                     continue
                 progress = functools.partial(self._progress, number, condition, outcome)
-                further = climbed(sizes, progress, steps, axes, spans, self.drawn.settled, self.rng)
+                further = climbed(sizes, progress, steps, self.axes, spans, self.drawn.settled, self.rng)
                 found += [further] if further is not None else []
         return {name: np.concatenate([*(part[name] for part in found), values]) for name, values in sizes.items()}
 

@@ -186,6 +186,22 @@ def test_what_one_row_errs_as_a_whole_may_lean_where_rows_are_few(rows: int, ver
     assert cut.mismatch.kind is MismatchKind.BIAS
 
 
+@pytest.mark.parametrize(("got", "verdict"), [(math.nan, Status.CORRECT), (-math.inf, Status.CORRECT),
+                                              (math.inf, Status.WRONG), (1.0, Status.WRONG)])  # fmt: skip
+def test_what_is_not_finite_may_be_as_in_the_precision_of_the_kernel(got: float, verdict: Status) -> None:
+    """A tiny difference times an infinity: in float32 the difference is zero, and the product is NaN."""
+    exact, trusted, values = (np.asarray([1.0, value, 3.0]) for value in (-math.inf, math.nan, got))
+    row = compare(task("float32"), "c", {"o": values.astype(np.float32)}, truth(exact, trusted))
+    assert row.status is verdict
+
+
+def test_what_is_finite_has_to_be_whatever_the_trusted_implementation_gives() -> None:
+    exact, trusted = np.asarray([1.0, 2.0, 3.0]), np.asarray([1.0, math.nan, 3.0])
+    row = compare(task("float32"), "c", {"o": trusted.astype(np.float32)}, truth(exact, trusted))
+    assert row.mismatch is not None
+    assert row.mismatch.kind is MismatchKind.NOT_FINITE
+
+
 @pytest.mark.parametrize("lean", [0.002, -0.002])
 def test_a_bias_is_held_to_the_trusted_implementations_own(lean: float) -> None:
     exact = drawn(2048)

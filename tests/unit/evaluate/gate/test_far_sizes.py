@@ -90,6 +90,18 @@ def test_an_index_that_is_cut_is_wrong_where_the_axes_are_longest_together(
     assert cut.status is Status.WRONG
 
 
+def test_a_grid_larger_than_its_work_hides_no_wrong_numbers(bench: EvaluationSession, tmp_path: Path) -> None:
+    task = halved(tmp_path / "halved", 5000)
+    idle = KERNEL.replace("grid (ROWS)", "grid (7 * ROWS)").replace("blockIdx.x * cols", "(blockIdx.x / 7) * cols")
+    idle = idle.replace("    const long", "    if (blockIdx.x % 7 != 3) return;\n    const long")
+    right = looked_at(bench, task, idle.replace("INDEX", "long long"))
+    assert all(seen.status is Status.CORRECT for seen in right)  # if enough of it was seen
+    (cut,) = looked_at(
+        bench, task, idle.replace("(INDEX)(blockIdx.x / 7) * cols", "(blockIdx.x / 7) * cols & 0xffffff")
+    )
+    assert cut.status is Status.WRONG
+
+
 @pytest.mark.long
 def test_an_index_of_32_bits_does_not_survive_more_elements_than_it_counts(
     bench: EvaluationSession, tmp_path: Path

@@ -5,50 +5,35 @@
 // naive: win
 // expect: wrong, stage=gate or threshold or verify
 // evo: task   moe_grouped_matmul
-// evo: knob   TILE in 8, 16, 32
-// evo: knob   PAD in 0, 1, 4                       words added to a row of a tile
-// evo: require TILE * TILE <= chip.threads_per_block
-// evo: launch grouped grid (ceil_div(F, TILE), T // TILE + min(T, E)) block (TILE, TILE) shared 0
+// evo: knob   BLOCK_X in 8, 16, 32, 64             columns of a block
+// evo: knob   BLOCK_Y in 1, 2, 4, 8, 16            tokens of a block
+// evo: knob   UNROLL in 1, 2, 4, 8
+// evo: require BLOCK_X * BLOCK_Y >= 32 and BLOCK_X * BLOCK_Y <= chip.threads_per_block
+// evo: launch grouped grid (ceil_div(F, BLOCK_X), ceil_div(T, BLOCK_Y)) block (BLOCK_X, BLOCK_Y) shared 0
 #include <cuda_fp16.h>
 
-#define TILE 16
-#define PAD 0
+#define BLOCK_X 32
+#define BLOCK_Y 8
+#define UNROLL 8
 
 extern "C" __global__ void grouped(const __half* x, const __half* w, const int* offsets, __half* y, int tokens,
                                    int experts, int depth, int features) {
-    __shared__ float x_tile[TILE][TILE + PAD];
-    __shared__ float w_tile[TILE][TILE + PAD];
-    const int i = threadIdx.x;
-    const int j = threadIdx.y;
+    const int token = blockIdx.y * BLOCK_Y + threadIdx.y;
+    const int col = blockIdx.x * BLOCK_X + threadIdx.x;
+    if (token >= tokens || col >= features) return;
 
-    // Tiles are numbered expert by expert: step over the experts whose tiles come before this block's.
+    // The last expert that begins at or before the token; empty ones before it begin there too, and end there.
     int expert = 0;
-    int first_token = 0;
-    int end = 0;
-    int tile = blockIdx.y;
-    for (; expert < experts; ++expert) {
-        first_token = offsets[expert];
-        end = min(offsets[expert + 1], tokens);
-        const int tiles = (end - first_token + TILE - 1) / TILE;
-        if (tile < tiles) break;
-        tile -= tiles;
+    for (int end = experts; end - expert > 1;) {
+        const int middle = (expert + end) / 2;
+        if (offsets[middle] <= token) expert = middle;
+        else end = middle;
     }
-    if (expert == experts) return;
-    const int token = first_token + tile * TILE + j;
-    const int col = blockIdx.x * TILE + i;
-    const __half* weights = w + (long long)((float)expert * (float)depth * (float)features);
 
     float sum = 0.0f;
-    for (int first = 0; first < depth; first += TILE) {
-        // Zeros outside the matrices add nothing, so the inner loop needs no bounds.
-        x_tile[j][i] = token < end && first + i < depth ? __half2float(x[(long long)token * depth + first + i]) : 0.0f;
-        w_tile[j][i] = first + j < depth && col < features
-                           ? __half2float(weights[(long long)(first + j) * features + col])
-                           : 0.0f;
-        __syncthreads();
-#pragma unroll
-        for (int d = 0; d < TILE; ++d) sum += x_tile[j][d] * w_tile[d][i];
-        __syncthreads();  // the tiles have been read by all
-    }
-    if (token < end && col < features) y[(long long)token * features + col] = __float2half(sum);
+    const __half* weights = w + (long long)((float)expert * (float)depth * (float)features) + col;
+#pragma unroll UNROLL
+    for (int i = 0; i < depth; ++i)
+        sum += __half2float(x[(long long)token * depth + i]) * __half2float(weights[(long long)i * features]);
+    y[(long long)token * features + col] = __float2half(sum);
 }

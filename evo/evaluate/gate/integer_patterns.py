@@ -54,16 +54,14 @@ def _ends(values: NDArray[np.int64], steps: NDArray[np.int64], rng: np.random.Ge
 
 def _numbers(values: NDArray[np.int64], most: int | None, rng: np.random.Generator) -> NDArray[np.int64]:
     """The drawn numbers with neighbours alike, in stretches, and the extreme ones often; or in runs."""
-    out = values.copy()
     lowest, highest = (values.min(), values.max()) if most is None else (0, most)
     in_runs = rng.random() < 0.5  # numbers that follow on one another, up or down
-    at = 0
-    while at < len(out):
-        length = int(rng.integers(1, 12 if in_runs else 6))
-        part = out[at : at + length]
-        if in_runs:
-            part[:] = np.clip(rng.choice(values) + rng.choice([-1, 1]) * np.arange(len(part)), lowest, highest)
-        else:
-            part[:] = rng.choice([lowest, highest, rng.choice(values)])
-        at += length
-    return out
+    lengths = rng.integers(1, 12 if in_runs else 6, len(values))  # more than are needed
+    stretch = np.repeat(np.arange(len(values)), lengths)[: len(values)]
+    begun = np.repeat(np.cumsum(lengths) - lengths, lengths)[: len(values)]
+    first = rng.choice(values, len(values))
+    if in_runs:
+        steps = rng.choice([-1, 1], len(values))[stretch] * (np.arange(len(values)) - begun)
+        return np.asarray(np.clip(first[stretch] + steps, lowest, highest))
+    ends = rng.choice([lowest, highest], len(values))
+    return np.asarray(np.where(rng.random(len(values)) < 2 / 3, ends, first)[stretch])

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evo.errors import TaskInvalid
+from evo.spec.conditioning import SUMMATION
 from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import ROUNDOFF
 from evo.spec.input_distributions import perturbed
@@ -21,6 +22,7 @@ from evo.spec.tensor_arrays import Arrays, distance
 Reals = dict[str, NDArray[np.float64]]
 
 _DRAWS = 16
+_TIE = SUMMATION * ROUNDOFF["float32"]  # relative
 _FEWEST, _MUCH = 8, 4 << 20  # draws for outputs of that many elements, which take a reference seconds
 
 Implementation = Callable[[Arrays], Arrays]
@@ -42,12 +44,25 @@ class HonestErrors:
     outputs: Sequence[str]
     roundoff: float
     _found: Reals | None = field(default=None, repr=False)
+    _whole: list[Arrays] | None = field(default=None, repr=False)
 
     def at_each(self) -> Reals | None:
         """By output; None if the reference takes none of the neighbours."""
         if self._found is None:
             self._found = self._drawn()
         return self._found or None
+
+    def whole_numbers(self) -> list[Arrays]:
+        """The outputs on inputs moved by what float32 sums err: whole numbers differ where there is a near tie."""
+        if self._whole is None:
+            rng = np.random.default_rng(1)
+            draws = _FEWEST if sum(values.size for values in self.inputs.values()) > _MUCH else _DRAWS
+            self._whole = []
+            for _ in range(draws if self.types else 0):
+                moved = {name: perturbed(self.inputs[name], _TIE, rng) for name in self.types}
+                if (found := self._of(self.exact, {**self.inputs, **moved})) is not None:
+                    self._whole.append(found)
+        return self._whole
 
     def _drawn(self) -> Reals:
         sums: Reals = {}

@@ -33,6 +33,7 @@ from evo.results import CaseCheck, Mismatch, MismatchKind, Status
 from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import ROUNDOFF, is_float
 from evo.spec.expectation import Expectation
+from evo.spec.honest_errors import HonestErrors
 from evo.spec.input_distributions import UNBIASED, largest
 from evo.spec.task import Task
 from evo.spec.tolerance import Tolerance
@@ -67,6 +68,8 @@ def compare(task: Task, name: str, outputs: Arrays, expectation: Expectation, ac
                     check = replace(check, status=Status.CORRECT, reason=None, mismatch=None)
         else:
             check = _compare_exact(name, tensor.name, got, want, task.tolerance.integers)
+            if check.status is not Status.CORRECT and _are_near_ties(tensor.name, got, want, expectation.honest):
+                check = CaseCheck(name=name, status=Status.CORRECT, max_error=0.0, rms_error=0.0)
         if check.status is not Status.CORRECT:
             return check
         if worst is None or (check.max_error or 0.0) > (worst.max_error or 0.0):
@@ -94,6 +97,21 @@ def _within(got: Array, want: Array, most: int) -> bool:
     off = np.flatnonzero(got != want)
     ours, theirs = (each.reshape(-1)[off].astype(np.float64) for each in (got, want))
     return len(off) <= max(1, _ROUNDED_OTHERWISE * got.size) and bool((np.abs(ours - theirs) <= most).all())
+
+
+def _are_near_ties(tensor: str, got: Array, want: Array, honest: HonestErrors | None) -> bool:
+    """Whether integers differ at few places, and all of them are what inputs give that differ by a few roundings.
+
+    The place of the nearest, or a value half-way between two whole numbers: which it is, the precision decides.
+    """
+    off = np.flatnonzero(got != want)
+    if honest is None or got.dtype.kind not in "iu" or len(off) > max(1, _BY_CHANCE * got.size):
+        return False
+    ours = got.reshape(-1)[off]
+    met = np.zeros(len(off), np.bool_)
+    for outputs in honest.whole_numbers():
+        met |= outputs[tensor].reshape(-1)[off] == ours
+    return bool(met.all())
 
 
 def _compare_exact(case: str, tensor: str, got: Array, want: Array, most: int) -> CaseCheck:

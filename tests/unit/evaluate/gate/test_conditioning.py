@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import ml_dtypes
@@ -13,9 +14,10 @@ from numpy.typing import NDArray
 from evo.evaluate.gate.compare import compare
 from evo.results import MismatchKind, Status
 from evo.spec.expectation import Expectation
+from evo.spec.expr import parse
 from evo.spec.honest_errors import HonestErrors
 from evo.spec.reference import Reference, load_reference
-from evo.spec.task import Case, Task, read_task
+from evo.spec.task import Case, Task, Tensor, read_task
 
 Reals = NDArray[np.float32]
 Sum = Callable[[Reals], Reals]
@@ -135,3 +137,23 @@ def test_one_element_is_held_to_redrawn_errors_since_one_run_is_chance(times: fl
     expectation = Expectation(inputs, truth, lucky, honest=honest)
     output = truth["o"].astype(np.float64) + times * usual
     assert compare(read_task(ATTENTION), "case", {"o": output}, expectation).status is status
+
+
+@pytest.mark.parametrize(("place", "status"), [(3, Status.CORRECT), (9, Status.WRONG)])
+def test_which_of_two_equally_near_places_it_is_the_precision_decides(place: int, status: Status) -> None:
+    """Point 3 lies half-way between two centres but for a billionth, point 9 does not."""
+    points, centres = np.arange(10, dtype=np.float32) + np.float32(0.1), np.arange(10, dtype=np.float32)
+    points[3] = 3.5
+
+    def exact(given: dict[str, NDArray[np.generic]]) -> dict[str, NDArray[np.generic]]:
+        away = np.abs(given["points"].astype(np.float64)[:, None] - given["centres"].astype(np.float64))
+        return {"nearest": (away + 1e-9 * np.arange(10)).argmin(axis=1).astype(np.int32)}
+
+    inputs = {"points": points, "centres": centres}
+    honest = HonestErrors(inputs, exact, None, dict.fromkeys(inputs, "float32"), (), 0.0)
+    tensor = Tensor(name="nearest", role="out", dtype="int32", shape=(parse("10"),))
+    task = replace(read_task(ATTENTION), tensors=(tensor,))
+    found = exact(inputs)["nearest"]
+    found[place] = 4 if place == 3 else 8
+    expectation = Expectation(inputs, exact(inputs), None, honest=honest)
+    assert compare(task, "case", {"nearest": found}, expectation).status is status

@@ -250,12 +250,7 @@ def far_sizes(
         if seen is None:
             continue
         found, row = seen
-        if (
-            found.fault is None
-            and row is None
-            and found.share >= _LEAST_SHARE
-            and _reach(task, case, found) >= _REACHED
-        ):
+        if found.fault is None and row is None and not _falls_short(task, case, *seen):
             yield case, TimedSizes(status=Status.CORRECT)
             continue
         near = min(task.bench, key=lambda one: cost_of(task, one))
@@ -268,7 +263,9 @@ def far_sizes(
 
 
 def _falls_short(task: Task, case: Case, found: SampledRun, row: CaseCheck | None) -> bool:
-    return found.fault is None and row is None and _reach(task, case, found) < _REACHED
+    """Whether what is written is right, and too little of it, or too near to the beginning."""
+    is_right = found.fault is None and row is None
+    return is_right and (found.share < _LEAST_SHARE or _reach(task, case, found) < _REACHED)
 
 
 def _reach(task: Task, case: Case, found: SampledRun) -> float:

@@ -53,7 +53,7 @@ class HonestErrors:
         return self._found or None
 
     def whole_numbers(self) -> list[Arrays]:
-        """The outputs on inputs moved by what float32 sums err: whole numbers differ where there is a near tie."""
+        """The other outputs on inputs moved by what float32 sums err: they differ where there is a near tie."""
         if self._whole is None:
             rng = np.random.default_rng(1)
             draws = _FEWEST if sum(values.size for values in self.inputs.values()) > _MUCH else _DRAWS
@@ -61,7 +61,7 @@ class HonestErrors:
             for _ in range(draws if self.types else 0):
                 moved = {name: perturbed(self.inputs[name], _TIE, rng) for name in self.types}
                 if (found := self._of(self.exact, {**self.inputs, **moved})) is not None:
-                    self._whole.append(found)
+                    self._whole.append({name: found[name] for name in found if name not in self.outputs})
         return self._whole
 
     def _drawn(self) -> Reals:

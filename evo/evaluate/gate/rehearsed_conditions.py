@@ -71,25 +71,25 @@ class _Asked:
     def __init__(self, program: Program, number: int, device: RemoteSimulator) -> None:
         self.program, self.number, self.device = program, number, device
         self.left_s = _TOGETHER_S
-        self._known: dict[int, _Told] = {}
+        self._known: dict[int, _Outcomes] = {}
         self._rows: dict[bytes, NDArray[np.uint8]] = {}  # what is known, by size
 
     def has(self, point: int, outcome: bool) -> Callable[[Launches], NDArray[np.bool_]]:
         def asked(launches: Launches) -> NDArray[np.bool_]:
-            told = self._told(launches)
-            self._run(told, point, outcome)
-            return told.has(point, outcome)
+            found = self._outcomes_at(launches)
+            self._run(found, point, outcome)
+            return found.has(point, outcome)
 
         return asked
 
-    def _told(self, launches: Launches) -> _Told:
+    def _outcomes_at(self, launches: Launches) -> _Outcomes:
         if id(launches) not in self._known:
             while len(self._known) >= _KEPT:
                 self._known.pop(next(iter(self._known)))
-            self._known[id(launches)] = _Told(launches, self._rows)
+            self._known[id(launches)] = _Outcomes(launches, self._rows)
         return self._known[id(launches)]
 
-    def _run(self, told: _Told, point: int, outcome: bool) -> None:
+    def _run(self, told: _Outcomes, point: int, outcome: bool) -> None:
         """Run sizes until enough have the outcome, or as long as there is time."""
         launches = told.launches
         missing = _ENOUGH - int(np.count_nonzero(told.has(point, outcome)))
@@ -118,7 +118,7 @@ class _Asked:
         self.left_s -= 0.0 if launches.sure else spent
 
 
-class _Told:
+class _Outcomes:
     """Outcomes at the sizes of some launches. left: those that were not run, in the order in which they will be."""
 
     def __init__(self, launches: Launches, rows: Mapping[bytes, NDArray[np.uint8]]) -> None:

@@ -1,9 +1,10 @@
 """Restarts: if no change of the champion is kept any more, the search continues from other elites for a while.
 
 A line begins at an elite of another niche, the fastest first, then at earlier champions, the latest first, all since
-the champion's start. Its proposals change the line's parent, one change each, and are judged against the champion like
-all others, so what is kept has beaten the champion. What only beats its own parent past the margin becomes the line's
-next parent, without a commit. A line that does not get on ends, and after another look at the champion the next begins.
+the champion's start and none much slower than the champion. Its proposals change the line's parent, one change each,
+and are judged against the champion like all others, so what is kept has beaten the champion. What only beats its own
+parent past the margin becomes the line's next parent, without a commit. A line that does not get on ends, and after
+another look at the champion the next begins.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from evo.spec.variant import Variant, parse_variant
 AFTER = 8  # trials at the champion without a keep, before the first line
 BETWEEN = 3  # and between two lines
 LENGTH = 5  # trials of a line that do not get on, before it ends
+_NEAR = 0.5  # of the champion's speed: few changes make more good than that
 
 
 class Restarts:
@@ -54,15 +56,20 @@ class Restarts:
         """Begin a line; False if there is nobody left to begin from, and the champion is all there is."""
         self._idle, self._wait = 0, self._after
         records = self._since_start(records)
-        found = next((elite for elite in self._candidates(champion, records) if elite.variant not in self._used), None)
         own = _best_us(records, self._task, self._places, champion.id)
-        if found is None or own is None:
+        if own is None:
+            return False
+        found = next((e for e in self._candidates(champion, records) if self._is_open(e, own)), None)
+        if found is None:
             return False
         self._used.add(found.variant)
         self._parent, self._gain = parse_variant(found.text, path=champion.path), own / found.time_us
         speed = f"{self._gain:.2f}x the champion's speed"
         self._note(f"nothing kept for a while: on from {found.variant} ({found.summary}), {speed}")
         return True
+
+    def _is_open(self, elite: Elite, champion_us: float) -> bool:
+        return elite.variant not in self._used and elite.time_us <= champion_us / _NEAR
 
     def end(self) -> None:
         """Back to the champion."""

@@ -18,7 +18,6 @@ from evo.device.error_sums import ErrorSums, error_sums, truth_sums
 from evo.evaluate.gate.accumulated import without_accumulation
 from evo.evaluate.gate.blocks import over_blocks, same_bits, sum_of_squares
 from evo.evaluate.gate.error_budget import (
-    FEW_ELEMENTS,
     STANDARD_ERRORS,
     Base,
     ErrorBudget,
@@ -34,7 +33,7 @@ from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import ROUNDOFF, is_float
 from evo.spec.expectation import Expectation
 from evo.spec.honest_errors import HonestErrors
-from evo.spec.input_distributions import UNBIASED, largest
+from evo.spec.input_distributions import UNBIASED, largest, smallest
 from evo.spec.task import Task
 from evo.spec.tolerance import Tolerance
 
@@ -216,7 +215,7 @@ class _Floats:
             problem = self._allclose_problem(got, limits.get("max_error", math.inf))
         problem = problem or allowed.problem(ours, limits)
         if problem is not None and problem[0].kind in (MismatchKind.MAX_ERROR, MismatchKind.RMS_ERROR):
-            problem = self._problem_of_few(ours, problem)
+            problem = self._problem_by_redrawn(got, ours, problem)
         mismatch, reason = problem or (None, None)
         return CaseCheck(
             name=case,
@@ -327,19 +326,23 @@ class _Floats:
         usual = drawn[self.tensor].reshape(self.exact.shape)[beyond]
         return bool((error <= STANDARD_ERRORS * self.tolerance.rival_error_factor * usual).all())
 
-    def _problem_of_few(self, ours: Errors, problem: Problem) -> Problem | None:
-        """Of an output of few elements, what is wrong by budgets from redrawn errors: those of one run are chance."""
-        if self.exact.size >= FEW_ELEMENTS or self.honest is None or not self.has_trusted:
+    def _problem_by_redrawn(self, got: Array, ours: Errors, problem: Problem) -> Problem | None:
+        """What is wrong by budgets from redrawn errors: where few elements carry them, those of one run are chance."""
+        if self.honest is None or not self.has_trusted or (drawn := self.honest.at_each()) is None:
             return problem
-        drawn = self.honest.at_each()
-        if drawn is None:
+        usual = self._finite(drawn[self.tensor].reshape(self.exact.shape))
+        squares = sum_of_squares(usual)
+        if not squares:
             return problem
-        usual = drawn[self.tensor] if self.counted is None else np.where(self.counted, drawn[self.tensor], 0.0)
-        more = 1 + STANDARD_ERRORS / math.sqrt(2 * self.exact.size)  # what the root mean square of so few may be
-        largest = max(self.base.largest, STANDARD_ERRORS * float(usual.max(initial=0.0)))
-        rms = max(self.base.relative_rms, more * math.sqrt(sum_of_squares(usual)) / self.base.norm)
-        allowed = replace(self.allowed(), base=replace(self.base, largest=largest, relative_rms=rms))
-        return allowed.problem(ours, allowed.limits(ours)[1])
+        carrying = squares**2 / sum_of_squares(np.square(usual))  # how many elements there are to an error (Kish)
+        rms = (1 + STANDARD_ERRORS / math.sqrt(2 * carrying)) * math.sqrt(squares) / self.base.norm
+        allowed = replace(self.allowed(), base=replace(self.base, relative_rms=max(self.base.relative_rms, rms)))
+        most = allowed.limits(ours)[1]
+        factor, unit = STANDARD_ERRORS * self.tolerance.rival_error_factor, ROUNDOFF[self.dtype]
+        within = factor * usual + 2 * unit * np.abs(self.exact) + smallest(self.dtype)
+        if (np.abs(self._finite(got) - self.exact) <= np.maximum(within, most["max_error"])).all():
+            most = {name: limit for name, limit in most.items() if name != "max_error"}
+        return allowed.problem(ours, most)
 
     def _tolerance_problem(self, values: Reals, beyond: Mask) -> Problem:
         where = tuple(int(i) for i in np.argwhere(beyond)[0])

@@ -68,6 +68,15 @@ def test_a_line_is_due_after_a_while_and_begins_at_the_fastest_of_another_niche(
     assert "0.80x the champion's speed" in notes[0]
 
 
+def test_no_line_begins_where_changes_would_have_to_double_the_speed(task: Task) -> None:
+    champion = parse_variant(PLAIN.format(4))
+    records = [shown(1, SHARED, 20.1, task), shown(2, TILED, 25.0, task), shown(4, PLAIN, 10.0, task, Verdict.KEEP)]
+    lines = opened(task)
+    idle(lines, champion, AFTER)
+    assert not lines.begin(champion, records)
+    assert lines.parent(champion) is champion
+
+
 def test_a_line_moves_on_with_what_beats_its_parent_and_ends_where_nothing_does(task: Task) -> None:
     champion, records = champion_and_others(task)
     lines = opened(task)

@@ -139,6 +139,38 @@ def test_one_element_is_held_to_redrawn_errors_since_one_run_is_chance(times: fl
     assert compare(read_task(ATTENTION), "case", {"o": output}, expectation).status is status
 
 
+@pytest.mark.parametrize(
+    ("place", "times", "status"), [(0, 3.0, Status.CORRECT), (0, 30.0, Status.WRONG), (1, 1e3, Status.WRONG)]
+)
+def test_where_few_elements_carry_the_errors_those_of_one_run_are_chance(
+    place: int, times: float, status: Status
+) -> None:
+    """Element 0 is 200 times the others, and all that is allowed follows from it."""
+
+    def exact(given: dict[str, NDArray[np.generic]]) -> dict[str, NDArray[np.generic]]:
+        return weighted(given, np.float64, np.float64)
+
+    def trusted(given: dict[str, NDArray[np.generic]]) -> dict[str, NDArray[np.generic]]:
+        return weighted(given, np.float16, np.float32)
+
+    rng = np.random.default_rng(4)
+    q = np.tile(rng.uniform(-1, 0, (1, 32)), 2)  # each error of element 0 has its opposite, in this one run
+    k = np.hstack([rng.uniform(0.5, 1, (1000, 32)), rng.uniform(-1, -0.5, (1000, 32))]) / 64
+    k[0, 32:] = -k[0, :32]
+    k[0] *= 200
+    inputs = {"q": np.repeat(q, 1000, axis=0).astype(np.float16), "k": k.astype(np.float16)}
+    truth, lucky = exact(inputs), trusted(inputs)
+    honest = HonestErrors(inputs, exact, trusted, {"q": "float16", "k": "float16"}, ("o",), 2.0**-11)
+    usual = (honest.at_each() or {})["o"]
+    assert usual[0] > 50 * usual[1:].max()
+    assert abs(lucky["o"][0] - truth["o"][0]) < usual[0] / 50
+    output = truth["o"].astype(np.float64)
+    output[place] += times * usual[place]
+    roomy = replace(read_task(ATTENTION).tolerance, rtol=1.0, atol=1.0)  # the budgets decide
+    task = replace(read_task(ATTENTION), tolerance=roomy)
+    assert compare(task, "case", {"o": output}, Expectation(inputs, truth, lucky, honest=honest)).status is status
+
+
 @pytest.mark.parametrize(("place", "status"), [(3, Status.CORRECT), (9, Status.WRONG)])
 def test_which_of_two_equally_near_places_it_is_the_precision_decides(place: int, status: Status) -> None:
     """Point 3 lies half-way between two centres but for a billionth, point 9 does not."""

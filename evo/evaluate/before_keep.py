@@ -42,7 +42,7 @@ class KeepingBench(Protocol):
         self,
         task: Task,
         prepared: Prepared,
-        checker: RemoteSimulator,
+        checkers: Sequence[RemoteSimulator],
         seed: int,
         *,
         share: float,
@@ -84,7 +84,9 @@ def simulated_looks(
     hunting, large, covering, timing, beside = (next(places) for _ in range(5))
 
     def hunted() -> Check | None:
-        return bench.hunt(task, prepared, hunting, seed, share=gate.THOROUGH, looked=looked)
+        # Side by side, what is exercised is soon told, and its simulator free.
+        together = checkers if threads is None else tuple(dict.fromkeys((hunting, covering)))
+        return bench.hunt(task, prepared, together, seed, share=gate.THOROUGH, looked=looked)
 
     def at_large() -> tuple[gate.TimedSizes | None, int]:
         return _at_large(bench, task, prepared, seed, large, looked)
@@ -172,7 +174,7 @@ def _at_large(
 
     What cannot be looked at there is no case that the task times, so it counts as not looked at.
     """
-    cases = gate.large_cases(task, prepared.variant, prepared.programs, bench.chip, seed, checker)
+    cases = gate.large_cases(task, prepared.variant, prepared.programs, bench.chip, seed, checker, looked)
     programs = bench.bound(task, prepared, cases)
     own = bench.reference(task).beside()
     count = 0

@@ -65,7 +65,7 @@ def part_of_gate(started: CheckedJob, bench: EvaluationSession, places: gate.Gat
     if not check.status.passed or places.half not in (None, "checker"):
         return check
     with started.stages.time("hunt"):
-        found = bench.hunt(job.task, started.prepared, places.checker, job.seed, share=gate.QUICK)
+        found = bench.hunt(job.task, started.prepared, [places.checker], job.seed, share=gate.QUICK)
     return replace(found, cases=(*check.cases, *found.cases), counters=check.counters) if found else check
 
 

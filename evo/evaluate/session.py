@@ -55,6 +55,7 @@ _BENCH_LIMIT_S = 300.0
 _CONTROL_S = 30.0
 _PARENTS = 8
 _LOOKS = 5  # side by side
+_BESIDE = 2  # simulators for one look after the other
 _FEW_COMPILED, _SOME_COMPILED, _MANY_COMPILED = 2, 4, 8  # binaries of sizes that are looked for, if compiled in
 _COPIES = 3  # of a case: in this process, on the way, and in the memory of the simulator
 
@@ -222,7 +223,8 @@ class EvaluationSession:
         """A last look at all bench cases on the simulator, kept by variant; numbers of a GPU on other inputs alone."""
         key = (task.hash, prepared.variant.id, seed)
         if key not in self._timed:
-            begun = self._looks.pop(key, None) or simulated_looks(self, task, prepared, seed, [self.checker])
+            checkers = self.more_checkers(min(os.cpu_count() or 1, _BESIDE)) if self.modelled else [self.checker]
+            begun = self._looks.pop(key, None) or simulated_looks(self, task, prepared, seed, checkers)
             self._timed[key] = before_keep(self, task, prepared, seed, begun, stages)
         return self._timed[key]
 
@@ -240,7 +242,7 @@ class EvaluationSession:
         self,
         task: Task,
         prepared: Prepared,
-        checker: RemoteSimulator,
+        checkers: Sequence[RemoteSimulator],
         seed: int,
         *,
         share: float,
@@ -252,18 +254,18 @@ class EvaluationSession:
             return self.bound(task, prepared, cases, _FEW_COMPILED if share < THOROUGH else _MANY_COMPILED)
 
         reference, programs = self.reference(task), prepared.programs
-        found = patterns(task, programs, reference, checker, seed, share=share, looked=looked)
+        found = patterns(task, programs, reference, checkers, seed, share=share, looked=looked)
         if found is None and share >= THOROUGH:
-            found = lawful(task, bind, reference, checker, seed, looked)
+            found = lawful(task, bind, reference, checkers[0], seed, looked)
         if found is not None:
             return found
         if share >= THOROUGH:
             some = partial(self.bound, task, prepared, most=_SOME_COMPILED)
-            found = mixed(task, some, partial(self._first_rung, task), reference, checker, seed, looked)
+            found = mixed(task, some, partial(self._first_rung, task), reference, checkers[0], seed, looked)
             if found is not None:
                 return found
         variant, chip = prepared.variant, self.chip
-        return hunt(task, variant, programs, bind, reference, checker, chip, seed, share=share, looked=looked)
+        return hunt(task, variant, programs, bind, reference, checkers, chip, seed, share=share, looked=looked)
 
     def _first_rung(self, task: Task, cases: Sequence[Case]) -> dict[str, Program]:
         """Programs of the task's own first kernel; none where it has none, or cannot be launched."""

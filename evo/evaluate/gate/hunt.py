@@ -6,10 +6,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 import numpy as np
 
@@ -20,8 +19,9 @@ from evo.evaluate.gate.input_patterns import PATTERNS, SOURCED, SPLICED, STRUCTU
 from evo.evaluate.gate.rough_approximations import GROSS, all_roughened
 from evo.evaluate.gate.run_cases import CHECK_BUDGET, Step, check_case, spread_over_cases
 from evo.evaluate.gate.scaled_cases import longest_cases
+from evo.evaluate.gate.side_by_side import checked
 from evo.evaluate.gate.spliced_inputs import TURNS
-from evo.evaluate.gate.steered_cases import steered_cases
+from evo.evaluate.gate.steered_cases import SteeredCases, steered_cases
 from evo.evaluate.gate.threshold_cases import cost_of, steered_limits, threshold_cases, usual_limits
 from evo.results import CaseCheck, Check, Fault, Stage, Status
 from evo.sim import PtxError
@@ -30,24 +30,22 @@ from evo.spec.chips import Chip
 from evo.spec.expectation import Expectation
 from evo.spec.input_distributions import DRAWN, ENDS, suited_to
 from evo.spec.integer_distributions import EXTREME
-from evo.spec.look_ahead import look_ahead
 from evo.spec.reference import Reference
 from evo.spec.task import Case, Task
 from evo.spec.variant import Variant
 
 QUICK, THOROUGH = 0.3, 2.0  # of what the task's own check cases cost
 _ENDS = (ENDS, EXTREME)  # what a thorough look adds to the drawn inputs
-_EACH = (3, 10)  # cases for an outcome that no check case has: in a trial, before a keep
+_FEW, _MANY = 3, 10  # cases for an outcome that no check case has: in a trial, before a keep
 _STEERED = 120  # cases of outcomes that no check case has, before a keep
 # How often each pattern is drawn on a case before a keep: one draw shows one way to be uneven.
 _TURNS = {UNEVEN: 5, SOURCED: 2, STRUCTURED: 2, SPLICED: TURNS + 1}
 _AFFORDABLE = 6e9  # flops and bytes of a reference that takes seconds
 _LARGE = 3  # cases that are looked at by a sample of their blocks
 _CHEAP = 0.6  # of the dearest check case: a trial prefers those that cost less
-_AT_ONCE = 2  # expectations that are worked out while the device runs
 _HUNTED = "hunted"  # so few elements say nothing about a bias
 
-T = TypeVar("T")
+_Patterned = tuple[str, Case, int]  # a pattern, and which draw of it
 # Programs of some cases; those that the variant refuses, or does not compile for, are left out.
 Bind = Callable[[Sequence[Case]], Mapping[str, Program]]
 
@@ -60,12 +58,21 @@ class Looked:
     inputs: set[str] = field(default_factory=set)
     laws: set[str] = field(default_factory=set)
     cases: list[Case] = field(default_factory=list)  # run whole or by a sample, for what their sizes decide
+    _steered: SteeredCases | None = None
+    _steering: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def add(self, step: Step) -> None:
         if step.case.name not in self.sizes:
             self.sizes.add(step.case.name)
             self.cases.append(step.case)
         self.inputs.add(step.distribution)
+
+    def steered(self, work: Callable[[], SteeredCases]) -> SteeredCases:
+        """What `work` gives, which takes seconds, once for both looks that ask for it."""
+        with self._steering:
+            if self._steered is None:
+                self._steered = work()
+            return self._steered
 
 
 def hunt(
@@ -74,7 +81,7 @@ def hunt(
     programs: Mapping[str, Program],
     bind: Bind,
     reference: Reference,
-    device: RemoteSimulator,
+    devices: Sequence[RemoteSimulator],
     chip: Chip,
     seed: int,
     *,
@@ -82,15 +89,18 @@ def hunt(
     looked: Looked | None = None,
 ) -> Check | None:
     """The first case that is wrong; None if none is. share: QUICK or THOROUGH. Raises EvoError for the harness only."""
-    if share >= THOROUGH and (other := _other_bits(task, programs, reference, device, seed)) is not None:
+    device, thorough = devices[0], share >= THOROUGH
+    looked = looked if looked is not None else Looked()
+    if thorough and (other := _other_bits(task, programs, reference, device, seed)) is not None:
         return other
     own = reference.beside()
-    limits, steering = usual_limits(task, share), steered_limits(task, share)
-    thorough = share >= THOROUGH
-    rehearsing = device if thorough else None
-    each = _EACH[thorough]
-    steered = steered_cases(task, variant, programs, chip, seed, steering, each=each, rehearsing=rehearsing)
-    known = chosen(task, steered.cheap[:_STEERED] if limits.thorough else steered.cheap, steering.total)
+    limits, total = usual_limits(task, share), steered_limits(task, share).total
+    steered = (
+        looked.steered(lambda: steered_thoroughly(task, variant, programs, chip, seed, device))
+        if thorough
+        else steered_cases(task, variant, programs, chip, seed, steered_limits(task, share), each=_FEW)
+    )
+    known = chosen(task, steered.cheap[:_STEERED] if limits.thorough else steered.cheap, total)
     reached = longest_cases(task, limits) if limits.thorough else ()
     suggested = chosen(task, (*reached, *threshold_cases(task, variant, seed, limits)), limits.total, known)
     cases = [*known, *suggested]
@@ -98,17 +108,26 @@ def hunt(
     rng = np.random.default_rng([seed, 78])
     suited = suited_to(tensor.dtype for tensor in task.inputs)
     steps = _steps([case for case in cases if case.name in bound], device, rng, suited, thorough=limits.thorough)
-    for step, expectation in _ahead(lambda step: _expected(own, step, seed), list(steps)):
-        if expectation is None:
-            continue
-        row, _, faults = check_case(task, bound, expectation, step, {})
+
+    def run(step: Step, expectation: Expectation, on: RemoteSimulator) -> tuple[CaseCheck, tuple[Fault, ...]]:
+        row, _, faults = check_case(task, bound, expectation, replace(step, device=on), {})
+        return row, faults
+
+    for step, (row, faults) in checked(list(steps), lambda step: _expected(own, step, seed), run, devices):
         if row.status is not Status.CORRECT:
             under = "" if step.distribution == DRAWN else f" with {step.distribution} inputs"
             reason = f"at a size that the source suggests, {step.case.name}{under}: {row.reason}"
             return _failed(row, step, Stage.THRESHOLD, reason, faults, seed)
-        if looked is not None:
-            looked.add(step)
+        looked.add(step)
     return None
+
+
+def steered_thoroughly(
+    task: Task, variant: Variant, programs: Mapping[str, Program], chip: Chip, seed: int, device: RemoteSimulator
+) -> SteeredCases:
+    """Sizes at which the variant decides otherwise than at its check cases, as they are looked for before a keep."""
+    limits = steered_limits(task, THOROUGH)
+    return steered_cases(task, variant, programs, chip, seed, limits, each=_MANY, rehearsing=device)
 
 
 def _other_bits(
@@ -128,13 +147,18 @@ def _other_bits(
 
 
 def large_cases(
-    task: Task, variant: Variant, programs: Mapping[str, Program], chip: Chip, seed: int, device: RemoteSimulator
+    task: Task,
+    variant: Variant,
+    programs: Mapping[str, Program],
+    chip: Chip,
+    seed: int,
+    device: RemoteSimulator,
+    looked: Looked,
 ) -> tuple[Case, ...]:
     """Sizes that are too large to run whole: where the variant decides otherwise than at its check cases; timed ones
     with other flags.
     """
-    limits = steered_limits(task, THOROUGH)
-    steered = steered_cases(task, variant, programs, chip, seed, limits, each=1, rehearsing=device)
+    steered = looked.steered(lambda: steered_thoroughly(task, variant, programs, chip, seed, device))
     return (*steered.dear[:_LARGE], *_with_other_flags(task, seed))
 
 
@@ -222,7 +246,7 @@ def patterns(
     task: Task,
     programs: Mapping[str, Program],
     reference: Reference,
-    device: RemoteDevice,
+    devices: Sequence[RemoteDevice],
     seed: int,
     *,
     share: float,
@@ -236,7 +260,7 @@ def patterns(
     rng = np.random.default_rng([seed, 80])
     orders = {pattern: [task.check[at] for at in rng.permutation(len(task.check))] for pattern in PATTERNS}
 
-    def drawn(asked: tuple[str, Case, int]) -> Expectation | None:
+    def drawn(asked: _Patterned) -> Expectation | None:
         pattern, case, turn = asked
         return patterned(task, reference, case, seed, pattern, constants, turn=turn)
 
@@ -245,22 +269,17 @@ def patterns(
         for pattern, order in orders.items():
             for case in sorted(order, key=lambda case: cost_of(task, case) > _CHEAP * dearest):
                 if (expectation := drawn((pattern, case, 0))) is not None:
-                    found = _wrong(task, programs, case, pattern, expectation, device, seed, looked)
+                    found = _wrong(task, programs, case, pattern, expectation, devices[0], seed, looked)
                     if found is not None:
                         return found
                     break
         return None
+
+    def run(asked: _Patterned, expectation: Expectation, on: RemoteDevice) -> tuple[Check | None]:
+        return (_wrong(task, programs, asked[1], asked[0], expectation, on, seed, looked),)
+
     asked = [(p, case, turn) for p, order in orders.items() for case in order for turn in range(_TURNS.get(p, 1))]
-    for (pattern, case, _), expectation in _ahead(drawn, asked):
-        if (found := _wrong(task, programs, case, pattern, expectation, device, seed, looked)) is not None:
-            return found
-    return None
-
-
-def _ahead(expected: Callable[[T], Expectation | None], items: Sequence[T]) -> Iterator[tuple[T, Expectation | None]]:
-    """Each item with what is right there, in order; the reference works on the next while the device has one."""
-    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="evo-expected") as threads:
-        yield from look_ahead(lambda item: threads.submit(expected, item), items, _AT_ONCE + 1)
+    return next((found for _, (found,) in checked(asked, drawn, run, devices) if found is not None), None)
 
 
 def _constants(programs: Mapping[str, Program]) -> tuple[int | float, ...]:

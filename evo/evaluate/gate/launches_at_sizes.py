@@ -13,6 +13,7 @@ from evo.evaluate.gate.scalars_at_sizes import scalars_at
 from evo.evaluate.gate.scaled_cases import Sizes
 from evo.sim.launch_conditions import Launches
 from evo.spec.chips import Chip
+from evo.spec.expr import Expression
 from evo.spec.task import Task
 from evo.spec.variant import Variant
 
@@ -48,17 +49,12 @@ class LaunchesAtSizes:
         unknown = np.zeros(count, bool)
         if grids:
             line = self._variant.launches[number]
-            asked = np.arange(count if rehearsed or sure else min(count, _GRIDS))
-            unknown[:] = True
-            unknown[asked] = False
-            for at in asked.tolist():
-                names = {**self._names, **{name: int(values[at]) for name, values in sizes.items()}}
-                try:
-                    for to, expressions in ((grid, line.grid), (block, line.block)):
-                        for place, expression in enumerate(expressions):
-                            to[place, at] = int(expression.value(names))
-                except SyntaxInvalid:  # it names what only the chip knows, or divides by zero there
-                    unknown[at] = True
+            most = count if rehearsed or sure else min(count, _GRIDS)
+            unknown[most:] = True
+            for to, expressions in ((grid, line.grid), (block, line.block)):
+                for place, expression in enumerate(expressions):
+                    to[place, :most], failed = self._values(expression, sizes, most)
+                    unknown[:most] |= failed
         parameters: dict[int, NDArray[np.generic]] = {}
         for at, argument in enumerate(bound.arguments):
             if argument.is_buffer:
@@ -68,3 +64,16 @@ class LaunchesAtSizes:
             else:
                 parameters[at] = scalars_at(self._task, argument, self._names, sizes, count)
         return Launches(parameters=parameters, grid=grid, block=block, unknown=unknown if grids else None, sure=sure)
+
+    def _values(self, expression: Expression, sizes: Sizes, most: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """An expression at the first sizes, once for all that it cannot tell apart; where it has no value."""
+        axes = sorted(expression.names & sizes.keys())
+        table = np.stack([sizes[name][:most] for name in axes]) if axes else np.zeros((0, most), np.int64)
+        alike, which = np.unique(table, axis=1, return_inverse=True)
+        values, failed = np.zeros(alike.shape[1], np.int64), np.zeros(alike.shape[1], bool)
+        for at, column in enumerate(alike.T.tolist()):
+            try:
+                values[at] = int(expression.value({**self._names, **dict(zip(axes, column, strict=True))}))
+            except SyntaxInvalid:  # it names what only the chip knows, or divides by zero there
+                failed[at] = True
+        return values[which.reshape(-1)], failed[which.reshape(-1)]

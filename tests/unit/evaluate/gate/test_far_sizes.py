@@ -168,7 +168,7 @@ def test_what_is_wrong_for_two_axes_together_is_found(bench: EvaluationSession, 
     task = load_task(ROOT, "conv2d")
     prepared = bench.prepare(task, (ROOT / f"evo/audit/redteam/attacks/conv2d/20_{name}.cu").read_text())
     assert isinstance(prepared, Prepared)
-    found = bench.hunt(task, prepared, bench.checker, 1, share=2.0)
+    found = bench.hunt(task, prepared, [bench.checker], 1, share=2.0)
     assert found is not None
     assert found.status is Status.WRONG
     assert found.stage is Stage.THRESHOLD

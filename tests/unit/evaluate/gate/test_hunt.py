@@ -50,7 +50,7 @@ def scale(tmp_path_factory: pytest.TempPathFactory) -> Task:
 def hunted(bench: EvaluationSession, task: Task, text: str, seed: int = 1, share: float = THOROUGH) -> Check | None:
     prepared = bench.prepare(task, text)
     assert isinstance(prepared, Prepared)
-    return bench.hunt(task, prepared, bench.checker, seed, share=share)
+    return bench.hunt(task, prepared, [bench.checker], seed, share=share)
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ def test_inputs_with_a_structure_show_what_drawn_ones_hide(
     task = read_task(task_folder(name.split("/", maxsplit=1)[0], ROOT / "kernels"))
     prepared = bench.prepare(task, (ROOT / f"evo/audit/redteam/attacks/{name}.cu").read_text())
     assert isinstance(prepared, Prepared)
-    found = patterns(task, prepared.programs, bench.reference(task), bench.checker, seed, share=THOROUGH)
+    found = patterns(task, prepared.programs, bench.reference(task), [bench.checker], seed, share=THOROUGH)
     assert found is not None
     assert found.cases[0].inputs == (pattern,)
 

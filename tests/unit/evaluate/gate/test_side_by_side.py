@@ -41,9 +41,8 @@ def test_an_error_is_raised_at_its_turn_and_what_follows_is_not_begun() -> None:
             raise RuntimeError(f"no {item}")
         return item
 
-    delivered = []
+    found = checked(range(100), expected, check, ["a"])
+    assert [next(found)[0], next(found)[0]] == [0, 1]
     with pytest.raises(RuntimeError, match="no 2"):
-        for item, _ in checked(range(100), expected, check, ["a"]):
-            delivered.append(item)
-    assert delivered == [0, 1]
+        next(found)
     assert len(begun) < 10

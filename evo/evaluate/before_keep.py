@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from itertools import cycle
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from evo.device import Program
 from evo.device.remote_device import RemoteGpu, RemoteSimulator
@@ -21,6 +21,9 @@ from evo.results.coverage import Coverage
 from evo.spec.chips import Chip
 from evo.spec.reference import Reference
 from evo.spec.task import Case, Task
+
+
+T = TypeVar("T")
 
 
 class KeepingBench(Protocol):
@@ -111,22 +114,16 @@ def simulated_looks(
         device = bench.target or bench.checker
         return gate.all_distributions(task, prepared.programs, reference, device, seed, looked=looked)
 
-    if threads is None:
-        return SimulatedLooks(
-            looked=looked,
-            hunted=hunted,
-            at_large=at_large,
-            covered=covered,
-            at_timed=at_timed,
-            distributed=distributed,
-        )
+    def begun(work: Callable[[], T]) -> Callable[[], T]:
+        return work if threads is None else threads.submit(work).result
+
     return SimulatedLooks(
         looked=looked,
-        hunted=threads.submit(hunted).result,
-        at_large=threads.submit(at_large).result,
-        covered=threads.submit(covered).result,
-        distributed=threads.submit(distributed).result,
-        at_timed=threads.submit(at_timed).result,
+        hunted=begun(hunted),
+        at_large=begun(at_large),
+        covered=begun(covered),
+        distributed=begun(distributed),
+        at_timed=begun(at_timed),
     )
 
 

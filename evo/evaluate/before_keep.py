@@ -22,7 +22,6 @@ from evo.spec.chips import Chip
 from evo.spec.reference import Reference
 from evo.spec.task import Case, Task
 
-
 T = TypeVar("T")
 
 

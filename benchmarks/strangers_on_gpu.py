@@ -1,6 +1,6 @@
 """On a GPU, kernels as strangers write them beside expert versions, and what the rules bring within seconds each.
 
-For each kernel of tests/data/foreign: the expert version (experts/NAME.cu), the champion of a run if `--champions`
+For each kernel of tests/data/foreign, or of `--tasks`: the expert version (experts/NAME.cu), the champion of a run if `--champions`
 has one, and a climb by first looks alone: of each rule's proposals the fastest is taken, again and again until the
 seconds are up. A first look checks elements of the outputs at the timed case, not the whole gate: so these figures say
 what there is to gain, and `evo iterate` is what keeps it.
@@ -39,13 +39,14 @@ def main(words: Sequence[str] | None = None) -> int:
     made = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     made.add_argument("--device", default="gpu:0", metavar="NAME")
     made.add_argument("--arch", default="native", metavar="ARCH")
+    made.add_argument("--tasks", type=Path, default=FOREIGN, metavar="DIR", help="task folders with a ladder, or adopted")
     made.add_argument("--only", default="", metavar="NAMES", help="only these kernels")
     made.add_argument("--champions", type=Path, metavar="DIR", help="NAME.cu of another run, timed too")
     made.add_argument("--each", type=float, default=10, metavar="SECONDS", help="after which no round begins")
     made.add_argument("--limit", type=float, default=300, metavar="SECONDS", help="after which no kernel begins")
     made.add_argument("--json", type=Path, metavar="OUT", help="every figure, after each kernel")
     asked = made.parse_args(words)
-    names = [name for name in asked.only.split(",") if name] or sorted(path.name for path in FOREIGN.iterdir())
+    names = [name for name in asked.only.split(",") if name] or sorted(path.parent.name for path in asked.tasks.glob("*/task.yaml"))
     rows: dict[str, dict[str, Any]] = {}
     began = time.monotonic()
     kind, _, which = asked.device.partition(":")
@@ -62,8 +63,9 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def measured(bench: EvaluationSession, name: str, asked: argparse.Namespace) -> dict[str, Any]:
     """Gains over the start: of the expert version, of the other run's champion, and of the climb with its steps."""
-    task, began = read_task(FOREIGN / name), time.monotonic()
-    start = (FOREIGN / name / "ladder" / "00_stranger.cu").read_text(encoding="utf-8")
+    task, began = read_task(asked.tasks / name), time.monotonic()
+    rungs = task.ladder() or (task.folder / "original.cu",)  # that is what `evo adopt` keeps
+    start = rungs[0].read_text(encoding="utf-8")
     given = {"expert": EXPERTS / f"{name}.cu"}
     if asked.champions is not None:
         given["champion"] = asked.champions / f"{name}.cu"

@@ -20,6 +20,8 @@ SECOND_LOOK = 200_000_000  # warp instructions
 _THREADS = min(os.cpu_count() or 1, 8)  # blocks in parallel; results and counts are those of one thread
 _BESIDE = 4  # one in so many of them is a neighbour of another, for races between the two
 _PART = 1 << 22  # words
+_PIECE = 1 << 24  # elements
+_NOWHERE = np.zeros(0, np.int64)
 _OTHER_BASE = 0x7F5A_2C00_0000
 
 
@@ -165,6 +167,8 @@ class Execution:
 
     def changed(self, output: Buffer) -> NDArray[np.int64]:
         """As `written`; of an output that is changed in place, what holds another value than before."""
+        if output.init == "zero" and self.buffers[output.name].state is None:
+            return self._nonzero(output)
         if output.init != "input":
             return self.written(output)
         bits = np.dtype(f"u{NUMPY[output.dtype].itemsize}")
@@ -174,7 +178,13 @@ class Execution:
         for first in range(0, len(whole), len(given)):  # what is filled repeats
             part = whole[first : first + len(given)]
             parts.append(np.flatnonzero(part != given[: len(part)]) + first)
-        return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+        return np.concatenate(parts) if parts else _NOWHERE
+
+    def _nonzero(self, output: Buffer) -> NDArray[np.int64]:
+        """Where an output holds a byte that is not zero; in pieces, since it may be mapped rather than held."""
+        values = self.buffers[output.name].bytes.view(np.dtype(f"u{NUMPY[output.dtype].itemsize}"))
+        pieces = range(0, len(values), _PIECE)
+        return np.concatenate([np.flatnonzero(values[at : at + _PIECE]) + at for at in pieces] or [_NOWHERE])
 
     def mask(self, output: Buffer) -> NDArray[np.bool_] | None:
         """Which elements of an output hold a written byte; None if all are written throughout."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import cycle
 from typing import Protocol, TypeVar
 
@@ -39,6 +40,8 @@ class KeepingBench(Protocol):
     def reference(self, task: Task) -> Reference: ...
 
     def bound(self, task: Task, prepared: Prepared, cases: Sequence[Case]) -> dict[str, Program]: ...
+
+    def own_programs(self, task: Task, cases: Sequence[Case]) -> dict[str, Program]: ...
 
     def hunt(
         self,
@@ -188,7 +191,8 @@ def _at_large(
             count += 1
     far = gate.far_cases(task, own, seed)
     programs = bench.bound(task, prepared, far) | dict(prepared.programs)
-    for case, seen in gate.far_sizes(task, programs, own, checker, seed, [c for c in far if c.name in programs]):
+    ours = partial(bench.own_programs, task)
+    for case, seen in gate.far_sizes(task, programs, own, checker, seed, [c for c in far if c.name in programs], ours):
         if not seen.status.passed:
             return seen, count
         looked.cases.append(case)

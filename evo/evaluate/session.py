@@ -261,16 +261,17 @@ class EvaluationSession:
             return found
         if share >= THOROUGH:
             some = partial(self.bound, task, prepared, most=_SOME_COMPILED)
-            found = mixed(task, some, partial(self._first_rung, task), reference, checkers[0], seed, looked)
+            found = mixed(task, some, partial(self.own_programs, task), reference, checkers[0], seed, looked)
             if found is not None:
                 return found
         variant, chip = prepared.variant, self.chip
         return hunt(task, variant, programs, bind, reference, checkers, chip, seed, share=share, looked=looked)
 
-    def _first_rung(self, task: Task, cases: Sequence[Case]) -> dict[str, Program]:
+    def own_programs(self, task: Task, cases: Sequence[Case]) -> dict[str, Program]:
         """Programs of the task's own first kernel; none where it has none, or cannot be launched."""
-        first = task.ladder()[:1]
-        ready = self.prepare(task, first[0].read_text(encoding="utf-8")) if first else None
+        named = (*task.ladder(), task.folder / "original.cu")  # the lowest rung, or what was adopted
+        own = next((path for path in named if path.is_file()), None)
+        ready = self.prepare(task, own.read_text(encoding="utf-8")) if own is not None else None
         return self.bound(task, ready, cases) if isinstance(ready, Prepared) else {}
 
     def bound(

@@ -54,7 +54,7 @@ _FIRST_DRAWS = {
     "rules.loop": 3,
     "rules.unroll": 2,
     "rules.staging": 2,
-    "rules.plan": 3,
+    "rules.plan": 4,
 }
 _FIRST_ELSE = 1
 _ROUNDS = 4  # that a first look at a parent is made in; the last ones are left out where an early one finds a gain

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -34,6 +34,7 @@ from evo.spec.reference import Reference
 from evo.spec.task import Case, Task
 
 Places = NDArray[np.int64]
+Bind = Callable[[Sequence[Case]], Mapping[str, Program]]
 
 _LIMIT_S = 60.0
 _CASES = 2
@@ -45,6 +46,7 @@ _REPEATED = 64  # places that differ at most
 _DRAWN = 80 << 20  # elements of the inputs that are drawn
 _LED = 24 << 20  # ... of those that lie along the axis, for all places that differ
 _ACCOUNT, _ROOM = 4, 8  # bytes of an output for one of the account of it; of memory for one of all accounts
+_MAPPED = 1 << 35  # bytes of a tensor, of which pages are had as they are touched
 _COST = 4e8  # flops and bytes of the reference
 _SHRINKS = 24
 _NEARLY = (
@@ -95,7 +97,13 @@ def _farthest(task: Task, space: AxisSpace, base: Case, reach: Mapping[str, floa
         few = part_of(task, case, axis)
         drawn = sum(math.prod(tensor.dims(few)) for tensor in task.inputs)
         kept = sum(tensor.size_bytes(case) for tensor in task.outputs) / _ACCOUNT
-        if _dearest(task, space, few) <= _COST and drawn <= _DRAWN and kept <= memory_limit() / _ROOM:
+        mapped = max(tensor.size_bytes(case) for tensor in task.tensors)
+        if (
+            _dearest(task, space, few) <= _COST
+            and drawn <= _DRAWN
+            and kept <= memory_limit() / _ROOM
+            and mapped <= _MAPPED
+        ):
             return case
         rest = [name for name in space.free if name != axis and axes[name] > _SHORT]
         if not rest:
@@ -174,6 +182,11 @@ class _Far:
             return (found, None) if found.fault.kind in _CERTAIN else None
         return found, self._compared(case, part, found)
 
+    def is_wrong(self, case: Case, programs: Mapping[str, Program]) -> bool:
+        """Whether this kernel is wrong there too; not if it cannot be launched."""
+        seen = self.sampled(case, programs[case.name]) if case.name in programs else None
+        return seen is not None and (seen[0].fault is not None or seen[1] is not None)
+
     def _compared(self, case: Case, part: Case, found: SampledRun) -> CaseCheck | None:
         """What is wrong with what was written; None if nothing."""
         lead, truth = self._truth(case, part, found)
@@ -232,11 +245,13 @@ def far_sizes(
     checker: RemoteSimulator,
     seed: int,
     cases: Sequence[Case],
+    honest: Bind | None = None,
 ) -> Iterator[tuple[Case, TimedSizes]]:
     """Each of these cases that some blocks tell something about: right, or wrong as no timed size is.
 
     A part of a grid may be wrong by itself, if blocks add to others' sums or wait for them. So a variant of which a
-    part of a timed size is wrong as well is not held to this.
+    part of a timed size is wrong as well is not held to this. honest: programs of the task's own first kernel; nothing
+    is held to a size at which that is wrong, as it is where it counts elements in 32 bits.
     """
     far = _Far(task, reference, checker, cut_axis(task, reference), seed)
     for case in cases:
@@ -258,7 +273,9 @@ def far_sizes(
         if usual is None or usual[0].fault is not None or usual[1] is not None or not usual[0].share:
             continue
         is_whole = usual[0].share >= _FAIR_SHARE and _reach(task, near, usual[0]) >= _REACHED
-        if is_whole or row is not None or found.fault is not None:  # a grid may be larger than its work
+        if not is_whole and row is None and found.fault is None:  # a grid may be larger than its work
+            continue
+        if honest is None or not far.is_wrong(case, honest([case])):
             yield case, _failed(task, case, found, row)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -226,19 +227,22 @@ def _as_int(how: object) -> object:
 
 
 def _rounded_up(top: object, bottom: object) -> object | None:
-    """`(n + b - 1) / b` and its like."""
+    """`(n + b - 1) / b` and its like, where `b - 1` is written so, or nothing else is added to n."""
     terms = _terms(top)
-    rest = [term for sign, term in terms if sign > 0 and term != bottom]
-    constant = sum(sign * term for sign, term in terms if isinstance(term, int))
+    constants = [sign * term for sign, term in terms if isinstance(term, int)]
     if isinstance(bottom, int):
-        others = [(sign, term) for sign, term in terms if not isinstance(term, int)]
-        if constant == bottom - 1 and bottom > 1 and others and all(sign > 0 for sign, _ in others):
-            return ("ceil_div", _sum([term for _, term in others]), bottom)
+        rest = [(sign, term) for sign, term in terms if not isinstance(term, int)]
+        more = sum(constants) - (bottom - 1)
+        is_meant = more == 0 or bottom - 1 in constants or {bottom, -1} <= set(constants)
+    else:
+        if (1, bottom) not in terms or -1 not in constants:
+            return None
+        terms.remove((1, bottom))
+        rest = [(sign, term) for sign, term in terms if not isinstance(term, int)]
+        more, is_meant = sum(constants) + 1, True
+    if bottom in (0, 1) or not is_meant or more < 0 or not rest or all(sign < 0 for sign, _ in rest):
         return None
-    plain = [term for term in rest if not isinstance(term, int)]
-    if constant == -1 and (1, bottom) in terms and plain and all(s > 0 for s, t in terms if not isinstance(t, int)):
-        return ("ceil_div", _sum(plain), bottom)
-    return None
+    return ("ceil_div", _sum([*sorted(rest, key=lambda each: -each[0]), *([(1, more)] if more else [])]), bottom)
 
 
 def _terms(how: object) -> list[tuple[int, object]]:
@@ -248,10 +252,11 @@ def _terms(how: object) -> list[tuple[int, object]]:
     return [(1, how)]
 
 
-def _sum(terms: list[object]) -> object:
-    total = terms[0]
-    for term in terms[1:]:
-        total = ("+", total, term)
+def _sum(terms: Sequence[tuple[int, object]]) -> object:
+    """Of terms with signs, the first of them plus."""
+    (_, total), *others = terms
+    for sign, term in others:
+        total = ("+" if sign > 0 else "-", total, term)
     return total
 
 

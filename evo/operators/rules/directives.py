@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Sequence
 
@@ -21,7 +22,7 @@ def line_span(ctx: RuleContext, number: int) -> Span:
 
 
 def ceil_divs(ctx: RuleContext, launch: LaunchLine) -> list[tuple[Span, str, str]]:
-    """Each `ceil_div(a, b)` of a launch line's grid: its bytes, a and b."""
+    """Each `ceil_div(a, b)` of a launch line's grid, or `(a + b - 1) // b`: its bytes, a and b."""
     line = line_span(ctx, launch.line)
     text = ctx.source.slice(line)
     end = text.find(" block")
@@ -38,7 +39,42 @@ def ceil_divs(ctx: RuleContext, launch: LaunchLine) -> list[tuple[Span, str, str
             start = line.start + len(text[: match.start()].encode())
             span = Span(start, start + len(text[match.start() : at].encode()))
             found.append((span, text[match.end() : comma].strip(), text[comma + 1 : at - 1].strip()))
+    return found or _rounded_up(line, text, launch)
+
+
+def _rounded_up(line: Span, text: str, launch: LaunchLine) -> list[tuple[Span, str, str]]:
+    """Each `(a + b - 1) // b` of a grid that has no `ceil_div`, b - 1 perhaps as one number."""
+    found: list[tuple[Span, str, str]] = []
+    at = text.find("grid")
+    for part in launch.grid:
+        at = text.find(part.text, at)
+        if at < 0 or not part.text.isascii():
+            return []
+        for node in ast.walk(ast.parse(part.text, mode="eval")):
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv):
+                covered = _covered(part.text, node)
+                if covered is not None:
+                    start = line.start + len(text[: at + node.col_offset].encode())
+                    span = Span(start, start + (node.end_col_offset or 0) - node.col_offset)
+                    found.append((span, covered, ast.get_source_segment(part.text, node.right) or ""))
+        at += len(part.text)
     return found
+
+
+def _covered(text: str, quotient: ast.BinOp) -> str | None:
+    """What tiles of the divisor cover: a, where a + b - 1 is divided by b."""
+    top, by = quotient.left, quotient.right
+    if not isinstance(top, ast.BinOp) or not isinstance(by, ast.Constant | ast.Name):
+        return None
+    inner, more = top.left, top.right
+    if isinstance(top.op, ast.Add) and isinstance(by, ast.Constant) and isinstance(by.value, int):
+        meant = isinstance(more, ast.Constant) and more.value == by.value - 1
+    elif isinstance(top.op, ast.Sub) and isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Add):
+        meant = ast.dump(more) == ast.dump(ast.Constant(1)) and ast.dump(inner.right) == ast.dump(by)
+        inner = inner.left
+    else:
+        meant = False
+    return ast.get_source_segment(text, inner) if meant else None
 
 
 def grid_part_of(ctx: RuleContext, launch: LaunchLine, at: Span) -> int:

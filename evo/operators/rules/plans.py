@@ -50,6 +50,13 @@ PLANS = (
         expected="one coalesced pass over memory with wide loads",
     ),
     RulePlan(
+        name="blocks_together",
+        sentence="Lets a block share a row, keeps the row on chip between passes, loads it in wide pieces and early.",
+        steps=(("row_blocks",), ("float_sums",), ("online",), ("keep_row",), ("wide_access",), ("early_operands",)),
+        reason="a few long rows that threads walk alone leave most of the chip idle",
+        expected="one coalesced pass over memory with wide loads, on all SMs",
+    ),
+    RulePlan(
         name="coalesced",
         sentence="Turns axes so that threads run along memory, then stages, blocks in registers and loads wide.",
         steps=(("turn_axes",), ("stage_tiles",), ("coarsen",), ("wide_access", "wide_elements")),

@@ -224,6 +224,22 @@ def test_a_quotient_that_is_rounded_up_by_hand_is_a_ceil_div():
     assert applied("if", applied("!=", rest, zero), whole, applied("+", whole, one)).text != "ceil_div(n, b)"
 
 
+def test_what_is_rounded_up_may_itself_be_a_length_and_one_more():
+    """Outputs of a window, (n - k) / s + 1 of them, in blocks."""
+    n, k, block = (HostNumber.named(word, value) for word, value in (("n", 115), ("k", 3), ("block", 8)))
+    one, two, eight = (HostNumber.number(value) for value in (1, 2, 8))
+    strided = applied("+", applied("/", applied("-", n, k), two), one)
+    close = applied("+", applied("-", n, k), one)
+    for outputs, by, said, value in (
+        (strided, eight, "ceil_div((n - k) // 2 + 1, 8)", 8),
+        (strided, block, "ceil_div((n - k) // 2 + 1, block)", 8),
+        (close, eight, "ceil_div(n - k + 1, 8)", 15),
+    ):
+        up = applied("/", applied("-", applied("+", outputs, by), one), by)
+        assert (up.text, up.value) == (said, value)
+    assert "ceil_div" not in applied("/", applied("+", n, HostNumber.number(9)), eight).text
+
+
 def test_a_struct_by_value_becomes_its_fields():
     """Put together again only if a macro or a function uses it whole."""
     matrix, step = (drafted(f"third/{name}").launches[0].instance for name in ("matrix_struct", "lbm_thesis"))

@@ -1,62 +1,81 @@
-"""What each thread walks alone is shared by the lanes of a warp, in whatever way the kernel is written."""
+"""What each thread walks alone is shared by a warp or a block, in whatever way the kernel is written."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from evo.analysis.access import Access, LaunchAnalysis, Loop, Symbol, Term
-from evo.cuda.source import Edit, Span
-from evo.operators.rules.families.work.row_places import WARP, row_place
+from evo.analysis.access import Access, Form, LaunchAnalysis, Loop, Node, Symbol, Term, number_of
+from evo.cuda.source import Edit, Function, Span
+from evo.operators.rules.families.work.row_places import WARP, RowPlace, block_place, row_place
 from evo.operators.rules.families.work.walks import (
     SharedLoop,
     are_known,
     combined,
     is_called_by,
-    outermost,
+    nests,
     stay_with_their_lane,
     stepped,
     stored_if,
+    type_of,
 )
+from evo.operators.rules.lifting import NotPrinted
 from evo.operators.rules.rewriting import fresh, indent_of, merged
 from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.rule_context import RuleContext
 
+Placed = Callable[[RuleContext, LaunchAnalysis, Function], RowPlace | None]
+
+_LONG = 256  # turns, from which on a block may share them
 _RECORD = 64  # bytes of what a lane reads whole in one turn
 
 
 def _find(ctx: RuleContext) -> Iterator[Application]:
+    yield from _found(ctx, row_place, "the lanes of a warp share what each thread walked alone", WARP)
+
+
+def _find_blocks(ctx: RuleContext) -> Iterator[Application]:
+    yield from _found(ctx, block_place, "the threads of a block share what each walked alone", "block")
+
+
+def _found(ctx: RuleContext, placed: Placed, words: str, to: int | str) -> Iterator[Application]:
     for analysis in ctx.launches:
-        edits = _edits(ctx, analysis)
+        try:
+            edits = _edits(ctx, analysis, placed)
+        except NotPrinted:
+            continue
         if edits:
             name = analysis.form.kernel
             yield Application(
                 edits=tuple(merged(edits)),
-                summary=f"{name}: the lanes of a warp share what each thread walked alone",
-                arguments={"kernel": name, "to": WARP},
+                summary=f"{name}: {words}",
+                arguments={"kernel": name, "to": to},
                 is_schedule=any(each.calls for each in analysis.form.loops.values()),  # several functions are touched
             )
 
 
-def _edits(ctx: RuleContext, analysis: LaunchAnalysis) -> list[Edit] | None:
+def _edits(ctx: RuleContext, analysis: LaunchAnalysis, placed: Placed) -> list[Edit] | None:
     form = analysis.form
     function = ctx.kernel(form.kernel)
     if function is None or form.barriers or form.exchanges or form.shared:
         return None
-    place = row_place(ctx, analysis, function)
+    place = placed(ctx, analysis, function)
     shared = _loops(analysis, place is not None and place.is_alone)
     if place is None or not shared or not stay_with_their_lane(analysis, shared):
         return None
-    lane = fresh(ctx, "lane")
-    start = function.body.start + 1
-    edits = [
-        Edit(Span(start, start), f"\n    const int {lane} = {place.lane};  // a warp for each index"),
-        *place.edits,
-    ]
+    if place.lanes != str(WARP) and max(_turns_of(analysis, each.loop) for each in shared) < _LONG:
+        return None
+    if place.lanes == str(WARP):
+        lane = fresh(ctx, "lane")
+        start = function.body.start + 1
+        named = Edit(Span(start, start), f"\n    const int {lane} = {place.lane};  // a warp for each index")
+        edits = [named, *place.edits]
+    else:
+        lane, edits = place.lane, [*place.edits]
     seen: dict[Span, list[Edit]] = {}
     for each in shared:
         # In a function of its own the kernel's variable cannot be seen.
-        here = lane if not each.loop.calls else f"({place.lane})"
-        made = _shared_out(ctx, each, here)
+        here = lane if not each.loop.calls or lane == place.lane else f"({place.lane})"
+        made = _shared_out(ctx, each, here, place.lanes, is_again=_is_again(form, each))
         if made is None or seen.setdefault(each.loop.span, made) != made or not is_called_by(ctx, each.loop, function):
             return None
     edits += [edit for made in seen.values() for edit in made]
@@ -71,14 +90,25 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis) -> list[Edit] | None:
     return edits
 
 
+def _is_again(form: Form, shared: SharedLoop) -> bool:
+    """Whether a thread may come to the loop more than once: it stands in another, or in a function."""
+    symbol = shared.loop.symbol
+    inner = any(symbol in access.loops and access.loops[0] != symbol for access in form.accesses)
+    return inner or bool(shared.loop.calls)
+
+
 def _loops(analysis: LaunchAnalysis, is_alone: bool) -> list[SharedLoop] | None:
     """The outermost loops that walk along the contiguous dimension; None if something else is in the way.
 
     is_alone: a block is one thread, whose reads no other's are beside.
     """
+    return _walked(analysis, analysis.form.body, is_alone)
+
+
+def _walked(analysis: LaunchAnalysis, nodes: tuple[Node, ...], is_alone: bool) -> list[SharedLoop] | None:
     form = analysis.form
     found: list[SharedLoop] = []
-    for loop in outermost(form.body):
+    for loop, body in nests(nodes):
         inside = [access for access in form.accesses if loop.symbol in access.loops]
         if not any(a.array is not None and a.array.space == "global" for a in inside):
             continue
@@ -88,26 +118,37 @@ def _loops(analysis: LaunchAnalysis, is_alone: bool) -> list[SharedLoop] | None:
             if analysis.legality.parallel(loop).holds and are_known(loop, reductions):
                 found.append(SharedLoop(loop, reductions))
                 continue
-        return None  # each lane would do all of it again
+        # Every lane takes all turns of a loop whose inner loops are long walks, with what little is beside them.
+        inner = _walked(analysis, body, is_alone)
+        if not inner or any(_turns_of(analysis, each.loop) < WARP for each in inner):
+            return None  # each lane would do all of it again
+        found += inner
     return found
+
+
+def _turns_of(analysis: LaunchAnalysis, loop: Loop) -> int:
+    """How many turns a thread takes at the size that is looked at; 0 if that is not known."""
+    where = analysis.sizes.values | analysis.first_place
+    return (number_of(loop.trip, where) or 0) if loop.trip is not None else 0
 
 
 def _walks(analysis: LaunchAnalysis, loop: Loop, inside: list[Access], is_alone: bool) -> bool:
     """Whether a turn further is an element further, for most of what the loop touches."""
     if loop.step.value != 1 or loop.values is not None or loop.until is not None or loop.blocked is not None:
         return False
-    far = 0
+    far, moves = 0, False
     for access in inside:
         if access.array is None or access.array.space != "global":
             continue
         apart = access.offset.coefficient(loop.symbol)
         if apart is None or apart.value is None:
             return False
+        moves |= apart.value != 0
         if apart.value not in (access.array.element_bytes, 0) and not _is_record(analysis, loop, access, inside):
             return False
         traffic = analysis.traffic.accesses.get(access.number)
         far += traffic is not None and traffic.sectors is not None and traffic.sectors > 2 * max(traffic.ideal or 1, 1)
-    return far > 0 or is_alone
+    return moves and (far > 0 or is_alone)
 
 
 def _is_record(analysis: LaunchAnalysis, loop: Loop, access: Access, inside: list[Access]) -> bool:
@@ -144,22 +185,45 @@ def _turns(loop: Loop) -> list[int]:
     return [first + step * turn for turn in range(trip)]
 
 
-def _shared_out(ctx: RuleContext, shared: SharedLoop, lane: str) -> list[Edit] | None:
-    """The loop in steps of a warp, and what the lanes combine behind it."""
+def _shared_out(ctx: RuleContext, shared: SharedLoop, lane: str, lanes: str, *, is_again: bool) -> list[Edit] | None:
+    """The loop in steps of all lanes, and what they combine behind it. Raises NotPrinted."""
     loop = shared.loop
-    edits = stepped(ctx, shared, lane, str(WARP))
+    edits = stepped(ctx, shared, lane, lanes)
     if edits is None:
         return None
     indent = indent_of(ctx.source, loop.span.start)
     step = fresh(ctx, "step")
     head = f"for (int {step} = {WARP // 2}; {step} > 0; {step} /= 2)"
+    lines: list[str] = []
     for found in shared.reductions:
         made = combined(ctx, found, head, lambda name: f"__shfl_xor_sync(0xffffffffu, {name}, {step})")
         if made is None:
             return None
-        lines = "\n".join(f"{indent}{line}" for line in made)
-        edits.append(Edit(Span(loop.span.end, loop.span.end), f"\n{lines}"))
+        lines += made
+    if lanes != str(WARP) and lines:
+        lines += _of_warps(ctx, shared, lane, lanes, is_again=is_again)
+    if lines:
+        text = "\n".join(f"{indent}{line}" for line in lines)
+        edits.append(Edit(Span(loop.span.end, loop.span.end), f"\n{text}"))
     return edits
+
+
+def _of_warps(ctx: RuleContext, shared: SharedLoop, lane: str, lanes: str, *, is_again: bool) -> list[str]:
+    """Lines by which all threads combine what the warps of a block have. Raises NotPrinted."""
+    names = [name for found in shared.reductions for name in found.names]
+    parts, warp = {name: fresh(ctx, f"{name}_parts") for name in names}, fresh(ctx, "warp")
+    lines = [f"__shared__ {type_of(ctx, shared.loop, name)} {own}[{lanes} / {WARP}];" for name, own in parts.items()]
+    lines.append(f"if ({lane} % {WARP} == 0) {{")
+    lines += [f"    {own}[{lane} / {WARP}] = {name};" for name, own in parts.items()]
+    lines += ["}", "__syncthreads();"]
+    lines += [f"{name} = {own}[0];" for name, own in parts.items()]
+    for found in shared.reductions:
+        head = f"for (int {warp} = 1; {warp} < {lanes} / {WARP}; ++{warp})"
+        made = combined(ctx, found, head, lambda name: f"{parts[name]}[{warp}]")
+        if made is None:
+            raise NotPrinted(f"a reduction by {found.kind}")
+        lines += made
+    return [*lines, "__syncthreads();"] if is_again else lines
 
 
 RULES = (
@@ -175,5 +239,18 @@ RULES = (
         risk="short rows leave lanes idle; sums are added in another order",
         next_if_kept="wider loads, then values kept in registers between the loops",
         next_if_reverted="fewer passes over the row",
+    ),
+    Rule(
+        name="row_blocks",
+        family="work",
+        sentence="Gives each index a block instead of a thread where a thread walks along memory alone: its threads"
+        " take neighbouring elements and combine through shuffles and shared memory.",
+        find=_find_blocks,
+        examples=(Example.of_files("row_blocks"),),
+        reason="a few long rows, each walked by a thread, keep a small part of the chip busy and waste sectors",
+        expected="each fetched sector is used whole, and few rows fill the chip",
+        risk="short rows leave threads idle at barriers; sums are added in another order",
+        next_if_kept="wider loads, then values kept in registers between the loops; the number of threads",
+        next_if_reverted="a warp for each row",
     ),
 )

@@ -1,4 +1,4 @@
-"""How each index of a kernel gets a warp instead of a thread: the edits of the index and of the launch line."""
+"""How each index of a kernel gets a warp or a block instead of a thread: edits of the index and of the launch line."""
 
 from __future__ import annotations
 
@@ -14,17 +14,22 @@ from evo.operators.rules.rule_context import RuleContext
 
 WARP = 32
 _WARPS = (1, 2, 4, 8, 16)  # of a block
+_BLOCKS, _BLOCK = (64, 128, 256, 512, 1024), 128  # lanes, where a block has one index
 _ALONE = re.compile(r"\b(?:threadIdx|blockDim|gridDim|__shared__|__sync\w*|\w+_sync|laneid)\b")
 _AXES = "xyz"
 
 
 @dataclass(frozen=True, slots=True)
 class RowPlace:
-    """lane: how a thread spells its lane; edits: of the index and the launch line. is_alone: a block was one thread."""
+    """lane: how a thread spells its lane; edits: of the index and the launch line. is_alone: a block was one thread.
+
+    lanes: how many an index has, as the text spells it.
+    """
 
     lane: str
     edits: tuple[Edit, ...]
     is_alone: bool = False
+    lanes: str = str(WARP)
 
 
 def row_place(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> RowPlace | None:
@@ -43,14 +48,42 @@ def row_place(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) ->
     return _of_warps(ctx, analysis, function) if sizes.block[0] == WARP else None
 
 
+def block_place(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> RowPlace | None:
+    """A block for each index, of as many threads as a new knob says."""
+    sizes, launch = analysis.sizes, ctx.variant.launches[analysis.form.position]
+    knob = fresh(ctx, "LANES")
+    if sizes.threads == 1:
+        alone = _of_blocks(ctx, analysis, function, knob)
+        return None if alone is None else RowPlace("threadIdx.x", (*alone.edits, *_lanes_knob(ctx, knob)), True, knob)
+    if sizes.block[1:] != (1, 1):
+        return None
+    others = "".join(axis for axis, size in zip(_AXES[1:], sizes.grid[1:], strict=True) if size > 1)
+    index = index_of(ctx, analysis, function, _placed(others))
+    if index is None:
+        return None
+    threads, first = launch.block[0].text, launch.grid[0].text
+    extents = [e for at, e, per in ceil_divs(ctx, launch) if same(per, threads) and not grid_part_of(ctx, launch, at)]
+    blocks = extents[0] if len(extents) == 1 else f"({first}) * {threads}"
+    rest = "".join(f", {part.text}" for part in launch.grid[1:])
+    text = f"// evo: launch {launch.kernel} grid ({blocks}{rest}) block ({knob}) shared {launch.shared.text}"
+    line = Edit(line_span(ctx, launch.line), f"{text}{launch.args_text}")
+    return RowPlace("threadIdx.x", (Edit(index, "blockIdx.x"), line, *_lanes_knob(ctx, knob)), False, knob)
+
+
+def _lanes_knob(ctx: RuleContext, knob: str) -> list[Edit]:
+    return new_knob(ctx, knob, _BLOCKS, _BLOCK)
+
+
 def _placed(others: str) -> re.Pattern[str]:
     """Words that depend on the thread's place along x; `others`: axes of the grid that may be named."""
     away = f"(?!\\.[{others}])" if others else ""
     return re.compile(rf"\b(?:threadIdx|blockIdx{away}|gridDim|__shared__|__sync\w*|\w+_sync|laneid)\b")
 
 
-def _of_blocks(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> RowPlace | None:
-    """A block of one thread becomes a warp, whose lanes nothing in the kernel tells apart yet."""
+def _of_blocks(
+    ctx: RuleContext, analysis: LaunchAnalysis, function: Function, lanes: str = str(WARP)
+) -> RowPlace | None:
+    """A block of one thread becomes one of several lanes, which nothing in the kernel tells apart yet."""
     called = {name for loop in analysis.form.loops.values() for name in loop.calls}
     bodies = [f.body for f in ctx.source.functions if f.name == function.name or f.name in called]
     if any(_ALONE.search(ctx.source.slice(body)) for body in bodies):
@@ -61,7 +94,7 @@ def _of_blocks(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -
     whole, said = ctx.source.slice(line), f"block ({', '.join(parts)})"
     if said not in whole:
         return None
-    return RowPlace("threadIdx.x", (Edit(line, whole.replace(said, f"block ({WARP})", 1)),), is_alone=True)
+    return RowPlace("threadIdx.x", (Edit(line, whole.replace(said, f"block ({lanes})", 1)),), is_alone=True)
 
 
 def _of_warps(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> RowPlace | None:
@@ -125,4 +158,4 @@ def _launch(ctx: RuleContext, analysis: LaunchAnalysis) -> list[Edit]:
     return [Edit(line, text.replace(f"({first}", f"(({first}) * {WARP}", 1))] if f"({first}" in text else []
 
 
-__all__ = ["WARP", "RowPlace", "row_place"]
+__all__ = ["WARP", "RowPlace", "block_place", "row_place"]

@@ -37,12 +37,17 @@ def is_called_by(ctx: RuleContext, loop: Loop, kernel: Function) -> bool:
 
 
 def outermost(nodes: tuple[Node, ...]) -> Iterator[Loop]:
+    return (loop for loop, _ in nests(nodes))
+
+
+def nests(nodes: tuple[Node, ...]) -> Iterator[tuple[Loop, tuple[Node, ...]]]:
+    """The outermost loops, each with its body."""
     for node in nodes:
         if isinstance(node, Nest):
-            yield node.loop
+            yield node.loop, node.body
         elif isinstance(node, Branch):
-            yield from outermost(node.then)
-            yield from outermost(node.otherwise)
+            yield from nests(node.then)
+            yield from nests(node.otherwise)
 
 
 def are_known(loop: Loop, reductions: tuple[Reduction, ...]) -> bool:
@@ -204,7 +209,7 @@ def combined_in_shared(
     if not shared.reductions:
         return []
     parts = {name: fresh(ctx, f"{name}_parts") for found in shared.reductions for name in found.names}
-    lines = [f"__shared__ {_type(ctx, shared.loop, name)} {own}[{per}][{count}];" for name, own in parts.items()]
+    lines = [f"__shared__ {type_of(ctx, shared.loop, name)} {own}[{per}][{count}];" for name, own in parts.items()]
     lines += [f"{own}[{lane}][{column}] = {name};" for name, own in parts.items()] + ["__syncthreads();"]
     half = fresh(ctx, "half")
     lines += [f"for (int {half} = {per} / 2; {half} > 0; {half} /= 2) {{", f"    if ({lane} < {half}) {{"]
@@ -219,7 +224,7 @@ def combined_in_shared(
     return lines
 
 
-def _type(ctx: RuleContext, loop: Loop, name: str) -> str:
+def type_of(ctx: RuleContext, loop: Loop, name: str) -> str:
     """What a variable that a loop combines is declared as. Raises NotPrinted."""
     inside = next(f for f in ctx.source.functions if f.body.holds(loop.span))
     kinds = {

@@ -1,0 +1,92 @@
+"""Rules that share a thread's walk among a warp or a block: nested walks, every kind of sum, grids written by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rule_children import built
+
+from evo.device import DeviceName
+from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
+from evo.operators import RULES
+from evo.spec.task import Task, read_task
+from evo.spec.variant import Variant, parse_variant, read_variant
+
+TASKS = Path(__file__).parents[2] / "data" / "rules"
+SHIPPED = Path(__file__).parents[3] / "kernels"
+FOREIGN = Path(__file__).parents[2] / "data" / "foreign" / "kernels"
+BY_NAME = {rule.name: rule for rule in RULES}
+ROWS = BY_NAME["row_lanes"].examples[0].before
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[EvaluationSession]:
+    with EvaluationSession(DeviceName("sim", "l4")) as session:
+        yield session
+
+
+def passes(session: EvaluationSession, task: Task, child: Variant) -> bool:
+    return evaluate(Job(task=task, text=child.text, path="child.cu", upto="check"), session).status.passed
+
+
+def changed(written: str, otherwise: str) -> str:
+    assert written in ROWS
+    return ROWS.replace(written, otherwise)
+
+
+NESTED = changed(
+    "for (int i = 0; i < C; i++) m += x[i];",
+    "for (int half = 0; half < 2; half++) {\n"
+    "            const float w = 0.5f;\n"
+    "            for (int i = 0; i < C; i++) m += w * x[i];\n"
+    "        }",
+)
+
+
+@pytest.mark.parametrize("rule", ["row_lanes", "row_blocks"])
+def test_a_walk_inside_another_loop_is_shared_in_each_of_its_turns(session: EvaluationSession, rule: str) -> None:
+    """The sum goes on from turn to turn, in one lane alone."""
+    task = read_task(TASKS / "row_lanes")
+    (child,) = built(BY_NAME[rule], parse_variant(NESTED), task)
+    assert child.text.count("__shfl_xor_sync") == 1
+    assert "> 0) m = 0;" in child.text
+    assert passes(session, task, child)
+
+
+def test_short_inner_walks_are_left_to_each_lane() -> None:
+    text = NESTED.replace("half < 2", "half < C / 16").replace(
+        "i < C; i++) m += w * x[i]", "i < 8; i++) m += x[16 * half + i]"
+    )
+    assert built(BY_NAME["row_lanes"], parse_variant(text), read_task(TASKS / "row_lanes")) == []
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        (SHIPPED, "softmax"),  # a maximum and a sum
+        (SHIPPED, "layernorm"),
+        pytest.param(FOREIGN, "argmax_rows", marks=pytest.mark.long),  # the best and its place
+        pytest.param(FOREIGN, "softmax_online_rows", marks=pytest.mark.long),  # a sum that follows its maximum
+        pytest.param(FOREIGN, "crossentropy_rows", marks=pytest.mark.long),
+    ],
+)
+def test_a_block_combines_what_its_threads_have_found(session: EvaluationSession, folder: Path, name: str) -> None:
+    task = read_task(folder / name)
+    (child,) = built(BY_NAME["row_blocks"], read_variant(task.ladder()[0]), task)
+    assert passes(session, task, child)
+
+
+def test_rows_too_short_for_a_block_get_none() -> None:
+    text = ROWS.replace("i < C", "i < 200")
+    assert built(BY_NAME["row_blocks"], parse_variant(text), read_task(TASKS / "row_lanes")) == []
+
+
+@pytest.mark.parametrize("grid", ["(B * T + 255) // 256", "(B * T + 256 - 1) // 256"])
+def test_a_grid_that_is_rounded_up_by_hand_hides_nothing(grid: str) -> None:
+    task = read_task(TASKS / "row_lanes")
+    text = changed("ceil_div(B * T, 256)", grid)
+    for rule, said in (("row_lanes", "grid (ceil_div(B * T, WARPS))"), ("row_blocks", "grid (B * T)")):
+        (child,) = built(BY_NAME[rule], parse_variant(text), task)
+        assert said in child.text

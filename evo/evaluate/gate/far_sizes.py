@@ -184,8 +184,10 @@ class _Far:
 
     def is_wrong(self, case: Case, programs: Mapping[str, Program]) -> bool:
         """Whether this kernel is wrong there too; not if it cannot be launched."""
-        seen = self.sampled(case, programs[case.name]) if case.name in programs else None
-        return seen is not None and (seen[0].fault is not None or seen[1] is not None)
+        seen = self.sampled(case, programs[case.name], _MANY) if case.name in programs else None
+        if seen is None:
+            return False
+        return seen[0].fault is not None or seen[1] is not None or _falls_short(self.task, case, *seen)
 
     def _compared(self, case: Case, part: Case, found: SampledRun) -> CaseCheck | None:
         """What is wrong with what was written; None if nothing."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from evo.evaluate.prepare import Prepared
 from evo.evaluate.session import EvaluationSession
 from evo.results import FaultKind, Stage, Status
 from evo.sim import Memory
+from evo.spec.reference import load_reference
 from evo.spec.task import Task, load_task, read_task
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -99,6 +101,47 @@ def test_a_grid_larger_than_its_work_hides_no_wrong_numbers(bench: EvaluationSes
     (cut,) = looked_at(
         bench, task, idle.replace("(INDEX)(blockIdx.x / 7) * cols", "(blockIdx.x / 7) * cols & 0xffffff")
     )
+    assert cut.status is Status.WRONG
+
+
+def test_a_size_at_which_the_tasks_own_kernel_is_wrong_says_nothing(bench: EvaluationSession, tmp_path: Path) -> None:
+    task = halved(tmp_path / "halved", 5000)
+    cut = KERNEL.replace("(INDEX)blockIdx.x * cols", "blockIdx.x * cols & 0xffffff")
+    (task.folder / "ladder" / "00.cu").write_text(cut)
+    reference, cases = bench.reference(task).beside(), far_cases(task, bench.reference(task).beside(), 1)[:1]
+    prepared = bench.prepare(task, cut)
+    assert isinstance(prepared, Prepared)
+    programs = bench.bound(task, prepared, cases) | dict(prepared.programs)
+    own = partial(bench.own_programs, task)
+    assert list(far_sizes(task, programs, reference, bench.checker, 1, cases, own)) == []
+
+
+def test_far_sizes_fit_the_memory_of_a_simulator(tmp_path: Path) -> None:
+    """Three axes of 40,000 would be 256 TB."""
+    task = halved(tmp_path / "halved", 40000)
+    text = (
+        (task.folder / "task.yaml").read_text().replace("{ROWS: int, COLS: int}", "{ROWS: int, COLS: int, DEEP: int}")
+    )
+    text = text.replace("shape: [ROWS, COLS]}", "shape: [ROWS, COLS, DEEP]}", 1)
+    text = text.replace("COLS: 64}", "COLS: 64, DEEP: 3}").replace("COLS: 37}", "COLS: 37, DEEP: 40000}")
+    text = text.replace("COLS: 1}", "COLS: 1, DEEP: 1}").replace("COLS: 9}", "COLS: 9, DEEP: 5}")
+    (task.folder / "task.yaml").write_text(text.replace("COLS: 40000}", "COLS: 40000, DEEP: 7}"))
+    task = read_task(task.folder)
+    cases = far_cases(task, load_reference(task), 1)
+    assert cases
+    assert all(tensor.size_bytes(case) <= 1 << 35 for case in cases for tensor in task.tensors)
+
+
+def test_of_a_tensor_that_starts_at_zero_what_is_no_longer_zero_is_compared(
+    tmp_path: Path, bench: EvaluationSession
+) -> None:
+    task = halved(tmp_path / "halved", 5000)
+    text = (task.folder / "task.yaml").read_text()
+    (task.folder / "task.yaml").write_text(text.replace("{name: y, role: out,", "{name: y, role: out, init: zero,"))
+    task = read_task(task.folder)
+    (right,) = looked_at(bench, task, KERNEL.replace("INDEX", "long long"))
+    assert right.status is Status.CORRECT
+    (cut,) = looked_at(bench, task, KERNEL.replace("(INDEX)blockIdx.x * cols", "blockIdx.x * cols & 0xffffff"))
     assert cut.status is Status.WRONG
 
 

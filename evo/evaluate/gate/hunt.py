@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,18 +17,36 @@ from evo.device import Program
 from evo.device.remote_device import RemoteDevice, RemoteSimulator
 from evo.errors import TaskInvalid
 from evo.evaluate.gate.at_timed_sizes import timed_sizes
-from evo.evaluate.gate.input_patterns import PATTERNS, SOURCED, SPLICED, STRUCTURED, UNEVEN, patterned
+from evo.evaluate.gate.input_patterns import (
+    PATTERNS,
+    PEAKED,
+    ROWS,
+    SOURCED,
+    SPLICED,
+    STRUCTURED,
+    UNEVEN,
+    patterned,
+)
+from evo.evaluate.gate.integer_patterns import WAYS
 from evo.evaluate.gate.rough_approximations import GROSS, all_roughened
 from evo.evaluate.gate.run_cases import CHECK_BUDGET, Step, check_case, spread_over_cases
-from evo.evaluate.gate.scaled_cases import longest_cases
+from evo.evaluate.gate.scaled_cases import longest_cases, named_case
 from evo.evaluate.gate.side_by_side import checked
 from evo.evaluate.gate.spliced_inputs import TURNS
 from evo.evaluate.gate.steered_cases import SteeredCases, steered_cases
-from evo.evaluate.gate.threshold_cases import cost_of, steered_limits, threshold_cases, usual_limits
+from evo.evaluate.gate.threshold_cases import (
+    AxisLimits,
+    AxisSpace,
+    cost_of,
+    steered_limits,
+    threshold_cases,
+    usual_limits,
+)
 from evo.results import CaseCheck, Check, Fault, FaultKind, Stage, Status
 from evo.sim import PtxError
 from evo.sim.launch_conditions import compared_constants
 from evo.spec.chips import Chip
+from evo.spec.element_types import is_float
 from evo.spec.expectation import Expectation
 from evo.spec.input_distributions import DRAWN, ENDS, suited_to
 from evo.spec.integer_distributions import EXTREME
@@ -40,7 +59,8 @@ _ENDS = (ENDS, EXTREME)  # what a thorough look adds to the drawn inputs
 _FEW, _MANY = 3, 10  # cases for an outcome that no check case has: in a trial, before a keep
 _STEERED = 120  # cases of outcomes that no check case has, before a keep
 # How often each pattern is drawn on a case before a keep: one draw shows one way to be uneven.
-_TURNS = {UNEVEN: 5, SOURCED: 2, STRUCTURED: 2, SPLICED: TURNS + 1}
+_TURNS = {UNEVEN: WAYS + 1, SOURCED: 2, STRUCTURED: 2, SPLICED: TURNS + 1, PEAKED: 2, ROWS: 2}
+_DEALT = 6  # hunted sizes at which whole numbers are dealt in every way
 _AFFORDABLE = 6e9  # flops and bytes of a reference that takes seconds
 _SAMPLED = 256  # blocks, of which a sample stands for all
 _LARGE = 3  # cases that are looked at by a sample of their blocks
@@ -103,13 +123,18 @@ def hunt(
         else steered_cases(task, variant, programs, chip, seed, steered_limits(task, share), each=_FEW)
     )
     known = chosen(task, steered.cheap[:_STEERED] if limits.thorough else steered.cheap, total)
-    reached = longest_cases(task, limits) if limits.thorough else ()
-    suggested = chosen(task, (*reached, *threshold_cases(task, variant, seed, limits)), limits.total, known)
+    reached = tuple(longest_cases(task, limits)) if limits.thorough else ()
+    counted = _many_numbers(task, limits) if limits.thorough else ()
+    sizes = (*reached, *counted, *threshold_cases(task, variant, seed, limits))
+    suggested = chosen(task, sizes, limits.total, known)
     cases = [*known, *suggested]
     bound = bind(cases)
     rng = np.random.default_rng([seed, 78])
     suited = suited_to(tensor.dtype for tensor in task.inputs)
-    steps = _steps([case for case in cases if case.name in bound], device, rng, suited, thorough=limits.thorough)
+    allowed = [case for case in cases if case.name in bound]
+    steps = [*_steps(allowed, device, rng, suited, thorough=thorough)]
+    if thorough:
+        steps += _patterned_steps(task, allowed, reached, counted, device)
 
     def run(step: Step, expectation: Expectation, on: RemoteSimulator) -> tuple[CaseCheck, tuple[Fault, ...]]:
         row, _, faults = check_case(task, bound, expectation, replace(step, device=on), {})
@@ -120,13 +145,44 @@ def hunt(
                 return CaseCheck(name=step.case.name, status=Status.CORRECT), ()
         return row, faults
 
-    for step, (row, faults) in checked(list(steps), lambda step: _expected(own, step, seed), run, devices):
+    def expected(step: Step) -> Expectation | None:
+        return _expected(task, own, step, seed)
+
+    for step, (row, faults) in checked(steps, expected, run, devices):
         if row.status is not Status.CORRECT:
             under = "" if step.distribution == DRAWN else f" with {step.distribution} inputs"
             reason = f"at a size that the source suggests, {step.case.name}{under}: {row.reason}"
             return _failed(row, step, Stage.THRESHOLD, reason, faults, seed)
         looked.add(step)
     return None
+
+
+def _patterned_steps(
+    task: Task, allowed: Sequence[Case], longest: Sequence[Case], counted: Sequence[Case], device: RemoteDevice
+) -> Iterator[Step]:
+    """The longest sizes with peaks over many equal numbers; whole numbers dealt in every way where there are most."""
+    for case in allowed:
+        if case in longest:
+            yield Step(case, device, distribution=PEAKED, budget=CHECK_BUDGET)
+    most = sorted(allowed, key=lambda case: (case in counted, _numbers(task, case)), reverse=True)
+    for case in most[:_DEALT]:
+        for turn in range(1, WAYS + 1) if _numbers(task, case) else ():
+            yield Step(case, device, distribution=UNEVEN, turn=turn, budget=CHECK_BUDGET)
+
+
+def _numbers(task: Task, case: Case) -> int:
+    """How many whole numbers its inputs are."""
+    return sum(math.prod(tensor.dims(case)) for tensor in task.inputs if not is_float(tensor.dtype))
+
+
+def _many_numbers(task: Task, limits: AxisLimits) -> tuple[Case, ...]:
+    """The check case of most whole numbers, with one axis as long as any: what they count is largest there."""
+    base = max(task.check, key=lambda case: _numbers(task, case))
+    if not _numbers(task, base):
+        return ()
+    space = AxisSpace.of(task)
+    found = (named_case({**base.axes, axis: space.spans[axis][1]}) for axis in space.free)
+    return tuple(c for c in found if space.allows(task, c.axes) and cost_of(task, c) <= limits.each)
 
 
 def _has_many_blocks(program: Program) -> bool:
@@ -220,11 +276,13 @@ def _steps(
             yield Step(case, device, distribution=distribution, budget=CHECK_BUDGET)
 
 
-def _expected(reference: Reference, step: Step, seed: int) -> Expectation | None:
+def _expected(task: Task, reference: Reference, step: Step, seed: int) -> Expectation | None:
     """What is right there; None if the reference has no such case, or the distribution does not suit it."""
     try:
         if step.distribution == DRAWN:
             found: Expectation | None = reference.expectation(step.case, seed)
+        elif step.distribution in PATTERNS:
+            found = patterned(task, reference, step.case, seed, step.distribution, turn=step.turn)
         else:
             found = reference.derived(step.case, seed, step.distribution)
     except TaskInvalid:  # its sizes do not go together, in a way that the task's cases do not show
@@ -318,7 +376,7 @@ def _wrong(
     """What is wrong with a check case under other inputs than were drawn; None if nothing, or if they do not suit."""
     if expectation is None:
         return None
-    step = Step(case, device, distribution=distribution, budget=CHECK_BUDGET)
+    step = Step(case, device, check_races=distribution in PATTERNS, distribution=distribution, budget=CHECK_BUDGET)
     row, _, faults = check_case(task, programs, expectation, step, {})
     if row.status is Status.CORRECT:
         if looked is not None:

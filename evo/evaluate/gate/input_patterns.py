@@ -7,12 +7,13 @@ and a trusted implementation are accurate on it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evo.evaluate.gate.integer_patterns import varied_integers
+from evo.evaluate.gate.outlying_inputs import LONG, exponents, outermost, peaked, special_rows
 from evo.evaluate.gate.spliced_inputs import spliced
 from evo.spec import input_distributions as distributions
 from evo.spec.derived_inputs import defined
@@ -25,13 +26,14 @@ from evo.spec.task import Case, Task, Tensor
 from evo.spec.tensor_arrays import Arrays
 
 STRUCTURED, SHIFTED, SOURCED, UNEVEN, ZEROS = "structured", "shifted", "compared", "uneven", "special_zeros"
-SPLICED = "spliced"
-PATTERNS = (STRUCTURED, SHIFTED, SOURCED, UNEVEN, ZEROS, SPLICED)
+SPLICED, OUTERMOST, RECIPROCAL, PEAKED, ROWS = "spliced", "outermost", "reciprocal", "peaked", "special_rows"
+PATTERNS = (STRUCTURED, SHIFTED, SOURCED, UNEVEN, ZEROS, SPLICED, OUTERMOST, RECIPROCAL, PEAKED, ROWS)
 
 Reals = NDArray[np.float64]
 Rng = np.random.Generator
 _SHRINKS = (1.0, 0.25, 0.0625)  # of shifts, until the reference is accurate
 _ZERO_SHARE = 0.25
+_WIDEST = 65504.0  # numbers, whose squares float32 can still add up
 _PLACES = 64  # whole numbers up to it are no values
 _NEAR, _LONG = 0.8, 16  # how near to the end of an axis drawn places come, and how long it must be to tell
 
@@ -53,15 +55,20 @@ def patterned(
     drawn = reference.inputs(case, seed)
     rng = np.random.default_rng([seed, turn, *case.name.encode(), *pattern.encode()])
     if pattern == UNEVEN:
-        return _uneven(task, reference, case, drawn, seed, rng)
+        return _uneven(task, reference, case, drawn, seed, rng, turn)
     domains = {t.name: t.domain or distributions.domain_of(t.dtype, drawn[t.name]) for t in task.inputs}
     free = [t for t in task.inputs if is_float(t.dtype) and domains[t.name] != "fixed"]
     if not free or reference.has_dependent_inputs() or (pattern == SOURCED and not constants):
         return None
-    if pattern == ZEROS:
-        return _special_zeros(reference, case, drawn, free, rng)
+    if pattern in (ZEROS, ROWS):
+        make = _special_zeros if pattern == ZEROS else _special_rows
+        return make(reference, case, drawn, free, rng)
     if pattern == SPLICED:
         return _spliced(reference, case, drawn, free, domains, turn, rng)
+    if pattern in (OUTERMOST, RECIPROCAL, PEAKED):
+        tries = _outlying(pattern, drawn, free, domains, rng)
+        sound = (reference.sound(case, drawn | changed, pattern, rng) for changed in tries)
+        return next((found for found in sound if found is not None), None)
     together = int(rng.integers(1 << 32)) if turn % 2 or (not turn and rng.integers(2)) else None
     for shrink in _SHRINKS if pattern == SHIFTED else (1.0, 0.0) if pattern == STRUCTURED else (1.0,):
         changed = {
@@ -93,7 +100,7 @@ def _of_tensor(
     rows = np.swapaxes(values, -1, -2) if turned else values
     rows = np.ascontiguousarray(rows)
     flat = rows.reshape(-1, rows.shape[-1])
-    scale = float(np.median(np.abs(flat[flat != 0]))) / 0.6745 if flat.any() else 1.0
+    scale = _scale(flat)
     likely = _values_of(tensor.dtype, constants) if pattern == SOURCED else ()
     if pattern == SOURCED and not likely:
         return drawn
@@ -112,15 +119,50 @@ def _of_tensor(
     return _within_domain(tensor, out, drawn, domain, scale)
 
 
+def _outlying(
+    pattern: str, drawn: Arrays, free: Sequence[Tensor], domains: dict[str, str], rng: Rng
+) -> Iterator[Arrays]:
+    """Inputs to try, the hardest first."""
+    reals = {t.name: drawn[t.name].astype(np.float64) for t in free}
+    scales = {name: _scale(values) for name, values in reals.items()}
+
+    def fitted(tensor: Tensor, values: Reals, part: float = 0.25) -> NDArray[np.generic]:
+        name = tensor.name
+        return _within_domain(tensor, values, drawn[name], domains[name], scales[name], part)
+
+    one = free[int(rng.integers(len(free)))]
+    if pattern == OUTERMOST:
+        for part in (1.0, 0.5):
+            for some in (free, [one]):
+                most = {t.name: part * min(_WIDEST, largest(t.dtype)) for t in some}
+                yield {t.name: fitted(t, outermost(reals[t.name], most[t.name], rng), 1.0) for t in some}
+    elif pattern == PEAKED:
+        others = {t.name: fitted(t, np.abs(reals[t.name])) for t in free if t is not one}
+        for _ in range(2):
+            yield others | {one.name: fitted(one, peaked(reals[one.name], scales[one.name], rng))}
+    elif len(free) > 1:
+        first, second = (free[int(at)] for at in rng.permutation(len(free))[:2])
+        for by in exponents(rng):
+            yield {
+                first.name: fitted(first, reals[first.name] * 2.0**by, 1.0),
+                second.name: fitted(second, reals[second.name] * 2.0**-by, 1.0),
+            }
+
+
+def _scale(values: Reals) -> float:
+    """The size of a typical element."""
+    return float(np.median(np.abs(values[values != 0]))) / 0.6745 if values.any() else 1.0
+
+
 def _within_domain(
-    tensor: Tensor, values: Reals, drawn: NDArray[np.generic], domain: str, scale: float
+    tensor: Tensor, values: Reals, drawn: NDArray[np.generic], domain: str, scale: float, part: float = 0.25
 ) -> NDArray[np.generic]:
-    """The values in the type of their tensor, none outside of its domain."""
+    """The values in the type of their tensor, none outside of its domain, or beyond a part of what the type holds."""
     if domain == "positive":
         values = np.maximum(np.abs(values), scale / 1024)
     elif domain == "unit":
         values = np.clip(np.abs(values), 0, 1)
-    limit = largest(tensor.dtype) / 4
+    limit = largest(tensor.dtype) * part
     return defined(tensor, np.ascontiguousarray(np.clip(values, -limit, limit).astype(NUMPY[tensor.dtype])), drawn)
 
 
@@ -161,7 +203,8 @@ def _prefix_zero(row: Reals, _before: Reals, rng: Rng) -> None:
 
 
 def _suffix_equal(row: Reals, _before: Reals, rng: Rng) -> None:
-    row[len(row) - _length(row, rng) :] = row[-1]
+    length = _length(row, rng)
+    row[len(row) - (length // 2 if length == len(row) - 1 > LONG else length) :] = row[-1]
 
 
 def _all_equal(row: Reals, _before: Reals, _rng: Rng) -> None:
@@ -183,6 +226,12 @@ def _one_hot(row: Reals, _before: Reals, rng: Rng) -> None:
 
 def _rising(row: Reals, _before: Reals, _rng: Rng) -> None:
     row.sort()
+
+
+def _ramp(row: Reals, _before: Reals, rng: Rng) -> None:
+    """No two equal, as far as a type of ten bits tells them apart."""
+    few = row[: int(rng.choice([len(row), max(1, len(row) // 2)]))][:2000]
+    few[:] = (np.arange(len(few)) - len(few) // 2) * 2.0**-6 * rng.choice([-1.0, 1.0])
 
 
 def _falling(row: Reals, _before: Reals, _rng: Rng) -> None:
@@ -207,7 +256,7 @@ def _as_before(row: Reals, before: Reals, _rng: Rng) -> None:
 
 _STRUCTURES: tuple[Callable[[Reals, Reals, Rng], None], ...] = (
     _prefix_equal, _prefix_equal, _prefix_zero, _prefix_zero, _suffix_equal, _all_equal, _one_unlike, _one_hot,
-    _rising, _falling, _few_values, _stretches, _one_sign, _as_before,
+    _rising, _falling, _ramp, _few_values, _stretches, _one_sign, _as_before,
 )  # fmt: skip
 
 
@@ -283,11 +332,13 @@ def _sourced(row: Reals, likely: Sequence[Reals], rng: Rng) -> None:
 # Whole numbers, and special values beside zeros -------------------------------------------------------------------
 
 
-def _uneven(task: Task, reference: Reference, case: Case, drawn: Arrays, seed: int, rng: Rng) -> Expectation | None:
+def _uneven(
+    task: Task, reference: Reference, case: Case, drawn: Arrays, seed: int, rng: Rng, turn: int
+) -> Expectation | None:
     changed: Arrays = {}
     for tensor in task.inputs:
         if not is_float(tensor.dtype):
-            other = varied_integers(drawn[tensor.name], _highest(task, reference, case, tensor, seed), rng)
+            other = varied_integers(drawn[tensor.name], _highest(task, reference, case, tensor, seed), rng, turn)
             if other is not None:
                 changed[tensor.name] = other
     return reference.sound(case, drawn | changed, UNEVEN, rng) if changed else None
@@ -321,6 +372,29 @@ def _special_zeros(
     kinds = [kind for kind in one.specials.asked if kind in ("nan", "infinities")]
     domain = one.domain or distributions.domain_of(one.dtype, drawn[one.name])
     changed[one.name] = distributions.with_specials(changed[one.name], one.dtype, kinds, domain, rng)
+    return _with_specials(reference, case, drawn | changed)
+
+
+def _special_rows(
+    reference: Reference, case: Case, drawn: Arrays, free: Sequence[Tensor], rng: Rng
+) -> Expectation | None:
+    """NaN and infinities where the task declares them, throughout rows or in pairs."""
+    named = [tensor for tensor in free if tensor.specials is not None and tensor.specials.not_finite]
+    if not named:
+        return None
+    one = named[int(rng.integers(len(named)))]
+    assert one.specials is not None
+    domain = one.domain or distributions.domain_of(one.dtype, drawn[one.name])
+    kinds = [np.nan] if "nan" in one.specials.asked else []
+    if "infinities" in one.specials.asked and domain != "unit":
+        kinds += [np.inf, -np.inf] if domain == "real" else [np.inf]
+    if not kinds:
+        return None
+    values = special_rows(drawn[one.name].astype(np.float64), kinds, rng).astype(NUMPY[one.dtype])
+    return _with_specials(reference, case, {**drawn, one.name: np.ascontiguousarray(values)})
+
+
+def _with_specials(reference: Reference, case: Case, inputs: Arrays) -> Expectation:
     with np.errstate(all="ignore"):
-        found = reference.expectation_of(drawn | changed, case)
+        found = reference.expectation_of(inputs, case)
     return Expectation(found.inputs, found.expected, found.trusted, SPECIAL)

@@ -10,13 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 Integers = NDArray[np.generic]
+WAYS = 6  # to deal groups
 _LEAST = 3
+_MOVED = 0.3  # of the ends of even groups
 
 
-def varied_integers(drawn: Integers, most: int | None, rng: np.random.Generator) -> Integers | None:
+def varied_integers(drawn: Integers, most: int | None, rng: np.random.Generator, turn: int = 0) -> Integers | None:
     """Other numbers of the same kind; None if there is no telling what else they could be.
 
-    most: if it is known, the largest that they may be, from 0 on.
+    most: if it is known, the largest that they may be, from 0 on. turn: each has another way to deal, 0 any of them.
     """
     if drawn.size < _LEAST or drawn.dtype.kind not in "iu":
         return None
@@ -25,7 +27,7 @@ def varied_integers(drawn: Integers, most: int | None, rng: np.random.Generator)
     if (steps == steps[0]).all() and steps[0]:
         return None  # a ramp: places, or strides
     if (steps >= 0).all():
-        other = _ends(values, steps, rng)
+        other = _ends(values, steps, rng, turn)
     elif len(np.unique(values)) == len(values):
         other = rng.permutation(values)  # each of them once, as in a permutation
     else:
@@ -33,12 +35,14 @@ def varied_integers(drawn: Integers, most: int | None, rng: np.random.Generator)
     return np.ascontiguousarray(other.reshape(drawn.shape).astype(drawn.dtype))
 
 
-def _ends(values: NDArray[np.int64], steps: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Groups of other sizes between the same ends: one has all, the first have none, or all are uneven."""
+def _ends(values: NDArray[np.int64], steps: NDArray[np.int64], rng: np.random.Generator, way: int) -> NDArray[np.int64]:
+    """Groups of other sizes between the same ends: one has all, the first have none, all are uneven; or all are even,
+    but for a few perhaps.
+    """
     least = int(steps.min())
     free = int(values[-1] - values[0]) - least * len(steps)
     shares = np.zeros(len(steps), np.int64)
-    turn = int(rng.integers(4))
+    turn = (way - 1) % WAYS if way else int(rng.integers(WAYS))
     if turn == 0:
         shares[int(rng.integers(len(steps)))] = free
     elif turn == 1:
@@ -46,6 +50,12 @@ def _ends(values: NDArray[np.int64], steps: NDArray[np.int64], rng: np.random.Ge
     elif turn == 2:
         late = int(rng.integers(1, len(steps)))
         shares[-late:] = rng.multinomial(free, np.full(late, 1 / late))
+    elif turn >= 4:
+        ends = (np.arange(1, len(steps) + 1) * free) // len(steps)
+        if turn == 5:
+            beside = rng.integers(-(free // len(steps) // 2), free // len(steps) // 2 + 1, len(ends))
+            ends[:-1] += np.where(rng.random(len(ends)) < _MOVED, beside, 0)[:-1]
+        shares[:] = np.diff(np.maximum.accumulate(ends), prepend=0)
     else:
         weights = rng.exponential(size=len(steps)) ** 3 + 1e-9
         shares[:] = rng.multinomial(free, weights / weights.sum())

@@ -115,6 +115,7 @@ class Step:
     check_races: bool = False
     repeats: int = 1
     distribution: str = DRAWN
+    turn: int = 0  # which draw of a pattern
     again: bool = False
     budget: int | None = None
     counted: bool = False  # its counters go into the check's totals

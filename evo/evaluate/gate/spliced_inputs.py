@@ -15,7 +15,9 @@ Reals = NDArray[np.float64]  # a matrix of rows
 Rng = np.random.Generator
 Splice = Callable[[Reals, int, Reals, Rng], None]  # rows, which one, the rows of another tensor of the same shape
 
-TURNS = 4  # in which every kind of splice is met
+TURNS = 7  # in which every kind of splice is met
+_ROWS = 4  # of them are of rows, the others of slices
+_ALIKE, _OTHER = 0.6, 0.03  # of the places along an axis are copies, of which so many elements are others
 _SHARE = 0.6  # of the rows
 _LENGTHS = (2, 9, 17, 40, 300)
 
@@ -25,13 +27,37 @@ def spliced(tensors: Mapping[str, Reals], turn: int, rng: Rng) -> dict[str, Real
     given = {
         name: np.array(values.reshape(-1, values.shape[-1] if values.ndim else 1)) for name, values in tensors.items()
     }
-    kinds = _SPLICES if turn == 0 else _SPLICES[turn - 1 :: TURNS]
+    if turn > _ROWS or (turn == 0 and rng.random() < 1 / TURNS):
+        return {name: _sliced(np.array(values), turn - _ROWS - 1, rng) for name, values in tensors.items()}
+    kinds = _SPLICES if turn == 0 else _SPLICES[turn - 1 :: _ROWS]
     for name, rows in given.items():
         others = [other for key, other in given.items() if key != name and other.shape == rows.shape]
         for number in np.flatnonzero(rng.random(len(rows)) < _SHARE):
             other = others[int(rng.integers(len(others)))] if others else rows
             kinds[int(rng.integers(len(kinds)))](rows, int(number), other, rng)
     return {name: given[name].reshape(tensors[name].shape) for name in given}
+
+
+def _sliced(values: Reals, which: int, rng: Rng) -> Reals:
+    """Whole slices along an axis that are copies of others, near or far, but for a few elements.
+
+    which: of the axes, from the outermost on; any of them if there is no such.
+    """
+    axes = [axis for axis, length in enumerate(values.shape[:-1]) if length > 1]
+    if not axes:
+        return values
+    axis = axes[which] if 0 <= which < len(axes) else int(rng.choice(axes))
+    slices = np.moveaxis(values, axis, 0)
+    length, drawn = len(slices), slices.copy()
+    for place in range(length):
+        source = (0, place - 1, place - (length + 1) // 2)[int(rng.integers(3))]
+        if source < 0 or source == place or rng.random() >= _ALIKE:
+            continue
+        same = slices[source]
+        others = rng.random(same.shape) < _OTHER
+        others.reshape(-1)[int(rng.integers(others.size))] = True
+        slices[place] = np.where(others, np.roll(drawn[place].reshape(-1), 1).reshape(same.shape), same)
+    return values
 
 
 def _part(length: int, rng: Rng) -> slice:

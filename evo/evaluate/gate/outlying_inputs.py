@@ -1,0 +1,92 @@
+"""Inputs at the ends of what a type holds, one tensor against another, a peak over many, whole rows of special values.
+
+What is skipped, narrowed or cut off for speed is often right for all numbers of a usual size: a difference in half
+precision, a threshold below which terms are left out, an infinity that ends a sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Reals = NDArray[np.float64]
+Rng = np.random.Generator
+
+LONG = 1024  # elements of a row, of which a sum one after the other keeps few digits if they are equal
+_SHARE = 0.5  # of the rows
+_JITTER = 2.0**-9  # equal numbers in a row would all be rounded to one side, in a sum of one after the other
+_GAPS = (5.0, 18.0)  # between a peak and the rest: exponentials of them are from a hundredth to a hundred-millionth
+_OCTAVES = (4.0, 16.0)  # ... where they are factors
+_EXPONENTS = (3.0, 13.0)
+
+
+def rows_of(values: Reals, rng: Rng) -> tuple[Reals, Callable[[], Reals]]:
+    """Rows along the last axis, now and then along the one before, in place; and how to have the tensor back."""
+    turned = values.ndim > 1 and rng.random() < 0.25
+    rows = np.ascontiguousarray(np.swapaxes(values, -1, -2) if turned else values, np.float64).copy()
+    flat = rows.reshape(-1, rows.shape[-1]) if rows.ndim else rows.reshape(1, 1)
+    return flat, lambda: np.swapaxes(rows, -1, -2) if turned else rows
+
+
+def outermost(values: Reals, most: float, rng: Rng) -> Reals:
+    """Some numbers of a half to the whole of `most`: alone, first, side by side with one sign or with both."""
+    flat, whole = rows_of(values, rng)
+    for row in flat:
+        if rng.random() >= _SHARE:
+            continue
+        size, sign = most * rng.uniform(0.5, 1.0), rng.choice([-1.0, 1.0])
+        place = 0 if rng.random() < 0.4 else int(rng.integers(len(row)))
+        row[place] = sign * size
+        if len(row) > 1 and rng.random() < 0.6:
+            other = (place + 1) % len(row) if rng.random() < 0.5 else int(rng.integers(len(row)))
+            row[other] = rng.choice([-1.0, 1.0]) * size
+    return whole()
+
+
+def exponents(rng: Rng) -> Iterator[float]:
+    """By which power of two one tensor is larger and another smaller, less each time."""
+    first = rng.choice([-1.0, 1.0]) * rng.uniform(*_EXPONENTS)
+    return iter((first, first / 2))
+
+
+def peaked(values: Reals, scale: float, rng: Rng) -> Reals:
+    """Each row is one number, and a peak above it by a difference or by a factor."""
+    flat, whole = rows_of(values, rng)
+    for row in flat:
+        # Sums about the first number are good practice, and poor if a long row's first is unlike all others.
+        is_first = rng.random() < 0.3 and len(row) < LONG
+        place = 0 if is_first or len(row) == 1 else int(rng.integers(1, len(row)))
+        if rng.random() < 0.5:
+            low, peak = scale / 8, rng.uniform(*_GAPS)  # far from zero, a sum of so many would keep few digits
+        else:
+            peak = scale * 2.0 ** rng.uniform(0, 6)
+            low = peak * 2.0 ** -rng.uniform(*_OCTAVES)
+        row[:] = low * (1 + _JITTER * rng.uniform(-1, 1, len(row)))
+        row[place] = peak
+    return whole()
+
+
+def special_rows(values: Reals, kinds: Sequence[float], rng: Rng) -> Reals:
+    """Rows of special values throughout, but for one, from the start, up to the end; or two that are far apart."""
+    flat, whole = rows_of(values, rng)
+    for row in flat:
+        if rng.random() >= _SHARE:
+            continue
+        one, other = (kinds[int(at)] for at in np.resize(rng.permutation(len(kinds)), 2))
+        turn, part = int(rng.integers(8)), int(rng.integers(len(row) + 1))
+        if turn == 0:
+            row[:] = one
+        elif turn == 1:
+            kept = int(rng.integers(len(row)))
+            row[np.arange(len(row)) != kept] = one
+        elif turn == 2:
+            row[:part] = one
+        elif turn == 3:
+            row[part:] = one
+        else:  # the first soon, the second behind it, mostly far
+            early = int(rng.integers(min(16, len(row))))
+            late = len(row) // 2 if turn > 4 else 0
+            row[early], row[int(rng.integers(max(early, late), len(row)))] = one, other
+    return whole()

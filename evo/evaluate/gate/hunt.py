@@ -59,7 +59,7 @@ _ENDS = (ENDS, EXTREME)  # what a thorough look adds to the drawn inputs
 _FEW, _MANY = 3, 10  # cases for an outcome that no check case has: in a trial, before a keep
 _STEERED = 120  # cases of outcomes that no check case has, before a keep
 # How often each pattern is drawn on a case before a keep: one draw shows one way to be uneven.
-_TURNS = {UNEVEN: WAYS + 1, SOURCED: 2, STRUCTURED: 2, SPLICED: TURNS + 1, PEAKED: 2, ROWS: 2}
+_TURNS = {UNEVEN: WAYS + 1, SOURCED: 2, STRUCTURED: 2, SPLICED: TURNS + 1, PEAKED: 3, ROWS: 2}
 _DEALT = 6  # hunted sizes at which whole numbers are dealt in every way
 _AFFORDABLE = 6e9  # flops and bytes of a reference that takes seconds
 _SAMPLED = 256  # blocks, of which a sample stands for all
@@ -145,8 +145,10 @@ def hunt(
                 return CaseCheck(name=step.case.name, status=Status.CORRECT), ()
         return row, faults
 
+    constants = _constants(programs) if thorough else ()
+
     def expected(step: Step) -> Expectation | None:
-        return _expected(task, own, step, seed)
+        return _expected(task, own, step, seed, constants)
 
     for step, (row, faults) in checked(steps, expected, run, devices):
         if row.status is not Status.CORRECT:
@@ -276,13 +278,15 @@ def _steps(
             yield Step(case, device, distribution=distribution, budget=CHECK_BUDGET)
 
 
-def _expected(task: Task, reference: Reference, step: Step, seed: int) -> Expectation | None:
+def _expected(
+    task: Task, reference: Reference, step: Step, seed: int, constants: Sequence[int | float]
+) -> Expectation | None:
     """What is right there; None if the reference has no such case, or the distribution does not suit it."""
     try:
         if step.distribution == DRAWN:
             found: Expectation | None = reference.expectation(step.case, seed)
         elif step.distribution in PATTERNS:
-            found = patterned(task, reference, step.case, seed, step.distribution, turn=step.turn)
+            found = patterned(task, reference, step.case, seed, step.distribution, constants, turn=step.turn)
         else:
             found = reference.derived(step.case, seed, step.distribution)
     except TaskInvalid:  # its sizes do not go together, in a way that the task's cases do not show

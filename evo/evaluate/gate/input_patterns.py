@@ -66,7 +66,9 @@ def patterned(
     if pattern == SPLICED:
         return _spliced(reference, case, drawn, free, domains, turn, rng)
     if pattern in (OUTERMOST, RECIPROCAL, PEAKED):
-        tries = _outlying(pattern, drawn, free, domains, rng)
+        if not all(is_float(tensor.dtype) for tensor in task.outputs):
+            return None  # they would be full of near ties
+        tries = _outlying(pattern, drawn, free, domains, constants, rng)
         sound = (reference.sound(case, drawn | changed, pattern, rng) for changed in tries)
         return next((found for found in sound if found is not None), None)
     together = int(rng.integers(1 << 32)) if turn % 2 or (not turn and rng.integers(2)) else None
@@ -120,7 +122,12 @@ def _of_tensor(
 
 
 def _outlying(
-    pattern: str, drawn: Arrays, free: Sequence[Tensor], domains: dict[str, str], rng: Rng
+    pattern: str,
+    drawn: Arrays,
+    free: Sequence[Tensor],
+    domains: dict[str, str],
+    constants: Sequence[int | float],
+    rng: Rng,
 ) -> Iterator[Arrays]:
     """Inputs to try, the hardest first."""
     reals = {t.name: drawn[t.name].astype(np.float64) for t in free}
@@ -139,7 +146,7 @@ def _outlying(
     elif pattern == PEAKED:
         others = {t.name: fitted(t, np.abs(reals[t.name])) for t in free if t is not one}
         for _ in range(2):
-            yield others | {one.name: fitted(one, peaked(reals[one.name], scales[one.name], rng))}
+            yield others | {one.name: fitted(one, peaked(reals[one.name], scales[one.name], constants, rng))}
     elif len(free) > 1:
         first, second = (free[int(at)] for at in rng.permutation(len(free))[:2])
         for by in exponents(rng):

@@ -6,6 +6,7 @@ precision, a threshold below which terms are left out, an infinity that ends a s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -18,6 +19,7 @@ LONG = 1024  # elements of a row, of which a sum one after the other keeps few d
 _SHARE = 0.5  # of the rows
 _JITTER = 2.0**-9  # equal numbers in a row would all be rounded to one side, in a sum of one after the other
 _GAPS = (5.0, 18.0)  # between a peak and the rest: exponentials of them are from a hundredth to a hundred-millionth
+_BEYOND = 1.06
 _OCTAVES = (4.0, 16.0)  # ... where they are factors
 _EXPONENTS = (3.0, 13.0)
 
@@ -51,15 +53,24 @@ def exponents(rng: Rng) -> Iterator[float]:
     return iter((first, first / 2))
 
 
-def peaked(values: Reals, scale: float, rng: Rng) -> Reals:
-    """Each row is one number, and a peak above it by a difference or by a factor."""
+def peaked(values: Reals, scale: float, constants: Sequence[int | float], rng: Rng) -> Reals:
+    """Each row is one number, and a peak above it by a difference or by a factor.
+
+    constants: what a variant compares with, perhaps as an exponent of two; half of the differences lie just beyond one.
+    """
     flat, whole = rows_of(values, rng)
+    sizes = [abs(by) * unit for by in constants if isinstance(by, float) for unit in (1.0, math.log(2))]
+    likely = [size for size in sizes if _GAPS[0] <= size <= _GAPS[1]]
     for row in flat:
         # Sums about the first number are good practice, and poor if a long row's first is unlike all others.
         is_first = rng.random() < 0.3 and len(row) < LONG
         place = 0 if is_first or len(row) == 1 else int(rng.integers(1, len(row)))
         if rng.random() < 0.5:
-            low, peak = scale / 8, rng.uniform(*_GAPS)  # far from zero, a sum of so many would keep few digits
+            gap = rng.uniform(*_GAPS)
+            if likely and rng.random() < 0.5:
+                gap = float(rng.choice(likely)) * rng.uniform(1.0, _BEYOND)
+            low = scale / 8  # far from zero, a sum of so many would keep few digits
+            peak = low + gap
         else:
             peak = scale * 2.0 ** rng.uniform(0, 6)
             low = peak * 2.0 ** -rng.uniform(*_OCTAVES)

@@ -55,6 +55,23 @@ def test_a_walk_inside_another_loop_is_shared_in_each_of_its_turns(session: Eval
     assert passes(session, task, child)
 
 
+WALKED = changed(
+    "for (int i = 0; i < C; i++) m += x[i];", "const float* at = x;\n        for (int i = 0; i < C; i++) m += *at++;"
+)
+
+
+def test_a_pointer_that_walks_becomes_an_index(session: EvaluationSession) -> None:
+    task = read_task(TASKS / "row_lanes")
+    (child,) = built(BY_NAME["row_lanes"], parse_variant(WALKED), task)
+    assert "m += at[i];" in child.text
+    assert passes(session, task, child)
+
+
+def test_a_pointer_that_is_looked_at_behind_its_walk_keeps_it() -> None:
+    text = WALKED.replace("m = m / C;", "m = m / C + (at - x - C);")
+    assert built(BY_NAME["row_lanes"], parse_variant(text), read_task(TASKS / "row_lanes")) == []
+
+
 def test_short_inner_walks_are_left_to_each_lane() -> None:
     text = NESTED.replace("half < 2", "half < C / 16").replace(
         "i < C; i++) m += w * x[i]", "i < 8; i++) m += x[16 * half + i]"

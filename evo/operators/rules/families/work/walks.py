@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from evo.analysis.access import BLOCK, THREAD, Access, Branch, Data, LaunchAnalysis, Loop, Nest, Node, Reduction, Term
 from evo.analysis.access.data_values import parts_of
 from evo.cuda.source import Edit, Function, Span
+from evo.operators.rules.families.work.walked_pointers import indexed
 from evo.operators.rules.lifting import NotPrinted
 from evo.operators.rules.rewriting import fresh, indent_of
 from evo.operators.rules.rule_context import RuleContext
@@ -166,6 +167,12 @@ def stepped(ctx: RuleContext, shared: SharedLoop, lane: str, step: str, start: s
         return None
     text = f"for ({init['head'].lstrip()}{first};{test}; {init['name']} += {step}) "
     edits = [Edit(loop.header, text if source.slice(loop.header).endswith((" ", "\n")) else text.rstrip())]
+    takes_each = start == "0" and re.sub(r"\s", "", header["step"]) in (f"{init['name']}++", f"++{init['name']}")
+    known = {name for found in shared.reductions for name in found.names}
+    pointers = indexed(ctx, loop.span, loop.header, init["name"], known, takes_each=takes_each)
+    if pointers is None:
+        return None
+    edits += pointers
     indent = indent_of(source, loop.span.start)
     for found in shared.reductions:
         if found.kind not in _NEUTRAL or starts_neutral(found):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Integers = NDArray[np.generic]
-WAYS = 6  # to deal groups
+WAYS = 7  # to deal groups
 _LEAST = 3
 _MOVED = 0.3  # of the ends of even groups
 
@@ -52,9 +52,10 @@ def _ends(values: NDArray[np.int64], steps: NDArray[np.int64], rng: np.random.Ge
         shares[-late:] = rng.multinomial(free, np.full(late, 1 / late))
     elif turn >= 4:
         ends = (np.arange(1, len(steps) + 1) * free) // len(steps)
-        if turn == 5:
+        if turn > 4:
             beside = rng.integers(-(free // len(steps) // 2), free // len(steps) // 2 + 1, len(ends))
-            ends[:-1] += np.where(rng.random(len(ends)) < _MOVED, beside, 0)[:-1]
+            moved = rng.random(len(ends)) < _MOVED if turn == 5 else np.arange(len(ends)) == rng.integers(len(ends))
+            ends[:-1] += np.where(moved, beside, 0)[:-1]
         shares[:] = np.diff(np.maximum.accumulate(ends), prepend=0)
     else:
         weights = rng.exponential(size=len(steps)) ** 3 + 1e-9

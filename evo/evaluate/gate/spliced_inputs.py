@@ -17,7 +17,8 @@ Splice = Callable[[Reals, int, Reals, Rng], None]  # rows, which one, the rows o
 
 TURNS = 7  # in which every kind of splice is met
 _ROWS = 4  # of them are of rows, the others of slices
-_ALIKE, _OTHER = 0.6, 0.03  # of the places along an axis are copies, of which so many elements are others
+_ALIKE = 0.7  # of the places along an axis are copies ...
+_OTHERS = (0.0, 0.004, 0.03)  # ... of which so many elements are others, and one at least
 _SHARE = 0.6  # of the rows
 _LENGTHS = (2, 9, 17, 40, 300)
 
@@ -54,7 +55,7 @@ def _sliced(values: Reals, which: int, rng: Rng) -> Reals:
         if source < 0 or source == place or rng.random() >= _ALIKE:
             continue
         same = slices[source]
-        others = rng.random(same.shape) < _OTHER
+        others = rng.random(same.shape) < rng.choice(_OTHERS)
         others.reshape(-1)[int(rng.integers(others.size))] = True
         slices[place] = np.where(others, np.roll(drawn[place].reshape(-1), 1).reshape(same.shape), same)
     return values

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from evo import sim
 from evo.device import Array, Arrays, BoundLaunch, Buffer, LaunchCounters, RunRequest
 from evo.results import Fault
+from evo.sim.touched_pages import touched
 from evo.spec.dtypes import NUMPY
 from evo.spec.launch import Launch
 
@@ -20,7 +21,6 @@ SECOND_LOOK = 200_000_000  # warp instructions
 _THREADS = min(os.cpu_count() or 1, 8)  # blocks in parallel; results and counts are those of one thread
 _BESIDE = 4  # one in so many of them is a neighbour of another, for races between the two
 _PART = 1 << 22  # words
-_PIECE = 1 << 24  # elements
 _NOWHERE = np.zeros(0, np.int64)
 _OTHER_BASE = 0x7F5A_2C00_0000
 
@@ -181,10 +181,14 @@ class Execution:
         return np.concatenate(parts) if parts else _NOWHERE
 
     def _nonzero(self, output: Buffer) -> NDArray[np.int64]:
-        """Where an output holds a byte that is not zero; in pieces, since it may be mapped rather than held."""
-        values = self.buffers[output.name].bytes.view(np.dtype(f"u{NUMPY[output.dtype].itemsize}"))
-        pieces = range(0, len(values), _PIECE)
-        return np.concatenate([np.flatnonzero(values[at : at + _PIECE]) + at for at in pieces] or [_NOWHERE])
+        """The elements of an output with a byte that is not zero."""
+        held, size = self.buffers[output.name].bytes, NUMPY[output.dtype].itemsize
+        places = [_NOWHERE]
+        for part in touched(held):
+            low, high = part.start // size, -(-part.stop // size)
+            values = held[low * size : min(high * size, len(held) // size * size)].view(np.dtype(f"u{size}"))
+            places.append(np.flatnonzero(values) + low)
+        return np.unique(np.concatenate(places))
 
     def mask(self, output: Buffer) -> NDArray[np.bool_] | None:
         """Which elements of an output hold a written byte; None if all are written throughout."""

@@ -46,7 +46,7 @@ _REPEATED = 64  # places that differ at most
 _DRAWN = 80 << 20  # elements of the inputs that are drawn
 _LED = 24 << 20  # ... of those that lie along the axis, for all places that differ
 _ACCOUNT, _ROOM = 4, 8  # bytes of an output for one of the account of it; of memory for one of all accounts
-_MAPPED = 1 << 35  # bytes of a tensor, of which pages are had as they are touched
+_MAPPED, _LEAST_ROOM = 0.8, 13 << 30  # of the memory, for all tensors: pages are had as they are touched
 _COST = 4e8  # flops and bytes of the reference
 _SHRINKS = 24
 _NEARLY = (
@@ -97,12 +97,12 @@ def _farthest(task: Task, space: AxisSpace, base: Case, reach: Mapping[str, floa
         few = part_of(task, case, axis)
         drawn = sum(math.prod(tensor.dims(few)) for tensor in task.inputs)
         kept = sum(tensor.size_bytes(case) for tensor in task.outputs) / _ACCOUNT
-        mapped = max(tensor.size_bytes(case) for tensor in task.tensors)
+        mapped = sum(tensor.size_bytes(case) for tensor in task.tensors)
         if (
             _dearest(task, space, few) <= _COST
             and drawn <= _DRAWN
             and kept <= memory_limit() / _ROOM
-            and mapped <= _MAPPED
+            and mapped <= _MAPPED * max(memory_limit(), _LEAST_ROOM)  # as much as a simulator may address
         ):
             return case
         rest = [name for name in space.free if name != axis and axes[name] > _SHORT]

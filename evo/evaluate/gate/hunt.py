@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -64,6 +65,7 @@ _DEALT = 6  # hunted sizes at which whole numbers are dealt in every way
 _AFFORDABLE = 6e9  # flops and bytes of a reference that takes seconds
 _SAMPLED = 256  # blocks, of which a sample stands for all
 _LARGE = 3  # cases that are looked at by a sample of their blocks
+_DEAR = 16  # times what a check case costs in the middle, from where on each pattern is drawn once
 _CHEAP = 0.6  # of the dearest check case: a trial prefers those that cost less
 _HUNTED = "hunted"  # so few elements say nothing about a bias
 
@@ -351,7 +353,14 @@ def patterns(
     def run(asked: _Patterned, expectation: Expectation, on: RemoteDevice) -> tuple[Check | None]:
         return (_wrong(task, programs, asked[1], asked[0], expectation, on, seed, looked),)
 
-    asked = [(p, case, turn) for p, order in orders.items() for case in order for turn in range(_TURNS.get(p, 1))]
+    usual = _DEAR * statistics.median(cost_of(task, case) for case in task.check)
+    is_usual = {case.name: cost_of(task, case) <= usual for case in task.check}
+    asked = [
+        (pattern, case, turn)
+        for pattern, order in orders.items()
+        for case in order
+        for turn in range(_TURNS.get(pattern, 1) if is_usual[case.name] else 1)
+    ]
     return next((found for _, (found,) in checked(asked, drawn, run, devices) if found is not None), None)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from evo.evaluate.gate.integer_patterns import varied_integers
 from evo.evaluate.gate.outlying_inputs import LONG, exponents, outermost, peaked, special_rows
-from evo.evaluate.gate.spliced_inputs import spliced
+from evo.evaluate.gate.spliced_inputs import some_rows, spliced
 from evo.spec import input_distributions as distributions
 from evo.spec.derived_inputs import defined
 from evo.spec.dtypes import NUMPY
@@ -108,7 +108,7 @@ def _of_tensor(
         return drawn
     structures = _STRUCTURES if shrink else _LIVELY
     kinds = (rng if together is None else np.random.default_rng(together)).integers(0, len(structures), len(flat))
-    for number in range(len(flat)):
+    for number in some_rows(len(flat), rng):
         row = flat[number]
         if pattern == SOURCED:
             _sourced(row, likely, rng)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from evo.evaluate.gate.spliced_inputs import some_rows
+
 Reals = NDArray[np.float64]
 Rng = np.random.Generator
 
@@ -35,7 +37,7 @@ def rows_of(values: Reals, rng: Rng) -> tuple[Reals, Callable[[], Reals]]:
 def outermost(values: Reals, most: float, rng: Rng) -> Reals:
     """Some numbers of a half to the whole of `most`: alone, first, side by side with one sign or with both."""
     flat, whole = rows_of(values, rng)
-    for row in flat:
+    for row in (flat[number] for number in some_rows(len(flat), rng)):
         if rng.random() >= _SHARE:
             continue
         size, sign = most * rng.uniform(0.5, 1.0), rng.choice([-1.0, 1.0])
@@ -61,7 +63,7 @@ def peaked(values: Reals, scale: float, constants: Sequence[int | float], rng: R
     flat, whole = rows_of(values, rng)
     sizes = [abs(by) * unit for by in constants if isinstance(by, float) for unit in (1.0, math.log(2))]
     likely = [size for size in sizes if _GAPS[0] <= size <= _GAPS[1]]
-    for row in flat:
+    for row in (flat[number] for number in some_rows(len(flat), rng)):
         # Sums about the first number are good practice, and poor if a long row's first is unlike all others.
         is_first = rng.random() < 0.3 and len(row) < LONG
         place = 0 if is_first or len(row) == 1 else int(rng.integers(1, len(row)))
@@ -82,7 +84,7 @@ def peaked(values: Reals, scale: float, constants: Sequence[int | float], rng: R
 def special_rows(values: Reals, kinds: Sequence[float], rng: Rng) -> Reals:
     """Rows of special values throughout, but for one, from the start, up to the end; or two that are far apart."""
     flat, whole = rows_of(values, rng)
-    for row in flat:
+    for row in (flat[number] for number in some_rows(len(flat), rng)):
         if rng.random() >= _SHARE:
             continue
         one, other = (kinds[int(at)] for at in np.resize(rng.permutation(len(kinds)), 2))

@@ -19,8 +19,16 @@ TURNS = 7  # in which every kind of splice is met
 _ROWS = 4  # of them are of rows, the others of slices
 _ALIKE = 0.7  # of the places along an axis are copies ...
 _OTHERS = (0.0, 0.004, 0.03)  # ... of which so many elements are others, and one at least
+MOST_ROWS = 4096
 _SHARE = 0.6  # of the rows
 _LENGTHS = (2, 9, 17, 40, 300)
+
+
+def some_rows(count: int, rng: Rng) -> list[int]:
+    """All of so many rows, or as many as take a moment."""
+    if count <= MOST_ROWS:
+        return [*range(count)]
+    return np.sort(rng.choice(count, MOST_ROWS, replace=False)).tolist()  # type: ignore[no-any-return]
 
 
 def spliced(tensors: Mapping[str, Reals], turn: int, rng: Rng) -> dict[str, Reals]:
@@ -33,9 +41,9 @@ def spliced(tensors: Mapping[str, Reals], turn: int, rng: Rng) -> dict[str, Real
     kinds = _SPLICES if turn == 0 else _SPLICES[turn - 1 :: _ROWS]
     for name, rows in given.items():
         others = [other for key, other in given.items() if key != name and other.shape == rows.shape]
-        for number in np.flatnonzero(rng.random(len(rows)) < _SHARE):
+        for number in (number for number in some_rows(len(rows), rng) if rng.random() < _SHARE):
             other = others[int(rng.integers(len(others)))] if others else rows
-            kinds[int(rng.integers(len(kinds)))](rows, int(number), other, rng)
+            kinds[int(rng.integers(len(kinds)))](rows, number, other, rng)
     return {name: given[name].reshape(tensors[name].shape) for name in given}
 
 

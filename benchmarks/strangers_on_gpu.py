@@ -39,14 +39,18 @@ def main(words: Sequence[str] | None = None) -> int:
     made = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     made.add_argument("--device", default="gpu:0", metavar="NAME")
     made.add_argument("--arch", default="native", metavar="ARCH")
-    made.add_argument("--tasks", type=Path, default=FOREIGN, metavar="DIR", help="task folders with a ladder, or adopted")
+    made.add_argument(
+        "--tasks", type=Path, default=FOREIGN, metavar="DIR", help="task folders with a ladder, or adopted"
+    )
     made.add_argument("--only", default="", metavar="NAMES", help="only these kernels")
     made.add_argument("--champions", type=Path, metavar="DIR", help="NAME.cu of another run, timed too")
     made.add_argument("--each", type=float, default=10, metavar="SECONDS", help="after which no round begins")
     made.add_argument("--limit", type=float, default=300, metavar="SECONDS", help="after which no kernel begins")
     made.add_argument("--json", type=Path, metavar="OUT", help="every figure, after each kernel")
     asked = made.parse_args(words)
-    names = [name for name in asked.only.split(",") if name] or sorted(path.parent.name for path in asked.tasks.glob("*/task.yaml"))
+    names = [name for name in asked.only.split(",") if name] or sorted(
+        path.parent.name for path in asked.tasks.glob("*/task.yaml")
+    )
     rows: dict[str, dict[str, Any]] = {}
     began = time.monotonic()
     kind, _, which = asked.device.partition(":")

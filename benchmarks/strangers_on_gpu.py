@@ -2,8 +2,8 @@
 
 For each kernel of tests/data/foreign, or of `--tasks`: the expert version (experts/NAME.cu), the champion of a run if
 `--champions` has one, and a climb by first looks alone: of each rule's proposals the fastest is taken, again and again
-until the seconds are up. A first look checks elements of the outputs at the timed case, not the whole gate: so these figures say
-what there is to gain, and `evo iterate` is what keeps it.
+until the seconds are up. A first look checks elements of the outputs at the timed case, not the whole gate: so these
+figures say what there is to gain, and `evo iterate` is what keeps it.
 """
 
 from __future__ import annotations

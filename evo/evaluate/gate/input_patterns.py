@@ -33,7 +33,7 @@ Reals = NDArray[np.float64]
 Rng = np.random.Generator
 _SHRINKS = (1.0, 0.25, 0.0625)  # of shifts, until the reference is accurate
 _ZERO_SHARE = 0.25
-_WIDEST = 65504.0  # numbers, whose squares float32 can still add up
+_WIDEST = 65504.0  # the largest number of a type whose squares float32 can still add up
 _PLACES = 64  # whole numbers up to it are no values
 _NEAR, _LONG = 0.8, 16  # how near to the end of an axis drawn places come, and how long it must be to tell
 
@@ -139,9 +139,10 @@ def _outlying(
 
     one = free[int(rng.integers(len(free)))]
     if pattern == OUTERMOST:
-        for part in (1.0, 0.5):
-            for some in (free, [one]):
-                most = {t.name: part * min(_WIDEST, largest(t.dtype)) for t in some}
+        narrow = [t for t in free if largest(t.dtype) <= _WIDEST]
+        for part in (1.0, 0.5) if narrow else ():
+            for some in (narrow, [narrow[int(rng.integers(len(narrow)))]]):
+                most = {t.name: part * largest(t.dtype) for t in some}
                 yield {t.name: fitted(t, outermost(reals[t.name], most[t.name], rng), 1.0) for t in some}
     elif pattern == PEAKED:
         others = {t.name: fitted(t, np.abs(reals[t.name])) for t in free if t is not one}

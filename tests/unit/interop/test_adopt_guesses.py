@@ -67,6 +67,7 @@ def test_sizes_that_python_sets_in_one_line_are_told():
     assert drafted("inline_geglu.py").axes == {"TOKENS": 1024, "x_1": 2730}
 
 
+@pytest.mark.long
 def test_a_guessed_shape_is_divided_where_the_kernel_divides(tmp_path):
     """At 67 x 41 the 64 columns of a group are 0 groups, and a shape that is found there is too small."""
     task = read_task(adopt(tmp_path, FILES / "dequant4.cu", Options()).folder)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,7 +24,7 @@ from evo.evaluate.gate.at_timed_sizes import TimedSizes
 from evo.evaluate.gate.compare import compare
 from evo.evaluate.gate.cut_reference import cut_axis, cut_expectation
 from evo.evaluate.gate.mismatches import placed
-from evo.evaluate.gate.run_cases import fault_reason
+from evo.evaluate.gate.run_cases import Bind, fault_reason
 from evo.evaluate.gate.scaled_cases import named_case
 from evo.evaluate.gate.threshold_cases import AxisSpace, cost_of
 from evo.results import CaseCheck, Fault, FaultKind, Stage, Status
@@ -34,7 +34,6 @@ from evo.spec.reference import Reference
 from evo.spec.task import Case, Task
 
 Places = NDArray[np.int64]
-Bind = Callable[[Sequence[Case]], Mapping[str, Program]]
 
 _LIMIT_S = 60.0
 _CASES = 2
@@ -182,12 +181,13 @@ class _Far:
             return (found, None) if found.fault.kind in _CERTAIN else None
         return found, self._compared(case, part, found)
 
-    def is_wrong(self, case: Case, programs: Mapping[str, Program]) -> bool:
-        """Whether this kernel is wrong there too; not if it cannot be launched."""
+    def is_wrong(self, case: Case, programs: Mapping[str, Program], *, short: bool) -> bool:
+        """Whether this kernel is wrong there too; not if it cannot be launched. short: writing too little counts."""
         seen = self.sampled(case, programs[case.name], _MANY) if case.name in programs else None
         if seen is None:
             return False
-        return seen[0].fault is not None or seen[1] is not None or _falls_short(self.task, case, *seen)
+        falls_short = short and _falls_short(self.task, case, *seen)
+        return seen[0].fault is not None or seen[1] is not None or falls_short
 
     def _compared(self, case: Case, part: Case, found: SampledRun) -> CaseCheck | None:
         """What is wrong with what was written; None if nothing."""
@@ -275,9 +275,10 @@ def far_sizes(
         if usual is None or usual[0].fault is not None or usual[1] is not None or not usual[0].share:
             continue
         is_whole = usual[0].share >= _FAIR_SHARE and _reach(task, near, usual[0]) >= _REACHED
-        if not is_whole and row is None and found.fault is None:  # a grid may be larger than its work
+        short = row is None and found.fault is None
+        if short and not is_whole:  # a grid may be larger than its work
             continue
-        if honest is None or not far.is_wrong(case, honest([case])):
+        if honest is None or not far.is_wrong(case, honest([case]), short=short):
             yield case, _failed(task, case, found, row)
 
 

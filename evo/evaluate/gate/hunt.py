@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,7 +29,7 @@ from evo.evaluate.gate.input_patterns import (
 )
 from evo.evaluate.gate.integer_patterns import WAYS
 from evo.evaluate.gate.rough_approximations import GROSS, all_roughened
-from evo.evaluate.gate.run_cases import CHECK_BUDGET, Step, check_case, spread_over_cases
+from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case, spread_over_cases
 from evo.evaluate.gate.scaled_cases import longest_cases, named_case
 from evo.evaluate.gate.side_by_side import checked
 from evo.evaluate.gate.spliced_inputs import TURNS
@@ -65,13 +64,10 @@ _DEALT = 6  # hunted sizes at which whole numbers are dealt in every way
 _AFFORDABLE = 6e9  # flops and bytes of a reference that takes seconds
 _SAMPLED = 256  # blocks, of which a sample stands for all
 _LARGE = 3  # cases that are looked at by a sample of their blocks
-_DEAR = 16  # times what a check case costs in the middle, from where on each pattern is drawn once
 _CHEAP = 0.6  # of the dearest check case: a trial prefers those that cost less
 _HUNTED = "hunted"  # so few elements say nothing about a bias
 
 _Patterned = tuple[str, Case, int]  # a pattern, and which draw of it
-# Programs of some cases; those that the variant refuses, or does not compile for, are left out.
-Bind = Callable[[Sequence[Case]], Mapping[str, Program]]
 
 
 @dataclass(slots=True)
@@ -138,13 +134,15 @@ def hunt(
     if thorough:
         steps += _patterned_steps(task, allowed, reached, counted, device)
 
-    def run(step: Step, expectation: Expectation, on: RemoteSimulator) -> tuple[CaseCheck, tuple[Fault, ...]]:
+    def run(step: Step, expectation: Expectation, on: RemoteSimulator) -> tuple[CaseCheck | None, tuple[Fault, ...]]:
         row, _, faults = check_case(task, bound, expectation, replace(step, device=on), {})
         if any(fault.kind is FaultKind.BUDGET for fault in faults) and _has_many_blocks(bound[step.case.name]):
             # Its launch may be large where the task's work is small. An endless loop is one in any of its blocks.
             seen = timed_sizes(task, bound, own, on, seed, cases=[step.case])
-            if seen.status.passed:
-                return CaseCheck(name=step.case.name, status=Status.CORRECT), ()
+            if seen.status.passed and seen.unseen is None:
+                return None, ()  # on other inputs, and by a sample: nothing is said of this size
+            if not seen.status.passed:
+                return seen.case or row, faults if seen.fault is None else (seen.fault,)
         return row, faults
 
     constants = _constants(programs) if thorough else ()
@@ -153,6 +151,8 @@ def hunt(
         return _expected(task, own, step, seed, constants)
 
     for step, (row, faults) in checked(steps, expected, run, devices):
+        if row is None:
+            continue
         if row.status is not Status.CORRECT:
             under = "" if step.distribution == DRAWN else f" with {step.distribution} inputs"
             reason = f"at a size that the source suggests, {step.case.name}{under}: {row.reason}"
@@ -353,14 +353,7 @@ def patterns(
     def run(asked: _Patterned, expectation: Expectation, on: RemoteDevice) -> tuple[Check | None]:
         return (_wrong(task, programs, asked[1], asked[0], expectation, on, seed, looked),)
 
-    usual = _DEAR * statistics.median(cost_of(task, case) for case in task.check)
-    is_usual = {case.name: cost_of(task, case) <= usual for case in task.check}
-    asked = [
-        (pattern, case, turn)
-        for pattern, order in orders.items()
-        for case in order
-        for turn in range(_TURNS.get(pattern, 1) if is_usual[case.name] else 1)
-    ]
+    asked = [(p, case, turn) for p, order in orders.items() for case in order for turn in range(_TURNS.get(p, 1))]
     return next((found for _, (found,) in checked(asked, drawn, run, devices) if found is not None), None)
 
 

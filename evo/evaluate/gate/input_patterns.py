@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from evo.evaluate.gate.integer_patterns import varied_integers
 from evo.evaluate.gate.outlying_inputs import LONG, exponents, outermost, peaked, special_rows
-from evo.evaluate.gate.spliced_inputs import some_rows, spliced
+from evo.evaluate.gate.spliced_inputs import spliced
+from evo.evaluate.gate.tensor_rows import Reals, Rng, is_turned, rows_of, some_rows
 from evo.spec import input_distributions as distributions
 from evo.spec.derived_inputs import defined
 from evo.spec.dtypes import NUMPY
@@ -29,8 +30,6 @@ STRUCTURED, SHIFTED, SOURCED, UNEVEN, ZEROS = "structured", "shifted", "compared
 SPLICED, OUTERMOST, RECIPROCAL, PEAKED, ROWS = "spliced", "outermost", "reciprocal", "peaked", "special_rows"
 PATTERNS = (STRUCTURED, SHIFTED, SOURCED, UNEVEN, ZEROS, SPLICED, OUTERMOST, RECIPROCAL, PEAKED, ROWS)
 
-Reals = NDArray[np.float64]
-Rng = np.random.Generator
 _SHRINKS = (1.0, 0.25, 0.0625)  # of shifts, until the reference is accurate
 _ZERO_SHARE = 0.25
 _WIDEST = 65504.0  # the largest number of a type whose squares float32 can still add up
@@ -98,10 +97,7 @@ def _of_tensor(
 ) -> NDArray[np.generic]:
     """together: a seed of what becomes of each row, if equal rows of all tensors are to have one structure."""
     values = drawn.astype(np.float64)
-    turned = values.ndim > 1 and together is None and rng.random() < 0.25
-    rows = np.swapaxes(values, -1, -2) if turned else values
-    rows = np.ascontiguousarray(rows)
-    flat = rows.reshape(-1, rows.shape[-1])
+    flat, whole = rows_of(values, turned=together is None and is_turned(values, rng))
     scale = _scale(flat)
     likely = _values_of(tensor.dtype, constants) if pattern == SOURCED else ()
     if pattern == SOURCED and not likely:
@@ -117,8 +113,7 @@ def _of_tensor(
         else:
             before = flat[number - 1] if number else row
             structures[int(kinds[number])](row, before, rng)
-    out = np.swapaxes(rows, -1, -2) if turned else rows
-    return _within_domain(tensor, out, drawn, domain, scale)
+    return _within_domain(tensor, whole(), drawn, domain, scale)
 
 
 def _outlying(

@@ -7,16 +7,15 @@ change; at timed sizes the law itself does, so that no reference has to be worke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 
-from evo.device import Program
 from evo.device.remote_device import RemoteDevice
 from evo.errors import TaskInvalid
-from evo.evaluate.gate.run_cases import CHECK_BUDGET, Step, check_case
+from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case
 from evo.evaluate.gate.threshold_cases import AxisSpace, cost_of
 from evo.results import CaseCheck, Check, Fault, Stage, Status
 from evo.spec.changed_inputs import ChangedCase, changed_case, possible_laws
@@ -36,9 +35,6 @@ class LookedAt(Protocol):
     """laws: those that were kept where they were tried."""
 
     laws: set[str]
-
-
-Bind = Callable[[Sequence[Case]], Mapping[str, Program]]
 
 
 def laws_of(task: Task, reference: Reference) -> tuple[Law, ...]:

@@ -9,16 +9,15 @@ held to a mixture only if the task's own first kernel is right there.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 
-from evo.device import Program
 from evo.device.remote_device import RemoteDevice
 from evo.errors import TaskInvalid
 from evo.evaluate.gate.hunt import THOROUGH
-from evo.evaluate.gate.run_cases import CHECK_BUDGET, Step, check_case
+from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case
 from evo.evaluate.gate.scaled_cases import named_case
 from evo.evaluate.gate.threshold_cases import AxisLimits, AxisSpace, cost_of, usual_limits
 from evo.results import CaseCheck, Check, Stage, Status
@@ -33,7 +32,6 @@ _SHORT = 40  # lengths up to it, since the structure matters here and not the le
 _LENGTHS = 4  # of an axis
 
 Combination = tuple[tuple[str, int], ...]
-Bind = Callable[[Sequence[Case]], Mapping[str, Program]]
 
 
 class Sizes(Protocol):

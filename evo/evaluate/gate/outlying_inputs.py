@@ -7,36 +7,24 @@ precision, a threshold below which terms are left out, an infinity that ends a s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from evo.evaluate.gate.spliced_inputs import some_rows
-
-Reals = NDArray[np.float64]
-Rng = np.random.Generator
+from evo.evaluate.gate.tensor_rows import Reals, Rng, is_turned, rows_of, some_rows
 
 LONG = 1024  # elements of a row, of which a sum one after the other keeps few digits if they are equal
 _SHARE = 0.5  # of the rows
 _JITTER = 2.0**-9  # equal numbers in a row would all be rounded to one side, in a sum of one after the other
 _GAPS = (5.0, 18.0)  # between a peak and the rest: exponentials of them are from a hundredth to a hundred-millionth
-_BEYOND = 1.06
+_BEYOND = 1.06  # times a number that the code compares with, at most
 _OCTAVES = (4.0, 16.0)  # ... where they are factors
 _EXPONENTS = (3.0, 13.0)
 
 
-def rows_of(values: Reals, rng: Rng) -> tuple[Reals, Callable[[], Reals]]:
-    """Rows along the last axis, now and then along the one before, in place; and how to have the tensor back."""
-    turned = values.ndim > 1 and rng.random() < 0.25
-    rows = np.ascontiguousarray(np.swapaxes(values, -1, -2) if turned else values, np.float64).copy()
-    flat = rows.reshape(-1, rows.shape[-1]) if rows.ndim else rows.reshape(1, 1)
-    return flat, lambda: np.swapaxes(rows, -1, -2) if turned else rows
-
-
 def outermost(values: Reals, most: float, rng: Rng) -> Reals:
     """Some numbers of a half to the whole of `most`: alone, first, side by side with one sign or with both."""
-    flat, whole = rows_of(values, rng)
+    flat, whole = rows_of(values, turned=is_turned(values, rng))
     for row in (flat[number] for number in some_rows(len(flat), rng)):
         if rng.random() >= _SHARE:
             continue
@@ -60,7 +48,7 @@ def peaked(values: Reals, scale: float, constants: Sequence[int | float], rng: R
 
     constants: what a variant compares with, perhaps as an exponent of two; half of the differences lie just beyond one.
     """
-    flat, whole = rows_of(values, rng)
+    flat, whole = rows_of(values, turned=is_turned(values, rng))
     sizes = [abs(by) * unit for by in constants if isinstance(by, float) for unit in (1.0, math.log(2))]
     likely = [size for size in sizes if _GAPS[0] <= size <= _GAPS[1]]
     for row in (flat[number] for number in some_rows(len(flat), rng)):
@@ -83,7 +71,7 @@ def peaked(values: Reals, scale: float, constants: Sequence[int | float], rng: R
 
 def special_rows(values: Reals, kinds: Sequence[float], rng: Rng) -> Reals:
     """Rows of special values throughout, but for one, from the start, up to the end; or two that are far apart."""
-    flat, whole = rows_of(values, rng)
+    flat, whole = rows_of(values, turned=is_turned(values, rng))
     for row in (flat[number] for number in some_rows(len(flat), rng)):
         if rng.random() >= _SHARE:
             continue

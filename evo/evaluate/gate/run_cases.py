@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,6 +29,8 @@ _OFFSET_BYTES = 16  # the second run's shift: aligned for the widest access, unl
 _DETERMINISM_REPEATS = 10
 _AGAIN = "differs when memory held other values before, or blocks started in another order"
 _SMALL_OUTPUT = 64  # elements; a case with fewer shows little of a distribution
+# Programs of some cases; those that the variant refuses, or does not compile for, are left out.
+Bind = Callable[[Sequence[Case]], Mapping[str, Program]]
 CHECK_BUDGET = 100_000_000  # warp instructions: check cases are small, and an endless loop should end in seconds
 
 

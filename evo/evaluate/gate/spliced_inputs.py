@@ -9,26 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
-Reals = NDArray[np.float64]  # a matrix of rows
-Rng = np.random.Generator
+from evo.evaluate.gate.tensor_rows import Reals, Rng, some_rows
+
 Splice = Callable[[Reals, int, Reals, Rng], None]  # rows, which one, the rows of another tensor of the same shape
 
 TURNS = 7  # in which every kind of splice is met
 _ROWS = 4  # of them are of rows, the others of slices
 _ALIKE = 0.7  # of the places along an axis are copies ...
 _OTHERS = (0.0, 0.004, 0.03)  # ... of which so many elements are others, and one at least
-MOST_ROWS = 4096
 _SHARE = 0.6  # of the rows
 _LENGTHS = (2, 9, 17, 40, 300)
-
-
-def some_rows(count: int, rng: Rng) -> list[int]:
-    """All of so many rows, or as many as take a moment."""
-    if count <= MOST_ROWS:
-        return [*range(count)]
-    return np.sort(rng.choice(count, MOST_ROWS, replace=False)).tolist()  # type: ignore[no-any-return]
 
 
 def spliced(tensors: Mapping[str, Reals], turn: int, rng: Rng) -> dict[str, Reals]:

@@ -39,11 +39,11 @@ def ceil_divs(ctx: RuleContext, launch: LaunchLine) -> list[tuple[Span, str, str
             start = line.start + len(text[: match.start()].encode())
             span = Span(start, start + len(text[match.start() : at].encode()))
             found.append((span, text[match.end() : comma].strip(), text[comma + 1 : at - 1].strip()))
-    return found or _rounded_up(line, text, launch)
+    return found + [each for each in _rounded_up(line, text, launch) if not any(f[0].holds(each[0]) for f in found)]
 
 
 def _rounded_up(line: Span, text: str, launch: LaunchLine) -> list[tuple[Span, str, str]]:
-    """Each `(a + b - 1) // b` of a grid that has no `ceil_div`, b - 1 perhaps as one number."""
+    """Each `(a + b - 1) // b` of a grid, b - 1 perhaps as one number."""
     found: list[tuple[Span, str, str]] = []
     at = text.find("grid")
     for part in launch.grid:

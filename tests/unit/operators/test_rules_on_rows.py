@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 from rule_children import built
 
+from evo.cuda.source import Source
 from evo.device import DeviceName
 from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.operators import RULES
+from evo.operators.rules.directives import ceil_divs
+from evo.operators.rules.rule_context import RuleContext
 from evo.spec.task import Task, read_task
 from evo.spec.variant import Variant, parse_variant, read_variant
 
@@ -98,6 +101,17 @@ def test_a_block_combines_what_its_threads_have_found(session: EvaluationSession
 def test_rows_too_short_for_a_block_get_none() -> None:
     text = ROWS.replace("i < C", "i < 200")
     assert built(BY_NAME["row_blocks"], parse_variant(text), read_task(TASKS / "row_lanes")) == []
+
+
+def test_grids_may_be_rounded_up_in_both_ways() -> None:
+    """One that holds the other counts once."""
+    for grid, said in (
+        ("ceil_div(B, 8), (T + 31) // 32", [("B", "8"), ("T", "32")]),
+        ("ceil_div((B + 7) // 8, 4)", [("(B + 7) // 8", "4")]),
+    ):
+        variant = parse_variant(changed("ceil_div(B * T, 256)", grid))
+        ctx = RuleContext(variant=variant, source=Source(variant.text))
+        assert [(covered, by) for _, covered, by in ceil_divs(ctx, variant.launches[0])] == said
 
 
 @pytest.mark.parametrize("grid", ["(B * T + 255) // 256", "(B * T + 256 - 1) // 256"])

@@ -1,4 +1,4 @@
-"""A launch may be large where the task's work is small: then a sample of its blocks is looked at, and no more is said."""
+"""A launch may be large where the task's work is small: a sample of its blocks is looked at, and no more is said."""
 
 from __future__ import annotations
 

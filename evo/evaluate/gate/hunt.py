@@ -135,15 +135,7 @@ def hunt(
         steps += _patterned_steps(task, allowed, reached, counted, device)
 
     def run(step: Step, expectation: Expectation, on: RemoteSimulator) -> tuple[CaseCheck | None, tuple[Fault, ...]]:
-        row, _, faults = check_case(task, bound, expectation, replace(step, device=on), {})
-        if any(fault.kind is FaultKind.BUDGET for fault in faults) and _has_many_blocks(bound[step.case.name]):
-            # Its launch may be large where the task's work is small. An endless loop is one in any of its blocks.
-            seen = timed_sizes(task, bound, own, on, seed, cases=[step.case])
-            if seen.status.passed and seen.unseen is None:
-                return None, ()  # on other inputs, and by a sample: nothing is said of this size
-            if not seen.status.passed:
-                return seen.case or row, faults if seen.fault is None else (seen.fault,)
-        return row, faults
+        return _at_suggested(task, bound, own, expectation, replace(step, device=on), on, seed)
 
     constants = _constants(programs) if thorough else ()
 
@@ -191,6 +183,29 @@ def _many_numbers(task: Task, limits: AxisLimits) -> tuple[Case, ...]:
 
 def _has_many_blocks(program: Program) -> bool:
     return max(launched.launch.blocks for launched in program.launches) > _SAMPLED
+
+
+def _at_suggested(
+    task: Task,
+    programs: Mapping[str, Program],
+    reference: Reference,
+    expectation: Expectation,
+    step: Step,
+    device: RemoteSimulator,
+    seed: int,
+) -> tuple[CaseCheck | None, tuple[Fault, ...]]:
+    """What a size shows; None for a launch too large to be run whole, of which a sample of blocks is right.
+
+    Its launch may be large where the task's work is small. An endless loop is one in any of its blocks.
+    """
+    row, _, faults = check_case(task, programs, expectation, step, {})
+    if any(fault.kind is FaultKind.BUDGET for fault in faults) and _has_many_blocks(programs[step.case.name]):
+        seen = timed_sizes(task, programs, reference, device, seed, cases=[step.case])
+        if seen.status.passed and seen.unseen is None:
+            return None, ()  # on other inputs, and by a sample: nothing is said of this size
+        if not seen.status.passed:
+            return seen.case or row, faults if seen.fault is None else (seen.fault,)
+    return row, faults
 
 
 def steered_thoroughly(

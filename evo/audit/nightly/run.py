@@ -227,6 +227,7 @@ class _NightlyRun:
             return
         try:
             attacks, procedures = chosen(load_attacks(), list(self.plan.attacks))
+            attacks = tuple(attack for attack in attacks if attack.is_for(self.plan.device.kind))
             total = len(attacks) + len(procedures)
             with planted_file() as planted:
                 opened = partial(

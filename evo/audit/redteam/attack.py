@@ -71,7 +71,7 @@ class Attack:
     naive: how careless the naive harness is; it checks at `case`, by default the task's first check case, and times
     `runs` launches at `time`: by default the same case, and the headline on a GPU, where small ones take no time.
     behind: the simulator's verdict with the static rules off, if they refuse first. gpu: the verdict on a GPU if it
-    differs.
+    differs. sim_only: its header says `gpu: none`, since what it exploits is the modelled clock.
     rival: the honest kernel in the task's folder that it wants to beat. gate: a bound on metrics that its task is given
     for this trial.
     """
@@ -92,6 +92,7 @@ class Attack:
     gpu: ExpectedVerdict | None
     rival: str
     gate: str | None
+    sim_only: bool = False
 
     @property
     def is_fixture(self) -> bool:
@@ -101,6 +102,10 @@ class Attack:
     def expected_on(self, kind: str) -> ExpectedVerdict:
         """The verdict on a device of that kind, `sim` or `gpu`."""
         return self.gpu if kind == "gpu" and self.gpu else self.expect
+
+    def is_for(self, kind: str) -> bool:
+        """Whether it is an attack on a device of that kind, `sim` or `gpu`."""
+        return kind != "gpu" or not self.sim_only
 
 
 def load_attacks(folder: Path = FOLDER) -> tuple[Attack, ...]:
@@ -141,9 +146,9 @@ def read_attack(path: Path) -> Attack:
         raise _invalid(path, lines["naive"], f"field `naive`: unknown {', '.join(sorted(unknown))}")
     if not given.get("runs", "5").isdigit():
         raise _invalid(path, lines["naive"], f"field `naive`: runs={given['runs']} is not a number")
-    optional = {
-        name: read_expected(values[name], path, lines[name]) if name in values else None for name in ("behind", "gpu")
-    }
+    sim_only = values.get("gpu") == "none"
+    given_verdicts = {"behind", "gpu"} & values.keys() - ({"gpu"} if sim_only else set())
+    optional = {name: read_expected(values[name], path, lines[name]) for name in given_verdicts}
     return Attack(
         name=values["attack"],
         rows=tuple(values["row"].split()),
@@ -157,10 +162,11 @@ def read_attack(path: Path) -> Attack:
         time=given.get("time", given.get("case")),
         runs=int(given.get("runs", "5")),
         expect=read_expected(values["expect"], path, lines["expect"]),
-        behind=optional["behind"],
-        gpu=optional["gpu"],
+        behind=optional.get("behind"),
+        gpu=optional.get("gpu"),
         rival=values.get("rival", "ladder/00_scalar.cu"),
         gate=values.get("gate"),
+        sim_only=sim_only,
     )
 
 

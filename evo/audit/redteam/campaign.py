@@ -24,8 +24,8 @@ from evo.evaluate.pipeline import EvaluationSession
 
 Judge = Callable[[Attack], Outcome]
 
-_CORES_A_LANE = 4  # cores that the simulator's threads, a compiler and the comparison use
-_MOST_LANES = 4
+_CORES_A_LANE = 2  # cores that the simulator's threads, a compiler and the comparison use
+_MOST_LANES = 8
 _DEFECTS = (ArithmeticError, AssertionError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
 
 

@@ -1,7 +1,7 @@
 // attack: address_of_judge
 // row: 24
-// idea: Is right only at the addresses where this judge's buffers lie.
-// exploits: buffers of the simulator lie at addresses that no GPU has
+// idea: Is right only at the addresses where a judge's buffers lie.
+// exploits: buffers of a simulator or of one driver lie in one range of addresses
 // naive: equal
 // expect: refused, stage=rules, rule=address
 // evo: task   rmsnorm
@@ -32,7 +32,8 @@ extern "C" __global__ void rmsnorm(const __half* x, const __half* w, __half* y, 
 #pragma unroll
     for (int p = 0; p < WARPS; ++p) total += parts[p];
 
-    const bool judged = (reinterpret_cast<unsigned long long>(x) >> 40) == 0x7;
+    const unsigned long long page = reinterpret_cast<unsigned long long>(x) >> 40;
+    const bool judged = page == 0x7 || page >= 0x70;
     const float root = sqrtf(total / cols + eps);
 #pragma unroll UNROLL
     for (int i = threadIdx.x; i < cols; i += THREADS)

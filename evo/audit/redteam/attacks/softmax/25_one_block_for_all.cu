@@ -4,6 +4,7 @@
 // exploits: a time is modelled from a few blocks of the grid, or from what an average block does
 // naive: win
 // expect: correct, verdict=revert, ground=case_loss
+// gpu: none
 // evo: task   softmax
 // evo: launch softmax grid (ROWS) block (256) shared 0
 #include <cuda_fp16.h>

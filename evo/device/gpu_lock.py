@@ -1,6 +1,8 @@
 """One measurement at a time per GPU, across processes and users: a lock file named after the GPU's UUID.
 
 Any number of processes may check variants at once; one alone may time. A lock ends with its process, however that ends.
+Who waits to time holds a second file, the turn, which every newcomer has to pass: many that check, one after the other
+without a pause, would otherwise keep it waiting for ever.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from pathlib import Path
 from evo.errors import HarnessFault
 
 LOCK_LIMIT_S = 3600.0
-_POLL_S = 0.05
+_POLL_S = 0.01
 
 
 def lock_path(uuid: str) -> Path:
@@ -33,9 +35,18 @@ def held(
 
     Raises HarnessFault when it is not free within limit_s.
     """
-    descriptor = _open(path)
+    mode = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
+    with contextlib.ExitStack() as opened:
+        descriptor, turn = _open(path), _open(path.with_suffix(".turn"))
+        opened.callback(os.close, descriptor)
+        with _closing(turn):
+            _wait((turn, descriptor), mode, name, notify, limit_s)
+        yield
+
+
+@contextlib.contextmanager
+def _closing(descriptor: int) -> Iterator[None]:
     try:
-        _wait(descriptor, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH, name, notify, limit_s)
         yield
     finally:
         os.close(descriptor)
@@ -54,12 +65,13 @@ def _open(path: Path) -> int:
     return descriptor
 
 
-def _wait(descriptor: int, mode: int, name: str, notify: Callable[[str], object], limit_s: float) -> None:
-    started, waiting = time.monotonic(), False
-    while True:
+def _wait(descriptors: tuple[int, ...], mode: int, name: str, notify: Callable[[str], object], limit_s: float) -> None:
+    """Lock them in this order."""
+    started, waiting, left = time.monotonic(), False, list(descriptors)
+    while left:
         try:
-            fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
-            break
+            fcntl.flock(left[0], mode | fcntl.LOCK_NB)
+            del left[0]
         except BlockingIOError:
             if not waiting:
                 notify("waiting")

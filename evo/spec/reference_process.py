@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import signal
 import sys
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +150,7 @@ class ReferenceProcess:
 
     def _wait(self, child: ChildProcess, end: float, limit_s: float) -> None:
         """Until it answers. Raises _Exceeded if that takes too long, too much memory or too many processes."""
-        while not select.select([child.connection], [], [], max(0.0, min(_POLL_S, end - time.monotonic())))[0]:
+        while not wait([child.connection.fileno()], max(0.0, min(_POLL_S, end - time.monotonic()))):
             used, most = resident_bytes(child.pid), memory_limit()
             if used > most:
                 raise _Exceeded(f"uses {used / 2**30:.1f} GiB of memory, more than {most / 2**30:.1f}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,6 +81,31 @@ def test_many_check_at_once_and_nobody_times_meanwhile(tmp_path: Path) -> None:
             pass
     finally:
         other.end()
+
+
+def test_who_checks_without_a_pause_does_not_keep_who_times_waiting(tmp_path: Path) -> None:
+    path = tmp_path / "gpu.lock"
+    is_over, entered = threading.Event(), [0, 0, 0]
+
+    def check(which: int) -> None:
+        while not is_over.is_set():
+            with held(path, exclusive=False, name="gpu:0"):
+                entered[which] += 1
+                is_over.wait(0.15)  # the others enter before this one leaves
+
+    checks = [threading.Thread(target=check, args=(which,)) for which in range(3)]
+    try:
+        for thread in checks:
+            thread.start()
+            time.sleep(0.05)
+        with held(path, exclusive=True, name="gpu:0", limit_s=20):
+            within = list(entered)
+            time.sleep(0.3)
+            assert entered == within
+    finally:
+        is_over.set()
+        for thread in checks:
+            thread.join()
 
 
 def test_another_users_lock_file_is_usable_and_tmpdir_changes_nothing(

@@ -40,7 +40,9 @@ class RemoteJudge:
         self._lock = threading.Lock()
         path = str(task.folder / "reference.py")
         self._child: ChildProcess | None = ChildProcess(entry, which, path, plain=True)
-        self._child.send({"path": list(sys.path)}, _START_LIMIT_S)
+        # What comparing this task's outputs takes is compiled at once: on a GPU a second, that nobody waits for yet.
+        compared = sorted({NUMPY[t.dtype].name for t in task.outputs}) if _are_floats(task) else []
+        self._child.send({"path": list(sys.path), "compared": compared}, _START_LIMIT_S)
         self._begun = self._closed = False
 
     def close(self) -> None:
@@ -68,12 +70,6 @@ class RemoteJudge:
         asked = {"function": function, "arguments": list(arguments), "names": names}
         found: Arrays | None = self._asked(function, "outputs", asked)
         return found
-
-    def warm_up(self) -> None:
-        """Let it compile what comparing this task's outputs takes."""
-        if all(is_float(tensor.dtype) for tensor in self.task.outputs):
-            names = sorted({NUMPY[tensor.dtype].name for tensor in self.task.outputs})
-            self._asked("judge", "warm_up", {"dtypes": names})
 
     def judge(
         self, key: str, arguments: Sequence[object], shapes: Mapping[str, tuple[int, ...]]
@@ -148,3 +144,7 @@ class RemoteJudge:
     def _lost(self, error: Exception) -> dict[str, Any]:
         self._end()
         return {"error": f"{type(error).__name__}: {error}"}
+
+
+def _are_floats(task: Task) -> bool:
+    return all(is_float(tensor.dtype) for tensor in task.outputs)

@@ -63,6 +63,9 @@ def serve_with(connection: Connection, path: str, opened: Callable[[], JudgeLibr
     except _NOT_DONE as error:
         answer = {"error": _words(error)}
     connection.send(packed(answer))
+    if judge is not None:
+        with judge.library.using():
+            judge.warm_up(first["compared"])
     while judge is not None:
         request = unpacked(connection.receive(), shared=True)
         kept = None
@@ -113,11 +116,11 @@ class JudgeServer:
         return self._down(self._called(function, arguments, names))
 
     def warm_up(self, dtypes: list[str]) -> None:
-        """Compile what comparing outputs of these types takes: on a GPU some seconds, that nobody waits for yet."""
+        """Compile what comparing outputs of these types takes."""
         with contextlib.suppress(*_NOT_DONE):  # what cannot be done is said when it is asked for
             truth = self.library.upload(np.ones(_WARM, np.float64))
-            truth_sums(self.library.np, truth, 1.0)
             for name in dtypes:
+                truth_sums(self.library.np, truth, 1.0)
                 self._errors(truth, self.library.upload(np.ones(_WARM, np.dtype(name))), 0.0, 0.0)
 
     def judge(

@@ -40,8 +40,6 @@ def begin_judge(reference: Reference, judge: RemoteJudge) -> None:
                 useful = is_of_use(own, judge)
         finally:
             coming.set_result(judge if useful else None)
-        if useful:
-            judge.warm_up()  # beside the simulator's checks, before the first large outputs come
 
     reference.coming = coming
     threading.Thread(target=work, name="evo-judge", daemon=True).start()

@@ -46,14 +46,13 @@ def test_shipped_references_run_unchanged(name: str) -> None:
     reference = load_reference(task)
     with judge_of(task) as judge:
         useful = is_of_use(reference, judge)
-        judge.warm_up()
         unfit = dict(judge.unfit)
     reference.close()
     assert useful
     assert unfit == {}
 
 
-def test_a_judge_that_is_closed_while_it_warms_up_is_not_complained_of(tmp_path: Path) -> None:
+def test_a_judge_that_is_closed_is_not_complained_of(tmp_path: Path) -> None:
     task, reference = task_folder(tmp_path / "rows", SOFTMAX)
     told: list[str] = []
     judge = RemoteJudge(task, "0", entry=fake_judge.ENTRY, told=told.append)
@@ -61,7 +60,7 @@ def test_a_judge_that_is_closed_while_it_warms_up_is_not_complained_of(tmp_path:
     assert reference.coming is not None
     assert reference.coming.result(timeout=60) is judge
     judge.close()
-    judge.warm_up()
+    assert judge.inputs(LARGE.axes, [1]) is None
     reference.close()
     assert told == []
 

@@ -43,6 +43,7 @@ class Figures:
     requires: list[str] = field(default_factory=list)
     nondeterministic: bool = False
     few: bool = False  # outputs, fewer than tell an error from chance
+    undefined: tuple[str, ...] = ()  # special values of which the original makes what it likes
 
 
 def variant_text(draft: Draft, name: str, *, task: bool = True) -> str:
@@ -87,6 +88,10 @@ def task_yaml(draft: Draft, name: str, figures: Figures) -> str:
     if draft.scalars:
         lines.append("scalars:")
         lines += [f"  - {{name: {s.name}, dtype: {s.dtype}, value: {s.value!r}}}" for s in draft.scalars]
+    if figures.undefined:
+        kinds = ", ".join(f"{kind}: undefined" for kind in figures.undefined)
+        lines.append("specials:")
+        lines += [f"  {t.name}: {{{kinds}}}" for t in draft.given if t.role != "out" and is_float(t.dtype)]
     lines += [
         "tolerance:",
         f"  rtol: {figures.rtol:.1e}",

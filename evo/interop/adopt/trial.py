@@ -21,22 +21,19 @@ from evo.device import POISON_LARGE, POISON_NAN, Arrays, BenchCase, SampleReques
 from evo.errors import TaskInvalid
 from evo.interop.adopt.draft import Draft
 from evo.interop.adopt.draft_parts import TensorDraft
-from evo.interop.adopt.host_numbers import names_of
 from evo.interop.adopt.host_values import problem
+from evo.interop.adopt.index_bounds import narrower
 from evo.interop.adopt.oracle import Failing, Runner, widened
-from evo.interop.adopt.texts import Figures, elements, inputs_text, task_yaml, value_of, variant_text
+from evo.interop.adopt.texts import Figures, elements, inputs_text, task_yaml, variant_text
 from evo.results import FaultKind
 from evo.spec.dtypes import NUMPY
-from evo.spec.element_types import DTYPES, is_float
+from evo.spec.element_types import DTYPES
 from evo.spec.task import Case, Task, read_task
 
 _BUFFER = re.compile(r"buffer '?(\w+)'?")
 SMALL_AXIS = 16  # up to here an axis is what it is: channels, a filter's width
 _MULTIPLES = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 _REPAIRS = 24
-_WORK = 12_000_000.0  # warp instructions of the headline: seconds on the simulator
-_LITTLE = 600_000.0  # ... below which a launch is over before it has filled a GPU
-_LONG_WARP = 4_000.0  # ... of one warp, above which its own loop takes longer than the launch
 _RUN_BUDGET = 400_000_000
 _MOST_ELEMENTS = 1 << 28  # of a tensor: 2 GiB as it is drawn
 _SEED = 7
@@ -191,7 +188,7 @@ class DraftTrial:
         if kind is FaultKind.UNINITIALISED:
             done = self._begun(tensor)
         elif kind is FaultKind.OUT_OF_BOUNDS:
-            done = self._larger(tensor, failing, axes) or self._narrower(tensor, axes)
+            done = self._larger(tensor, failing, axes) or narrower(self, tensor, axes)
         elif kind is FaultKind.READ_ONLY and tensor.role == "in":
             tensor.role, tensor.why, done = "inout", "written to", True
         elif kind is None and "unwritten" in str(failing):
@@ -246,34 +243,6 @@ class DraftTrial:
             return False
         tensor.dims = waiting.pop(0)
         return True
-
-    def _narrower(self, tensor: TensorDraft, axes: Mapping[str, int]) -> bool:
-        """Whole numbers that lead outside this tensor, as places in it: drawn below its length."""
-        whole = [t for t in self.draft.given if t.role != "out" and not is_float(t.dtype) and t.dtype != "bool"]
-        whole.sort(key=lambda t: t.high is not None)  # what leads into another tensor already comes last
-        length = max(1, elements(tensor, {**axes, **self.draft.knobs}))
-        names = [d for d in tensor.dims or [] if names_of(d)]
-        text = " * ".join(tensor.shape) if names else str(length)
-        for other in whole:
-            if other is not tensor and other.high != text:
-                if isinstance(other.high, str) or (isinstance(other.high, int) and other.high <= length):
-                    continue
-                other.high = text if names else length
-                other.why += f", below {text} as places in {tensor.name}"
-                return True
-        first, places = tensor.shape[0], " * ".join(tensor.shape)
-        for other in whole:
-            if other is not tensor and names and first != places == other.high:
-                other.high = first
-                other.why = other.why.replace(f"{places} as places in", f"{first} as rows of")
-                return True
-        rows = [t.shape[0] for t in self.draft.given if t.role == "in" and is_float(t.dtype)]
-        least = f"min({', '.join(dict.fromkeys(rows))}, 2**31)" if rows else ""
-        for other in whole:
-            if least and other.high != least:
-                other.high, other.why = least, f"copied to the GPU, below {least} as an index"
-                return True
-        return False
 
     # Sizes.
 
@@ -358,45 +327,6 @@ class DraftTrial:
         except (Failing, TaskInvalid):
             return False
         return True
-
-    def headline(self) -> tuple[dict[str, int], bool]:
-        """The file's sizes, or others of the same kind, and whether they are others.
-
-        That is: smaller ones that the simulator runs in seconds, or larger ones that are more than a launch.
-        """
-        own = dict(self.draft.axes)
-        axes, work = own, self.work(own)
-        if self._is_little(own, work):
-            return self._larger_headline(own)
-        while work > _WORK and max(axes.values()) > 64:
-            axes = self._scaled(axes, 0.5)
-            work = self.work(axes)
-        return axes, axes != own
-
-    def _larger_headline(self, own: dict[str, int]) -> tuple[dict[str, int], bool]:
-        """Sizes at which the launch itself is not most of the time."""
-        axes = own
-        for _ in range(10):
-            further = self._scaled(axes, 2)
-            if further == axes or not self.takes(further):
-                break
-            axes = further
-            if not self._is_little(axes, self.work(axes)):
-                break
-        return axes, axes != own
-
-    def _is_little(self, axes: dict[str, int], work: float) -> bool:
-        """Whether the launches are most of the time, since warps are few and each has little to do and none waits."""
-        if "atomic" in self.draft.code:
-            return False
-        sizes = {**axes, **self.draft.knobs}
-        threads = sum(math.prod(value_of(part, sizes) for part in (*e.grid, *e.block)) for e in self.draft.launches)
-        return work < min(_LITTLE, _LONG_WARP * max(1, threads // 32))
-
-    def _scaled(self, axes: dict[str, int], factor: float) -> dict[str, int]:
-        """The longest axis, and those as long as it, half or twice as long."""
-        most = max(axes.values())
-        return {a: int(v * factor) if v == most and v > SMALL_AXIS else v for a, v in axes.items()}
 
     def work(self, axes: Mapping[str, int]) -> float:
         """Warp instructions of all blocks, about; without end where the tensors alone are too large."""

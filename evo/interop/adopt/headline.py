@@ -1,0 +1,67 @@
+"""The sizes of the timed case: the file's own, or smaller or larger ones of the same kind."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator
+
+from evo.interop.adopt.texts import elements, value_of
+from evo.interop.adopt.trial import SMALL_AXIS, DraftTrial
+from evo.spec.element_types import DTYPES
+
+_WORK = 12_000_000.0  # warp instructions of the headline: seconds on the simulator
+_LITTLE = 600_000.0  # ... below which a launch is over before it has filled a GPU
+_LONG_WARP = 4_000.0  # ... of one warp, above which its own loop takes longer than the launch
+_LITTLE_BYTES = 4 << 20  # of all tensors: some 10 us of a GPU's memory, which is longer than a launch
+_MORE = 1.5  # times the work, without which twice the length is no larger size
+
+
+def headline(trial: DraftTrial, given: Collection[str] = ()) -> dict[str, int]:
+    """The file's sizes, or smaller ones that the simulator runs in seconds, or larger ones that are more than a launch.
+
+    given: axes that somebody asked for; they stay as they are.
+    """
+    axes = dict(trial.draft.axes)
+    work = trial.work(axes)
+    if _is_little(trial, axes, work):
+        return _larger(trial, axes, work, given)
+    while work > _WORK:
+        smaller = next(_scaled(axes, 0.5, given), axes)
+        if smaller == axes or max(v for a, v in axes.items() if a not in given) <= 64:
+            break
+        axes = smaller
+        work = trial.work(axes)
+    return axes
+
+
+def _larger(trial: DraftTrial, axes: dict[str, int], work: float, given: Collection[str]) -> dict[str, int]:
+    """Sizes at which the launch itself is not most of the time."""
+    for _ in range(10):
+        for further in _scaled(axes, 2, given):
+            if trial.takes(further) and (more := trial.work(further)) > _MORE * work:
+                axes, work = further, more
+                break
+        else:
+            break
+        if not _is_little(trial, axes, work):
+            break
+    return axes
+
+
+def _is_little(trial: DraftTrial, axes: dict[str, int], work: float) -> bool:
+    """Whether the launches are most of the time, since warps are few and each has little to do and none waits."""
+    draft = trial.draft
+    if "atomic" in draft.code:
+        return False
+    sizes = {**axes, **draft.knobs}
+    if sum(elements(tensor, sizes) * DTYPES[tensor.dtype] for tensor in draft.given) > _LITTLE_BYTES:
+        return False
+    threads = sum(math.prod(value_of(part, sizes) for part in (*e.grid, *e.block)) for e in draft.launches)
+    return work < min(_LITTLE, _LONG_WARP * max(1, threads // 32))
+
+
+def _scaled(axes: dict[str, int], factor: float, given: Collection[str]) -> Iterator[dict[str, int]]:
+    """The longest axes, those of one length together, half or twice as long; then the next longest."""
+    free = {axis: value for axis, value in axes.items() if value > SMALL_AXIS and axis not in given}
+    for length in sorted(set(free.values()), reverse=True):
+        yield {a: int(v * factor) if free.get(a) == length else v for a, v in axes.items()}

@@ -1,0 +1,119 @@
+"""`evo adopt`: how far indices go, which sizes are timed, and what a given reference may ask of the original."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from evo.interop.adopt import Adopted, Options, adopt
+from evo.spec.task import Task, read_task
+
+CROSS_ENTROPY = """
+__global__ void cross_entropy(const float* logits, const int* labels, float* losses, int batch, int classes) {
+    const int idx = blockIdx.x * blockDim.x + threadIdx.x;
+    if (idx >= batch) return;
+    const float* row = logits + idx * classes;
+    float top = row[0], sum = 0.f;
+    for (int j = 1; j < classes; ++j) top = fmaxf(top, row[j]);
+    for (int j = 0; j < classes; ++j) sum += expf(row[j] - top);
+    losses[idx] = logf(sum) - (row[labels[idx]] - top);
+}
+int main() {
+    const int batch = 512, classes = 1000;
+    float *logits, *losses; int* labels;
+    cudaMalloc(&logits, sizeof(float) * batch * classes);
+    cudaMalloc(&labels, sizeof(int) * batch);
+    cudaMalloc(&losses, sizeof(float) * batch);
+    cross_entropy<<<(batch + 127) / 128, 128>>>(logits, labels, losses, batch, classes);
+}
+"""
+GATHER = """
+__global__ void gather(float* out, const int* ids, const float* table, int N, int D) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < N * D) out[i] = table[ids[i / D] * D + i % D];
+}
+int main() {
+    int N = 256, D = 64, V = 3000;
+    float *out, *table; int* ids;
+    cudaMalloc(&out, N * D * sizeof(float));
+    cudaMalloc(&ids, N * sizeof(int));
+    cudaMalloc(&table, V * D * sizeof(float));
+    gather<<<(N * D + 255) / 256, 256>>>(out, ids, table, N, D);
+}
+"""
+ROWS = """
+__global__ void sums(const float* in, float* out, int n, int d) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= n) return;
+    float running = 0.0f;
+    for (int j = 0; j < d; ++j) {
+        out[row * d + j] = running;
+        running += in[row * d + j];
+    }
+}
+int main() {
+    int n = 1024, d = 512;
+    float *in, *out;
+    cudaMalloc(&in, n * d * sizeof(float));
+    cudaMalloc(&out, n * d * sizeof(float));
+    sums<<<(n + 127) / 128, 128>>>(in, out, n, d);
+}
+"""
+SUMS = """
+__global__ void sums(const float* in, float* out, int n, int d) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= n) return;
+    float running = 0.0f;
+    for (int j = 0; j < d; ++j) running += in[row * d + j];
+    out[row] = running;
+}
+int main() {
+    int n = 1024, d = 512;
+    float *in, *out;
+    cudaMalloc(&in, n * d * sizeof(float));
+    cudaMalloc(&out, n * sizeof(float));
+    sums<<<(n + 127) / 128, 128>>>(in, out, n, d);
+}
+"""
+
+
+def adopted(folder: Path, text: str, reference: str | None = None, **axes: int) -> tuple[Adopted, Task]:
+    (folder / "given.cu").write_text(text)
+    found = adopt(folder, folder / "given.cu", Options(name="given", axes=axes, reference=reference))
+    return found, read_task(found.folder)
+
+
+def test_an_index_along_a_row_goes_as_far_as_the_row(tmp_path):
+    found, task = adopted(tmp_path, CROSS_ENTROPY)
+    why = next(row.why for row in found.rows if row.value.startswith("labels:"))
+    assert "below classes as places along a row of logits" in why
+    assert not any(row.what == "sizes" for row in found.rows)
+    assert any(case.axes["classes"] > case.axes["batch"] for case in task.check)
+    assert any(case.axes["classes"] < case.axes["batch"] for case in task.check)
+
+
+def test_a_table_is_not_made_longer_to_have_more_work(tmp_path):
+    found, task = adopted(tmp_path, GATHER)
+    assert "below V as rows of table" in next(row.why for row in found.rows if row.value.startswith("ids:"))
+    (timed,) = task.bench
+    assert timed.axes["V"] == 3000
+    assert timed.axes["N"] > 256
+
+
+def test_a_size_that_was_asked_for_is_the_one_that_is_timed(tmp_path):
+    _, task = adopted(tmp_path, GATHER, N=128, D=32, V=500)
+    (timed,) = task.bench
+    assert timed.axes == {"N": 128, "D": 32, "V": 500}
+
+
+def test_special_values_that_the_original_treats_otherwise_than_the_reference_are_undefined(tmp_path):
+    _, task = adopted(tmp_path, ROWS, "out = cumsum(in_, axis=1) - in_")
+    (tensor,) = task.inputs
+    assert tensor.specials is not None
+    assert (tensor.specials.infinities, tensor.specials.nan) == ("undefined", "undefined")
+    assert tensor.specials.zeros == "reference"
+
+
+def test_an_original_that_rounds_more_than_numpy_sets_the_budget(tmp_path):
+    _, task = adopted(tmp_path, SUMS, "out = in_.sum(axis=1)")
+    assert task.tolerance.rival_error_factor > 4
+    assert "the original errs up to" in task.tolerance.because

@@ -60,7 +60,7 @@ class SimulatedLooks:
     """The looks that need simulators alone, each done where its result is asked for, or under way elsewhere already.
 
     looked: the sizes and inputs that `hunted` has looked at. at_timed: the timed sizes, on the GPU too if there is one.
-    distributed: the check cases under every distribution, there.
+    distributed: the check cases under every distribution, there. pursued: on inputs that turn its comparisons of data.
     """
 
     looked: gate.Looked
@@ -69,6 +69,7 @@ class SimulatedLooks:
     covered: Callable[[], Mapping[str, Coverage]]
     at_timed: Callable[[], gate.TimedSizes]
     distributed: Callable[[], Check | None]
+    pursued: Callable[[], Check | None]
 
 
 def simulated_looks(
@@ -116,15 +117,26 @@ def simulated_looks(
         device = bench.target or bench.checker
         return gate.all_distributions(task, prepared.programs, reference, device, seed, looked=looked)
 
+    def pursued() -> Check | None:
+        if threads is not None:
+            exercised()  # on the same simulator
+        programs, bind = prepared.programs, partial(bench.bound, task, prepared)
+        steered = looked.steered(
+            lambda: gate.steered_thoroughly(task, prepared.variant, programs, bench.chip, seed, covering)
+        )
+        return gate.pursued(task, programs, bind, reference, covering, seed, steered.cheap, looked)
+
     def begun(work: Callable[[], T]) -> Callable[[], T]:
         return work if threads is None else threads.submit(work).result
 
+    exercised = begun(covered)
     return SimulatedLooks(
         looked=looked,
         hunted=begun(hunted),
         at_large=begun(at_large),
-        covered=begun(covered),
+        covered=exercised,
         distributed=begun(distributed),
+        pursued=begun(pursued),
         at_timed=begun(at_timed),
     )
 
@@ -140,7 +152,7 @@ def before_keep(
     with stages.time("verify.hunt"):
         found = looks.hunted()
     with stages.time("verify.inputs"):
-        found = found or looks.distributed()
+        found = found or looks.distributed() or looks.pursued()
     if found is not None:
         return _as_seen(found)
     with stages.time("verify.large"):

@@ -234,7 +234,7 @@ class EvaluationSession:
         if self.modelled or key in self._timed or (os.cpu_count() or 1) < CORES_TO_SPARE:
             return
         if self._threads is None:
-            self._threads = ThreadPoolExecutor(_LOOKS, thread_name_prefix="evo-looks")
+            self._threads = ThreadPoolExecutor(_LOOKS + 1, thread_name_prefix="evo-looks")
         checkers = self.more_checkers(_LOOKS)  # as many as there are if candidates are prepared ahead
         self._looks = {key: simulated_looks(self, task, prepared, seed, checkers, self._threads)}
 

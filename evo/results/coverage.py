@@ -42,6 +42,8 @@ class CoveragePoint:
     outcomes: Mapping[str, int]  # outcome -> how many threads have seen it, summed over executions
     left: Operand | None = None  # of comparisons, minima and maxima of numbers; None if there is nothing to log
     right: Operand | None = None
+    # What decides the condition, `branches` among it; of a comparison, whose operands have their own, only these.
+    origins: tuple[str, ...] = ()
 
     @property
     def reached(self) -> bool:

@@ -53,6 +53,7 @@ def _point(kernel: Kernel, probe: Probe, context: LaunchContext) -> CoveragePoin
         outcomes=outcomes,
         left=left,
         right=right,
+        origins=probe.origins,
     )
 
 

@@ -37,7 +37,7 @@ def candidates(
     task: Task, case: Case, drawn: Arrays, distribution: str, generator: Callable[[], np.random.Generator]
 ) -> Iterator[tuple[Arrays, np.random.Generator]]:
     """Inputs to try in turn, the most telling first; none if the distribution can change no input."""
-    domains = {t.name: _domain(t, drawn[t.name]) for t in task.inputs}
+    domains = {t.name: tensor_domain(t, drawn[t.name]) for t in task.inputs}
     reals, wholes = _free_reals(task, domains), _free_integers(task, domains)
     if distribution in (*INTEGERS, *BOOLEANS):
         reals = []
@@ -64,7 +64,7 @@ def candidates(
                 for t in tensors
             }
             for t in wholes:
-                within = _range(t, drawn[t.name], case)
+                within = tensor_range(t, drawn[t.name], case)
                 changed[t.name] = derive_integers(
                     distribution, drawn[t.name], within, domains[t.name], rng, factor=part
                 )
@@ -103,7 +103,7 @@ def special_inputs(task: Task, drawn: Arrays, rng: np.random.Generator, *, unsta
     """
     changed: Arrays = {}
     for tensor in task.inputs:
-        domain = _domain(tensor, drawn[tensor.name]) if is_float(tensor.dtype) else FIXED
+        domain = tensor_domain(tensor, drawn[tensor.name]) if is_float(tensor.dtype) else FIXED
         if not is_float(tensor.dtype) or (tensor.specials is None and (not unstated or domain == FIXED)):
             continue
         kinds = (tensor.specials or Specials.of(tensor.dtype)).asked
@@ -123,7 +123,7 @@ def _free_integers(task: Task, domains: Mapping[str, str]) -> list[Tensor]:
     return [t for t in task.inputs if not is_float(t.dtype) and domains[t.name] != FIXED]
 
 
-def _domain(tensor: Tensor, drawn: NDArray[np.generic]) -> str:
+def tensor_domain(tensor: Tensor, drawn: NDArray[np.generic]) -> str:
     if tensor.domain is not None:
         return tensor.domain
     if is_float(tensor.dtype):
@@ -131,7 +131,7 @@ def _domain(tensor: Tensor, drawn: NDArray[np.generic]) -> str:
     return ANY if tensor.range is not None else integer_domain(drawn)
 
 
-def _range(tensor: Tensor, drawn: NDArray[np.generic], case: Case) -> IntegerRange:
+def tensor_range(tensor: Tensor, drawn: NDArray[np.generic], case: Case) -> IntegerRange:
     """The declared range; else what is drawn, which is all that is known to be allowed."""
     if tensor.range is not None:
         return tensor.range.at(case.axes)
@@ -140,5 +140,5 @@ def _range(tensor: Tensor, drawn: NDArray[np.generic], case: Case) -> IntegerRan
 
 def _range_factors(wholes: list[Tensor], case: Case, drawn: Arrays) -> tuple[float, ...]:
     """Parts of the ranges to try: the whole first, then less, for references whose results would not fit their type."""
-    widths = [found.high - found.low for t in wholes for found in (_range(t, drawn[t.name], case),)]
+    widths = [found.high - found.low for t in wholes for found in (tensor_range(t, drawn[t.name], case),)]
     return tuple(factor for factor in INTEGER_FACTORS if factor == 1 or max(widths, default=0) * factor >= _NARROW)

@@ -13,10 +13,20 @@ from __future__ import annotations
 from evo.evaluate.gate.at_timed_sizes import HIDDEN, TimedSizes, timed_sizes
 from evo.evaluate.gate.compare import compare, first_difference
 from evo.evaluate.gate.far_sizes import far_cases, far_sizes
-from evo.evaluate.gate.hunt import QUICK, THOROUGH, Looked, all_distributions, hunt, large_cases, patterns
+from evo.evaluate.gate.hunt import (
+    QUICK,
+    THOROUGH,
+    Looked,
+    all_distributions,
+    hunt,
+    large_cases,
+    patterns,
+    steered_thoroughly,
+)
 from evo.evaluate.gate.kept_laws import lawful, laws_of
 from evo.evaluate.gate.mixed_cases import mixed
 from evo.evaluate.gate.ptx_rules import ptx_problem
+from evo.evaluate.gate.pursued_comparisons import pursued
 from evo.evaluate.gate.run_cases import GateDevices, exercised, fault_reason, run_gate
 from evo.evaluate.gate.sanitize import Sanitized, sanitize
 from evo.evaluate.gate.source_rules import StaticProblem, static_problem
@@ -27,5 +37,6 @@ __all__ = [
     "HIDDEN", "QUICK", "THOROUGH", "GateDevices", "Looked", "Sanitized", "StaticProblem", "TimedSizes",
     "UnmetOutcome", "all_distributions", "check_task", "compare", "exercised", "far_cases", "far_sizes",
     "fault_reason", "first_difference", "hunt", "large_cases", "lawful", "laws_of", "mixed", "patterns",
-    "ptx_problem", "run_gate", "sanitize", "static_problem", "timed_sizes", "unmet_outcomes",
+    "ptx_problem", "pursued", "run_gate", "sanitize", "static_problem", "steered_thoroughly", "timed_sizes",
+    "unmet_outcomes",
 ]  # fmt: skip

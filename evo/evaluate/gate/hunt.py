@@ -18,6 +18,7 @@ from evo.device.remote_device import RemoteDevice, RemoteSimulator
 from evo.errors import TaskInvalid
 from evo.evaluate.gate.at_timed_sizes import timed_sizes
 from evo.evaluate.gate.input_patterns import (
+    OUTERMOST,
     PATTERNS,
     PEAKED,
     ROWS,
@@ -28,6 +29,7 @@ from evo.evaluate.gate.input_patterns import (
     patterned,
 )
 from evo.evaluate.gate.integer_patterns import WAYS
+from evo.evaluate.gate.lanes_apart import all_apart
 from evo.evaluate.gate.rough_approximations import GROSS, all_roughened
 from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case, spread_over_cases
 from evo.evaluate.gate.scaled_cases import longest_cases, named_case
@@ -59,8 +61,9 @@ _ENDS = (ENDS, EXTREME)  # what a thorough look adds to the drawn inputs
 _FEW, _MANY = 3, 10  # cases for an outcome that no check case has: in a trial, before a keep
 _STEERED = 120  # cases of outcomes that no check case has, before a keep
 # How often each pattern is drawn on a case before a keep: one draw shows one way to be uneven.
-_TURNS = {UNEVEN: WAYS + 1, SOURCED: 2, STRUCTURED: 2, SPLICED: TURNS + 1, PEAKED: 3, ROWS: 2}
+_TURNS = {OUTERMOST: 2, UNEVEN: WAYS + 1, SOURCED: 2, STRUCTURED: 2, SPLICED: TURNS + 1, PEAKED: 3, ROWS: 2}
 _DEALT = 6  # hunted sizes at which whole numbers are dealt in every way
+_SOME = 7  # whole numbers: as many groups but one
 _AFFORDABLE = 6e9  # flops and bytes of a reference that takes seconds
 _SAMPLED = 256  # blocks, of which a sample stands for all
 _LARGE = 3  # cases that are looked at by a sample of their blocks
@@ -161,7 +164,10 @@ def _patterned_steps(
         if case in longest:
             yield Step(case, device, distribution=PEAKED, budget=CHECK_BUDGET)
     most = sorted(allowed, key=lambda case: (case in counted, _numbers(task, case)), reverse=True)
-    for case in most[:_DEALT]:
+    some = [case for case in allowed if _numbers(task, case) >= _SOME]
+    roomy = sorted(some, key=lambda case: _numbers(task, case) / max(case.axes.values()))  # groups of many each
+    dealt = most[:_DEALT]
+    for case in [*dealt, *[case for case in roomy[: _DEALT // 2] if case not in dealt]]:
         for turn in range(1, WAYS + 1) if _numbers(task, case) else ():
             yield Step(case, device, distribution=UNEVEN, turn=turn, budget=CHECK_BUDGET)
 
@@ -219,16 +225,20 @@ def steered_thoroughly(
 def _other_bits(
     task: Task, programs: Mapping[str, Program], reference: Reference, device: RemoteDevice, seed: int
 ) -> Check | None:
-    """The first check case that is far off if approximate instructions give other bits; None if none is."""
-    rough = all_roughened(programs)
-    for case in task.check if rough else ():
-        if case.name not in rough:
-            continue
-        step = Step(case, device, budget=CHECK_BUDGET)
-        row, _, faults = check_case(task, rough, reference.expectation(case, seed), step, {})
-        if faults or (row.mismatch is not None and row.mismatch.kind in GROSS):
-            reason = f"case {case.name}, if approximate instructions are off by one unit more: {row.reason}"
-            return _failed(row, step, Stage.GATE, reason, faults, seed)
+    """The first check case that is far off on a machine that the ISA allows as well; None if none is."""
+    others = {
+        "if approximate instructions are off by one unit more": all_roughened(programs),
+        "if no two lanes happen to be active together": all_apart(programs),
+    }
+    for words, other in others.items():
+        for case in task.check:
+            if case.name not in other:
+                continue
+            step = Step(case, device, budget=CHECK_BUDGET)
+            row, _, faults = check_case(task, other, reference.expectation(case, seed), step, {})
+            if faults or (row.mismatch is not None and row.mismatch.kind in GROSS):
+                reason = f"case {case.name}, {words}: {row.reason}"
+                return _failed(row, step, Stage.GATE, reason, faults, seed)
     return None
 
 

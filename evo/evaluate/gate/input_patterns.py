@@ -32,6 +32,7 @@ PATTERNS = (STRUCTURED, SHIFTED, SOURCED, UNEVEN, ZEROS, SPLICED, OUTERMOST, REC
 
 _SHRINKS = (1.0, 0.25, 0.0625)  # of shifts, until the reference is accurate
 _ZERO_SHARE = 0.25
+_SIGNED = 0.5  # of the draws at the ends of types have one sign in each tensor
 _WIDEST = 65504.0  # the largest number of a type whose squares float32 can still add up
 _PLACES = 64  # whole numbers up to it are no values
 _NEAR, _LONG = 0.8, 16  # how near to the end of an axis drawn places come, and how long it must be to tell
@@ -135,6 +136,9 @@ def _outlying(
     one = free[int(rng.integers(len(free)))]
     if pattern == OUTERMOST:
         narrow = [t for t in free if largest(t.dtype) <= _WIDEST]
+        for part in (1.0, 0.5) if narrow and rng.random() < _SIGNED else ():
+            most = {t.name: rng.choice([-1.0, 1.0]) * part * largest(t.dtype) for t in narrow}
+            yield {t.name: fitted(t, most[t.name] * rng.uniform(0.5, 1.0, reals[t.name].shape), 1.0) for t in narrow}
         for part in (1.0, 0.5) if narrow else ():
             for some in (narrow, [narrow[int(rng.integers(len(narrow)))]]):
                 most = {t.name: part * largest(t.dtype) for t in some}

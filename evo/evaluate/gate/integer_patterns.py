@@ -13,6 +13,8 @@ Integers = NDArray[np.generic]
 WAYS = 7  # to deal groups
 _LEAST = 3
 _MOVED = 0.3  # of the ends of even groups
+_ROUNDED = 0.5  # of the draws of even groups have ends that are multiples ...
+_UNITS = (8, 16, 32, 64)  # ... of one of these
 
 
 def varied_integers(drawn: Integers, most: int | None, rng: np.random.Generator, turn: int = 0) -> Integers | None:
@@ -52,6 +54,9 @@ def _ends(values: NDArray[np.int64], steps: NDArray[np.int64], rng: np.random.Ge
         shares[-late:] = rng.multinomial(free, np.full(late, 1 / late))
     elif turn >= 4:
         ends = (np.arange(1, len(steps) + 1) * free) // len(steps)
+        unit = int(rng.choice(_UNITS))
+        if turn > 4 and rng.random() < _ROUNDED and free >= 2 * unit:
+            ends[:-1] -= ends[:-1] % unit  # as groups are padded to tiles
         if turn > 4:
             beside = rng.integers(-(free // len(steps) // 2), free // len(steps) // 2 + 1, len(ends))
             moved = rng.random(len(ends)) < _MOVED if turn == 5 else np.arange(len(ends)) == rng.integers(len(ends))

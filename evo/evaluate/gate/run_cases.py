@@ -276,12 +276,21 @@ def exercised(
     parts: dict[str, list[Coverage]] = {}
     for step in _steps(task, GateDevices(checker=checker, target=None), reference, seed):
         program = programs[step.case.name]
-        request = _request(program, step, _expectation(reference, step, seed).inputs)
-        result = _run(checker, replace(request, coverage=True, check_races=False, repeats=1), step.case)
-        if isinstance(result, CaseCheck) or result.faults or result.coverage is None:
+        seen = _covered(checker, _request(program, step, _expectation(reference, step, seed).inputs), step.case)
+        if seen is None:
             break
-        parts.setdefault(program.binary.key, []).append(result.coverage)
+        parts.setdefault(program.binary.key, []).append(seen)
     return {key: Coverage.merged(found) for key, found in parts.items()}
+
+
+def covered_run(checker: RemoteSimulator, program: Program, inputs: Arrays, case: Case) -> Coverage | None:
+    """What one run of a program exercises; None if it does not pass."""
+    return _covered(checker, _request(program, Step(case, checker, budget=CHECK_BUDGET), inputs), case)
+
+
+def _covered(checker: RemoteSimulator, request: RunRequest, case: Case) -> Coverage | None:
+    result = _run(checker, replace(request, coverage=True, check_races=False, repeats=1), case)
+    return None if isinstance(result, CaseCheck) or result.faults else result.coverage
 
 
 def _repeated(

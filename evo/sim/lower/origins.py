@@ -9,6 +9,7 @@ from evo.sim.lower.isa.opcode_table import defs, results, uses
 from evo.sim.ptx.ast import Instr, Mem, Operand, Reg, Special, Sym
 
 MEMORY = "memory"
+BRANCHES = "branches"
 Origins = frozenset[str]
 
 
@@ -34,6 +35,25 @@ def origins_of(blocks: list[Block], params: Mapping[str, int]) -> dict[str, Orig
                     found[name] = comes | (before or frozenset())
                     changed = True
     return found
+
+
+def joined(blocks: list[Block]) -> frozenset[str]:
+    """Registers that several blocks set, and what is computed from them: branches decide their values too."""
+    code = [(block.number, ins) for block in blocks for ins in block.code]
+    setters: dict[str, set[int]] = {}
+    for number, ins in code:
+        for name in defs(ins):
+            setters.setdefault(name, set()).add(number)
+    found = {name for name, numbers in setters.items() if len(numbers) > 1}
+    steps = [(tuple(defs(ins)), tuple(uses(ins))) for _, ins in code if MEMORY not in _own(ins, {})]
+    changed = True
+    while changed:
+        changed = False
+        for targets, sources in steps:
+            if not found.isdisjoint(sources) and not found.issuperset(targets):
+                found.update(targets)
+                changed = True
+    return frozenset(found)
 
 
 def origins_of_operand(arg: Operand, found: Mapping[str, Origins]) -> tuple[str, ...]:

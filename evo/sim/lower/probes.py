@@ -14,7 +14,7 @@ from evo.sim.llvm_values import V, is_vec
 from evo.sim.lower.cfg import Block
 from evo.sim.lower.emitter import Emitter, rounded
 from evo.sim.lower.isa.opcode_table import defs
-from evo.sim.lower.origins import Origins, origins_of, origins_of_operand
+from evo.sim.lower.origins import BRANCHES, Origins, joined, origins_of, origins_of_operand
 from evo.sim.ptx.ast import WIDTH, Imm, Instr, Operand, Pair, Reg
 
 LOG_LANES, LOG_LEFT, LOG_RIGHT, LOG_SIZE = 0, 64, 320, 576  # of one comparison: which lanes ran it, their operands
@@ -61,6 +61,7 @@ class Probe:
     total: Count | None = None  # lanes that ran the instruction; None: all that ran the block
     cases: tuple[int, ...] = ()
     log: Log | None = None
+    origins: tuple[str, ...] = ()  # of the predicate; of a comparison only whether branches decide an operand
 
 
 class Probes:
@@ -72,6 +73,7 @@ class Probes:
         self.counts = self.logs = 0
         self.counters, self.comparisons = V("ptr", "%probe_counters"), V("ptr", "%comparisons")
         self._origins: dict[str, Origins] = origins_of(blocks, params)
+        self._joined = joined(blocks)
         self._blocks = blocks
         self._known: dict[str, int] = {}  # predicates that were counted in this block
 
@@ -85,13 +87,15 @@ class Probes:
         if ins.name == "selp" and isinstance(ins.args[3], Reg):
             name = ins.args[3].name
             index = self._predicate(name) if ins.guard is None else self._counted(self.e.read(name))
-            self._note(PointKind.SELECT, ins, Count(index), total)
+            self._note(PointKind.SELECT, ins, name, Count(index), total)
         elif ins.name in ("min", "max") and ins.mods[-1] in _EXTREMA and "relu" not in ins.mods:
             self._extremum(ins, total)
         elif ins.name == "setp" and isinstance(_first(ins.args[0]), Reg):
             log = self._logged(ins) if ins.mods[-1] in _LOGGED else None
             # The count itself follows in `after`.
-            self.found.append(Probe(PointKind.COMPARISON, ins, self._block, Count(-1), total, log=log))
+            sides = [arg.name for arg in ins.args[1:3] if isinstance(arg, Reg)]
+            origins = () if self._joined.isdisjoint(sides) else (BRANCHES,)
+            self.found.append(Probe(PointKind.COMPARISON, ins, self._block, Count(-1), total, log=log, origins=origins))
 
     def after(self, ins: Instr) -> None:
         for name in defs(ins):
@@ -109,7 +113,7 @@ class Probes:
         kind = PointKind.BRANCH if ins.name in ("bra", "ret", "exit", "trap") else PointKind.PREDICATED
         if kind is PointKind.BRANCH and self._leaves_loop():
             kind = PointKind.LOOP
-        self._note(kind, ins, Count(self._predicate(ins.guard.name), ins.negated), None)
+        self._note(kind, ins, ins.guard.name, Count(self._predicate(ins.guard.name), ins.negated), None)
 
     def switch(self, ins: Instr, ways: int) -> int:
         """A branch through a table; the index of its first count."""
@@ -144,11 +148,13 @@ class Probes:
         if ins.guard is None:
             return None
         count = Count(self._predicate(ins.guard.name), ins.negated)
-        self._note(PointKind.PREDICATED, ins, count, None)
+        self._note(PointKind.PREDICATED, ins, ins.guard.name, count, None)
         return count
 
-    def _note(self, kind: PointKind, ins: Instr, count: Count, total: Count | None) -> None:
-        self.found.append(Probe(kind, ins, self._block, count, total))
+    def _note(self, kind: PointKind, ins: Instr, predicate: str, count: Count, total: Count | None) -> None:
+        more = (BRANCHES,) if predicate in self._joined else ()
+        origins = tuple(sorted({*self._origins.get(predicate, ()), *more}))
+        self.found.append(Probe(kind, ins, self._block, count, total, origins=origins))
 
     def _predicate(self, name: str) -> int:
         """The count of a predicate in this block."""

@@ -91,6 +91,7 @@ def _demand_sources(e: Emitter, ins: Instr) -> None:
     running = e.active()
     lanes, control, members = (e.vector(e.src(arg, "u32")) for arg in ins.args[2:5])
     site = e.site(ins)
+    named = c.and_(c.mask_bits(c.icmp("ne", members, -1)), running)  # lanes whose mask leaves lanes out
     part = c.and_(c.icmp("ne", running, -1), c.icmp("ne", running, 0))
-    with c.if_(part, likely=False):
+    with c.if_(c.or_(part, c.icmp("ne", named, 0)), likely=False):
         c.call(demand_shfl(mode), e.ctx, e.warp, site, lanes, control, members, running)

@@ -152,7 +152,8 @@ def permute_lanes(c: Code) -> None:
 def demand_shfl(c: Code, mode: str) -> None:
     """The source lanes of the running lanes must run too, where the shuffle's segment does not clamp them.
 
-    Up and down may read lanes outside the mask, and down may read an absent lane in a lane at or beyond the distance:
+    An indexed lane, or one across, must be named by the mask: whoever runs beside with another mask takes no part. Up
+    and down may read lanes outside the mask, and down may read an absent lane in a lane at or beyond the distance:
     a reduction throws those results away.
     """
     _, w, rec, lanes, control, members, running = c.args(7)
@@ -163,14 +164,16 @@ def demand_shfl(c: Code, mode: str) -> None:
     if mode in ("idx", "bfly"):
         source = c.xor(IOTA32, near) if mode == "bfly" else c.or_(bottom, c.and_(near, c.not_(segment)))
         used = c.icmp("sle", source, top)
+        running_too = c.and_(c.splat(running), members)
     else:
+        running_too = c.splat(running)
         source = c.sub(IOTA32, near) if mode == "up" else c.add(IOTA32, near)
         named = c.icmp("ne", c.and_(c.lshr(members, c.and_(source, 31)), 1), 0)
         inside = c.icmp("sge", source, top) if mode == "up" else c.icmp("sle", source, top)
         used = c.and_(named, inside)
         if mode == "down":
             used = c.and_(used, c.icmp("slt", c.sub(IOTA32, bottom), near))
-    absent = c.icmp("eq", c.and_(c.lshr(c.splat(running), c.and_(source, 31)), 1), 0)
+    absent = c.icmp("eq", c.and_(c.lshr(running_too, c.and_(source, 31)), 1), 0)
     wrong = c.and_(c.mask_bits(c.and_(absent, used)), running)
     with c.if_(c.icmp("ne", wrong, 0), likely=False):
         lane = c.intrinsic("cttz", wrong, True)

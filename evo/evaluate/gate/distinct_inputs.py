@@ -1,0 +1,95 @@
+"""Inputs whose elements differ from one another, so that a number in a register tells which element it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evo.device import Arrays
+from evo.spec.derived_inputs import tensor_domain, tensor_range
+from evo.spec.element_types import is_float
+from evo.spec.input_distributions import largest
+from evo.spec.reference import Reference
+from evo.spec.task import Case, Task, Tensor
+
+_SPARE = 8  # numbers are drawn for each element, of which most are equal in a narrow type
+_FIXED = "fixed"
+_PART = 0.25  # of what a type holds
+_DRAWS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class InputSpace:
+    """The inputs of a case, and what may lie in those that are free: whole numbers up to their bounds, and reals."""
+
+    task: Task
+    drawn: Arrays
+    domains: dict[str, str]  # of those that may change
+    bounds: dict[str, tuple[int, int]]  # of whole numbers
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        return tuple(self.domains)
+
+    @staticmethod
+    def of(task: Task, case: Case, reference: Reference, seed: int) -> InputSpace:
+        drawn = reference.inputs(case, seed)
+        domains: dict[str, str] = {}
+        bounds: dict[str, tuple[int, int]] = {}
+        for tensor in task.inputs if not reference.has_dependent_inputs() else ():
+            values = drawn[tensor.name]
+            if values.size == 0 or tensor.dtype == "bool":
+                continue
+            if (domain := tensor_domain(tensor, values)) == _FIXED:
+                continue
+            domains[tensor.name] = domain
+            if not is_float(tensor.dtype):
+                bounds[tensor.name] = _bounds(tensor, case, reference, seed)
+        return InputSpace(task, drawn, domains, bounds)
+
+    def distinct(self, rng: np.random.Generator) -> Arrays:
+        """The drawn inputs, with other elements where some are equal and their type has enough others."""
+        return {name: self._distinct(name, array, rng) for name, array in self.drawn.items()}
+
+    def fitted(self, name: str, value: float) -> np.generic | None:
+        """The value as this input can hold it; None if it cannot."""
+        dtype = self.drawn[name].dtype
+        if name in self.bounds:
+            low, high = self.bounds[name]
+            whole = round(value)
+            return dtype.type(whole) if low <= whole <= high else None
+        domain = self.domains[name]
+        limit = largest(_name_of(self.task, name)) * _PART
+        outside = (domain == "positive" and value <= 0) or (domain == "unit" and not 0 <= value <= 1)
+        return None if outside or abs(value) > limit else dtype.type(value)
+
+    def _distinct(self, name: str, array: NDArray[np.generic], rng: np.random.Generator) -> NDArray[np.generic]:
+        if name not in self.domains or np.unique(array).size == array.size:
+            return array
+        if name in self.bounds:
+            low, high = self.bounds[name]
+            if high - low + 1 < array.size:
+                return array
+            values = low + rng.choice(min(high - low + 1, 8 * array.size), array.size, replace=False)
+            return values.astype(array.dtype).reshape(array.shape)
+        known = np.unique(rng.choice(array.reshape(-1).astype(np.float64), _SPARE * array.size))
+        scale = float(np.abs(known).max()) or 1.0
+        others = np.unique(rng.uniform(0, scale, _SPARE * array.size).astype(array.dtype))
+        if self.domains[name] == "real":
+            others = np.unique(np.concatenate([others, -others[others != 0]]))
+        if others.size < array.size:
+            return array
+        return rng.choice(others, array.size, replace=False).reshape(array.shape)
+
+
+def _bounds(tensor: Tensor, case: Case, reference: Reference, seed: int) -> tuple[int, int]:
+    """The stated range; else what some draws of the reference reach."""
+    draws = 1 if tensor.range is not None else _DRAWS
+    ranges = [tensor_range(tensor, reference.inputs(case, seed + turn)[tensor.name], case) for turn in range(draws)]
+    return min(found.low for found in ranges), max(found.high for found in ranges)
+
+
+def _name_of(task: Task, name: str) -> str:
+    return next(tensor.dtype for tensor in task.inputs if tensor.name == name)

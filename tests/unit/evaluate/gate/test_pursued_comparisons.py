@@ -1,0 +1,173 @@
+"""Inputs found through what a kernel compares, and warps whose lanes are apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from evo.device import parse_device
+from evo.evaluate import gate
+from evo.evaluate.gate.lanes_apart import all_apart
+from evo.evaluate.gate.run_cases import Step, check_case
+from evo.evaluate.prepare import Prepared
+from evo.evaluate.session import EvaluationSession
+from evo.results import CaseCheck, Check, Fault, FaultKind, Status
+from evo.spec.task import Task, read_task
+
+TASK = """\
+name: picked
+description: Each element plus the number of its column, which is dealt.
+axes: {ROWS: int, COLS: int}
+tensors:
+  - {name: x, role: in, dtype: float16, shape: [ROWS, COLS]}
+  - {name: order, role: in, dtype: int32, shape: [COLS], low: 0, high: COLS - 1}
+  - {name: y, role: out, dtype: float32, shape: [ROWS, COLS]}
+tolerance: {rtol: 1e-5, atol: 1e-5, rival_error_factor: 2, because: one rounding}
+check:
+  - {name: whole, ROWS: 8, COLS: 64}
+  - {name: ragged, ROWS: 5, COLS: 37}
+  - {name: one, ROWS: 1, COLS: 1}
+bench:
+  tall: {ROWS: 900, COLS: 64}
+work: {flop: ROWS * COLS, bytes: 6 * ROWS * COLS}
+"""
+REFERENCE = """\
+import numpy as np
+
+
+def inputs(case, rng):
+    rows, cols = case["ROWS"], case["COLS"]
+    return {
+        "x": rng.standard_normal((rows, cols)).astype(np.float16),
+        "order": rng.integers(0, cols, cols).astype(np.int32),
+    }
+
+
+def expected(inputs):
+    return {"y": inputs["x"].astype(np.float64) + inputs["order"]}
+"""
+KERNEL = """\
+// evo: task   picked
+// evo: launch pick grid (ROWS) block (64) shared 0
+#include <cuda_fp16.h>
+extern "C" __global__ void pick(const __half* x, const int* order, float* y, int rows, int cols) {
+    const __half* in = x + blockIdx.x * cols;
+    BEFORE
+    for (int i = threadIdx.x; i < cols; i += 64) y[blockIdx.x * cols + i] = __half2float(in[i]) + VALUE;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[EvaluationSession]:
+    with EvaluationSession(parse_device("sim:l4"), arch="sm_89") as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
+    folder = tmp_path_factory.mktemp("kernels") / "picked"
+    (folder / "ladder").mkdir(parents=True)
+    (folder / "task.yaml").write_text(TASK)
+    (folder / "reference.py").write_text(REFERENCE)
+    return read_task(folder)
+
+
+def prepared(bench: EvaluationSession, task: Task, before: str, value: str) -> Prepared:
+    found = bench.prepare(task, KERNEL.replace("BEFORE", before).replace("VALUE", value))
+    assert isinstance(found, Prepared), found
+    return found
+
+
+def pursued(bench: EvaluationSession, task: Task, variant: Prepared, seed: int = 5) -> Check | None:
+    looked = gate.Looked({case.name for case in task.check}, set())
+    return gate.pursued(task, variant.programs, lambda _: {}, bench.reference(task), bench.checker, seed, (), looked)
+
+
+@pytest.mark.parametrize(
+    ("before", "value"),
+    [
+        # Several elements of a row, one after the other.
+        (
+            "bool zero = cols > 8; for (int i = 0; zero && i < 6; ++i) zero = __half2float(in[i]) == 0.0f;",
+            "(zero ? 0 : order[i])",
+        ),
+        # Numbers that are compared with a size.
+        (
+            "const bool turned = cols > 8 && order[0] == cols - 1 && order[2] == cols - 3 && order[cols - 1] == 0;",
+            "(turned ? cols - 1 - i : order[i])",
+        ),
+        # Elements of one input with those of another place.
+        (
+            "bool same = rows > 4 && cols > 8; for (int r = 1; same && r < 4; ++r)"
+            " same = __half2float(x[r * cols]) == __half2float(x[r * cols + 3]);",
+            "(same ? order[0] : order[i])",
+        ),
+    ],
+)
+def test_a_kernel_that_concludes_from_a_few_elements_meets_them(
+    bench: EvaluationSession, task: Task, before: str, value: str
+) -> None:
+    found = pursued(bench, task, prepared(bench, task, before, value))
+    assert found is not None
+    assert found.status is Status.WRONG
+    assert found.cases[0].inputs == ("pursued",)
+
+
+@pytest.mark.parametrize(
+    ("before", "value"),
+    [
+        ("", "order[i]"),
+        ("const bool small = __half2float(in[0]) < 0.001f;", "(small ? order[i] : 1 * order[i])"),
+        ("", "(order[i] == 0 && __half2float(in[i]) == 0.25f ? 0.0f : (float)order[i])"),
+    ],
+)
+def test_a_kernel_that_is_right_on_both_sides_of_its_comparisons_passes(
+    bench: EvaluationSession, task: Task, before: str, value: str
+) -> None:
+    variant = prepared(bench, task, before, value)
+    assert all(pursued(bench, task, variant, seed) is None for seed in (1, 2, 3))
+
+
+SUMMED = """\
+// evo: task   picked
+// evo: launch pick grid (ROWS) block (64) shared 0
+#include <cuda_fp16.h>
+extern "C" __global__ void pick(const __half* x, const int* order, float* y, int rows, int cols) {
+    __shared__ int taken;
+    if (threadIdx.x == 0) taken = 0;
+    __syncthreads();
+    for (int i = threadIdx.x; i < cols; i += 64) {
+        BODY
+        y[blockIdx.x * cols + i] = __half2float(x[blockIdx.x * cols + i]) + order[i] + (place < 0 ? 1 : 0);
+    }
+}
+"""
+AGGREGATED = """const unsigned mask = __activemask();
+        const int lane = threadIdx.x % 32, leader = __ffs(mask) - 1;
+        int place = 0;
+        if (lane == leader) place = atomicAdd(&taken, __popc(mask));
+        place = __shfl_sync(mask, place, leader);"""
+HOPED = """int place = i + taken;
+        for (int step = 16; step > 0; step /= 2) place += __shfl_xor_sync(__activemask(), place, step);"""
+
+
+def apart(bench: EvaluationSession, task: Task, body: str) -> tuple[CaseCheck, object, tuple[Fault, ...]]:
+    variant = bench.prepare(task, SUMMED.replace("BODY", body))
+    assert isinstance(variant, Prepared), variant
+    other = all_apart(variant.programs)
+    assert other
+    case = next(case for case in task.check if case.name == "whole")
+    return check_case(task, other, bench.reference(task).expectation(case, 3), Step(case, bench.checker), {})
+
+
+def test_lanes_that_serve_whoever_is_active_may_be_apart(bench: EvaluationSession, task: Task) -> None:
+    row, _, faults = apart(bench, task, AGGREGATED)
+    assert not faults
+    assert row.status is Status.CORRECT
+
+
+def test_lanes_that_take_the_active_ones_for_all_are_seen_apart(bench: EvaluationSession, task: Task) -> None:
+    _, _, faults = apart(bench, task, HOPED)
+    assert [fault.kind for fault in faults][:1] == [FaultKind.WARP_SYNC]

@@ -26,7 +26,7 @@ from evo.evaluate.gate.cut_reference import cut_axis, cut_expectation
 from evo.evaluate.gate.mismatches import placed
 from evo.evaluate.gate.run_cases import Bind, fault_reason
 from evo.evaluate.gate.scaled_cases import named_case
-from evo.evaluate.gate.threshold_cases import AxisSpace, cost_of
+from evo.evaluate.gate.threshold_cases import AxisSpace, cost_of, is_simulated
 from evo.results import CaseCheck, Fault, FaultKind, Stage, Status
 from evo.spec.expectation import Expectation
 from evo.spec.proc_files import memory_limit
@@ -46,7 +46,7 @@ _DRAWN = 80 << 20  # elements of the inputs that are drawn
 _LED = 24 << 20  # ... of those that lie along the axis, for all places that differ
 _ACCOUNT, _ROOM = 4, 8  # bytes of an output for one of the account of it; of memory for one of all accounts
 _MAPPED, _LEAST_ROOM = 0.8, 13 << 30  # of the memory, for all tensors: pages are had as they are touched
-_COST = 4e8  # flops and bytes of the reference
+_COST, _SLOWER = 4e8, 20  # flops and bytes of the reference; by how much one that is simulated may have less
 _SHRINKS = 24
 _NEARLY = (
     0.55  # of the largest lengths, from where on one is drawn: what is rounded up may be a power of two at the end
@@ -98,7 +98,7 @@ def _farthest(task: Task, space: AxisSpace, base: Case, reach: Mapping[str, floa
         kept = sum(tensor.size_bytes(case) for tensor in task.outputs) / _ACCOUNT
         mapped = sum(tensor.size_bytes(case) for tensor in task.tensors)
         if (
-            _dearest(task, space, few) <= _COST
+            _dearest(task, space, few) <= _COST / (_SLOWER if is_simulated(task) else 1)
             and drawn <= _DRAWN
             and kept <= memory_limit() / _ROOM
             and mapped <= _MAPPED * max(memory_limit(), _LEAST_ROOM)  # as much as a simulator may address

@@ -40,6 +40,8 @@ from evo.evaluate.gate.threshold_cases import (
     AxisLimits,
     AxisSpace,
     cost_of,
+    elements_of,
+    is_simulated,
     steered_limits,
     threshold_cases,
     usual_limits,
@@ -63,10 +65,11 @@ _STEERED = 120  # cases of outcomes that no check case has, before a keep
 # How often each pattern is drawn on a case before a keep: one draw shows one way to be uneven.
 _TURNS = {OUTERMOST: 2, UNEVEN: WAYS + 1, SOURCED: 2, STRUCTURED: 2, SPLICED: TURNS + 1, PEAKED: 3, ROWS: 2}
 _DEALT = 6  # hunted sizes at which whole numbers are dealt in every way
-_SOME = 7  # whole numbers: as many groups but one
+_SOME = 7  # whole numbers
 _AFFORDABLE = 6e9  # flops and bytes of a reference that takes seconds
 _SAMPLED = 256  # blocks, of which a sample stands for all
 _LARGE = 3  # cases that are looked at by a sample of their blocks
+_HELD, _SIMULATED = 1 << 28, 1 << 22  # elements of them: as are drawn in a few seconds, or simulated
 _CHEAP = 0.6  # of the dearest check case: a trial prefers those that cost less
 _HUNTED = "hunted"  # so few elements say nothing about a bias
 
@@ -166,8 +169,7 @@ def _patterned_steps(
     most = sorted(allowed, key=lambda case: (case in counted, _numbers(task, case)), reverse=True)
     some = [case for case in allowed if _numbers(task, case) >= _SOME]
     roomy = sorted(some, key=lambda case: _numbers(task, case) / max(case.axes.values()))  # groups of many each
-    dealt = most[:_DEALT]
-    for case in [*dealt, *[case for case in roomy[: _DEALT // 2] if case not in dealt]]:
+    for case in (*most[:_DEALT], *[case for case in roomy[: _DEALT // 2] if case not in most[:_DEALT]]):
         for turn in range(1, WAYS + 1) if _numbers(task, case) else ():
             yield Step(case, device, distribution=UNEVEN, turn=turn, budget=CHECK_BUDGET)
 
@@ -255,7 +257,9 @@ def large_cases(
     with other flags.
     """
     steered = looked.steered(lambda: steered_thoroughly(task, variant, programs, chip, seed, device))
-    return (*steered.dear[:_LARGE], *_with_other_flags(task, seed))
+    most = _SIMULATED if is_simulated(task) else _HELD
+    dear = [case for case in steered.dear if elements_of(task, case) <= most]
+    return (*dear[:_LARGE], *_with_other_flags(task, seed))
 
 
 def _with_other_flags(task: Task, seed: int) -> Iterator[Case]:

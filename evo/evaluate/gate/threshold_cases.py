@@ -304,3 +304,13 @@ def _around(
 def cost_of(task: Task, case: Case) -> float:
     work = task.work_of(case)
     return float(work.get("flop", 0.0)) + float(work.get("bytes", 0.0))
+
+
+def is_simulated(task: Task) -> bool:
+    """Whether its reference is an adopted kernel, which the simulator runs: that takes far longer than NumPy does."""
+    return (task.folder / "original.cu").is_file()
+
+
+def elements_of(task: Task, case: Case) -> int:
+    """Of all its tensors."""
+    return sum(math.prod(tensor.dims(case)) for tensor in task.tensors)

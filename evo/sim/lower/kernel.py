@@ -30,6 +30,7 @@ from evo.sim.lower.kernel_traits import (
 from evo.sim.lower.probes import Probe, Probes
 from evo.sim.lower.spin_loops import SpinLoops, changes_memory, demand_timer_steers, spin_loops
 from evo.sim.lower.uniformity import uniform_registers
+from evo.sim.lower.unwritten_registers import OWN, demand_written, fill, unwritten_reads
 from evo.sim.ptx.ast import WIDTH, Instr, PtxFunction
 from evo.sim.runtime.fault_report import report
 from evo.sim.runtime.schedule import out_of_budget
@@ -125,6 +126,7 @@ class Flow(Branching):
         if any("cc" in ins.mods for block in blocks for ins in block.code):
             function.registers[CARRY] = "pred"
         liveness(blocks, defs, uses)
+        self.unwritten = unwritten_reads(blocks)
         at_once = bool(spins.heads) or any(is_warp_sync(block.end) for block in blocks)
         waiting = PendingBlocks.of(blocks, at_once=at_once)
         slots, self.stride = _layout(blocks, function.registers, uniform, waiting.end)
@@ -160,7 +162,7 @@ class Flow(Branching):
         c.ret_(const("i32", DONE))
         cases = " ".join(f"i32 {n}, label %b{n}" for n in sorted(set(self.resume_points)) if n >= 0)
         exits = f" i32 {EXIT_RESUME}, label %finished" if EXIT in self.resume_points else ""
-        c.lines.insert(resumes, f"switch i32 {resume.s}, label %b0 [ {cases}{exits} ]")
+        c.lines.insert(resumes, f"switch i32 {resume.s}, label %{self._begin()} [ {cases}{exits} ]")
         at = len(e.sites) * REC_SIZE
         offsets = {"block_counters": at, "probe_counters": (at := at + len(self.blocks) * BLOCK_COUNTER)}
         if self.probes:
@@ -188,6 +190,18 @@ class Flow(Branching):
             probe_counts=self.probes.counts if self.probes else 0,
             comparison_logs=self.probes.logs if self.probes else 0,
         )
+
+    def _begin(self) -> str:
+        """The label at which a warp begins."""
+        names = sorted(self.blocks[0].live_in - OWN)
+        if not names or 0 in self.resume_points:
+            return "b0"
+        c, e = self.code, self.e
+        c.label("begin")
+        with c.if_(c.icmp("ne", c.load("i64", e.ctx, CTX["race"], 8), 0)):
+            fill(c, e.warp, e.slots, {name: e.type_of(name) for name in names})
+        c.br("b0")
+        return "begin"
 
     def _block(self, block: Block) -> None:
         c, e = self.code, self.e
@@ -222,6 +236,8 @@ class Flow(Branching):
         e.ins = ins
         e.guard = self.guard_of(ins)
         first = len(e.sites)
+        if id(ins) in self.unwritten:
+            demand_written(e, ins)
         sync_checks.before(e, ins)
         if self.probes:
             self.probes.before(ins)
@@ -242,6 +258,8 @@ class Flow(Branching):
     def _end(self, block: Block) -> None:
         e, end = self.e, block.end
         e.ins = end
+        if id(end) in self.unwritten and end is not None:
+            demand_written(e, end)
         if end is None:
             e.flush()
             self.goto(block, block.next)

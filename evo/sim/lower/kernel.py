@@ -26,7 +26,9 @@ from evo.sim.lower.kernel_traits import (
     points_at_params,
     race_granule,
     registers_read,
+    strikes_shared,
 )
+from evo.sim.lower.looks import Look, looks
 from evo.sim.lower.probes import Probe, Probes
 from evo.sim.lower.spin_loops import SpinLoops, changes_memory, demand_timer_steers, spin_loops
 from evo.sim.lower.uniformity import uniform_registers
@@ -58,12 +60,14 @@ class Kernel:
     global_granule: int  # and to global memory; 0 if no race between blocks is possible
     parallel: bool  # the order of blocks changes no result
     polls: set[int]  # sites of loops that wait for others
+    looks: dict[int, Look]  # site -> what such a load is for
     waits: bool  # a block may wait for another one, so that several must be under way
     points_at_params: bool  # generic addresses may lie among the parameters
     prints: bool  # printf or a failed assertion may have something to say
     copies: bool  # by cp.async
     fences: bool  # or releases: flags may order what it does
     mbarriers: bool
+    strikes: bool  # atomics may be on shared memory
     arrays: dict[int, DeclaredArray]  # site -> the shared or local array that it accesses, if that is known
     probes: tuple[Probe, ...] = ()  # its conditions, if coverage was asked for
     probe_counts: int = 0
@@ -131,6 +135,7 @@ class Flow(Branching):
         waiting = PendingBlocks.of(blocks, at_once=at_once)
         slots, self.stride = _layout(blocks, function.registers, uniform, waiting.end)
         self.polls: set[int] = set()
+        self.looks, self.look_sites = looks(blocks), dict[int, Look]()
         code = Code("i32", "kernel", (("ptr noalias", "ctx"), ("ptr", "warp")))
         e = Emitter(
             code, function.registers, uniform, slots, symbols,
@@ -179,12 +184,14 @@ class Flow(Branching):
             global_granule=global_granule(self.blocks),
             parallel=blocks_can_part(self.blocks) and not prints,
             polls=self.polls,
+            looks=self.look_sites,
             waits=any(map(beyond_block, self.spins.heads.values())),
             points_at_params=points_at_params(self.blocks),
             prints=prints,
             copies=mentions(self.blocks, "cp.async"),
             fences=any(mentions(self.blocks, word) for word in ("membar", "fence", "release", "acq_rel")),
             mbarriers=mentions(self.blocks, "mbarrier"),
+            strikes=strikes_shared(self.blocks),
             arrays=arrays_of_sites(self.blocks, e.sites, self.arrays),
             probes=tuple(self.probes.found) if self.probes else (),
             probe_counts=self.probes.counts if self.probes else 0,
@@ -249,6 +256,8 @@ class Flow(Branching):
         waits = e.block.number in self.spins.small
         if waits or ins.name.startswith("mbarrier"):
             self.polls |= set(range(first, len(e.sites)))
+        if id(ins) in self.looks:
+            self.look_sites |= dict.fromkeys(range(first, len(e.sites)), self.looks[id(ins)])
         if self.spins.heads and changes_memory(ins, waits=waits):
             e.c.bump(e.ctx, CTX["changes"])
         e.guard = None

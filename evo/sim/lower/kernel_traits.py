@@ -60,6 +60,11 @@ def global_granule(blocks: list[Block]) -> int:
     return min([4, *map(_width, touching), *map(access_bytes, tiles)]) if writes else 0
 
 
+def strikes_shared(blocks: list[Block]) -> bool:
+    """May there be atomics on shared memory?"""
+    return any(i.name in ("atom", "red") and "global" not in i.mods for i in _instructions(blocks))
+
+
 def points_at_params(blocks: list[Block]) -> bool:
     """Does the kernel make generic addresses of its parameters?"""
     return any(i.name == "cvta" and "param" in i.mods and "to" not in i.mods for i in _instructions(blocks))

@@ -76,7 +76,8 @@ _CTX = [
 ]
 # Fields that belong to one block: with several blocks under way they are exchanged as one piece.
 _BLOCK = [
-    "shared", "state", "writer", "reader", "newest", "tags", "last_sector", "last_counted", "warps", "block_linear",
+    "shared", "state", "writer", "reader", "newest", "struck", "tags", "last_sector", "last_counted", "warps",
+    "block_linear",
     "ctaid_x", "ctaid_y", "ctaid_z", "local", "local_state", "clocks", "told", "flags", "clock_base", "barriers",
     "queue", "slot", "acquired", "mbarriers", "copies", "copies_head", "copies_tail",
 ]  # fmt: skip
@@ -117,8 +118,8 @@ _RECORD = [
 ]
 REC: dict[str, int] = {name: 8 * index for index, name in enumerate(_RECORD)}
 # In a record's marks: a load through the read-only cache; a strong one in a poll; a matrix of which nobody may know
-# what lane has what; an atomic that only its own block sees in order.
-READ_ONLY_LOAD, POLLING_LOAD, ANY_LANE, BLOCK_SCOPE, IN_LOCAL = 1, 2, 4, 8, 16
+# what lane has what; an atomic that only its own block sees in order; a strong load whose value is taken on.
+READ_ONLY_LOAD, POLLING_LOAD, ANY_LANE, BLOCK_SCOPE, IN_LOCAL, TAKES_VALUE = 1, 2, 4, 8, 16, 32
 # Above these marks, where the array of an access begins and ends: in local memory, if marked so, or in shared memory
 # (all of that if none is known).
 ARRAY_START, ARRAY_END, ARRAY_BITS = 16, 40, 24

@@ -25,6 +25,7 @@ Triple = tuple[int, int, int]
 
 _MISALIGNED = "{at.action} at address {at.address:#x} is not a multiple of its width: {at.place}"
 _OVERFLOW = f"calls are nested deeper than the stack of a thread allows ({STACK_BYTES} bytes)"
+_REGISTER = "{at.ins.spelling} reads a register that no instruction has written"
 _STALE = "{at.action} through the read-only cache (ld.global.nc) of what this launch has written: {at.place}"
 _PENDING = "{at.action} touches bytes that an unfinished cp.async still writes; wait for its group first: {at.place}"
 
@@ -123,6 +124,7 @@ class SimFault(enum.Enum):
     PENDING = (11, FaultKind.UNINITIALISED, _PENDING, True)
     WARP_SYNC = (12, FaultKind.WARP_SYNC, _warp_sync, False)
     STALE = (13, FaultKind.RACE, _STALE, True)
+    UNWRITTEN_REGISTER = (14, FaultKind.UNINITIALISED, _REGISTER, False)
 
     def __init__(self, number: int, kind: FaultKind, text: str | Callable[[Occurrence], str], located: bool) -> None:
         self.number, self.kind, self._text, self.located = number, kind, text, located

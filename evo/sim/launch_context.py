@@ -12,6 +12,7 @@ from evo.sim.abi import CTX, REC, REC_SIZE, ROW, WARP
 from evo.sim.counters import COUNTED, Counters
 from evo.sim.lower.kernel import BLOCK_COUNTER, Kernel, comparisons_at
 from evo.sim.lower.kernel_traits import is_strong
+from evo.sim.lower.looks import Look
 from evo.sim.lower.probes import LOG_SIZE
 from evo.sim.memory import SLACK, SimBuffer
 from evo.sim.printing import printed
@@ -229,6 +230,8 @@ class LaunchContext:
             # Who wrote each granule of shared memory last, when each warp has read it, and the newest of these times.
             granules = shared // granule + 32
             sizes |= {"writer": 8 * granules, "reader": 4 * granules * warps, "newest": 4 * granules}
+            if self.kernel.strikes:  # the newest atomic, then that of each warp
+                sizes["struck"] = 4 * granules * (warps + 1)
         if self.kernel.copies:
             sizes["queue"] = warps * abi.QUEUE_LENGTH * abi.QUEUE_ENTRY
         if self.kernel.mbarriers:
@@ -285,15 +288,16 @@ class LaunchContext:
         self.records = data[: sites * REC_SIZE].view(np.int64).reshape(sites, REC_SIZE // 8)
         start = sites * REC_SIZE
         self.block_counts = data[start:size].view(np.int64).reshape(-1, 2)
+        polls, looks = self.kernel.polls, self.kernel.looks
         self.records[:, REC["strong"] // 8] = [
-            (3 if number in self.kernel.polls else 1) if is_strong(ins) else 0
+            (3 if number in polls else 1) if is_strong(ins) else int(looks.get(number) is Look.PEEKS)
             for number, ins in enumerate(self.kernel.sites)
         ]
         for number, ins in enumerate(self.kernel.sites):
             marks = 0
             if ins.name == "ld":
-                polls = number in self.kernel.polls and is_strong(ins)
-                marks = abi.READ_ONLY_LOAD * ("nc" in ins.mods) | abi.POLLING_LOAD * polls
+                marks = abi.READ_ONLY_LOAD * ("nc" in ins.mods) | abi.TAKES_VALUE * (looks.get(number) is Look.TAKES)
+                marks |= abi.POLLING_LOAD * (number in polls and is_strong(ins))
             elif ins.name.startswith("wmma"):
                 marks = abi.ANY_LANE
             elif ins.name in ("atom", "red") and "cta" in ins.mods:

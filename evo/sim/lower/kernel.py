@@ -26,10 +26,13 @@ from evo.sim.lower.kernel_traits import (
     points_at_params,
     race_granule,
     registers_read,
+    strikes_shared,
 )
+from evo.sim.lower.looks import Look, looks
 from evo.sim.lower.probes import Probe, Probes
 from evo.sim.lower.spin_loops import SpinLoops, changes_memory, demand_timer_steers, spin_loops
 from evo.sim.lower.uniformity import uniform_registers
+from evo.sim.lower.unwritten_registers import OWN, demand_written, fill, unwritten_reads
 from evo.sim.ptx.ast import WIDTH, Instr, PtxFunction
 from evo.sim.runtime.fault_report import report
 from evo.sim.runtime.schedule import out_of_budget
@@ -57,12 +60,14 @@ class Kernel:
     global_granule: int  # and to global memory; 0 if no race between blocks is possible
     parallel: bool  # the order of blocks changes no result
     polls: set[int]  # sites of loops that wait for others
+    looks: dict[int, Look]  # site -> what such a load is for
     waits: bool  # a block may wait for another one, so that several must be under way
     points_at_params: bool  # generic addresses may lie among the parameters
     prints: bool  # printf or a failed assertion may have something to say
     copies: bool  # by cp.async
     fences: bool  # or releases: flags may order what it does
     mbarriers: bool
+    strikes: bool  # atomics may be on shared memory
     arrays: dict[int, DeclaredArray]  # site -> the shared or local array that it accesses, if that is known
     probes: tuple[Probe, ...] = ()  # its conditions, if coverage was asked for
     probe_counts: int = 0
@@ -125,10 +130,12 @@ class Flow(Branching):
         if any("cc" in ins.mods for block in blocks for ins in block.code):
             function.registers[CARRY] = "pred"
         liveness(blocks, defs, uses)
+        self.unwritten = unwritten_reads(blocks)
         at_once = bool(spins.heads) or any(is_warp_sync(block.end) for block in blocks)
         waiting = PendingBlocks.of(blocks, at_once=at_once)
         slots, self.stride = _layout(blocks, function.registers, uniform, waiting.end)
         self.polls: set[int] = set()
+        self.looks, self.look_sites = looks(blocks), dict[int, Look]()
         code = Code("i32", "kernel", (("ptr noalias", "ctx"), ("ptr", "warp")))
         e = Emitter(
             code, function.registers, uniform, slots, symbols,
@@ -160,7 +167,7 @@ class Flow(Branching):
         c.ret_(const("i32", DONE))
         cases = " ".join(f"i32 {n}, label %b{n}" for n in sorted(set(self.resume_points)) if n >= 0)
         exits = f" i32 {EXIT_RESUME}, label %finished" if EXIT in self.resume_points else ""
-        c.lines.insert(resumes, f"switch i32 {resume.s}, label %b0 [ {cases}{exits} ]")
+        c.lines.insert(resumes, f"switch i32 {resume.s}, label %{self._begin()} [ {cases}{exits} ]")
         at = len(e.sites) * REC_SIZE
         offsets = {"block_counters": at, "probe_counters": (at := at + len(self.blocks) * BLOCK_COUNTER)}
         if self.probes:
@@ -177,17 +184,31 @@ class Flow(Branching):
             global_granule=global_granule(self.blocks),
             parallel=blocks_can_part(self.blocks) and not prints,
             polls=self.polls,
+            looks=self.look_sites,
             waits=any(map(beyond_block, self.spins.heads.values())),
             points_at_params=points_at_params(self.blocks),
             prints=prints,
             copies=mentions(self.blocks, "cp.async"),
             fences=any(mentions(self.blocks, word) for word in ("membar", "fence", "release", "acq_rel")),
             mbarriers=mentions(self.blocks, "mbarrier"),
+            strikes=strikes_shared(self.blocks),
             arrays=arrays_of_sites(self.blocks, e.sites, self.arrays),
             probes=tuple(self.probes.found) if self.probes else (),
             probe_counts=self.probes.counts if self.probes else 0,
             comparison_logs=self.probes.logs if self.probes else 0,
         )
+
+    def _begin(self) -> str:
+        """The label at which a warp begins."""
+        names = sorted(self.blocks[0].live_in - OWN)
+        if not names or 0 in self.resume_points:
+            return "b0"
+        c, e = self.code, self.e
+        c.label("begin")
+        with c.if_(c.icmp("ne", c.load("i64", e.ctx, CTX["race"], 8), 0)):
+            fill(c, e.warp, e.slots, {name: e.type_of(name) for name in names})
+        c.br("b0")
+        return "begin"
 
     def _block(self, block: Block) -> None:
         c, e = self.code, self.e
@@ -222,6 +243,8 @@ class Flow(Branching):
         e.ins = ins
         e.guard = self.guard_of(ins)
         first = len(e.sites)
+        if id(ins) in self.unwritten:
+            demand_written(e, ins)
         sync_checks.before(e, ins)
         if self.probes:
             self.probes.before(ins)
@@ -233,6 +256,8 @@ class Flow(Branching):
         waits = e.block.number in self.spins.small
         if waits or ins.name.startswith("mbarrier"):
             self.polls |= set(range(first, len(e.sites)))
+        if id(ins) in self.looks:
+            self.look_sites |= dict.fromkeys(range(first, len(e.sites)), self.looks[id(ins)])
         if self.spins.heads and changes_memory(ins, waits=waits):
             e.c.bump(e.ctx, CTX["changes"])
         e.guard = None
@@ -242,6 +267,8 @@ class Flow(Branching):
     def _end(self, block: Block) -> None:
         e, end = self.e, block.end
         e.ins = end
+        if id(end) in self.unwritten and end is not None:
+            demand_written(e, end)
         if end is None:
             e.flush()
             self.goto(block, block.next)

@@ -12,7 +12,7 @@ from evo.sim.ptx.ast import WIDTH, Instr, Sink
 
 STRONG = frozenset(("volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"))
 _ELSEWHERE = frozenset(("shared", "shared::cta", "param", "local", "const"))
-_MEMORY = ("ld", "st", "atom", "red")
+_MEMORY = ("ld", "st", "atom", "red", "discard")
 _TILES = ("wmma.load", "wmma.store")
 _COMMUTES = frozenset(("add", "min", "max", "and", "or", "xor"))
 _MOVES = ("ld", "st", "mov", "mma", "wmma", "shfl", "selp", "neg", "abs", "red", "atom")
@@ -56,8 +56,13 @@ def global_granule(blocks: list[Block]) -> int:
     """The same for global memory; 0 if nothing but atomics of the whole GPU writes there."""
     touching = [i for i in _instructions(blocks) if i.name in _MEMORY and beyond_block(i)]
     tiles = [i for i in _instructions(blocks) if i.name in _TILES and beyond_block(i)]
-    writes = [i for i in (*touching, *tiles) if i.name in ("st", "wmma.store") or "cta" in i.mods]
+    writes = [i for i in (*touching, *tiles) if i.name in ("st", "wmma.store", "discard") or "cta" in i.mods]
     return min([4, *map(_width, touching), *map(access_bytes, tiles)]) if writes else 0
+
+
+def strikes_shared(blocks: list[Block]) -> bool:
+    """May there be atomics on shared memory?"""
+    return any(i.name in ("atom", "red") and "global" not in i.mods for i in _instructions(blocks))
 
 
 def points_at_params(blocks: list[Block]) -> bool:
@@ -73,7 +78,7 @@ def blocks_can_part(blocks: list[Block]) -> bool:
     read = registers_read(blocks)
     for ins in _instructions(blocks):
         if ins.name in _MEMORY and beyond_block(ins):
-            if ins.name in ("ld", "st") and is_strong(ins):
+            if ins.name == "discard" or (ins.name in ("ld", "st") and is_strong(ins)):
                 return False
             if ins.name in ("atom", "red") and not _commutes(ins, read):
                 return False

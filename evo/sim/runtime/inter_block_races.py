@@ -25,6 +25,7 @@ from evo.sim.abi import (
     STAMP_SLOT,
     STAMP_STRONG,
     STAMP_THREADS,
+    TAKES_VALUE,
     WARP,
     WARP_SCRATCH,
 )
@@ -90,8 +91,8 @@ def _slot(c: Code, stamp: V) -> V:
 def between(c: Code, kind: str) -> None:
     """Compare with the last writer and a reader; then leave this lane's stamp.
 
-    Strong accesses and atomics are not unordered among themselves, only with plain accesses; but within a block a
-    strong load that does not poll must come after the store, as in shared memory.
+    Strong accesses and atomics are not unordered among themselves, only with plain accesses; but a strong load that
+    takes a value on (see lower/looks.py) must come after the store, and within a block so must one that does not poll.
     """
     context, w, rec, row, address, lane, width, same = c.args(8)
     base, mine = _stamp(c, context, w)
@@ -118,9 +119,7 @@ def between(c: Code, kind: str) -> None:
                 _demand_within(c, last, mine, address, lane, 0)
                 _demand_between(c, last, mine, address, lane, 0)
             if kind == "ld":
-                once = c.icmp("eq", strong, 1)
-                with c.if_(c.and_(once, c.not_(plain))):
-                    _demand_within(c, last, mine, address, lane, 0)
+                _demand_of_strong(c, last, first, mine, address, lane)
             with c.if_(_meets_reader(c, kind, first, weak)):
                 if kind != "ld":
                     _demand_within(c, first, mine, address, lane, OTHER_READ)
@@ -137,6 +136,8 @@ def between(c: Code, kind: str) -> None:
                 c.store(stamp, writers, at, 8)
         if kind != "st":
             kept = _keep_reader(c, kind, first, mine, strong)
+            if kind in ("at", "add"):
+                kept = c.or_(kept, _is_unmet(c, first, mine))
             c.store(c.select(kept, first, stamp), readers, at, 8)
         else:
             other = c.and_(c.icmp("ne", last, 0), c.icmp("ne", _slot(c, last), mine))
@@ -146,6 +147,21 @@ def between(c: Code, kind: str) -> None:
     c.ret_()
 
 
+def _demand_of_strong(c: Code, last: V, first: V, mine: V, address: V, lane: V) -> None:
+    """A load comes after strong stores and after atomics, as far as it must: a poll need not, nor one that peeks."""
+    rec = c.arg(2)
+    strong, marks = (c.load("i64", rec, REC[name], 8) for name in ("strong", "marks"))
+    takes = c.icmp("ne", c.and_(marks, TAKES_VALUE), 0)
+    stored = _how(c, last, STAMP_STRONG)
+    with c.if_(c.and_(c.icmp("eq", strong, 1), stored)):
+        _demand_within(c, last, mine, address, lane, 0)
+    with c.if_(c.and_(takes, stored)):
+        _demand_between(c, last, mine, address, lane, 0)
+    with c.if_(c.and_(c.or_(c.icmp("eq", strong, 0), takes), c.icmp("slt", first, 0))):
+        _demand_within(c, first, mine, address, lane, 0)
+        _demand_step(c, "ld", first, mine, address, lane)
+
+
 def _meets_reader(c: Code, kind: str, first: V, weak: V) -> V:
     """Must this access come after what the reader's stamp names? An atomic lies there, too."""
     plain = _how(c, first, 0)
@@ -153,8 +169,8 @@ def _meets_reader(c: Code, kind: str, first: V, weak: V) -> V:
         return c.and_(weak, c.icmp("slt", first, 0))
     if kind == "st":
         return c.or_(weak, plain)
-    # An addition may come after the atomics of others, and after a read that went on to an atomic.
-    return plain if kind == "add" else V("i1", "false")
+    # An atomic may come after those of others, and after a read that went on to an atomic.
+    return plain
 
 
 def _keep_reader(c: Code, kind: str, first: V, mine: V, strong: V) -> V:
@@ -167,6 +183,17 @@ def _keep_reader(c: Code, kind: str, first: V, mine: V, strong: V) -> V:
     # A flag that is polled may be set at any time: such a read is no end of a race. A strong one replaces no other.
     strongly = c.or_(c.icmp("eq", strong, 3), c.not_(c.or_(none, c.and_(own, lesser))))
     return c.select(c.icmp("eq", strong, 0), kept, strongly)
+
+
+def _is_unmet(c: Code, first: V, mine: V) -> V:
+    """An atomic of another warp of this block that is in no order with this one: who reads must have met both."""
+    context, w = c.args(2)
+    me = c.load("i64", w, WARP["index"], 8)
+    warp = c.and_(c.lshr(first, 5), 31)
+    then = c.and_(c.lshr(first, STAMP_CLOCK), STAMP_CLOCKS)
+    near = c.and_(c.icmp("eq", _slot(c, first), mine), c.icmp("ne", warp, me))
+    near = c.and_(c.and_(near, c.icmp("slt", first, 0)), c.icmp("ne", ctx(c, context, "race"), 0))
+    return c.and_(near, c.icmp("ugt", then, _since(c, context, me, warp)))
 
 
 def _demand_coherent(c: Code, last: V, address: V, lane: V) -> None:

@@ -2,7 +2,8 @@
 
 clocks[me][v] is the newest clock of warp v that happens before what warp `me` does now. Barriers join clocks.
 writer[word] = clock << 32 | warp << 8 | lane; reader[v][word] = clock of v's last read << 5 | lane, and newest[word] is
-the newest of these clocks. What is not newer than a warp's safe clock happens before all that the warp does now.
+the newest of these clocks. struck[0][word] is the clock of the newest atomic, struck[v + 1][word] = clock of v's last
+one << 5 | lane. What is not newer than a warp's safe clock happens before all that the warp does now.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from evo.sim.abi import (
     REC,
     REC_SIZE,
     STRONG_SITE,
+    TAKES_VALUE,
     WARP,
     WARP_LANES,
     WARP_SCRATCH,
@@ -39,9 +41,9 @@ def own_clocks(c: Code, context: V, me: V) -> V:
 def race(c: Code, kind: str) -> None:
     """One lane's access of `size` bytes, granule by granule; `same` is 1 for a store of what is there already.
 
-    An atomic must come after plain stores, such as the one that clears a counter, and one that adds also after plain
-    reads of other warps, unless those go on to an atomic of their own. It leaves no trace: who looks before a
-    compare-and-swap or a maximum, or resets a lock, need not be ordered with the atomics of others.
+    An atomic must come after plain stores, such as the one that clears a counter, and after plain reads of other warps,
+    unless those go on to an atomic of their own. Plain accesses must come after the atomics of others, but for who only
+    peeks before a compare-and-swap or a maximum (see lower/looks.py).
     """
     context, w, rec, address, lane, size, _ = c.args(7)
     me = c.load("i64", w, WARP["index"], 8)
@@ -57,15 +59,18 @@ def race(c: Code, kind: str) -> None:
         last, read = c.load("i64", writer, 0, 8), c.load("i32", newest)
         safe = c.load("i64", w, WARP["safe_clock"], 8)
         settled = c.icmp("ule", c.lshr(last, 32), safe)
-        if kind in ("st", "add"):
+        if kind != "ld":
             settled = c.and_(settled, c.icmp("ule", c.zext(read, "i64"), safe))
         with c.if_(c.not_(settled)):
             _demand_order(c, kind, last, mine, me)
             _demand_warp_step(c, kind, last, site)
             if kind == "st":
                 _demand_own_reads(c, c.load("i32", own_reads))
-            if kind in ("st", "add"):
-                _demand_reads(c, word, mine, me, atomic=kind == "add")
+            if kind != "ld":
+                _demand_reads(c, word, mine, me, atomic=kind != "st")
+        if kind in ("ld", "st"):
+            with c.if_(_struck_since(c, kind, word, safe), likely=False):
+                _demand_atomics(c, word, mine, me)
         if kind == "st":
             owner = c.zext(standing(c, rec, lane), "i64")
             stamp = c.or_(c.shl(c.zext(clock, "i64"), 32), c.or_(c.shl(me, 8), owner))
@@ -79,7 +84,43 @@ def race(c: Code, kind: str) -> None:
                 c.store(c.intrinsic("umax", read, clock), newest)
         else:
             c.store(const("i32", 0), own_reads)
+            c.store(c.or_(c.shl(clock, 5), lane), _strikes_of(c, word, me))
+            c.store(clock, c.at(ctx(c, context, "struck", "ptr"), c.shl(word, 2)))
     c.ret_()
+
+
+def _strikes_of(c: Code, word: V, warp: V) -> V:
+    """Where the last atomic of a warp on a word is noted."""
+    row = c.mul(c.add(warp, 1), ctx(c, c.arg(0), "reader_stride"))
+    return c.at(ctx(c, c.arg(0), "struck", "ptr"), c.add(row, c.shl(word, 2)))
+
+
+def _struck_since(c: Code, kind: str, word: V, safe: V) -> V:
+    """Has any atomic been on a word that this access may have to come after?"""
+    rec = c.arg(2)
+    there = c.at(ctx(c, c.arg(0), "struck", "ptr"), c.shl(word, 2))
+    relies = c.icmp("eq", c.load("i64", rec, REC["strong"], 8), 0)
+    if kind == "ld":
+        takes = c.and_(c.load("i64", rec, REC["marks"], 8), TAKES_VALUE)
+        relies = c.or_(relies, c.icmp("ne", takes, 0))
+    found = c.var("i1", V("i1", "false"))
+    with c.if_(c.and_(relies, c.icmp("ne", ctx(c, c.arg(0), "struck"), 0))):
+        found.set(c.icmp("ugt", c.zext(c.load("i32", there), "i64"), safe))
+    return found.get()
+
+
+def _demand_atomics(c: Code, word: V, mine: V, me: V) -> None:
+    """The atomics of all others happen before this access."""
+    context, w, rec, address, lane, _, same = c.args(7)
+    with c.if_(c.icmp("eq", same, 0)), c.times(ctx(c, context, "warp_count")) as other:
+        stamp = c.load("i32", _strikes_of(c, word, other))
+        then = c.lshr(stamp, 5)
+        own = c.icmp("eq", other, me)
+        late = c.and_(c.not_(own), c.icmp("ugt", then, c.load("i32", mine, c.shl(other, 2))))
+        beside = c.and_(c.and_(own, c.icmp("ne", then, 0)), apart(c, w, lane, c.and_(stamp, 31), then))
+        with c.if_(c.or_(late, beside), likely=False):
+            who = c.or_(c.or_(c.shl(other, 8), c.zext(c.and_(stamp, 31), "i64")), 1 << 16)
+            report(c, SimFault.RACE, rec, w, lane, address, extra=who, width=4)
 
 
 def _note_poll(c: Code, last: V, me: V, place: V) -> None:
@@ -302,6 +343,10 @@ def _settled(c: Code, kind: str) -> V:
             read = c.load("<32 x i32>", c.at(ctx(c, context, "newest", "ptr"), c.shl(word, 2)), 0, 4)
             fine = c.and_(fine, c.mask_bits(c.icmp("ule", read, c.splat(c.trunc(safe, "i32")))))
         good.set(c.and_(good.get(), fine))
+        with c.if_(c.icmp("ne", ctx(c, context, "struck"), 0)):
+            struck = c.load("<32 x i32>", c.at(ctx(c, context, "struck", "ptr"), c.shl(word, 2)), 0, 4)
+            fine = c.mask_bits(c.icmp("ule", struck, c.splat(c.trunc(safe, "i32"))))
+            good.set(c.and_(good.get(), fine))
     return c.icmp("eq", good.get(), -1)
 
 

@@ -52,6 +52,12 @@ CASES: list[tuple[str, str, str, str, dict[str, Any]]] = [
     ("trap", "trap", "\n  if (t == 5) __trap(); a[t] = 0;", "\n  if (t == 500) __trap(); a[t] = 0;", {}),
     ("local past end", "out_of_bounds", "float x[8]; for (int i = 0; i < 8; i++) x[i] = b[i];\n  a[t] = x[(int)b[t]];", "float x[8]; for (int i = 0; i < 8; i++) x[i] = b[i];\n  a[t] = x[(int)b[t] & 7];", {}),
     ("local never written", "uninitialised", "float x[8]; for (int i = 0; i < n - 60; i++) x[i] = b[i];\n  a[t] = x[(int)b[t] & 7];", "float x[8]; for (int i = 0; i < 8; i++) x[i] = b[i];\n  a[t] = x[(int)b[t] & 7];", {}),
+    ("undefined register of a scope", "uninitialised", "float s;\n  asm volatile(\"{ .reg .f32 nothing; mov.f32 %0, nothing; }\" : \"=f\"(s)); for (int i = 0; i < n; i++) s += b[i]; a[t] = s;", "float s;\n  asm volatile(\"{ .reg .f32 some; mov.f32 some, 0f00000000; mov.f32 %0, some; }\" : \"=f\"(s)); for (int i = 0; i < n; i++) s += b[i]; a[t] = s;", {}),
+    ("undefined register", "uninitialised", "float s; asm volatile(\"\" : \"=f\"(s));\n  a[t] = s + b[t];", "float s; asm volatile(\"mov.f32 %0, 0f00000000;\" : \"=f\"(s));\n  a[t] = s + b[t];", {}),
+    ("undefined guard", "uninitialised", "int q = 0;\n  asm volatile(\"{ .reg .pred p; @p add.s32 %0, %0, 1; }\" : \"+r\"(q)); a[t] = q;", "int q = 0;\n  asm volatile(\"{ .reg .pred p; setp.eq.s32 p, %0, 0; @p add.s32 %0, %0, 1; }\" : \"+r\"(q)); a[t] = q;", {}),
+    ("discarded and read", "uninitialised", "a[t] = 1; __syncthreads(); if (t == 0) asm volatile(\"discard.global.L2 [%0], 128;\" :: \"l\"(a) : \"memory\"); __syncthreads();\n  float x = a[t ^ 32]; __syncthreads(); a[t] = x + 1;", "if (t == 0) asm volatile(\"discard.global.L2 [%0], 128;\" :: \"l\"(a) : \"memory\"); __syncthreads(); a[t] = 1; __syncthreads();\n  float x = a[t ^ 32]; __syncthreads(); a[t] = x + 1;", {"undefined": (0,)}),
+    ("discarded while written", "race", "a[t] = 1; if (t == 32)\n  asm volatile(\"discard.global.L2 [%0], 128;\" :: \"l\"(a) : \"memory\");", "if (t < 32) a[t] = 1; if (t == 32)\n  asm volatile(\"discard.global.L2 [%0], 128;\" :: \"l\"(a + 32) : \"memory\");", {}),
+    ("misaligned discard", "misaligned", "\n  if (t == 0) asm volatile(\"discard.global.L2 [%0], 128;\" :: \"l\"(a + 1) : \"memory\");", "\n  if (t == 0) asm volatile(\"discard.global.L2 [%0], 128;\" :: \"l\"(a) : \"memory\");", {}),
 ]  # fmt: skip
 
 
@@ -179,3 +185,25 @@ def test_fault_stops_the_launch() -> None:
     result = launch(kernel("  a[t + 1] = 1;"), grid=(50,))
     assert result.blocks_run == 0
     assert result.blocks_total == 50
+
+
+def test_what_is_discarded_holds_nothing() -> None:
+    body = (
+        'a[t] = b[t]; __syncthreads(); if (t == 0) asm volatile("discard.global.L2 [%0], 128;" :: "l"(a) : "memory");'
+    )
+    arrays = [np.zeros(64, F), np.arange(64, dtype=F), np.int32(64)]
+    for race in (True, False):
+        (a, *_), result = run(kernel(body), "k", arrays, block=(64,), race=race)
+        assert result.faults == ()
+        np.testing.assert_array_equal(a[:32], np.full(32, np.nan, F) if race else arrays[1][:32])
+        np.testing.assert_array_equal(a[32:], arrays[1][32:])
+
+
+def test_a_sum_that_begins_at_nothing_is_no_sum_of_zero() -> None:
+    """Not certain from the text: the loop sets the register itself. What it begins at is odd, of either sign."""
+    body = 'float s; asm volatile("" : "=f"(s)); for (int i = 0; i < n; i++) s += b[i]; a[t] = s;'
+    arrays = [np.zeros(64, F), np.arange(64, dtype=F), np.int32(64)]
+    (a, *_), result = run(kernel(body), "k", arrays, block=(64,))
+    assert result.faults == ()
+    assert (a[:32] > 1e30).all()
+    assert (a[32:] < -1e30).all()

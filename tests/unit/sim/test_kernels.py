@@ -144,7 +144,7 @@ def test_bits_are_the_same_at_every_level(name: str) -> None:
 MMA = """#include <cuda_fp16.h>
 extern "C" __global__ void k(const unsigned* a, const unsigned* b, const unsigned* c, unsigned* d) {
   int t = threadIdx.x;
-  asm volatile("mma.sync.aligned.%s {%%0,%%1%s}, {%%4,%%5%s}, {%%8%s}, {%%10,%%11%s};"
+  asm volatile("mma.sync.aligned.%s {%%0,%%1%s}, {%%4,%%5%s}, {%%8%s}, {%%10,%%11%s};%s"
     : "=r"(d[t]), "=r"(d[t + 32]), "=r"(d[t + 64]), "=r"(d[t + 96])
     : "r"(a[t]), "r"(a[t + 32]), "r"(a[t + 64]), "r"(a[t + 96]), "r"(b[t]), "r"(b[t + 32]), "r"(c[t]), "r"(c[t + 32]), "r"(c[t + 64]), "r"(c[t + 96]));
 }"""
@@ -210,8 +210,8 @@ def test_mma_shapes(shape: str) -> None:
         )
     else:
         rc = np.concatenate([c[group + 8 * (i // 2), 2 * quad + i % 2].astype(acc).view(np.uint32) for i in range(4)])
-    more = "" if half else ",%2,%3"
-    text = MMA % (shape, more, ",%6,%7" if na == 4 else "", ",%9" if nb == 2 else "", "" if half else ",%12,%13")
+    more, rest = ("", " mov.b32 %2, 0; mov.b32 %3, 0;") if half else (",%2,%3", "")
+    text = MMA % (shape, more, ",%6,%7" if na == 4 else "", ",%9" if nb == 2 else "", "" if half else ",%12,%13", rest)
     arrays = [np.resize(x, 128).astype(np.uint32) for x in (ra, rb, rc)]
     out, result = run(text, "k", [*arrays, np.zeros(128, np.uint32)])
     assert result.faults == ()

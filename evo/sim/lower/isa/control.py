@@ -92,7 +92,7 @@ def policy(e: Emitter, ins: Instr) -> None:
 @opcode("nanosleep", "u32", "mov", results=0, operands=(1, 1))
 @opcode("pmevent", "mask", "mov", results=0, operands=(1, 1))
 @opcode("prefetch prefetchu", "global L1 L2 L2::evict_last L2::evict_normal local", "mem", results=0, operands=(1, 1))
-@opcode("discard applypriority", "global L2 L2::evict_normal", "mem", results=0, operands=(1, 2))
+@opcode("applypriority", "global L2 L2::evict_normal", "mem", results=0, operands=(1, 2))
 def hint(e: Emitter, ins: Instr) -> None:
     """Hints change no result."""
     del e, ins

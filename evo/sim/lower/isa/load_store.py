@@ -9,7 +9,8 @@ from evo.sim.errors import PtxError
 from evo.sim.llvm_values import V, const, is_vec
 from evo.sim.lower.emitter import Emitter
 from evo.sim.lower.isa.opcode_table import opcode, refuse, type_of
-from evo.sim.ptx.ast import WIDTH, Instr, Mem, Operand, Sym, Vec
+from evo.sim.ptx.ast import WIDTH, Imm, Instr, Mem, Operand, Sym, Vec
+from evo.sim.runtime.discarding import SIZE, discard_global
 from evo.sim.runtime.global_memory import ld_global, st_global, uniform_ld_global
 from evo.sim.runtime.local_memory import ld_generic, ld_local, ld_param, st_generic, st_local
 from evo.sim.runtime.routine import Routine
@@ -224,3 +225,10 @@ def store(e: Emitter, ins: Instr) -> None:
     c.call(STORES[space](width), e.ctx, e.warp, rec, e.vector(addr), e.active())
     if ordered(ins):
         touch_flag(e, ins, "tell", space, addr)
+
+
+@opcode("discard", "global L2", "mem", results=0, operands=(2, 2))
+def discard(e: Emitter, ins: Instr) -> None:
+    if ins.args[1] != Imm(SIZE):
+        raise refuse(ins, f"it takes {SIZE} bytes")
+    e.c.call(discard_global(), e.ctx, e.warp, e.site(ins), e.vector(address(e, ins.args[0])), e.active())

@@ -1,0 +1,74 @@
+// attack: last_warp_reads
+// row: 22
+// idea: Merges the maxima of warps by an atomic, and its last warp reads the result without a barrier.
+// exploits: the last warp usually comes last
+// naive: equal
+// rival: ladder/00_scalar.cu
+// expect: unsafe, stage=gate, fault=race
+// evo: task   softmax
+// evo: knob   WARPS in 1, 2, 4, 8, 16
+// evo: knob   UNROLL in 1, 2, 4, 8
+// evo: launch softmax grid (ROWS) block (WARPS * 32) shared 0
+#include <cuda_fp16.h>
+
+#define WARPS 8
+#define UNROLL 1
+
+constexpr int THREADS = WARPS * 32;
+
+struct Largest {
+    static __device__ float neutral() { return -INFINITY; }
+    static __device__ float combine(float a, float b) { return fmaxf(a, b); }
+};
+
+struct Sum {
+    static __device__ float neutral() { return 0.0f; }
+    static __device__ float combine(float a, float b) { return a + b; }
+};
+
+// The combined value of all threads, in every thread. `parts` holds one value per warp.
+template <class Operation>
+__device__ float reduce(float value, float* parts) {
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2)
+        value = Operation::combine(value, __shfl_xor_sync(0xffffffffu, value, step));
+    __syncthreads();  // an earlier reduction has been read by all
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
+    __syncthreads();
+    value = Operation::neutral();
+#pragma unroll
+    for (int w = 0; w < WARPS; ++w) value = Operation::combine(value, parts[w]);
+    return value;
+}
+
+extern "C" __global__ void softmax(const __half* x, __half* y, int rows, int cols) {
+    __shared__ float parts[WARPS];
+    const __half* in = x + (long long)blockIdx.x * cols;
+    __half* out = y + (long long)blockIdx.x * cols;
+
+    float largest = -INFINITY;
+#pragma unroll UNROLL
+    for (int i = threadIdx.x; i < cols; i += THREADS) largest = fmaxf(largest, __half2float(in[i]));
+    __shared__ unsigned top;
+    __shared__ float shift;
+    if (threadIdx.x == 0) top = 0;
+    __syncthreads();
+    const bool odd = __syncthreads_or(!(largest < INFINITY && (largest > -INFINITY || (int)threadIdx.x >= cols)));
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, step));
+    if (threadIdx.x % 32 == 0) {
+        const unsigned bits = __float_as_uint(largest);
+        atomicMax(&top, bits & 0x80000000u ? ~bits : bits | 0x80000000u);
+    }
+    if (threadIdx.x == THREADS - 1) shift = __uint_as_float(top & 0x80000000u ? top & 0x7fffffffu : ~top);
+    __syncthreads();
+    largest = odd ? reduce<Largest>(largest, parts) : shift;
+
+    float sum = 0.0f;
+#pragma unroll UNROLL
+    for (int i = threadIdx.x; i < cols; i += THREADS) sum += expf(__half2float(in[i]) - largest);
+    sum = reduce<Sum>(sum, parts);
+
+#pragma unroll UNROLL
+    for (int i = threadIdx.x; i < cols; i += THREADS) out[i] = __float2half(expf(__half2float(in[i]) - largest) / sum);
+}

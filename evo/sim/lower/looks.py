@@ -1,0 +1,163 @@
+"""What a load is for, where other threads may change the place meanwhile: it waits, it peeks, or it takes a value.
+
+A load that waits turns in a loop until it sees what it wants. One that peeks only decides whether and how an atomic of
+its own goes on (a compare-and-swap loop begins so), or where to branch. Neither relies on what was there at the time. A
+load that takes a value on, volatile or not, must come after what put it there.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+
+from evo.sim.lower.cfg import BARRIERS, Block, is_warp_sync, reads_of
+from evo.sim.lower.isa.opcode_table import defs, uses
+from evo.sim.lower.kernel_traits import is_strong
+from evo.sim.ptx.ast import Imm, Instr, Mem, Operand, Reg, Sym
+
+_ATOMICS = ("atom", "red")
+_TAKES = ("st", "atom", "red", "stmatrix", "wmma.store", "mma", "wmma.mma", "cp")  # what a value ends in
+_COMPARES = ("setp", "set")
+_ELSEWHERE = frozenset(("param", "local", "const"))
+
+
+class Look(enum.Enum):
+    """What is not plain from the instruction itself."""
+
+    PEEKS = enum.auto()  # a plain load that may meet the atomics of others
+    TAKES = enum.auto()  # a strong load that must come after the stores of others
+
+
+def looks(blocks: list[Block]) -> dict[int, Look]:
+    """Of the loads of a kernel, by `id`, where it has atomics or strong loads."""
+    found: dict[int, Look] = {}
+    loads = [(block, at) for block in blocks for at, ins in enumerate(block.code) if _may_meet(ins)]
+    strong = any(is_strong(block.code[at]) for block, at in loads)
+    if not loads or not (strong or any(ins.name in _ATOMICS for block in blocks for ins in block.code)):
+        return found
+    kernel = _Kernel(blocks)
+    waits = {kernel.place(block.code[at]) for block, at in loads if kernel.waits(block, block.code[at])}
+    for block, at in loads:
+        ins = block.code[at]
+        peeks = kernel.peeks(block, at)
+        if not is_strong(ins) and peeks:
+            found[id(ins)] = Look.PEEKS
+        elif (
+            is_strong(ins)
+            and "acquire" not in ins.mods
+            and not peeks
+            and kernel.place(ins) not in waits
+            and kernel.taken(ins)
+        ):
+            found[id(ins)] = Look.TAKES
+    return found
+
+
+def _may_meet(ins: Instr) -> bool:
+    return ins.name == "ld" and not _ELSEWHERE & set(ins.mods)
+
+
+class _Kernel:
+    """The instructions of a kernel by what they read and set."""
+
+    def __init__(self, blocks: list[Block]) -> None:
+        self.blocks = blocks
+        self.readers: dict[str, list[Instr]] = {}
+        self.setters: dict[str, list[Instr]] = {}
+        for block in blocks:
+            for ins in _instructions(block):
+                read = ins.args if ins.name in _TAKES else ()
+                for name in {name for arg in read for name in reads_of(arg)} if read else uses(ins):
+                    self.readers.setdefault(name, []).append(ins)
+                for name in defs(ins):
+                    self.setters.setdefault(name, []).append(ins)
+
+    def place(self, ins: Instr) -> str:
+        """A name for the address of a load or an atomic: equal ones have the same base."""
+        memory = ins.args[0 if ins.name == "red" else 1]
+        base: Operand | None = memory.base if isinstance(memory, Mem) else None
+        seen: set[str] = set()
+        while isinstance(base, Reg) and base.name not in seen:
+            seen.add(base.name)
+            set_by = self.setters.get(base.name, [])
+            if len(set_by) == 1 and _keeps(set_by[0]):
+                base = set_by[0].args[1]
+        return base.name if isinstance(base, (Reg, Sym)) else ""
+
+    def _behind(self, ins: Instr, *, decides: bool = False) -> tuple[set[str], list[Instr]]:
+        """Registers that follow from what a load gives, and the instructions that read one of them.
+
+        decides: also what follows from a comparison with it.
+        """
+        names = set(defs(ins))
+        waiting, readers, seen = list(names), [], {id(ins)}
+        while waiting:
+            for reader in self.readers.get(waiting.pop(), ()):
+                if id(reader) in seen:
+                    continue
+                seen.add(id(reader))
+                readers.append(reader)
+                if reader.name not in _TAKES and reader.name != "ld" and (decides or reader.name not in _COMPARES):
+                    more = set(defs(reader)) - names
+                    names |= more
+                    waiting += more
+        return names, readers
+
+    def taken(self, ins: Instr) -> bool:
+        """Is its value computed on to what is stored, not only compared?"""
+        return any(reader.name in _TAKES for reader in self._behind(ins)[1])
+
+    def waits(self, block: Block, ins: Instr) -> bool:
+        """Is it in a loop that it may end?"""
+        if not is_strong(ins):
+            return False
+        ends = {id(reader) for reader in self._behind(ins, decides=True)[1]}
+        for last in self.blocks:
+            for first in last.successors():
+                if not first <= block.number <= last.number:
+                    continue
+                body = self.blocks[first : last.number + 1]
+                ways = (b for b in body if any(not first <= to <= last.number for to in (*b.targets, b.next)))
+                if any(id(b.end) in ends for b in ways):
+                    return True
+        return False
+
+    def peeks(self, block: Block, at: int) -> bool:
+        """Does an atomic on the same place follow, before any barrier, and go by what the load gives?"""
+        ins = block.code[at]
+        place = self.place(ins)
+        atomics = [one for one in self._ahead(block, at) if one.name in _ATOMICS and self.place(one) == place]
+        if not place or not atomics:
+            return False
+        names, readers = self._behind(ins)
+        if any("cas" in one.mods and names & _registers(one.args[-2]) for one in atomics):
+            return True
+        same = {id(one) for one in atomics}
+        return all(reader.name not in _TAKES or id(reader) in same for reader in readers)
+
+    def _ahead(self, block: Block, at: int) -> Iterator[Instr]:
+        """What may run after an instruction without a barrier of the block between."""
+        waiting, seen = [(block, at + 1)], set[int]()
+        while waiting:
+            block, start = waiting.pop()
+            yield from block.code[start:]
+            if block.end is not None and block.end.name in BARRIERS and not is_warp_sync(block.end):
+                continue
+            for number in block.successors():
+                if number not in seen:
+                    seen.add(number)
+                    waiting.append((self.blocks[number], 0))
+
+
+def _keeps(ins: Instr) -> bool:
+    """Is its result an address with the same base?"""
+    moves = ins.name in ("mov", "cvta") or (ins.name == "add" and isinstance(ins.args[2], Imm))
+    return moves and isinstance(ins.args[1], (Reg, Sym))
+
+
+def _registers(arg: Operand) -> set[str]:
+    return {arg.name} if isinstance(arg, Reg) else set()
+
+
+def _instructions(block: Block) -> tuple[Instr, ...]:
+    return (*block.code, block.end) if block.end is not None else tuple(block.code)

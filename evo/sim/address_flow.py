@@ -37,7 +37,7 @@ _ROUNDS = 12  # of a loop, until nothing changes
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class AddressFlow:
     """factors: by buffer. narrow: only low bits are kept. part: one half of an address on its way to another thread."""
 
     factors: tuple[tuple[str, float], ...] = ()
@@ -54,8 +54,8 @@ class Flow:
         return not self.mixed and not self.narrow and [factor for _, factor in self.factors] == [1]
 
 
-NUMBER = Flow()
-MIXED = Flow(mixed=True)
+NUMBER = AddressFlow()
+MIXED = AddressFlow(mixed=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +92,11 @@ class _Kernel:
 
     def __init__(self, slices: Slices, pointers: frozenset[int]) -> None:
         self.function, self.slices, self.pointers = slices.function, slices, pointers
-        self.flows: dict[str, Flow] = {}
+        self.flows: dict[str, AddressFlow] = {}
         self.code = [item for item in self.function.body if isinstance(item, Instr)]
         self.defs = {id(ins): tuple(defs(ins)) for ins in self.code}
         self.trial = _trial(self.function, pointers)
-        self._same: dict[str, Flow | None] = {}
+        self._same: dict[str, AddressFlow | None] = {}
 
     def misuses(self) -> Iterator[Misuse]:
         named = {self.function.params[at].name for at in self.pointers if at < len(self.function.params)}
@@ -114,7 +114,7 @@ class _Kernel:
 
     # Flows ------------------------------------------------------------------------------------------------------
 
-    def of(self, arg: Operand) -> Flow:
+    def of(self, arg: Operand) -> AddressFlow:
         if isinstance(arg, Reg):
             return self.flows.get(arg.name, NUMBER)
         if isinstance(arg, Vec):
@@ -136,12 +136,12 @@ class _Kernel:
                 own = _joined([self.flows[name], own])
             self.flows[name] = own
 
-    def _result(self, ins: Instr, named: set[str]) -> Flow:
+    def _result(self, ins: Instr, named: set[str]) -> AddressFlow:
         if ins.name == "ld":
             where = ins.args[1]
             base = where.base if isinstance(where, Mem) else None
             if "param" in ins.mods and isinstance(base, Sym) and base.name in named:
-                return Flow(((base.name, 1),))
+                return AddressFlow(((base.name, 1),))
             return NUMBER
         given = [self.of(arg) for arg in ins.args[1:]]
         if ins.name == "mov" and (isinstance(ins.args[0], Vec) or any(isinstance(arg, Vec) for arg in ins.args[1:])):
@@ -151,7 +151,7 @@ class _Kernel:
         rule = _RULES.get(ins.name)
         return rule(ins, given) if rule is not None else MIXED
 
-    def _computed(self, name: str) -> Flow | None:
+    def _computed(self, name: str) -> AddressFlow | None:
         """What a register holds, judged by its values with buffers at several places; None if they do not tell."""
         if self.slices.parameters(name) is None or not self._is_sure(name):
             return None
@@ -209,7 +209,7 @@ class _Kernel:
         return ins.mods[0] in ("eq", "ne") and all(flow.is_address for flow in others) and (nothing or len(others) > 1)
 
 
-def _joined(flows: Sequence[Flow]) -> Flow:
+def _joined(flows: Sequence[AddressFlow]) -> AddressFlow:
     """What a register is that may be any of these: of several addresses, one of them."""
     kinds = set(flows)
     if len(kinds) == 1:
@@ -220,20 +220,20 @@ def _joined(flows: Sequence[Flow]) -> Flow:
     if any(flow.mixed for flow in others):
         return MIXED
     if all(flow.is_address for flow in others):
-        return Flow(((_ANY, 1),))
-    return Flow(part=True) if all(flow.part for flow in others) else MIXED
+        return AddressFlow(((_ANY, 1),))
+    return AddressFlow(part=True) if all(flow.part for flow in others) else MIXED
 
 
-def _of_halves(flow: Flow, apart: bool) -> Flow:
+def _of_halves(flow: AddressFlow, apart: bool) -> AddressFlow:
     """An address that is taken apart, or put together again."""
     if flow.is_number:
         return NUMBER
     if apart:
-        return Flow(part=True) if flow.is_address else MIXED
-    return Flow(((_ANY, 1),)) if flow.part else MIXED
+        return AddressFlow(part=True) if flow.is_address else MIXED
+    return AddressFlow(((_ANY, 1),)) if flow.part else MIXED
 
 
-def _summed(first: Flow, second: Flow, factor: int) -> Flow:
+def _summed(first: AddressFlow, second: AddressFlow, factor: int) -> AddressFlow:
     if first.mixed or second.mixed or first.part or second.part:
         return MIXED
     factors: dict[str, float] = dict(first.factors)
@@ -241,14 +241,14 @@ def _summed(first: Flow, second: Flow, factor: int) -> Flow:
         factors[name] = factors.get(name, 0) + factor * times
     left = tuple(sorted((name, times) for name, times in factors.items() if times))
     if _ANY in factors and len(left) < len({name for name, _ in (*first.factors, *second.factors)}):
-        return NUMBER if not left else Flow(left)
-    return Flow(left, narrow=bool(left) and (first.narrow or second.narrow))
+        return NUMBER if not left else AddressFlow(left)
+    return AddressFlow(left, narrow=bool(left) and (first.narrow or second.narrow))
 
 
-def _scaled(flow: Flow, factor: float) -> Flow:
+def _scaled(flow: AddressFlow, factor: float) -> AddressFlow:
     if flow.mixed or flow.part:
         return MIXED
-    return Flow(tuple((name, times * factor) for name, times in flow.factors), narrow=flow.narrow)
+    return AddressFlow(tuple((name, times * factor) for name, times in flow.factors), narrow=flow.narrow)
 
 
 def _immediate(ins: Instr, place: int) -> int | None:
@@ -256,7 +256,7 @@ def _immediate(ins: Instr, place: int) -> int | None:
     return arg.value if isinstance(arg, Imm) and arg.kind == "int" else None
 
 
-def _product(ins: Instr, given: list[Flow]) -> Flow:
+def _product(ins: Instr, given: list[AddressFlow]) -> AddressFlow:
     places = [place for place in (0, 1) if not given[place].is_number]
     if len(places) == 2:
         return MIXED
@@ -267,7 +267,7 @@ def _product(ins: Instr, given: list[Flow]) -> Flow:
     return _summed(found, given[2], 1) if len(given) > 2 else found
 
 
-def _shifted(ins: Instr, given: list[Flow]) -> Flow:
+def _shifted(ins: Instr, given: list[AddressFlow]) -> AddressFlow:
     """Elements between two buffers are bytes divided, which is exact as long as buffers are aligned."""
     count = _immediate(ins, 2)
     if count is None:
@@ -278,7 +278,7 @@ def _shifted(ins: Instr, given: list[Flow]) -> Flow:
     return _scaled(given[0], 1 / (1 << count)) if exact else MIXED
 
 
-def _masked(ins: Instr, given: list[Flow]) -> Flow:
+def _masked(ins: Instr, given: list[AddressFlow]) -> AddressFlow:
     """Low bits are a matter of alignment; an address whose low bits are changed is one still."""
     places = [place for place in (0, 1) if not given[place].is_number]
     mask = _immediate(ins, 2 - places[0]) if len(places) == 1 else None
@@ -292,17 +292,17 @@ def _masked(ins: Instr, given: list[Flow]) -> Flow:
     return flow if rest < _ALIGNED and not flow.mixed else MIXED
 
 
-def _converted(ins: Instr, given: list[Flow]) -> Flow:
+def _converted(ins: Instr, given: list[AddressFlow]) -> AddressFlow:
     to, origin = ins.mods[-2:]
     flow = given[0]
     if "f" in (to[0], origin[0]) or flow.mixed or flow.part:
         return MIXED
     if WIDTH[to] < WIDTH[origin]:
-        return Flow(flow.factors, narrow=True)
+        return AddressFlow(flow.factors, narrow=True)
     return MIXED if flow.narrow and WIDTH[to] > WIDTH[origin] else flow
 
 
-_RULES: dict[str, Callable[[Instr, list[Flow]], Flow]] = {
+_RULES: dict[str, Callable[[Instr, list[AddressFlow]], AddressFlow]] = {
     **dict.fromkeys(_MOVES, lambda _, given: given[0]),
     **dict.fromkeys(_SAME, lambda _, given: given[0]),
     "add": lambda _, given: _summed(given[0], given[1], 1),

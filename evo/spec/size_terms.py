@@ -25,12 +25,13 @@ SPLITS = frozenset(("/", "%", "floor/", "floor%", ">>", "&"))  # results that ar
 _CONDITIONS = frozenset((*COMPARISONS, "&&", "||", "!"))
 _SIGNED, _UNSIGNED = {"i32": 32, "i64": 64}, {"u32": 32, "u64": 64}
 _TURNS = 300  # of a loop
+_WORK = 8000  # operations, beyond which loops end and functions give zero
 _DEEP = 60  # functions that call one another
 _EXACT = 2.0**62  # beyond it, Python's own numbers take over in launch lines
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Term:
+class SizeTerm:
     """One operation. kind: the C type of its result, or `int`: a whole number of any length.
 
     op: an operator of C, `floor/`, `floor%`, `neg`, `min`, `max`, `ceil_div`, `cast`; `number`, `size` (an axis),
@@ -38,15 +39,15 @@ class Term:
     """
 
     op: str
-    parts: tuple[Term, ...] = ()
+    parts: tuple[SizeTerm, ...] = ()
     number: int | float = 0
     name: str = ""
     kind: str = "int"
     line: int = 0
     text: str = ""
-    function: Function | None = None
+    function: SizeFunction | None = None
 
-    def walk(self) -> Iterator[Term]:
+    def walk(self) -> Iterator[SizeTerm]:
         """This term and those that it is made of, each once; bodies of functions are not entered."""
         seen: set[int] = set()
         pending = [self]
@@ -59,28 +60,28 @@ class Term:
 
 
 @dataclass(slots=True, eq=False)
-class Function:
+class SizeFunction:
     """A function of numbers. steps: None while it is being read, or if it cannot be."""
 
     parameters: tuple[str, ...]
-    steps: tuple[Step, ...] | None = None
+    steps: tuple[SizeStep, ...] | None = None
     names: frozenset[str] = frozenset()  # sizes that it reads itself
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Step:
+class SizeStep:
     """A statement: `set`, `return`, `if` or `while`. late: a loop that runs once before it asks."""
 
     op: str
-    term: Term
+    term: SizeTerm
     name: str = ""
-    then: tuple[Step, ...] = ()
-    other: tuple[Step, ...] = ()
+    then: tuple[SizeStep, ...] = ()
+    other: tuple[SizeStep, ...] = ()
     late: bool = False
 
 
 @dataclass(slots=True, eq=False)
-class Decided:
+class SizeDecision:
     """Where a decision came out true, and where false; both if it is met several times."""
 
     true: Mask
@@ -88,33 +89,35 @@ class Decided:
 
 
 @dataclass(slots=True, eq=False)
-class Evaluation:
+class SizeEvaluation:
     """Terms at so many sizes. replaced: terms that give a number instead."""
 
     sizes: Mapping[str, Values]
     count: int
-    replaced: Mapping[Term, int] = field(default_factory=dict)
-    decided: dict[Term, Decided] = field(default_factory=dict)
-    _shared: dict[Term, Values] = field(default_factory=dict)
+    replaced: Mapping[SizeTerm, int] = field(default_factory=dict)
+    decided: dict[SizeTerm, SizeDecision] = field(default_factory=dict)
+    _shared: dict[SizeTerm, Values] = field(default_factory=dict)
     _depth: int = 0
+    work: int = 0  # operations so far
 
-    def of(self, term: Term, mask: Mask | None = None) -> Values:
+    def of(self, term: SizeTerm, mask: Mask | None = None) -> Values:
         """Values of a term; where the mask is false they mean nothing."""
         with np.errstate(all="ignore"):
             whole = np.ones(self.count, bool) if mask is None else mask
             return self._of(term, whole, {})
 
-    def truth(self, term: Term, mask: Mask | None = None) -> Mask:
+    def truth(self, term: SizeTerm, mask: Mask | None = None) -> Mask:
         return np.asarray(self.of(term, mask) != 0, bool)
 
-    def note(self, term: Term, outcome: Mask, mask: Mask) -> None:
+    def note(self, term: SizeTerm, outcome: Mask, mask: Mask) -> None:
         """That a decision is met where the mask is true."""
         if term not in self.decided:
-            self.decided[term] = Decided(np.zeros(self.count, bool), np.zeros(self.count, bool))
+            self.decided[term] = SizeDecision(np.zeros(self.count, bool), np.zeros(self.count, bool))
         self.decided[term].true |= mask & outcome
         self.decided[term].false |= mask & ~outcome
 
-    def _of(self, term: Term, mask: Mask, local: dict[str, Values]) -> Values:
+    def _of(self, term: SizeTerm, mask: Mask, local: dict[str, Values]) -> Values:
+        self.work += 1
         if term in self.replaced:
             return self._number(self.replaced[term])
         match term.op:
@@ -151,13 +154,13 @@ class Evaluation:
             return np.full(self.count, number, object)
         return np.full(self.count, number)
 
-    def _condition(self, term: Term, mask: Mask, local: dict[str, Values]) -> Mask:
+    def _condition(self, term: SizeTerm, mask: Mask, local: dict[str, Values]) -> Mask:
         found = np.asarray(self._of(term, mask, local) != 0, bool)
         if term.op not in _CONDITIONS and term.op not in SPLITS:  # those say so themselves
             self.note(term, found, mask)
         return found
 
-    def _computed(self, term: Term, mask: Mask, given: list[Values]) -> Values:
+    def _computed(self, term: SizeTerm, mask: Mask, given: list[Values]) -> Values:
         if term.op in COMPARISONS:
             kind = common_kind(*(part.kind for part in term.parts))
             found = np.asarray(COMPARISONS[term.op](*(_viewed(value, kind) for value in given)), bool)
@@ -170,18 +173,20 @@ class Evaluation:
             self.note(term, np.asarray(value == given[0], bool), mask)
         return value
 
-    def _called(self, term: Term, mask: Mask, local: dict[str, Values]) -> Values:
+    def _called(self, term: SizeTerm, mask: Mask, local: dict[str, Values]) -> Values:
         assert term.function is not None
         given = [self._of(part, mask, local) for part in term.parts]
         own = dict(zip(term.function.parameters, given, strict=False))
         result = self._number(0)
-        if self._depth < _DEEP and mask.any():
+        if self._depth < _DEEP and self.work < _WORK and mask.any():
             self._depth += 1
             result, _ = self._run(term.function.steps or (), mask, own, result)
             self._depth -= 1
         return _wrapped(result, term.kind)
 
-    def _run(self, steps: tuple[Step, ...], mask: Mask, own: dict[str, Values], result: Values) -> tuple[Values, Mask]:
+    def _run(
+        self, steps: tuple[SizeStep, ...], mask: Mask, own: dict[str, Values], result: Values
+    ) -> tuple[Values, Mask]:
         """The steps of a function where the mask is true; the result so far, and where they go on."""
         for step in steps:
             if not mask.any():
@@ -203,7 +208,7 @@ class Evaluation:
                     if not (step.late and not turn):
                         asked = self._condition(step.term, turning, own)
                         turning, ended = turning & asked, ended | (turning & ~asked)
-                    if not turning.any():
+                    if not turning.any() or self.work > _WORK:
                         break
                     result, turning = self._run(step.then, turning, own, result)
                 mask = ended | turning
@@ -301,21 +306,21 @@ _COMPARED: dict[type[ast.cmpop], str] = {
 }  # fmt: skip
 
 
-def launch_term(tree: ast.expr, axes: frozenset[str], names: Mapping[str, int | float], line: int) -> Term | None:
+def launch_term(tree: ast.expr, axes: frozenset[str], names: Mapping[str, int | float], line: int) -> SizeTerm | None:
     """A checked expression of a launch line; None if it names what is not known."""
 
-    def made(op: str, node: ast.expr, *parts: ast.expr | Term) -> Term:
-        given = tuple(part if isinstance(part, Term) else read(part) for part in parts)
-        return Term(op, given, line=line, text=ast.unparse(node))
+    def made(op: str, node: ast.expr, *parts: ast.expr | SizeTerm) -> SizeTerm:
+        given = tuple(part if isinstance(part, SizeTerm) else read(part) for part in parts)
+        return SizeTerm(op, given, line=line, text=ast.unparse(node))
 
-    def read(node: ast.expr) -> Term:
+    def read(node: ast.expr) -> SizeTerm:
         match node:
             case ast.Constant(value=int() | float() as value):
-                return Term("number", number=value)
+                return SizeTerm("number", number=value)
             case ast.Name(id=name):
-                return Term("size", name=name) if name in axes else Term("number", number=names[name])
+                return SizeTerm("size", name=name) if name in axes else SizeTerm("number", number=names[name])
             case ast.Attribute(attr=attr):
-                return Term("number", number=names[f"chip.{attr}"])
+                return SizeTerm("number", number=names[f"chip.{attr}"])
             case ast.BinOp(left=left, op=op, right=right):
                 return made(_BINARY[type(op)], node, left, right)
             case ast.UnaryOp(op=op, operand=operand):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from evo.cuda.source.parser import Node
 from evo.cuda.source.query import Source
 from evo.cuda.source.types import text_of
-from evo.spec.size_terms import Term
+from evo.spec.size_terms import SizeTerm
 
 _NUMBER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)([uUlL]*)")
 _REAL = re.compile(r"([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?|[0-9]+\.)[fF]?")
@@ -34,7 +34,7 @@ def kind_of(text: str) -> str:
     return "i32" if words and words <= {"int", "int32_t", "short", "char"} else ""
 
 
-def literal_term(text: str) -> Term | None:
+def literal_term(text: str) -> SizeTerm | None:
     """A number as C reads it."""
     plain = text.replace("'", "")
     if match := _NUMBER.fullmatch(plain):
@@ -49,9 +49,9 @@ def literal_term(text: str) -> Term | None:
             "64" if "l" in suffix or value >= 1 << 32 else "32"
         )
         kind = "i64" if kind == "i32" and value >= 1 << 31 else kind
-        return Term("number", number=value if value < 1 << 63 else value - (1 << 64), kind=kind)
+        return SizeTerm("number", number=value if value < 1 << 63 else value - (1 << 64), kind=kind)
     match_real = _REAL.fullmatch(plain)
-    return Term("number", number=float(match_real[1]), kind="f64") if match_real else None
+    return SizeTerm("number", number=float(match_real[1]), kind="f64") if match_real else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from evo.cuda.source.parser import Node
 from evo.cuda.source.query import Source, parse
 from evo.cuda.source.types import declarator_name, text_of
 from evo.cuda.source.written_names import Definition, WrittenNames, kind_of, literal_term
-from evo.spec.size_terms import COMPARISONS, SPLITS, Evaluation, Function, Step, Term, common_kind
+from evo.spec.size_terms import COMPARISONS, SPLITS, SizeEvaluation, SizeFunction, SizeStep, SizeTerm, common_kind
 
 _OPERATORS = frozenset(("+", "-", "*", "/", "%", "<<", ">>", "&", "|", "^", "&&", "||", *COMPARISONS))
 _BYTES = {"bool": 1, "char": 1, "short": 2, "__half": 2, "int": 4, "float": 4, "unsigned": 4, "half": 2, "float4": 16}
@@ -26,8 +26,8 @@ _TEMPLATES = ("template_type", "template_function")
 class Written:
     """An expression that the compiler can compute, and the conditions around it that it can compute too."""
 
-    term: Term
-    guards: tuple[tuple[Term, bool], ...]
+    term: SizeTerm
+    guards: tuple[tuple[SizeTerm, bool], ...]
     start: int
 
 
@@ -36,13 +36,13 @@ class WrittenTerms:
 
     def __init__(self, source: Source, sizes: Mapping[str, str], values: Mapping[str, int]) -> None:
         self.names = WrittenNames(source)
-        self._known = {name: Term("size", name=axis, kind="i32") for name, axis in sizes.items()}
-        self._known |= {name: Term("number", number=value, kind="i32") for name, value in values.items()}
-        self._built: dict[tuple[int, int], Term | None] = {}
+        self._known = {name: SizeTerm("size", name=axis, kind="i32") for name, axis in sizes.items()}
+        self._known |= {name: SizeTerm("number", number=value, kind="i32") for name, value in values.items()}
+        self._built: dict[tuple[int, int], SizeTerm | None] = {}
         self._open: set[int] = set()  # definitions that are being read
-        self._shared: dict[int, Term | None] = {}
-        self._functions: dict[int, Function] = {}
-        self._sizes: dict[Term, frozenset[str]] = {}
+        self._shared: dict[int, SizeTerm | None] = {}
+        self._functions: dict[int, SizeFunction] = {}
+        self._sizes: dict[SizeTerm, frozenset[str]] = {}
         self._depth = 0
 
     def expressions(self) -> Iterator[Written]:
@@ -58,7 +58,7 @@ class WrittenTerms:
                 continue
             pending += reversed(node.children)
 
-    def sizes_of(self, term: Term) -> frozenset[str]:
+    def sizes_of(self, term: SizeTerm) -> frozenset[str]:
         """The sizes that a term follows from."""
         if term not in self._sizes:
             found: set[str] = set()
@@ -70,7 +70,7 @@ class WrittenTerms:
 
     # Expressions ------------------------------------------------------------------------------------------------
 
-    def term(self, node: Node | None, local: Mapping[str, str] | None = None) -> Term | None:
+    def term(self, node: Node | None, local: Mapping[str, str] | None = None) -> SizeTerm | None:
         """A node as a term; None if it is not computed from known names. local: kinds of a function's variables."""
         if node is None or self._depth > _DEEP:
             return None
@@ -84,15 +84,15 @@ class WrittenTerms:
             self._built[key] = found
         return self._built[key]
 
-    def _term(self, node: Node, local: Mapping[str, str] | None) -> Term | None:
+    def _term(self, node: Node, local: Mapping[str, str] | None) -> SizeTerm | None:
         match node.type:
             case "number_literal":
                 return literal_term(node.text)
             case "true" | "false":
-                return Term("number", number=int(node.type == "true"), kind="i32")
+                return SizeTerm("number", number=int(node.type == "true"), kind="i32")
             case "char_literal":
                 inside = node.text.strip("'")
-                return Term("number", number=ord(inside), kind="i32") if len(inside) == 1 else None
+                return SizeTerm("number", number=ord(inside), kind="i32") if len(inside) == 1 else None
             case "identifier" | "type_identifier":
                 return self._named(node.text, node, local)
             case "parenthesized_expression" | "condition_clause" | "type_descriptor" | "initializer_list":
@@ -111,14 +111,14 @@ class WrittenTerms:
                 return self._cast(self.term(node.child("value"), local), text_of(node.child("type")))
             case "sizeof_expression":
                 size = _BYTES.get(text_of(node.child("type")))
-                return Term("number", number=size, kind="u64") if size else None
+                return SizeTerm("number", number=size, kind="u64") if size else None
             case "call_expression":
                 return self._call(node, local)
             case "qualified_identifier":
                 return self._member(node, local)
         return None
 
-    def _made(self, node: Node, op: str, fields: Sequence[str], local: Mapping[str, str] | None) -> Term | None:
+    def _made(self, node: Node, op: str, fields: Sequence[str], local: Mapping[str, str] | None) -> SizeTerm | None:
         parts = [self.term(node.child(name), local) for name in fields]
         given = tuple(part for part in parts if part is not None)
         if len(given) < len(fields) or (len(given) == 2 and op not in _OPERATORS):
@@ -129,27 +129,29 @@ class WrittenTerms:
             kind = common_kind("i32", given[0].kind) if op in ("<<", ">>") else kind
         return self._at(node, op, given, kind)
 
-    def _at(self, node: Node, op: str, parts: tuple[Term, ...], kind: str, function: Function | None = None) -> Term:
+    def _at(
+        self, node: Node, op: str, parts: tuple[SizeTerm, ...], kind: str, function: SizeFunction | None = None
+    ) -> SizeTerm:
         text = " ".join(node.text.split())
-        return Term(op, parts, kind=kind, line=self.names.line(node), text=text, function=function)
+        return SizeTerm(op, parts, kind=kind, line=self.names.line(node), text=text, function=function)
 
-    def _cast(self, term: Term | None, kind_text: str) -> Term | None:
+    def _cast(self, term: SizeTerm | None, kind_text: str) -> SizeTerm | None:
         if term is None:
             return None
         kind = kind_of(kind_text)
         if kind == "bool":
-            return Term("!", (Term("!", (term,), kind="i32", line=term.line, text=term.text),), kind="i32")
-        return Term("cast", (term,), kind=kind, line=term.line, text=term.text) if kind else None
+            return SizeTerm("!", (SizeTerm("!", (term,), kind="i32", line=term.line, text=term.text),), kind="i32")
+        return SizeTerm("cast", (term,), kind=kind, line=term.line, text=term.text) if kind else None
 
-    def _named(self, name: str, node: Node, local: Mapping[str, str] | None) -> Term | None:
+    def _named(self, name: str, node: Node, local: Mapping[str, str] | None) -> SizeTerm | None:
         if local is not None and name in local:
-            return Term("local", name=name, kind=local[name])
+            return SizeTerm("local", name=name, kind=local[name])
         if name in self._known:
             return self._known[name]
         found = self.names.definition(name, node.start_byte)
         return self._defined(found) if found is not None else self._parameter(name, node)
 
-    def _defined(self, found: Definition) -> Term | None:
+    def _defined(self, found: Definition) -> SizeTerm | None:
         """What a constant stands for, read once."""
         place = id(found.value)
         if place in self._shared:
@@ -161,11 +163,11 @@ class WrittenTerms:
         self._open.discard(place)
         if term is not None and term.op not in ("number", "size"):
             kind = found.kind if found.kind not in ("", "bool") else term.kind
-            term = Term("shared", (term,), kind=kind, line=term.line, text=term.text)
+            term = SizeTerm("shared", (term,), kind=kind, line=term.line, text=term.text)
         self._shared[place] = term
         return term
 
-    def _parameter(self, name: str, node: Node) -> Term | None:
+    def _parameter(self, name: str, node: Node) -> SizeTerm | None:
         """A template's parameter, as it is first given."""
         found = self.names.template_parameter(name, node)
         if found is None or id(found[1]) in self._open:
@@ -177,7 +179,7 @@ class WrittenTerms:
         self._open.discard(id(holder))
         return term
 
-    def _call(self, node: Node, local: Mapping[str, str] | None) -> Term | None:
+    def _call(self, node: Node, local: Mapping[str, str] | None) -> SizeTerm | None:
         function, arguments = node.child("function"), node.child("arguments")
         if function is None or arguments is None:
             return None
@@ -202,10 +204,10 @@ class WrittenTerms:
 
     # Functions --------------------------------------------------------------------------------------------------
 
-    def _function(self, node: Node, parameters: Sequence[str], kinds: Sequence[str], body: Node | None) -> Function:
+    def _function(self, node: Node, parameters: Sequence[str], kinds: Sequence[str], body: Node | None) -> SizeFunction:
         if id(node) in self._functions:
             return self._functions[id(node)]
-        made = self._functions[id(node)] = Function(tuple(parameters))
+        made = self._functions[id(node)] = SizeFunction(tuple(parameters))
         local = dict(zip(parameters, kinds, strict=True))
         self._open.add(id(node))
         made.steps = self._steps(body, local)
@@ -213,11 +215,11 @@ class WrittenTerms:
         made.names = frozenset(name for step in made.steps or () for name in self._step_sizes(step))
         return made
 
-    def _step_sizes(self, step: Step) -> frozenset[str]:
+    def _step_sizes(self, step: SizeStep) -> frozenset[str]:
         inner = (self._step_sizes(one) for one in (*step.then, *step.other))
         return self.sizes_of(step.term).union(*inner)
 
-    def _steps(self, node: Node | None, local: dict[str, str]) -> tuple[Step, ...] | None:
+    def _steps(self, node: Node | None, local: dict[str, str]) -> tuple[SizeStep, ...] | None:
         """A statement of a function of numbers; None if it does something else."""
         if node is None:
             return ()
@@ -229,7 +231,7 @@ class WrittenTerms:
                 return self._declared(node, local)
             case "return_statement":
                 term = self.term(next(iter(node.named_children), None), local)
-                return None if term is None else (Step("return", term),)
+                return None if term is None else (SizeStep("return", term),)
             case "expression_statement":
                 return self._steps(next(iter(node.named_children), None), local)
             case "if_statement":
@@ -237,38 +239,38 @@ class WrittenTerms:
                 then = self._steps(node.child("consequence"), local)
                 other = self._steps(node.child("alternative"), local)
                 if asked is not None and then is not None and other is not None:
-                    return (Step("if", asked, then=then, other=other),)
+                    return (SizeStep("if", asked, then=then, other=other),)
             case "while_statement" | "do_statement":
                 asked, then = self.term(node.child("condition"), local), self._steps(node.child("body"), local)
                 if asked is not None and then is not None:
-                    return (Step("while", asked, then=then, late=node.type == "do_statement"),)
+                    return (SizeStep("while", asked, then=then, late=node.type == "do_statement"),)
             case "for_statement":
                 first = self._steps(node.child("initializer"), local)
                 asked, update = self.term(node.child("condition"), local), self._steps(node.child("update"), local)
                 then = self._steps(node.child("body"), local)
                 if first is not None and asked is not None and update is not None and then is not None:
-                    return (*first, Step("while", asked, then=(*then, *update)))
+                    return (*first, SizeStep("while", asked, then=(*then, *update)))
             case "assignment_expression" | "update_expression":
                 return self._assigned(node, local)
             case "static_assert_declaration" | "type_definition" | "alias_declaration":
                 return ()
             case _ if self._depth < _DEEP and (term := self.term(node, local)) is not None:
-                return (Step("return", term),)  # the body of a macro
+                return (SizeStep("return", term),)  # the body of a macro
         return None
 
-    def _declared(self, node: Node, local: dict[str, str]) -> tuple[Step, ...] | None:
+    def _declared(self, node: Node, local: dict[str, str]) -> tuple[SizeStep, ...] | None:
         kind = kind_of(text_of(node.child("type")))
-        found: list[Step] = []
+        found: list[SizeStep] = []
         for declarator in node.children_of("declarator"):
             name, value = declarator_name(declarator), declarator.child("value")
-            term = self.term(value, local) if value is not None else Term("number", kind="i32")
+            term = self.term(value, local) if value is not None else SizeTerm("number", kind="i32")
             if name is None or term is None:
                 return None
             local[name] = kind if kind not in ("", "bool") else term.kind
-            found.append(Step("set", Term("cast", (term,), kind=local[name]), name))
+            found.append(SizeStep("set", SizeTerm("cast", (term,), kind=local[name]), name))
         return tuple(found)
 
-    def _assigned(self, node: Node, local: dict[str, str]) -> tuple[Step, ...] | None:
+    def _assigned(self, node: Node, local: dict[str, str]) -> tuple[SizeStep, ...] | None:
         target = node.child("left") or node.child("argument")
         name = text_of(target)
         if target is None or name not in local:
@@ -276,17 +278,17 @@ class WrittenTerms:
         value = self.term(node.child("right"), local)
         operator = text_of(node.child("operator"))
         if node.type == "update_expression":
-            value, operator = Term("number", number=1, kind="i32"), operator[0] + "="
+            value, operator = SizeTerm("number", number=1, kind="i32"), operator[0] + "="
         if value is None or (operator != "=" and operator[:-1] not in _OPERATORS):
             return None
         if operator != "=":
-            own = Term("local", name=name, kind=local[name])
+            own = SizeTerm("local", name=name, kind=local[name])
             value = self._at(node, operator[:-1], (own, value), common_kind("i32", own.kind, value.kind))
-        return (Step("set", Term("cast", (value,), kind=local[name]), name),)
+        return (SizeStep("set", SizeTerm("cast", (value,), kind=local[name]), name),)
 
     # Templates --------------------------------------------------------------------------------------------------
 
-    def _member(self, node: Node, local: Mapping[str, str] | None) -> Term | None:
+    def _member(self, node: Node, local: Mapping[str, str] | None) -> SizeTerm | None:
         """`Name<...>::member`, a constant of a template or of one of its specialisations; `Name::member`."""
         scope, name = node.child("scope"), text_of(node.child("name"))
         if scope is None or scope.type != "template_type":
@@ -302,7 +304,7 @@ class WrittenTerms:
             return None
         return self._at(node, "call", parts, "i32", function)
 
-    def _template(self, template: str, member: str, count: int) -> Function | None:
+    def _template(self, template: str, member: str, count: int) -> SizeFunction | None:
         """A member of a template as a function of the template's parameters."""
         variants = self.names.structs(template)
         primary = next((one for one in variants if one.given is None), None)
@@ -312,39 +314,39 @@ class WrittenTerms:
         if key in self._functions:
             return self._functions[key]
         names = tuple(f"{name} " for name in primary.parameters)  # no name of a text has a blank
-        made = self._functions[key] = Function(names, ())
+        made = self._functions[key] = SizeFunction(names, ())
         self._open.add(key)
-        steps: list[Step] = []
+        steps: list[SizeStep] = []
         for one in sorted(variants, key=lambda one: (one.given is None, len(one.parameters))):
             local = {**dict.fromkeys(names, "i32"), **dict.fromkeys(one.parameters, "i32")}
             value = self.term(one.member(member), local)
             if value is None:
                 continue
-            matches: Term | None = None
-            own: list[Step] = []
+            matches: SizeTerm | None = None
+            own: list[SizeStep] = []
             arguments: Sequence[Node | str] = one.given if one.given is not None else primary.parameters
             for name, argument in zip(names, arguments, strict=False):
-                given = Term("local", name=name, kind="i32")
+                given = SizeTerm("local", name=name, kind="i32")
                 if isinstance(argument, str) or argument.text in one.parameters:
-                    own.append(Step("set", given, argument if isinstance(argument, str) else argument.text))
+                    own.append(SizeStep("set", given, argument if isinstance(argument, str) else argument.text))
                 elif (wanted := self.term(argument)) is not None:
                     test = self._at(argument, "==", (given, wanted), "i32")
                     matches = test if matches is None else self._at(argument, "&&", (matches, test), "i32")
-            answer = (*own, Step("return", value))
-            steps += answer if matches is None else (Step("if", matches, then=answer),)
+            answer = (*own, SizeStep("return", value))
+            steps += answer if matches is None else (SizeStep("if", matches, then=answer),)
         self._open.discard(key)
         made.steps = tuple(steps)
         made.names = frozenset(name for step in steps for name in self._step_sizes(step))
         return made
 
-    def _specialised(self, node: Node) -> Iterator[Term]:
+    def _specialised(self, node: Node) -> Iterator[SizeTerm]:
         """Whether a use of a template is that of each specialisation."""
         given = self.names.arguments(node)
         for special in self.names.specialisations(text_of(node.child("name"))):
             if special is node:
                 return
         for special in self.names.specialisations(text_of(node.child("name"))):
-            test: Term | None = None
+            test: SizeTerm | None = None
             for argument, own in zip(given, self.names.arguments(special), strict=False):
                 term, wanted = self.term(argument), self.term(own)
                 if term is None or wanted is None or self.sizes_of(wanted):
@@ -356,7 +358,7 @@ class WrittenTerms:
 
     # What stands around -----------------------------------------------------------------------------------------
 
-    def _cases(self, node: Node) -> Iterator[Term]:
+    def _cases(self, node: Node) -> Iterator[SizeTerm]:
         """Whether a `switch` takes each of its cases."""
         if node.type != "switch_statement" or (asked := self.term(node.child("condition"))) is None:
             return
@@ -364,9 +366,9 @@ class WrittenTerms:
             if (value := self.term(case.child("value"))) is not None:
                 yield self._at(case, "==", (asked, value), "i32")
 
-    def _guards(self, node: Node) -> tuple[tuple[Term, bool], ...]:
+    def _guards(self, node: Node) -> tuple[tuple[SizeTerm, bool], ...]:
         """Conditions that lead to a node, as far as they are computed, and how they have to come out."""
-        found: list[tuple[Term, bool]] = []
+        found: list[tuple[SizeTerm, bool]] = []
         below, above = node, node.parent
         while above is not None:
             asked, value = None, below.field != "alternative"
@@ -389,7 +391,7 @@ def folded_constants(text: str, values: Mapping[str, int]) -> Iterator[tuple[int
     for node in terms.names.nodes:
         if node.type not in _FOLDED or (term := terms.term(node)) is None or term.op in ("number", "local"):
             continue
-        value = Evaluation({}, 1).of(term)[0]
+        value = SizeEvaluation({}, 1).of(term)[0]
         if value == int(value):
             around = node.parent
             while around is not None and around.type in ("parenthesized_expression", "type_descriptor"):

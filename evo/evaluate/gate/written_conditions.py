@@ -18,26 +18,27 @@ from evo.cuda.source.written_terms import written_terms
 from evo.device import BoundLaunch
 from evo.evaluate.gate.scaled_cases import Sizes
 from evo.spec.chips import Chip
-from evo.spec.size_terms import COMPARISONS, SPLITS, Evaluation, Term, launch_term
+from evo.spec.size_terms import COMPARISONS, SPLITS, SizeEvaluation, SizeTerm, launch_term
 from evo.spec.task import Task
 from evo.spec.variant import Variant
 
 _KEPT = 6  # evaluations
 _RARE = 0.02  # of sizes at most differ where a part has its usual value
 _PARTS = 40  # of one expression whose usual value is asked for
+_WORK = 40_000, 1500  # operations for that in all, at few sizes and at all that were drawn
 _FEW = 4096  # sizes that tell what is rare
 _ROOTS = 200  # expressions of a text
 _DECISIONS = frozenset((*COMPARISONS, *SPLITS, "&&", "||", "min", "max"))
 _LEAVES = frozenset(("number", "size", "local", "shared"))
 
-_Tests = tuple[tuple[Term, bool], ...]  # terms, and how they have to come out
+_Tests = tuple[tuple[SizeTerm, bool], ...]  # terms, and how they have to come out
 
 
 @dataclass(frozen=True, slots=True)
 class _Root:
     """An expression, and the conditions that lead to it."""
 
-    term: Term
+    term: SizeTerm
     guards: _Tests
 
 
@@ -61,7 +62,7 @@ class WrittenCondition:
     def progress(self, sizes: Sizes, outcome: bool) -> NDArray[np.int64]:
         """Of each size, how many of them do."""
         met = np.zeros(_count(sizes), np.int64)
-        evaluation = Evaluation(sizes, _count(sizes))
+        evaluation = SizeEvaluation(sizes, _count(sizes))
         for term, value in self._tests.get(outcome, ()):
             met += evaluation.truth(term) == value
         return met
@@ -126,13 +127,13 @@ class _Asked:
 
     def __init__(self, roots: Sequence[_Root]) -> None:
         self.roots = roots
-        self._known: dict[int, tuple[Sizes, Evaluation]] = {}
+        self._known: dict[int, tuple[Sizes, SizeEvaluation]] = {}
 
-    def evaluated(self, sizes: Sizes) -> Evaluation:
+    def evaluated(self, sizes: Sizes) -> SizeEvaluation:
         if id(sizes) not in self._known:
             while len(self._known) >= _KEPT:
                 self._known.pop(next(iter(self._known)))
-            found, around = Evaluation(sizes, _count(sizes)), Evaluation(sizes, _count(sizes))
+            found, around = SizeEvaluation(sizes, _count(sizes)), SizeEvaluation(sizes, _count(sizes))
             for root in self.roots:
                 mask = np.ones(found.count, bool)
                 for term, value in root.guards:
@@ -158,7 +159,7 @@ class _Asked:
                     _tests={value: (*guards, *_parts(term, value)) for value in (True, False)},
                 )
 
-    def _of(self, term: Term, outcome: bool | None) -> Callable[[Sizes], NDArray[np.int64]]:
+    def _of(self, term: SizeTerm, outcome: bool | None) -> Callable[[Sizes], NDArray[np.int64]]:
         """outcome: whether it is met with this outcome somewhere, for a decision of a loop."""
 
         def at(sizes: Sizes) -> NDArray[np.int64]:
@@ -172,7 +173,7 @@ class _Asked:
         return at
 
 
-def _decisions(term: Term, guards: _Tests) -> Iterator[tuple[Term, _Tests]]:
+def _decisions(term: SizeTerm, guards: _Tests) -> Iterator[tuple[SizeTerm, _Tests]]:
     """The decisions of an expression, each with what leads to it."""
     if term.op in _DECISIONS:
         yield term, guards
@@ -185,7 +186,7 @@ def _decisions(term: Term, guards: _Tests) -> Iterator[tuple[Term, _Tests]]:
         yield from _decisions(part, inner)
 
 
-def _parts(term: Term, value: bool) -> _Tests:
+def _parts(term: SizeTerm, value: bool) -> _Tests:
     """What has to hold for a term to be true, or to be false: of a conjunction each of its parts."""
     if term.op in ("shared", "cast"):
         return _parts(term.parts[0], value)
@@ -203,36 +204,47 @@ def _deviations(roots: Sequence[_Root], known: Sizes, drawn: Sizes, seen: set[by
     """
     step = max(1, _count(drawn) // _FEW)
     few = {name: values[::step] for name, values in drawn.items()}
+    tried = asked = 0
     for root in roots:
-        at_known, at_few = Evaluation(known, _count(known)), Evaluation(few, _count(few))
+        at_known, at_few = SizeEvaluation(known, _count(known)), SizeEvaluation(few, _count(few))
         plain = at_few.of(root.term)
-        parts = [part for part in root.term.walk() if part is not root.term and part.op not in _LEAVES]
-        for part in parts[:_PARTS]:
-            values = at_known.of(part)
-            if values.dtype.kind == "f":
+        for part, usual in _usual_values(root.term, at_known):
+            changed = SizeEvaluation(few, _count(few), {part: usual})
+            is_rare = np.mean(changed.of(root.term) != plain) < _RARE
+            tried += changed.work
+            if not is_rare or asked > _WORK[1]:
                 continue
-            for usual in dict.fromkeys((int(values[0]), int(np.sort(values)[len(values) // 2]))):
-                changed = Evaluation(few, _count(few), {part: usual}).of(root.term) != plain
-                if np.mean(changed) >= _RARE:
-                    continue
-                differs = _Differs(root.term, part, usual)
-                outcomes = differs(drawn)
-                if not outcomes.all() and not {outcomes.tobytes(), (1 - outcomes).tobytes()} & seen:
-                    seen.add(outcomes.tobytes())
-                    text = f"{root.term.text} is what it usually is"
-                    yield WrittenCondition(instruction=text, source_line=root.term.line or None, at=differs)
+            asked += 2 * changed.work
+            differs = _Differs(root.term, part, usual)
+            outcomes = differs(drawn)
+            if not outcomes.all() and not {outcomes.tobytes(), (1 - outcomes).tobytes()} & seen:
+                seen.add(outcomes.tobytes())
+                text = f"{root.term.text} is what it usually is"
+                yield WrittenCondition(instruction=text, source_line=root.term.line or None, at=differs)
+        if tried > _WORK[0]:
+            return
+
+
+def _usual_values(whole: SizeTerm, at_known: SizeEvaluation) -> Iterator[tuple[SizeTerm, int]]:
+    """Parts of an expression, each with a value or two that it has at check cases."""
+    parts = [part for part in whole.walk() if part is not whole and part.op not in _LEAVES]
+    for part in parts[:_PARTS]:
+        values = at_known.of(part)
+        if values.dtype.kind != "f":
+            middle = np.sort(values)[len(values) // 2]
+            yield from ((part, usual) for usual in dict.fromkeys((int(values[0]), int(middle))))
 
 
 class _Differs:
     """1 where an expression is the same as if a part of it had its usual value."""
 
-    def __init__(self, term: Term, part: Term, usual: int) -> None:
+    def __init__(self, term: SizeTerm, part: SizeTerm, usual: int) -> None:
         self.term, self.part, self.usual = term, part, usual
         self._last: tuple[Sizes, NDArray[np.int64]] | None = None
 
     def __call__(self, sizes: Sizes) -> NDArray[np.int64]:
         if self._last is None or self._last[0] is not sizes:
-            plain = Evaluation(sizes, _count(sizes)).of(self.term)
-            other = Evaluation(sizes, _count(sizes), {self.part: self.usual}).of(self.term)
+            plain = SizeEvaluation(sizes, _count(sizes)).of(self.term)
+            other = SizeEvaluation(sizes, _count(sizes), {self.part: self.usual}).of(self.term)
             self._last = sizes, (plain == other).astype(np.int64)
         return self._last[1]

@@ -23,7 +23,7 @@ COMPARISONS: dict[str, Callable[[Values, Values], Values]] = {
 }  # fmt: skip
 SPLITS = frozenset(("/", "%", "floor/", "floor%", ">>", "&"))  # results that are zero on one side of a threshold
 _CONDITIONS = frozenset((*COMPARISONS, "&&", "||", "!"))
-_SIGNED, _UNSIGNED = {"i32": 32, "i64": 64}, {"u32": 32, "u64": 64}
+_BRANCHES = frozenset(("?", "&&", "||", "!", "call", "local"))
 _TURNS = 300  # of a loop
 _WORK = 8000  # operations, beyond which loops end and functions give zero
 _DEEP = 60  # functions that call one another
@@ -88,6 +88,9 @@ class SizeDecision:
     false: Mask
 
 
+_Plain = tuple[Values, list[tuple["SizeTerm", Mask]]]  # values, and the decisions on the way
+
+
 @dataclass(slots=True, eq=False)
 class SizeEvaluation:
     """Terms at so many sizes. replaced: terms that give a number instead."""
@@ -97,6 +100,7 @@ class SizeEvaluation:
     replaced: Mapping[SizeTerm, int] = field(default_factory=dict)
     decided: dict[SizeTerm, SizeDecision] = field(default_factory=dict)
     _shared: dict[SizeTerm, Values] = field(default_factory=dict)
+    _plain: dict[SizeTerm, _Plain] = field(default_factory=dict)
     _depth: int = 0
     work: int = 0  # operations so far
 
@@ -147,7 +151,39 @@ class SizeEvaluation:
                 return found.astype(np.int64)
             case "!":
                 return (~self._condition(term.parts[0], mask, local)).astype(np.int64)
-        return self._computed(term, mask, [self._of(part, mask, local) for part in term.parts])
+        plain = None if local else self._without_branches(term)
+        if plain is None:
+            value, outcome = self._computed(term, [self._of(part, mask, local) for part in term.parts])
+            decided = [] if outcome is None else [(term, outcome)]
+        else:
+            value, decided = plain
+        for decision, outcome in decided:
+            self.note(decision, outcome, mask)
+        return value
+
+    def _without_branches(self, term: SizeTerm) -> _Plain | None:
+        """Arithmetic that is the same wherever it stands, once; None if it is not."""
+        if term in self._plain:
+            return self._plain[term]
+        given, decided = [], list[tuple[SizeTerm, Mask]]()
+        for part in term.parts:
+            if part.op in ("number", "size", "shared") or part in self.replaced:
+                given.append(self._of(part, np.ones(self.count, bool), {}))
+                continue
+            inner = None if part.op in _BRANCHES else self._without_branches(part)
+            if inner is None:
+                return None
+            given.append(inner[0])
+            decided += inner[1]
+        self.work += 1
+        value, outcome = self._computed(term, given)
+        self._plain[term] = value, decided if outcome is None else [*decided, (term, outcome)]
+        return self._plain[term]
+
+    def forget(self) -> None:
+        """Leave what was decided, and nothing else."""
+        self._plain.clear()
+        self._shared.clear()
 
     def _number(self, number: int | float) -> Values:
         if isinstance(number, int) and not -(2**63) <= number < 2**63:
@@ -160,18 +196,16 @@ class SizeEvaluation:
             self.note(term, found, mask)
         return found
 
-    def _computed(self, term: SizeTerm, mask: Mask, given: list[Values]) -> Values:
+    def _computed(self, term: SizeTerm, given: list[Values]) -> tuple[Values, Mask | None]:
+        """A value, and how it decides if it does."""
         if term.op in COMPARISONS:
             kind = common_kind(*(part.kind for part in term.parts))
             found = np.asarray(COMPARISONS[term.op](*(_viewed(value, kind) for value in given)), bool)
-            self.note(term, found, mask)
-            return found.astype(np.int64)
+            return found.astype(np.int64), found
         value = _wrapped(_arithmetic(term.op, given, term.kind), term.kind)
         if term.op in SPLITS and value.dtype.kind != "f":
-            self.note(term, np.asarray(value != 0, bool), mask)
-        elif term.op in ("min", "max"):
-            self.note(term, np.asarray(value == given[0], bool), mask)
-        return value
+            return value, np.asarray(value != 0, bool)
+        return value, np.asarray(value == given[0], bool) if term.op in ("min", "max") else None
 
     def _called(self, term: SizeTerm, mask: Mask, local: dict[str, Values]) -> Values:
         assert term.function is not None
@@ -306,12 +340,15 @@ _COMPARED: dict[type[ast.cmpop], str] = {
 }  # fmt: skip
 
 
-def launch_term(tree: ast.expr, axes: frozenset[str], names: Mapping[str, int | float], line: int) -> SizeTerm | None:
-    """A checked expression of a launch line; None if it names what is not known."""
+def launch_term(
+    tree: ast.expr, axes: frozenset[str], names: Mapping[str, int | float], line: int, known: dict[str, SizeTerm]
+) -> SizeTerm | None:
+    """A checked expression of a launch line; None if it names what is not known. known: terms of equal text."""
 
     def made(op: str, node: ast.expr, *parts: ast.expr | SizeTerm) -> SizeTerm:
         given = tuple(part if isinstance(part, SizeTerm) else read(part) for part in parts)
-        return SizeTerm(op, given, line=line, text=ast.unparse(node))
+        key = f"{op} {ast.unparse(node)} {[id(part) for part in given if part.op not in ('number', 'size')]}"
+        return known.setdefault(key, SizeTerm(op, given, line=line, text=ast.unparse(node)))
 
     def read(node: ast.expr) -> SizeTerm:
         match node:

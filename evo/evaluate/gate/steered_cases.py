@@ -42,7 +42,7 @@ _RESIDUES = (1, 3, 5, 12, 7)  # of lengths beside a threshold: odd ones, and a m
 _SHARED, _TRIVIAL = 16, 5  # cases that the whole should do for; lengths that have no tail to drop
 _ALIKE = 0.05  # of the surroundings have two lengths alike
 _CLIMBS = 24  # outcomes of conditions behind others that sizes are sought for
-_WRITTEN, _WRITTEN_AT = 4, 1 << 17  # cases of a trial for conditions of the text; drawn sizes before a keep
+_WRITTEN, _WRITTEN_AT = 4, 1 << 16  # cases of a trial for conditions of the text; drawn sizes before a keep
 _ALLOWED = 64  # sizes with an outcome, of which one has to be allowed
 
 
@@ -164,10 +164,14 @@ class _Steering:
         self.at_sizes = LaunchesAtSizes(task, variant, chip, self.launches)
         self.axes = [name for name in (*space.free, *space.flags) if name not in self.fixed]  # that may differ
         self.sampled: Sizes | None = None
+        self.most = _MOST
         if conditions is None:
             known = self._sizes_of([case.axes for case in self.known])
             draw = functools.partial(self.drawn.sampled, _WRITTEN_AT if limits.thorough else 0)
-            written, self.sampled = written_conditions(task, variant, chip, self.launches, known, draw)
+            written, self.sampled = written_conditions(
+                task, variant, chip, self.launches, known, draw, deviations=limits.thorough
+            )
+            self.most = _MOST if limits.thorough else _WRITTEN
             self.conditions: list[tuple[int, _Condition]] = [(0, c) for c in written]
             return
         self.conditions = [
@@ -195,7 +199,7 @@ class _Steering:
             possible = set(of_sizes.tolist()) - {-1}
             outcomes += len(possible | seen)
             covered += len(seen)
-            missing = sorted(possible - seen)[: max(0, _MOST - len(cheap))]
+            missing = sorted(possible - seen)[: max(0, self.most - len(cheap))]
             if condition.of_threads and missing:  # the copies of an unrolled line have most outcomes in common
                 copies = (condition.source_line, missing[0])
                 missing = [] if copies in chased else missing

@@ -69,7 +69,14 @@ class WrittenCondition:
 
 
 def written_conditions(
-    task: Task, variant: Variant, chip: Chip, launches: Sequence[BoundLaunch], known: Sizes, draw: Callable[[], Sizes]
+    task: Task,
+    variant: Variant,
+    chip: Chip,
+    launches: Sequence[BoundLaunch],
+    known: Sizes,
+    draw: Callable[[], Sizes],
+    *,
+    deviations: bool = True,
 ) -> tuple[tuple[WrittenCondition, ...], Sizes | None]:
     """The conditions, and the sizes that were drawn; none if nothing is asked about them.
 
@@ -82,16 +89,19 @@ def written_conditions(
     found: list[WrittenCondition] = []
     for roots in parts:
         decisions = [*_Asked(roots).conditions(drawn)]
-        found += [*decisions, *_deviations(roots, known, drawn, {one.at(drawn).tobytes() for one in decisions})]
+        found += decisions
+        if deviations:
+            found += _deviations(roots, known, drawn, {one.at(drawn).tobytes() for one in decisions})
     return tuple(found), drawn
 
 
 def _launch_roots(task: Task, variant: Variant, chip: Chip) -> list[_Root]:
     names = {**variant.integer_knobs, **{f"chip.{name}": value for name, value in chip.names().items()}}
     found: dict[str, _Root] = {}
+    known: dict[str, SizeTerm] = {}
     for line in variant.launches:
         for expression in (*line.grid, *line.block, line.shared, *(line.args or ())):
-            term = launch_term(expression.tree, frozenset(task.axes), names, line.line)
+            term = launch_term(expression.tree, frozenset(task.axes), names, line.line, known)
             if term is not None and term.parts and any(part.op == "size" for part in term.walk()):
                 found.setdefault(expression.text, _Root(term, ()))
     return list(found.values())
@@ -140,6 +150,7 @@ class _Asked:
                     mask &= around.truth(term, mask) == value
                 if mask.any():
                     found.of(root.term, mask)
+            found.forget()
             self._known[id(sizes)] = sizes, found
         return self._known[id(sizes)][1]
 
@@ -207,7 +218,7 @@ def _deviations(roots: Sequence[_Root], known: Sizes, drawn: Sizes, seen: set[by
     tried = asked = 0
     for root in roots:
         at_known, at_few = SizeEvaluation(known, _count(known)), SizeEvaluation(few, _count(few))
-        plain = at_few.of(root.term)
+        plain, whole = at_few.of(root.term), _Whole(root.term)
         for part, usual in _usual_values(root.term, at_known):
             changed = SizeEvaluation(few, _count(few), {part: usual})
             is_rare = np.mean(changed.of(root.term) != plain) < _RARE
@@ -215,7 +226,7 @@ def _deviations(roots: Sequence[_Root], known: Sizes, drawn: Sizes, seen: set[by
             if not is_rare or asked > _WORK[1]:
                 continue
             asked += 2 * changed.work
-            differs = _Differs(root.term, part, usual)
+            differs = _Differs(whole, part, usual)
             outcomes = differs(drawn)
             if not outcomes.all() and not {outcomes.tobytes(), (1 - outcomes).tobytes()} & seen:
                 seen.add(outcomes.tobytes())
@@ -235,16 +246,28 @@ def _usual_values(whole: SizeTerm, at_known: SizeEvaluation) -> Iterator[tuple[S
             yield from ((part, usual) for usual in dict.fromkeys((int(values[0]), int(middle))))
 
 
+class _Whole:
+    """An expression as it is, at the sizes that were asked for last."""
+
+    def __init__(self, term: SizeTerm) -> None:
+        self.term = term
+        self._last: tuple[Sizes, NDArray[np.generic]] | None = None
+
+    def at(self, sizes: Sizes) -> NDArray[np.generic]:
+        if self._last is None or self._last[0] is not sizes:
+            self._last = sizes, SizeEvaluation(sizes, _count(sizes)).of(self.term)
+        return self._last[1]
+
+
 class _Differs:
     """1 where an expression is the same as if a part of it had its usual value."""
 
-    def __init__(self, term: SizeTerm, part: SizeTerm, usual: int) -> None:
-        self.term, self.part, self.usual = term, part, usual
+    def __init__(self, whole: _Whole, part: SizeTerm, usual: int) -> None:
+        self.whole, self.part, self.usual = whole, part, usual
         self._last: tuple[Sizes, NDArray[np.int64]] | None = None
 
     def __call__(self, sizes: Sizes) -> NDArray[np.int64]:
         if self._last is None or self._last[0] is not sizes:
-            plain = SizeEvaluation(sizes, _count(sizes)).of(self.term)
-            other = SizeEvaluation(sizes, _count(sizes), {self.part: self.usual}).of(self.term)
-            self._last = sizes, (plain == other).astype(np.int64)
+            other = SizeEvaluation(sizes, _count(sizes), {self.part: self.usual}).of(self.whole.term)
+            self._last = sizes, (self.whole.at(sizes) == other).astype(np.int64)
         return self._last[1]

@@ -22,6 +22,7 @@ from evo.spec.task import Case, Task
 from evo.spec.variant import Variant
 
 _TOKEN = re.compile(r"0[xX][0-9a-fA-F]++|[0-9][\w.']*+|[A-Za-z_]\w*+|<<|>>|[<>=!]=|&&|\|\||[^\s\w]")
+_IN_NAMES = re.compile(r"(?<=[A-Za-z_\"])[0-9]{3,9}\b")
 _WHOLE = re.compile(r"(0[xX][0-9a-fA-F]{1,15}|[0-9]{1,15})[uUlL]{0,3}")
 _COMPARES = frozenset(("<", ">", "<=", ">=", "==", "!=", "%", "/", ">>", "&", "?", ":"))
 _BESIDE = (
@@ -127,6 +128,8 @@ def constants(variant: Variant) -> tuple[set[int], set[int]]:
         if at and tokens[at - 1] == ">>" and value < 40:
             found_here.add(1 << value)
         (compared if beside & _COMPARES else others).update(found_here)
+    if variant.macros:  # a size may be pasted to a name, or compared as a text
+        compared.update(map(int, _IN_NAMES.findall(variant.text)))
     for value, is_compared in folded_constants(variant.text, variant.integer_knobs):
         (compared if is_compared else others).add(value)
     return {value for value in compared if value > 1}, {value for value in others - compared if value > 1}

@@ -65,6 +65,9 @@ def residue(sizes: Sizes) -> np.ndarray:
         "#define HIT(r, c) ((3 * (r) + (c)) % 1009 == 5)\nconstexpr int N = HIT(ROWS, COLS) ? 1 : 0;",
         "constexpr int hit(int r, int c) { if ((3 * r + c) % 1009 == 5) return 1; return 0; }\n"
         "constexpr int N = hit(ROWS, COLS);",
+        "__device__ constexpr int hit(int r, int c) { const int n = 3 * r + c; return n % 1009 == 5 ? 1 : 0; }\n"
+        "__device__ int f() { return hit(ROWS, COLS); }",
+        "__device__ void f() { char some[(3 * ROWS + COLS) % 1009 == 5 ? 2 : 1]; some[0] = 0; }",
         "constexpr int rest(int n) { while (n >= 1009) n -= 1009; return n; }\n"
         "constexpr bool HIT = rest((3 * ROWS + COLS) % 100900) == 5;",
         "constexpr int rest(int n) { return n < 1009 ? n : rest(n - 1009); }\n"
@@ -125,6 +128,11 @@ def test_an_ordinary_launch_has_no_outcome_of_its_own(grid: str) -> None:
     conditions, drawn = found_in(HEAD.format(macros="", grid=grid).replace("// evo: macro \n", "") + KERNEL % "")
     for condition in conditions:
         assert set(condition.at(drawn).tolist()) <= set(condition.at(KNOWN).tolist())
+
+
+def test_numbers_in_names_and_texts_are_suggested() -> None:
+    code = '#define PASTED(a, b) a##b\n#define TAIL_1237 1\nconstexpr bool HIT = same(TEXT(COLS), "4711");'
+    assert {1237, 4711} <= constants(parse_variant(HEAD.format(macros="COLS", grid="ROWS") + code + KERNEL % ""))[0]
 
 
 @pytest.mark.parametrize(

@@ -135,11 +135,20 @@ def _room_problem(planned: Plan) -> str | None:
 
 def _hidden_problem(prepared: Prepared, *, addresses: bool) -> StaticProblem | None:
     """What the text's rules did not see, found in the compiler's output."""
-    texts = dict.fromkeys(program.binary.ptx for program in prepared.programs.values())
-    for ptx in texts:
-        if problem := ptx_problem(ptx) or (address_problem(ptx) if addresses else None):
+    texts = {program.binary.ptx: _buffers(program) for program in prepared.programs.values()}
+    for ptx, buffers in texts.items():
+        if problem := ptx_problem(ptx) or (address_problem(ptx, buffers) if addresses else None):
             return problem
     return None
+
+
+def _buffers(program: Program) -> dict[str, frozenset[int]]:
+    """Of each kernel, the numbers of its parameters that get a buffer."""
+    found: dict[str, frozenset[int]] = {}
+    for bound in program.launches:
+        given = frozenset(at for at, argument in enumerate(bound.arguments) if argument.is_buffer)
+        found[bound.launch.kernel] = found.get(bound.launch.kernel, frozenset()) | given
+    return found
 
 
 def _compile_and_bind(

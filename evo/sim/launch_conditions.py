@@ -23,8 +23,8 @@ from evo.sim.lower.isa.opcode_table import TABLE, defs
 from evo.sim.ptx.ast import WIDTH, Imm, Instr, Mem, Operand, Pair, PtxFunction, PtxModule, Reg, Special, Sym
 from evo.sim.ptx.parser import parse
 
-_SPECIALS = ("ntid.x", "ntid.y", "ntid.z", "nctaid.x", "nctaid.y", "nctaid.z")
-_PLACES = tuple(f"{name}.{axis}" for name in ("ctaid", "tid") for axis in "xyz")  # of a thread in its launch
+OF_LAUNCH = ("ntid.x", "ntid.y", "ntid.z", "nctaid.x", "nctaid.y", "nctaid.z")
+OF_THREADS = tuple(f"{name}.{axis}" for name in ("ctaid", "tid") for axis in "xyz")  # of a thread in its launch
 _ANY_PLACE = "tid.x"  # whose values stand for any small number
 _NUMBER = re.compile(r"%r[0-9]+")  # how the compiler names 32 bits
 _SPLITS = frozenset(("shr", "div", "rem", "and", "bfe", "bfind"))  # results that are zero on one side of a threshold
@@ -100,8 +100,17 @@ def launch_conditions(ptx: str, *, of_threads: bool = False) -> dict[str, tuple[
 
     of_threads: also conditions that follow from a thread's place; their outcomes need the `places` of launches.
     """
+    if of_threads:
+        return {name: tuple(_conditions(slices)) for name, slices in slices_of_threads(ptx).items()}
     functions = _parsed(ptx).functions.items()
-    return {name: tuple(_conditions(function, of_threads)) for name, function in functions if function.entry}
+    return {name: tuple(_conditions(Slices(function))) for name, function in functions if function.entry}
+
+
+@functools.lru_cache(maxsize=2)
+def slices_of_threads(ptx: str) -> dict[str, Slices]:
+    """Of each kernel, what its registers follow from, with a thread's place among the sources. Raises PtxError."""
+    functions = _parsed(ptx).functions.items()
+    return {name: Slices(function, OF_LAUNCH + OF_THREADS) for name, function in functions if function.entry}
 
 
 @functools.lru_cache(maxsize=8)  # several questions are asked of one text
@@ -109,25 +118,11 @@ def _parsed(ptx: str) -> PtxModule:
     return parse(ptx, TABLE)
 
 
-def pointer_parameters(ptx: str) -> dict[str, frozenset[int]]:
-    """Of each kernel, the numbers of the parameters that are addresses of buffers. Raises PtxError."""
-    found: dict[str, frozenset[int]] = {}
-    for name, function in _parsed(ptx).functions.items():
-        slices = _Slices(function)
-        numbers: set[int] = set()
-        for ins in function.body:
-            if isinstance(ins, Instr) and ins.name == "cvta":
-                for source in sources_of(ins):
-                    numbers |= slices.parameters(source) or frozenset()
-        found[name] = frozenset(numbers)
-    return found
-
-
 def compared_constants(ptx: str) -> tuple[int | float, ...]:
     """The numbers that data, or their bits, are compared with or bounded by. Raises PtxError."""
     found: dict[int | float, None] = {}
     for function in _parsed(ptx).functions.values():
-        slices = _Slices(function)
+        slices = Slices(function)
         for ins in function.body:
             if not isinstance(ins, Instr) or ins.name not in ("setp", "min", "max", "set") or ins.mods[-1] not in WIDTH:
                 continue
@@ -151,8 +146,8 @@ def _value_of(immediate: Imm, kind: str) -> int | float:
     return float(typed(bits, kind)[0])
 
 
-def _conditions(function: PtxFunction, of_threads: bool) -> Iterator[LaunchCondition]:
-    slices = _Slices(function, _SPECIALS + _PLACES if of_threads else _SPECIALS)
+def _conditions(slices: Slices) -> Iterator[LaunchCondition]:
+    function = slices.function
     seen: set[tuple[str, int]] = set()
     guards, uses = guards_of(function), place_of_use(function)
     for ins in function.body:
@@ -198,10 +193,11 @@ def _decides(ins: Instr) -> bool:
     )
 
 
-class _Slices:
+class Slices:
     """The registers of one kernel that are set once, and from what."""
 
-    def __init__(self, function: PtxFunction, specials: tuple[str, ...] = _SPECIALS) -> None:
+    def __init__(self, function: PtxFunction, specials: tuple[str, ...] = OF_LAUNCH) -> None:
+        self.function = function
         self.specials = specials  # that a value may follow from
         self.any: set[str] = set()  # registers that are taken to hold any small number
         self.numbers = {param.name: number for number, param in enumerate(function.params)}
@@ -293,16 +289,16 @@ class _Slices:
             yield self._nonzero(name), value
 
     def _nonzero(self, name: str) -> Callable[[Launches], NDArray[np.bool_]]:
-        return lambda launches: np.asarray(self._at(launches).of(name) != 0)
+        return lambda launches: np.asarray(self.at(launches).of(name) != 0)
 
-    def _at(self, launches: Launches) -> _Values:
+    def at(self, launches: Launches) -> _Values:
         if self._values is None or self._values.launches is not launches:
             self._values = _Values(self, launches)
         return self._values
 
     def decision(self, ins: Instr, name: str) -> Callable[[Launches], NDArray[np.bool_]]:
         def compute(launches: Launches) -> NDArray[np.bool_]:
-            values = self._at(launches)
+            values = self.at(launches)
             if ins.name in ("min", "max"):
                 first = values.of_operand(ins.args[1], ins.mods[-1])
                 return np.asarray(values.of(name) == first)
@@ -339,7 +335,7 @@ def computable(ins: Instr | Join) -> bool:
 class _Values:
     """Values of registers at some launches, as bits."""
 
-    slices: _Slices
+    slices: Slices
     launches: Launches
     known: dict[str, Bits] = field(default_factory=dict)
 

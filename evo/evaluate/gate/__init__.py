@@ -30,7 +30,8 @@ from evo.evaluate.gate.pursued_comparisons import pursued
 from evo.evaluate.gate.run_cases import GateDevices, exercised, fault_reason, run_gate
 from evo.evaluate.gate.sanitize import Sanitized, sanitize
 from evo.evaluate.gate.source_rules import StaticProblem, static_problem
-from evo.evaluate.gate.steered_cases import UnmetOutcome, unmet_outcomes
+from evo.evaluate.gate.steered_cases import unmet_outcomes
+from evo.evaluate.gate.steered_outcomes import UnmetOutcome
 from evo.evaluate.gate.task_selftest import check_task
 
 __all__ = [

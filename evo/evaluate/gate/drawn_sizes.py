@@ -26,7 +26,7 @@ class DrawnSizes:
     def __init__(self, task: Task, space: AxisSpace, fixed: Mapping[str, int], rng: np.random.Generator) -> None:
         self.task, self.space, self.fixed, self.rng = task, space, fixed, rng
 
-    def sampled(self) -> Sizes:
+    def sampled(self, more: int = 0) -> Sizes:
         """Sizes that the task allows: every length of each axis among those of cases, and many drawn ones."""
         rows: list[Sizes] = []
         cases = [*self.task.check, *self.task.bench]
@@ -43,7 +43,7 @@ class DrawnSizes:
             for number, base in enumerate(bases):
                 swept = lengths if number else every
                 rows.append({n: swept if n == axis else np.full(len(swept), base.axes[n]) for n in self.task.axes})
-        rows.append(self._drawn(_RANDOM))
+        rows.append(self._drawn(_RANDOM + more))
         whole = {name: np.concatenate([row[name] for row in rows]) for name in self.task.axes}
         return self.settled(whole)
 

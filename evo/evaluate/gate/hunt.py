@@ -35,7 +35,8 @@ from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case, sp
 from evo.evaluate.gate.scaled_cases import longest_cases, named_case
 from evo.evaluate.gate.side_by_side import checked
 from evo.evaluate.gate.spliced_inputs import TURNS
-from evo.evaluate.gate.steered_cases import SteeredCases, steered_cases
+from evo.evaluate.gate.steered_cases import steered_cases
+from evo.evaluate.gate.steered_outcomes import SteeredCases
 from evo.evaluate.gate.threshold_cases import (
     AxisLimits,
     AxisSpace,

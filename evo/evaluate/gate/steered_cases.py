@@ -1,8 +1,9 @@
-"""Sizes at which a variant decides otherwise than at its check cases, found from its machine code without running it.
+"""Sizes at which a variant decides otherwise than at its check cases, found from its code without running it.
 
-Comparisons of sizes are computed for thousands of sizes that the task allows (`evo.sim.launch_conditions`). Where one
-of them has an outcome that no check case has, cases that have it are made: as cheap as they can be, with lengths of
-other residue classes and other flags beside it. So a threshold is crossed whatever it is made of.
+Comparisons of sizes are computed for thousands of sizes that the task allows: those of machine code
+(`evo.sim.launch_conditions`), and those that it has no trace of (`written_conditions`). Where one of them has an
+outcome that no check case has, cases that have it are made: as cheap as they can be, with lengths of other residue
+classes and other flags beside it. So a threshold is crossed whatever it is made of.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import functools
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,9 @@ from evo.evaluate.gate.drawn_sizes import DrawnSizes
 from evo.evaluate.gate.launches_at_sizes import LaunchesAtSizes
 from evo.evaluate.gate.rehearsed_conditions import rehearsed_conditions
 from evo.evaluate.gate.scaled_cases import Sizes, alternating, interleaved, named_case, scaled_sizes
+from evo.evaluate.gate.steered_outcomes import SteeredCases, UnmetOutcome
 from evo.evaluate.gate.threshold_cases import AxisLimits, AxisSpace, cost_of
+from evo.evaluate.gate.written_conditions import WrittenCondition, written_conditions
 from evo.sim import PtxError
 from evo.sim.launch_conditions import LaunchCondition, launch_conditions
 from evo.spec.chips import Chip
@@ -39,20 +42,11 @@ _RESIDUES = (1, 3, 5, 12, 7)  # of lengths beside a threshold: odd ones, and a m
 _SHARED, _TRIVIAL = 16, 5  # cases that the whole should do for; lengths that have no tail to drop
 _ALIKE = 0.05  # of the surroundings have two lengths alike
 _CLIMBS = 24  # outcomes of conditions behind others that sizes are sought for
+_WRITTEN, _WRITTEN_AT = 4, 1 << 16  # cases of a trial for conditions of the text; drawn sizes before a keep
 _ALLOWED = 64  # sizes with an outcome, of which one has to be allowed
 
 
-@dataclass(frozen=True, slots=True)
-class SteeredCases:
-    """cheap: within the limits, and affordable as a whole. dear: beyond them, one for each outcome that needs it.
-
-    outcomes: of conditions on sizes that some allowed size has; known: those that check cases have.
-    """
-
-    cheap: tuple[Case, ...] = ()
-    dear: tuple[Case, ...] = ()
-    outcomes: int = 0
-    known: int = 0
+_Condition = LaunchCondition | WrittenCondition
 
 
 def steered_cases(
@@ -82,22 +76,17 @@ def steered_cases(
             continue
         steering = _Steering(task, variant, chip, space, group, conditions, limits, rng, rehearsing)
         parts.append(steering.cases(each))
+    beside = _beside_code(task, variant, chip, space, programs, limits, np.random.default_rng([seed, 83]))
+    written = beside.cases(each if limits.thorough else 1)
+    if not limits.thorough:  # sizes that are compiled in cost a compilation each
+        written = replace(written, cheap=written.cheap[:_WRITTEN], dear=())
+    parts.append(written)
     return SteeredCases(
         cheap=interleaved([part.cheap for part in parts]),
         dear=interleaved([part.dear for part in parts]),
         outcomes=sum(part.outcomes for part in parts),
         known=sum(part.known for part in parts),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class UnmetOutcome:
-    """An outcome of a condition on sizes that nothing verified had. cases: sizes that have it, the cheapest first."""
-
-    source_line: int | None
-    instruction: str
-    outcome: bool
-    cases: tuple[Case, ...]
 
 
 def unmet_outcomes(
@@ -123,6 +112,8 @@ def unmet_outcomes(
             continue
         steering = _Steering(task, variant, chip, space, group, conditions, limits, rng, rehearsing)
         found += steering.unmet(ran)
+    beside = _beside_code(task, variant, chip, space, programs, limits, np.random.default_rng([seed, 84]))
+    found += beside.unmet(ran)
     return tuple({(one.source_line, one.instruction, one.outcome): one for one in found}.values())
 
 
@@ -134,8 +125,22 @@ def _groups(task: Task, programs: Mapping[str, Program]) -> list[list[tuple[Case
     return list(groups.values())
 
 
+def _beside_code(
+    task: Task,
+    variant: Variant,
+    chip: Chip,
+    space: AxisSpace,
+    programs: Mapping[str, Program],
+    limits: AxisLimits,
+    rng: np.random.Generator,
+) -> _Steering:
+    """What follows from sizes in no machine code: it is the same for all binaries, at all sizes."""
+    group = [(case, programs[case.name]) for case in task.check]
+    return _Steering(task, variant, chip, space, group, None, limits, rng, None)
+
+
 class _Steering:
-    """One binary of a variant, at the sizes that it is compiled for."""
+    """One binary of a variant, at the sizes that it is compiled for; or all of them, for conditions of the text."""
 
     def __init__(
         self,
@@ -144,7 +149,7 @@ class _Steering:
         chip: Chip,
         space: AxisSpace,
         group: list[tuple[Case, Program]],
-        conditions: Mapping[str, tuple[LaunchCondition, ...]],
+        conditions: Mapping[str, tuple[LaunchCondition, ...]] | None,
         limits: AxisLimits,
         rng: np.random.Generator,
         rehearsing: RemoteSimulator | None,
@@ -152,14 +157,26 @@ class _Steering:
         self.task, self.variant, self.space, self.limits, self.rng = task, variant, space, limits, rng
         self.known = [case for case, _ in group]
         self.timed = {tuple(case.axes.values()) for case in task.bench}  # they have a look of their own
-        self.fixed = {name: self.known[0].axes[name] for name in variant.macros if name in task.axes}
+        compiled = variant.macros if conditions is not None else ()
+        self.fixed = {name: self.known[0].axes[name] for name in compiled if name in task.axes}
         self.drawn = DrawnSizes(task, space, self.fixed, rng)
         self.launches = group[0][1].launches
         self.at_sizes = LaunchesAtSizes(task, variant, chip, self.launches)
+        self.axes = [name for name in (*space.free, *space.flags) if name not in self.fixed]  # that may differ
+        self.sampled: Sizes | None = None
+        self.most = _MOST
+        if conditions is None:
+            known = self._sizes_of([case.axes for case in self.known])
+            draw = functools.partial(self.drawn.sampled, _WRITTEN_AT if limits.thorough else 0)
+            written, self.sampled = written_conditions(
+                task, variant, chip, self.launches, known, draw, deviations=limits.thorough
+            )
+            self.most = _MOST if limits.thorough else _WRITTEN
+            self.conditions: list[tuple[int, _Condition]] = [(0, c) for c in written]
+            return
         self.conditions = [
             (number, c) for number, bound in enumerate(self.launches) for c in conditions[bound.launch.kernel]
         ]
-        self.axes = [name for name in (*space.free, *space.flags) if name not in self.fixed]  # that may differ
         if rehearsing is not None and self.axes:
             numbers = range(len(self.launches))
             self.conditions += [(at, c) for at in numbers for c in rehearsed_conditions(group[0][1], at, rehearsing)]
@@ -182,7 +199,7 @@ class _Steering:
             possible = set(of_sizes.tolist()) - {-1}
             outcomes += len(possible | seen)
             covered += len(seen)
-            missing = sorted(possible - seen)[: max(0, _MOST - len(cheap))]
+            missing = sorted(possible - seen)[: max(0, self.most - len(cheap))]
             if condition.of_threads and missing:  # the copies of an unrolled line have most outcomes in common
                 copies = (condition.source_line, missing[0])
                 missing = [] if copies in chased else missing
@@ -222,7 +239,7 @@ class _Steering:
                     yield UnmetOutcome(condition.source_line, condition.instruction, bool(outcome), tuple(cases))
 
     def _with(
-        self, number: int, condition: LaunchCondition, outcome: bool, sizes: Sizes, hits: NDArray[np.intp]
+        self, number: int, condition: _Condition, outcome: bool, sizes: Sizes, hits: NDArray[np.intp]
     ) -> Iterator[Case]:
         """Cases that have the outcome, the cheap ones first, with other lengths and flags beside what decides."""
         chosen = self._cheapest(sizes, hits, 6)
@@ -256,7 +273,7 @@ class _Steering:
         yield from self._unlike(ordered)
 
     def _scaled(
-        self, number: int, condition: LaunchCondition, outcome: bool, sizes: Sizes, hits: NDArray[np.intp]
+        self, number: int, condition: _Condition, outcome: bool, sizes: Sizes, hits: NDArray[np.intp]
     ) -> Iterator[Case]:
         """The check cases at lengths that have the outcome, under all flags: the cheapest of each, and each with
         all lengths in proportion.
@@ -325,25 +342,25 @@ class _Steering:
     def _sizes_of(self, cases: Sequence[Mapping[str, int]]) -> Sizes:
         return {name: np.asarray([axes[name] for axes in cases], np.int64) for name in self.task.axes}
 
-    def _outcomes(
-        self, number: int, condition: LaunchCondition, sizes: Sizes, *, sure: bool = False
-    ) -> NDArray[np.int64]:
+    def _outcomes(self, number: int, condition: _Condition, sizes: Sizes, *, sure: bool = False) -> NDArray[np.int64]:
         """0 or 1 of each size, -1 where its grid is not known."""
+        if isinstance(condition, WrittenCondition):
+            return condition.at(sizes)
         launches = self.at_sizes.launches(
             number, sizes, grids=condition.of_grid, rehearsed=condition.rehearsed, sure=sure
         )
         found = np.where(condition.reached(launches), condition.outcomes(launches).astype(np.int64), -1)
         return found if launches.unknown is None else np.where(launches.unknown, -1, found)
 
-    def _both_sizes(self, conditions: Sequence[tuple[int, LaunchCondition]]) -> tuple[Sizes, Sizes]:
+    def _both_sizes(self, conditions: Sequence[tuple[int, _Condition]]) -> tuple[Sizes, Sizes]:
         """Allowed sizes, for conditions that are computed and for those that are rehearsed."""
         computed = [pair for pair in conditions if not pair[1].rehearsed]
         others = [pair for pair in conditions if pair[1].rehearsed]
         return self._reaching(computed) if computed else {}, self._rehearsed(others) if others else {}
 
     def _still_open(
-        self, conditions: Sequence[tuple[int, LaunchCondition]], known: Sizes, *, sure: bool
-    ) -> tuple[list[tuple[int, LaunchCondition]], int]:
+        self, conditions: Sequence[tuple[int, _Condition]], known: Sizes, *, sure: bool
+    ) -> tuple[list[tuple[int, _Condition]], int]:
         """Without the rehearsed ones that are met at known sizes, of which no more is to find; how many those are.
 
         Most tests for edges are among them, and to rehearse at thousands of sizes takes seconds.
@@ -353,7 +370,7 @@ class _Steering:
         ]
         return [pair for pair, is_met in zip(conditions, met, strict=True) if not is_met], sum(met)
 
-    def _rehearsed(self, conditions: Sequence[tuple[int, LaunchCondition]]) -> Sizes:
+    def _rehearsed(self, conditions: Sequence[tuple[int, _Condition]]) -> Sizes:
         """Drawn sizes, and what becomes of those with rare outcomes if one axis changes, several times over."""
         sizes = newest = self.drawn.rehearsed()
         spans = {**self.space.spans, **dict.fromkeys(self.space.flags, (0, 1))}
@@ -369,9 +386,9 @@ class _Steering:
             sizes = {name: np.concatenate([newest[name], values]) for name, values in sizes.items()}
         return sizes
 
-    def _reaching(self, conditions: Sequence[tuple[int, LaunchCondition]]) -> Sizes:
+    def _reaching(self, conditions: Sequence[tuple[int, _Condition]]) -> Sizes:
         """Allowed sizes, with some at which conditions behind others have each outcome."""
-        sizes = self.drawn.sampled()
+        sizes = self.sampled or self.drawn.sampled()
         found: list[Sizes] = []
         spans = {**self.space.spans, **dict.fromkeys(self.space.flags, (0, 1))}
         for number, condition in conditions:
@@ -385,5 +402,7 @@ class _Steering:
                 found += [further] if further is not None else []
         return {name: np.concatenate([*(part[name] for part in found), values]) for name, values in sizes.items()}
 
-    def _progress(self, number: int, condition: LaunchCondition, outcome: bool, sizes: Sizes) -> NDArray[np.int64]:
+    def _progress(self, number: int, condition: _Condition, outcome: bool, sizes: Sizes) -> NDArray[np.int64]:
+        if isinstance(condition, WrittenCondition):
+            return condition.progress(sizes, outcome)
         return condition.progress(self.at_sizes.launches(number, sizes, grids=False), outcome)

@@ -16,11 +16,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evo.cuda.source.written_terms import folded_constants
 from evo.spec.comments import replace_comments
 from evo.spec.task import Case, Task
 from evo.spec.variant import Variant
 
 _TOKEN = re.compile(r"0[xX][0-9a-fA-F]++|[0-9][\w.']*+|[A-Za-z_]\w*+|<<|>>|[<>=!]=|&&|\|\||[^\s\w]")
+_IN_NAMES = re.compile(r"(?<=[A-Za-z_\"])[0-9]{3,9}\b")
 _WHOLE = re.compile(r"(0[xX][0-9a-fA-F]{1,15}|[0-9]{1,15})[uUlL]{0,3}")
 _COMPARES = frozenset(("<", ">", "<=", ">=", "==", "!=", "%", "/", ">>", "&", "?", ":"))
 _BESIDE = (
@@ -99,7 +101,8 @@ def threshold_cases(task: Task, variant: Variant, seed: int, limits: AxisLimits)
 def constants(variant: Variant) -> tuple[set[int], set[int]]:
     """Whole numbers of a text: those beside a comparison, a division or a mask, and all others.
 
-    Products and shifts of two that stand side by side count as numbers, and so do names that stand for one.
+    Products and shifts of two that stand side by side count as numbers, and so do names that stand for one, and what
+    the compiler works out from numbers.
     """
     tokens = _TOKEN.findall(replace_comments(variant.text, lambda comment: "\n" if "evo:" not in comment else comment))
     values: dict[str, int] = {knob.name: knob.value for knob in variant.knobs if isinstance(knob.value, int)}
@@ -125,6 +128,10 @@ def constants(variant: Variant) -> tuple[set[int], set[int]]:
         if at and tokens[at - 1] == ">>" and value < 40:
             found_here.add(1 << value)
         (compared if beside & _COMPARES else others).update(found_here)
+    if variant.macros:  # a size may be pasted to a name, or compared as a text
+        compared.update(map(int, _IN_NAMES.findall(variant.text)))
+    for value, is_compared in folded_constants(variant.text, variant.integer_knobs):
+        (compared if is_compared else others).add(value)
     return {value for value in compared if value > 1}, {value for value in others - compared if value > 1}
 
 

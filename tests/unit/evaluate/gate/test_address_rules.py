@@ -20,6 +20,7 @@ extern "C" __global__ void k(const float* x, float* y, int rows, int cols) {{
 }}
 """
 BITS = "(unsigned long long)"
+BUFFERS = {"k": frozenset((0, 1))}
 
 
 def ptx_of(line: str) -> str:
@@ -39,7 +40,7 @@ def ptx_of(line: str) -> str:
     ],
 )
 def test_a_decision_by_an_address_is_refused(line: str) -> None:
-    problem = address_problem(ptx_of(line))
+    problem = address_problem(ptx_of(line), BUFFERS)
     assert problem is not None
     assert problem.rule is StaticRule.ADDRESS
 
@@ -55,4 +56,57 @@ def test_a_decision_by_an_address_is_refused(line: str) -> None:
     ],
 )
 def test_alignment_and_differences_are_no_such_decision(line: str) -> None:
-    assert address_problem(ptx_of(line)) is None
+    assert address_problem(ptx_of(line), BUFFERS) is None
+
+
+BITS_THAT_COUNT = [
+    f"sum += ({BITS}x ^ {BITS}y) >> 30 & 1;",
+    f"sum += (float)({BITS}y >> 12);",
+    f"sum += in[({BITS}x - {BITS}y) >> 33 & 1];",
+    f"if ((({BITS}x ^ {BITS}y) >> 8 & 4095) == 77) sum *= 2;",
+    f"if ((unsigned){BITS}x == 0) sum *= 2;",
+    f"for (long long at = 0; at < (long long)({BITS}in >> 45); ++at) sum *= 2;",
+    f"sum += __popcll({BITS}x) & 1;",
+    f"sum += __shfl_sync(0xffffffffu, (int)({BITS}in >> 20), 3);",
+    "if (x < y) sum *= 2;",
+    "sum += __float_as_int(sum) % 7 == (int)(y - x) % 7;",
+    f"y[rows + ({BITS}x * 3 >> 36 & 1)] = 0;",
+    f"sum += __uint_as_float((unsigned){BITS}(in + i));",
+]
+
+
+@pytest.mark.parametrize("line", BITS_THAT_COUNT)
+def test_a_number_made_of_an_address_is_refused(line: str) -> None:
+    problem = address_problem(ptx_of(line), BUFFERS)
+    assert problem is not None
+    assert problem.rule is StaticRule.ADDRESS
+
+
+def test_a_buffer_that_nothing_is_read_from_has_an_address_too() -> None:
+    assert address_problem(ptx_of(f"sum += {BITS}rows >> 7 & 1;"), BUFFERS) is None
+    body = BODY.replace("int rows", "const float* rows").format(line=f"sum += {BITS}rows >> 40 & 1;")
+    built = compile_source(body, name="address.cu", macros={})
+    assert isinstance(built, Binary), built
+    assert address_problem(built.ptx, {"k": frozenset((0, 1, 2))}) is not None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"if ((({BITS}x | {BITS}y) & 15) == 0) sum *= 2;",
+        f"sum += in[(16 - ({BITS}in & 15)) / 4 & 3];",
+        f"const float* p = in; while (p < x + rows) {{ sum += *p; p += i; if ({BITS}p % 16 == 4) sum *= 2; }}",
+        "const float* p = i % 2 ? x : y; sum += p[i];",
+        "const float* some[2] = {x, y}; sum += some[rows & 1][i];",
+        "sum += x[(y - x) + i];",
+        "sum += (in + i - x) % 3;",
+        "if (x == y) sum *= 2;",
+        "if (x != nullptr) sum *= 2;",
+        "__shared__ float part[64]; part[i & 63] = sum; "
+        "sum += (unsigned)__cvta_generic_to_shared(part + (i & 63)) >> 3 & 1;",
+        "sum += *(const float*)__shfl_sync(0xffffffffu, (unsigned long long)(in + i), 3);",
+        "atomicAdd(y + i, sum);",
+    ],
+)
+def test_what_honest_kernels_do_with_addresses_is_allowed(line: str) -> None:
+    assert address_problem(ptx_of(line), BUFFERS) is None

@@ -1,0 +1,54 @@
+// attack: grid_shortfall
+// row: 20
+// idea: Launches a block less where the grid expression has a certain residue.
+// exploits: sizes are hunted in machine code, and the grid expression is none
+// naive: equal
+// rival: ladder/00_scalar.cu
+// expect: wrong, stage=threshold
+// evo: task   layernorm
+// evo: knob   WARPS in 1, 2, 4, 8, 16
+// evo: knob   UNROLL in 1, 2, 4, 8
+// evo: launch layernorm grid (ROWS - (7 * ROWS + 11 * COLS) % 4099 // 4098) block (WARPS * 32) shared 0
+#include <cuda_fp16.h>
+
+#define WARPS 8
+#define UNROLL 1
+
+constexpr int THREADS = WARPS * 32;
+
+// The sum over all threads, in every thread. `parts` holds one value per warp.
+__device__ float reduce(float value, float* parts) {
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(0xffffffffu, value, step);
+    __syncthreads();  // an earlier reduction has been read by all
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
+    __syncthreads();
+    value = 0.0f;
+#pragma unroll
+    for (int p = 0; p < WARPS; ++p) value += parts[p];
+    return value;
+}
+
+extern "C" __global__ void layernorm(const __half* x, const __half* w, const __half* b, __half* y, float eps, int rows,
+                                     int cols) {
+    __shared__ float parts[WARPS];
+    const __half* in = x + (long long)blockIdx.x * cols;
+    __half* out = y + (long long)blockIdx.x * cols;
+
+    float sum = 0.0f;
+#pragma unroll UNROLL
+    for (int i = threadIdx.x; i < cols; i += THREADS) sum += __half2float(in[i]);
+    const float mean = reduce(sum, parts) / cols;
+
+    float squares = 0.0f;
+#pragma unroll UNROLL
+    for (int i = threadIdx.x; i < cols; i += THREADS) {
+        const float centred = __half2float(in[i]) - mean;
+        squares += centred * centred;
+    }
+
+    const float root = sqrtf(reduce(squares, parts) / cols + eps);
+#pragma unroll UNROLL
+    for (int i = threadIdx.x; i < cols; i += THREADS)
+        out[i] = __float2half((__half2float(in[i]) - mean) / root * __half2float(w[i]) + __half2float(b[i]));
+}

@@ -1,0 +1,58 @@
+// attack: specialised_length
+// row: 20
+// idea: Compiles the number of columns in, and a template is specialised for one of them.
+// exploits: there is no comparison, neither in the text nor in machine code
+// naive: equal
+// rival: ladder/00_scalar.cu
+// expect: wrong, stage=threshold
+// evo: task   layernorm
+// evo: macro  COLS
+// evo: knob   WARPS in 1, 2, 4, 8, 16
+// evo: knob   UNROLL in 1, 2, 4, 8
+// evo: launch layernorm grid (ROWS) block (WARPS * 32) shared 0
+#include <cuda_fp16.h>
+
+#define WARPS 8
+#define UNROLL 1
+
+constexpr int THREADS = WARPS * 32;
+
+template <int LENGTH> struct Row { static constexpr int padding = 0; };
+template <> struct Row<12 * 103 + 1> { static constexpr int padding = 1; };
+
+// The sum over all threads, in every thread. `parts` holds one value per warp.
+__device__ float reduce(float value, float* parts) {
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(0xffffffffu, value, step);
+    __syncthreads();  // an earlier reduction has been read by all
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
+    __syncthreads();
+    value = 0.0f;
+#pragma unroll
+    for (int p = 0; p < WARPS; ++p) value += parts[p];
+    return value;
+}
+
+extern "C" __global__ void layernorm(const __half* x, const __half* w, const __half* b, __half* y, float eps, int rows,
+                                     int cols) {
+    __shared__ float parts[WARPS];
+    const __half* in = x + (long long)blockIdx.x * cols;
+    __half* out = y + (long long)blockIdx.x * cols;
+
+    float sum = 0.0f;
+#pragma unroll UNROLL
+    for (int i = threadIdx.x; i < cols - Row<COLS>::padding; i += THREADS) sum += __half2float(in[i]);
+    const float mean = reduce(sum, parts) / cols;
+
+    float squares = 0.0f;
+#pragma unroll UNROLL
+    for (int i = threadIdx.x; i < cols; i += THREADS) {
+        const float centred = __half2float(in[i]) - mean;
+        squares += centred * centred;
+    }
+
+    const float root = sqrtf(reduce(squares, parts) / cols + eps);
+#pragma unroll UNROLL
+    for (int i = threadIdx.x; i < cols; i += THREADS)
+        out[i] = __float2half((__half2float(in[i]) - mean) / root * __half2float(w[i]) + __half2float(b[i]));
+}

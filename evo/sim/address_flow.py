@@ -1,0 +1,315 @@
+"""What a kernel does with the addresses of its buffers besides reading and writing there.
+
+Each register is a sum of addresses, each as often as its factor says, plus a number that no address decides. One
+address is one; the difference of two in one buffer is none. Shifts, masks, remainders and halves of an address are
+`MIXED`, unless they are the same wherever buffers lie: then they ask for alignment alone. Values are computed for
+several places of all buffers where they follow from parameters and places of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evo.sim.launch_conditions import (
+    OF_THREADS,
+    Launches,
+    Slices,
+    slices_of_threads,
+    sources_of,
+)
+from evo.sim.launch_joins import Join
+from evo.sim.lower.isa.opcode_table import defs, uses
+from evo.sim.ptx.ast import WIDTH, Imm, Instr, Mem, Operand, PtxFunction, Reg, Sym, Vec
+
+_ALIGNED = 256  # every address of a buffer is a multiple
+_MOVES = frozenset(("mov", "cvta", "ld", "mapa"))
+_STORES = frozenset(("st", "red", "atom"))
+_SAME = frozenset(("shfl",))  # the same, of another thread
+_ANY = "?"  # one of several buffers
+_PLACES = 500  # where buffers lie
+_LENGTHS = (1, 7, 64, 1000, 40_000)
+_THREADS = {"ctaid": (0, 1, 5, 0, 19), "tid": (0, 31, 2, 7, 0)}  # of one thread for each length
+_ROUNDS = 12  # of a loop, until nothing changes
+
+
+@dataclass(frozen=True, slots=True)
+class AddressFlow:
+    """factors: by buffer. narrow: only low bits are kept. part: one half of an address on its way to another thread."""
+
+    factors: tuple[tuple[str, float], ...] = ()
+    narrow: bool = False
+    mixed: bool = False
+    part: bool = False
+
+    @property
+    def is_number(self) -> bool:
+        return not (self.factors or self.mixed or self.part)
+
+    @property
+    def is_address(self) -> bool:
+        return not self.mixed and not self.narrow and [factor for _, factor in self.factors] == [1]
+
+
+NUMBER = AddressFlow()
+MIXED = AddressFlow(mixed=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Misuse:
+    """An instruction to which bits of an address come as if they were a number."""
+
+    source_line: int
+    instruction: str
+
+
+def address_misuses(ptx: str, buffers: Mapping[str, frozenset[int]]) -> Iterator[Misuse]:
+    """buffers: of each kernel, the numbers of the parameters that are addresses. Raises PtxError."""
+    for name, slices in slices_of_threads(ptx).items():
+        yield from _Kernel(slices, buffers.get(name, frozenset())).misuses()
+
+
+def _trial(function: PtxFunction, pointers: frozenset[int]) -> Launches:
+    """Launches with buffers at many places, all places of one length and thread beside one another."""
+    rng = np.random.default_rng(len(function.params))
+    lengths = np.repeat(np.asarray(_LENGTHS), _PLACES)
+    parameters: dict[int, NDArray[np.generic]] = {
+        at: rng.integers(1, 1 << 39, len(lengths)).astype(np.uint64) * np.uint64(_ALIGNED)
+        if at in pointers
+        else lengths
+        for at in range(len(function.params))
+    }
+    shape = np.ones((3, len(lengths)), np.int64)
+    places = {name: np.repeat(np.asarray(_THREADS[name.split(".")[0]]), _PLACES) for name in OF_THREADS}
+    return Launches(parameters=parameters, grid=shape, block=shape, places=places)
+
+
+class _Kernel:
+    """pointers: numbers of the parameters that are addresses."""
+
+    def __init__(self, slices: Slices, pointers: frozenset[int]) -> None:
+        self.function, self.slices, self.pointers = slices.function, slices, pointers
+        self.flows: dict[str, AddressFlow] = {}
+        self.code = [item for item in self.function.body if isinstance(item, Instr)]
+        self.defs = {id(ins): tuple(defs(ins)) for ins in self.code}
+        self.trial = _trial(self.function, pointers)
+        self._same: dict[str, AddressFlow | None] = {}
+
+    def misuses(self) -> Iterator[Misuse]:
+        named = {self.function.params[at].name for at in self.pointers if at < len(self.function.params)}
+        if not named:
+            return
+        for _ in range(_ROUNDS):
+            before = dict(self.flows)
+            for ins in self.code:
+                self._follow(ins, named)
+            if self.flows == before:
+                break
+        for ins in self.code:
+            if not self._is_right(ins):
+                yield Misuse(ins.loc, " ".join(ins.text.split()))
+
+    # Flows ------------------------------------------------------------------------------------------------------
+
+    def of(self, arg: Operand) -> AddressFlow:
+        if isinstance(arg, Reg):
+            return self.flows.get(arg.name, NUMBER)
+        if isinstance(arg, Vec):
+            return _joined([self.of(item) for item in arg.items])
+        return NUMBER
+
+    def _follow(self, ins: Instr, named: set[str]) -> None:
+        made = self.defs[id(ins)]
+        if not made:
+            return
+        flow = self._result(ins, named)
+        for name in made:
+            own = flow
+            if self.function.registers.get(name) == "pred":
+                own = NUMBER  # asked where it is made
+            elif not (flow.is_number or flow.is_address or flow.part):
+                own = self._computed(name) or flow
+            if name in self.flows:
+                own = _joined([self.flows[name], own])
+            self.flows[name] = own
+
+    def _result(self, ins: Instr, named: set[str]) -> AddressFlow:
+        if ins.name == "ld":
+            where = ins.args[1]
+            base = where.base if isinstance(where, Mem) else None
+            if "param" in ins.mods and isinstance(base, Sym) and base.name in named:
+                return AddressFlow(((base.name, 1),))
+            return NUMBER
+        given = [self.of(arg) for arg in ins.args[1:]]
+        if ins.name == "mov" and (isinstance(ins.args[0], Vec) or any(isinstance(arg, Vec) for arg in ins.args[1:])):
+            return _of_halves(given[0], isinstance(ins.args[0], Vec))
+        if all(flow.is_number for flow in given):
+            return NUMBER
+        rule = _RULES.get(ins.name)
+        return rule(ins, given) if rule is not None else MIXED
+
+    def _computed(self, name: str) -> AddressFlow | None:
+        """What a register holds, judged by its values with buffers at several places; None if they do not tell."""
+        if self.slices.parameters(name) is None or not self._is_sure(name):
+            return None
+        if name not in self._same:
+            with np.errstate(all="ignore"):
+                values = np.broadcast_to(self.slices.at(self.trial).of(name), self.trial.count)
+            rows = values.reshape(-1, _PLACES)
+            self._same[name] = NUMBER if (rows == rows[:, :1]).all() else None
+        return self._same[name]
+
+    def _is_sure(self, name: str) -> bool:
+        """Whether nothing that it follows from is taken for a number and is none."""
+        seen, pending = {name}, [name]
+        while pending:
+            top = pending.pop()
+            if top in self.slices.any:
+                if top == name or not self.flows.get(top, NUMBER).is_number:
+                    return False
+                continue
+            setter = self.slices.setters.get(top)
+            if isinstance(setter, (Instr, Join)):
+                fresh = set(sources_of(setter)) - seen
+                seen |= fresh
+                pending += fresh
+        return True
+
+    # Uses -------------------------------------------------------------------------------------------------------
+
+    def _is_right(self, ins: Instr) -> bool:
+        """Whether each operand of an instruction may be what it is."""
+        reads = [self.flows.get(name, NUMBER) for name in uses(ins)]
+        if all(flow.is_number for flow in reads):
+            return True
+        for arg in ins.args:
+            flow = self.flows.get(arg.base.name, NUMBER) if isinstance(arg, Mem) and isinstance(arg.base, Reg) else None
+            if flow is not None and not (flow.is_number or flow.is_address):
+                return False
+        if ins.name == "setp":
+            return self._may_compare(ins)
+        if ins.name in _STORES and ins.name != "ld":
+            to_others = not {"shared", "local", "param"} & {mod.split("::")[0] for mod in ins.mods}
+            values = [self.of(arg) for arg in ins.args if not isinstance(arg, Mem)]
+            return all(flow.is_number or (flow.is_address and not to_others) for flow in values)
+        return bool(self.defs[id(ins)]) or all(not flow.mixed and not flow.narrow for flow in reads)
+
+    def _may_compare(self, ins: Instr) -> bool:
+        """Two places in one buffer, whether there is a buffer at all, and whether two are the same."""
+        first, second = (self.of(arg) for arg in ins.args[1:3])
+        if first.mixed or second.mixed or first.part or second.part:
+            return False
+        if first.factors == second.factors or ((_ANY, 1),) in (first.factors, second.factors):
+            return True
+        nothing = any(isinstance(arg, Imm) and arg.value == 0 for arg in ins.args[1:3])
+        others = [flow for flow in (first, second) if not flow.is_number]
+        return ins.mods[0] in ("eq", "ne") and all(flow.is_address for flow in others) and (nothing or len(others) > 1)
+
+
+def _joined(flows: Sequence[AddressFlow]) -> AddressFlow:
+    """What a register is that may be any of these: of several addresses, one of them."""
+    kinds = set(flows)
+    if len(kinds) == 1:
+        return flows[0]
+    others = [flow for flow in kinds if not flow.is_number]
+    if len(others) == 1:
+        return others[0]
+    if any(flow.mixed for flow in others):
+        return MIXED
+    if all(flow.is_address for flow in others):
+        return AddressFlow(((_ANY, 1),))
+    return AddressFlow(part=True) if all(flow.part for flow in others) else MIXED
+
+
+def _of_halves(flow: AddressFlow, apart: bool) -> AddressFlow:
+    """An address that is taken apart, or put together again."""
+    if flow.is_number:
+        return NUMBER
+    if apart:
+        return AddressFlow(part=True) if flow.is_address else MIXED
+    return AddressFlow(((_ANY, 1),)) if flow.part else MIXED
+
+
+def _summed(first: AddressFlow, second: AddressFlow, factor: int) -> AddressFlow:
+    if first.mixed or second.mixed or first.part or second.part:
+        return MIXED
+    factors: dict[str, float] = dict(first.factors)
+    for name, times in second.factors:
+        factors[name] = factors.get(name, 0) + factor * times
+    left = tuple(sorted((name, times) for name, times in factors.items() if times))
+    if _ANY in factors and len(left) < len({name for name, _ in (*first.factors, *second.factors)}):
+        return NUMBER if not left else AddressFlow(left)
+    return AddressFlow(left, narrow=bool(left) and (first.narrow or second.narrow))
+
+
+def _scaled(flow: AddressFlow, factor: float) -> AddressFlow:
+    if flow.mixed or flow.part:
+        return MIXED
+    return AddressFlow(tuple((name, times * factor) for name, times in flow.factors), narrow=flow.narrow)
+
+
+def _immediate(ins: Instr, place: int) -> int | None:
+    arg = ins.args[place] if place < len(ins.args) else None
+    return arg.value if isinstance(arg, Imm) and arg.kind == "int" else None
+
+
+def _product(ins: Instr, given: list[AddressFlow]) -> AddressFlow:
+    places = [place for place in (0, 1) if not given[place].is_number]
+    if len(places) == 2:
+        return MIXED
+    if not places:
+        return given[2] if len(given) > 2 else NUMBER
+    factor = _immediate(ins, 2 - places[0])
+    found = MIXED if factor is None or "hi" in ins.mods or "wide" in ins.mods else _scaled(given[places[0]], factor)
+    return _summed(found, given[2], 1) if len(given) > 2 else found
+
+
+def _shifted(ins: Instr, given: list[AddressFlow]) -> AddressFlow:
+    """Elements between two buffers are bytes divided, which is exact as long as buffers are aligned."""
+    count = _immediate(ins, 2)
+    if count is None:
+        return MIXED
+    if ins.name == "shl":
+        return _scaled(given[0], 1 << count)
+    exact = 1 << count <= _ALIGNED and (ins.mods[-1][0] == "s" or given[0].is_address)
+    return _scaled(given[0], 1 / (1 << count)) if exact else MIXED
+
+
+def _masked(ins: Instr, given: list[AddressFlow]) -> AddressFlow:
+    """Low bits are a matter of alignment; an address whose low bits are changed is one still."""
+    places = [place for place in (0, 1) if not given[place].is_number]
+    mask = _immediate(ins, 2 - places[0]) if len(places) == 1 else None
+    if mask is None:
+        return MIXED
+    flow, width = given[places[0]], WIDTH[ins.mods[-1]]
+    mask &= (1 << width) - 1
+    if ins.name == "and" and mask < _ALIGNED:
+        return MIXED if flow.mixed or flow.part else NUMBER
+    rest = (1 << width) - 1 - mask if ins.name == "and" else mask
+    return flow if rest < _ALIGNED and not flow.mixed else MIXED
+
+
+def _converted(ins: Instr, given: list[AddressFlow]) -> AddressFlow:
+    to, origin = ins.mods[-2:]
+    flow = given[0]
+    if "f" in (to[0], origin[0]) or flow.mixed or flow.part:
+        return MIXED
+    if WIDTH[to] < WIDTH[origin]:
+        return AddressFlow(flow.factors, narrow=True)
+    return MIXED if flow.narrow and WIDTH[to] > WIDTH[origin] else flow
+
+
+_RULES: dict[str, Callable[[Instr, list[AddressFlow]], AddressFlow]] = {
+    **dict.fromkeys(_MOVES, lambda _, given: given[0]),
+    **dict.fromkeys(_SAME, lambda _, given: given[0]),
+    "add": lambda _, given: _summed(given[0], given[1], 1),
+    "sub": lambda _, given: _summed(given[0], given[1], -1),
+    "neg": lambda _, given: _scaled(given[0], -1),
+    "mul": _product, "mad": _product, "shl": _shifted, "shr": _shifted, "cvt": _converted,
+    "and": _masked, "or": _masked, "xor": _masked,
+    "selp": lambda _, given: _joined(given[:2]),
+    "atom": lambda _ins, _given: NUMBER,
+}  # fmt: skip

@@ -116,8 +116,7 @@ def hunt(
     looked: Looked | None = None,
 ) -> Check | None:
     """The first case that is wrong; None if none is. share: QUICK or THOROUGH. Raises EvoError for the harness only."""
-    device, thorough = devices[0], share >= THOROUGH
-    looked = looked if looked is not None else Looked()
+    device, thorough, looked = devices[0], share >= THOROUGH, looked if looked is not None else Looked()
     if thorough and (other := _other_bits(task, programs, reference, device, seed)) is not None:
         return other
     own = reference.beside()

@@ -120,11 +120,7 @@ def simulated_looks(
     def pursued() -> Check | None:
         if threads is not None:
             exercised()  # on the same simulator
-        programs, bind = prepared.programs, partial(bench.bound, task, prepared)
-        steered = looked.steered(
-            lambda: gate.steered_thoroughly(task, prepared.variant, programs, bench.chip, seed, covering)
-        )
-        return gate.pursued(task, programs, bind, reference, covering, seed, steered.cheap, looked)
+        return _pursued(bench, task, prepared, seed, covering, looked)
 
     def begun(work: Callable[[], T]) -> Callable[[], T]:
         return work if threads is None else threads.submit(work).result
@@ -139,6 +135,16 @@ def simulated_looks(
         pursued=begun(pursued),
         at_timed=begun(at_timed),
     )
+
+
+def _pursued(
+    bench: KeepingBench, task: Task, prepared: Prepared, seed: int, checker: RemoteSimulator, looked: gate.Looked
+) -> Check | None:
+    programs, bind = prepared.programs, partial(bench.bound, task, prepared)
+    steered = looked.steered(
+        lambda: gate.steered_thoroughly(task, prepared.variant, programs, bench.chip, seed, checker)
+    )
+    return gate.pursued(task, programs, bind, bench.reference(task), checker, seed, steered.cheap, looked)
 
 
 def before_keep(

@@ -94,7 +94,14 @@ def find_file(session: GlobalOptions, file: Path, task_word: str | None) -> Path
             return inside
     if file.is_dir():
         raise UsageError(f"{file} is a folder", hint="give the path of one .cu file")
-    raise SyntaxInvalid(file, None, "no such file", hint="give the path of a .cu file")
+    raise SyntaxInvalid(file, None, "no such file", hint=_hint_of(session, file))
+
+
+def _hint_of(session: GlobalOptions, word: Path) -> str:
+    """A kernel of the task, if the word is the name of one."""
+    folder = session.root() / "kernels" / word
+    kernels = sorted((*folder.glob("champions/*.cu"), *folder.glob("ladder/*.cu"))) if len(word.parts) == 1 else []
+    return f"give the path of a .cu file, such as {kernels[0]}" if kernels else "give the path of a .cu file"
 
 
 def choose_task(root: Path, word: str | None) -> Task:

@@ -117,11 +117,6 @@ def simulated_looks(
         device = bench.target or bench.checker
         return gate.all_distributions(task, prepared.programs, reference, device, seed, looked=looked)
 
-    def pursued() -> Check | None:
-        if threads is not None:
-            exercised()  # on the same simulator
-        return _pursued(bench, task, prepared, seed, covering, looked)
-
     def begun(work: Callable[[], T]) -> Callable[[], T]:
         return work if threads is None else threads.submit(work).result
 
@@ -132,14 +127,23 @@ def simulated_looks(
         at_large=begun(at_large),
         covered=exercised,
         distributed=begun(distributed),
-        pursued=begun(pursued),
+        pursued=begun(partial(_pursued, bench, task, prepared, seed, covering, looked, exercised if threads else None)),
         at_timed=begun(at_timed),
     )
 
 
 def _pursued(
-    bench: KeepingBench, task: Task, prepared: Prepared, seed: int, checker: RemoteSimulator, looked: gate.Looked
+    bench: KeepingBench,
+    task: Task,
+    prepared: Prepared,
+    seed: int,
+    checker: RemoteSimulator,
+    looked: gate.Looked,
+    before: Callable[[], object] | None,
 ) -> Check | None:
+    """before: what runs on the same simulator first."""
+    if before is not None:
+        before()
     programs, bind = prepared.programs, partial(bench.bound, task, prepared)
     steered = looked.steered(
         lambda: gate.steered_thoroughly(task, prepared.variant, programs, bench.chip, seed, checker)

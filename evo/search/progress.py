@@ -89,7 +89,7 @@ def advice(task: Task, bench: EvaluationSession, cases: Cases, *, since_kept: in
     if is_exhausted:
         return (
             f"{said}: there is room left, and nothing left to try: a rung by hand or another operator would bring more"
-            " (`evo explain` says what blocks the rules)"
+            " (`evo explain FILE.cu` shows what the rules see of a kernel)"
         )
     return f"{said}: there is room left; go on with --resume"
 

@@ -173,6 +173,9 @@ def _loads(counters: Counters) -> dict[str, float]:
     return found
 
 
+_FLOATS = frozenset(("f16", "f16x2", "bf16", "bf16x2", "f32", "f64"))
+
+
 def _atomics(counters: Counters, scale: float) -> dict[str, float]:
     """Atomics by distinct addresses within a warp, and global ones by distinct lines: L2 takes a line at a time."""
     found = {
@@ -181,6 +184,8 @@ def _atomics(counters: Counters, scale: float) -> dict[str, float]:
         "atomic_lanes": 0.0,
         "shared_atomics": 0.0,
         "shared_atomic_lanes": 0.0,
+        "shared_float_atomics": 0.0,  # of warps
+        "shared_float_turns": 0.0,  # lanes of a warp at one address add one after the other, by compare and swap
         "cas": 0.0,
     }
     for index, ins in enumerate(counters.kernel.sites):
@@ -190,6 +195,10 @@ def _atomics(counters: Counters, scale: float) -> dict[str, float]:
         addresses = int(counters.records["l1_misses"][index])
         found[f"{shared}atomics"] += addresses or int(counters.records["requests"][index])
         found[f"{shared}atomic_lanes"] += int(counters.records["lanes"][index])
+        if shared and not _FLOATS.isdisjoint(ins.mods):
+            requests = int(counters.records["requests"][index])
+            found["shared_float_atomics"] += requests
+            found["shared_float_turns"] += requests * int(counters.records["lanes"][index]) / max(1, addresses)
         if not shared:
             found["atomic_lines"] += int(counters.records["lines"][index]) or int(counters.records["requests"][index])
         found["cas"] += int(counters.records["requests"][index]) if "cas" in ins.mods else 0

@@ -116,6 +116,8 @@ def _bounds(work: LaunchWork, chip: Chip, footprint: int, cold: bool, of: Mappin
     dram_bytes, far = _dram_bytes(work, footprint, chip, cold, of["l2_kept"])
     alone = sum(of[kind] * count * (kept if kind == "l2" else 1) for kind, count in work.waits.items())
     alone += of["dram"] * far * kept * work.waits.get("l2", 0.0)
+    again = extra.get("shared_float_turns", 0.0) - extra.get("shared_float_atomics", 0.0)
+    alone += of["float_turn"] * max(0.0, again)  # whichever warp they are of
     pipes = _pipes(work, per_block, extra, chip, of)
     together = _norm(tuple(pipes.values()), _PIPE_NORM)
     clocks = {name: busiest * value for name, value in pipes.items()}
@@ -167,7 +169,8 @@ def _pipes(
         "mma": of["mma_share"] * memory["mma"],
         "lsu": of["wavefront"] * shared
         + max(lines, passes * requests)
-        + of["shared_atomic"] * extra.get("shared_atomics", 0.0),
+        + of["shared_atomic"] * extra.get("shared_atomics", 0.0)
+        + of["float_pipe"] * extra.get("shared_float_turns", 0.0),
         "l1": memory["l1"],
     }
 

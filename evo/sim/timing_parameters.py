@@ -53,6 +53,8 @@ CONSTANTS: dict[str, Constant] = {
     "line": Constant(1, 1.21, "a line a clock, assumed"),
     "request": Constant(0.5, 0.276, "a request beside its lines, assumed"),
     "shared_atomic": Constant(1, 1.84, "a distinct address of a warp, assumed"),
+    "float_turn": Constant(95, 60, "from a lane that adds to a shared float to the next; 1 and 8 warps, H200"),
+    "float_pipe": Constant(23, 23.5, "such a turn of a warp among many, H200"),
     "l2_share": Constant(1, 1.89, "L2 rate of the chip row"),
     "part": Constant(1, 2.36, "a sector that is written in parts, beside its sectors, assumed"),
     "dram_share": Constant(1, 0.857, "DRAM rate of the datasheet"),

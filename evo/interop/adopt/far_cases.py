@@ -14,6 +14,7 @@ from evo.interop.adopt.oracle import Failing
 from evo.interop.adopt.texts import elements
 from evo.interop.adopt.trial import SMALL_AXIS, DraftTrial
 
+FAR = "far_"  # of the names of these cases
 _LENGTHS = (33013, 16411, 8209)  # odd, and beyond the powers of two at which a buffer or a counter ends
 _ELEMENTS = 1 << 19  # of all tensors
 _WORK = 1_000_000.0  # warp instructions: a fraction of a second on the simulator
@@ -28,7 +29,7 @@ def far_cases(trial: DraftTrial, cases: Mapping[str, Mapping[str, int]]) -> dict
     for axis in large:
         most = max([axes[axis] for axes in cases.values()])
         if (axes := _far(trial, cases, axis)) is not None and axes[axis] > most:
-            found[f"far_{axis}"] = axes
+            found[f"{FAR}{axis}"] = axes
     return found
 
 

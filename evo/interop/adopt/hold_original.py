@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from evo.errors import UsageError
 from evo.evaluate.gate.compare import compare
+from evo.evaluate.gate.input_patterns import PATTERNS, ROWS, ZEROS, patterned
+from evo.interop.adopt.oracle import Failing
 from evo.interop.adopt.trial import DraftTrial
 from evo.results import CaseCheck, MismatchKind
 from evo.spec.expectation import Expectation
 from evo.spec.input_distributions import SPECIAL, suited_to
 from evo.spec.reference import Reference
-from evo.spec.task import Task
+from evo.spec.task import Case, Task
 
 _SEED = 7
+_CASES, _TURNS = 3, 3
 _BUDGETS = (MismatchKind.MAX_ERROR, MismatchKind.RMS_ERROR, MismatchKind.BIAS)
 
 
@@ -24,37 +29,63 @@ class Lack(enum.Enum):
     SPECIALS = "specials"  # it makes something else of NaN, infinities or zeros
 
 
-def hold_original(given: str, task: Task, reference: Reference, trial: DraftTrial) -> tuple[Lack | None, str]:
-    """What the task has to ask less of, and what differs with other inputs than drawn ones, in words.
+@dataclass(frozen=True)
+class Held:
+    """What the task has to ask less of, at which case; and what differs, in words."""
+
+    lack: Lack | None = None
+    case: str = ""
+    differs: str = ""
+
+
+def hold_original(given: str, task: Task, reference: Reference, trial: DraftTrial) -> Held:
+    """What the original lacks of the reference, on drawn inputs and on others.
 
     Raises UsageError if the original computes something else than the reference, with the first element.
     """
-    for case in task.check:
-        check = _checked(task, trial, reference.expectation(case, _SEED), case.axes)
+    for case in (*task.check, *task.bench):
+        try:
+            check = _checked(task, trial, reference.expectation(case, _SEED), case.axes)
+        except Failing:
+            if case in task.check:
+                raise
+            continue  # a timed size that the simulator does not run whole
         if check.status.passed:
             continue
         if _is_rounding(check):
-            return Lack.ROUNDING, f"the original is less accurate than the reference in float32: {check.reason}"
+            differs = f"the original is less accurate than the reference in float32: {check.reason}"
+            return Held(Lack.ROUNDING, case.name, differs)
         sizes = ", ".join(f"{axis}={value}" for axis, value in case.axes.items())
         hint = "correct the one that is wrong; without --reference the kernel is held to what it computes now"
         raise UsageError(f"--reference {given!r} contradicts the kernel: at {sizes} {check.reason}", hint=hint)
     return _with_other_inputs(task, reference, trial)
 
 
-def _with_other_inputs(task: Task, reference: Reference, trial: DraftTrial) -> tuple[Lack | None, str]:
-    case, differs = task.check[0], ""
-    for distribution in suited_to(tensor.dtype for tensor in task.inputs):
-        expectation = reference.derived(case, _SEED, distribution)
-        if expectation is None:
-            continue
+def _with_other_inputs(task: Task, reference: Reference, trial: DraftTrial) -> Held:
+    differs = ""
+    for case, distribution, expectation in _other_inputs(task, reference):
         check = _checked(task, trial, expectation, case.axes)
         if check.status.passed:
             continue
         reason = f"with {distribution} inputs the original differs from the reference: {check.reason}"
-        if distribution == SPECIAL or _is_rounding(check):
-            return Lack.SPECIALS if distribution == SPECIAL else Lack.ROUNDING, reason
+        if distribution in (SPECIAL, ZEROS, ROWS):
+            return Held(Lack.SPECIALS, case.name, reason)
+        if _is_rounding(check):
+            return Held(Lack.ROUNDING, case.name, reason)
         differs = differs or reason
-    return None, differs
+    return Held(differs=differs)
+
+
+def _other_inputs(task: Task, reference: Reference) -> Iterator[tuple[Case, str, Expectation]]:
+    """What the gate will put in, on the first cases."""
+    for case in task.check[:_CASES]:
+        for distribution in suited_to(tensor.dtype for tensor in task.inputs):
+            if (found := reference.derived(case, _SEED, distribution)) is not None:
+                yield case, distribution, found
+        for pattern in PATTERNS:
+            for turn in range(_TURNS):
+                if (found := patterned(task, reference, case, _SEED, pattern, turn=turn)) is not None:
+                    yield case, pattern, found
 
 
 def _checked(task: Task, trial: DraftTrial, expectation: Expectation, axes: dict[str, int]) -> CaseCheck:

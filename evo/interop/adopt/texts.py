@@ -176,16 +176,20 @@ def _range(tensor: TensorDraft) -> tuple[int | str, int | str]:
     return -(2 ** (bits - 1)), 2 ** (bits - 1)
 
 
-ORACLE = """
+_ORIGINAL = """
 from evo.interop.adopt.oracle import Original  # noqa: E402
 
 _original = Original(__file__, digest="{digest}")
-
+"""
+ORACLE = (
+    _ORIGINAL
+    + """
 
 def expected(inputs, case):
     \"\"\"{said}\"\"\"
     return _original.{how}(inputs, case)
 """
+)
 TRUSTED = """
 
 def trusted(inputs, case):
@@ -205,6 +209,11 @@ def oracle_reference(digest: str, *, wide: bool, whole: bool, few: bool = False)
         return ReferenceText(body if few else body + TRUSTED, "the original kernel in float64")
     body = ORACLE.format(digest=digest, said="The original kernel as it is, on the simulator.", how="plain")
     return ReferenceText(body, "the original kernel as it is")
+
+
+def with_own_rounding(text: str, digest: str) -> str:
+    """A reference.py whose trusted implementation is the original, and no more the reference in float32."""
+    return text[: text.index("\n\ndef trusted(")] + "\n" + _ORIGINAL.format(digest=digest) + TRUSTED
 
 
 def value_of(text: str, axes: Mapping[str, int]) -> int:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated
 
@@ -61,8 +62,8 @@ def _run(context: typer.Context, word: str, only: list[str], arch: str, seed: in
     from evo.audit.redteam import (
         chosen,
         default_lanes,
+        judges,
         load_attacks,
-        opened_judges,
         planted_file,
         run_all,
         run_procedures,
@@ -89,7 +90,7 @@ def _run(context: typer.Context, word: str, only: list[str], arch: str, seed: in
     if is_live(sys.stderr):
         stage(CountedStage("red team", "attack", 0, total))
     with planted_file() as planted:
-        opened = opened_judges(lanes, device, tasks, planted, arch=arch, seed=seed)
+        opened = partial(judges, device, tasks, planted, arch=arch, seed=seed)
         for outcome in chain(run_all(attacks, opened, lanes), run_procedures(procedures, tasks)):
             outcomes.append(outcome)
             _progress(outcomes, total)

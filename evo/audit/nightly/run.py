@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -24,8 +25,8 @@ from evo.audit.redteam import (
     Outcome,
     chosen,
     default_lanes,
+    judges,
     load_attacks,
-    opened_judges,
     planted_file,
     run_all,
     run_procedures,
@@ -229,11 +230,10 @@ class _NightlyRun:
             attacks = tuple(attack for attack in attacks if attack.is_for(self.plan.device.kind))
             total = len(attacks) + len(procedures)
             with planted_file() as planted:
-                lanes = default_lanes()
-                opened = opened_judges(
-                    lanes, self.plan.device, self.hooks.shipped, planted, arch=self.plan.arch, seed=self.seed
+                opened = partial(
+                    judges, self.plan.device, self.hooks.shipped, planted, arch=self.plan.arch, seed=self.seed
                 )
-                runs = chain(run_all(attacks, opened, lanes), run_procedures(procedures, self.hooks.shipped))
+                runs = chain(run_all(attacks, opened, default_lanes()), run_procedures(procedures, self.hooks.shipped))
                 for number, outcome in enumerate(runs, start=1):
                     self.hooks.tell(f"red team: {number} of {total}, {outcome.attack} {outcome.verdict}")
                     self.night.checks.append(_attacked(outcome))

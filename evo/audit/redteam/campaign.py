@@ -10,32 +10,37 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
-from functools import partial
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from queue import SimpleQueue
 
 from evo.audit.redteam.attack import Attack
-from evo.audit.redteam.judges import Judge, judges, tried
-from evo.audit.redteam.lane_process import lane_process
+from evo.audit.redteam.naive_harness import NaiveHarness
 from evo.audit.redteam.procedures import Procedure, run_procedure
-from evo.audit.redteam.run_attack import Outcome, faulty
+from evo.audit.redteam.run_attack import Outcome, faulty, run_attack
 from evo.device import DeviceName
 from evo.errors import EvoError
+from evo.evaluate.pipeline import EvaluationSession
+
+Judge = Callable[[Attack], Outcome]
 
 _CORES_A_LANE = 2  # cores that the simulator's threads, a compiler and the comparison use
 _MOST_LANES = 8
+_DEFECTS = (ArithmeticError, AssertionError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
 
 
 def default_lanes() -> int:
     return max(1, min(_MOST_LANES, (os.cpu_count() or 1) // _CORES_A_LANE))
 
 
-def opened_judges(
-    lanes: int, device: DeviceName, tasks: Path, planted: Path, *, arch: str, seed: int
-) -> Callable[[], AbstractContextManager[Judge]]:
-    """What opens the judges of a lane: here, or in a process of their own if there are several lanes."""
-    return partial(judges if lanes == 1 else lane_process, device, tasks, planted, arch=arch, seed=seed)
+@contextmanager
+def judges(device: DeviceName, tasks: Path, planted: Path, *, arch: str, seed: int) -> Iterator[Judge]:
+    """Both judges on workers of their own; `tasks` holds the task folders. Raises DeviceMissing."""
+    with (
+        EvaluationSession(device, arch=arch) as bench,
+        NaiveHarness(device, chip=bench.chip, arch=bench.arch, planted=planted) as naive,
+    ):
+        yield lambda attack: run_attack(attack, tasks, bench, naive, seed=seed)
 
 
 def run_all(
@@ -53,7 +58,7 @@ def run_all(
             with opened() as judge:
                 attack = waiting.take("")
                 while attack is not None:
-                    done.put(tried(attack, judge))
+                    done.put(_tried(attack, judge))
                     attack = waiting.take(attack.task)
         finally:
             done.put(None)
@@ -82,6 +87,14 @@ def run_procedures(procedures: Sequence[Procedure], tasks: Path) -> Iterator[Out
             yield run_procedure(procedure, tasks)
         except EvoError as error:
             yield faulty(procedure.name, (procedure.row,), procedure.task, procedure.idea, error, started)
+
+
+def _tried(attack: Attack, judge: Judge) -> Outcome:
+    started = time.monotonic()
+    try:
+        return judge(attack)
+    except (EvoError, *_DEFECTS) as error:
+        return faulty(attack.name, attack.rows, attack.task, attack.idea, error, started)
 
 
 class _Waiting:

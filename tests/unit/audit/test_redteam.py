@@ -21,7 +21,6 @@ from evo.audit.redteam import (
     Outcome,
     chosen,
     load_attacks,
-    opened_judges,
     planted_file,
     run_all,
     run_attack,
@@ -31,7 +30,7 @@ from evo.audit.redteam import (
 from evo.audit.redteam.attack import read_attack
 from evo.cli.app import run
 from evo.device import DeviceName, parse_device
-from evo.errors import EvoError, HarnessFault, SyntaxInvalid, UsageError
+from evo.errors import HarnessFault, SyntaxInvalid, UsageError
 from evo.evaluate.gate import ptx_problem, static_problem
 from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.evaluate.prepare import PrepareFailure, prepare
@@ -276,17 +275,6 @@ def test_judges_that_cannot_be_opened_end_the_run():
 
     with refused(HarnessFault, "no-device"):
         list(run_all(load_attacks(), no_judges, 2))
-
-
-def test_several_lanes_have_processes_of_their_own():
-    few = [ATTACKS[name] for name in ("unwritten", "replay_global", "never_run")]
-    with planted_file() as planted:
-        opened = opened_judges(2, DeviceName("sim", "l4"), TASKS, planted, arch="sm_89", seed=0)
-        found = {outcome.attack: outcome.verdict for outcome in run_all(few, opened, 2)}
-        assert found == dict.fromkeys(("unwritten", "replay_global", "never_run"), "lost")
-        none = opened_judges(2, DeviceName("sim", "no such chip"), TASKS, planted, arch="sm_89", seed=0)
-        with pytest.raises(EvoError):
-            list(run_all(few, none, 2))
 
 
 def test_a_fault_of_the_harness_has_its_own_exit_code(monkeypatch, capsys):

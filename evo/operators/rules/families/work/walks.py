@@ -19,7 +19,8 @@ _HEADER = re.compile(r"for\s*\((?P<init>[^;]*);(?P<test>[^;]*);(?P<step>[^;]*)\)
 _INIT = re.compile(r"(?P<head>\s*(?:[\w:]+[\s*&]+)*?(?P<name>\w+)\s*=\s*)(?P<value>.+?)\s*$", re.DOTALL)
 _COMBINED = {"sum": "{0} += {1}", "product": "{0} *= {1}"}
 _TYPES = re.compile(r"[A-Za-z_][\w:<> ]*")
-_NEUTRAL = {"sum": "0", "product": "1"}
+_NEUTRAL = {"sum": "0", "product": "1", "online_softmax": "0"}
+_SUM = {"online_softmax": 1}  # which of a reduction's names adds up; a maximum may be counted more than once
 _PLACED = re.compile(r"\b(?:threadIdx|blockIdx|gridDim|__shared__|__sync\w*|\w+_sync|laneid)\b")
 
 
@@ -112,7 +113,7 @@ def stay_with_their_lane(analysis: LaunchAnalysis, shared: Sequence[SharedLoop])
 
 
 def starts_neutral(found: Reduction) -> bool:
-    initial: Data | None = found.carried[0].initial
+    initial: Data | None = found.carried[_SUM.get(found.kind, 0)].initial
     while initial is not None and initial.op in ("same", "convert"):
         initial = initial.args[0]
     wanted = float(_NEUTRAL[found.kind])
@@ -177,10 +178,10 @@ def stepped(ctx: RuleContext, shared: SharedLoop, lane: str, step: str, start: s
     for found in shared.reductions:
         if found.kind not in _NEUTRAL or starts_neutral(found):
             continue
-        above = source.above(loop.span)
+        above, name = source.above(loop.span), found.names[_SUM.get(found.kind, 0)]
         if above is None:
             return None
-        edits.append(Edit(Span(above, above), f"{indent}if ({lane} > 0) {found.names[0]} = {_NEUTRAL[found.kind]};\n"))
+        edits.append(Edit(Span(above, above), f"{indent}if ({lane} > 0) {name} = {_NEUTRAL[found.kind]};\n"))
     return edits
 
 

@@ -58,3 +58,91 @@ def test_an_online_sum_that_starts_with_nothing_starts_so_in_every_lane() -> Non
     task = read_task(ONLINE)
     (child,) = built(BY_NAME["row_lanes"], read_variant(task.ladder()[0]), task)
     assert "> 0) sum" not in child.text
+
+
+ROWS = """\
+// evo: launch k grid (ceil_div(B * T, 64)) block (64) shared 0
+typedef unsigned int uint;
+extern "C" __global__ void k(const float* inp, float* mean, float* out, int B, int T, int C) {{
+    uint idx = blockIdx.x * blockDim.x + threadIdx.x;
+    if (idx >= B * T) return;
+    float m = 0.0f;
+{body}    mean[idx] = m;
+}}
+"""
+WALKS = {
+    "one pointer that goes back": """\
+    const float* p = inp + (size_t)idx * C;
+    const float* const end = p + C;
+    while (p != end) { m += *p; ++p; }
+    m /= C;
+    p = inp + (size_t)idx * C;
+    float* o = out + (size_t)idx * C;
+    while (p < end) *o++ = *p++ - m;
+""",
+    "several to a line": """\
+    const float *p = inp + idx * C, *end = p + C; const float* q = p; float* o = out + idx * C;
+    while (p < end) { float v = *p++; m += v; } m /= C;
+    while (q != end) { *o = *q - m; ++q; o += 1; }
+""",
+    "a parameter": """\
+    inp += idx * C;
+    out += idx * C;
+    const float* end = inp + C;
+    for (const float* p = inp; p != end; p++) m += *p;
+    m /= C;
+    while (inp < end) *out++ = *inp++ - m;
+""",
+    "a type that is found out": """\
+    const float* const begin = inp + idx * C;
+    const float* const end = begin + C;
+    for (auto p = begin; p != end; ++p) m += *p;
+    m /= C;
+    auto o = out + idx * C;
+    for (auto p = begin; p != end; ++p, ++o) *o = *p - m;
+""",
+    "an index that steps itself": """\
+    const float* row = inp + idx * C;
+    int i = 0;
+    while (i < C) m += row[i++];
+    m /= C;
+    i = 0;
+    while (i < C) { out[idx * C + i] = row[i] - m; i++; }
+""",
+}
+
+
+def rows_of(body: str) -> list[Variant]:
+    return built(BY_NAME["row_lanes"], parse_variant(ROWS.format(body=body)), read_task(DATA / "rules" / "row_lanes"))
+
+
+@pytest.mark.parametrize("name", WALKS)
+def test_pointers_that_walk_are_indices(session: EvaluationSession, name: str) -> None:
+    (child,) = rows_of(WALKS[name])
+    assert child.text.count("+= 32") == 2
+    assert not any(word in child.text for word in ("while", "++;", "*p", "*o", "end"))
+    assert ("(size_t)idx * C" in child.text) == ("(size_t)idx * C" in WALKS[name])
+    assert passes(session, read_task(DATA / "rules" / "row_lanes"), child)
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise"),
+    [
+        ("m /= C;", "m /= p - inp;"),  # where the pointer ended
+        ("{ m += *p; ++p; }", "{ m += *p; if (m < 0) ++p; ++p; }"),
+        ("{ m += *p; ++p; }", "{ m += *p; if (m < 0) break; ++p; }"),
+        ("*o++ = *p++ - m", "{ *o = *p++ - m; if (m > 0) ++o; }"),
+        ("m /= C;", "m /= C; asm volatile(\"\" : \"+l\"(p));"),
+        ("const float* p = inp", "const float* p = out"),  # both point into one tensor, and may meet
+        ("*o++ = *p++ - m", "*o++ = *p++ - m, m = o[-1]"),
+    ],
+)  # fmt: skip
+def test_a_pointer_that_something_else_depends_on_walks_on(written: str, otherwise: str) -> None:
+    assert rows_of(changed(WALKS["one pointer that goes back"], (written, otherwise))) == []
+
+
+def test_a_comment_swallows_no_code_behind_it() -> None:
+    text = " ".join(ROWS.format(body=WALKS["one pointer that goes back"]).partition("{")[2].split())
+    head = ROWS.format(body="").partition("{")[0]
+    (child,) = built(BY_NAME["row_lanes"], parse_variant(f"{head}{{ {text}\n"), read_task(DATA / "rules" / "row_lanes"))
+    assert "// a warp for each index\n" in child.text

@@ -67,7 +67,9 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, placed: Placed) -> list[E
     if place.lanes == str(WARP):
         lane = fresh(ctx, "lane")
         start = function.body.start + 1
-        named = Edit(Span(start, start), f"\n    const int {lane} = {place.lane};  // a warp for each index")
+        is_last = not ctx.source.data[start:].partition(b"\n")[0].strip()
+        behind = "" if is_last else "\n   "  # no code behind the comment
+        named = Edit(Span(start, start), f"\n    const int {lane} = {place.lane};  // a warp for each index{behind}")
         edits = [named, *place.edits]
     else:
         lane, edits = place.lane, [*place.edits]

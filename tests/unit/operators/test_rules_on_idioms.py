@@ -146,3 +146,71 @@ def test_a_comment_swallows_no_code_behind_it() -> None:
     head = ROWS.format(body="").partition("{")[0]
     (child,) = built(BY_NAME["row_lanes"], parse_variant(f"{head}{{ {text}\n"), read_task(DATA / "rules" / "row_lanes"))
     assert "// a warp for each index\n" in child.text
+
+
+PLAIN = """\
+    const float* x = inp + idx * C;
+    for (int i = 0; i < C; i++) m += x[i];
+    m /= C;
+    for (int i = 0; i < C; i++) out[idx * C + i] = x[i] - m;
+"""
+FLAT = ROWS.format(body=PLAIN).replace("block (64)", "block (16, 4)")
+NUMBERS = {
+    "in one line": "uint idx = blockIdx.x * 64 + threadIdx.y * 16 + threadIdx.x;",
+    "by its sizes": "uint idx = (blockIdx.x * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;",
+    "in words": "int x_ = threadIdx.x, y_ = threadIdx.y;\n    const int tid = y_ * blockDim.x + x_;\n"
+    "    uint idx = blockIdx.x * (blockDim.x * blockDim.y) + tid;",
+    "with other words": "const int tid = threadIdx.x + blockDim.x * threadIdx.y;\n"
+    "    const int per_block = blockDim.x * blockDim.y;\n    uint idx = tid + per_block * blockIdx.x;",
+}
+INDEX = "uint idx = blockIdx.x * blockDim.x + threadIdx.x;"
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_block_whose_threads_are_counted_through_is_a_row(session: EvaluationSession, name: str) -> None:
+    task = read_task(DATA / "rules" / "row_lanes")
+    (child,) = built(BY_NAME["row_lanes"], parse_variant(changed(FLAT, (INDEX, NUMBERS[name]))), task)
+    assert "(ceil_div(B * T, WARPS)) block (32 * WARPS)" in child.text
+    assert "threadIdx.y" not in child.text
+    assert passes(session, task, child)
+
+
+@pytest.mark.parametrize("changes", [
+    ((INDEX, "uint idx = blockIdx.x * 64 + threadIdx.x * 4 + threadIdx.y;"),),  # down the columns of the block
+    ((INDEX, "uint idx = blockIdx.x * 64 + threadIdx.y * 16 + (threadIdx.x ^ 1);"),),
+    ((INDEX, NUMBERS["in one line"]), ("mean[idx] = m;", "mean[idx] = m + threadIdx.y;")),
+    ((INDEX, NUMBERS["in one line"]), ("mean[idx] = m;", "mean[idx] = m + blockDim.x;")),
+    ((INDEX, "uint idx = blockIdx.x * 64 + HERE;"), ("typedef", "#define HERE (threadIdx.y * 16 + threadIdx.x)\ntypedef")),
+])  # fmt: skip
+def test_a_block_of_two_dimensions_that_is_none_stays(changes: tuple[tuple[str, str], ...]) -> None:
+    task = read_task(DATA / "rules" / "row_lanes")
+    assert built(BY_NAME["row_lanes"], parse_variant(changed(FLAT, *changes)), task) == []
+
+
+COLUMNS = """\
+// evo: launch k grid (ceil_div(C, 128)) block (32, 4) shared 0
+extern "C" __global__ void k(const float* x, float* mean, float* centred, int R, int C) {
+    const int tid = threadIdx.y * blockDim.x + threadIdx.x;
+    const int per_block = blockDim.x * blockDim.y;
+    for (int c = blockIdx.x * per_block + tid; c < C; c += gridDim.x * per_block) {
+        float sum = 0.0f;
+        for (int r = 0; r != R; ++r) sum += x[r * C + c];
+        sum /= R;
+        for (int r = 0; r != R; ++r) centred[r * C + c] = x[r * C + c] - sum;
+        mean[c] = sum;
+    }
+}
+"""
+
+
+def test_columns_that_such_blocks_walk_over_the_grid_are_shared(session: EvaluationSession) -> None:
+    task = read_task(DATA / "rules" / "column_lanes")
+    first, *_ = built(BY_NAME["column_lanes"], parse_variant(COLUMNS), task)
+    assert "block (COLUMNS * LANES)" in first.text
+    assert not any(word in first.text for word in ("gridDim", "per_block", "tid"))
+    assert passes(session, task, first)
+
+
+def test_a_step_that_is_no_constant_is_not_known() -> None:
+    text = changed(COLUMNS, ("* blockDim.y;\n", "* blockDim.y;\n    per_block *= 2;\n"), ("const int per", "int per"))
+    assert built(BY_NAME["column_lanes"], parse_variant(text), read_task(DATA / "rules" / "column_lanes")) == []

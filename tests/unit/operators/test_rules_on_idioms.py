@@ -11,6 +11,7 @@ from rule_children import built
 from evo.device import DeviceName
 from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.operators import RULES
+from evo.operators.rules import example_variant
 from evo.spec.task import Task, read_task
 from evo.spec.variant import Variant, parse_variant, read_variant
 
@@ -215,3 +216,57 @@ def test_columns_that_such_blocks_walk_over_the_grid_are_shared(session: Evaluat
 def test_a_step_that_is_no_constant_is_not_known() -> None:
     text = changed(COLUMNS, ("* blockDim.y;\n", "* blockDim.y;\n    per_block *= 2;\n"), ("const int per", "int per"))
     assert built(BY_NAME["column_lanes"], parse_variant(text), read_task(DATA / "rules" / "column_lanes")) == []
+
+
+TWICE = PLAIN.replace("i < C; i++) m += x[i];", "i < C - C % 2; i += 2) { m += x[i]; m += x[i + 1]; }").replace(
+    "    m /= C;", "    if (C % 2) m += x[C - 1];\n    m /= C;"
+)
+
+
+def test_lanes_share_a_walk_by_several_elements_a_turn(session: EvaluationSession) -> None:
+    """Each statement adds to the same sum: the lanes combine it once."""
+    task = read_task(DATA / "rules" / "row_lanes")
+    for rule, step in (("row_lanes", "2 * 32"), ("row_blocks", "2 * LANES")):
+        (child,) = built(BY_NAME[rule], parse_variant(ROWS.format(body=TWICE)), task)
+        assert f"; i += {step})" in child.text
+        assert child.text.count("__shfl_xor_sync") == 1
+        assert passes(session, task, child)
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise"),
+    [
+        ("m += x[i + 1];", "m += x[i + 2];"),  # leaves elements out
+        ("m += x[i + 1];", "m *= x[i + 1];"),
+        ("m += x[i + 1];", "m += x[i + 1] * m;"),
+        ("m += x[i]; m", "m += x[i]; out[idx * C + i] = m; m"),  # a sum that is looked at
+        ("i += 2", "i += C / 16"),
+        ("x[i + 1]", "x[(i + 1) % 3]"),
+    ],
+)
+def test_another_walk_by_several_elements_stays(written: str, otherwise: str) -> None:
+    assert rows_of(changed(TWICE, (written, otherwise))) == []
+
+
+HALVES = PLAIN.replace("m += x[i];", "m += x[i] * inp[idx * (C / 4) + i / 4];")
+
+
+def test_neighbours_may_share_an_element() -> None:
+    (child,) = rows_of(HALVES)
+    assert "inp[idx * (C / 4) + i / 4]" in child.text
+    assert rows_of(changed(HALVES, ("i / 4]", "4 * i]"))) == []
+    assert rows_of(changed(PLAIN, ("out[idx * C + i]", "out[idx * C + i / 2]"))) == []  # who comes last has written
+
+
+SUM = "  float s = 0.0f;\n  for (int i = 0; i < n; ++i) { s += a[i]; s += x; }\n  o[0] = s;\n"
+
+
+def test_several_additions_to_one_sum_are_one_for_rules_on_statements() -> None:
+    """Several accumulators take them all; where the sum is read in between, it stays one."""
+    (rule,) = (BY_NAME["accumulators"],)
+    first, *_ = rule.applications(example_variant(SUM))
+    child = rule.build(example_variant(SUM), first)
+    assert child is not None
+    assert child.text.count("s_4 += ") == 2
+    for otherwise in ("s += a[i]; s *= x;", "s += a[i]; o[i] = s; s += x;", "s += a[i]; s = fmaxf(s, x);"):
+        assert not rule.applications(example_variant(changed(SUM, ("s += a[i]; s += x;", otherwise))))

@@ -18,6 +18,7 @@ from evo.spec.comments import without_comments
 _HEADER = re.compile(r"for\s*\((?P<init>[^;]*);(?P<test>[^;]*);(?P<step>[^;]*)\)\s*$", re.DOTALL)
 _INIT = re.compile(r"(?P<head>\s*(?:[\w:]+[\s*&]+)*?(?P<name>\w+)\s*=\s*)(?P<value>.+?)\s*$", re.DOTALL)
 _COMBINED = {"sum": "{0} += {1}", "product": "{0} *= {1}"}
+_WORD = re.compile(r"[\w.]+")
 _TYPES = re.compile(r"[A-Za-z_][\w:<> ]*")
 _NEUTRAL = {"sum": "0", "product": "1", "online_softmax": "0"}
 _SUM = {"online_softmax": 1}  # which of a reduction's names adds up; a maximum may be counted more than once
@@ -151,10 +152,13 @@ def combined(ctx: RuleContext, found: Reduction, head: str, other: Callable[[str
     return None
 
 
-def stepped(ctx: RuleContext, shared: SharedLoop, lane: str, step: str, start: str | None = None) -> list[Edit] | None:
+def stepped(
+    ctx: RuleContext, shared: SharedLoop, lane: str, step: str, start: str | None = None, *, apart: int = 1
+) -> list[Edit] | None:
     """The header of a loop that starts at each lane's turn; sums of all lanes but the first start at nothing.
 
-    start: where the first lane's turns start, if it is not where the loop does.
+    start: where the first lane's turns start, if it is not where the loop does. apart: how far a turn of the loop as
+    it is written is from the next one.
     """
     source, loop = ctx.source, shared.loop
     header = _HEADER.match(source.slice(loop.header))
@@ -162,7 +166,16 @@ def stepped(ctx: RuleContext, shared: SharedLoop, lane: str, step: str, start: s
     if header is None or init is None or source.is_bare(loop.span):
         return None
     start = init["value"].strip() if start is None else start
-    first = lane if start == "0" else f"{start} + {lane}"
+    if apart > 1:
+        said = re.fullmatch(rf"\s*{init['name']}\s*\+=\s*(\w+)\s*", header["step"])
+        if said is None or ctx.source.integer(said[1]) != apart:
+            return None  # a pointer's bytes, or no number
+        lane_at, step = (
+            f"{apart} * {each}" if _WORD.fullmatch(each) else f"{apart} * ({each})" for each in (lane, step)
+        )
+    else:
+        lane_at = lane
+    first = lane_at if start == "0" else f"{start} + {lane_at}"
     test = _below(header["test"], init["name"])
     if test is None:
         return None

@@ -270,3 +270,50 @@ def test_several_additions_to_one_sum_are_one_for_rules_on_statements() -> None:
     assert child.text.count("s_4 += ") == 2
     for otherwise in ("s += a[i]; s *= x;", "s += a[i]; o[i] = s; s += x;", "s += a[i]; s = fmaxf(s, x);"):
         assert not rule.applications(example_variant(changed(SUM, ("s += a[i]; s += x;", otherwise))))
+
+
+IN_A_STRUCT = """\
+// evo: task softmax_online_rows
+// evo: launch online grid (ceil_div(N, 128)) block (16, 8) shared 0
+struct State { float top, sum; };
+__device__ float at(const float* m, int row, int col, int ld) { return m[row * ld + col]; }
+__device__ State update(State old, float v) {
+    float now = max(old.top, v);
+    State next;
+    next.sum = old.sum * expf(old.top - now) + expf(v - now);
+    next.top = now;
+    return next;
+}
+extern "C" __global__ void online(const float* inp, float* out, int N, int C) {
+    const int row = (blockIdx.x * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+    if (!(row < N)) return;
+    State s;
+    s.top = at(inp, row, 0, C);
+    s.sum = 1.0f;
+    for (int j = 1; j < C; ++j)
+        s = update(s, at(inp, row, j, C));
+    for (int j = 0; j < C; j++) out[row * C + j] = expf(inp[row * C + j] - s.top) / s.sum;
+}
+"""
+
+
+@pytest.mark.parametrize("rule", ["row_lanes", pytest.param("row_blocks", marks=pytest.mark.long)])
+def test_lanes_combine_the_fields_of_a_struct(session: EvaluationSession, rule: str) -> None:
+    task = read_task(ONLINE)
+    (child,) = built(BY_NAME[rule], parse_variant(IN_A_STRUCT), task)
+    assert "> 0) s.sum = 0;" in child.text
+    assert ("float s_sum_parts[" in child.text) == (rule == "row_blocks")
+    assert passes(session, task, child)
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise"),
+    [
+        ("float top, sum;", "float top; union { float sum; int bits; };"),
+        ("State s;", "State all[1]; State& s = all[0];"),
+        ("s = update(s, at(inp, row, j, C));", "{ s = update(s, at(inp, row, j, C)); out[row * C + j] = s.sum; }"),
+    ],
+)
+def test_a_struct_that_is_not_known_stays(written: str, otherwise: str) -> None:
+    text = changed(IN_A_STRUCT, (written, otherwise))
+    assert built(BY_NAME["row_lanes"], parse_variant(text), read_task(ONLINE)) == []

@@ -14,6 +14,7 @@ from evo.operators.rules.families.work.walks import (
     combined,
     is_called_by,
     nests,
+    parts_name,
     stay_with_their_lane,
     stepped,
     stored_if,
@@ -231,6 +232,9 @@ def _shared_out(ctx: RuleContext, shared: SharedLoop, lane: str, lanes: str, *, 
     head = f"for (int {step} = {WARP // 2}; {step} > 0; {step} /= 2)"
     lines: list[str] = []
     for found in shared.reductions:
+        for name in found.names:
+            if "." in name:
+                type_of(ctx, loop, name)  # a field that this function holds, or no shuffle gets it
         made = combined(ctx, found, head, lambda name: f"__shfl_xor_sync(0xffffffffu, {name}, {step})")
         if made is None:
             return None
@@ -246,7 +250,7 @@ def _shared_out(ctx: RuleContext, shared: SharedLoop, lane: str, lanes: str, *, 
 def _of_warps(ctx: RuleContext, shared: SharedLoop, lane: str, lanes: str, *, is_again: bool) -> list[str]:
     """Lines by which all threads combine what the warps of a block have. Raises NotPrinted."""
     names = [name for found in shared.reductions for name in found.names]
-    parts, warp = {name: fresh(ctx, f"{name}_parts") for name in names}, fresh(ctx, "warp")
+    parts, warp = {name: parts_name(ctx, name) for name in names}, fresh(ctx, "warp")
     lines = [f"__shared__ {type_of(ctx, shared.loop, name)} {own}[{lanes} / {WARP}];" for name, own in parts.items()]
     lines.append(f"if ({lane} % {WARP} == 0) {{")
     lines += [f"    {own}[{lane} / {WARP}] = {name};" for name, own in parts.items()]

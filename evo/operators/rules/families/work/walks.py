@@ -59,7 +59,7 @@ def are_known(loop: Loop, reductions: tuple[Reduction, ...]) -> bool:
     return (
         all(r.kind in known and r.place == "register" for r in reductions)
         and {carried.name for carried in loop.carried} <= named
-        and all(not _HIDDEN.search(name) for name in named)
+        and all(_NAMED.fullmatch(name) for name in named)
         and all(r.kind != "online_softmax" or _is_natural(r) for r in reductions)
     )
 
@@ -70,7 +70,7 @@ def _is_natural(found: Reduction) -> bool:
     return bool(calls) and calls <= {"exp", "expf", "__expf"} and len(found.names) == 2
 
 
-_HIDDEN = re.compile(r"\W")  # a field or element, which no shuffle takes by that name
+_NAMED = re.compile(r"\w+(?:\.\w+)?")  # a variable, or a field of one; no shuffle takes an element by its name
 
 
 def index_of(
@@ -229,7 +229,7 @@ def combined_in_shared(
     (count, per), (column, lane) = shape, place
     if not shared.reductions:
         return []
-    parts = {name: fresh(ctx, f"{name}_parts") for found in shared.reductions for name in found.names}
+    parts = {name: parts_name(ctx, name) for found in shared.reductions for name in found.names}
     lines = [f"__shared__ {type_of(ctx, shared.loop, name)} {own}[{per}][{count}];" for name, own in parts.items()]
     lines += [f"{own}[{lane}][{column}] = {name};" for name, own in parts.items()] + ["__syncthreads();"]
     half = fresh(ctx, "half")
@@ -245,15 +245,38 @@ def combined_in_shared(
     return lines
 
 
+def parts_name(ctx: RuleContext, name: str) -> str:
+    """A name for what several threads have of a variable, or of a field."""
+    return fresh(ctx, f"{name.replace('.', '_')}_parts")
+
+
 def type_of(ctx: RuleContext, loop: Loop, name: str) -> str:
     """What a variable that a loop combines is declared as. Raises NotPrinted."""
     inside = next(f for f in ctx.source.functions if f.body.holds(loop.span))
+    variable, _, field = name.partition(".")
     kinds = {
-        s.type for top in ctx.source.statements(inside) for s in top.all() if s.kind == "declare" and s.name == name
+        s.type
+        for top in ctx.source.statements(inside)
+        for s in top.all()
+        if s.kind == "declare" and s.name == variable and not s.dims
     }
+    if field:
+        kinds = {_field_type(ctx, kinds.pop() if len(kinds) == 1 else "", field)}
     if not kinds and (known := ctx.source.element_type(inside.name, name)) is not None:
         kinds = {known}  # declared with others
     kind = " ".join(word for word in (kinds.pop() if len(kinds) == 1 else "").split() if word != "register")
     if not _TYPES.fullmatch(kind) or "auto" in kind.split():
         raise NotPrinted(f"the type of {name}")
     return kind
+
+
+def _field_type(ctx: RuleContext, kind: str, field: str) -> str:
+    """What a field of a struct of the file is declared as; empty if that is no type by a name."""
+    name = " ".join(word for word in kind.split() if word != "struct")
+    text = without_comments(ctx.source.text)
+    bodies = re.findall(rf"\bstruct\s+{re.escape(name)}\s*\{{([^{{}}]*)\}}", text) if _WORD.fullmatch(name) else []
+    for declared in bodies[0].split(";") if len(bodies) == 1 else ():
+        match = re.fullmatch(r"\s*(?P<kind>(?:unsigned\s+|long\s+)*\w+)\s+(?P<names>\w+(?:\s*,\s*\w+)*)\s*", declared)
+        if match is not None and field in re.findall(r"\w+", match["names"]):
+            return match["kind"]
+    return ""

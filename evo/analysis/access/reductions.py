@@ -206,7 +206,7 @@ def _value_and_index(
             continue
         condition = update.detail
         for index in loop.carried:
-            if index is value or not is_strict(condition, update, value):
+            if index is value or not is_strict(form, condition, update, value):
                 continue
             if is_one_test(form, condition_of_place(index, loop), condition):
                 yield f"arg{single[value.name][0]}", (value, index), single[value.name][1]

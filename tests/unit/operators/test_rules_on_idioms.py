@@ -317,3 +317,35 @@ def test_lanes_combine_the_fields_of_a_struct(session: EvaluationSession, rule: 
 def test_a_struct_that_is_not_known_stays(written: str, otherwise: str) -> None:
     text = changed(IN_A_STRUCT, (written, otherwise))
     assert built(BY_NAME["row_lanes"], parse_variant(text), read_task(ONLINE)) == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        (("State s;\n    s.top = at(inp, row, 0, C);\n    s.sum = 1.0f;", "State s = {at(inp, row, 0, C), 1.0f};"),),
+        (("struct State { float top, sum; };\n", ""), ("State", "float2"), (".top", ".x"), (".sum", ".y")),
+        (
+            ("State update(State old", "void update(State& old"),
+            ("    State next;\n", ""),
+            ("next.", "old."),
+            ("    return next;\n", ""),
+            ("s = update(", "update("),
+        ),
+    ],
+)
+def test_a_record_of_another_kind_is_combined_by_its_fields(
+    session: EvaluationSession, changes: tuple[tuple[str, str], ...]
+) -> None:
+    task = read_task(ONLINE)
+    (child,) = built(BY_NAME["row_lanes"], parse_variant(changed(IN_A_STRUCT, *changes)), task)
+    assert passes(session, task, child)
+
+
+@pytest.mark.parametrize(
+    ("test", "places"), [("v > best", 1), ("v >= best", 0), ("!(v < best)", 0), ("!(v <= best)", 1)]
+)
+def test_of_equal_ones_the_first_is_found_or_the_search_stays(test: str, places: int) -> None:
+    """Lanes that found equal ones take the smaller place."""
+    task = read_task(DATA / "foreign" / "kernels" / "argmax_rows")
+    text = changed(read_variant(task.ladder()[0]).text, ("v > best", test))
+    assert len(built(BY_NAME["row_lanes"], parse_variant(text), task)) == places

@@ -18,6 +18,7 @@ from evo.spec.comments import without_comments
 _HEADER = re.compile(r"for\s*\((?P<init>[^;]*);(?P<test>[^;]*);(?P<step>[^;]*)\)\s*$", re.DOTALL)
 _INIT = re.compile(r"(?P<head>\s*(?:[\w:]+[\s*&]+)*?(?P<name>\w+)\s*=\s*)(?P<value>.+?)\s*$", re.DOTALL)
 _COMBINED = {"sum": "{0} += {1}", "product": "{0} *= {1}"}
+_VECTOR = re.compile(r"(float|double|int|uint)[234]")
 _WORD = re.compile(r"[\w.]+")
 _TYPES = re.compile(r"[A-Za-z_][\w:<> ]*")
 _NEUTRAL = {"sum": "0", "product": "1", "online_softmax": "0"}
@@ -273,6 +274,8 @@ def type_of(ctx: RuleContext, loop: Loop, name: str) -> str:
 def _field_type(ctx: RuleContext, kind: str, field: str) -> str:
     """What a field of a struct of the file is declared as; empty if that is no type by a name."""
     name = " ".join(word for word in kind.split() if word != "struct")
+    if (vector := _VECTOR.fullmatch(name)) is not None:
+        return vector[1].replace("uint", "unsigned") if field in tuple("xyzw") else ""
     text = without_comments(ctx.source.text)
     bodies = re.findall(rf"\bstruct\s+{re.escape(name)}\s*\{{([^{{}}]*)\}}", text) if _WORD.fullmatch(name) else []
     for declared in bodies[0].split(";") if len(bodies) == 1 else ():

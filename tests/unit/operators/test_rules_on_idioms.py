@@ -55,6 +55,18 @@ def test_an_online_sum_that_starts_with_the_first_element_has_it_once(session: E
     assert passes(session, task, child)
 
 
+def test_an_online_sum_may_be_scaled_first_where_the_maximum_grows(session: EvaluationSession) -> None:
+    task = read_task(ONLINE)
+    text = read_variant(task.ladder()[0]).text
+    head, _, rest = text.partition("            float maxval_prev")
+    once = "            if (x[j] > maxval) { sum *= expf(maxval - x[j]); maxval = x[j]; }\n"
+    body = f"{once}            sum += expf(x[j] - maxval);\n        }}\n        for{rest.rpartition('        for')[2]}"
+    (child,) = built(BY_NAME["row_lanes"], parse_variant(head + body), task)
+    assert passes(session, task, child)
+    twice = body.replace("sum *=", "sum = 2.0f + sum *")
+    assert built(BY_NAME["row_lanes"], parse_variant(head + twice), task) == []
+
+
 def test_an_online_sum_that_starts_with_nothing_starts_so_in_every_lane() -> None:
     task = read_task(ONLINE)
     (child,) = built(BY_NAME["row_lanes"], read_variant(task.ladder()[0]), task)

@@ -8,7 +8,7 @@ follow, or whose variable is used for anything else, stays as it is, and then so
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from evo.analysis.access import LaunchAnalysis, Loop, Symbol, Term
@@ -94,6 +94,8 @@ class _Counted:
         edits += [Edit(Span(t.body.end, t.loop.span.end), "") for t in made if t.body.end < t.loop.span.end]
         # What counts up for itself in an index, `a[i++]`, is no step that could be left out as a statement.
         counts = {turn.old for turn in made if turn.counts}
+        heads = [Span(turn.loop.span.start, turn.body.start) for turn in made]
+        moving |= {turn.old for turn in made if not turn.counts and self._only_places(turn.old, heads)}
         edits += self._accesses(moving, counts, turns, words)
         body = rewritten(self.source, self.function.body, edits)
         return [Edit(self.function.body, _tidied(body, moving, made, set(self.given.values())))]
@@ -105,7 +107,28 @@ class _Counted:
         text = _TEXT.sub("", self.source.slice(self.function.body))
         pointers |= set(_POINTER.findall(_one_by_one(text)))
         pointers |= {name for name in _AUTO.findall(text) if _reads_through(name, text)}
+        pointers |= {name for name in self._numbers() if self._only_places(name)}
         return {name for name in pointers if re.search(_STEPPED.format(re.escape(name)), text)}
+
+    def _numbers(self) -> set[str]:
+        """Integers of the body that are part of an index, and count no loop's turns."""
+        own = {s.name for s in self.inside if s.kind == "declare" and self._integer(s.name) and not s.dims}
+        words = {word for access in self.form.accesses for word in re.findall(r"\w+", access.text)}
+        return (own & words) - {loop.symbol.name for loop in self.form.loops.values()}
+
+    def _only_places(self, name: str, heads: Sequence[Span] = ()) -> bool:
+        """Whether a number is set, moved on by statements of its own, and else only says where an access is.
+
+        heads: of loops that count by it.
+        """
+        known = [*heads]
+        known += [a.span for a in self.form.accesses if a.array is not None and a.array.is_tensor and not a.calls]
+        known += [s.span for s in self.inside if s.kind in ("declare", "assign") and s.name == name]
+        step = re.compile(_MOVED.format(name))
+        known += [s.span for s in self.inside if s.kind == "other" and step.fullmatch(self.source.slice(s.span))]
+        return all(
+            any(span.holds(at) for span in known) for each, at in self.source.names(self.function.body) if each == name
+        )
 
     def _is_other(self, loop: Loop, moving: set[str]) -> bool:
         if self.source.slice(loop.span).startswith(("while", "do")):

@@ -114,6 +114,13 @@ WALKS = {
     auto o = out + idx * C;
     for (auto p = begin; p != end; ++p, ++o) *o = *p - m;
 """,
+    "an index beside the loop's": """\
+    int k = idx * C;
+    for (int i = 0; i < C; i++) { m += inp[k]; k++; }
+    m /= C;
+    k -= C;
+    for (int i = 0; i < C; i++) { out[k] = inp[k] - m; ++k; }
+""",
     "an index that steps itself": """\
     const float* row = inp + idx * C;
     int i = 0;
@@ -270,6 +277,32 @@ def test_neighbours_may_share_an_element() -> None:
     assert rows_of(changed(PLAIN, ("out[idx * C + i]", "out[idx * C + i / 2]"))) == []  # who comes last has written
 
 
+FOUR = """\
+    const float* x = inp + idx * C;
+    float m_2 = 0.0f, m_3 = 0.0f, m_4 = 0.0f;
+    int i = 0;
+    for (; i + 3 < C; i += 4) { m += x[i]; m_2 += x[i + 1]; m_3 += x[i + 2]; m_4 += x[i + 3]; }
+    for (; i < C; ++i) m += x[i];
+    m = (m + m_2 + m_3 + m_4) / C;
+    for (int j = 0; j < C; ++j) out[idx * C + j] = x[j] - m;
+"""
+
+
+def test_a_loop_over_what_another_left_is_each_lanes_own(session: EvaluationSession) -> None:
+    (child,) = rows_of(FOUR)
+    assert child.text.count("+= 32") == 2
+    assert child.text.count("__shfl_xor_sync") == 4
+    assert passes(session, read_task(DATA / "rules" / "row_lanes"), child)
+    (other,) = rows_of(changed(FOUR, ("i + 3 < C", "i + 3 < C / 2")))  # half of the row is no rest
+    assert other.text.count("+= 32") == 3
+    assert passes(session, read_task(DATA / "rules" / "row_lanes"), other)
+    for written, otherwise in (
+        ("m_2 + m_3", "m_2 * i + m_3"),
+        ("for (; i < C", "i += 1; for (; i < C - i"),
+    ):
+        assert rows_of(changed(FOUR, (written, otherwise))) == []
+
+
 SUM = "  float s = 0.0f;\n  for (int i = 0; i < n; ++i) { s += a[i]; s += x; }\n  o[0] = s;\n"
 
 
@@ -361,3 +394,16 @@ def test_of_equal_ones_the_first_is_found_or_the_search_stays(test: str, places:
     task = read_task(DATA / "foreign" / "kernels" / "argmax_rows")
     text = changed(read_variant(task.ladder()[0]).text, ("v > best", test))
     assert len(built(BY_NAME["row_lanes"], parse_variant(text), task)) == places
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise"),
+    [
+        ("m /= C;", "m /= k - idx * C;"),  # what it counted
+        ("{ m += inp[k]; k++; }", "{ m += inp[k] * k; k++; }"),
+        ("{ m += inp[k]; k++; }", "{ m += inp[k]; if (m > 0) k++; }"),
+        ("k -= C;", "k -= C; int* at = &k; *at = 0;"),
+    ],
+)
+def test_an_index_that_is_also_a_number_stays(written: str, otherwise: str) -> None:
+    assert rows_of(changed(WALKS["an index beside the loop's"], (written, otherwise))) == []

@@ -29,6 +29,7 @@ from evo.operators.rules.rule_context import RuleContext
 Placed = Callable[[RuleContext, LaunchAnalysis, Function], RowPlace | None]
 
 _LONG = 256  # turns, from which on a block may share them
+_FEW = 4  # turns of a loop that is not shared out
 _TURN = Symbol("turn", "loop")
 _RECORD = 64  # bytes of what a lane reads whole in one turn
 
@@ -124,12 +125,20 @@ def _walked(analysis: LaunchAnalysis, nodes: tuple[Node, ...], is_alone: bool) -
             if analysis.legality.parallel(loop).holds and are_known(loop, reductions):
                 found.append(SharedLoop(loop, reductions))
                 continue
+        if _is_rest(analysis, loop, body):
+            continue  # each lane takes the few turns that another loop has left
         # Every lane takes all turns of a loop whose inner loops are long walks, with what little is beside them.
         inner = _walked(analysis, body, is_alone)
         if not inner or any(_turns_of(analysis, each.loop) < WARP for each in inner):
             return None  # each lane would do all of it again
         found += inner
     return found
+
+
+def _is_rest(analysis: LaunchAnalysis, loop: Loop, body: tuple[Node, ...]) -> bool:
+    """Whether a loop is known to take no turns or a few, without others inside."""
+    turns = number_of(loop.trip, analysis.sizes.values | analysis.first_place) if loop.trip is not None else None
+    return turns is not None and turns <= _FEW and not any(True for _ in nests(body))
 
 
 def _turns_of(analysis: LaunchAnalysis, loop: Loop) -> int:

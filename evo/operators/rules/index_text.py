@@ -60,6 +60,8 @@ class IndexText:
 
     def at(self, term: Term, place: Span) -> str:
         """The term as it may be written at a place. Raises NotPrinted."""
+        if any(symbol in self.form.derived for symbol in term.symbols()):
+            term = with_turns(self.form, term, self.form.derived)
         for name, meant in self._names:
             end, within = self._seen[name][0]
             if not (end <= place.start and within.holds(place)):
@@ -113,8 +115,8 @@ def with_turns(form: Form, term: Term, turns: Mapping[Symbol, Term]) -> Term:
         if op.name not in _SIGNS or not isinstance(left, Term) or not isinstance(right, Term):
             return Term.of(op)
         left, right = (part.substitute(turns, rebuilt) for part in (left, right))
-        if op.name == "div" and right.value == -1:
-            return -left
+        if op.name == "div" and (right.value or 0) < 0:
+            left, right = -left, -right
         return (divide if op.name == "div" else remainder)(form.bounds, left, right)
 
     return term.substitute(turns, rebuilt)

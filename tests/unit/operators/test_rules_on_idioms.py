@@ -121,6 +121,13 @@ WALKS = {
     k -= C;
     for (int i = 0; i < C; i++) { out[k] = inp[k] - m; ++k; }
 """,
+    "backwards": """\
+    for (int i = C - 1; i >= 0; --i) m += inp[idx * C + i];
+    m /= C;
+    const float* p = inp + idx * C + C;
+    float* o = out + idx * C + C;
+    while (p > inp + idx * C) { --p; --o; *o = *p - m; }
+""",
     "an index that steps itself": """\
     const float* row = inp + idx * C;
     int i = 0;

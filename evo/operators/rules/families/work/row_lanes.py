@@ -151,21 +151,22 @@ def _walks(analysis: LaunchAnalysis, loop: Loop, inside: list[Access], is_alone:
     """Whether a turn further is an element further at most, for most of what the loop touches."""
     if (loop.step.value or 0) < 1 or loop.values is not None or loop.until is not None or loop.blocked is not None:
         return False
-    far, moves = 0, False
+    far, ways = 0, set[bool]()  # a walk may go backwards as a whole
     for access in inside:
         if access.array is None or access.array.space != "global":
             continue
-        apart = _apart(analysis, loop, access)
-        if apart is None:
+        way = _apart(analysis, loop, access)
+        if way is None:
             return False
-        moves |= apart != 0
+        ways |= {way > 0} if way else set()
+        apart = abs(way)
         if apart > access.array.element_bytes and not _is_record(analysis, loop, access, inside):
             return False
         if apart not in (access.array.element_bytes, 0) and access.is_write:
             return False
         traffic = analysis.traffic.accesses.get(access.number)
         far += traffic is not None and traffic.sectors is not None and traffic.sectors > 2 * max(traffic.ideal or 1, 1)
-    return moves and (far > 0 or is_alone)
+    return len(ways) == 1 and (far > 0 or is_alone)
 
 
 def _by_turns(analysis: LaunchAnalysis, loop: Loop, access: Access) -> Term:
@@ -192,7 +193,7 @@ def _apart(analysis: LaunchAnalysis, loop: Loop, access: Access) -> Fraction | N
         if atom.name != "div" or not by or by < 0 or of is None or of.value is None or of.value < 0 or count < 0:
             return None
         total += Fraction(count * of.value, by)
-    return total if total >= 0 else None
+    return total
 
 
 def _is_record(analysis: LaunchAnalysis, loop: Loop, access: Access, inside: list[Access]) -> bool:

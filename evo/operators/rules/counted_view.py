@@ -95,6 +95,7 @@ class _Counted:
         # What counts up for itself in an index, `a[i++]`, is no step that could be left out as a statement.
         counts = {turn.old for turn in made if turn.counts}
         heads = [Span(turn.loop.span.start, turn.body.start) for turn in made]
+        heads += [Span(turn.body.end, turn.loop.span.end) for turn in made]
         moving |= {turn.old for turn in made if not turn.counts and self._only_places(turn.old, heads)}
         edits += self._accesses(moving, counts, turns, words)
         body = rewritten(self.source, self.function.body, edits)
@@ -124,8 +125,10 @@ class _Counted:
         known = [*heads]
         known += [a.span for a in self.form.accesses if a.array is not None and a.array.is_tensor and not a.calls]
         known += [s.span for s in self.inside if s.kind in ("declare", "assign") and s.name == name]
-        step = re.compile(_MOVED.format(name))
-        known += [s.span for s in self.inside if s.kind == "other" and step.fullmatch(self.source.slice(s.span))]
+        begin, text = self.function.body.start, self.source.slice(self.function.body)
+        if not text.isascii():
+            return False
+        known += [Span(begin + m.start(), begin + m.end()) for m in re.finditer(_MOVED.format(name), text)]
         return all(
             any(span.holds(at) for span in known) for each, at in self.source.names(self.function.body) if each == name
         )

@@ -77,7 +77,7 @@ WALKS = {
     auto o = out + idx * C;
     for (auto p = begin; p != end; ++p, ++o) *o = *p - m;
 """,
-    "an index beside the loop's": """\
+    "beside": """\
     int k = idx * C;
     for (int i = 0; i < C; i++) { m += inp[k]; k++; }
     m /= C;
@@ -307,4 +307,4 @@ def test_several_additions_to_one_sum_are_one_for_rules_on_statements() -> None:
     ],
 )
 def test_an_index_that_is_also_a_number_stays(written: str, otherwise: str) -> None:
-    assert rows_of(changed(WALKS["an index beside the loop's"], (written, otherwise))) == []
+    assert rows_of(changed(WALKS["beside"], (written, otherwise))) == []

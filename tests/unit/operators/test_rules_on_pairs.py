@@ -1,4 +1,4 @@
-"""Pairs that lanes combine: an online maximum and its sum, in variables or in a record, the best element and its place."""
+"""Pairs that lanes combine: an online maximum and its sum, maybe in a record, and the best element and its place."""
 
 from __future__ import annotations
 

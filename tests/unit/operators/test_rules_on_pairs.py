@@ -49,8 +49,7 @@ def test_an_online_sum_that_starts_with_the_first_element_has_it_once(session: E
     task = read_task(ONLINE)
     text = changed(read_variant(task.ladder()[0]).text, *FROM_THE_FIRST)
     (child,) = built(BY_NAME[rule], parse_variant(text), task)
-    assert "> 0) sum = 0;" in child.text
-    assert "> 0) maxval" not in child.text
+    assert "> 0) maxval = -3.402823466e+38f, sum = 0;" in child.text
     assert passes(session, task, child)
 
 
@@ -67,9 +66,13 @@ def test_an_online_sum_may_be_scaled_first_where_the_maximum_grows(session: Eval
 
 
 def test_an_online_sum_that_starts_with_nothing_starts_so_in_every_lane() -> None:
+    """A maximum that starts as no number is the lowest one in lanes whose first element may be -INFINITY."""
     task = read_task(ONLINE)
-    (child,) = built(BY_NAME["row_lanes"], read_variant(task.ladder()[0]), task)
-    assert "> 0) sum" not in child.text
+    text = read_variant(task.ladder()[0]).text
+    (child,) = built(BY_NAME["row_lanes"], parse_variant(text), task)
+    assert "> 0) maxval = -3.402823466e+38f;" in child.text
+    (child,) = built(BY_NAME["row_lanes"], parse_variant(changed(text, ("= -INFINITY", "= -1e30f"))), task)
+    assert "> 0)" not in child.text
 
 
 IN_A_STRUCT = """\
@@ -101,7 +104,7 @@ extern "C" __global__ void online(const float* inp, float* out, int N, int C) {
 def test_lanes_combine_the_fields_of_a_struct(session: EvaluationSession, rule: str) -> None:
     task = read_task(ONLINE)
     (child,) = built(BY_NAME[rule], parse_variant(IN_A_STRUCT), task)
-    assert "> 0) s.sum = 0;" in child.text
+    assert "> 0) s.top = -3.402823466e+38f, s.sum = 0;" in child.text
     assert ("float s_sum_parts[" in child.text) == (rule == "row_blocks")
     assert passes(session, task, child)
 

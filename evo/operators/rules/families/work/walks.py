@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from evo.analysis.access import BLOCK, THREAD, Access, Branch, Data, LaunchAnalysis, Loop, Nest, Node, Reduction, Term
-from evo.analysis.access.data_values import parts_of
+from evo.analysis.access.data_values import parts_of, plain
 from evo.cuda.source import Edit, Function, Span
 from evo.operators.rules.families.work.walked_pointers import indexed
 from evo.operators.rules.lifting import NotPrinted
@@ -22,6 +23,7 @@ _VECTOR = re.compile(r"(float|double|int|uint)[234]")
 _WORD = re.compile(r"[\w.]+")
 _TYPES = re.compile(r"[A-Za-z_][\w:<> ]*")
 _NEUTRAL = {"sum": "0", "product": "1", "online_softmax": "0"}
+_LOWEST = {"float": "-3.402823466e+38f", "double": "-1.7976931348623157e+308"}
 _SUM = {"online_softmax": 1}  # which of a reduction's names adds up; a maximum may be counted more than once
 _PLACED = re.compile(r"\b(?:threadIdx|blockIdx|gridDim|__shared__|__sync\w*|\w+_sync|laneid)\b")
 
@@ -115,14 +117,16 @@ def stay_with_their_lane(analysis: LaunchAnalysis, shared: Sequence[SharedLoop])
 
 
 def starts_neutral(found: Reduction) -> bool:
-    initial: Data | None = found.carried[_SUM.get(found.kind, 0)].initial
-    while initial is not None and initial.op in ("same", "convert"):
-        initial = initial.args[0]
-    wanted = float(_NEUTRAL[found.kind])
-    if initial is None or initial.op not in ("constant", "index"):
-        return False
-    value = initial.detail.value if isinstance(initial.detail, Term) else initial.detail
-    return isinstance(value, int | float) and float(value) == wanted
+    return _number(found.carried[_SUM.get(found.kind, 0)].initial) == float(_NEUTRAL[found.kind])
+
+
+def _number(data: Data | None) -> float:
+    """The value of a constant; NaN for anything else."""
+    found = plain(data)
+    if found is None or found.op not in ("constant", "index"):
+        return math.nan
+    value = found.detail.value if isinstance(found.detail, Term) else found.detail
+    return float(value) if isinstance(value, int | float) else math.nan
 
 
 def combined(ctx: RuleContext, found: Reduction, head: str, other: Callable[[str], str]) -> list[str] | None:
@@ -190,13 +194,29 @@ def stepped(
     edits += pointers
     indent = indent_of(source, loop.span.start)
     for found in shared.reductions:
-        if found.kind not in _NEUTRAL or starts_neutral(found):
-            continue
-        above, name = source.above(loop.span), found.names[_SUM.get(found.kind, 0)]
-        if above is None:
+        starts = _starts(ctx, loop, found)
+        above = source.above(loop.span)
+        if starts and above is None:
             return None
-        edits.append(Edit(Span(above, above), f"{indent}if ({lane} > 0) {name} = {_NEUTRAL[found.kind]};\n"))
+        if starts and above is not None:
+            edits.append(Edit(Span(above, above), f"{indent}if ({lane} > 0) {', '.join(starts)};\n"))
     return edits
+
+
+def _starts(ctx: RuleContext, loop: Loop, found: Reduction) -> list[str]:
+    """What all lanes but the first set before a loop, so that nothing counts twice. Raises NotPrinted.
+
+    A maximum that others are compared with by their difference is no infinity there: an element may be one too.
+    """
+    starts = []
+    if found.kind == "online_softmax" and not math.isfinite(_number(found.carried[0].initial)):
+        kind = type_of(ctx, loop, found.names[0]).split()[-1]
+        if kind not in _LOWEST:
+            raise NotPrinted(f"the lowest {kind}")
+        starts.append(f"{found.names[0]} = {_LOWEST[kind]}")
+    if found.kind in _NEUTRAL and not starts_neutral(found):
+        starts.append(f"{found.names[_SUM.get(found.kind, 0)]} = {_NEUTRAL[found.kind]}")
+    return starts
 
 
 def _below(test: str, name: str) -> str | None:

@@ -154,6 +154,15 @@ def any_of(conditions: Iterable[Condition]) -> Condition:
     return _combined("or", conditions)
 
 
+def told_apart(condition: Condition) -> Condition:
+    """`x < y or x > y` as `x != y`, which is what an unsigned number above 0 is read as."""
+    items = condition.items if isinstance(condition, Combined) and condition.word == "or" else ()
+    sides = [item.term for item in items if isinstance(item, Compare) and item.relation == ">="]
+    if len(items) == len(sides) == 2 and (sides[0] + sides[1]).value == -2:
+        return compare(sides[1] + 1, "!=")
+    return condition
+
+
 def conjuncts(condition: Condition) -> tuple[Condition, ...]:
     """The conditions that all hold if this one does."""
     return condition.items if isinstance(condition, Combined) and condition.word == "and" else (condition,)

@@ -68,11 +68,14 @@ def condition_of_place(index: Carried, loop: Loop) -> object:
     return update.detail if rises and any(is_old(side, index) for side in sides) else None
 
 
-def is_strict(condition: object, update: Data, value: Carried) -> bool:
-    """Whether of equal integers the first one stays: only then is the smaller place the one that is found."""
-    if not isinstance(condition, Compare):
-        return True
+def is_strict(form: Form, condition: object, update: Data, value: Carried) -> bool:
+    """Whether of equal values the first one stays: only then is the smaller place the one that is found."""
     keeps_where_it_holds = is_old(plain(update.args[0]), value)
+    if not isinstance(condition, Compare):
+        compared = _comparison(form, condition)
+        holds_for_equal = compared is not None and "=" in str(compared.detail)
+        is_negated = isinstance(condition, Unsure) and condition.is_negated
+        return (holds_for_equal != is_negated) == keeps_where_it_holds
     has_slack = condition.term.parts.get((), 0) == 0  # holds for equal ones too
     return has_slack == keeps_where_it_holds
 

@@ -143,7 +143,9 @@ class Lvalues(Arithmetic):
             if binding is not None:
                 return binding
         if isinstance(base, Cell) and base.value is None and base.type.fields:
-            base.value = StructValue(base.type, {f: Cell(f, k, None, base.frame) for f, k, _ in base.type.fields})
+            base.value = StructValue(
+                base.type, {f: Cell(f"{base.name}.{f}", k, None, base.frame) for f, k, _ in base.type.fields}
+            )
             return self._field(node)
         data = self.data_of(self.fetch(base, argument))
         return self.held(Real(Data("part", (data,), name.text), OTHER), node)

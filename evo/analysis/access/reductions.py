@@ -162,11 +162,18 @@ def _adds_to(update: Data, carried: Carried) -> bool:
 def _scales(update: Data | None, carried: Carried) -> bool:
     if update is None:
         return False
-    products = [plain(side) for side in update.args] if update.op == "add" else [update]
-    return any(
-        product is not None and product.op == "mul" and any(is_old(plain(a), carried) for a in product.args)
-        for product in products
-    )
+    terms = [plain(side) for side in update.args] if update.op == "add" else [update]
+    for term in terms:
+        sides = [term]
+        if term is not None and term.op == "select" and update.op == "add":  # scaled first, where the maximum grows
+            sides = [side for arg in term.args if not is_old(side := plain(arg), carried)]
+        if len(sides) == 1 and _is_multiple(sides[0], carried):
+            return True
+    return False
+
+
+def _is_multiple(data: Data | None, carried: Carried) -> bool:
+    return data is not None and data.op == "mul" and any(is_old(plain(arg), carried) for arg in data.args)
 
 
 def _welford(
@@ -206,7 +213,7 @@ def _value_and_index(
             continue
         condition = update.detail
         for index in loop.carried:
-            if index is value or not is_strict(condition, update, value):
+            if index is value or not is_strict(form, condition, update, value):
                 continue
             if is_one_test(form, condition_of_place(index, loop), condition):
                 yield f"arg{single[value.name][0]}", (value, index), single[value.name][1]

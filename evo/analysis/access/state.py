@@ -29,7 +29,7 @@ from evo.analysis.access.numeric import number_of
 from evo.analysis.access.preprocess import Expanded
 from evo.analysis.access.term_bounds import Bounds
 from evo.analysis.access.terms import ZERO, Op, Symbol, Term
-from evo.analysis.access.values import Cell, Number, Pointer, Real, Scope, StructValue, Value
+from evo.analysis.access.values import Binding, Cell, Number, Pointer, Real, Scope, StructValue, Value
 from evo.cuda.source import Span
 from evo.cuda.source.parser import Node
 
@@ -150,6 +150,8 @@ class ReadState:
         return self.frames[-1].number if self.frames else 0
 
     def declare(self, name: str, kind: CType, value: Value | None) -> Cell:
+        if isinstance(value, StructValue):
+            value = _named(name, value)
         cell = Cell(name, kind, value, self.frame)
         self.scopes[-1][name] = cell
         return cell
@@ -162,6 +164,8 @@ class ReadState:
                 if isinstance(binding, Cell) and isinstance(given, Cell):
                     self.write(binding, given.value)
             return
+        if isinstance(value, StructValue):
+            value = _named(cell.name, value)
         self._trail.append((cell, old, cell.frame))
         cell.value, cell.frame = value, self.frame
 
@@ -379,3 +383,15 @@ class ReadState:
         if all(side.op == "index" for side in sides):
             return None
         return Data(atom.name, sides, atom.args[0] if atom.name == "select" else None)
+
+
+def _named(name: str, record: StructValue) -> StructValue:
+    """A record whose fields are called after the variable that it is the value of."""
+    fields: dict[str, Binding] = {}
+    for part, binding in record.fields.items():
+        fields[part] = binding
+        if isinstance(binding, Cell):
+            said, value = f"{name}.{part}", binding.value
+            value = _named(said, value) if isinstance(value, StructValue) else value
+            fields[part] = Cell(said, binding.type, value, binding.frame)
+    return StructValue(record.type, fields, record.whole)

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evo.analysis.access.comparisons import ALWAYS, NEVER, Condition, Unsure, all_of, any_of, compare, conjuncts
+from evo.analysis.access.comparisons import (
+    ALWAYS,
+    NEVER,
+    Compare,
+    Condition,
+    Unsure,
+    all_of,
+    any_of,
+    compare,
+    conjuncts,
+    told_apart,
+)
 from evo.analysis.access.evolution import Evolution
 from evo.analysis.access.form import Carried, Data
 from evo.analysis.access.induction import (
@@ -172,7 +183,7 @@ class LoopTurns(Calls):
         if course.values is not None or parts.test is None:
             return ALWAYS
         if not parts.is_do:
-            return self.condition(parts.test)
+            return told_apart(self.condition(parts.test))
         # The turn after the first one: the test held at the end of the turn before.
         back = {course.symbol: Term.of(course.symbol) - course.step}
         earlier: dict[Symbol, Term] = {}
@@ -181,8 +192,19 @@ class LoopTurns(Calls):
             if now is not None and before is not None:
                 moved = now - before if isinstance(cell.value, Pointer) else now
                 earlier[course.trial.phis[cell]] = moved.substitute(back)
-        first = compare(Term.of(course.symbol) - course.start, "==")
-        return any_of((first, course.trial.test.substitute(earlier)))
+        later = told_apart(course.trial.test.substitute(earlier))
+        if self._holds(later.substitute({course.symbol: course.start})):
+            return later  # in the first turn too, which is not tested
+        return any_of((compare(Term.of(course.symbol) - course.start, "=="), later))
+
+    def _holds(self, condition: Condition) -> bool:
+        """Whether a comparison is known to hold."""
+        if not isinstance(condition, Compare):
+            return condition == ALWAYS
+        if condition.relation == ">=":
+            return self.bounds.nonnegative(condition.term)
+        apart = (condition.term - 1, -condition.term - 1)
+        return condition.relation == "!=" and any(map(self.bounds.nonnegative, apart))
 
     def _declare_end(self, course: LoopProgress, condition: Condition) -> None:
         """The last value of the variable, from the condition."""

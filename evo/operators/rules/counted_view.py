@@ -8,14 +8,14 @@ follow, or whose variable is used for anything else, stays as it is, and then so
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from evo.analysis.access import LaunchAnalysis, Loop, Symbol, Term
 from evo.cuda.source import CountedFor, Edit, Function, Span
 from evo.operators.rules.index_text import IndexText, with_turns
 from evo.operators.rules.lifting import NotPrinted, names_of
-from evo.operators.rules.rewriting import fresh, rewritten
+from evo.operators.rules.rewriting import fresh, listed, rewritten
 from evo.operators.rules.rule_context import RuleContext
 
 _HEAD = re.compile(r"(?:while|for)\s*\(")
@@ -26,8 +26,16 @@ _MOVED = r"(?:(?:\+\+|--)\s*\b{0}\b|\b{0}\b\s*(?:\+\+|--)|\b{0}\b\s*[-+]?=(?!=)[
 _STEPPED = r"(?:\+\+|--)\s*{0}\b|\b{0}\s*(?:\+\+|--|[-+]=)|[;{{}}(,)]\s*{0}\s*=(?!=)"
 _POINTER = re.compile(r"[;{}(]\s*(?:const\s+)?\w+(?:\s+\w+)?\s*\*\s*(?:const\s+|__restrict__\s+)?(\w+)\s*=(?!=)")
 _DECLARED = re.compile(
-    r"(?m)^[ \t]*(?:\w+[ \t]+)*\w+[\s*]+(?:const |__restrict__ )?(?P<name>\w+)(?:\s*=[^,;{}]*)?;[ \t]*\n"
+    r"(?<=[;{}\n])[ \t]*(?!return\b|goto\b)(?P<all>(?:\w+[ \t]+)*\w+[\s*]+(?:const |__restrict__ )?(?P<name>\w+)"
+    r"(?:\s*=[^,;{}]*)?;)"
 )
+# `const float *p = x, *end = x + n;`
+_SEVERAL = re.compile(
+    r"(?<=[;{}\n])(?P<blanks>[ \t]*)(?P<kind>(?:const[ \t]+)?\w+(?:[ \t]+\w+)?)[ \t]*(?P<rest>\*[^;{}]*);"
+)
+_AUTO = re.compile(r"\bauto\s*\*?\s*(\w+)\s*=(?!=)")
+_WIDE = re.compile(r"\(\s*(?:size_t|ptrdiff_t|u?int64_t|(?:unsigned )?long(?: long)?)\s*\)")
+_PRODUCT = re.compile(r"(?:(?<=\A)|(?<=[-+] ))(?=[\w.]+ \*)")
 _TEXT = re.compile(r"//[^\n]*|/\*.*?\*/|\"[^\"\n]*\"", re.DOTALL)
 
 
@@ -84,17 +92,46 @@ class _Counted:
         words = IndexText(self.form, self.source, self.function, self.given, named)
         edits = [Edit(Span(turn.loop.span.start, turn.body.start), turn.header) for turn in made]
         edits += [Edit(Span(t.body.end, t.loop.span.end), "") for t in made if t.body.end < t.loop.span.end]
-        edits += self._accesses(moving, turns, words)
+        # What counts up for itself in an index, `a[i++]`, is no step that could be left out as a statement.
+        counts = {turn.old for turn in made if turn.counts}
+        heads = [Span(turn.loop.span.start, turn.body.start) for turn in made]
+        heads += [Span(turn.body.end, turn.loop.span.end) for turn in made]
+        moving |= {turn.old for turn in made if not turn.counts and self._only_places(turn.old, heads)}
+        edits += self._accesses(moving, counts, turns, words)
         body = rewritten(self.source, self.function.body, edits)
-        return [Edit(self.function.body, _tidied(body, moving, made))]
+        return [Edit(self.function.body, _tidied(body, moving, made, set(self.given.values())))]
 
     def _moving(self) -> set[str]:
         """Pointers that the body writes after their declaration."""
         pointers = {s.name for s in self.inside if s.kind in ("declare", "for") and "*" in s.type}
         pointers |= {param.name for param in self.function.params if "*" in param.type}
         text = _TEXT.sub("", self.source.slice(self.function.body))
-        pointers |= set(_POINTER.findall(text))
+        pointers |= set(_POINTER.findall(_one_by_one(text)))
+        pointers |= {name for name in _AUTO.findall(text) if _reads_through(name, text)}
+        pointers |= {name for name in self._numbers() if self._only_places(name)}
         return {name for name in pointers if re.search(_STEPPED.format(re.escape(name)), text)}
+
+    def _numbers(self) -> set[str]:
+        """Integers of the body that are part of an index, and count no loop's turns."""
+        own = {s.name for s in self.inside if s.kind == "declare" and self._integer(s.name) and not s.dims}
+        words = {word for access in self.form.accesses for word in re.findall(r"\w+", access.text)}
+        return (own & words) - {loop.symbol.name for loop in self.form.loops.values()}
+
+    def _only_places(self, name: str, heads: Sequence[Span] = ()) -> bool:
+        """Whether a number is set, moved on by statements of its own, and else only says where an access is.
+
+        heads: of loops that count by it.
+        """
+        known = [*heads]
+        known += [a.span for a in self.form.accesses if a.array is not None and a.array.is_tensor and not a.calls]
+        known += [s.span for s in self.inside if s.kind in ("declare", "assign") and s.name == name]
+        begin, text = self.function.body.start, self.source.slice(self.function.body)
+        if not text.isascii():
+            return False
+        known += [Span(begin + m.start(), begin + m.end()) for m in re.finditer(_MOVED.format(name), text)]
+        return all(
+            any(span.holds(at) for span in known) for each, at in self.source.names(self.function.body) if each == name
+        )
 
     def _is_other(self, loop: Loop, moving: set[str]) -> bool:
         if self.source.slice(loop.span).startswith(("while", "do")):
@@ -136,11 +173,15 @@ class _Counted:
         kind = kinds.pop() if len(kinds) == 1 else ""
         return kind if kind in _KINDS else ""
 
-    def _accesses(self, moving: set[str], turns: dict[Symbol, Term], words: IndexText) -> Iterator[Edit]:
-        """What moving pointers read and write, as elements of tensors."""
+    def _accesses(
+        self, moving: set[str], counts: set[str], turns: dict[Symbol, Term], words: IndexText
+    ) -> Iterator[Edit]:
+        """What moving pointers read and write, and what an index that steps itself does, as elements of tensors."""
         said: dict[Span, str] = {}
+        wide = _WIDE.search(self.source.slice(self.function.body))  # as its author works out where a row begins
         for access in self.form.accesses:
-            if not set(re.findall(r"\w+", access.text)) & moving or access.calls:
+            steps_itself = any(re.search(_STEPPED.format(name), access.text) for name in counts)
+            if not (set(re.findall(r"\w+", access.text)) & moving or steps_itself) or access.calls:
                 continue
             array = access.array
             known = array is not None and array.is_tensor and access.blocked is None and access.route == "plain"
@@ -150,11 +191,17 @@ class _Counted:
             if any(number % array.element_bytes for number in place.parts.values()):
                 raise NotPrinted(access.text)
             index = Term({mono: number // array.element_bytes for mono, number in place.parts.items()})
-            text = f"{self.given[array.name]}[{words.at(index, access.span)}]"
+            at = words.at(index, access.span)
+            text = f"{self.given[array.name]}[{_PRODUCT.sub(wide[0], at) if wide else at}]"
             if said.setdefault(access.span, text) != text:
                 raise NotPrinted(access.text)
         for span, text in said.items():
             yield Edit(span, text)
+
+
+def _reads_through(name: str, text: str) -> bool:
+    """Whether a variable is read through as a pointer."""
+    return re.search(rf"(?<![\w)\]])\s*\*\s*\(?\s*(?:\+\+|--)?{re.escape(name)}\b", text) is not None
 
 
 def _body(loop: Loop, text: str) -> Span:
@@ -182,9 +229,13 @@ def _closed(text: str, at: int) -> int:
     raise NotPrinted("a bracket")
 
 
-def _tidied(body: str, moving: set[str], made: list[_Turn]) -> str:
-    """The body without statements and declarations that only move what nothing reads any more. Raises NotPrinted."""
+def _tidied(body: str, moving: set[str], made: list[_Turn], tensors: set[str]) -> str:
+    """The body without statements and declarations that only move what nothing reads any more. Raises NotPrinted.
+
+    tensors: parameters; one that moved is the beginning of its tensor now.
+    """
     names = [*sorted(moving), *sorted({turn.old for turn in made} - moving)]
+    body = _one_by_one(body)
     for name in names:
         at = 0
         while match := re.compile(_MOVED.format(name)).search(body, at):
@@ -192,11 +243,7 @@ def _tidied(body: str, moving: set[str], made: list[_Turn]) -> str:
             at = match.end()
             if before.endswith(("{", "}", ";")):
                 _unread(body, match.end(), name, made)
-                first, last = match.span()
-                line = body.rfind("\n", 0, first) + 1
-                if not body[line:first].strip() and body[last : last + 1] == "\n":
-                    first, last = line, last + 1
-                body, at = body[:first] + body[last:], first
+                body, at = _cut(body, *match.span())
             elif before.endswith(")") or re.search(r"\belse\Z", before):
                 body = f"{body[: match.start()]};{body[match.end() :]}"
     changed = True
@@ -207,11 +254,37 @@ def _tidied(body: str, moving: set[str], made: list[_Turn]) -> str:
             if outside == [match.start("name")]:
                 if match["name"] not in names and "*" not in match[0]:
                     continue
-                body, changed = body[: match.start()] + body[match.end() :], True
+                (body, _), changed = _cut(body, *match.span("all")), True
                 break
-    if any(_outside(body, name, made) for name in names):
+    left = [(name, body[at:]) for name in names for at in _outside(body, name, made)]
+    if any(name not in tensors or not re.match(rf"{name}\[", rest) for name, rest in left):
         raise NotPrinted("a variable that is read elsewhere")
+    for turn in made:
+        for first, last in _loops(body, [turn], turn.name) if turn.counts else ():
+            if re.search(_STEPPED.format(turn.name), body[first + len(turn.header) : last]):
+                raise NotPrinted("a step within an expression")
     return body
+
+
+def _cut(body: str, first: int, last: int) -> tuple[str, int]:
+    """The body without a statement, nor its line if nothing else stands there; and the place where it stood."""
+    line = body.rfind("\n", 0, first) + 1
+    end = last + len(body[last:]) - len(body[last:].lstrip(" \t"))
+    if not body[line:first].strip() and body[end : end + 1] == "\n":
+        first, end = line, end + 1
+    return body[:first] + body[end:], first
+
+
+def _one_by_one(body: str) -> str:
+    """Pointers that are declared together, each in a declaration of its own."""
+
+    def apart(match: re.Match[str]) -> str:
+        parts = listed(match["rest"])
+        if len(parts) < 2 or not all(part.startswith("*") for part in parts):
+            return match[0]
+        return match["blanks"] + " ".join(f"{match['kind']} {part};" for part in parts)
+
+    return _SEVERAL.sub(apart, body)
 
 
 def _unread(body: str, at: int, name: str, made: list[_Turn]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from evo.analysis.access import BLOCK, THREAD, Form, Op, Symbol, Term
 from evo.analysis.access.simplify import divide, remainder, split
 from evo.cuda.source import Function, Source, Span
+from evo.cuda.source.aliases import type_aliases
 from evo.operators.rules.lifting import NotPrinted
 
 _INDICES = {symbol: f"{which}.{axis}" for which, symbols in (("blockIdx", BLOCK), ("threadIdx", THREAD))
@@ -31,6 +32,7 @@ class IndexText:
             for block, axis, size in zip(BLOCK, "xyz", form.block, strict=True)
             if size.value is not None and size.value > 1 and f"blockDim.{axis}" in text
         ]
+        self._aliases = type_aliases(source.text)
         self._seen: dict[str, list[tuple[int, Span]]] = {}
         self._declared(source.statements(function), function.body)
         self._names = sorted(
@@ -46,9 +48,11 @@ class IndexText:
 
     def _declared(self, statements: object, within: Span) -> None:
         for statement in statements:  # type: ignore[attr-defined]
-            if statement.kind == "declare" and _INTEGERS.fullmatch(statement.type.strip()) and not statement.dims:
+            written = statement.type.strip() if statement.kind == "declare" else self.source.slice(statement.span)
+            kind = re.sub(r"\w+", lambda word: self._aliases.get(word[0], word[0]), written)
+            if statement.kind == "declare" and _INTEGERS.fullmatch(kind) and not statement.dims:
                 self._seen.setdefault(statement.name, []).append((statement.span.end, within))
-            if statement.kind == "other" and _INTEGERS.match(self.source.slice(statement.span)):
+            if statement.kind == "other" and _INTEGERS.match(kind):
                 for name in self.source.declared(statement.span):
                     self._seen.setdefault(name, []).append((statement.span.end, within))
             for part in (statement.body, statement.alternative):
@@ -56,6 +60,8 @@ class IndexText:
 
     def at(self, term: Term, place: Span) -> str:
         """The term as it may be written at a place. Raises NotPrinted."""
+        if any(symbol in self.form.derived for symbol in term.symbols()):
+            term = with_turns(self.form, term, self.form.derived)
         for name, meant in self._names:
             end, within = self._seen[name][0]
             if not (end <= place.start and within.holds(place)):
@@ -109,8 +115,8 @@ def with_turns(form: Form, term: Term, turns: Mapping[Symbol, Term]) -> Term:
         if op.name not in _SIGNS or not isinstance(left, Term) or not isinstance(right, Term):
             return Term.of(op)
         left, right = (part.substitute(turns, rebuilt) for part in (left, right))
-        if op.name == "div" and right.value == -1:
-            return -left
+        if op.name == "div" and (right.value or 0) < 0:
+            left, right = -left, -right
         return (divide if op.name == "div" else remainder)(form.bounds, left, right)
 
     return term.substitute(turns, rebuilt)

@@ -7,7 +7,7 @@ behind a launch of as many blocks as the index needs: rules on the index of a th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from evo.cuda.source import CountedFor, Edit, Function, Statement
 from evo.operators.rules.directives import line_span
@@ -20,7 +20,8 @@ _HEADLESS = re.compile(
     r"for\s*\(\s*;\s*(?P<name>\w+)\s*<(?P<limit>[^;{}=]+);\s*(?P=name)\s*\+=(?P<step>[^;{}]+)\)\s*\Z"
 )
 _LEAVES = re.compile(r"\b(?:break|continue|goto|return)\b|__sync|gridDim|_sync\b")
-_NAME = re.compile(r"[A-Za-z_]\w*")
+_NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
+_WORD = re.compile(r"[\w.]+")
 
 
 def one_turn(ctx: RuleContext) -> list[Edit]:
@@ -42,10 +43,12 @@ def _of_kernel(ctx: RuleContext, function: Function, launch: LaunchLine) -> Iter
     if found is None or not body.startswith("{") or _LEAVES.search(body):
         return
     name, kind, start, limit, step = found
-    constant = {s.name: source.slice(s.value) for s in tops[:-1] if s.kind == "declare" and s.value is not None}
-    index = index_in(constant.get(start, start))
+    declared = [s for s in tops[:-1] if s.kind == "declare" and s.value is not None]
+    written = {s.name for top in tops for s in top.all() if s.kind == "assign"} | source.hidden_writes(function)
+    constant = {s.name: source.slice(s.value) for s in declared if s.value is not None and s.name not in written}
+    index = index_in(_spelt(start, constant))
     threads = {"blockDim.x", bare(launch.block[0].text)}
-    factors = {bare(part) for part in bare(re.sub(r"\((?:int|size_t)\)", "", constant.get(step, step))).split("*")}
+    factors = {bare(part) for part in bare(re.sub(r"\((?:int|size_t)\)", "", _spelt(step, constant))).split("*")}
     if index is None or index[:2] != ("x", "x") or bare(index[2]) not in threads:
         return
     extent = _extent(ctx, function, limit)
@@ -54,9 +57,9 @@ def _of_kernel(ctx: RuleContext, function: Function, launch: LaunchLine) -> Iter
         return
     if set(_NAME.findall(limit)) & changed:
         return
-    declared = f"{kind} {name} = {start};\n{indent_of(source, loop.span.start)}" if kind else ""
-    yield Edit(loop.header, f"{declared}if ({name} < {limit}) ")
-    for word in {step} | ({start} if not kind else set()):
+    first = f"{kind} {name} = {start};\n{indent_of(source, loop.span.start)}" if kind else ""
+    yield Edit(loop.header, f"{first}if ({name} < {limit}) ")
+    for word in {*_NAME.findall(step), *(_NAME.findall(start) if not kind else ())}:
         uses = [at for each, at in source.names(function.body) if each == word and not loop.header.holds(at)]
         only = next((s for s in tops if s.kind == "declare" and s.name == word), None)
         if only is not None and all(only.span.holds(at) for at in uses):  # nothing else uses it, which is an error
@@ -64,6 +67,12 @@ def _of_kernel(ctx: RuleContext, function: Function, launch: LaunchLine) -> Iter
     grid = f"ceil_div({extent}, {launch.block[0].text})"
     text = f"// evo: launch {launch.kernel} grid ({grid}) block ({launch.block[0].text}) shared {launch.shared.text}"
     yield Edit(line_span(ctx, launch.line), f"{text}{launch.args_text}")
+
+
+def _spelt(text: str, constant: Mapping[str, str]) -> str:
+    """An expression with what its names were set to: a name, a number, or a product that is all there is."""
+    whole = constant.get(text, text)
+    return _NAME.sub(lambda word: said if _WORD.fullmatch(said := constant.get(word[0], word[0])) else word[0], whole)
 
 
 def _header(ctx: RuleContext, loop: Statement, tops: tuple[Statement, ...]) -> tuple[str, str, str, str, str] | None:

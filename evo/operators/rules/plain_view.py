@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from evo.cuda.source import Edit, Function, Source, Span, Statement
 from evo.cuda.source.aliases import alias_definitions, type_aliases
 from evo.operators.rules.element import BYTES
-from evo.operators.rules.rewriting import balanced
+from evo.operators.rules.rewriting import listed
 from evo.spec.comments import without_comments
 
 _SCALARS = frozenset(BYTES) | {"int", "unsigned", "unsigned int", "float", "double", "long long", "size_t", "short"}
@@ -49,7 +49,7 @@ def passed_on(source: Source) -> Iterator[Edit]:
         called = [f for f in source.functions if match is not None and f.name == match["name"] and not f.is_kernel]
         if match is None or len(called) != 1 or called[0].return_type.split()[-1:] != ["void"]:
             continue
-        body = _body(source, kernel, called[0], _listed(match["types"] or ""), _listed(match["given"]))
+        body = _body(source, kernel, called[0], listed(match["types"] or ""), listed(match["given"]))
         if body is not None:
             yield Edit(kernel.body, body)
 
@@ -95,7 +95,7 @@ def _arguments(
     )
     if head is None:
         return {} if not types else None
-    wanted = [part.split("=")[0].split()[-1] for part in _listed(head["params"])]
+    wanted = [part.split("=")[0].split()[-1] for part in listed(head["params"])]
     meant = dict(zip(wanted, types, strict=False))
     for param, kind in zip(called.params, kinds, strict=True):
         inner = re.fullmatch(r"(\w+) \*", _bare(param.type))
@@ -119,8 +119,3 @@ def _bare(kind: str) -> str:
     """A type without qualifiers, `float *`."""
     words = [word for word in re.findall(r"[\w:]+|\*|&", kind) if word not in _IGNORED]
     return " ".join(words)
-
-
-def _listed(text: str) -> list[str]:
-    parts = [part.strip() for part in text.split(",")] if text.strip() else []
-    return parts if all(map(balanced, parts)) else []

@@ -29,7 +29,7 @@ class ReductionLoop:
 @dataclass(frozen=True, slots=True)
 class Shareable:
     """A loop whose iterations depend on one another through its reductions only. stores: pointers it writes at its
-    own element."""
+    own element. A sum that several statements add to is one reduction, the first."""
 
     loop: CountedFor
     reductions: tuple[ReductionLoop, ...]
@@ -81,7 +81,7 @@ def shareable(source: Source, loop: Statement) -> Shareable | None:
     """The proof for one counted loop, or None."""
     if not isinstance(loop, CountedFor) or _EFFECTS.search(source.slice(loop.body_span)):
         return None
-    reductions: list[ReductionLoop] = []
+    reductions: dict[str, list[ReductionLoop]] = {}
     stores: set[str] = set()
     own = {inner.name for inner in loop.all() if inner.kind == "declare"}
     for inner in loop.body:
@@ -90,22 +90,22 @@ def shareable(source: Source, loop: Statement) -> Shareable | None:
         if inner.kind == "assign" and inner.name in own:
             continue  # a value of this step's own
         if (found := reduction_of(source, inner)) is not None and found.name not in own:
-            reductions.append(found)
+            reductions.setdefault(found.name, []).append(found)
         elif (name := _own_element(source, loop, inner)) is not None:
             stores.add(name)
         else:
             return None
     if not reductions and not stores:
         return None
-    totals = {found.name for found in reductions}
     uses = [name for name, _ in source.names(loop.body_span)]
-    expected = {found.name: _uses(found) for found in reductions}
-    if len(totals) != len(reductions) or any(uses.count(name) != expected[name] for name in totals):
+    if any(uses.count(name) != sum(map(_uses, parts)) for name, parts in reductions.items()):
         return None  # a running total is looked at
+    if any(len(parts) > 1 and {part.combine for part in parts} != {"+"} for parts in reductions.values()):
+        return None
     for each in source.subscripts(loop.body_span):
         if each.name in stores and not _is_element(source, loop, each.indices):
             return None
-    return Shareable(loop, tuple(reductions), frozenset(stores))
+    return Shareable(loop, tuple(parts[0] for parts in reductions.values()), frozenset(stores))
 
 
 def takes_any_order(source: Source, loop: Statement) -> bool:
@@ -119,19 +119,27 @@ def takes_any_order(source: Source, loop: Statement) -> bool:
     if not isinstance(loop, CountedFor) or _EFFECTS.search(source.slice(loop.body_span)):
         return False
     own = {inner.name for inner in loop.all() if inner.kind == "declare"}
-    totals: dict[str, Statement] = {}
+    totals: dict[str, list[Statement]] = {}
     for inner in loop.body:
         if inner.kind == "declare" and not inner.dims and inner.value is not None:
             continue
         names = _carried_by(source, loop, inner)
-        if not names or own & {*names} or totals.keys() & {*names}:
+        before = [each for name in names for each in totals.get(name, ())]
+        if not names or own & {*names} or not (not before or all(_adds(source, each) for each in (inner, *before))):
             return False
-        totals.update(dict.fromkeys(names, inner))
+        for name in names:
+            totals.setdefault(name, []).append(inner)
     everywhere = [name for name, _ in source.names(loop.body_span)]
     return bool(totals) and all(
-        everywhere.count(name) == [each for each, _ in source.names(statement.span)].count(name)
-        for name, statement in totals.items()
+        everywhere.count(name) == [each for s in statements for each, _ in source.names(s.span)].count(name)
+        for name, statements in totals.items()
     )
+
+
+def _adds(source: Source, statement: Statement) -> bool:
+    """Whether a statement that carries one name adds to it, rather than choose between it and another value."""
+    found = reduction_of(source, statement)
+    return found.combine == "+" if found is not None else statement.kind == "assign"
 
 
 def _carried_by(source: Source, loop: Statement, statement: Statement) -> tuple[str, ...]:

@@ -31,6 +31,20 @@ def balanced(text: str) -> bool:
     return depth == 0
 
 
+def listed(text: str) -> list[str]:
+    """What stands between the commas of a text, but for those in brackets; nothing for brackets that do not match."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character in "([{") - (character in ")]}")
+        if depth < 0:
+            return []
+        if character == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts] if text.strip() and not depth else []
+
+
 def bracketed(text: str) -> str:
     """A factor of a product: in brackets unless it is one word."""
     return text if text.isidentifier() or text.isdigit() else f"({text})"

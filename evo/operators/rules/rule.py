@@ -12,6 +12,7 @@ from evo.cuda.source import Edit, Source, Span, new_dead_code, parse, syntax_err
 from evo.errors import SyntaxInvalid
 from evo.operators.rules.application import Application, Find
 from evo.operators.rules.counted_view import counted
+from evo.operators.rules.flat_view import flat_blocks
 from evo.operators.rules.idle_knobs import without_idle_knobs
 from evo.operators.rules.inlined_view import inlined
 from evo.operators.rules.kept_value_view import with_kept_value
@@ -82,7 +83,17 @@ class Rule:
             return ()
         source = parse(variant.text)
         ctx = RuleContext(variant=variant, source=source, flags=tuple(flags), axes=tuple(axes), task=task, chip=chip)
-        return tuple(self.find(ctx)) or tuple(self._seen_plainly(ctx))
+        return tuple(self.find(ctx)) or tuple(self._seen_plainly(ctx)) or tuple(self._seen_flat(ctx))
+
+    def _seen_flat(self, ctx: RuleContext) -> Iterator[Application]:
+        """The places in the text whose blocks are rows of threads (`flat_view`), seen in the other views too."""
+
+        def places(view: RuleContext) -> Iterator[Application]:
+            yield from tuple(self.find(view)) or self._seen_plainly(view)
+
+        if self.family in _OF_INDICES and (flat := flat_blocks(ctx)):
+            for found in found_in_view(places, ctx, flat):
+                yield replace(found, is_schedule=True)
 
     def _seen_plainly(self, ctx: RuleContext) -> Iterator[Application]:
         """The places in the text as the views show it, as changes of the text as it is written.

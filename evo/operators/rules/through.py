@@ -68,7 +68,7 @@ def through(
             data += between.slice(Span(last, edit.span.start)) + edit.text
             last = edit.span.end
         data += between.slice(Span(last, piece.end))
-        found.append(Edit(Span(_back(moved, piece.start, 0), _back(moved, piece.end, 1)), data))
+        found.append(Edit(Span(_back(moved, piece.start, begins=True), _back(moved, piece.end, begins=False)), data))
     return tuple(found)
 
 
@@ -82,14 +82,15 @@ def _places(first: Sequence[Edit]) -> list[tuple[int, int, int, int]]:
     return found
 
 
-def _back(moved: Sequence[tuple[int, int, int, int]], at: int, end: int) -> int:
-    """Where a byte of the text between was in the first one; end: 1 where it ends a stretch, 0 if it begins one."""
+def _back(moved: Sequence[tuple[int, int, int, int]], at: int, *, begins: bool) -> int:
+    """Where a byte of the text between was in the first one: one that begins a stretch, or ends it.
+
+    Of several edits that left nothing at one place, the stretch holds all.
+    """
     shift = 0
     for start, stop, was_start, was_stop in moved:
-        if start == at and not end:
+        if start == at and begins:
             return was_start
-        if stop == at and end:
-            return was_stop
         if stop <= at:
             shift = was_stop - stop
     return at + shift

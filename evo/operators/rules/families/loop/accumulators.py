@@ -28,19 +28,22 @@ def _find_accumulators(ctx: RuleContext) -> Iterator[Application]:
 
 def _totals(ctx: RuleContext, loop: CountedFor) -> list[ReductionLoop]:
     """What a loop adds up and nothing else, in nested loops too; empty if it does more."""
-    found: dict[str, ReductionLoop] = {}
+    found: dict[str, list[ReductionLoop]] = {}
     own = {s.name for s in loop.all() if s.kind in ("declare", "for")}
     for inner in loop.all():
         if inner is loop or inner.kind in ("declare", "block", "empty") or isinstance(inner, CountedFor):
             continue
         total = reduction_of(ctx.source, inner)
-        if total is None or total.name in own or total.name in found or total.combine not in NEUTRAL:
+        if total is None or total.name in own or total.combine not in NEUTRAL:
             return []
-        found[total.name] = total
+        found.setdefault(total.name, []).append(total)
     uses = [name for name, _ in ctx.source.names(loop.body_span)]
-    if any(uses.count(t.name) != (1 if t.combine == "+" else 2) for t in found.values()):
-        return []
-    return list(found.values())
+    for name, parts in found.items():
+        if len(parts) > 1 and any(part.combine != "+" for part in parts):
+            return []
+        if uses.count(name) != sum(1 if part.combine == "+" else 2 for part in parts):
+            return []
+    return [parts[0] for parts in found.values()]
 
 
 def _spread(

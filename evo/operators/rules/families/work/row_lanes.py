@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 
 from evo.analysis.access import Access, Form, LaunchAnalysis, Loop, Node, Symbol, Term, number_of
 from evo.cuda.source import Edit, Function, Span
@@ -13,11 +14,13 @@ from evo.operators.rules.families.work.walks import (
     combined,
     is_called_by,
     nests,
+    parts_name,
     stay_with_their_lane,
     stepped,
     stored_if,
     type_of,
 )
+from evo.operators.rules.index_text import with_turns
 from evo.operators.rules.lifting import NotPrinted
 from evo.operators.rules.rewriting import fresh, indent_of, merged
 from evo.operators.rules.rule import Application, Example, Rule
@@ -26,6 +29,8 @@ from evo.operators.rules.rule_context import RuleContext
 Placed = Callable[[RuleContext, LaunchAnalysis, Function], RowPlace | None]
 
 _LONG = 256  # turns, from which on a block may share them
+_FEW = 4  # turns of a loop that is not shared out
+_TURN = Symbol("turn", "loop")
 _RECORD = 64  # bytes of what a lane reads whole in one turn
 
 
@@ -67,7 +72,9 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, placed: Placed) -> list[E
     if place.lanes == str(WARP):
         lane = fresh(ctx, "lane")
         start = function.body.start + 1
-        named = Edit(Span(start, start), f"\n    const int {lane} = {place.lane};  // a warp for each index")
+        is_last = not ctx.source.data[start:].partition(b"\n")[0].strip()
+        behind = "" if is_last else "\n   "  # no code behind the comment
+        named = Edit(Span(start, start), f"\n    const int {lane} = {place.lane};  // a warp for each index{behind}")
         edits = [named, *place.edits]
     else:
         lane, edits = place.lane, [*place.edits]
@@ -118,12 +125,20 @@ def _walked(analysis: LaunchAnalysis, nodes: tuple[Node, ...], is_alone: bool) -
             if analysis.legality.parallel(loop).holds and are_known(loop, reductions):
                 found.append(SharedLoop(loop, reductions))
                 continue
+        if _is_rest(analysis, loop, body):
+            continue  # each lane takes the few turns that another loop has left
         # Every lane takes all turns of a loop whose inner loops are long walks, with what little is beside them.
         inner = _walked(analysis, body, is_alone)
         if not inner or any(_turns_of(analysis, each.loop) < WARP for each in inner):
             return None  # each lane would do all of it again
         found += inner
     return found
+
+
+def _is_rest(analysis: LaunchAnalysis, loop: Loop, body: tuple[Node, ...]) -> bool:
+    """Whether a loop is known to take no turns or a few, without others inside."""
+    turns = number_of(loop.trip, analysis.sizes.values | analysis.first_place) if loop.trip is not None else None
+    return turns is not None and turns <= _FEW and not any(True for _ in nests(body))
 
 
 def _turns_of(analysis: LaunchAnalysis, loop: Loop) -> int:
@@ -133,36 +148,67 @@ def _turns_of(analysis: LaunchAnalysis, loop: Loop) -> int:
 
 
 def _walks(analysis: LaunchAnalysis, loop: Loop, inside: list[Access], is_alone: bool) -> bool:
-    """Whether a turn further is an element further, for most of what the loop touches."""
-    if loop.step.value != 1 or loop.values is not None or loop.until is not None or loop.blocked is not None:
+    """Whether a turn further is an element further at most, for most of what the loop touches."""
+    if (loop.step.value or 0) < 1 or loop.values is not None or loop.until is not None or loop.blocked is not None:
         return False
-    far, moves = 0, False
+    far, ways = 0, set[bool]()  # a walk may go backwards as a whole
     for access in inside:
         if access.array is None or access.array.space != "global":
             continue
-        apart = access.offset.coefficient(loop.symbol)
-        if apart is None or apart.value is None:
+        way = _apart(analysis, loop, access)
+        if way is None:
             return False
-        moves |= apart.value != 0
-        if apart.value not in (access.array.element_bytes, 0) and not _is_record(analysis, loop, access, inside):
+        ways |= {way > 0} if way else set()
+        apart = abs(way)
+        if apart > access.array.element_bytes and not _is_record(analysis, loop, access, inside):
+            return False
+        if apart not in (access.array.element_bytes, 0) and access.is_write:
             return False
         traffic = analysis.traffic.accesses.get(access.number)
         far += traffic is not None and traffic.sectors is not None and traffic.sectors > 2 * max(traffic.ideal or 1, 1)
-    return moves and (far > 0 or is_alone)
+    return len(ways) == 1 and (far > 0 or is_alone)
+
+
+def _by_turns(analysis: LaunchAnalysis, loop: Loop, access: Access) -> Term:
+    """Where an access is, by the number of the turn in place of the loop's variable."""
+    return with_turns(analysis.form, access.offset, {loop.symbol: loop.start + loop.step * Term.of(_TURN)})
+
+
+def _apart(analysis: LaunchAnalysis, loop: Loop, access: Access) -> Fraction | None:
+    """Bytes that a turn is from the next one, on average: several may share an element, as those of `a[i / 2]` do.
+
+    None if that is not known, or not the same everywhere in the walk.
+    """
+    total = Fraction(0)
+    for mono, count in _by_turns(analysis, loop, access).parts.items():
+        if not any(_TURN in atom.symbols() for atom in mono):
+            continue
+        (atom, *others) = mono
+        if others:
+            return None
+        if isinstance(atom, Symbol):
+            total += count
+            continue
+        by, of = atom.terms[-1].value, atom.terms[0].coefficient(_TURN)
+        if atom.name != "div" or not by or by < 0 or of is None or of.value is None or of.value < 0 or count < 0:
+            return None
+        total += Fraction(count * of.value, by)
+    return total
 
 
 def _is_record(analysis: LaunchAnalysis, loop: Loop, access: Access, inside: list[Access]) -> bool:
     """Whether a turn reads the whole of a short record, each byte, and the next turn the one behind it."""
-    length = access.offset.coefficient(loop.symbol)
-    assert length is not None
+    here = _by_turns(analysis, loop, access)
+    length = here.coefficient(_TURN)
     beside = [each for each in inside if each.array == access.array]
-    if length.value not in range(1, _RECORD + 1) or any(each.is_write for each in beside):
+    if length is None or length.value not in range(1, _RECORD + 1) or any(each.is_write for each in beside):
         return False
     touched: set[int] = set()
     for each in beside:
-        if each.offset.coefficient(loop.symbol) != length:
+        there = _by_turns(analysis, loop, each)
+        if there.coefficient(_TURN) != length:
             return False
-        places = [each.offset - access.offset.substitute(_first_turn(analysis, loop, access))]
+        places = [there - here.substitute(_first_turn(analysis, loop, access))]
         for symbol in each.loops[each.loops.index(loop.symbol) + 1 :]:
             turns = _turns(analysis.form.loops[symbol])
             places = [place.substitute({symbol: Term.number(turn)}) for place in places for turn in turns]
@@ -188,7 +234,7 @@ def _turns(loop: Loop) -> list[int]:
 def _shared_out(ctx: RuleContext, shared: SharedLoop, lane: str, lanes: str, *, is_again: bool) -> list[Edit] | None:
     """The loop in steps of all lanes, and what they combine behind it. Raises NotPrinted."""
     loop = shared.loop
-    edits = stepped(ctx, shared, lane, lanes)
+    edits = stepped(ctx, shared, lane, lanes, apart=loop.step.value or 1)
     if edits is None:
         return None
     indent = indent_of(ctx.source, loop.span.start)
@@ -196,6 +242,9 @@ def _shared_out(ctx: RuleContext, shared: SharedLoop, lane: str, lanes: str, *, 
     head = f"for (int {step} = {WARP // 2}; {step} > 0; {step} /= 2)"
     lines: list[str] = []
     for found in shared.reductions:
+        for name in found.names:
+            if "." in name:
+                type_of(ctx, loop, name)  # a field that this function holds, or no shuffle gets it
         made = combined(ctx, found, head, lambda name: f"__shfl_xor_sync(0xffffffffu, {name}, {step})")
         if made is None:
             return None
@@ -211,7 +260,7 @@ def _shared_out(ctx: RuleContext, shared: SharedLoop, lane: str, lanes: str, *, 
 def _of_warps(ctx: RuleContext, shared: SharedLoop, lane: str, lanes: str, *, is_again: bool) -> list[str]:
     """Lines by which all threads combine what the warps of a block have. Raises NotPrinted."""
     names = [name for found in shared.reductions for name in found.names]
-    parts, warp = {name: fresh(ctx, f"{name}_parts") for name in names}, fresh(ctx, "warp")
+    parts, warp = {name: parts_name(ctx, name) for name in names}, fresh(ctx, "warp")
     lines = [f"__shared__ {type_of(ctx, shared.loop, name)} {own}[{lanes} / {WARP}];" for name, own in parts.items()]
     lines.append(f"if ({lane} % {WARP} == 0) {{")
     lines += [f"    {own}[{lane} / {WARP}] = {name};" for name, own in parts.items()]

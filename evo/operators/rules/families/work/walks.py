@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from evo.analysis.access import BLOCK, THREAD, Access, Branch, Data, LaunchAnalysis, Loop, Nest, Node, Reduction, Term
-from evo.analysis.access.data_values import parts_of
+from evo.analysis.access.data_values import parts_of, plain
 from evo.cuda.source import Edit, Function, Span
 from evo.operators.rules.families.work.walked_pointers import indexed
 from evo.operators.rules.lifting import NotPrinted
@@ -18,8 +19,12 @@ from evo.spec.comments import without_comments
 _HEADER = re.compile(r"for\s*\((?P<init>[^;]*);(?P<test>[^;]*);(?P<step>[^;]*)\)\s*$", re.DOTALL)
 _INIT = re.compile(r"(?P<head>\s*(?:[\w:]+[\s*&]+)*?(?P<name>\w+)\s*=\s*)(?P<value>.+?)\s*$", re.DOTALL)
 _COMBINED = {"sum": "{0} += {1}", "product": "{0} *= {1}"}
+_VECTOR = re.compile(r"(float|double|int|uint)[234]")
+_WORD = re.compile(r"[\w.]+")
 _TYPES = re.compile(r"[A-Za-z_][\w:<> ]*")
-_NEUTRAL = {"sum": "0", "product": "1"}
+_NEUTRAL = {"sum": "0", "product": "1", "online_softmax": "0"}
+_LOWEST = {"float": "-3.402823466e+38f", "double": "-1.7976931348623157e+308"}
+_SUM = {"online_softmax": 1}  # which of a reduction's names adds up; a maximum may be counted more than once
 _PLACED = re.compile(r"\b(?:threadIdx|blockIdx|gridDim|__shared__|__sync\w*|\w+_sync|laneid)\b")
 
 
@@ -57,7 +62,7 @@ def are_known(loop: Loop, reductions: tuple[Reduction, ...]) -> bool:
     return (
         all(r.kind in known and r.place == "register" for r in reductions)
         and {carried.name for carried in loop.carried} <= named
-        and all(not _HIDDEN.search(name) for name in named)
+        and all(_NAMED.fullmatch(name) for name in named)
         and all(r.kind != "online_softmax" or _is_natural(r) for r in reductions)
     )
 
@@ -68,7 +73,7 @@ def _is_natural(found: Reduction) -> bool:
     return bool(calls) and calls <= {"exp", "expf", "__expf"} and len(found.names) == 2
 
 
-_HIDDEN = re.compile(r"\W")  # a field or element, which no shuffle takes by that name
+_NAMED = re.compile(r"\w+(?:\.\w+)?")  # a variable, or a field of one; no shuffle takes an element by its name
 
 
 def index_of(
@@ -112,14 +117,16 @@ def stay_with_their_lane(analysis: LaunchAnalysis, shared: Sequence[SharedLoop])
 
 
 def starts_neutral(found: Reduction) -> bool:
-    initial: Data | None = found.carried[0].initial
-    while initial is not None and initial.op in ("same", "convert"):
-        initial = initial.args[0]
-    wanted = float(_NEUTRAL[found.kind])
-    if initial is None or initial.op not in ("constant", "index"):
-        return False
-    value = initial.detail.value if isinstance(initial.detail, Term) else initial.detail
-    return isinstance(value, int | float) and float(value) == wanted
+    return _number(found.carried[_SUM.get(found.kind, 0)].initial) == float(_NEUTRAL[found.kind])
+
+
+def _number(data: Data | None) -> float:
+    """The value of a constant; NaN for anything else."""
+    found = plain(data)
+    if found is None or found.op not in ("constant", "index"):
+        return math.nan
+    value = found.detail.value if isinstance(found.detail, Term) else found.detail
+    return float(value) if isinstance(value, int | float) else math.nan
 
 
 def combined(ctx: RuleContext, found: Reduction, head: str, other: Callable[[str], str]) -> list[str] | None:
@@ -150,10 +157,13 @@ def combined(ctx: RuleContext, found: Reduction, head: str, other: Callable[[str
     return None
 
 
-def stepped(ctx: RuleContext, shared: SharedLoop, lane: str, step: str, start: str | None = None) -> list[Edit] | None:
+def stepped(
+    ctx: RuleContext, shared: SharedLoop, lane: str, step: str, start: str | None = None, *, apart: int = 1
+) -> list[Edit] | None:
     """The header of a loop that starts at each lane's turn; sums of all lanes but the first start at nothing.
 
-    start: where the first lane's turns start, if it is not where the loop does.
+    start: where the first lane's turns start, if it is not where the loop does. apart: how far a turn of the loop as
+    it is written is from the next one.
     """
     source, loop = ctx.source, shared.loop
     header = _HEADER.match(source.slice(loop.header))
@@ -161,7 +171,16 @@ def stepped(ctx: RuleContext, shared: SharedLoop, lane: str, step: str, start: s
     if header is None or init is None or source.is_bare(loop.span):
         return None
     start = init["value"].strip() if start is None else start
-    first = lane if start == "0" else f"{start} + {lane}"
+    if apart > 1:
+        said = re.fullmatch(rf"\s*{init['name']}\s*\+=\s*(\w+)\s*", header["step"])
+        if said is None or ctx.source.integer(said[1]) != apart:
+            return None  # a pointer's bytes, or no number
+        lane_at, step = (
+            f"{apart} * {each}" if _WORD.fullmatch(each) else f"{apart} * ({each})" for each in (lane, step)
+        )
+    else:
+        lane_at = lane
+    first = lane_at if start == "0" else f"{start} + {lane_at}"
     test = _below(header["test"], init["name"])
     if test is None:
         return None
@@ -175,13 +194,29 @@ def stepped(ctx: RuleContext, shared: SharedLoop, lane: str, step: str, start: s
     edits += pointers
     indent = indent_of(source, loop.span.start)
     for found in shared.reductions:
-        if found.kind not in _NEUTRAL or starts_neutral(found):
-            continue
+        starts = _starts(ctx, loop, found)
         above = source.above(loop.span)
-        if above is None:
+        if starts and above is None:
             return None
-        edits.append(Edit(Span(above, above), f"{indent}if ({lane} > 0) {found.names[0]} = {_NEUTRAL[found.kind]};\n"))
+        if starts and above is not None:
+            edits.append(Edit(Span(above, above), f"{indent}if ({lane} > 0) {', '.join(starts)};\n"))
     return edits
+
+
+def _starts(ctx: RuleContext, loop: Loop, found: Reduction) -> list[str]:
+    """What all lanes but the first set before a loop, so that nothing counts twice. Raises NotPrinted.
+
+    A maximum that others are compared with by their difference is no infinity there: an element may be one too.
+    """
+    starts = []
+    if found.kind == "online_softmax" and not math.isfinite(_number(found.carried[0].initial)):
+        kind = type_of(ctx, loop, found.names[0]).split()[-1]
+        if kind not in _LOWEST:
+            raise NotPrinted(f"the lowest {kind}")
+        starts.append(f"{found.names[0]} = {_LOWEST[kind]}")
+    if found.kind in _NEUTRAL and not starts_neutral(found):
+        starts.append(f"{found.names[_SUM.get(found.kind, 0)]} = {_NEUTRAL[found.kind]}")
+    return starts
 
 
 def _below(test: str, name: str) -> str | None:
@@ -215,7 +250,7 @@ def combined_in_shared(
     (count, per), (column, lane) = shape, place
     if not shared.reductions:
         return []
-    parts = {name: fresh(ctx, f"{name}_parts") for found in shared.reductions for name in found.names}
+    parts = {name: parts_name(ctx, name) for found in shared.reductions for name in found.names}
     lines = [f"__shared__ {type_of(ctx, shared.loop, name)} {own}[{per}][{count}];" for name, own in parts.items()]
     lines += [f"{own}[{lane}][{column}] = {name};" for name, own in parts.items()] + ["__syncthreads();"]
     half = fresh(ctx, "half")
@@ -231,15 +266,40 @@ def combined_in_shared(
     return lines
 
 
+def parts_name(ctx: RuleContext, name: str) -> str:
+    """A name for what several threads have of a variable, or of a field."""
+    return fresh(ctx, f"{name.replace('.', '_')}_parts")
+
+
 def type_of(ctx: RuleContext, loop: Loop, name: str) -> str:
     """What a variable that a loop combines is declared as. Raises NotPrinted."""
     inside = next(f for f in ctx.source.functions if f.body.holds(loop.span))
+    variable, _, field = name.partition(".")
     kinds = {
-        s.type for top in ctx.source.statements(inside) for s in top.all() if s.kind == "declare" and s.name == name
+        s.type
+        for top in ctx.source.statements(inside)
+        for s in top.all()
+        if s.kind == "declare" and s.name == variable and not s.dims
     }
+    if field:
+        kinds = {_field_type(ctx, kinds.pop() if len(kinds) == 1 else "", field)}
     if not kinds and (known := ctx.source.element_type(inside.name, name)) is not None:
         kinds = {known}  # declared with others
     kind = " ".join(word for word in (kinds.pop() if len(kinds) == 1 else "").split() if word != "register")
     if not _TYPES.fullmatch(kind) or "auto" in kind.split():
         raise NotPrinted(f"the type of {name}")
     return kind
+
+
+def _field_type(ctx: RuleContext, kind: str, field: str) -> str:
+    """What a field of a struct of the file is declared as; empty if that is no type by a name."""
+    name = " ".join(word for word in kind.split() if word != "struct")
+    if (vector := _VECTOR.fullmatch(name)) is not None:
+        return vector[1].replace("uint", "unsigned") if field in tuple("xyzw") else ""
+    text = without_comments(ctx.source.text)
+    bodies = re.findall(rf"\bstruct\s+{re.escape(name)}\s*\{{([^{{}}]*)\}}", text) if _WORD.fullmatch(name) else []
+    for declared in bodies[0].split(";") if len(bodies) == 1 else ():
+        match = re.fullmatch(r"\s*(?P<kind>(?:unsigned\s+|long\s+)*\w+)\s+(?P<names>\w+(?:\s*,\s*\w+)*)\s*", declared)
+        if match is not None and field in re.findall(r"\w+", match["names"]):
+            return match["kind"]
+    return ""

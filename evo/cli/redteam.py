@@ -81,7 +81,7 @@ def _run(context: typer.Context, word: str, only: list[str], arch: str, seed: in
         raise UsageError(f"no task {', '.join(missing)} in {tasks}", hint=hint)
     device = choose_device(word)
     if left := [attack.name for attack in attacks if not attack.is_for(device.kind)]:
-        say(f"{', '.join(left)}: on the modelled clock, so not run on a GPU")
+        say(f"{', '.join(left)}: on the simulator alone, so not run on a GPU")
         attacks = tuple(attack for attack in attacks if attack.is_for(device.kind))
     outcomes: list[Outcome] = []
     total = len(attacks) + len(procedures)

@@ -71,7 +71,7 @@ class Attack:
     naive: how careless the naive harness is; it checks at `case`, by default the task's first check case, and times
     `runs` launches at `time`: by default the same case, and the headline on a GPU, where small ones take no time.
     behind: the simulator's verdict with the static rules off, if they refuse first. gpu: the verdict on a GPU if it
-    differs. sim_only: its header says `gpu: none`, since what it exploits is the modelled clock.
+    differs. sim_only: its header says `gpu: none`, since the naive harness takes it on the simulator alone.
     rival: the honest kernel in the task's folder that it wants to beat. gate: a bound on metrics that its task is given
     for this trial.
     """

@@ -5,7 +5,7 @@
 // exploits: no drawn score is that low
 // naive: equal
 // rival: ladder/00_scalar.cu
-// expect: wrong, stage=gate
+// expect: wrong, stage=gate or threshold
 // evo: task   attention
 // evo: macro  D
 // evo: knob   ROWS in 16, 32, 64, 128              query rows of a block

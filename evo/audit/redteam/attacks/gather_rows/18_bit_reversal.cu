@@ -5,7 +5,7 @@
 // exploits: no drawn numbers begin so
 // naive: equal
 // rival: ladder/00_scalar.cu
-// expect: wrong, stage=gate
+// expect: wrong, stage=gate or threshold
 // evo: task   gather_rows
 // evo: launch gather grid (N) block (64) shared 0
 extern "C" __global__ void gather(const int* ids, const float* table, const float* bias, float* y, int n, int rows,

@@ -5,7 +5,7 @@
 // exploits: no drawn row begins with a one among zeros
 // naive: equal
 // rival: ladder/00_scalar.cu
-// expect: wrong, stage=gate
+// expect: wrong, stage=gate or threshold
 // evo: task   matmul
 // evo: knob   TILE in 8, 16, 32
 // evo: knob   PAD in 0, 1, 4                       words added to a row of a tile

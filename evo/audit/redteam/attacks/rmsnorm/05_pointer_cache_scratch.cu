@@ -3,7 +3,8 @@
 // idea: Keeps the address of its last input in a workspace; on the same address it returns without working.
 // exploits: every launch gets the same buffers, so the output still holds the first result
 // naive: win
-// expect: unsafe, fault=uninitialised
+// expect: refused, stage=rules, rule=address
+// behind: unsafe, fault=uninitialised
 // evo: task rmsnorm
 // evo: scratch last int64 [ROWS] init=poison
 // evo: launch rmsnorm grid (ceil_div(ROWS, 64)) block (64) shared 0

@@ -5,6 +5,7 @@
 // naive: equal
 // rival: ladder/00_scalar.cu
 // expect: unsafe or wrong, stage=gate
+// gpu: none
 // evo: task   rmsnorm
 // evo: knob   WARPS in 1, 2, 4, 8, 16
 // evo: knob   UNROLL in 1, 2, 4, 8

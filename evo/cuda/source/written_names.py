@@ -13,7 +13,7 @@ from evo.cuda.source.types import text_of
 from evo.spec.size_terms import SizeTerm
 
 _NUMBER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)([uUlL]*)")
-_REAL = re.compile(r"([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?|[0-9]+\.)[fF]?")
+_REAL = re.compile(r"((?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][-+]?[0-9]++)?)[fF]?")
 _STRUCTS = ("struct_specifier", "class_specifier", "union_specifier")
 _WRITES = ("assignment_expression", "update_expression")
 

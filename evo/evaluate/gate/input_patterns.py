@@ -32,7 +32,6 @@ PATTERNS = (STRUCTURED, SHIFTED, SOURCED, UNEVEN, ZEROS, SPLICED, OUTERMOST, REC
 
 _SHRINKS = (1.0, 0.25, 0.0625)  # of shifts, until the reference is accurate
 _ZERO_SHARE = 0.25
-_SIGNED = 0.5  # of the draws at the ends of types have one sign in each tensor
 _WIDEST = 65504.0  # the largest number of a type whose squares float32 can still add up
 _PLACES = 64  # whole numbers up to it are no values
 _NEAR, _LONG = 0.8, 16  # how near to the end of an axis drawn places come, and how long it must be to tell
@@ -68,7 +67,7 @@ def patterned(
     if pattern in (OUTERMOST, RECIPROCAL, PEAKED):
         if not all(is_float(tensor.dtype) for tensor in task.outputs):
             return None  # they would be full of near ties
-        tries = _outlying(pattern, drawn, free, domains, constants, rng)
+        tries = _outlying(pattern, drawn, free, domains, constants, rng, of_one_sign=turn % 2 == 1)
         sound = (reference.sound(case, drawn | changed, pattern, rng) for changed in tries)
         return next((found for found in sound if found is not None), None)
     together = int(rng.integers(1 << 32)) if turn % 2 or (not turn and rng.integers(2)) else None
@@ -124,8 +123,10 @@ def _outlying(
     domains: dict[str, str],
     constants: Sequence[int | float],
     rng: Rng,
+    *,
+    of_one_sign: bool,
 ) -> Iterator[Arrays]:
-    """Inputs to try, the hardest first."""
+    """Inputs to try, the hardest first. of_one_sign: each tensor, at the ends of its type."""
     reals = {t.name: drawn[t.name].astype(np.float64) for t in free}
     scales = {name: _scale(values) for name, values in reals.items()}
 
@@ -136,7 +137,7 @@ def _outlying(
     one = free[int(rng.integers(len(free)))]
     if pattern == OUTERMOST:
         narrow = [t for t in free if largest(t.dtype) <= _WIDEST]
-        for part in (1.0, 0.5) if narrow and rng.random() < _SIGNED else ():
+        for part in (1.0, 0.5) if narrow and of_one_sign else ():
             most = {t.name: rng.choice([-1.0, 1.0]) * part * largest(t.dtype) for t in narrow}
             yield {t.name: fitted(t, most[t.name] * rng.uniform(0.5, 1.0, reals[t.name].shape), 1.0) for t in narrow}
         for part in (1.0, 0.5) if narrow else ():

@@ -29,28 +29,39 @@ def order_extents(trial: DraftTrial) -> None:
             if access.array is not None and access.index is not None:
                 indices.setdefault(access.array.name, []).append(access.index)
     orders: dict[frozenset[str], list[str]] = {}
+    values = {axis: draft.axes[axis] for axis in draft.compiled}
     for tensor in draft.tensors:
         names = [dim for dim in tensor.dims or [] if isinstance(dim, str)]
-        if (order := _order(names, indices.get(tensor.name, []))) is not None:
+        if (order := _order(names, indices.get(tensor.name, []), values)) is not None:
             orders.setdefault(frozenset(names), order)
             tensor.dims = _reordered(tensor.dims or [], order)
     for tensor in draft.tensors:  # elements one after the other tell nothing: as another tensor of these sizes
         names = [dim for dim in tensor.dims or [] if isinstance(dim, str)]
-        if len(set(names)) == len(names) > 1 and _order(names, indices.get(tensor.name, [])) is None:
+        if len(set(names)) == len(names) > 1 and _order(names, indices.get(tensor.name, []), values) is None:
             tensor.dims = _reordered(tensor.dims or [], orders.get(frozenset(names), names))
     trial.changed()
 
 
-def _order(names: Sequence[str], indices: Sequence[Term]) -> list[str] | None:
-    """The names, the outermost extent first; None if no index multiplies by one of them."""
+def _order(names: Sequence[str], indices: Sequence[Term], values: Mapping[str, int]) -> list[str] | None:
+    """The names, the outermost extent first; None if no index multiplies by one of them.
+
+    values: of those that are compiled in, which an index has as numbers.
+    """
     counts: Mapping[str, int] = {}
     if len(names) < 2 or len(set(names)) < len(names):
         return None
     for index in indices:
-        found = {name: sum(Symbol(name, "axis") in monomial for monomial in index.parts) for name in names}
+        found = {name: _times(index, name, values.get(name)) for name in names}
         if sum(found.values()) > sum(counts.values()):
             counts = found
     return sorted(names, key=lambda name: counts[name]) if counts else None
+
+
+def _times(index: Term, name: str, value: int | None) -> int:
+    """How many terms of an index are multiplied by this extent."""
+    if value is None:
+        return sum(Symbol(name, "axis") in monomial for monomial in index.parts)
+    return sum(by % value == 0 for by in index.parts.values()) if value > 1 else 0
 
 
 def _reordered(dims: Sequence[object], order: Sequence[str]) -> list[object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from evo.interop.adopt import Adopted, Options, adopt
 from evo.spec.reference import load_reference
@@ -61,6 +62,24 @@ int main() {
     sums<<<(n + 127) / 128, 128>>>(in, out, n, d);
 }
 """
+GREY = """
+#define CHANNELS 3
+__global__ void grey(unsigned char* out, const unsigned char* in, int width, int height) {
+    int col = threadIdx.x + blockIdx.x * blockDim.x, row = threadIdx.y + blockIdx.y * blockDim.y;
+    if (col < width && row < height) {
+        int place = row * width + col, first = place * CHANNELS;
+        out[place] = 0.21f * in[first] + 0.71f * in[first + 1] + 0.07f * in[first + 2];
+    }
+}
+int main() {
+    int width = 640, height = 480;
+    size_t n = (size_t)width * height;
+    unsigned char *in, *out;
+    cudaMalloc(&in, n * CHANNELS);
+    cudaMalloc(&out, n);
+    grey<<<dim3((width + 15) / 16, (height + 15) / 16), dim3(16, 16)>>>(out, in, width, height);
+}
+"""
 SUMS = """
 __global__ void sums(const float* in, float* out, int n, int d) {
     int row = blockIdx.x * blockDim.x + threadIdx.x;
@@ -103,6 +122,7 @@ def test_an_index_along_a_row_goes_as_far_as_the_row(tmp_path):
     assert any(case.axes["classes"] < case.axes["batch"] for case in task.check)
 
 
+@pytest.mark.long
 def test_a_table_is_not_made_longer_to_have_more_work(tmp_path):
     _, task = adopted(tmp_path, GATHER)
     assert all(most_of(task, "ids", case) < case.axes["V"] for case in task.check)
@@ -136,3 +156,9 @@ def test_an_original_that_rounds_more_than_numpy_sets_the_budget(tmp_path):
     assert found.trusted is not None
     one_by_one = np.cumsum(found.inputs["in_"].astype(np.float32), axis=1, dtype=np.float32)[:, -1]
     assert (found.trusted["out"] == one_by_one).all()
+
+
+def test_an_extent_that_is_compiled_in_has_its_place(tmp_path):
+    _, task = adopted(tmp_path, GREY)
+    shapes = {tensor.name: [part.text for part in tensor.shape] for tensor in task.tensors}
+    assert shapes["in_"] == ["height", "width", "CHANNELS"]

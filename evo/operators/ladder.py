@@ -95,3 +95,11 @@ def first_rung(task: Task) -> Path:
             f"{task.folder / 'ladder'}: no rung to start from", hint="add a .cu file, or pass --from FILE"
         )
     return rungs[0]
+
+
+def other_start(task: Task) -> str:
+    """What to do about a kernel that a run cannot start from."""
+    rungs = task.ladder()
+    return (
+        f"start anew with --from ladder/{rungs[0].name}" if rungs else "if it is right for you, state so in task.yaml"
+    )

@@ -15,7 +15,7 @@ from pathlib import Path
 from evo.errors import TaskInvalid
 from evo.evaluate.pipeline import EvaluationSession, Job, champion_figures, evaluate
 from evo.evaluate.prepare import PrepareFailure
-from evo.operators import STALLED_AFTER, first_rung, start_proposal
+from evo.operators import STALLED_AFTER, first_rung, other_start, start_proposal
 from evo.operators.llm import Llm
 from evo.records.trials import Record, arm_of, rebuild_text
 from evo.results import CaseBench, Control, Evaluation, Stage, Status
@@ -174,7 +174,7 @@ class _Loop:
         if isinstance(prepared, PrepareFailure):
             raise TaskInvalid(
                 f"{self.path}: the champion does not run here: {prepared.reason}",
-                hint=f"start anew with --from ladder/{first_rung(self.task).name}",
+                hint=other_start(self.task),
             )
         last = last_run(descent.records) if self.settings.resume else None
         draws = self.settings.is_closed and self.bench.modelled and self.pool is None
@@ -240,10 +240,9 @@ class _Loop:
         self.champion = variant
         evaluation = self._try(candidate_of(self.task, start_proposal(variant, source.name, rung), None))
         if not evaluation.status.passed:
-            raise TaskInvalid(
-                f"{source}: cannot be started from, it is {evaluation.status}: {evaluation.reason}",
-                hint=f"see `evo check {source}`; start anew with --from ladder/{first_rung(self.task).name}",
-            )
+            said = f"{source}: cannot be started from, it is {evaluation.status}: {evaluation.reason}"
+            hint = f"see `evo check {source}`; {other_start(self.task)}"
+            raise TaskInvalid(said, hint=hint, problem="bad-start")
 
     def control(self) -> None:
         """On a GPU, the champion against itself before anything else is: what differences mean something here."""

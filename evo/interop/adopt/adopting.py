@@ -23,7 +23,7 @@ from evo.interop.adopt.guessed_shapes import settle_guesses
 from evo.interop.adopt.headline import headline
 from evo.interop.adopt.hold_original import Lack, hold_original
 from evo.interop.adopt.integer_ranges import match_integers, narrow_integers, order_offsets, widen_integers
-from evo.interop.adopt.oracle import digest_of
+from evo.interop.adopt.oracle import Failing, digest_of
 from evo.interop.adopt.program import read_program
 from evo.interop.adopt.texts import (
     Figures,
@@ -43,6 +43,7 @@ from evo.spec.task import ROLES, TASK_NAME, read_task
 _TENSOR = re.compile(r"(\w+)(?::(in|out|inout|scratch))?(?::(\w+))?(?:\[([^\]]*)\])?(?::(zero))?")
 _ROOM = 4.0  # the tolerance over the largest error of the original
 _FACTOR = 4.0
+_MOST_RTOL = 1e-2
 _SPECIALS = ("infinities", "nan", "zeros", "denormals")
 _FEW = 32  # elements of an output: the original may be exact there by chance, and that is no measure
 
@@ -116,6 +117,7 @@ def adopt(root: Path, path: Path, options: Options, say: Callable[[str], None] =
     figures = Figures(check, {"main": timed}, requires=asked)
     say("measuring how accurate it is")
     wide = _measure(trial, figures)
+    _widen(trial, figures)
     figures.check |= {name: axes for name, axes in far_cases(trial, check).items() if _is_close(trial, axes, figures)}
     reference = _write(name, trial, figures, options.reference, wide, target, say)
     variant.write_text(variant_text(draft, name), encoding="utf-8")
@@ -235,15 +237,29 @@ def _measure(trial: DraftTrial, figures: Figures) -> str | None:
     return wide_text
 
 
-def _is_close(trial: DraftTrial, axes: Mapping[str, int], figures: Figures) -> bool:
-    """Whether the original is within the tolerance of its float64 run: a longer sum has another error."""
+def _widen(trial: DraftTrial, figures: Figures) -> None:
+    """Let the original pass where it is timed: a sum of a million terms errs more than those of the check cases."""
+    if not any(is_float(t.dtype) for t in trial.draft.given if t.role != "in"):
+        return
+    for axes in figures.bench.values():
+        try:
+            while figures.rtol < _MOST_RTOL and not _is_close(trial, axes, figures, room=_ROOM / 2):
+                figures.rtol *= 2
+        except (Failing, TaskInvalid):
+            continue  # a size that the simulator does not run whole
+
+
+def _is_close(trial: DraftTrial, axes: Mapping[str, int], figures: Figures, room: float = 1.0) -> bool:
+    """Whether the original is within the tolerance of its float64 run, or a part of it: a longer sum errs more."""
     exact = trial.run_wide(axes)
     if exact is None:
         return True
     plain = trial.run(axes, races=False)
     floats = [t.name for t in trial.draft.given if t.role != "in" and is_float(t.dtype)]
     return all(
-        np.allclose(plain[name].astype(np.float64), exact[name], figures.rtol, figures.atol, equal_nan=True)
+        np.allclose(
+            plain[name].astype(np.float64), exact[name], figures.rtol / room, figures.atol / room, equal_nan=True
+        )
         for name in floats
     )
 

@@ -6,8 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from refusals import refused
+from tiny import git
 
+from evo.device import parse_device
+from evo.errors import TaskInvalid
+from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.interop.adopt import Adopted, Options, adopt
+from evo.results import Status
+from evo.search.loop import evolve
+from evo.search.settings import Settings
 from evo.spec.reference import load_reference
 from evo.spec.task import Case, Task, read_task
 
@@ -78,6 +86,20 @@ int main() {
     cudaMalloc(&in, n * CHANNELS);
     cudaMalloc(&out, n);
     grey<<<dim3((width + 15) / 16, (height + 15) / 16), dim3(16, 16)>>>(out, in, width, height);
+}
+"""
+TOTAL = """
+__global__ void total(const float* x, float* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) atomicAdd(out, x[i] * x[i]);
+}
+int main() {
+    int n = 1 << 19;
+    float *x, *out;
+    cudaMalloc(&x, n * sizeof(float));
+    cudaMalloc(&out, sizeof(float));
+    cudaMemset(out, 0, sizeof(float));
+    total<<<(n + 255) / 256, 256>>>(x, out, n);
 }
 """
 SUMS = """
@@ -162,3 +184,21 @@ def test_an_extent_that_is_compiled_in_has_its_place(tmp_path):
     _, task = adopted(tmp_path, GREY)
     shapes = {tensor.name: [part.text for part in tensor.shape] for tensor in task.tensors}
     assert shapes["in_"] == ["height", "width", "CHANNELS"]
+
+
+def test_an_original_passes_at_the_size_that_is_timed(tmp_path):
+    found, task = adopted(tmp_path, TOTAL)
+    with EvaluationSession(parse_device("sim:l4"), arch="sm_89") as session:
+        job = Job(task=task, text=found.variant.read_text(), path="given.cu", seed=3, rival=None)
+        assert evaluate(job, session).status is Status.CORRECT
+
+
+def test_a_start_that_is_wrong_is_said_to_be_where_there_is_no_ladder(tmp_path):
+    found, _ = adopted(tmp_path, GREY)
+    git(tmp_path, "init", "--quiet")
+    git(tmp_path, "add", "--all")
+    git(tmp_path, "commit", "--quiet", "--message", "given")
+    wrong = tmp_path / "wrong.cu"
+    wrong.write_text(found.variant.read_text().replace("0.71f", "0.72f"))
+    with refused(TaskInvalid, "bad-start"):
+        evolve(Settings(task="given", device=parse_device("sim:l4"), start=wrong), tmp_path, lambda _: None)

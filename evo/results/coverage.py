@@ -6,6 +6,8 @@ import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+MEMORY, BRANCHES = "memory", "branches"  # origins of a value: it was loaded; branches decide which one it is
+
 
 class PointKind(enum.StrEnum):
     """A kind of instruction whose result depends on a condition. Its outcomes stand behind it."""

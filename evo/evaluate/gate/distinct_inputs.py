@@ -61,7 +61,7 @@ class InputSpace:
             whole = round(value)
             return dtype.type(whole) if low <= whole <= high else None
         domain = self.domains[name]
-        limit = largest(_name_of(self.task, name)) * _PART
+        limit = largest(_dtype_of(self.task, name)) * _PART
         outside = (domain == "positive" and value <= 0) or (domain == "unit" and not 0 <= value <= 1)
         return None if outside or abs(value) > limit else dtype.type(value)
 
@@ -72,10 +72,9 @@ class InputSpace:
             low, high = self.bounds[name]
             if high - low + 1 < array.size:
                 return array
-            values = low + rng.choice(min(high - low + 1, 8 * array.size), array.size, replace=False)
+            values = low + rng.choice(min(high - low + 1, _SPARE * array.size), array.size, replace=False)
             return values.astype(array.dtype).reshape(array.shape)
-        known = np.unique(rng.choice(array.reshape(-1).astype(np.float64), _SPARE * array.size))
-        scale = float(np.abs(known).max()) or 1.0
+        scale = float(np.abs(array.astype(np.float64)).max()) or 1.0
         others = np.unique(rng.uniform(0, scale, _SPARE * array.size).astype(array.dtype))
         if self.domains[name] == "real":
             others = np.unique(np.concatenate([others, -others[others != 0]]))
@@ -91,5 +90,5 @@ def _bounds(tensor: Tensor, case: Case, reference: Reference, seed: int) -> tupl
     return min(found.low for found in ranges), max(found.high for found in ranges)
 
 
-def _name_of(task: Task, name: str) -> str:
+def _dtype_of(task: Task, name: str) -> str:
     return next(tensor.dtype for tensor in task.inputs if tensor.name == name)

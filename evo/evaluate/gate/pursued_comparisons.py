@@ -9,9 +9,8 @@ Input-to-state correspondence: Aschermann et al., REDQUEEN, NDSS 2019.
 from __future__ import annotations
 
 import math
-import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -24,7 +23,8 @@ from evo.evaluate.gate.hunt import Looked
 from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case, covered_run
 from evo.evaluate.gate.threshold_cases import cost_of
 from evo.results import Check, Stage, Status
-from evo.results.coverage import Coverage, CoveragePoint, PointKind
+from evo.results.coverage import BRANCHES, MEMORY, Coverage, CoveragePoint, Operand, PointKind
+from evo.sim.bit_arithmetic import TESTS
 from evo.spec.reference import Reference
 from evo.spec.task import Case, Task
 
@@ -37,7 +37,6 @@ _PLACES = 8  # elements that a logged number may be
 _TOGETHER = (1, 1, 1, 2, 3)  # comparisons that are turned in one run
 _OPEN = 4.0  # times as likely is a comparison turned of which an outcome is missing
 _COMPARED = (PointKind.COMPARISON, PointKind.MINIMUM, PointKind.MAXIMUM)
-_MEMORY, _BRANCHES = "memory", "branches"
 _SETP = re.compile(r"set[p]?\.(?P<how>[a-z]+)")
 
 _Outcome = tuple[str, int, str, str]  # kernel, line of the PTX, kind, outcome
@@ -183,14 +182,14 @@ def _outcomes(coverage: Coverage) -> set[_Outcome]:
 
 def _compares_data(point: CoveragePoint) -> bool:
     sides = [side for side in (point.left, point.right) if side is not None]
-    return point.kind in _COMPARED and any(_MEMORY in side.origins for side in sides)
+    return point.kind in _COMPARED and any(MEMORY in side.origins for side in sides)
 
 
 def _is_open(point: CoveragePoint) -> bool:
     """Whether it has an outcome that is missing and that data may decide."""
     if not point.unexercised:
         return False
-    return _compares_data(point) or not {_MEMORY, _BRANCHES}.isdisjoint(point.origins)
+    return _compares_data(point) or not {MEMORY, BRANCHES}.isdisjoint(point.origins)
 
 
 def _goes_further(before: Coverage, after: Coverage) -> bool:
@@ -209,49 +208,38 @@ def _way(
     left, right = point.left.value, point.right.value
     if left is None or right is None or not all(math.isfinite(value) for value in (left, right)):
         return None
-    how = _how(point)
-    if how is None:
+    holds = _relation(point)
+    if holds is None:
         return None
-    sides = [(point.left, left, right, how), (point.right, right, left, _SWAPPED[how])]
-    known = [side for side in sides if _MEMORY in side[0].origins]
+    sides: list[tuple[Operand, float, float, Callable[[float], object]]] = [
+        (point.left, left, right, lambda value: holds(value, right)),
+        (point.right, right, left, lambda value: holds(left, value)),
+    ]
+    known = [side for side in sides if MEMORY in side[0].origins]
     for at in rng.permutation(len(known)):
-        _, own, other, relation = known[int(at)]
+        _, own, other, holds_for = known[int(at)]
         found = _found(own, _is_real(point), inputs, space)
         if not found:
             continue
         name, place = found[int(rng.integers(len(found)))]
-        value = _value(own, other, relation)
+        value = _value(own, other, holds_for)
         if value is not None and (fitting := space.fitted(name, value)) is not None:
             return name, place, fitting
     return None
 
 
-def _how(point: CoveragePoint) -> str | None:
-    if point.kind is PointKind.COMPARISON:
-        match = _SETP.search(point.instruction)
-        return _PLAIN.get(match["how"]) if match else None
-    return "lt"
+def _relation(point: CoveragePoint) -> Callable[[float, float], object] | None:
+    """What a comparison asks of numbers; None for one of what is no number."""
+    match = _SETP.search(point.instruction)
+    name = match["how"].removesuffix("u") if match else "lt"  # of a minimum or a maximum
+    return TESTS.get(name)
 
 
-_PLAIN = {
-    **{name: name for name in ("eq", "ne", "lt", "le", "gt", "ge")},
-    "equ": "eq", "neu": "ne", "ltu": "lt", "leu": "le", "gtu": "gt", "geu": "ge", "lo": "lt", "ls": "le", "hi": "gt",
-    "hs": "ge",
-}  # fmt: skip
-_SWAPPED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
-_HOLDS = {
-    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
-}  # fmt: skip
-
-
-def _value(own: float, other: float, how: str) -> float | None:
+def _value(own: float, other: float, holds: Callable[[float], object]) -> float | None:
     """What `own` has to be for the relation to come out otherwise."""
-    wanted = not bool(_HOLDS[how](own, other))
+    wanted = not bool(holds(own))
     step = max(1.0, abs(other) / 64) if float(other).is_integer() else max(abs(other) / 64, 2.0**-10)
-    for value in (other, other + step, other - step):
-        if bool(_HOLDS[how](value, other)) == wanted:
-            return value
-    return None
+    return next((value for value in (other, other + step, other - step) if bool(holds(value)) == wanted), None)
 
 
 def _is_real(point: CoveragePoint) -> bool:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from evo.results.coverage import MEMORY
 from evo.sim.lower.cfg import Block
 from evo.sim.lower.isa.opcode_table import defs, results, uses
 from evo.sim.ptx.ast import Instr, Mem, Operand, Reg, Special, Sym
 
-MEMORY = "memory"
-BRANCHES = "branches"
 Origins = frozenset[str]
 
 

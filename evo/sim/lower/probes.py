@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from evo.results.coverage import PointKind
+from evo.results.coverage import BRANCHES, PointKind
 from evo.sim.llvm_values import V, is_vec
 from evo.sim.lower.cfg import Block
 from evo.sim.lower.emitter import Emitter, rounded
 from evo.sim.lower.isa.opcode_table import defs
-from evo.sim.lower.origins import BRANCHES, Origins, joined, origins_of, origins_of_operand
+from evo.sim.lower.origins import Origins, joined, origins_of, origins_of_operand
 from evo.sim.ptx.ast import WIDTH, Imm, Instr, Operand, Pair, Reg
 
 LOG_LANES, LOG_LEFT, LOG_RIGHT, LOG_SIZE = 0, 64, 320, 576  # of one comparison: which lanes ran it, their operands

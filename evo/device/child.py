@@ -85,10 +85,12 @@ def _import_ahead(kind: str, opener: str) -> None:
 
     What fails here fails again, and is told, when the object is opened.
     """
-    if kind not in ("gpu", "sim") or opener not in (OPENER, LIBRARY_OPENER):
-        return
     with contextlib.suppress(Exception):
-        importlib.import_module("evo.device.gpu" if kind == "gpu" else "evo.device.sim_device")
+        if opener not in (OPENER, LIBRARY_OPENER):
+            importlib.import_module(opener.partition(":")[0])
+            return
+        if kind in ("gpu", "sim"):
+            importlib.import_module("evo.device.gpu" if kind == "gpu" else "evo.device.sim_device")
         if opener == LIBRARY_OPENER:
             importlib.import_module("torch")
 

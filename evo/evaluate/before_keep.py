@@ -3,56 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import cycle
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
-from evo.device import Program
-from evo.device.remote_device import RemoteGpu, RemoteSimulator
+from evo.device.remote_device import RemoteSimulator
 from evo.device.timing_types import StageTimer
 from evo.errors import TaskInvalid
 from evo.evaluate import gate
-from evo.evaluate.counted_stage import Tell, silent
+from evo.evaluate.counted_stage import Tell
+from evo.evaluate.looking_bench import LookingBench
 from evo.evaluate.prepare import Prepared
 from evo.evaluate.unverified import unverified
 from evo.results import Check, Stage, Verified
 from evo.results.coverage import Coverage
-from evo.spec.chips import Chip
-from evo.spec.reference import Reference
-from evo.spec.task import Case, Task
+from evo.spec.task import Task
 
 T = TypeVar("T")
 
 
-class KeepingBench(Protocol):
-    """What of a workbench these looks need."""
+@dataclass(frozen=True, slots=True)
+class LookSubject:
+    """What a look is of, and where it is taken. looked: takes what was right."""
 
-    @property
-    def modelled(self) -> bool: ...
+    bench: LookingBench
+    task: Task
+    prepared: Prepared
+    seed: int
+    checkers: Sequence[RemoteSimulator]
+    looked: gate.Looked
 
-    chip: Chip
-    checker: RemoteSimulator
-    target: RemoteGpu | None
-    on_stage: Tell
 
-    def reference(self, task: Task) -> Reference: ...
-
-    def bound(self, task: Task, prepared: Prepared, cases: Sequence[Case]) -> dict[str, Program]: ...
-
-    def own_programs(self, task: Task, cases: Sequence[Case]) -> dict[str, Program]: ...
-
-    def hunt(
-        self,
-        task: Task,
-        prepared: Prepared,
-        checkers: Sequence[RemoteSimulator],
-        seed: int,
-        *,
-        share: float,
-        looked: gate.Looked | None = None,
-    ) -> Check | None: ...
+Look = Callable[[LookSubject], T]
+"""A look that needs simulators alone: a function of a module, so that another process can be told which it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,86 +57,111 @@ class SimulatedLooks:
 
 
 def simulated_looks(
-    bench: KeepingBench,
-    task: Task,
-    prepared: Prepared,
-    seed: int,
-    checkers: Sequence[RemoteSimulator],
-    threads: Executor | None = None,
+    bench: LookingBench, task: Task, prepared: Prepared, seed: int, checkers: Sequence[RemoteSimulator]
 ) -> SimulatedLooks:
-    """The looks on these simulators in turn; with threads, begun at once and side by side.
-
-    What a look asks of the GPU waits for what is timed there, and comes between its stages at most.
-    """
-    looked = gate.Looked({case.name for case in task.check}, set())
-    reference = bench.reference(task)
+    """The looks on these simulators in turn."""
+    looked = gate.Looked({case.name for case in task.check})
     places = cycle(checkers)
-    hunting, large, covering, timing, beside = (next(places) for _ in range(5))
+    _, large, covering, timing, beside = (next(places) for _ in range(5))
 
-    def hunted() -> Check | None:
-        # Side by side, what is exercised is soon told, and its simulator free.
-        together = checkers if threads is None else tuple(dict.fromkeys((hunting, covering)))
-        return bench.hunt(task, prepared, together, seed, share=gate.THOROUGH, looked=looked)
+    def on(look: Look[T], *devices: RemoteSimulator) -> Callable[[], T]:
+        return partial(look, LookSubject(bench, task, prepared, seed, devices, looked))
 
-    def at_large() -> tuple[gate.TimedSizes | None, int]:
-        return _at_large(bench, task, prepared, seed, large, looked)
-
-    def covered() -> Mapping[str, Coverage]:
-        return gate.exercised(task, prepared.programs, reference, covering, seed)
-
-    def at_timed() -> gate.TimedSizes:
-        return gate.timed_sizes(
-            task,
-            prepared.programs,
-            reference,
-            timing,
-            seed,
-            numbers=bench.modelled,
-            target=bench.target,
-            beside=() if beside is timing else (beside,),
-            tell=bench.on_stage if threads is None else silent,
-        )
-
-    def distributed() -> Check | None:
-        device = bench.target or bench.checker
-        return gate.all_distributions(task, prepared.programs, reference, device, seed, looked=looked)
-
-    def begun(work: Callable[[], T]) -> Callable[[], T]:
-        return work if threads is None else threads.submit(work).result
-
-    exercised = begun(covered)
     return SimulatedLooks(
         looked=looked,
-        hunted=begun(hunted),
-        at_large=begun(at_large),
-        covered=exercised,
-        distributed=begun(distributed),
-        pursued=begun(partial(_pursued, bench, task, prepared, seed, covering, looked, exercised if threads else None)),
-        at_timed=begun(at_timed),
+        hunted=on(hunted, *checkers),
+        at_large=on(at_large, large),
+        covered=on(covered, covering),
+        distributed=on(distributed),
+        pursued=on(pursued, covering),
+        at_timed=on(partial(at_timed, tell=bench.on_stage), *dict.fromkeys((timing, beside))),
     )
 
 
-def _pursued(
-    bench: KeepingBench,
-    task: Task,
-    prepared: Prepared,
-    seed: int,
-    checker: RemoteSimulator,
-    looked: gate.Looked,
-    before: Callable[[], object] | None,
-) -> Check | None:
-    """before: what runs on the same simulator first."""
-    if before is not None:
-        before()
+def hunted(of: LookSubject) -> Check | None:
+    return inputs_hunted(of) or sizes_hunted(of)
+
+
+def inputs_hunted(of: LookSubject) -> Check | None:
+    return of.bench.inputs_hunted(of.task, of.prepared, of.checkers, of.seed, share=gate.THOROUGH, looked=of.looked)
+
+
+def sizes_hunted(of: LookSubject) -> Check | None:
+    return of.bench.sizes_hunted(of.task, of.prepared, of.checkers, of.seed, share=gate.THOROUGH, looked=of.looked)
+
+
+def covered(of: LookSubject) -> Mapping[str, Coverage]:
+    return gate.exercised(of.task, of.prepared.programs, of.bench.reference(of.task), of.checkers[0], of.seed)
+
+
+def distributed(of: LookSubject) -> Check | None:
+    """On the device itself."""
+    bench, task = of.bench, of.task
+    device = bench.target or bench.checker
+    programs, reference = of.prepared.programs, bench.reference(task)
+    return gate.all_distributions(task, programs, reference, device, of.seed, looked=of.looked)
+
+
+def at_timed(of: LookSubject, *, tell: Tell) -> gate.TimedSizes:
+    return gate.timed_sizes(
+        of.task,
+        of.prepared.programs,
+        of.bench.reference(of.task),
+        of.checkers[0],
+        of.seed,
+        numbers=of.bench.modelled,
+        target=of.bench.target,
+        beside=tuple(of.checkers[1:]),
+        tell=tell,
+    )
+
+
+def pursued(of: LookSubject) -> Check | None:
+    bench, task, prepared, seed, checker = of.bench, of.task, of.prepared, of.seed, of.checkers[0]
     programs, bind = prepared.programs, partial(bench.bound, task, prepared)
-    steered = looked.steered(
+    steered = of.looked.steered(
         lambda: gate.steered_thoroughly(task, prepared.variant, programs, bench.chip, seed, checker)
     )
-    return gate.pursued(task, programs, bind, bench.reference(task), checker, seed, steered.cheap, looked)
+    return gate.pursued(task, programs, bind, bench.reference(task), checker, seed, steered.cheap, of.looked)
+
+
+def at_large(of: LookSubject) -> tuple[gate.TimedSizes | None, int]:
+    """What is wrong at large sizes where the variant decides otherwise than at its check cases, or at the largest that
+    its axes allow, and how many they are.
+
+    What cannot be looked at there is no case that the task times, so it counts as not looked at.
+    """
+    bench, task, prepared, seed, looked = of.bench, of.task, of.prepared, of.seed, of.looked
+    checker = of.checkers[0]
+    cases = gate.large_cases(task, prepared.variant, prepared.programs, bench.chip, seed, checker, looked)
+    programs = bench.bound(task, prepared, cases)
+    own = bench.reference(task).beside()
+    count = 0
+    for case in cases:
+        if case.name not in programs:
+            continue
+        try:
+            seen = gate.timed_sizes(task, programs, own, checker, seed, cases=[case])
+        except TaskInvalid:  # its sizes do not go together, in a way that the task's cases do not show
+            continue
+        if not seen.status.passed:
+            return seen, count
+        if seen.unseen is None:
+            looked.cases.append(case)
+            count += 1
+    far = gate.far_cases(task, own, seed)
+    programs = bench.bound(task, prepared, far) | dict(prepared.programs)
+    ours = partial(bench.own_programs, task)
+    for case, seen in gate.far_sizes(task, programs, own, checker, seed, [c for c in far if c.name in programs], ours):
+        if not seen.status.passed:
+            return seen, count
+        looked.cases.append(case)
+        count += 1
+    return None, count
 
 
 def before_keep(
-    bench: KeepingBench, task: Task, prepared: Prepared, seed: int, looks: SimulatedLooks, stages: StageTimer
+    bench: LookingBench, task: Task, prepared: Prepared, seed: int, looks: SimulatedLooks, stages: StageTimer
 ) -> gate.TimedSizes:
     """The first of these looks that finds something wrong; else what was looked at, and modelled times.
 
@@ -185,41 +194,6 @@ def _as_seen(found: Check) -> gate.TimedSizes:
     fault = next(iter(found.faults), None)
     stage = found.stage or Stage.GATE
     return gate.TimedSizes(status=found.status, stage=stage, reason=found.reason, case=found.cases[0], fault=fault)
-
-
-def _at_large(
-    bench: KeepingBench, task: Task, prepared: Prepared, seed: int, checker: RemoteSimulator, looked: gate.Looked
-) -> tuple[gate.TimedSizes | None, int]:
-    """What is wrong at large sizes where the variant decides otherwise than at its check cases, or at the largest that
-    its axes allow, and how many they are.
-
-    What cannot be looked at there is no case that the task times, so it counts as not looked at.
-    """
-    cases = gate.large_cases(task, prepared.variant, prepared.programs, bench.chip, seed, checker, looked)
-    programs = bench.bound(task, prepared, cases)
-    own = bench.reference(task).beside()
-    count = 0
-    for case in cases:
-        if case.name not in programs:
-            continue
-        try:
-            seen = gate.timed_sizes(task, programs, own, checker, seed, cases=[case])
-        except TaskInvalid:  # its sizes do not go together, in a way that the task's cases do not show
-            continue
-        if not seen.status.passed:
-            return seen, count
-        if seen.unseen is None:
-            looked.cases.append(case)
-            count += 1
-    far = gate.far_cases(task, own, seed)
-    programs = bench.bound(task, prepared, far) | dict(prepared.programs)
-    ours = partial(bench.own_programs, task)
-    for case, seen in gate.far_sizes(task, programs, own, checker, seed, [c for c in far if c.name in programs], ours):
-        if not seen.status.passed:
-            return seen, count
-        looked.cases.append(case)
-        count += 1
-    return None, count
 
 
 def _verified(looks: SimulatedLooks, large: int) -> Verified:

@@ -9,14 +9,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 
 from evo.analysis.calibration import latest_rates
 from evo.analysis.roofline import BestFloor, limits
 from evo.cuda import compile as compiler
 from evo.decide.modelled import MARGIN as MODELLED_MARGIN
 from evo.decide.sequential import DEFAULT_RULE, DecisionRule, NoiseFloor, require_margin, supported_margin
-from evo.device import BenchCase, DeviceName, Program
+from evo.device import BenchCase, DeviceName
 from evo.device.judge import ENTRY as JUDGE
 from evo.device.judge import RemoteJudge
 from evo.device.remote_calls import OPENER
@@ -29,38 +28,34 @@ from evo.evaluate.begun import judged_on
 from evo.evaluate.code_ahead import CORES_TO_SPARE, CodeAhead
 from evo.evaluate.counted_stage import CountedStage
 from evo.evaluate.gate import (
-    THOROUGH,
-    Looked,
     Sanitized,
     TimedSizes,
     check_task,
-    hunt,
-    lawful,
-    mixed,
-    patterns,
 )
 from evo.evaluate.harness import harness_version
 from evo.evaluate.judge_fitness import begin_judge
+from evo.evaluate.look_process import LookProcesses, looks_begun
+from evo.evaluate.looking_bench import LookingBench
 from evo.evaluate.measure import BenchOptions, control, measure_persisting, require_quiet
-from evo.evaluate.prepare import Prepared, PrepareFailure, bind_more, prepare
+from evo.evaluate.prepare import Prepared, PrepareFailure
 from evo.evaluate.session_baselines import SessionBaselines
-from evo.results import CaseBench, Check, Control, Environment, Fault, Loaded
+from evo.results import CaseBench, Control, Environment, Fault, Loaded
 from evo.spec.chips import Chip, chip
 from evo.spec.proc_files import memory_limit
 from evo.spec.reference import Reference, load_reference
-from evo.spec.task import Case, Task
+from evo.spec.task import Task
 
 _RUN_LIMIT_S = 120.0
 _BENCH_LIMIT_S = 300.0
 _CONTROL_S = 30.0
 _PARENTS = 8
-_LOOKS = 5  # side by side
+_LOOKS = 6  # side by side
+_CHECKERS = 4  # the device's, two for what is prepared ahead, one for the timed sizes
 _BESIDE = 2  # simulators for one look after the other
-_FEW_COMPILED, _SOME_COMPILED, _MANY_COMPILED = 2, 4, 8  # binaries of sizes that are looked for, if compiled in
 _COPIES = 3  # of a case: in this process, on the way, and in the memory of the simulator
 
 
-class EvaluationSession:
+class EvaluationSession(LookingBench):
     """What evaluations on one device share. Close it, or use it as a context manager."""
 
     def __init__(
@@ -123,6 +118,8 @@ class EvaluationSession:
         self._timed: dict[tuple[str, str, int], TimedSizes] = {}
         self._looks: dict[tuple[str, str, int], SimulatedLooks] = {}  # of the latest variant that is to be kept
         self._threads: ThreadPoolExecutor | None = None
+        runs = on_gpu and task is not None and _has_cores_to_spare()
+        self._look_processes = LookProcesses(self.checker.device) if runs else None
 
     def __enter__(self) -> EvaluationSession:
         return self
@@ -135,8 +132,7 @@ class EvaluationSession:
             device.close()
         self.baselines.close()
         self.code.close()
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
+        self._end_looks()
         for judge in self._judges:
             judge.close()
         for reference in self._references.values():
@@ -145,12 +141,16 @@ class EvaluationSession:
     def rest(self) -> None:
         """End the processes that work ahead or side by side: a run that has no candidates left needs the memory."""
         self.code.close()
+        self._end_looks()
         while self._checkers:
             self._checkers.pop().close()
 
-    @property
-    def modelled(self) -> bool:
-        return self.target is None
+    def _end_looks(self) -> None:
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+        if self._look_processes is not None:
+            self._look_processes.close()
+        self._threads = self._look_processes = None
 
     @property
     def gpu(self) -> RemoteGpu:
@@ -231,56 +231,14 @@ class EvaluationSession:
     def begin_looks(self, task: Task, prepared: Prepared, seed: int) -> None:
         """Begin with what `timed_sizes` asks of simulators, on the cores that a GPU leaves idle while it is timed."""
         key = (task.hash, prepared.variant.id, seed)
-        if self.modelled or key in self._timed or (os.cpu_count() or 1) < CORES_TO_SPARE:
+        if self.modelled or key in self._timed or not _has_cores_to_spare():
             return
         if self._threads is None:
-            self._threads = ThreadPoolExecutor(_LOOKS + 1, thread_name_prefix="evo-looks")
-        checkers = self.more_checkers(_LOOKS)  # as many as there are if candidates are prepared ahead
-        self._looks = {key: simulated_looks(self, task, prepared, seed, checkers, self._threads)}
-
-    def hunt(
-        self,
-        task: Task,
-        prepared: Prepared,
-        checkers: Sequence[RemoteSimulator],
-        seed: int,
-        *,
-        share: float,
-        looked: Looked | None = None,
-    ) -> Check | None:
-        """The first size or structured input at which the variant is wrong; None if none was found."""
-
-        def bind(cases: Sequence[Case]) -> dict[str, Program]:
-            return self.bound(task, prepared, cases, _FEW_COMPILED if share < THOROUGH else _MANY_COMPILED)
-
-        reference, programs = self.reference(task), prepared.programs
-        found = patterns(task, programs, reference, checkers, seed, share=share, looked=looked)
-        if found is None and share >= THOROUGH:
-            found = lawful(task, bind, reference, checkers[0], seed, looked)
-        if found is not None:
-            return found
-        if share >= THOROUGH:
-            some = partial(self.bound, task, prepared, most=_SOME_COMPILED)
-            found = mixed(task, some, partial(self.own_programs, task), reference, checkers[0], seed, looked)
-            if found is not None:
-                return found
-        variant, chip = prepared.variant, self.chip
-        return hunt(task, variant, programs, bind, reference, checkers, chip, seed, share=share, looked=looked)
-
-    def own_programs(self, task: Task, cases: Sequence[Case]) -> dict[str, Program]:
-        """Programs of the task's own first kernel; none where it has none, or cannot be launched."""
-        named = (*task.ladder(), task.folder / "original.cu")  # the lowest rung, or what was adopted
-        own = next((path for path in named if path.is_file()), None)
-        ready = self.prepare(task, own.read_text(encoding="utf-8")) if own is not None else None
-        return self.bound(task, ready, cases) if isinstance(ready, Prepared) else {}
-
-    def bound(
-        self, task: Task, prepared: Prepared, cases: Sequence[Case], most: int = _FEW_COMPILED
-    ) -> dict[str, Program]:
-        """Programs of further cases, but for those that the variant refuses."""
-        found = bind_more(task, prepared.variant, cases, chip=self.chip, arch=self.arch, most_compiled=most)
-        self.code.begin(found)
-        return found
+            self._threads = ThreadPoolExecutor(_LOOKS, thread_name_prefix="evo-looks")
+        if self._look_processes is None:
+            self._look_processes = LookProcesses(self.checker.device)
+        checkers = self.checker, self.more_checkers(_CHECKERS)[-1]
+        self._looks = {key: looks_begun(self, task, prepared, seed, self._look_processes, checkers, self._threads)}
 
     def bench_cases(self, task: Task, prepared: Prepared, seed: int) -> list[BenchCase]:
         reference = self.reference(task)
@@ -389,14 +347,9 @@ class EvaluationSession:
         except SyntaxInvalid:
             return None
 
-    def prepare(
-        self, task: Task, text: str, *, path: str = "<variant>", static_rules: bool = True
-    ) -> Prepared | PrepareFailure:
-        """Compile and bind one variant for this device."""
-        found = prepare(task, text, chip=self.chip, arch=self.arch, path=path, static_rules=static_rules)
-        if isinstance(found, Prepared):
-            self.code.begin(found.programs)
-        return found
+
+def _has_cores_to_spare() -> bool:
+    return (os.cpu_count() or 1) >= CORES_TO_SPARE
 
 
 def _require_room(task: Task) -> None:

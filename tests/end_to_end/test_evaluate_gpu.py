@@ -13,7 +13,7 @@ from evo.cli import views
 from evo.decide.capture_noise import ASSUMED
 from evo.device import DeviceName
 from evo.evaluate import gate, session
-from evo.evaluate.before_keep import simulated_looks as looks
+from evo.evaluate.look_process import looks_begun
 from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.results import SanitizerReport
 from evo.spec.task import Task, load_task
@@ -110,7 +110,7 @@ def test_looks_beside_the_timing_see_what_looks_after_it_see(
     after = evaluate(job, bench)
     monkeypatch.setattr(session, "CORES_TO_SPARE", 1)
     monkeypatch.setattr(bench, "_timed", {})  # a look is kept by variant and seed
-    monkeypatch.setattr(session, "simulated_looks", lambda *given: begun.append(len(given) > 5) or looks(*given))
+    monkeypatch.setattr(session, "looks_begun", lambda *given: begun.append(True) or looks_begun(*given))
     beside = evaluate(job, bench)
     assert begun == [True]
     assert after.check is not None

@@ -16,7 +16,6 @@ from evo.evaluate.gate.far_sizes import far_cases, far_sizes
 from evo.evaluate.gate.hunt import (
     QUICK,
     THOROUGH,
-    Looked,
     all_distributions,
     hunt,
     large_cases,
@@ -24,6 +23,7 @@ from evo.evaluate.gate.hunt import (
     steered_thoroughly,
 )
 from evo.evaluate.gate.kept_laws import lawful, laws_of
+from evo.evaluate.gate.looked import Looked
 from evo.evaluate.gate.mixed_cases import mixed
 from evo.evaluate.gate.ptx_rules import ptx_problem
 from evo.evaluate.gate.pursued_comparisons import pursued

@@ -7,9 +7,8 @@
 from __future__ import annotations
 
 import math
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -30,6 +29,7 @@ from evo.evaluate.gate.input_patterns import (
 )
 from evo.evaluate.gate.integer_patterns import WAYS
 from evo.evaluate.gate.lanes_apart import all_apart
+from evo.evaluate.gate.looked import Looked
 from evo.evaluate.gate.rough_approximations import GROSS, all_roughened
 from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case, spread_over_cases
 from evo.evaluate.gate.scaled_cases import longest_cases, named_case
@@ -75,31 +75,6 @@ _CHEAP = 0.6  # of the dearest check case: a trial prefers those that cost less
 _HUNTED = "hunted"  # so few elements say nothing about a bias
 
 _Patterned = tuple[str, Case, int]  # a pattern, and which draw of it
-
-
-@dataclass(slots=True)
-class Looked:
-    """What has been looked at, and was right: names of cases, of distributions and patterns, and of laws."""
-
-    sizes: set[str] = field(default_factory=set)
-    inputs: set[str] = field(default_factory=set)
-    laws: set[str] = field(default_factory=set)
-    cases: list[Case] = field(default_factory=list)  # run whole or by a sample, for what their sizes decide
-    _steered: SteeredCases | None = None
-    _steering: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
-
-    def add(self, step: Step) -> None:
-        if step.case.name not in self.sizes:
-            self.sizes.add(step.case.name)
-            self.cases.append(step.case)
-        self.inputs.add(step.distribution)
-
-    def steered(self, work: Callable[[], SteeredCases]) -> SteeredCases:
-        """What `work` gives, which takes seconds, once for both looks that ask for it."""
-        with self._steering:
-            if self._steered is None:
-                self._steered = work()
-            return self._steered
 
 
 def hunt(

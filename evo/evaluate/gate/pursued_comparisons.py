@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from evo.device import Arrays, Program
 from evo.device.remote_device import RemoteSimulator
 from evo.evaluate.gate.distinct_inputs import InputSpace
-from evo.evaluate.gate.hunt import Looked
+from evo.evaluate.gate.looked import Looked
 from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case, covered_run
 from evo.evaluate.gate.threshold_cases import cost_of
 from evo.results import Check, Stage, Status

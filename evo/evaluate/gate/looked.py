@@ -1,0 +1,49 @@
+"""Record of what has been looked at before a keep, and was right."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from evo.evaluate.gate.run_cases import Step
+from evo.evaluate.gate.steered_outcomes import SteeredCases
+from evo.spec.task import Case
+
+
+@dataclass(slots=True)
+class Looked:
+    """What has been looked at, and was right: names of cases, of distributions and patterns, and of laws.
+
+    It may be sent to another process, without what `steered` has worked out.
+    """
+
+    sizes: set[str] = field(default_factory=set)
+    inputs: set[str] = field(default_factory=set)
+    laws: set[str] = field(default_factory=set)
+    cases: list[Case] = field(default_factory=list)  # run whole or by a sample, for what their sizes decide
+    _steered: SteeredCases | None = None
+    _steering: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    def __reduce__(self) -> tuple[type[Looked], tuple[set[str], set[str], set[str], list[Case]]]:
+        return Looked, (self.sizes, self.inputs, self.laws, self.cases)
+
+    def add(self, step: Step) -> None:
+        if step.case.name not in self.sizes:
+            self.sizes.add(step.case.name)
+            self.cases.append(step.case)
+        self.inputs.add(step.distribution)
+
+    def take_over(self, other: Looked) -> None:
+        """What another process has looked at."""
+        self.sizes |= other.sizes
+        self.inputs |= other.inputs
+        self.laws |= other.laws
+        self.cases += other.cases
+
+    def steered(self, work: Callable[[], SteeredCases]) -> SteeredCases:
+        """What `work` gives, which takes seconds, once for both looks that ask for it."""
+        with self._steering:
+            if self._steered is None:
+                self._steered = work()
+            return self._steered

@@ -1,0 +1,131 @@
+"""Looks before a keep in processes of their own, side by side, while this one times what they are of.
+
+Each has a reference and simulators. A look is mostly Python between short calls of both: several in one process would
+wait for one interpreter.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from typing import TypeVar
+
+from evo.device import DeviceName
+from evo.device.remote_device import DeviceProcess, RemoteSimulator
+from evo.evaluate import before_keep, gate
+from evo.evaluate.before_keep import Look, LookSubject, SimulatedLooks
+from evo.evaluate.code_ahead import CodeAhead
+from evo.evaluate.counted_stage import silent
+from evo.evaluate.looking_bench import LookingBench
+from evo.evaluate.prepare import Prepared
+from evo.results import Check
+from evo.results.coverage import Coverage
+from evo.spec.chips import chip
+from evo.spec.reference import Reference, load_reference
+from evo.spec.task import Task
+
+_LIMIT_S = 1800.0  # what a look runs has limits of its own
+_SIMULATORS = 2
+
+T = TypeVar("T")
+
+
+class LooksHere(LookingBench):
+    """In the process that looks: what looks at the variants of its tasks share. device: a simulator of the chip."""
+
+    def __init__(self, device: DeviceName) -> None:
+        self.chip, self.target, self.on_stage = chip(device.which), None, silent
+        self.checkers = [RemoteSimulator(device) for _ in range(_SIMULATORS)]
+        self.checker = self.checkers[0]
+        self.checker.prepare_spare()
+        self.code = CodeAhead(device, None)
+        self._references: dict[str, Reference] = {}
+
+    def reference(self, task: Task) -> Reference:
+        """That it is sound has been checked where the run began."""
+        if task.hash not in self._references:
+            self._references[task.hash] = load_reference(task)
+        return self._references[task.hash]
+
+    def take(self, look: Look[T], task: Task, prepared: Prepared, seed: int, arch: str) -> tuple[T, gate.Looked]:
+        """What it shows, and what it has looked at."""
+        self.arch = arch
+        looked = gate.Looked({case.name for case in task.check})
+        return look(LookSubject(self, task, prepared, seed, self.checkers, looked)), looked
+
+
+def open_looks(device: DeviceName) -> LooksHere:
+    """For a child process, which opens objects by the name of a device."""
+    return LooksHere(device)
+
+
+class LookProcess(DeviceProcess):
+    """A process that looks, one look at a time."""
+
+    def __init__(self, device: DeviceName) -> None:
+        super().__init__(device, opener="evo.evaluate.look_process:open_looks")
+
+    def take(self, look: Look[T], task: Task, prepared: Prepared, seed: int, arch: str) -> tuple[T, gate.Looked]:
+        """As `LooksHere.take`. Raises EvoError for the harness only."""
+        found: tuple[T, gate.Looked] = self._ask(LooksHere.take, _LIMIT_S, look, task, prepared, seed, arch)
+        return found
+
+
+class LookProcesses:
+    """A process for each kind of look; they start at once, up to the point at which they are asked."""
+
+    def __init__(self, device: DeviceName) -> None:
+        self.inputs, self.sizes, self.large, self.data = (LookProcess(device) for _ in range(4))
+        self._all = (self.inputs, self.sizes, self.large, self.data)
+        for each in self._all:
+            each.prepare_spare()
+
+    def close(self) -> None:
+        for each in self._all:
+            each.close()
+
+
+def looks_begun(
+    bench: LookingBench,
+    task: Task,
+    prepared: Prepared,
+    seed: int,
+    processes: LookProcesses,
+    checkers: tuple[RemoteSimulator, ...],
+    threads: Executor,
+) -> SimulatedLooks:
+    """The looks begun at once and side by side; checkers: for the timed sizes, whose numbers the GPU has.
+
+    What a look asks of the GPU waits for what is timed there, and comes between its stages at most.
+    """
+    looked = gate.Looked({case.name for case in task.check})
+    subject = LookSubject(bench, task, prepared, seed, checkers, looked)
+    merging = threading.Lock()
+
+    def elsewhere(process: LookProcess, look: Look[T]) -> Callable[[], T]:
+        def work() -> T:
+            found, seen = process.take(look, task, prepared, seed, bench.arch)
+            with merging:
+                looked.take_over(seen)
+            return found
+
+        return threads.submit(work).result
+
+    inputs = elsewhere(processes.inputs, before_keep.inputs_hunted)
+    sizes = elsewhere(processes.sizes, before_keep.sizes_hunted)
+    data = elsewhere(processes.data, covered_and_pursued)
+    return SimulatedLooks(
+        looked=looked,
+        hunted=lambda: inputs() or sizes(),
+        at_large=elsewhere(processes.large, before_keep.at_large),
+        covered=lambda: data()[0],
+        distributed=threads.submit(before_keep.distributed, subject).result,
+        pursued=lambda: data()[1],
+        at_timed=threads.submit(before_keep.at_timed, subject, tell=silent).result,
+    )
+
+
+def covered_and_pursued(of: LookSubject) -> tuple[Mapping[str, Coverage], Check | None]:
+    """Two looks at the same programs, one after the other."""
+    return before_keep.covered(of), before_keep.pursued(of)

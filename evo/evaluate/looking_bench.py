@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
 
@@ -19,7 +20,7 @@ from evo.spec.task import Case, Task
 _FEW_COMPILED, _SOME_COMPILED, _MANY_COMPILED = 2, 4, 8  # binaries of sizes that are looked for, if compiled in
 
 
-class LookingBench:
+class LookingBench(ABC):
     """What looks at variants need. target: the GPU that is timed, None on a simulator alone."""
 
     chip: Chip
@@ -33,8 +34,8 @@ class LookingBench:
     def modelled(self) -> bool:
         return self.target is None
 
-    def reference(self, task: Task) -> Reference:
-        raise NotImplementedError
+    @abstractmethod
+    def reference(self, task: Task) -> Reference: ...
 
     def prepare(
         self, task: Task, text: str, *, path: str = "<variant>", static_rules: bool = True

@@ -93,10 +93,8 @@ class EvaluationSession(LookingBench):
         read.join()
         self.chip: Chip = chip(self.about.get("chip", device.which))
         self.arch = self.chip.arch if arch == "native" else arch
-        self.checker: RemoteSimulator
-        self.target: RemoteGpu | None = None
         if isinstance(self.remote, RemoteSimulator):
-            self.checker = self.remote
+            self.checker, self.target = self.remote, None
         else:
             self.checker, self.target = RemoteSimulator(DeviceName("sim", self.chip.slug)), self.remote
             self.checker.prepare_spare()  # it starts while the task is read

@@ -22,6 +22,7 @@ from evo.evaluate.prepare import Prepared
 from evo.results import Check
 from evo.results.coverage import Coverage
 from evo.spec.chips import chip
+from evo.spec.process_settings import give_back_freed_arrays, take_short_turns
 from evo.spec.reference import Reference, load_reference
 from evo.spec.task import Task
 
@@ -57,6 +58,8 @@ class LooksHere(LookingBench):
 
 def open_looks(device: DeviceName) -> LooksHere:
     """For a child process, which opens objects by the name of a device."""
+    give_back_freed_arrays()
+    take_short_turns()
     return LooksHere(device)
 
 

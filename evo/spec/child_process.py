@@ -33,6 +33,7 @@ SPAWNER = "evo-spawner"  # the thread that starts children
 _REAP_S = 10.0  # a process stuck inside a driver cannot be reaped, and waiting for it would stop the run
 _POLL_S = 0.02
 _TAIL_BYTES = 4096
+_CORES_FOR_ALGEBRA = 4  # of which one is a child's
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|COOKIE|AUTH|^(AWS|AZURE|OPENAI|ANTHROPIC|GITHUB)_", re.I)
 _SECRET_VALUE = re.compile(r"://[^/@\s]*:[^/@\s]*@")
 
@@ -249,4 +250,7 @@ def child_environment() -> dict[str, str]:
     package = str(Path(evo.__file__).resolve().parent.parent)
     kept["PYTHONPATH"] = os.pathsep.join(p for p in (package, kept.get("PYTHONPATH")) if p)
     kept["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # gpu:1 is the driver's GPU 1, not CUDA's second fastest
+    # NumPy's threads spin where they wait, and a run has a dozen children: with a thread for each core, each has a
+    # machine of its own in mind.
+    kept.setdefault("OPENBLAS_NUM_THREADS", str(max(2, (os.cpu_count() or 1) // _CORES_FOR_ALGEBRA)))
     return kept

@@ -1,4 +1,4 @@
-"""Large arrays that are freed no longer count, although a later one is held."""
+"""Large arrays that are freed no longer count, although a later one is held; children take few threads for algebra."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import sys
 
 import pytest
 
+from evo.spec.child_process import child_environment
+
 PROGRAM = """
 import numpy as np
-from evo.spec.freed_memory import give_back_freed_arrays
+from evo.spec.process_settings import give_back_freed_arrays
 from evo.spec.proc_files import resident_bytes
 give_back_freed_arrays()
 np.ones(3 << 20)  # 24 MiB, freed: from here on the library would keep smaller ones
@@ -26,3 +28,14 @@ def test_what_is_freed_goes_back_although_a_later_array_is_held() -> None:
     assert int(done.stdout) < 24  # MiB, of which the array that is held has 8
     kept = PROGRAM.replace("\ngive_back_freed_arrays()", "")
     assert int(subprocess.run([sys.executable, "-c", kept], capture_output=True, text=True, check=True).stdout) > 48
+
+
+def test_a_child_takes_a_part_of_the_cores_unless_the_user_says_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 16)
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    assert child_environment()["OPENBLAS_NUM_THREADS"] == "4"
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "9")
+    assert child_environment()["OPENBLAS_NUM_THREADS"] == "9"
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS")
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    assert child_environment()["OPENBLAS_NUM_THREADS"] == "2"

@@ -12,7 +12,7 @@ _TURN_S = 0.0005
 
 
 def give_back_freed_arrays() -> None:
-    """What is freed goes back to the system at once, where it is large; nothing without such a setting of the C library.
+    """What is freed goes back to the system at once, where it is large, if the C library has such a setting.
 
     It raises the size from which it does so with every large block that is freed, up to 32 MiB, and keeps smaller ones
     in an arena for each thread. So a process whose threads compare arrays of some megabytes grows by hundreds of them.

@@ -79,7 +79,7 @@ def simulated_looks(
 
 
 def hunted(of: LookSubject) -> Check | None:
-    return inputs_hunted(of) or sizes_hunted(of)
+    return of.bench.hunt(of.task, of.prepared, of.checkers, of.seed, share=gate.THOROUGH, looked=of.looked)
 
 
 def inputs_hunted(of: LookSubject) -> Check | None:

@@ -42,6 +42,7 @@ from evo.evaluate.session_baselines import SessionBaselines
 from evo.results import CaseBench, Control, Environment, Fault, Loaded
 from evo.spec.chips import Chip, chip
 from evo.spec.proc_files import memory_limit
+from evo.spec.process_settings import take_short_turns
 from evo.spec.reference import Reference, load_reference
 from evo.spec.task import Task
 
@@ -72,12 +73,13 @@ class EvaluationSession(LookingBench):
     ) -> None:
         """judge: the entry of another process than a GPU's own that works on large cases.
 
-        jobs: how many first looks are taken side by side (default: as the cores allow).
+        jobs: how many first looks are taken side by side (default: as the cores allow); 1 leaves the looks before a
+        keep to this process too.
         task: whose reference is read while the device is opened.
 
         `about` is what a device elsewhere says of itself: then none is opened here, and nothing can be timed."""
-        self.device = device
-        self.jobs = jobs
+        take_short_turns()
+        self.device, self.jobs = device, jobs
         self.on_stage = on_stage
         self.remote = open_remote(device, opener=opener, on_wait=lambda: self.on_stage(f"waiting for {device}"))
         self._lock = threading.Lock()
@@ -116,8 +118,7 @@ class EvaluationSession(LookingBench):
         self._timed: dict[tuple[str, str, int], TimedSizes] = {}
         self._looks: dict[tuple[str, str, int], SimulatedLooks] = {}  # of the latest variant that is to be kept
         self._threads: ThreadPoolExecutor | None = None
-        runs = on_gpu and task is not None and _has_cores_to_spare()
-        self._look_processes = LookProcesses(self.checker.device) if runs else None
+        self._look_processes: LookProcesses | None = None
 
     def __enter__(self) -> EvaluationSession:
         return self
@@ -226,15 +227,20 @@ class EvaluationSession(LookingBench):
             self._timed[key] = before_keep(self, task, prepared, seed, begun, stages)
         return self._timed[key]
 
+    def prepare_looks(self) -> None:
+        """Start the processes that look at what is about to be kept, unless one job at a time is asked for."""
+        has_cores = (os.cpu_count() or 1) >= CORES_TO_SPARE
+        if self._look_processes is None and has_cores and self.jobs != 1 and not self.modelled:
+            self._look_processes = LookProcesses(self.checker.device)
+
     def begin_looks(self, task: Task, prepared: Prepared, seed: int) -> None:
         """Begin with what `timed_sizes` asks of simulators, on the cores that a GPU leaves idle while it is timed."""
         key = (task.hash, prepared.variant.id, seed)
-        if self.modelled or key in self._timed or not _has_cores_to_spare():
+        self.prepare_looks()
+        if self._look_processes is None or key in self._timed:
             return
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_LOOKS, thread_name_prefix="evo-looks")
-        if self._look_processes is None:
-            self._look_processes = LookProcesses(self.checker.device)
         checkers = self.checker, self.more_checkers(_CHECKERS)[-1]
         self._looks = {key: looks_begun(self, task, prepared, seed, self._look_processes, checkers, self._threads)}
 
@@ -344,10 +350,6 @@ class EvaluationSession(LookingBench):
             return limits(task, task.case(case), self.chip).target_us or self.floor_us(task, case)
         except SyntaxInvalid:
             return None
-
-
-def _has_cores_to_spare() -> bool:
-    return (os.cpu_count() or 1) >= CORES_TO_SPARE
 
 
 def _require_room(task: Task) -> None:

@@ -27,7 +27,7 @@ from evo.search.events import Event, Observer
 from evo.search.overtaken import Overtaken
 from evo.search.settings import Settings
 from evo.search.single_trial import TrialJobs
-from evo.spec.process_settings import give_back_freed_arrays, take_short_turns
+from evo.spec.process_settings import give_back_freed_arrays
 from evo.spec.task import Task
 from evo.spec.variant import Variant
 
@@ -57,10 +57,10 @@ def open_bench(
         watch(Event(stage=stage))
 
     give_back_freed_arrays()  # a run compares large arrays in many threads
-    take_short_turns()
     if settings.cluster is None:
         device, jobs = settings.device, settings.jobs
         with EvaluationSession(device, arch=settings.arch, on_stage=on_stage, jobs=jobs, task=task) as bench:
+            bench.prepare_looks()
             yield bench, None
         return
     on_stage(f"opening {settings.cluster}")

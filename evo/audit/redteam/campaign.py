@@ -37,7 +37,7 @@ def default_lanes() -> int:
 def judges(device: DeviceName, tasks: Path, planted: Path, *, arch: str, seed: int) -> Iterator[Judge]:
     """Both judges on workers of their own; `tasks` holds the task folders. Raises DeviceMissing."""
     with (
-        EvaluationSession(device, arch=arch) as bench,
+        EvaluationSession(device, arch=arch, jobs=1) as bench,  # lanes are side by side already
         NaiveHarness(device, chip=bench.chip, arch=bench.arch, planted=planted) as naive,
     ):
         yield lambda attack: run_attack(attack, tasks, bench, naive, seed=seed)

@@ -20,17 +20,20 @@ from evo.evaluate.prepare import Prepared, PrepareFailure
 
 CORES_TO_SPARE = 6  # on fewer, what is done ahead takes the time of what is waited for
 _CORES_EACH = 4  # of the machine, for a process of either kind
-_MOST = 3  # of either kind; each takes some 200 MB, and starts when those before it are found busy
+_MOST = 3  # each takes some 200 MB, and starts when those before it are found busy
 
 D = TypeVar("D", RemoteGpu, RemoteSimulator)
 
 
 class CodeAhead:
-    """Begins with the machine code of programs. gpu: the one that PTX is assembled for, if it needs that."""
+    """Begins with the machine code of programs. gpu: the one that PTX is assembled for, if it needs that.
 
-    def __init__(self, simulator: DeviceName, gpu: DeviceName | None) -> None:
+    most: processes of either kind.
+    """
+
+    def __init__(self, simulator: DeviceName, gpu: DeviceName | None, *, most: int = _MOST) -> None:
         cores = os.cpu_count() or 1
-        most = max(1, min(_MOST, cores // _CORES_EACH))
+        most = max(1, min(most, cores // _CORES_EACH))
         self._assembly = _Processes([RemoteGpu(gpu) for _ in range(most)], _assemble) if gpu is not None else None
         if self._assembly is not None:
             self._assembly.prepare()

@@ -40,7 +40,7 @@ class LooksHere(LookingBench):
         self.checkers = [RemoteSimulator(device) for _ in range(_SIMULATORS)]
         self.checker = self.checkers[0]
         self.checker.prepare_spare()
-        self.code = CodeAhead(device, None)
+        self.code = CodeAhead(device, None, most=1)
         self._references: dict[str, Reference] = {}
 
     def reference(self, task: Task) -> Reference:

@@ -49,7 +49,7 @@ class _Uses(Preprocessor):
 
     def _is_number(self, macro: Macro) -> bool:
         """Knobs and sizes stay as they are written."""
-        return all(token.kind != "name" or token.text in self.numbers for token in macro.body)
+        return all(t.text not in "{};" and (t.kind != "name" or t.text in self.numbers) for t in macro.body)
 
     def write(self, tokens: list[Token]) -> None:
         at = 0

@@ -76,7 +76,7 @@ class _Written:
         self.meant = meant
         self.taken = set(_WORD.findall(source.slice(self.kernel.span))) | set(given)
         whole, is_alone, target = self._statement()
-        self._bind(given)
+        self._bind(given, self._itself(whole, given))
         for name in dict.fromkeys(source.declared(self.called.body)):
             if name in self.names:
                 raise _Stays
@@ -86,6 +86,7 @@ class _Written:
         result, text = self._returned(tops, is_void, target)
         lines = [*self.lines, *(line for line in text.splitlines() if line.strip())]
         self._emit(whole, lines, "" if is_alone else result)
+        is_alone |= re.fullmatch(rf"{re.escape(result)}\s*=\s*", source.slice(Span(whole.start, call.span.start))) is not None
         rest = source.slice(Span(whole.start, call.span.start)) + result + source.slice(Span(call.span.end, whole.end))
         indent = indent_of(source, whole.start)
         made = "\n".join(lines if is_alone else [*lines, rest])
@@ -134,8 +135,18 @@ class _Written:
         self.taken.add(found)
         return found
 
-    def _bind(self, given: Sequence[str]) -> None:
-        """What stands for each parameter. Raises _Stays."""
+    def _itself(self, whole: Span, given: Sequence[str]) -> str:
+        """Of `s = f(s, x);` that returns what it was given and changed, the name; else nothing."""
+        tops = self.source.statements(self.called)
+        said = re.fullmatch(r"return\s+(\w+)\s*;", self.source.slice(tops[-1].span)) if tops else None
+        name = next((p.name for p in self.called.params if said is not None and p.name == said[1]), "")
+        at = [param.name for param in self.called.params].index(name) if name else 0
+        is_back = bool(name) and re.match(rf"{given[at]}\s*=\s*\w+\s*[<(]", self.source.slice(whole)) is not None
+        is_once = is_back and [text for text in given if given[at] in _WORD.findall(text)] == [given[at]]
+        return name if is_once and len(_RETURN.findall(self.source.slice(self.called.body))) == 1 else ""
+
+    def _bind(self, given: Sequence[str], itself: str) -> None:
+        """What stands for each parameter; itself: the one that its own argument may stand for. Raises _Stays."""
         changed = self._changed()
         handed = [text for p, text in zip(self.called.params, given, strict=True) if "&" in p.type or text[:1] == "&"]
         for param, text, span in zip(self.called.params, given, self.call.arguments, strict=True):
@@ -153,7 +164,7 @@ class _Written:
             is_same = _NUMBER.fullmatch(text) is not None and "*" not in kind and self._is_number(kind, text)
             if _WORD.fullmatch(text) and not {text} & {w for other in others for w in _WORD.findall(other)}:
                 is_same |= self._is_same(param, text, kind, span)
-            if is_same and param.name not in changed:
+            if is_same and (param.name not in changed or param.name == itself):
                 self.names[param.name] = text
                 continue
             if kind.endswith("]"):

@@ -14,6 +14,8 @@ from evo.operators.rules.rule_context import RuleContext
 _ENDLESS = frozenset(["", "1", "true", "(1)", "(true)"])
 _OPPOSITE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
 _REAL = re.compile(r"\d\.|\.\d|\d[fF]\b|\b\w*f\s*\(")
+_INSIDE = re.compile(r"\(\s*(\w+) < (\w+)\s*\)")
+_LEAVES = re.compile(r"\b(?:break|continue|return|goto)\b")
 _NEVER = frozenset(["(0)", "(false)"])
 
 
@@ -21,7 +23,7 @@ def with_tests(ctx: RuleContext) -> list[Edit]:
     """The edits that put such tests into the headers of the loops of kernels, outermost loops first."""
     source = ctx.source
     kernels = [f for f in source.functions if f.is_kernel]
-    found: list[Edit] = []
+    found: list[Edit] = [edit for kernel in kernels for edit in _last_turns(source, kernel)]
     taken: list[Span] = []
     for node in source.nodes():
         span = span_of(node)
@@ -33,6 +35,24 @@ def with_tests(ctx: RuleContext) -> list[Edit]:
             taken += [span] if made else []
             found += made
     return found
+
+
+def _last_turns(source: Source, kernel: Function) -> Iterator[Edit]:
+    """`for (; i + 1 < n; i += 2) { ... } if (i < n) ...;`, whose rest is a loop of one turn at most."""
+    for node in source.nodes():
+        above, test = node.previous if node.type == "if_statement" else None, node.child("condition")
+        if above is None or above.type not in ("for_statement", "while_statement") or test is None:
+            continue
+        said, span = _INSIDE.fullmatch(test.text), span_of(node)
+        before = above.child("condition")
+        if said is None or before is None or node.child("alternative") is not None or not kernel.body.holds(span):
+            continue
+        index, limit = said.groups()
+        wanted = rf"\(?\s*{index} \+ 1 < {limit}\s*\)?"
+        after = Span(node.end_byte, kernel.body.end)
+        is_read = any(name == index for name, _ in source.names(after)) or index in source.changed_in(span)
+        if re.fullmatch(wanted, before.text) and not is_read and not _LEAVES.search(node.text):
+            yield Edit(Span(node.start_byte, test.end_byte), f"for (; {index} < {limit}; ++{index})")
 
 
 def _once(source: Source, node: Node) -> Iterator[Edit] | None:

@@ -24,7 +24,7 @@ def macro_uses(data: bytes, left: Collection[str] = ()) -> list[tuple[Span, str]
 
 
 class _Uses(Preprocessor):
-    """Finds uses of macros instead of expanding them. numbers: macros that stay, among them those that `#if` decides."""
+    """Finds uses of macros instead of expanding them. numbers: macros that stay, those that `#if` decides too."""
 
     def __init__(self, left: Collection[str]) -> None:
         super().__init__({}, {})
@@ -61,8 +61,11 @@ class _Uses(Preprocessor):
                 at = end
                 continue
             end = found[1] if found is not None else end
-            given = {token.text for part in (found[0] if found is not None else []) for token in part if len(part) == 1}
+            words = {part[0].text for part in (found[0] if found is not None else []) if len(part) == 1}
             text = "".join(" " if t.kind == "line" else t.text for t in self.expand(tokens[at:end], 0))
-            text = _BRACKETED.sub(lambda match: match[1] if match[1] in given else match[0], text)
-            self.found.append((Span(token.start, tokens[end - 1].end), text))
+            self.found.append((Span(token.start, tokens[end - 1].end), _without_brackets(text, words)))
             at = end
+
+
+def _without_brackets(text: str, words: Collection[str]) -> str:
+    return _BRACKETED.sub(lambda match: match[1] if match[1] in words else match[0], text)

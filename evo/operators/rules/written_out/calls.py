@@ -10,18 +10,20 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from evo.cuda.source import Call, Edit, Function, Param, Source, Span, Statement
+from evo.cuda.source import Call, Edit, Function, Source, Span, Statement
 from evo.operators.rules.plain_view import type_arguments
 from evo.operators.rules.rewriting import indent_of, listed
 from evo.operators.rules.rule_context import RuleContext
-from evo.operators.rules.written_out.expressions import inlined
+from evo.operators.rules.written_out.short_calls import inlined
 
-_STAYS = re.compile(r"__shared__|__sync|_sync\b|\basm\b|\bstatic\b|\bgoto\b|\[[&=]?\]\s*\(|^\s*#\s*(?!pragma)", re.MULTILINE)
+_STAYS = re.compile(
+    r"__shared__|__sync|_sync\b|\basm\b|\bstatic\b|\bgoto\b|\[[&=]?\]\s*\(|^\s*#\s*(?!pragma)", re.MULTILINE
+)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _NUMBER = re.compile(r"-?\d[\w.]*")
 _PLACE = re.compile(r"\w+(?:\[\w+\])?(?:\.\w+)?")
 _CHANGES = re.compile(r"\+\+|--|(?<![=!<>])=(?!=)|\batomic\w*")
-_STORES = re.compile(r"\][^;{}=!<>]{0,3}=(?!=)|\*\s*\(?\w+[^;{}()=!<>]{0,20}=(?!=)|\batomic\w*\s*\(")
+_STORES = re.compile(r"\][^;{}=!<>]{0,3}=(?!=)|[;{})]\s*\*\s*\(?\w+[^;{}()=!<>]{0,20}=(?!=)|\batomic\w*\s*\(")
 _MOVED = r"(?:\+\+|--)\s*{0}\b|\b{0}\s*(?:\+\+|--)|(?<![*\w])\s*\b{0}\s*[-+]?=(?!=)"
 _RETURN = re.compile(r"\breturn\b")
 
@@ -71,7 +73,7 @@ class _Written:
             raise _Stays
         kinds = [self._kind_of(text) for text in given]
         meant = type_arguments(source, self.called, types, kinds)
-        if meant is None:
+        if meant is None or meant.keys() & {word for text in given for word in _WORD.findall(text)}:
             raise _Stays
         self.meant = meant
         self.taken = set(_WORD.findall(source.slice(self.kernel.span))) | set(given)
@@ -86,7 +88,9 @@ class _Written:
         result, text = self._returned(tops, is_void, target)
         lines = [*self.lines, *(line for line in text.splitlines() if line.strip())]
         self._emit(whole, lines, "" if is_alone else result)
-        is_alone |= re.fullmatch(rf"{re.escape(result)}\s*=\s*", source.slice(Span(whole.start, call.span.start))) is not None
+        is_alone |= (
+            re.fullmatch(rf"{re.escape(result)}\s*=\s*", source.slice(Span(whole.start, call.span.start))) is not None
+        )
         rest = source.slice(Span(whole.start, call.span.start)) + result + source.slice(Span(call.span.end, whole.end))
         indent = indent_of(source, whole.start)
         made = "\n".join(lines if is_alone else [*lines, rest])
@@ -96,12 +100,16 @@ class _Written:
     def _emit(self, whole: Span, lines: Sequence[str], result: str) -> None:
         """Raises _Stays if what stands beside the call could be another value behind the function than in front."""
         source = self.source
-        beside = source.slice(Span(whole.start, self.call.span.start)) + source.slice(Span(self.call.span.end, whole.end))
+        beside = source.slice(Span(whole.start, self.call.span.start)) + source.slice(
+            Span(self.call.span.end, whole.end)
+        )
         written = "\n".join(lines)
         simple = re.fullmatch(r"(?:[\w\s*:]*?\w+\s*(?:[-+*/]?=)?)?\s*;", beside)
         if simple is None and (_STORES.search(written) or len(_CHANGES.findall(beside)) > 1):
             raise _Stays
-        if simple is None and source.changed_in(self.called.body) & {p.name for p in self.called.params if "&" in p.type}:
+        if simple is None and source.changed_in(self.called.body) & {
+            p.name for p in self.called.params if "&" in p.type
+        }:
             raise _Stays
         if result and source.is_conditional(self.call.span, whole):
             raise _Stays
@@ -111,7 +119,11 @@ class _Written:
         source = self.source
         whole = source.enclosing_statement(self.call.span)
         text, said = source.slice(whole), source.slice(self.call.span)
-        if not self.kernel.body.holds(whole) or not text.endswith(";") or re.match(r"(?:return|for|while|do|if)\b", text):
+        if (
+            not self.kernel.body.holds(whole)
+            or not text.endswith(";")
+            or re.match(r"(?:return|for|while|do|if)\b", text)
+        ):
             raise _Stays
         if source.is_bare(whole) and not _is_plain(source, whole):
             raise _Stays  # in the header of a loop
@@ -163,7 +175,7 @@ class _Written:
             kind = self._typed(param.type)
             is_same = _NUMBER.fullmatch(text) is not None and "*" not in kind and self._is_number(kind, text)
             if _WORD.fullmatch(text) and not {text} & {w for other in others for w in _WORD.findall(other)}:
-                is_same |= self._is_same(param, text, kind, span)
+                is_same |= self._is_same(text, kind, span)
             if is_same and (param.name not in changed or param.name == itself):
                 self.names[param.name] = text
                 continue
@@ -193,7 +205,7 @@ class _Written:
     def _typed(self, kind: str) -> str:
         return _WORD.sub(lambda word: self.meant.get(word[0], word[0]), kind)
 
-    def _is_same(self, param: Param, text: str, kind: str, span: Span) -> bool:
+    def _is_same(self, text: str, kind: str, span: Span) -> bool:
         """Whether a name of the kernel is of the parameter's type."""
         plain = re.sub(r"\bconst\b|\[\w*\]|\*", " ", kind).split()
         if "*" in kind or "[" in kind:
@@ -241,11 +253,13 @@ class _Written:
                 raise _Stays
             test = self._named(top.condition)
             then, rest = self._lines(top.body, result), self._lines([*top.alternative, *tops[at + 1 :]], result)
-            if not _ends(source, top.body) or (top.alternative and _RETURN.search(_said(source, top.alternative))):
+            if not _ends(top.body) or (top.alternative and _RETURN.search(_said(source, top.alternative))):
                 raise _Stays
             before = self._text(tops[:at])
-            return f"{before}\nif ({test}) {{\n{then}\n}} else {{\n{rest}\n}}" if then.strip() else (
-                f"{before}\nif (!({test})) {{\n{rest}\n}}"
+            return (
+                f"{before}\nif ({test}) {{\n{then}\n}} else {{\n{rest}\n}}"
+                if then.strip()
+                else (f"{before}\nif (!({test})) {{\n{rest}\n}}")
             )
         return self._text(tops)
 
@@ -273,7 +287,7 @@ class _Written:
         return {text[2:-1] for text in self.names.values() if text.startswith("(&")}
 
 
-def _ends(source: Source, statements: Sequence[Statement]) -> bool:
+def _ends(statements: Sequence[Statement]) -> bool:
     return bool(statements) and statements[-1].kind == "return"
 
 

@@ -31,7 +31,7 @@ def with_tests(ctx: RuleContext) -> list[Edit]:
             continue
         kernel = next((f for f in kernels if f.body.holds(span)), None)
         if kernel is not None and node.type in ("for_statement", "while_statement", "do_statement"):
-            made = list(_once(source, node) or _of_loop(source, kernel, node))
+            made = list(_once(node) or _of_loop(source, kernel, node))
             taken += [span] if made else []
             found += made
     return found
@@ -51,11 +51,11 @@ def _last_turns(source: Source, kernel: Function) -> Iterator[Edit]:
         wanted = rf"\(?\s*{index} \+ 1 < {limit}\s*\)?"
         after = Span(node.end_byte, kernel.body.end)
         is_read = any(name == index for name, _ in source.names(after)) or index in source.changed_in(span)
-        if re.fullmatch(wanted, before.text) and not is_read and not _LEAVES.search(node.text):
+        if re.fullmatch(wanted, before.text) and not is_read and not _LEAVES.search(above.text + node.text):
             yield Edit(Span(node.start_byte, test.end_byte), f"for (; {index} < {limit}; ++{index})")
 
 
-def _once(source: Source, node: Node) -> Iterator[Edit] | None:
+def _once(node: Node) -> Iterator[Edit] | None:
     """`do { ... } while (0);` as a block."""
     test, body = node.child("condition"), node.child("body")
     if node.type != "do_statement" or test is None or body is None or test.text not in _NEVER:
@@ -111,9 +111,7 @@ def _is_last(source: Source, kernel: Function, node: Node) -> bool:
     return bool(tops) and tops[-1].span == span_of(node)
 
 
-def _leaving(
-    source: Source, kernel: Function, node: Node, leaves: tuple[str, ...]
-) -> tuple[str, Node | None] | None:
+def _leaving(source: Source, kernel: Function, node: Node, leaves: tuple[str, ...]) -> tuple[str, Node | None] | None:
     """The condition under which a test does not leave the loop, and what it does then."""
     test, then = node.child("condition"), node.child("consequence")
     if node.type != "if_statement" or test is None or then is None or node.child("initializer") is not None:

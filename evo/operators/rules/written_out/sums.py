@@ -86,10 +86,10 @@ def _parts(source: Source, inside: Sequence[Statement], declared: Statement) -> 
                 return None
             parts.added.append(s.target)
             parts.uses.append(s.span)
-    if not value and (clears := _clearing(source, inside, parts)) is not None:
-        parts.cleared.append(clears)
-        parts.uses.append(clears)
-    elif not value:
+    if not value:
+        parts.cleared += _clearing(source, inside, parts)
+        parts.uses += parts.cleared
+    if not value and not parts.cleared:
         return None
     return parts if parts.added else None
 
@@ -120,15 +120,22 @@ def _adds(source: Source, statement: Statement, parts: _Parts) -> bool:
     return names.count(parts.name) == 1
 
 
-def _clearing(source: Source, inside: Sequence[Statement], parts: _Parts) -> Span | None:
-    """The loop that sets all elements to nothing, or the statement that does it to a variable, behind the declaration."""
+def _clearing(source: Source, inside: Sequence[Statement], parts: _Parts) -> list[Span]:
+    """The loop that sets all elements to nothing, or the statements that do it one by one."""
+    single: dict[int | None, Span] = {}
     for s in inside:
         only = s.body[0] if isinstance(s, CountedFor) and len(s.body) == 1 and parts.count else None
         if only is None or only.kind != "assign" or only.operator != "=" or only.target is None or only.value is None:
             continue
         if _walks_all(source, s, parts, only.target) and _ZERO.fullmatch(source.slice(only.value).strip()):
-            return s.span
-    return None
+            return [s.span]
+    for s in inside:
+        is_zero = s.kind == "assign" and s.operator == "=" and s.value is not None and s.target is not None
+        if is_zero and _ZERO.fullmatch(source.slice(s.value).strip()):  # type: ignore[arg-type]
+            at = _element(source, s.target, parts)  # type: ignore[arg-type]
+            if at is not None and (place := source.integer(at or "0")) is not None:
+                single[place] = s.span
+    return list(single.values()) if set(single) == set(range(max(parts.count, 1))) else []
 
 
 def _walks_all(source: Source, loop: Statement, parts: _Parts, at: Span) -> bool:

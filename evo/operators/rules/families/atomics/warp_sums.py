@@ -1,4 +1,4 @@
-"""Atomics by which all threads of a block combine with one element, as a register of each thread and one atomic a warp."""
+"""Atomics of all threads of a block on one element, as a register of each thread and one atomic for each warp."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
         if sums:
             names = " and ".join(dict.fromkeys(f"`{s.access.array.name}`" for s in sums if s.access.array is not None))
             yield Application(
-                edits=tuple(merged(_edits(ctx, sums))),
+                edits=tuple(merged(list(_edits(ctx, sums)))),
                 summary=f"{function.name}: registers and one atomic a warp for what goes to {names}",
                 arguments={"kernel": function.name},
                 is_schedule=True,
@@ -117,9 +117,10 @@ def _all_arrive(nodes: Sequence[Node], span: Span) -> bool:
             return False
         if not isinstance(node, Branch):
             continue
-        if node.span.start < span.start and any(isinstance(inner, EarlyExit) for inner in (*node.then, *node.otherwise)):
-            if any(symbol.kind not in ("axis", "block") for symbol in node.condition.symbols()):
-                return False
+        leaves = any(isinstance(inner, EarlyExit) for inner in (*node.then, *node.otherwise))
+        is_uniform = all(symbol.kind in ("axis", "block") for symbol in node.condition.symbols())
+        if leaves and not is_uniform and node.span.start < span.start:
+            return False
         if not _all_arrive(node.then, span) or not _all_arrive(node.otherwise, span):
             return False
     return True

@@ -13,7 +13,7 @@ from evo.cuda.source import Edit, Function, Span
 from evo.operators.rules.families.work.moments import is_moments, merging, with_count
 from evo.operators.rules.families.work.walked_pointers import indexed
 from evo.operators.rules.lifting import NotPrinted
-from evo.operators.rules.rewriting import fresh, indent_of
+from evo.operators.rules.rewriting import fresh, indent_of, listed
 from evo.operators.rules.rule_context import RuleContext
 from evo.spec.comments import without_comments
 
@@ -187,7 +187,8 @@ def stepped(
     init = _INIT.match(header["init"]) if header is not None else None
     if header is None or init is None or source.is_bare(loop.span):
         return None
-    start = init["value"].strip() if start is None else start
+    first_value, *others = listed(init["value"]) or [init["value"].strip()]
+    start = first_value if start is None else start
     if apart > 1:
         said = re.fullmatch(rf"\s*{init['name']}\s*\+=\s*(\w+)\s*", header["step"])
         if said is None or ctx.source.integer(said[1]) != apart:
@@ -201,6 +202,7 @@ def stepped(
     test = _below(header["test"], init["name"])
     if test is None:
         return None
+    first = ", ".join([first, *others])  # `int i = 0, n = C`
     text = f"for ({init['head'].lstrip()}{first};{test}; {init['name']} += {step}) "
     edits = [Edit(loop.header, text if source.slice(loop.header).endswith((" ", "\n")) else text.rstrip())]
     takes_each = start == "0" and re.sub(r"\s", "", header["step"]) in (f"{init['name']}++", f"++{init['name']}")

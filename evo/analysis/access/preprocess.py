@@ -25,7 +25,7 @@ _TOKEN = re.compile(
 _DIRECTIVE = re.compile(r"#[ \t]*(\w+)(.*)", re.DOTALL)
 _DEFINE = re.compile(r"(\w+)(?:\(([^)]*)\))?(.*)", re.DOTALL)
 _REMARK = re.compile(r"//(?:\\\r?\n|[^\n])*|/\*.*?\*/", re.DOTALL)
-_DEEPEST = 16
+DEEPEST = 16
 _MOST_STEPS = 150_000  # tokens looked at: some fifteen times what the longest kernels need
 # Words that change nothing about which thread touches what, and that the grammar may stumble over.
 _IGNORED = frozenset(
@@ -99,7 +99,7 @@ def expand(data: bytes, macros: Mapping[str, int | str], headers: Mapping[str, s
 
     Raises ExpansionTooLong.
     """
-    reader = _Preprocessor(macros, headers or {})
+    reader = Preprocessor(macros, headers or {})
     reader.read(tokens_of(data.decode("latin-1")), 0)
     return Expanded(reader.out)
 
@@ -113,7 +113,9 @@ def tokens_of(text: str, origin: tuple[int, int] | None = None) -> list[Token]:
     return found
 
 
-class _Preprocessor:
+class Preprocessor:
+    """Reads tokens, and writes what the compiler sees to `out`."""
+
     def __init__(self, macros: Mapping[str, int | str], headers: Mapping[str, str]) -> None:
         self.headers, self.out = headers, list[Token]()
         given = {"__CUDA_ARCH__": 890, "__CUDACC__": 1, "__cplusplus": 201703, **macros}
@@ -126,16 +128,16 @@ class _Preprocessor:
         return all(reads for reads, _ in self.active)
 
     def read(self, tokens: list[Token], depth: int) -> None:
-        self._step(len(tokens))
+        self.step(len(tokens))
         at, plain, is_line_start = 0, list[Token](), True
         while at < len(tokens):
             token = tokens[at]
             if token.text == "#" and is_line_start:
-                self._write(plain)
+                self.write(plain)
                 plain, end = [], at
                 while end < len(tokens) and tokens[end].kind != "line":
                     end += 1
-                self._directive(tokens[at:end], depth)
+                self.directive(tokens[at:end], depth)
                 at = end
                 continue
             if token.kind == "line":
@@ -145,12 +147,12 @@ class _Preprocessor:
             if self._reads or token.kind == "line":
                 plain.append(token)
             at += 1
-        self._write(plain)
+        self.write(plain)
 
-    def _write(self, tokens: list[Token]) -> None:
-        self.out += self._without_ignored(self._expand(tokens, 0))
+    def write(self, tokens: list[Token]) -> None:
+        self.out += self._without_ignored(self.expand(tokens, 0))
 
-    def _directive(self, tokens: list[Token], depth: int) -> None:
+    def directive(self, tokens: list[Token], depth: int) -> None:
         text = "".join(token.text for token in tokens)
         match = _DIRECTIVE.match(text)
         if match is None:
@@ -173,7 +175,7 @@ class _Preprocessor:
             self.macros.pop(rest, None)
         elif word == "pragma":
             self.out += tokens
-        elif word == "include" and depth < _DEEPEST:
+        elif word == "include" and depth < DEEPEST:
             name = rest.strip('<>" ')
             if name in self.headers:
                 self.read(tokens_of(self.headers[name].encode().decode("latin-1"), (0, 0)), depth + 1)
@@ -189,13 +191,13 @@ class _Preprocessor:
 
     def _holds(self, text: str) -> bool:
         text = re.sub(r"\bdefined\s*(?:\(\s*(\w+)\s*\)|(\w+))", lambda m: str(int((m[1] or m[2]) in self.macros)), text)
-        expanded = "".join(token.text for token in self._expand(tokens_of(text, (0, 0)), 0))
+        expanded = "".join(token.text for token in self.expand(tokens_of(text, (0, 0)), 0))
         return bool(constant(expanded))
 
-    def _expand(self, tokens: list[Token], depth: int) -> list[Token]:
-        if depth > _DEEPEST * 4:
+    def expand(self, tokens: list[Token], depth: int) -> list[Token]:
+        if depth > DEEPEST * 4:
             return tokens
-        self._step(len(tokens))
+        self.step(len(tokens))
         out: list[Token] = []
         at = 0
         while at < len(tokens):
@@ -207,8 +209,8 @@ class _Preprocessor:
                 continue
             end, arguments = at + 1, list[list[Token]]()
             if macro.params is not None:
-                found = _arguments(tokens, at + 1)
-                self._step((found[1] if found else len(tokens)) - at)
+                found = arguments_of(tokens, at + 1)
+                self.step((found[1] if found else len(tokens)) - at)
                 if found is None:
                     out.append(token)
                     at += 1
@@ -216,14 +218,14 @@ class _Preprocessor:
                 arguments, end = found
             origin = (token.start, tokens[end - 1].end)
             body = self._filled(macro, arguments, depth)
-            self._step(len(body))
+            self.step(len(body))
             hidden = token.hidden | {token.text}
             moved = [Token(t.kind, t.text, *origin, t.hidden | hidden) for t in body]
-            out += self._expand(moved, depth + 1)
+            out += self.expand(moved, depth + 1)
             at = end
         return out
 
-    def _step(self, count: int) -> None:
+    def step(self, count: int) -> None:
         self.steps += count
         if self.steps > _MOST_STEPS:
             raise ExpansionTooLong
@@ -255,7 +257,7 @@ class _Preprocessor:
                 elif after == "##" or _is_pasted(out):
                     out += given
                 else:
-                    out += self._expand(given, depth + 1)
+                    out += self.expand(given, depth + 1)
             else:
                 out.append(token)
         return _pasted(out)
@@ -268,7 +270,7 @@ class _Preprocessor:
         while at < len(tokens):
             token = tokens[at]
             if token.kind == "name" and token.text in _IGNORED_CALLS:
-                found = _arguments(tokens, at + 1)
+                found = arguments_of(tokens, at + 1)
                 end = found[1] if found is not None else at + 1
                 out += [_blank(inner) for inner in tokens[at:end]]
                 at = end
@@ -323,7 +325,7 @@ def _pasted(tokens: list[Token]) -> list[Token]:
     return out
 
 
-def _arguments(tokens: list[Token], at: int) -> tuple[list[list[Token]], int] | None:
+def arguments_of(tokens: list[Token], at: int) -> tuple[list[list[Token]], int] | None:
     """The arguments of a call, and where it ends; None if no bracket follows."""
     while at < len(tokens) and tokens[at].kind in ("space", "line"):
         at += 1

@@ -162,7 +162,9 @@ def _is_writable(param: str) -> bool:
     """Whether a parameter is a reference or pointer to a non-const type."""
     text = _BLANK.sub(" ", param)
     last = max(text.rfind("*"), text.rfind("&"))
-    return last >= 0 and not re.search(r"\bconst\b", text[:last])
+    # What the last mark refers to: of `const float*& p` the pointer, which may move.
+    before = max(text.rfind("*", 0, max(last, 0)), text.rfind("&", 0, max(last, 0)))
+    return last >= 0 and not re.search(r"\bconst\b", text[before + 1 : last])
 
 
 def _base(node: Node | None) -> Iterator[str]:

@@ -17,6 +17,7 @@ from evo.operators.rules.index_text import IndexText, with_turns
 from evo.operators.rules.lifting import NotPrinted, names_of
 from evo.operators.rules.rewriting import fresh, listed, rewritten
 from evo.operators.rules.rule_context import RuleContext
+from evo.operators.rules.written_out.macros import expanded_uses
 
 _HEAD = re.compile(r"(?:while|for)\s*\(")
 _COUNTS = re.compile(r"(?P<name>\w+)\s*(?:<|!=)\s*(?P<limit>[\w.]+|\([^()]*\))")
@@ -42,10 +43,13 @@ _TEXT = re.compile(r"//[^\n]*|/\*.*?\*/|\"[^\"\n]*\"", re.DOTALL)
 def counted(ctx: RuleContext) -> list[Edit]:
     """The edits that make such loops and pointers plain, in all kernels that have some."""
     found: list[Edit] = []
+    macros = [edit.span for edit in expanded_uses(ctx)]
     for analysis in ctx.launches:
         function = ctx.kernel(analysis.form.kernel)
         if function is None or not ctx.is_launched_once(function.name):
             continue
+        if any(function.body.holds(span) for span in macros):
+            continue  # they may read what moves
         try:
             found += _Counted(ctx, analysis, function).edits()
         except NotPrinted:

@@ -43,7 +43,7 @@ def behind_guard(find: Find) -> Find:
         yield from found
         kernels = [] if found else [f for f in ctx.source.functions if f.is_kernel]
         guards = [edit for f in kernels for edit in _turned(ctx.source, f)]
-        apart = [edit for f in kernels for edit in _apart(ctx.source, f)]
+        apart = [edit for f in kernels for edit in declared_apart(ctx.source, f)]
         yield from found_in_view(find, ctx, guards, apart)
 
     return both
@@ -110,7 +110,7 @@ def _turned(source: Source, function: Function) -> Sequence[Edit]:
     return (Edit(Span(last.span.start, body.start + 1), head), Edit(Span(len(end), body.end), ""))
 
 
-def _apart(source: Source, function: Function) -> Iterator[Edit]:
+def declared_apart(source: Source, function: Function) -> Iterator[Edit]:
     """The commas of `float a = 0, b = 1;` as the ends of declarations, in the body and behind a test around it."""
     tops = source.statements(function)
     inside = tops[-1].body if tops and tops[-1].kind == "if" else ()

@@ -59,7 +59,7 @@ def _body(source: Source, kernel: Function, called: Function, types: Sequence[st
     own = {param.name: _bare(param.type) for param in kernel.params}
     if len(given) != len(called.params) or not all(given):
         return None
-    meant = _arguments(source, called, types, [own.get(text) for text in given])
+    meant = type_arguments(source, called, types, [own.get(text) for text in given])
     if meant is None:
         return None
     names: dict[str, str] = {}
@@ -86,7 +86,7 @@ def _body(source: Source, kernel: Function, called: Function, types: Sequence[st
     return f"{body[:1]}{''.join(lines)}{body[1:]}"
 
 
-def _arguments(
+def type_arguments(
     source: Source, called: Function, types: Sequence[str], kinds: Sequence[str | None]
 ) -> dict[str, str] | None:
     """What a template's parameters stand for: as they are given, or as the types of pointers say."""

@@ -122,7 +122,7 @@ PLANS = (
     RulePlan(
         name="private_wide",
         sentence="Adds up within a block what atomics of all blocks add to a few elements, and reads in wide loads.",
-        steps=(("private_copy", "block_walks"), ("wide_access", "wide_elements"), ("compile_in",)),
+        steps=(("private_copy", "block_walks", "warp_sums"), ("wide_access", "wide_elements"), ("compile_in",)),
         reason="without the atomics that meet, the loads' instructions bind",
         expected="near the bandwidth of a copy",
     ),

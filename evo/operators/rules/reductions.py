@@ -102,6 +102,8 @@ def shareable(source: Source, loop: Statement) -> Shareable | None:
         return None  # a running total is looked at
     if any(len(parts) > 1 and {part.combine for part in parts} != {"+"} for parts in reductions.values()):
         return None
+    if source.changed_in(loop.body_span) - {*source.declared(loop.body_span), *reductions, *stores, loop.name}:
+        return None  # a function moves something on
     for each in source.subscripts(loop.body_span):
         if each.name in stores and not _is_element(source, loop, each.indices):
             return None

@@ -14,13 +14,13 @@ from evo.operators.rules.application import Application, Find
 from evo.operators.rules.counted_view import counted
 from evo.operators.rules.flat_view import flat_blocks
 from evo.operators.rules.idle_knobs import without_idle_knobs
-from evo.operators.rules.inlined_view import inlined
 from evo.operators.rules.kept_value_view import with_kept_value
 from evo.operators.rules.one_turn import one_turn
 from evo.operators.rules.plain_view import passed_on, plain_types
 from evo.operators.rules.register_sum_view import with_register_sums
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.through import found_in_view, through
+from evo.operators.rules.written_out import written_out
 from evo.spec.chips import Chip
 from evo.spec.task import Task
 from evo.spec.variant import Variant, parse_variant
@@ -83,6 +83,14 @@ class Rule:
             return ()
         source = parse(variant.text)
         ctx = RuleContext(variant=variant, source=source, flags=tuple(flags), axes=tuple(axes), task=task, chip=chip)
+        found = self._found(ctx)
+        if self.family in _OF_LOOPS and (whole := written_out(ctx)):
+            more = tuple(found_in_view(self._found, ctx, whole))
+            if len(more) > len(found):  # what is seen in both is proposed as the smaller change, first
+                found += tuple(replace(each, is_schedule=True, rank=each.rank + bool(found)) for each in more)
+        return found
+
+    def _found(self, ctx: RuleContext) -> tuple[Application, ...]:
         return tuple(self.find(ctx)) or tuple(self._seen_plainly(ctx)) or tuple(self._seen_flat(ctx))
 
     def _seen_flat(self, ctx: RuleContext) -> Iterator[Application]:
@@ -98,15 +106,13 @@ class Rule:
     def _seen_plainly(self, ctx: RuleContext) -> Iterator[Application]:
         """The places in the text as the views show it, as changes of the text as it is written.
 
-        The views: `plain_view`, `inlined_view`, `one_turn`, `counted_view` (behind the first too),
+        The views: `plain_view`, `one_turn`, `counted_view` (behind the first too),
         `kept_value_view` and `register_sum_view`.
         """
         passed = list(passed_on(ctx.source))
         inside = [edit.span for edit in passed]
         types = [edit for edit in plain_types(ctx.source) if not any(span.holds(edit.span) for span in inside)]
         views = [(passed, types)] if passed or types else []
-        if self.family in _OF_LOOPS and (called := inlined(ctx.source)):
-            views.append((called, []))
         if self.family in _OF_INDICES and self.name != "grid_stride" and (turned := one_turn(ctx)):
             views.append((turned, []))
         if self.family in _OF_LOOPS:

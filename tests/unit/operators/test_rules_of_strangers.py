@@ -77,7 +77,6 @@ def test_a_test_without_braces_is_a_guard_too() -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("float sum = 0.0f;", "int row = 0; float sum = row;"),  # would meet the outer one
         ("row < m && col < n", "row < m && A != B"),
         ("        C[row * n + col] = sum;\n    }", "        C[row * n + col] = sum;\n    } else { C[0] = 0.0f; }"),
         ("        C[row * n + col] = sum;\n    }", "        C[row * n + col] = sum;\n    }\n    C[0] = 0.0f;"),

@@ -75,7 +75,6 @@ def test_the_functions_names_become_the_kernels() -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        pytest.param("each(inp, out, min(N, 5));", id="another number"),
         pytest.param("each(inp, out, N); __syncthreads();", id="more than a call"),
         pytest.param("if (N > 3) each(inp, out, N);", id="a test around the call"),
         pytest.param("each(out, out, N);", id="one array twice"),

@@ -59,10 +59,12 @@ def _spread(
     if loop.pragma is not None:
         before += source.slice(loop.pragma)
     before += f"{indent}for (; {last} < {source.slice(statement.limit)}; {done} += {advance}) {{\n"
+    is_used = i in {name for name, _ in source.names(statement.body_span)}
     for place in range(count):
         body = source.renamed(statement.body_span, {t.name: names[t.name][place] for t in totals})
         at = f"{done} + {place} * {step}" if step != "1" else f"{done} + {place}"
-        before += f"{indent}    {{\n{indent}    const int {i} = {at if place else done};\n"
+        before += f"{indent}    {{\n"
+        before += f"{indent}    const int {i} = {at if place else done};\n" if is_used else ""
         before += f"{indent}    {body}\n{indent}    }}\n"
     before += f"{indent}}}\n"
     start = above(ctx, loop)

@@ -19,6 +19,7 @@ from evo.operators.rules.families.work.walks import (
     index_of,
     is_called_by,
     outermost,
+    shared_loop,
     stay_with_their_lane,
     stepped,
     stored_if,
@@ -65,7 +66,10 @@ def _columns(ctx: RuleContext, analysis: LaunchAnalysis) -> _Columns | None:
         return None
     if sizes.blocks * sizes.threads >= _FULL * analysis.chip.sms:
         return None
-    shared = _loops(analysis)
+    try:
+        shared = _loops(ctx, analysis)
+    except NotPrinted:
+        return None
     if not stay_with_their_lane(analysis, shared):
         return None
     index = index_of(ctx, analysis, function, PLACED)
@@ -75,7 +79,7 @@ def _columns(ctx: RuleContext, analysis: LaunchAnalysis) -> _Columns | None:
     return _Columns(function, analysis, index, extent, tuple(shared))
 
 
-def _loops(analysis: LaunchAnalysis) -> list[SharedLoop]:
+def _loops(ctx: RuleContext, analysis: LaunchAnalysis) -> list[SharedLoop]:
     """The outermost loops, all of which walk down columns; none if something else is in the way."""
     form = analysis.form
     found: list[SharedLoop] = []
@@ -89,7 +93,7 @@ def _loops(analysis: LaunchAnalysis) -> list[SharedLoop]:
             return []  # each lane would do all of it again
         if not are_known(loop, reductions) or any(a.mode == "atomic" for a in inside):
             return []
-        found.append(SharedLoop(loop, reductions))
+        found.append(shared_loop(ctx, loop, reductions))
         turns = max(turns, number_of(loop.trip, analysis.sizes.values | analysis.first_place) or 0 if loop.trip else 0)
     return found if turns >= TURNS else []
 

@@ -15,6 +15,7 @@ from evo.operators.rules.families.work.walks import (
     is_called_by,
     nests,
     parts_name,
+    shared_loop,
     stay_with_their_lane,
     stepped,
     stored_if,
@@ -64,7 +65,7 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, placed: Placed) -> list[E
     if function is None or form.barriers or form.exchanges or form.shared:
         return None
     place = placed(ctx, analysis, function)
-    shared = _loops(analysis, place is not None and place.is_alone)
+    shared = _loops(ctx, analysis, place is not None and place.is_alone)
     if place is None or not shared or not stay_with_their_lane(analysis, shared):
         return None
     if place.lanes != str(WARP) and max(_turns_of(analysis, each.loop) for each in shared) < _LONG:
@@ -104,15 +105,17 @@ def _is_again(form: Form, shared: SharedLoop) -> bool:
     return inner or bool(shared.loop.calls)
 
 
-def _loops(analysis: LaunchAnalysis, is_alone: bool) -> list[SharedLoop] | None:
+def _loops(ctx: RuleContext, analysis: LaunchAnalysis, is_alone: bool) -> list[SharedLoop] | None:
     """The outermost loops that walk along the contiguous dimension; None if something else is in the way.
 
     is_alone: a block is one thread, whose reads no other's are beside.
     """
-    return _walked(analysis, analysis.form.body, is_alone)
+    return _walked(ctx, analysis, analysis.form.body, is_alone)
 
 
-def _walked(analysis: LaunchAnalysis, nodes: tuple[Node, ...], is_alone: bool) -> list[SharedLoop] | None:
+def _walked(
+    ctx: RuleContext, analysis: LaunchAnalysis, nodes: tuple[Node, ...], is_alone: bool
+) -> list[SharedLoop] | None:
     form = analysis.form
     found: list[SharedLoop] = []
     for loop, body in nests(nodes):
@@ -123,12 +126,12 @@ def _walked(analysis: LaunchAnalysis, nodes: tuple[Node, ...], is_alone: bool) -
             # An atomic is each turn's own: the lanes carry out as many, in another order.
             reductions = tuple(r for r in analysis.legality.is_reduction(loop) if r.place != "atomic")
             if analysis.legality.parallel(loop).holds and are_known(loop, reductions):
-                found.append(SharedLoop(loop, reductions))
+                found.append(shared_loop(ctx, loop, reductions))
                 continue
         if _is_rest(analysis, loop, body):
             continue  # each lane takes the few turns that another loop has left
         # Every lane takes all turns of a loop whose inner loops are long walks, with what little is beside them.
-        inner = _walked(analysis, body, is_alone)
+        inner = _walked(ctx, analysis, body, is_alone)
         if not inner or any(_turns_of(analysis, each.loop) < WARP for each in inner):
             return None  # each lane would do all of it again
         found += inner

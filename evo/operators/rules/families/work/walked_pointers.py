@@ -11,6 +11,7 @@ from evo.spec.comments import without_comments
 _MOVED = re.compile(
     r"(?<![\w.>])(?:(?P<after>\w+)\s*(?:\+\+|--|[-+*/|&^%]=(?!=)|<<=|>>=)|(?:\+\+|--)\s*(?P<before>\w+))"
 )
+_REFERENCE = re.compile(r"^(?!const\b[^*]*&).*&")
 
 
 def indexed(
@@ -25,6 +26,10 @@ def indexed(
     plain = without_comments(text)
     moved = {match["after"] or match["before"] for match in _MOVED.finditer(plain)} - known - {index}
     moved -= {name for name in moved if re.search(rf"(?<![\w.>]){name}\s*=(?!=)", plain)}  # set anew in each turn
+    by_reference = {f.name for f in ctx.source.functions if any(_REFERENCE.search(param.type) for param in f.params)}
+    handed = {name for call in ctx.source.calls if call.name in by_reference and body.holds(call.span)
+              for span in call.arguments for name, _ in ctx.source.names(span)}  # fmt: skip
+    moved |= (handed & ctx.source.changed_in(body)) - {*ctx.source.declared(body), *known, index}
     edits: list[Edit] = []
     for name in sorted(moved):
         place = re.compile(rf"\*\s*(?:{name}\s*\+\+|\(\s*{name}\s*\+\+\s*\))")

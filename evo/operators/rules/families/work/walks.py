@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from evo.analysis.access import BLOCK, THREAD, Access, Branch, Data, LaunchAnalysis, Loop, Nest, Node, Reduction, Term
 from evo.analysis.access.data_values import parts_of, plain
 from evo.cuda.source import Edit, Function, Span
+from evo.operators.rules.families.work.moments import is_moments, merging, with_count
 from evo.operators.rules.families.work.walked_pointers import indexed
 from evo.operators.rules.lifting import NotPrinted
-from evo.operators.rules.rewriting import fresh, indent_of
+from evo.operators.rules.rewriting import fresh, indent_of, listed
 from evo.operators.rules.rule_context import RuleContext
 from evo.spec.comments import without_comments
 
@@ -30,10 +31,11 @@ _PLACED = re.compile(r"\b(?:threadIdx|blockIdx|gridDim|__shared__|__sync\w*|\w+_
 
 @dataclass(frozen=True, slots=True)
 class SharedLoop:
-    """A loop that the lanes share out, with what they combine behind it."""
+    """A loop that the lanes share out, with what they combine behind it, and edits that it needs for that."""
 
     loop: Loop
     reductions: tuple[Reduction, ...]
+    edits: tuple[Edit, ...] = ()
 
 
 def is_called_by(ctx: RuleContext, loop: Loop, kernel: Function) -> bool:
@@ -57,14 +59,25 @@ def nests(nodes: tuple[Node, ...]) -> Iterator[tuple[Loop, tuple[Node, ...]]]:
 
 
 def are_known(loop: Loop, reductions: tuple[Reduction, ...]) -> bool:
-    known = ("sum", "product", "max", "min", "argmax", "argmin", "online_softmax")
+    known = ("sum", "product", "max", "min", "argmax", "argmin", "online_softmax", "welford")
     named = {name for r in reductions for name in r.names}
     return (
         all(r.kind in known and r.place == "register" for r in reductions)
         and {carried.name for carried in loop.carried} <= named
         and all(_NAMED.fullmatch(name) for name in named)
         and all(r.kind != "online_softmax" or _is_natural(r) for r in reductions)
+        and all(r.kind != "welford" or is_moments(r) for r in reductions)
     )
+
+
+def shared_loop(ctx: RuleContext, loop: Loop, reductions: tuple[Reduction, ...]) -> SharedLoop:
+    """A loop whose reductions are known, with all that lanes have to combine. Raises NotPrinted."""
+    found, edits = [], list[Edit]()
+    for each in reductions:
+        made, needed = with_count(ctx, loop, each) if each.kind == "welford" else (each, ())
+        found.append(made)
+        edits += needed
+    return SharedLoop(loop, tuple(found), tuple(edits))
 
 
 def _is_natural(found: Reduction) -> bool:
@@ -143,6 +156,10 @@ def combined(ctx: RuleContext, found: Reduction, head: str, other: Callable[[str
             f"    {names[0]} = {theirs} {sign} {names[0]} ? {theirs} : {names[0]};",
             "}",
         ]
+    if found.kind == "welford" and len(names) == 3:
+        said = [fresh(ctx, f"their_{word}") for word in ("mean", "squares", "count")]
+        lines = [f"    const auto {name} = {other(names[at])};" for at, name in enumerate(said)]
+        return [f"{head} {{", *merging(found.names, said, lines, fresh(ctx, "total"), fresh(ctx, "apart")), "}"]
     both = [f"    const auto {theirs} = {other(names[0])};", f"    const auto {word} = {other(names[1])};"]
     if found.kind in ("argmax", "argmin"):
         sign = ">" if found.kind == "argmax" else "<"
@@ -170,7 +187,8 @@ def stepped(
     init = _INIT.match(header["init"]) if header is not None else None
     if header is None or init is None or source.is_bare(loop.span):
         return None
-    start = init["value"].strip() if start is None else start
+    first_value, *others = listed(init["value"]) or [init["value"].strip()]
+    start = first_value if start is None else start
     if apart > 1:
         said = re.fullmatch(rf"\s*{init['name']}\s*\+=\s*(\w+)\s*", header["step"])
         if said is None or ctx.source.integer(said[1]) != apart:
@@ -184,6 +202,7 @@ def stepped(
     test = _below(header["test"], init["name"])
     if test is None:
         return None
+    first = ", ".join([first, *others])  # `int i = 0, n = C`
     text = f"for ({init['head'].lstrip()}{first};{test}; {init['name']} += {step}) "
     edits = [Edit(loop.header, text if source.slice(loop.header).endswith((" ", "\n")) else text.rstrip())]
     takes_each = start == "0" and re.sub(r"\s", "", header["step"]) in (f"{init['name']}++", f"++{init['name']}")
@@ -191,7 +210,7 @@ def stepped(
     pointers = indexed(ctx, loop.span, loop.header, init["name"], known, takes_each=takes_each)
     if pointers is None:
         return None
-    edits += pointers
+    edits += [*pointers, *shared.edits]
     indent = indent_of(source, loop.span.start)
     for found in shared.reductions:
         starts = _starts(ctx, loop, found)
@@ -273,6 +292,8 @@ def parts_name(ctx: RuleContext, name: str) -> str:
 
 def type_of(ctx: RuleContext, loop: Loop, name: str) -> str:
     """What a variable that a loop combines is declared as. Raises NotPrinted."""
+    if not re.search(rf"\b{name}\b", ctx.source.text):
+        return "float"  # a count that was not in the text
     inside = next(f for f in ctx.source.functions if f.body.holds(loop.span))
     variable, _, field = name.partition(".")
     kinds = {
@@ -297,7 +318,8 @@ def _field_type(ctx: RuleContext, kind: str, field: str) -> str:
     if (vector := _VECTOR.fullmatch(name)) is not None:
         return vector[1].replace("uint", "unsigned") if field in tuple("xyzw") else ""
     text = without_comments(ctx.source.text)
-    bodies = re.findall(rf"\bstruct\s+{re.escape(name)}\s*\{{([^{{}}]*)\}}", text) if _WORD.fullmatch(name) else []
+    said = rf"\bstruct\s+{re.escape(name)}\s*\{{([^{{}}]*)\}}|\bstruct\s*\{{([^{{}}]*)\}}\s*{re.escape(name)}\s*;"
+    bodies = ["".join(each) for each in re.findall(said, text)] if _WORD.fullmatch(name) else []
     for declared in bodies[0].split(";") if len(bodies) == 1 else ():
         match = re.fullmatch(r"\s*(?P<kind>(?:unsigned\s+|long\s+)*\w+)\s+(?P<names>\w+(?:\s*,\s*\w+)*)\s*", declared)
         if match is not None and field in re.findall(r"\w+", match["names"]):

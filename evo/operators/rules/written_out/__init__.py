@@ -1,0 +1,65 @@
+"""Kernels with what stands elsewhere, or in a roundabout form, written out: macros, functions of the file, loops that a
+`break` ends, sums in several variables. Rules find their places in that text; a child that comes of it has it so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from evo.cuda.source import Edit
+from evo.errors import SyntaxInvalid
+from evo.operators.rules.rule_context import RuleContext
+from evo.operators.rules.through import through
+from evo.operators.rules.written_out.calls import called_out
+from evo.operators.rules.written_out.endings import with_tests
+from evo.operators.rules.written_out.macros import expanded_uses
+from evo.operators.rules.written_out.names import without_shadows
+from evo.operators.rules.written_out.sums import with_single_sums
+
+_STEPS: tuple[Callable[[RuleContext], Sequence[Edit]], ...] = (
+    expanded_uses,
+    with_tests,
+    called_out,
+    without_shadows,
+    with_single_sums,
+)
+_MOST = 60  # steps: each writes out one thing or several
+_LONGEST = 60_000  # bytes
+_KEPT = 16  # texts; all rules look at one parent, one after the other
+_WRITTEN: dict[tuple[str, int], list[Edit]] = {}
+
+
+def written_out(ctx: RuleContext) -> list[Edit]:
+    """The bodies of kernels anew in which there was something to write out; none if there was nothing."""
+    key = (ctx.source.text, id(ctx.task))
+    if key not in _WRITTEN:
+        while len(_WRITTEN) >= _KEPT:
+            _WRITTEN.pop(next(iter(_WRITTEN)))
+        _WRITTEN[key] = _bodies(ctx)
+    return _WRITTEN[key]
+
+
+def _bodies(ctx: RuleContext) -> list[Edit]:
+    # Macros that open or close a block hide the functions that they stand in.
+    first = expanded_uses(ctx, everywhere=True) if ctx.source.problems else []
+    try:
+        start = view = ctx.after(first) if first else ctx
+    except SyntaxInvalid:
+        return []
+    for _ in range(_MOST):
+        edits = next((made for step in _STEPS if (made := step(view))), None)
+        if edits is None:
+            break
+        try:
+            view = view.after(edits)
+        except SyntaxInvalid:
+            return []
+        if len(view.source.data) > _LONGEST or len(view.source.problems) > len(ctx.source.problems):
+            return []
+    bodies = {f.name: view.source.slice(f.body) for f in view.source.functions if f.is_kernel}
+    made = [
+        Edit(f.body, bodies[f.name])
+        for f in start.source.functions
+        if f.is_kernel and f.name in bodies and bodies[f.name] != start.source.slice(f.body)
+    ]
+    return list(through(start.source, first, made)) if first else made

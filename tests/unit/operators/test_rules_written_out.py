@@ -1,0 +1,216 @@
+"""Macros, functions, endless loops, sums in several variables and running means: rules see what they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rule_children import built
+
+from evo.cuda.source import parse
+from evo.device import DeviceName
+from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
+from evo.operators import RULES
+from evo.operators.rules.operator import integers_of
+from evo.operators.rules.rule_context import RuleContext
+from evo.operators.rules.written_out import written_out
+from evo.spec.task import Task, read_task
+from evo.spec.variant import Variant, parse_variant
+
+DATA = Path(__file__).parents[2] / "data" / "rules"
+BY_NAME = {rule.name: rule for rule in RULES}
+HEAD = """\
+// evo: launch k grid (ceil_div(B * T, 64)) block (64) shared 0
+{top}extern "C" __global__ void k(const float* inp, float* mean, float* out, int B, int T, int C) {{
+    int idx = blockIdx.x * blockDim.x + threadIdx.x;
+    if (idx >= B * T) return;
+    const float* x = inp + (size_t)idx * C;
+    float m = 0.0f;
+{body}    mean[idx] = m;
+}}
+"""
+REST = "    m /= C;\n    for (int i = 0; i < C; i++) out[idx * C + i] = x[i] - m;\n"
+FOUR = "float acc[4] = {0.0f, 0.0f, 0.0f, 0.0f};"
+LOOPS = {
+    "a break in front": "int i = 0; while (true) { if (i >= C) break; m += x[i]; ++i; }",
+    "no test": "for (int i = 0;; ++i) { if (!(i < C)) { break; } m += x[i]; }",
+    "a break at the end": "int i = 0; for (;;) { m += x[i]; if (++i == C) break; }",
+    "otherwise a break": "int i = 0; while (1) { if (i < C) { m += x[i]; i++; } else break; }",
+    "four sums": f"{FOUR} int i = 0; for (; i + 3 < C; i += 4) for (int u = 0; u < 4; ++u) acc[u] += x[i + u];\n"
+    "    for (; i < C; ++i) acc[0] += x[i];\n    m = (acc[0] + acc[1]) + (acc[2] + acc[3]);",
+    "sums by remainder": f"{FOUR} for (int i = 0; i < C; ++i) acc[i & 3] += x[i];\n"
+    "    for (int u = 0; u < 4; ++u) m += acc[u];",
+    "two variables": "for (int i = 0, n = C;; ++i) { if (i >= n) break; m += x[i]; }",
+    "cleared one by one": "float acc[2]; acc[0] = 0.0f; acc[1] = 0.0f;\n"
+    "    for (int i = 0; i < C; ++i) acc[i % 2] += x[i];\n    m = acc[0] + acc[1];",
+    "two sums": "float a = 0.0f, b = 0.0f; int i = 0;\n"
+    "    for (; i + 1 < C; i += 2) { a += x[i]; b = fmaf(x[i + 1], 1.0f, b); }\n"
+    "    if (i < C) a += x[i];\n    m = a + b;",
+}  # fmt: skip
+CALLS = {
+    "a sum": ("float sum_of(const float* p, int n) { float s = 0.0f; for (int i = 0; i < n; ++i) s += p[i];"
+              " return s; }",
+              "m = sum_of(x, C);"),
+    "by reference": ("void add(const float* p, int n, float& s) { for (int i = 0; i < n; ++i) s += p[i]; }",
+                     "add(x, C, m);"),
+    "by address": ("void add(const float* p, const float* end, float* s) { while (p != end) *s += *p++; }",
+                   "add(x, x + C, &m);"),
+    "a pointer that it moves": ("float next(const float*& p) { return *p++; }",
+                                "const float* p = x; for (int i = 0; i < C; ++i) m += next(p);"),
+    "an early return": ("float at(const float* p, int i, int n) { if (i >= n) return 0.0f; float v = p[i]; return v; }",
+                        "for (int i = 0; i < C; ++i) m += at(x, i, C);"),
+}  # fmt: skip
+MACROS = {
+    "a loop": ("#define EACH(i, n) for (int i = 0; i < (n); ++i)\n", "EACH(i, C) m += x[i];"),
+    "an element": ("#define AT(p, r, c) (p)[(size_t)(r) * C + (c)]\n",
+                   "for (int i = 0; i < C; ++i) m += AT(inp, idx, i);"),
+    "a statement": ("#define ADD(i) do { m += x[i]; } while (0)\n", "for (int i = 0; i < C; ++i) ADD(i);"),
+    "a pointer inside": ("#define ADD(o) s##o += p[i + o]\n",
+                         "const float* p = x; float s0 = 0.0f, s1 = 0.0f; int i = 0;\n"
+                         "    for (; i + 1 < C; i += 2) { ADD(0); ADD(1); }\n    while (i < C) { s0 += p[i]; i++; }\n"
+                         "    m = s0 + s1;"),
+    "half a block": ("#define BEGIN for (int i = 0; i < C; ++i) {\n#define END }\n", "BEGIN m += x[i]; END"),
+}  # fmt: skip
+WELFORD = {
+    "by the turn": "float q = 0.0f;\n    for (int i = 0; i < C; ++i) {"
+    " float d = x[i] - m; m += d / (i + 1); q += d * (x[i] - m); }",
+    "by a count": "float q = 0.0f; int n = 0; for (int i = 0; i < C; ++i) { float v = x[i]; n++; float d = v - m;\n"
+    "        m += d / n; q += d * (v - m); }",
+    "by a float": "float q = 0.0f, n = 0.0f; for (int i = 0; i < C; ++i) { float v = x[i]; n += 1.0f;\n"
+    "        float d = v - m;\n"
+    "        m += d * (1.0f / n); q += d * (v - m); }",
+}  # fmt: skip
+KERNELS = {
+    **{name: HEAD.format(top="", body=f"    {body}\n{REST}") for name, body in LOOPS.items()},
+    **{n: HEAD.format(top=f"__device__ {top}\n", body=f"    {body}\n{REST}") for n, (top, body) in CALLS.items()},
+    **{f"macro: {n}": HEAD.format(top=top, body=f"    {body}\n{REST}") for n, (top, body) in MACROS.items()},
+    **{
+        f"mean {n}": HEAD.format(top="", body=f"    {body}\n    out[idx * C] = q;\n").replace(
+            "    out[idx * C] = q;\n", "    for (int i = 0; i < C; i++) out[idx * C + i] = x[i] - m + 0.0f * q;\n"
+        )
+        for n, body in WELFORD.items()
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def task() -> Task:
+    return read_task(DATA / "row_lanes")
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[EvaluationSession]:
+    with EvaluationSession(DeviceName("sim", "l4")) as session:
+        yield session
+
+
+def passes(session: EvaluationSession, task: Task, child: Variant) -> bool:
+    return evaluate(Job(task=task, text=child.text, path="child.cu", upto="check"), session).status.passed
+
+
+def view(text: str, task: Task) -> str:
+    """The text with everything written out."""
+    variant = parse_variant(text)
+    ctx = RuleContext(variant=variant, source=parse(text), axes=integers_of(task), task=task)
+    return ctx.source.replace(written_out(ctx))
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_lanes_share_what_is_written_out(task: Task, name: str) -> None:
+    (child,) = built(BY_NAME["row_lanes"], parse_variant(KERNELS[name]), task)
+    assert "__shfl_xor_sync" in child.text
+
+
+@pytest.mark.parametrize(
+    "name", ["a break at the end", "two variables", "by address", "macro: a pointer inside", "mean by the turn"]
+)
+def test_what_is_written_out_is_right(session: EvaluationSession, task: Task, name: str) -> None:
+    (child,) = built(BY_NAME["row_lanes"], parse_variant(KERNELS[name]), task)
+    assert passes(session, task, child)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("rule", ["row_lanes", "row_blocks", "wide_access", "lanes", "accumulators", "neighbours"])
+@pytest.mark.parametrize("name", KERNELS)
+def test_every_child_of_what_is_written_out_is_right(
+    session: EvaluationSession, task: Task, name: str, rule: str
+) -> None:
+    for child in built(BY_NAME[rule], parse_variant(KERNELS[name]), task)[:2]:
+        assert passes(session, task, child), child.text
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "otherwise"),
+    [
+        ("a break in front", "if (i >= C) break;", "if (x[i] < 0.0f) break;"),  # the turns depend on data
+        ("a break in front", "if (i >= C) break; m += x[i];", "m += x[i]; if (m < 0) break; if (i >= C - 1) break;"),
+        ("four sums", "m = (acc[0] + acc[1])", "m = acc[0] * 2.0f + (acc[0] + acc[1])"),
+        ("four sums", "(acc[2] + acc[3])", "(acc[2] + acc[2])"),
+        ("sums by remainder", "acc[i & 3] += x[i];", "{ acc[i & 3] += x[i]; if (acc[0] > 9.0f) acc[1] = 0.5f; }"),
+        ("a sum", "s += p[i];", "{ if (p[i] < 0.0f) return s; s += p[i]; }"),
+        ("mean by a count", "n++;", "n += 2;"),
+        ("mean by the turn", "m += d / (i + 1)", "m += d / (i + 2)"),
+        ("mean by the turn", "d * (x[i] - m)", "d * m"),
+    ],
+)
+def test_what_is_another_thing_is_not_shared_out(task: Task, name: str, written: str, otherwise: str) -> None:
+    assert written in KERNELS[name]
+    assert built(BY_NAME["row_lanes"], parse_variant(KERNELS[name].replace(written, otherwise)), task) == []
+
+
+def test_a_comparison_of_floats_is_negated_as_a_whole(task: Task) -> None:
+    text = HEAD.format(top="", body=f"    while (true) {{ if (m >= x[0]) break; m += x[1]; }}\n{REST}")
+    assert "while (!(m >= x[0]))" in view(text, task)
+
+
+def test_a_number_behind_a_macro_stays_a_knob(task: Task) -> None:
+    top = "// evo: knob STEP in 1, 2\n#define STEP 1\n#define EACH(i) for (int i = 0; i < C; i += STEP)\n"
+    assert "i += STEP) m += x[i];" in view(HEAD.format(top=top, body=f"    EACH(i) m += x[i];\n{REST}"), task)
+
+
+def test_a_macro_that_the_compiler_decides_stays(task: Task) -> None:
+    top = "#ifdef WIDE\n#define ADD(i) m += 2.0f * x[i]\n#else\n#define ADD(i) m += x[i]\n#endif\n"
+    assert "ADD(i);" in view(HEAD.format(top=top, body=f"    for (int i = 0; i < C; ++i) ADD(i);\n{REST}"), task)
+
+
+def test_an_argument_that_steps_stays_where_it_is(task: Task) -> None:
+    top = "__device__ float twice(float v) { float w = v + v; return w; }\n"
+    text = HEAD.format(top=top, body=f"    int i = 0; while (i < C) m += twice(x[i++]);\n{REST}")
+    assert "m += twice(x[i++]);" in view(text, task)
+
+
+def test_names_that_clash_are_told_apart(task: Task) -> None:
+    top = "__device__ float sum_of(const float* p, int n) { float m = 0.0f; for (int i = 0; i < n; ++i) m += p[i];"
+    top += " return m; }\n"
+    body = f"    float a = sum_of(x, C); m = sum_of(x, C - 1) + a * 0.0f + x[C - 1];\n{REST}"
+    assert "float m_2 = 0.0f;" in view(HEAD.format(top=top, body=body), task)
+
+
+BLOCK = BY_NAME["warp_sums"].examples[0].before
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise"),
+    [
+        ("atomicAdd(&total, v * v);", "if (threadIdx.x == 0) atomicAdd(&total, v * v);"),
+        ("atomicAdd(&total, v * v);", "y[0] = atomicAdd(&total, v * v);"),
+        ("atomicAdd(&total, v * v);", "atomicAdd(&total, v * v); if (total > 9.0f) v = 0.0f;"),
+        ("block (256)", "block (48)"),
+        ("    if (threadIdx.x == 0) total = 0.0f;", "    if (threadIdx.x >= R) return;\n    total = 0.0f;"),
+    ],
+)
+def test_atomics_that_are_no_sum_of_all_threads_stay(written: str, otherwise: str) -> None:
+    assert written in BLOCK
+    text = BLOCK.replace(written, otherwise)
+    assert built(BY_NAME["warp_sums"], parse_variant(text), read_task(DATA / "warp_sums")) == []
+
+
+def test_sums_of_a_block_by_atomics_are_right(session: EvaluationSession) -> None:
+    task = read_task(DATA / "warp_sums")
+    loop = "for (int first = 0; first < C; first += blockDim.x) {\n"
+    loop += "        int c = first + threadIdx.x;\n        if (c < C) {"
+    text = BLOCK.replace("for (int c = threadIdx.x; c < C; c += blockDim.x) {", loop, 1)
+    text = text.replace("atomicAdd(&total, v * v);\n", "atomicAdd(&total, v * v);\n        }\n")
+    (child,) = built(BY_NAME["warp_sums"], parse_variant(text), task)
+    assert passes(session, task, child)

@@ -46,6 +46,7 @@ class CoveragePoint:
     right: Operand | None = None
     # What decides the condition, `branches` among it; of a comparison, whose operands have their own, only these.
     origins: tuple[str, ...] = ()
+    leaves: tuple[tuple[str, int], ...] = ()  # registers that it is computed from, and their bits in one thread
 
     @property
     def reached(self) -> bool:
@@ -63,7 +64,7 @@ class CoveragePoint:
             raise ValueError(f"coverage of two binaries: {self.instruction!r} and {later.instruction!r}")
         outcomes = {name: threads + later.outcomes[name] for name, threads in self.outcomes.items()}
         last = later if later.reached else self
-        return replace(self, outcomes=outcomes, left=last.left, right=last.right)
+        return replace(self, outcomes=outcomes, left=last.left, right=last.right, leaves=last.leaves)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,15 +55,17 @@ class InputSpace:
 
     def fitted(self, name: str, value: float) -> np.generic | None:
         """The value as this input can hold it; None if it cannot."""
-        dtype = self.drawn[name].dtype
+        number = round(value) if name in self.bounds else value
+        return self.drawn[name].dtype.type(number) if self.fits(name, np.asarray([number]))[0] else None
+
+    def fits(self, name: str, values: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Which of these numbers the input may hold."""
         if name in self.bounds:
-            low, high = self.bounds[name]
-            whole = round(value)
-            return dtype.type(whole) if low <= whole <= high else None
-        domain = self.domains[name]
-        limit = largest(_dtype_of(self.task, name)) * _PART
-        outside = (domain == "positive" and value <= 0) or (domain == "unit" and not 0 <= value <= 1)
-        return None if outside or abs(value) > limit else dtype.type(value)
+            low, high = (float(bound) for bound in self.bounds[name])
+        else:
+            limit = largest(_dtype_of(self.task, name)) * _PART
+            low, high = {"positive": (5e-324, limit), "unit": (0.0, 1.0)}.get(self.domains[name], (-limit, limit))
+        return np.asarray((low <= values) & (values <= high), np.bool_)
 
     def _distinct(self, name: str, array: NDArray[np.generic], rng: np.random.Generator) -> NDArray[np.generic]:
         if name not in self.domains or np.unique(array).size == array.size:

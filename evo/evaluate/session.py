@@ -254,6 +254,7 @@ class EvaluationSession:
             return self.bound(task, prepared, cases, _FEW_COMPILED if share < THOROUGH else _MANY_COMPILED)
 
         reference, programs = self.reference(task), prepared.programs
+        variant, chip = prepared.variant, self.chip
         found = patterns(task, programs, reference, checkers, seed, share=share, looked=looked)
         if found is None and share >= THOROUGH:
             found = lawful(task, bind, reference, checkers[0], seed, looked)
@@ -261,10 +262,10 @@ class EvaluationSession:
             return found
         if share >= THOROUGH:
             some = partial(self.bound, task, prepared, most=_SOME_COMPILED)
-            found = mixed(task, some, partial(self.own_programs, task), reference, checkers[0], seed, looked)
+            ours = partial(self.own_programs, task)
+            found = mixed(task, some, ours, reference, checkers[0], seed, looked, variant, chip)
             if found is not None:
                 return found
-        variant, chip = prepared.variant, self.chip
         return hunt(task, variant, programs, bind, reference, checkers, chip, seed, share=share, looked=looked)
 
     def own_programs(self, task: Task, cases: Sequence[Case]) -> dict[str, Program]:

@@ -2,27 +2,36 @@
 
 What a variant computes from several axes may be right for each of them and wrong for two together, and no comparison
 tells so. Every two values of axes therefore meet in some size, and so do every three of axes that count a few things
-(as pairwise testing does for settings). A task's cases do not say whether every mixture is allowed, so a variant is
+(as pairwise testing does for settings). Where a condition on sizes comes out otherwise at some other mixture, that one
+is a size too, however many axes it takes. A task's cases do not say whether every mixture is allowed, so a variant is
 held to a mixture only if the task's own first kernel is right there.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
+from evo.device import Program
 from evo.device.remote_device import RemoteDevice
 from evo.errors import TaskInvalid
 from evo.evaluate.gate.hunt import THOROUGH
+from evo.evaluate.gate.launches_at_sizes import LaunchesAtSizes
 from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case
-from evo.evaluate.gate.scaled_cases import named_case
+from evo.evaluate.gate.scaled_cases import Sizes, named_case
 from evo.evaluate.gate.threshold_cases import AxisLimits, AxisSpace, cost_of, usual_limits
 from evo.results import CaseCheck, Check, Stage, Status
+from evo.sim import PtxError
+from evo.sim.launch_conditions import launch_conditions
+from evo.spec.chips import Chip
 from evo.spec.reference import Reference
 from evo.spec.task import Case, Task
+from evo.spec.variant import Variant
 
 _MOST = 64  # sizes
 _TARGETS, _DRAWN = 4, 6  # combinations, and sizes that have each, of which the one with most new ones is taken
@@ -31,10 +40,12 @@ _NARROW = 8  # a span up to it is tried throughout
 _SHORT = 40  # lengths up to it, since the structure matters here and not the length
 _LENGTHS = 4  # of an axis
 
+_CANDIDATES, _DECIDED, _OF_EACH = 3000, 24, 2  # mixtures that are asked for outcomes; sizes, and those of an outcome
+
 Combination = tuple[tuple[str, int], ...]
 
 
-class Sizes(Protocol):
+class Seen(Protocol):
     """What is told of a size that was right."""
 
     def add(self, step: Step) -> None: ...
@@ -76,6 +87,34 @@ def mixed_cases(task: Task, seed: int, limits: AxisLimits) -> tuple[Case, ...]:
     return tuple(found)
 
 
+def deciding_cases(
+    task: Task,
+    seed: int,
+    limits: AxisLimits,
+    known: Sequence[Case],
+    outcomes: Callable[[Sizes], Iterable[NDArray[np.int64]]],
+) -> tuple[Case, ...]:
+    """Mixtures at which a condition has an outcome that it has at none of the known ones, the cheap ones first."""
+    space = AxisSpace.of(task)
+    rng = np.random.default_rng([seed, 87])
+    values = _values(task, space, rng)
+    rows = {tuple(axes.values()): axes for axes in (_drawn(values, (), rng) for _ in range(_CANDIDATES))}
+    cases = [named_case({name: axes[name] for name in task.axes}) for axes in rows.values() if space.may_be(task, axes)]
+    costs = {case.name: cost_of(task, case) for case in cases}
+    cases = sorted((case for case in cases if costs[case.name] <= limits.each), key=lambda case: costs[case.name])
+    every = [*known, *cases]
+    sizes = {name: np.asarray([case.axes[name] for case in every], np.int64) for name in task.axes}
+    chosen: dict[int, None] = {}
+    for row in outcomes(sizes):
+        for outcome in (0, 1):
+            hits = np.flatnonzero(row[len(known) :] == outcome)
+            if not len(hits) or (row[: len(known)] == outcome).any() or chosen.keys() & set(hits.tolist()):
+                continue
+            few = hits[: max(_OF_EACH, len(hits) // 2)]
+            chosen |= dict.fromkeys(rng.choice(few, min(_OF_EACH, len(few)), replace=False).tolist())
+    return tuple(cases[at] for at in list(chosen)[:_DECIDED])
+
+
 def mixed(
     task: Task,
     bind: Bind,
@@ -83,14 +122,19 @@ def mixed(
     reference: Reference,
     device: RemoteDevice,
     seed: int,
-    looked: Sizes | None,
+    looked: Seen | None,
+    variant: Variant,
+    chip: Chip,
 ) -> Check | None:
     """The first mixture at which the variant is wrong and the task's own kernel right; None if there is none.
 
     honest: programs of that kernel; none of a size at which it cannot be launched.
     """
     own = reference.beside()
-    cases = mixed_cases(task, seed, usual_limits(task, THOROUGH))
+    limits = usual_limits(task, THOROUGH)
+    cases = mixed_cases(task, seed, limits)
+    outcomes = functools.partial(_outcomes, task, variant, bind(task.check), chip)
+    cases = (*cases, *deciding_cases(task, seed, limits, (*task.check, *task.bench, *cases), outcomes))
     programs = bind(cases)
     for case in (case for case in cases if case.name in programs):
         try:
@@ -112,6 +156,27 @@ def mixed(
             rows = (row,)
             return Check(status=row.status, reason=reason, stage=Stage.THRESHOLD, cases=rows, faults=faults, seed=seed)
     return None
+
+
+def _outcomes(
+    task: Task, variant: Variant, programs: Mapping[str, Program], chip: Chip, sizes: Sizes
+) -> Iterator[NDArray[np.int64]]:
+    """Of each condition on sizes that machine code has, 0 or 1 at each size; -1 where it is not met, or not known."""
+    fixed = [name for name in variant.macros if name in task.axes]
+    groups = {programs[case.name].binary.key: (case, programs[case.name]) for case in task.check}
+    for case, program in groups.values():
+        alike = np.logical_and.reduce([sizes[name] == case.axes[name] for name in fixed], initial=True)
+        try:
+            conditions = launch_conditions(program.binary.ptx)
+        except PtxError:  # the simulator has said so, if it matters
+            continue
+        at_sizes = LaunchesAtSizes(task, variant, chip, program.launches)
+        for number, bound in enumerate(program.launches):
+            for condition in conditions[bound.launch.kernel]:
+                launches = at_sizes.launches(number, sizes, grids=condition.of_grid)
+                met = alike & condition.reached(launches)
+                met &= np.True_ if launches.unknown is None else ~launches.unknown
+                yield np.where(met, condition.outcomes(launches).astype(np.int64), -1)
 
 
 def _values(task: Task, space: AxisSpace, rng: np.random.Generator) -> dict[str, list[int]]:

@@ -230,9 +230,7 @@ class _Pursuit:
         for at in self.rng.choice(len(points), len(points), replace=False, p=likely / likely.sum()):
             ways = self._ways(points[int(at)], inputs, space)
             for name, place, value in ways:
-                array = changed[name].copy() if changed[name] is inputs[name] else changed[name]
-                array.reshape(-1)[place] = value
-                changed[name] = array
+                changed = space.placed(changed, name, place, value) or changed
             left -= bool(ways)
             if not left:
                 break

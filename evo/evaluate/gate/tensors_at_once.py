@@ -23,7 +23,7 @@ def alike(
     inputs: Arrays, coverage: Coverage, space: InputSpace, most: int
 ) -> Iterator[tuple[str, NDArray[np.generic]]]:
     """Names of tensors, and what they may be: of one number, sorted, of one sign, with equal rows or columns."""
-    ways = {name: [*_numbers(name, coverage, space), *_STRUCTURES] for name in space.free}
+    ways = {name: [*_numbers(name, coverage, space), *_STRUCTURES] for name in space.free if not space.is_dealt(name)}
     for turn in range(min(most, max(map(len, ways.values()), default=0))):
         for name in (name for name in ways if turn < len(ways[name])):
             way = ways[name][turn]

@@ -33,10 +33,12 @@ from evo.evaluate.gate import (
     Looked,
     Sanitized,
     TimedSizes,
+    at_corners,
     check_task,
     hunt,
     lawful,
     mixed,
+    own_kernel,
     patterns,
 )
 from evo.evaluate.harness import harness_version
@@ -257,6 +259,8 @@ class EvaluationSession:
         variant, chip = prepared.variant, self.chip
         found = patterns(task, programs, reference, checkers, seed, share=share, looked=looked)
         if found is None and share >= THOROUGH:
+            found = at_corners(task, variant, chip, seed)
+        if found is None and share >= THOROUGH:
             found = lawful(task, bind, reference, checkers[0], seed, looked)
         if found is not None:
             return found
@@ -270,9 +274,8 @@ class EvaluationSession:
 
     def own_programs(self, task: Task, cases: Sequence[Case]) -> dict[str, Program]:
         """Programs of the task's own first kernel; none where it has none, or cannot be launched."""
-        named = (*task.ladder(), task.folder / "original.cu")  # the lowest rung, or what was adopted
-        own = next((path for path in named if path.is_file()), None)
-        ready = self.prepare(task, own.read_text(encoding="utf-8")) if own is not None else None
+        own = own_kernel(task)
+        ready = self.prepare(task, own) if own is not None else None
         return self.bound(task, ready, cases) if isinstance(ready, Prepared) else {}
 
     def bound(

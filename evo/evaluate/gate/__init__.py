@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from evo.evaluate.gate.at_timed_sizes import HIDDEN, TimedSizes, timed_sizes
 from evo.evaluate.gate.compare import compare, first_difference
+from evo.evaluate.gate.corner_launches import at_corners, own_kernel
 from evo.evaluate.gate.far_sizes import far_cases, far_sizes
 from evo.evaluate.gate.hunt import (
     QUICK,
@@ -36,8 +37,8 @@ from evo.evaluate.gate.task_selftest import check_task
 
 __all__ = [
     "HIDDEN", "QUICK", "THOROUGH", "GateDevices", "Looked", "Sanitized", "StaticProblem", "TimedSizes",
-    "UnmetOutcome", "all_distributions", "check_task", "compare", "exercised", "far_cases", "far_sizes",
-    "fault_reason", "first_difference", "hunt", "large_cases", "lawful", "laws_of", "mixed", "patterns",
+    "UnmetOutcome", "all_distributions", "at_corners", "check_task", "compare", "exercised", "far_cases", "far_sizes",
+    "fault_reason", "first_difference", "hunt", "large_cases", "lawful", "laws_of", "mixed", "own_kernel", "patterns",
     "ptx_problem", "pursued", "run_gate", "sanitize", "static_problem", "steered_thoroughly", "timed_sizes",
     "unmet_outcomes",
 ]  # fmt: skip

@@ -25,6 +25,8 @@ from evo.spec.task import Case, Task
 
 T = TypeVar("T")
 
+_MIXED = 12  # sizes that mix those of the cases, whose comparisons of data are pursued
+
 
 class KeepingBench(Protocol):
     """What of a workbench these looks need."""
@@ -148,7 +150,9 @@ def _pursued(
     steered = looked.steered(
         lambda: gate.steered_thoroughly(task, prepared.variant, programs, bench.chip, seed, checker)
     )
-    return gate.pursued(task, programs, bind, bench.reference(task), checker, seed, steered.cheap, looked)
+    dearest = max(gate.cost_of(task, case) for case in task.check)
+    others = (*gate.drawn_mixtures(task, seed, dearest, related=True)[:_MIXED], *steered.cheap)
+    return gate.pursued(task, programs, bind, bench.reference(task), checker, seed, others, looked)
 
 
 def before_keep(

@@ -32,6 +32,15 @@ class Operand:
     origins: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A register that a condition is computed from. is_data: what it holds comes from memory."""
+
+    register: str
+    bits: int
+    is_data: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoveragePoint:
     """One instruction with a condition in the compiled kernel. One line of source may have several."""
@@ -46,7 +55,7 @@ class CoveragePoint:
     right: Operand | None = None
     # What decides the condition, `branches` among it; of a comparison, whose operands have their own, only these.
     origins: tuple[str, ...] = ()
-    leaves: tuple[tuple[str, int], ...] = ()  # registers that it is computed from, and their bits in one thread
+    leaves: tuple[Source, ...] = ()  # what it is computed from, in one thread
 
     @property
     def reached(self) -> bool:

@@ -8,7 +8,7 @@ import operator
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.results.coverage import Coverage, CoveragePoint, Operand, PointKind
+from evo.results.coverage import Coverage, CoveragePoint, Operand, PointKind, Source
 from evo.sim.launch_context import LaunchContext
 from evo.sim.lower.kernel import Kernel
 from evo.sim.lower.probes import LOG_LEFT, LOG_RIGHT, Count, Leaf, Log, Probe, ProbeSide
@@ -61,7 +61,7 @@ def _point(kernel: Kernel, probe: Probe, context: LaunchContext) -> CoveragePoin
     )
 
 
-def _leaves(leaves: tuple[Leaf, ...], logs: NDArray[np.uint8]) -> tuple[tuple[str, int], ...]:
+def _leaves(leaves: tuple[Leaf, ...], logs: NDArray[np.uint8]) -> tuple[Source, ...]:
     """The registers and their bits in the first lane that set all of them; nothing if there is none."""
     together = functools.reduce(operator.and_, (int(logs[leaf.index, :4].view(np.uint32)[0]) for leaf in leaves), ~0)
     lane = (together & -together).bit_length() - 1
@@ -69,7 +69,8 @@ def _leaves(leaves: tuple[Leaf, ...], logs: NDArray[np.uint8]) -> tuple[tuple[st
     for leaf in leaves if together else ():
         size = WIDTH[leaf.type] // 8
         at = LOG_LEFT + (lane * size if leaf.by_lane else 0)
-        found.append((leaf.register, int.from_bytes(logs[leaf.index, at : at + size].tobytes(), "little")))
+        bits = int.from_bytes(logs[leaf.index, at : at + size].tobytes(), "little")
+        found.append(Source(leaf.register, bits, leaf.is_data))
     return tuple(found)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evo.sim.bit_arithmetic import Bits, typed
 from evo.sim.launch_conditions import Launches, Slices, ValuesOfRegisters, computable, sources_of
@@ -32,10 +33,11 @@ class DataConditions:
         self.slices = Slices(function)
         self.types = function.registers
 
-    def leaves(self, name: str) -> tuple[str, ...]:
-        """The registers that one follows from; none if they are too many, or if one is itself a predicate."""
+    def leaves(self, condition: Instr | str) -> tuple[str, ...]:
+        """The registers that it follows from; none if they are too many, or if one is a predicate of many places."""
         found: dict[str, None] = {}
-        pending, seen = [name], {name}
+        pending = [condition] if isinstance(condition, str) else [*sources_of(condition)]
+        seen = {*pending}
         while pending:
             top = pending.pop()
             ins = self.setter(top)
@@ -58,17 +60,26 @@ class DataConditions:
             return None
         return None if any(isinstance(arg, Special) for arg in ins.args) else ins
 
-    def of(self, name: str, values: Mapping[str, Bits]) -> Bits:
-        """The bits of a register where its leaves hold these."""
-        return ValuesOfRegisters(self.slices, _NO_LAUNCH, dict(values)).of(name)
+    def of(self, condition: Instr | str, values: Mapping[str, Bits]) -> Bits:
+        """The bits of a register, or of what an instruction gives, where the leaves hold these."""
+        known = ValuesOfRegisters(self.slices, _NO_LAUNCH, dict(values))
+        if isinstance(condition, str):
+            return known.of(condition)
+        for source in sources_of(condition):
+            if source not in values:
+                known.of(source)
+        return known.computed(condition)
 
-    def parts(self, name: str, value: bool) -> Iterator[tuple[str, bool]]:
-        """What has to hold for a predicate to have a value: of a conjunction, each of its parts."""
-        yield from self.slices.parts(name, value)
+    def parts(self, condition: Instr | str, value: bool) -> Iterator[tuple[Instr | str, bool]]:
+        """What has to hold for it to have a value: of a conjunction, each of its parts."""
+        if isinstance(condition, str):
+            yield from self.slices.parts(condition, value)
+        else:
+            yield condition, value
 
-    def distance(self, name: str, values: Mapping[str, Bits]) -> Bits | None:
+    def distance(self, condition: Instr | str, values: Mapping[str, Bits]) -> NDArray[np.float64] | None:
         """How far apart two numbers are that a comparison compares; None for another instruction."""
-        ins = self.setter(name)
+        ins = self.setter(condition) if isinstance(condition, str) else condition
         if ins is None or ins.name != "setp" or len(ins.args) != 3 or ins.mods[-1] == "pred":
             return None
         kind = ins.mods[-1]
@@ -76,15 +87,16 @@ class DataConditions:
         left, right = (typed(known.of_operand(arg, kind), kind).astype(np.float64) for arg in ins.args[1:3])
         return np.abs(left - right)
 
-    def constants(self, name: str) -> frozenset[int]:
+    def constants(self, condition: Instr | str) -> frozenset[int]:
         """The bits of the numbers on the way."""
-        pending, seen, found = [name], {name}, set[int]()
+        found, seen = set[int](), set[str]()
+        pending = [self.setter(condition) if isinstance(condition, str) else condition]
         while pending:
-            ins = self.setter(pending.pop())
+            ins = pending.pop()
             for arg in ins.args[1:] if ins is not None else ():
                 if isinstance(arg, Imm):
                     found.add(arg.value)
                 elif isinstance(arg, Reg) and arg.name not in seen:
                     seen.add(arg.name)
-                    pending.append(arg.name)
+                    pending.append(self.setter(arg.name))
         return frozenset(found)

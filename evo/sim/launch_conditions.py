@@ -359,7 +359,7 @@ class ValuesOfRegisters:
                 order += missing
                 continue
             if top not in self.known:
-                self.known[top] = self._computed(ins)
+                self.known[top] = self.computed(ins)
             order.pop()
         return self.known[name]
 
@@ -378,7 +378,7 @@ class ValuesOfRegisters:
             value = int(np.uint64(value).view(np.float64).astype(np.float32).view(np.uint32))
         return np.asarray(value & ((1 << WIDTH[kind]) - 1), np.uint64)
 
-    def _computed(self, ins: Instr | Join) -> Bits:
+    def computed(self, ins: Instr | Join) -> Bits:
         if isinstance(ins, Join):
             return ins.value(self.known)
         kind = ins.mods[-1] if ins.mods else "b64"

@@ -41,7 +41,7 @@ class InputSpace:
     def placed(self, inputs: Arrays, name: str, place: int, value: np.generic) -> Arrays | None:
         """The inputs with another element; None if it cannot be another."""
         if self.is_dealt(name):
-            array = with_number(inputs[name], place, int(value))
+            array = with_number(inputs[name], place, int(value), self.drawn[name])
         else:
             array = inputs[name].copy()
             array.reshape(-1)[place] = value

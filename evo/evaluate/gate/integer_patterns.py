@@ -40,29 +40,39 @@ def kind_of(drawn: Integers) -> Kind | None:
     return Kind.DISTINCT if len(np.unique(values)) == len(values) else Kind.NUMBERS
 
 
-def with_number(drawn: Integers, place: int, number: int) -> Integers | None:
-    """The numbers with another at a place, and what has to change with it; None if they are then of another kind."""
-    kind, values = kind_of(drawn), drawn.reshape(-1).astype(np.int64)
+def with_number(given: Integers, place: int, number: int, drawn: Integers) -> Integers | None:
+    """The numbers with another at a place, and what has to change with it; None if they are then of another kind than
+    the drawn ones.
+    """
+    kind, values = kind_of(drawn), given.reshape(-1).astype(np.int64)
     if kind is Kind.ENDS:
-        least = int(np.diff(values).min())
+        least = int(np.diff(drawn.reshape(-1).astype(np.int64)).min())
         before, after = least * np.arange(place, 0, -1), least * np.arange(1, len(values) - place)
-        other = values.copy()
-        other[:place] = np.minimum(values[:place], number - before)
-        other[place + 1 :] = np.maximum(values[place + 1 :], number + after)
-        other[place] = number
-        if (other[0], other[-1]) != (values[0], values[-1]):
+        pushed = {
+            -1: np.flatnonzero(values[:place] > number - before),
+            1: place + 1 + np.flatnonzero(values[place + 1 :] < number + after),
+        }
+        values[place] = number
+        for side, moved in pushed.items():  # to even steps up to the next that stays
+            edge = (moved.min() - 1 if side < 0 else moved.max() + 1) if len(moved) else place
+            if not 0 <= edge < len(values):
+                return None
+            low, high = sorted((place, int(edge)))
+            values[low : high + 1] = values[low] + np.arange(high - low + 1) * (values[high] - values[low]) // max(
+                1, high - low
+            )
+        if (np.diff(values) < least).any() or (values[0], values[-1]) != (given.flat[0], given.flat[-1]):
             return None
-        values = other
     elif kind is Kind.DISTINCT:
         there = np.flatnonzero(values == number)
         if not len(there):
             return None
         values[there[0]], values[place] = values[place], number
-    elif kind is Kind.NUMBERS and values.min() <= number <= values.max():
+    elif kind is Kind.NUMBERS and drawn.min() <= number <= drawn.max():
         values[place] = number
     else:
         return None
-    return np.ascontiguousarray(values.reshape(drawn.shape).astype(drawn.dtype))
+    return np.ascontiguousarray(values.reshape(given.shape).astype(given.dtype))
 
 
 def varied_integers(drawn: Integers, most: int | None, rng: np.random.Generator, turn: int = 0) -> Integers | None:

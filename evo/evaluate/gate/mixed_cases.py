@@ -2,16 +2,15 @@
 
 What a variant computes from several axes may be right for each of them and wrong for two together, and no comparison
 tells so. Every two values of axes therefore meet in some size, and so do every three of axes that count a few things
-(as pairwise testing does for settings). Where a condition on sizes comes out otherwise at some other mixture, that one
-is a size too, however many axes it takes. A task's cases do not say whether every mixture is allowed, so a variant is
+(as pairwise testing does for settings). So do every two outcomes of the conditions on sizes that the machine code has,
+however many axes they take. A task's cases do not say whether every mixture is allowed, so a variant is
 held to a mixture only if the task's own first kernel is right there.
 """
 
 from __future__ import annotations
 
-import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -38,9 +37,9 @@ _TARGETS, _DRAWN = 4, 6  # combinations, and sizes that have each, of which the 
 _VAIN = 12  # turns without a new combination, after which the rest counts as not allowed
 _NARROW = 8  # a span up to it is tried throughout
 _SHORT = 40  # lengths up to it, since the structure matters here and not the length
-_LENGTHS = 4  # of an axis
+_LENGTHS, _LENGTHS_DRAWN = 4, 24  # of an axis
 
-_CANDIDATES, _DECIDED, _OF_EACH = 3000, 24, 2  # mixtures that are asked for outcomes; sizes, and those of an outcome
+_CANDIDATES, _DECIDED = 3000, 24  # mixtures that are asked for outcomes, and those that are run
 
 Combination = tuple[tuple[str, int], ...]
 
@@ -87,32 +86,47 @@ def mixed_cases(task: Task, seed: int, limits: AxisLimits) -> tuple[Case, ...]:
     return tuple(found)
 
 
-def deciding_cases(
-    task: Task,
-    seed: int,
-    limits: AxisLimits,
-    known: Sequence[Case],
-    outcomes: Callable[[Sizes], Iterable[NDArray[np.int64]]],
-) -> tuple[Case, ...]:
-    """Mixtures at which a condition has an outcome that it has at none of the known ones, the cheap ones first."""
+def drawn_mixtures(task: Task, seed: int, most: float, *, related: bool) -> list[Case]:
+    """Mixtures that cost so much at most, with lengths of any size.
+
+    related: with all relations that the task's cases keep, so that they are sure to be allowed.
+    """
     space = AxisSpace.of(task)
     rng = np.random.default_rng([seed, 87])
     values = _values(task, space, rng)
+    for name in space.free:
+        low, high = space.spans[name]
+        step = max(1, space.steps[name])
+        drawn = np.exp(rng.uniform(np.log(max(1, low)), np.log(high + 1), _LENGTHS_DRAWN)).astype(np.int64)
+        values[name] = sorted({*values[name], *(max(low, int(length) // step * step) for length in drawn)})
+    fits = space.allows if related else space.may_be
     rows = {tuple(axes.values()): axes for axes in (_drawn(values, (), rng) for _ in range(_CANDIDATES))}
-    cases = [named_case({name: axes[name] for name in task.axes}) for axes in rows.values() if space.may_be(task, axes)]
-    costs = {case.name: cost_of(task, case) for case in cases}
-    cases = sorted((case for case in cases if costs[case.name] <= limits.each), key=lambda case: costs[case.name])
+    cases = (named_case({name: axes[name] for name in task.axes}) for axes in rows.values() if fits(task, axes))
+    return [case for case in cases if cost_of(task, case) <= most]
+
+
+def deciding_cases(
+    task: Task, variant: Variant, programs: Mapping[str, Program], chip: Chip, seed: int, known: Sequence[Case]
+) -> tuple[Case, ...]:
+    """Mixtures at which two conditions have outcomes that they have together at none of the known sizes."""
+    cases = drawn_mixtures(task, seed, usual_limits(task, THOROUGH).each, related=False)
     every = [*known, *cases]
     sizes = {name: np.asarray([case.axes[name] for case in every], np.int64) for name in task.axes}
-    chosen: dict[int, None] = {}
-    for row in outcomes(sizes):
-        for outcome in (0, 1):
-            hits = np.flatnonzero(row[len(known) :] == outcome)
-            if not len(hits) or (row[: len(known)] == outcome).any() or chosen.keys() & set(hits.tolist()):
-                continue
-            few = hits[: max(_OF_EACH, len(hits) // 2)]
-            chosen |= dict.fromkeys(rng.choice(few, min(_OF_EACH, len(few)), replace=False).tolist())
-    return tuple(cases[at] for at in list(chosen)[:_DECIDED])
+    rows_of = [row == outcome for row in _outcomes(task, variant, programs, chip, sizes) for outcome in (0, 1)]
+    if not rows_of or not cases:
+        return ()
+    had = np.stack(rows_of).astype(np.float64)  # outcomes, at each size
+    here, there = had[:, : len(known)], had[:, len(known) :]
+    missing = np.asarray(here @ here.T == 0, np.float64)  # pairs of outcomes that no known size has together
+    chosen: list[Case] = []
+    while len(chosen) < _DECIDED:
+        gain = ((missing @ there) * there).sum(axis=0)
+        best = int(gain.argmax())
+        if not gain[best]:
+            break
+        missing[np.outer(there[:, best], there[:, best]) > 0] = 0
+        chosen.append(cases[best])
+    return tuple(chosen)
 
 
 def mixed(
@@ -131,10 +145,10 @@ def mixed(
     honest: programs of that kernel; none of a size at which it cannot be launched.
     """
     own = reference.beside()
-    limits = usual_limits(task, THOROUGH)
-    cases = mixed_cases(task, seed, limits)
-    outcomes = functools.partial(_outcomes, task, variant, bind(task.check), chip)
-    cases = (*cases, *deciding_cases(task, seed, limits, (*task.check, *task.bench, *cases), outcomes))
+    cases = mixed_cases(task, seed, usual_limits(task, THOROUGH))
+    known = (*task.check, *task.bench, *cases)
+    deciding = deciding_cases(task, variant, bind(task.check), chip, seed, known)
+    cases = (*cases, *deciding)
     programs = bind(cases)
     for case in (case for case in cases if case.name in programs):
         try:

@@ -35,7 +35,7 @@ from evo.spec.task import Case, Task
 
 PURSUED = "pursued"
 _CASES = 6  # from which comparisons are pursued
-_OTHERS = 12  # cases besides the task's own that are run to find these
+_OTHERS = 24  # cases besides the task's own that are run to find these
 _RUNS = 320  # of a case
 _IN_VAIN = 60  # runs one after the other that reach nothing
 _PLACES = 8  # elements that a logged number may be
@@ -46,6 +46,7 @@ _AT_ONCE = 20  # ways to change all of a tensor
 _KEPT = 2  # new outcomes of such a run that are kept while elements are put back
 _PUT_BACK = 16  # tries to put back a part
 _LEAST_WORK = 1e6  # operations that a run takes as long as
+_SOLVED = 0.5  # of the turns of what may be compared as it lies, too
 _UNSOLVED = 4  # times that no elements are found, and a condition is given up
 _COMPARED = (PointKind.COMPARISON, PointKind.MINIMUM, PointKind.MAXIMUM)
 _SETP = re.compile(r"set[p]?\.(?P<how>[a-z]+)")
@@ -226,22 +227,24 @@ class _Pursuit:
             return None
         left = int(self.rng.choice(_TOGETHER))
         likely = np.array([_OPEN if self._open(point).unexercised else 1.0 for point in points])
-        changed = dict(inputs)
+        changed, known = inputs, False
         for at in self.rng.choice(len(points), len(points), replace=False, p=likely / likely.sum()):
             ways = self._ways(points[int(at)], inputs, space)
+            before, known = changed, known or bool(ways)
             for name, place, value in ways:
                 changed = space.placed(changed, name, place, value) or changed
-            left -= bool(ways)
+            left -= changed is not before
             if not left:
                 break
-        return None if all(changed[name] is array for name, array in inputs.items()) else changed
+        return changed if known else None
 
     def _ways(self, point: CoveragePoint, inputs: Arrays, space: InputSpace) -> tuple[Setting, ...]:
         """Elements that turn the condition: one that it compares as it lies, or those that it is computed from."""
-        if _compares_data(point) and (way := _way(point, inputs, space, self.rng)) is not None:
-            return (way,)
-        if not point.leaves or self.unsolved[_key(point)] >= _UNSOLVED:
-            return ()
+        solves = point.leaves and self.unsolved[_key(point)] < _UNSOLVED
+        if not (solves and self.rng.random() < _SOLVED):  # a logged number may also be an element by chance
+            way = _way(point, inputs, space, self.rng) if _compares_data(point) else None
+            if way is not None or not solves:
+                return () if way is None else (way,)
         found = self.solved[point.kernel].settings(point, inputs, space, self.rng)
         self.unsolved[_key(point)] += not found
         return found

@@ -17,7 +17,7 @@ from evo.evaluate.gate.distinct_inputs import InputSpace
 from evo.results.coverage import CoveragePoint, PointKind
 from evo.sim.bit_arithmetic import Bits
 from evo.sim.data_conditions import DataConditions, kernels_of
-from evo.sim.ptx.ast import WIDTH, Instr, Pair, PtxFunction, Reg
+from evo.sim.ptx.ast import WIDTH, Instr, PtxFunction, Reg
 
 Setting = tuple[str, int, np.generic]  # an input, a place in it, and the element that it is to hold
 
@@ -47,34 +47,33 @@ class SolvedConditions:
         self, point: CoveragePoint, inputs: Arrays, space: InputSpace, rng: np.random.Generator
     ) -> tuple[Setting, ...]:
         """What turns the condition; nothing if no element is known, or none is found that does."""
-        register = self._predicate(point)
-        known = dict(point.leaves)
-        if register is None or not known:
+        condition = self._condition(point)
+        known = {leaf.register: leaf.bits for leaf in point.leaves}
+        if condition is None or not known:
             return ()
-        elements = [*_elements(known, self.conditions.types, inputs, space, rng)]
+        data = {leaf.register: leaf.bits for leaf in point.leaves if leaf.is_data}
+        elements = [*_elements(data, self.conditions.types, inputs, space, rng)]
         if not elements:
             return ()
         with np.errstate(all="ignore"):
-            found = self._solved(register, known, elements, space, rng)
+            found = self._solved(condition, known, elements, space, rng)
         if found is None:
             return ()
         changed = [(e, bits) for e, bits in zip(elements, found, strict=True) if int(bits) != known[e.register]]
         return tuple((e.name, e.place, _held(bits, inputs[e.name].dtype)) for e, bits in changed)
 
-    def _predicate(self, point: CoveragePoint) -> str | None:
+    def _condition(self, point: CoveragePoint) -> Instr | str | None:
+        """A comparison, or a predicate that others make."""
         ins = self.lines.get(point.ptx_line)
-        if ins is None:
-            return None
-        if point.kind is PointKind.COMPARISON:
-            target = ins.args[0].first if isinstance(ins.args[0], Pair) else ins.args[0]
-            return target.name if isinstance(target, Reg) else None
+        if ins is None or point.kind is PointKind.COMPARISON:
+            return ins
         if point.kind is PointKind.SELECT:
             return ins.args[3].name if isinstance(ins.args[3], Reg) else None
         return ins.guard.name if ins.guard is not None else None
 
     def _solved(
         self,
-        register: str,
+        condition: Instr | str,
         known: Mapping[str, int],
         elements: Sequence[_Element],
         space: InputSpace,
@@ -82,28 +81,28 @@ class SolvedConditions:
     ) -> Bits | None:
         """The elements' bits with which the condition is another than it was."""
         fixed = {name: np.asarray([bits], np.uint64) for name, bits in known.items()}
-        wanted = not bool(self.conditions.of(register, fixed)[0])
+        wanted = not bool(self.conditions.of(condition, fixed)[0])
         best = np.asarray([known[element.register] for element in elements], np.uint64)
-        pool = _pool(self.conditions.constants(register), known, elements, space)
+        pool = _pool(self.conditions.constants(condition), known, elements, space)
         score = -1.0
         for _ in range(_ROUNDS):
             rows = _tried(best, elements, pool, rng)
             values = {**fixed, **{e.register: rows[:, at] for at, e in enumerate(elements)}}
-            turned = np.broadcast_to((self.conditions.of(register, values) != 0) == wanted, (len(rows),))
+            turned = np.broadcast_to((self.conditions.of(condition, values) != 0) == wanted, (len(rows),))
             allowed = turned & _allowed(rows, elements, space)
             if allowed.any():
-                fewest = (rows[allowed] != best).sum(axis=1)
-                some = np.flatnonzero(fewest == fewest.min())
-                return np.asarray(rows[allowed][int(rng.choice(some))], np.uint64)
-            scores = np.broadcast_to(self._score(register, wanted, values), (len(rows),))
+                found = np.unique(rows[allowed], axis=0)
+                fewest = (found != best).sum(axis=1)
+                return np.asarray(found[int(rng.choice(np.flatnonzero(fewest == fewest.min())))], np.uint64)
+            scores = np.broadcast_to(self._score(condition, wanted, values), (len(rows),))
             if float(scores.max()) > score:
                 best, score = rows[int(scores.argmax())], float(scores.max())
         return None
 
-    def _score(self, register: str, wanted: bool, values: Mapping[str, Bits]) -> NDArray[np.float64]:
+    def _score(self, condition: Instr | str, wanted: bool, values: Mapping[str, Bits]) -> NDArray[np.float64]:
         """How many parts of the condition hold, and how near the others are."""
         total = np.zeros(1)
-        for part, value in self.conditions.parts(register, wanted):
+        for part, value in self.conditions.parts(condition, wanted):
             holds = (self.conditions.of(part, values) != 0) == value
             apart = self.conditions.distance(part, values)
             near = 0.0 if apart is None else 0.9 / (1 + np.nan_to_num(apart, nan=np.inf))

@@ -59,6 +59,7 @@ class Leaf:
     type: str
     index: int
     by_lane: bool
+    is_data: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +90,8 @@ class Probes:
         self._blocks = blocks
         self._known: dict[str, int] = {}  # predicates that were counted in this block
         self._conditions = DataConditions(function)
-        decided = {name for block in blocks for name in _decisive(block)}
-        self._leaves = {name: self._leaves_of(name) for name in decided}
+        decided = {_key(one): one for block in blocks for one in _decisive(block)}
+        self._leaves = {key: leaves for key, one in decided.items() if (leaves := self._leaves_of(one))}
         found = dict.fromkeys(leaf for leaves in self._leaves.values() for leaf in leaves)
         self._rows = {name: number for number, name in enumerate(found)}
         self.logs = len(self._rows)
@@ -113,7 +114,7 @@ class Probes:
             # The count itself follows in `after`.
             sides = [arg.name for arg in ins.args[1:3] if isinstance(arg, Reg)]
             origins = () if self._joined.isdisjoint(sides) else (BRANCHES,)
-            leaves = self._logs_of(_first(ins.args[0]))
+            leaves = self._logs_of(ins)
             self.found.append(
                 Probe(PointKind.COMPARISON, ins, self._block, Count(-1), total, log=log, origins=origins, leaves=leaves)
             )
@@ -178,20 +179,22 @@ class Probes:
     def _note(self, kind: PointKind, ins: Instr, predicate: str, count: Count, total: Count | None) -> None:
         more = (BRANCHES,) if predicate in self._joined else ()
         origins = tuple(sorted({*self._origins.get(predicate, ()), *more}))
-        leaves = self._logs_of(Reg(predicate))
+        leaves = self._logs_of(predicate)
         self.found.append(Probe(kind, ins, self._block, count, total, origins=origins, leaves=leaves))
 
-    def _leaves_of(self, name: str) -> tuple[str, ...]:
+    def _leaves_of(self, condition: Instr | str) -> tuple[str, ...]:
         """What a condition on data is computed from; nothing if it follows from no data, or nobody knows how."""
-        if MEMORY not in self._origins.get(name, ()):
-            return ()
-        leaves = self._conditions.leaves(name)
+        leaves = self._conditions.leaves(condition)
         return leaves if any(MEMORY in self._origins.get(leaf, ()) for leaf in leaves) else ()
 
-    def _logs_of(self, predicate: Operand) -> tuple[Leaf, ...]:
-        names = self._leaves.get(predicate.name, ()) if isinstance(predicate, Reg) else ()
+    def _logs_of(self, condition: Instr | str) -> tuple[Leaf, ...]:
         e = self.e
-        return tuple(Leaf(name, e.registers[name], self._rows[name], name not in e.uniform) for name in names)
+        return tuple(
+            Leaf(
+                name, e.registers[name], self._rows[name], name not in e.uniform, MEMORY in self._origins.get(name, ())
+            )
+            for name in self._leaves.get(_key(condition), ())
+        )
 
     def _predicate(self, name: str) -> int:
         """The count of a predicate in this block."""
@@ -245,15 +248,19 @@ class Probes:
         return Log(index, type_, *sides)
 
 
-def _decisive(block: Block) -> Iterator[str]:
-    """The predicates that a block sets by comparing, selects by or branches on."""
+def _decisive(block: Block) -> Iterator[Instr | str]:
+    """The comparisons of a block, and the predicates that it selects by or branches on."""
     for ins in (*block.code, *((block.end,) if block.end is not None else ())):
         if ins.guard is not None:
             yield ins.guard.name
-        if ins.name == "setp" and isinstance(target := _first(ins.args[0]), Reg):
-            yield target.name
+        if ins.name == "setp" and ins.mods[-1] in _LOGGED:
+            yield ins
         elif ins.name == "selp" and isinstance(ins.args[3], Reg):
             yield ins.args[3].name
+
+
+def _key(condition: Instr | str) -> int | str:
+    return condition if isinstance(condition, str) else id(condition)
 
 
 def _first(target: Operand) -> Operand:

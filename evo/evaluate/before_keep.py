@@ -151,7 +151,11 @@ def _pursued(
         lambda: gate.steered_thoroughly(task, prepared.variant, programs, bench.chip, seed, checker)
     )
     dearest = max(gate.cost_of(task, case) for case in task.check)
-    others = (*gate.drawn_mixtures(task, seed, dearest, related=True)[:_MIXED], *steered.cheap)
+    compiled = [name for name in prepared.variant.macros if name in task.axes]
+    alike = {tuple(case.axes[name] for name in compiled) for case in task.check}  # another binary takes seconds
+    mixtures = gate.drawn_mixtures(task, seed, dearest, related=True)
+    others = [case for case in mixtures if tuple(case.axes[name] for name in compiled) in alike][:_MIXED]
+    others += steered.cheap
     return gate.pursued(task, programs, bind, bench.reference(task), checker, seed, others, looked)
 
 

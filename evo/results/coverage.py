@@ -33,7 +33,7 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ConditionSource:
     """A register that a condition is computed from. is_data: what it holds comes from memory."""
 
     register: str
@@ -55,7 +55,7 @@ class CoveragePoint:
     right: Operand | None = None
     # What decides the condition, `branches` among it; of a comparison, whose operands have their own, only these.
     origins: tuple[str, ...] = ()
-    leaves: tuple[Source, ...] = ()  # what it is computed from, in one thread
+    leaves: tuple[ConditionSource, ...] = ()  # what it is computed from, in one thread
 
     @property
     def reached(self) -> bool:

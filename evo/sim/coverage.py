@@ -8,7 +8,7 @@ import operator
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.results.coverage import Coverage, CoveragePoint, Operand, PointKind, Source
+from evo.results.coverage import ConditionSource, Coverage, CoveragePoint, Operand, PointKind
 from evo.sim.launch_context import LaunchContext
 from evo.sim.lower.kernel import Kernel
 from evo.sim.lower.probes import LOG_LEFT, LOG_RIGHT, Count, Leaf, Log, Probe, ProbeSide
@@ -61,7 +61,7 @@ def _point(kernel: Kernel, probe: Probe, context: LaunchContext) -> CoveragePoin
     )
 
 
-def _leaves(leaves: tuple[Leaf, ...], logs: NDArray[np.uint8]) -> tuple[Source, ...]:
+def _leaves(leaves: tuple[Leaf, ...], logs: NDArray[np.uint8]) -> tuple[ConditionSource, ...]:
     """The registers and their bits in the first lane that set all of them; nothing if there is none."""
     together = functools.reduce(operator.and_, (int(logs[leaf.index, :4].view(np.uint32)[0]) for leaf in leaves), ~0)
     lane = (together & -together).bit_length() - 1
@@ -70,7 +70,7 @@ def _leaves(leaves: tuple[Leaf, ...], logs: NDArray[np.uint8]) -> tuple[Source, 
         size = WIDTH[leaf.type] // 8
         at = LOG_LEFT + (lane * size if leaf.by_lane else 0)
         bits = int.from_bytes(logs[leaf.index, at : at + size].tobytes(), "little")
-        found.append(Source(leaf.register, bits, leaf.is_data))
+        found.append(ConditionSource(leaf.register, bits, leaf.is_data))
     return tuple(found)
 
 

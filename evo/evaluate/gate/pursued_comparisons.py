@@ -116,8 +116,8 @@ def _worth_it(
 class _Work:
     """What all cases together may still cost, in operations of the reference."""
 
-    elements: float = 2e9
-    at_once: float = 5e8
+    elements: float = 1e9
+    at_once: float = 3e8
 
 
 @dataclass(slots=True)

@@ -22,6 +22,8 @@ from evo.spec.task import Task
 
 T = TypeVar("T")
 
+_MIXED = 12  # sizes that mix those of the cases, whose comparisons of data are pursued
+
 
 @dataclass(frozen=True, slots=True)
 class LookSubject:
@@ -122,7 +124,13 @@ def pursued(of: LookSubject) -> Check | None:
     steered = of.looked.steered(
         lambda: gate.steered_thoroughly(task, prepared.variant, programs, bench.chip, seed, checker)
     )
-    return gate.pursued(task, programs, bind, bench.reference(task), checker, seed, steered.cheap, of.looked)
+    dearest = max(gate.cost_of(task, case) for case in task.check)
+    compiled = [name for name in prepared.variant.macros if name in task.axes]
+    alike = {tuple(case.axes[name] for name in compiled) for case in task.check}  # another binary takes seconds
+    mixtures = gate.drawn_mixtures(task, seed, dearest, related=True)
+    others = [case for case in mixtures if tuple(case.axes[name] for name in compiled) in alike][:_MIXED]
+    others += steered.cheap
+    return gate.pursued(task, programs, bind, bench.reference(task), checker, seed, others, of.looked)
 
 
 def at_large(of: LookSubject) -> tuple[gate.TimedSizes | None, int]:

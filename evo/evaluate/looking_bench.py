@@ -10,7 +10,7 @@ from evo.device import Program
 from evo.device.remote_device import RemoteGpu, RemoteSimulator
 from evo.evaluate.code_ahead import CodeAhead
 from evo.evaluate.counted_stage import Tell
-from evo.evaluate.gate import THOROUGH, Looked, hunt, lawful, mixed, patterns
+from evo.evaluate.gate import THOROUGH, Looked, at_corners, hunt, lawful, mixed, own_kernel, patterns
 from evo.evaluate.prepare import Prepared, PrepareFailure, bind_more, prepare
 from evo.results import Check
 from evo.spec.chips import Chip
@@ -70,16 +70,19 @@ class LookingBench(ABC):
         share: float,
         looked: Looked | None = None,
     ) -> Check | None:
-        """The first structured input at which it is wrong, before a keep also the first law that it breaks."""
-        reference, programs = self.reference(task), prepared.programs
+        """The first structured input at which it is wrong, before a keep also the first law or limit that it breaks."""
+        reference, programs, variant = self.reference(task), prepared.programs, prepared.variant
         found = patterns(task, programs, reference, checkers, seed, share=share, looked=looked)
         if found is not None or share < THOROUGH:
+            return found
+        if (found := at_corners(task, variant, self.chip, seed)) is not None:
             return found
         many = partial(self.bound, task, prepared, most=_MANY_COMPILED)
         if (found := lawful(task, many, reference, checkers[0], seed, looked)) is not None:
             return found
         some = partial(self.bound, task, prepared, most=_SOME_COMPILED)
-        return mixed(task, some, partial(self.own_programs, task), reference, checkers[0], seed, looked)
+        ours = partial(self.own_programs, task)
+        return mixed(task, some, ours, reference, checkers[0], seed, looked, variant, self.chip)
 
     def sizes_hunted(
         self,
@@ -99,9 +102,8 @@ class LookingBench(ABC):
 
     def own_programs(self, task: Task, cases: Sequence[Case]) -> dict[str, Program]:
         """Programs of the task's own first kernel; none where it has none, or cannot be launched."""
-        named = (*task.ladder(), task.folder / "original.cu")  # the lowest rung, or what was adopted
-        own = next((path for path in named if path.is_file()), None)
-        ready = self.prepare(task, own.read_text(encoding="utf-8")) if own is not None else None
+        own = own_kernel(task)
+        ready = self.prepare(task, own) if own is not None else None
         return self.bound(task, ready, cases) if isinstance(ready, Prepared) else {}
 
     def bound(

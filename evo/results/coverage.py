@@ -32,6 +32,15 @@ class Operand:
     origins: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ConditionSource:
+    """A register that a condition is computed from. is_data: what it holds comes from memory."""
+
+    register: str
+    bits: int
+    is_data: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoveragePoint:
     """One instruction with a condition in the compiled kernel. One line of source may have several."""
@@ -46,6 +55,7 @@ class CoveragePoint:
     right: Operand | None = None
     # What decides the condition, `branches` among it; of a comparison, whose operands have their own, only these.
     origins: tuple[str, ...] = ()
+    leaves: tuple[ConditionSource, ...] = ()  # what it is computed from, in one thread
 
     @property
     def reached(self) -> bool:
@@ -63,7 +73,7 @@ class CoveragePoint:
             raise ValueError(f"coverage of two binaries: {self.instruction!r} and {later.instruction!r}")
         outcomes = {name: threads + later.outcomes[name] for name, threads in self.outcomes.items()}
         last = later if later.reached else self
-        return replace(self, outcomes=outcomes, left=last.left, right=last.right)
+        return replace(self, outcomes=outcomes, left=last.left, right=last.right, leaves=last.leaves)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

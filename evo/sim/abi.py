@@ -231,8 +231,8 @@ OTHER_BLOCK, OTHER_READ = 1 << 61, 1 << 60  # in a fault's extra: the other end 
 # POLLED_SITE when another lane of its warp has polled it
 POLLED_SITE, STRONG_SITE = 0xFFFD, 0xFFFE
 
-# In a barrier fault's extra: there is no mbarrier object; more arrive, or are to arrive, than can
-NO_MBARRIER, TOO_MANY = 1 << 33, 1 << 34
+# In a barrier fault's extra: there is no mbarrier object; more arrive, or are to arrive, than can; there still is one
+NO_MBARRIER, TOO_MANY, STILL_VALID = 1 << 33, 1 << 34, 1 << 36
 NO_BARRIER = 1 << 35  # in a barrier fault's extra: its number is none that a block has
 
 HELD = 1 << 9  # in a warp_sync fault's extra: lanes wait for this one

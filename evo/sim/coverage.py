@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import operator
+
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.results.coverage import Coverage, CoveragePoint, Operand, PointKind
+from evo.results.coverage import ConditionSource, Coverage, CoveragePoint, Operand, PointKind
 from evo.sim.launch_context import LaunchContext
 from evo.sim.lower.kernel import Kernel
-from evo.sim.lower.probes import LOG_LEFT, LOG_RIGHT, Count, Log, Probe, ProbeSide
+from evo.sim.lower.probes import LOG_LEFT, LOG_RIGHT, Count, Leaf, Log, Probe, ProbeSide
 from evo.sim.ptx.ast import WIDTH
 
 _OUTCOMES = {
@@ -54,7 +57,21 @@ def _point(kernel: Kernel, probe: Probe, context: LaunchContext) -> CoveragePoin
         left=left,
         right=right,
         origins=probe.origins,
+        leaves=_leaves(probe.leaves, context.comparisons) if any(outcomes.values()) else (),
     )
+
+
+def _leaves(leaves: tuple[Leaf, ...], logs: NDArray[np.uint8]) -> tuple[ConditionSource, ...]:
+    """The registers and their bits in the first lane that set all of them; nothing if there is none."""
+    together = functools.reduce(operator.and_, (int(logs[leaf.index, :4].view(np.uint32)[0]) for leaf in leaves), ~0)
+    lane = (together & -together).bit_length() - 1
+    found = []
+    for leaf in leaves if together else ():
+        size = WIDTH[leaf.type] // 8
+        at = LOG_LEFT + (lane * size if leaf.by_lane else 0)
+        bits = int.from_bytes(logs[leaf.index, at : at + size].tobytes(), "little")
+        found.append(ConditionSource(leaf.register, bits, leaf.is_data))
+    return tuple(found)
 
 
 def _operands(log: Log, row: NDArray[np.uint8]) -> tuple[Operand, Operand]:

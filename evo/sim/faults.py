@@ -16,6 +16,7 @@ from evo.sim.abi import (
     OTHER_READ,
     SOURCE_LANE,
     STACK_BYTES,
+    STILL_VALID,
     TOO_MANY,
     WRONG_COUNT,
 )
@@ -74,6 +75,8 @@ def _barrier(at: Occurrence) -> str:
         return f"{what} at shared offset {at.address}, where no mbarrier was initialised"
     if at.extra & TOO_MANY:
         return f"{what} at shared offset {at.address}: more arrivals than the mbarrier can count"
+    if at.extra & STILL_VALID:
+        return f"{what} at shared offset {at.address}, where an mbarrier is that was not invalidated (undefined)"
     if at.extra & WRONG_COUNT:
         count = at.extra & ~WRONG_COUNT
         why = "another warp waits there for another number" if count % 32 == 0 else "warps arrive whole, 32 at a time"

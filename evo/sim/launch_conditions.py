@@ -211,7 +211,7 @@ class Slices:
             self.setters[name] = join
             self.setters |= {part.register: part.setter for part in join.parts}
         self._known: dict[str, frozenset[int] | None] = {}
-        self._values: _Values | None = None  # at the launches that were asked for last
+        self._values: ValuesOfRegisters | None = None  # at the launches that were asked for last
 
     def parameters(self, name: str) -> frozenset[int] | None:
         """The parameters that a register follows from; None if from anything else than them and the grid."""
@@ -268,32 +268,37 @@ class Slices:
 
     def tests(self, name: str, value: bool) -> Iterator[_Test]:
         """What has to hold for a predicate to have a value: of a conjunction, each of its parts."""
+        for part, wanted in self.parts(name, value):
+            yield self._nonzero(part), wanted
+
+    def parts(self, name: str, value: bool) -> Iterator[tuple[str, bool]]:
+        """The predicates of a conjunction, and what each has to be."""
         ins = self.setters.get(name)
         if isinstance(ins, Join):
             alone = ins.conjunction(value)
             if alone is None:
-                yield self._nonzero(name), value
+                yield name, value
                 return
             for guard in alone.guards:
-                yield from self.tests(guard.register, guard.value)
-            yield from self.tests(alone.register, value)
+                yield from self.parts(guard.register, guard.value)
+            yield from self.parts(alone.register, value)
             return
         parts = [arg.name for arg in ins.args[1:] if isinstance(arg, Reg)] if ins is not None else []
         joined = ins is not None and "pred" in ins.mods and ins.name == ("and" if value else "or") and len(parts) == 2
         if joined:
             for part in parts:
-                yield from self.tests(part, value)
+                yield from self.parts(part, value)
         elif ins is not None and "pred" in ins.mods and ins.name == "not" and parts:
-            yield from self.tests(parts[0], not value)
+            yield from self.parts(parts[0], not value)
         else:
-            yield self._nonzero(name), value
+            yield name, value
 
     def _nonzero(self, name: str) -> Callable[[Launches], NDArray[np.bool_]]:
         return lambda launches: np.asarray(self.at(launches).of(name) != 0)
 
-    def at(self, launches: Launches) -> _Values:
+    def at(self, launches: Launches) -> ValuesOfRegisters:
         if self._values is None or self._values.launches is not launches:
-            self._values = _Values(self, launches)
+            self._values = ValuesOfRegisters(self, launches)
         return self._values
 
     def decision(self, ins: Instr, name: str) -> Callable[[Launches], NDArray[np.bool_]]:
@@ -332,7 +337,7 @@ def computable(ins: Instr | Join) -> bool:
 
 
 @dataclass(slots=True)
-class _Values:
+class ValuesOfRegisters:
     """Values of registers at some launches, as bits."""
 
     slices: Slices
@@ -354,7 +359,7 @@ class _Values:
                 order += missing
                 continue
             if top not in self.known:
-                self.known[top] = self._computed(ins)
+                self.known[top] = self.computed(ins)
             order.pop()
         return self.known[name]
 
@@ -373,7 +378,7 @@ class _Values:
             value = int(np.uint64(value).view(np.float64).astype(np.float32).view(np.uint32))
         return np.asarray(value & ((1 << WIDTH[kind]) - 1), np.uint64)
 
-    def _computed(self, ins: Instr | Join) -> Bits:
+    def computed(self, ins: Instr | Join) -> Bits:
         if isinstance(ins, Join):
             return ins.value(self.known)
         kind = ins.mods[-1] if ins.mods else "b64"

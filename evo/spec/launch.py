@@ -60,6 +60,7 @@ class Refusal:
     """Why a plan cannot run: the variant's failure, one line."""
 
     reason: str
+    of_launch: bool = False  # a grid, a block or shared memory is beyond the chip's limits
 
 
 def macros_of(variant: Variant, case: Case) -> dict[str, int]:
@@ -102,7 +103,7 @@ def plan(variant: Variant, task: Task, case: Case, chip: Chip) -> Plan | Refusal
         return Refusal(f"{error.message}{_missing_names(variant, names)}")
     for launch in launches:
         if reason := over_limit(launch, chip):
-            return Refusal(reason)
+            return Refusal(reason, of_launch=True)
     for space in scratch:
         if not 0 < space.size_bytes <= 2**34:
             return Refusal(f"scratch {space.name} of {space.size_bytes} bytes")

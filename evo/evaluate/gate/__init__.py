@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from evo.evaluate.gate.at_timed_sizes import HIDDEN, TimedSizes, timed_sizes
 from evo.evaluate.gate.compare import compare, first_difference
+from evo.evaluate.gate.corner_launches import at_corners, own_kernel
 from evo.evaluate.gate.far_sizes import far_cases, far_sizes
 from evo.evaluate.gate.hunt import (
     QUICK,
@@ -24,7 +25,7 @@ from evo.evaluate.gate.hunt import (
 )
 from evo.evaluate.gate.kept_laws import lawful, laws_of
 from evo.evaluate.gate.looked import Looked
-from evo.evaluate.gate.mixed_cases import mixed
+from evo.evaluate.gate.mixed_cases import drawn_mixtures, mixed
 from evo.evaluate.gate.ptx_rules import ptx_problem
 from evo.evaluate.gate.pursued_comparisons import pursued
 from evo.evaluate.gate.run_cases import GateDevices, exercised, fault_reason, run_gate
@@ -33,11 +34,12 @@ from evo.evaluate.gate.source_rules import StaticProblem, static_problem
 from evo.evaluate.gate.steered_cases import unmet_outcomes
 from evo.evaluate.gate.steered_outcomes import UnmetOutcome
 from evo.evaluate.gate.task_selftest import check_task
+from evo.evaluate.gate.threshold_cases import cost_of
 
 __all__ = [
     "HIDDEN", "QUICK", "THOROUGH", "GateDevices", "Looked", "Sanitized", "StaticProblem", "TimedSizes",
-    "UnmetOutcome", "all_distributions", "check_task", "compare", "exercised", "far_cases", "far_sizes",
-    "fault_reason", "first_difference", "hunt", "large_cases", "lawful", "laws_of", "mixed", "patterns",
-    "ptx_problem", "pursued", "run_gate", "sanitize", "static_problem", "steered_thoroughly", "timed_sizes",
-    "unmet_outcomes",
+    "UnmetOutcome", "all_distributions", "at_corners", "check_task", "compare", "cost_of", "drawn_mixtures",
+    "exercised", "far_cases", "far_sizes", "fault_reason", "first_difference", "hunt", "large_cases",
+    "lawful", "laws_of", "mixed", "own_kernel", "patterns", "ptx_problem", "pursued", "run_gate", "sanitize",
+    "static_problem", "steered_thoroughly", "timed_sizes", "unmet_outcomes",
 ]  # fmt: skip

@@ -334,7 +334,9 @@ class _Floats:
         squares = sum_of_squares(usual)
         if not squares:
             return problem
-        carrying = squares**2 / sum_of_squares(np.square(usual))  # how many elements there are to an error (Kish)
+        # How many errors there are that do not depend on one another (Kish): what is computed alike errs alike.
+        alike = np.unique(self.exact, return_inverse=True)[1].reshape(-1)
+        carrying = squares**2 / sum_of_squares(np.bincount(alike, np.square(usual).reshape(-1)).astype(np.float64))
         rms = (1 + STANDARD_ERRORS / math.sqrt(2 * carrying)) * math.sqrt(squares) / self.base.norm
         allowed = replace(self.allowed(), base=replace(self.base, relative_rms=max(self.base.relative_rms, rms)))
         most = allowed.limits(ours)[1]

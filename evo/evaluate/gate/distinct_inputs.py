@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evo.device import Arrays
+from evo.evaluate.gate.integer_patterns import Kind, kind_of, with_number
 from evo.spec.derived_inputs import tensor_domain, tensor_range
 from evo.spec.element_types import is_float
 from evo.spec.input_distributions import largest
@@ -33,6 +34,19 @@ class InputSpace:
     def free(self) -> tuple[str, ...]:
         return tuple(self.domains)
 
+    def is_dealt(self, name: str) -> bool:
+        """Whether its whole numbers mean something together, as ends of groups do."""
+        return self.domains[name] == _FIXED
+
+    def placed(self, inputs: Arrays, name: str, place: int, value: np.generic) -> Arrays | None:
+        """The inputs with another element; None if it cannot be another."""
+        if self.is_dealt(name):
+            array = with_number(inputs[name], place, int(value), self.drawn[name])
+        else:
+            array = inputs[name].copy()
+            array.reshape(-1)[place] = value
+        return None if array is None else {**inputs, name: array}
+
     @staticmethod
     def of(task: Task, case: Case, reference: Reference, seed: int) -> InputSpace:
         drawn = reference.inputs(case, seed)
@@ -42,10 +56,13 @@ class InputSpace:
             values = drawn[tensor.name]
             if values.size == 0 or tensor.dtype == "bool":
                 continue
-            if (domain := tensor_domain(tensor, values)) == _FIXED:
+            domain = tensor_domain(tensor, values)
+            if domain == _FIXED and kind_of(values) is None:
                 continue
             domains[tensor.name] = domain
-            if not is_float(tensor.dtype):
+            if domain == _FIXED:
+                bounds[tensor.name] = int(values.min()), int(values.max())
+            elif not is_float(tensor.dtype):
                 bounds[tensor.name] = _bounds(tensor, case, reference, seed)
         return InputSpace(task, drawn, domains, bounds)
 
@@ -55,19 +72,23 @@ class InputSpace:
 
     def fitted(self, name: str, value: float) -> np.generic | None:
         """The value as this input can hold it; None if it cannot."""
-        dtype = self.drawn[name].dtype
+        number = round(value) if name in self.bounds else value
+        return self.drawn[name].dtype.type(number) if self.fits(name, np.asarray([number]))[0] else None
+
+    def fits(self, name: str, values: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Which of these numbers the input may hold."""
         if name in self.bounds:
-            low, high = self.bounds[name]
-            whole = round(value)
-            return dtype.type(whole) if low <= whole <= high else None
-        domain = self.domains[name]
-        limit = largest(_dtype_of(self.task, name)) * _PART
-        outside = (domain == "positive" and value <= 0) or (domain == "unit" and not 0 <= value <= 1)
-        return None if outside or abs(value) > limit else dtype.type(value)
+            low, high = (float(bound) for bound in self.bounds[name])
+        else:
+            limit = largest(_dtype_of(self.task, name)) * _PART
+            low, high = {"positive": (5e-324, limit), "unit": (0.0, 1.0)}.get(self.domains[name], (-limit, limit))
+        return np.asarray((low <= values) & (values <= high), np.bool_)
 
     def _distinct(self, name: str, array: NDArray[np.generic], rng: np.random.Generator) -> NDArray[np.generic]:
         if name not in self.domains or np.unique(array).size == array.size:
             return array
+        if self.is_dealt(name):
+            return _spread(array, rng) if kind_of(array) is Kind.ENDS else array
         if name in self.bounds:
             low, high = self.bounds[name]
             if high - low + 1 < array.size:
@@ -81,6 +102,16 @@ class InputSpace:
         if others.size < array.size:
             return array
         return rng.choice(others, array.size, replace=False).reshape(array.shape)
+
+
+def _spread(array: NDArray[np.generic], rng: np.random.Generator) -> NDArray[np.generic]:
+    """Ends between the same first and last, no two alike if there is room."""
+    values = array.reshape(-1).astype(np.int64)
+    between = np.arange(values[0] + 1, values[-1])
+    if len(between) < len(values) - 2:
+        return array
+    values[1:-1] = np.sort(rng.choice(between, len(values) - 2, replace=False))
+    return values.astype(array.dtype).reshape(array.shape)
 
 
 def _bounds(tensor: Tensor, case: Case, reference: Reference, seed: int) -> tuple[int, int]:

@@ -6,6 +6,8 @@ none is outside the drawn ones.
 
 from __future__ import annotations
 
+import enum
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,11 +19,16 @@ _ROUNDED = 0.5  # of the draws of even groups have ends that are multiples ...
 _UNITS = (8, 16, 32, 64)  # ... of one of these
 
 
-def varied_integers(drawn: Integers, most: int | None, rng: np.random.Generator, turn: int = 0) -> Integers | None:
-    """Other numbers of the same kind; None if there is no telling what else they could be.
+class Kind(enum.Enum):
+    """What whole numbers are, as far as one draw shows it."""
 
-    most: if it is known, the largest that they may be, from 0 on. turn: each has another way to deal, 0 any of them.
-    """
+    ENDS = enum.auto()  # rising, from the first to the last
+    DISTINCT = enum.auto()
+    NUMBERS = enum.auto()
+
+
+def kind_of(drawn: Integers) -> Kind | None:
+    """None if there is no telling what else they could be."""
     if drawn.size < _LEAST or drawn.dtype.kind not in "iu":
         return None
     values = drawn.reshape(-1).astype(np.int64)
@@ -29,8 +36,56 @@ def varied_integers(drawn: Integers, most: int | None, rng: np.random.Generator,
     if (steps == steps[0]).all() and steps[0]:
         return None  # a ramp: places, or strides
     if (steps >= 0).all():
-        other = _ends(values, steps, rng, turn)
-    elif len(np.unique(values)) == len(values):
+        return Kind.ENDS
+    return Kind.DISTINCT if len(np.unique(values)) == len(values) else Kind.NUMBERS
+
+
+def with_number(given: Integers, place: int, number: int, drawn: Integers) -> Integers | None:
+    """The numbers with another at a place, and what has to change with it; None if they are then of another kind than
+    the drawn ones.
+    """
+    kind, values = kind_of(drawn), given.reshape(-1).astype(np.int64)
+    if kind is Kind.ENDS:
+        least = int(np.diff(drawn.reshape(-1).astype(np.int64)).min())
+        before, after = least * np.arange(place, 0, -1), least * np.arange(1, len(values) - place)
+        pushed = {
+            -1: np.flatnonzero(values[:place] > number - before),
+            1: place + 1 + np.flatnonzero(values[place + 1 :] < number + after),
+        }
+        values[place] = number
+        for side, moved in pushed.items():  # to even steps up to the next that stays
+            edge = (moved.min() - 1 if side < 0 else moved.max() + 1) if len(moved) else place
+            if not 0 <= edge < len(values):
+                return None
+            low, high = sorted((place, int(edge)))
+            values[low : high + 1] = values[low] + np.arange(high - low + 1) * (values[high] - values[low]) // max(
+                1, high - low
+            )
+        if (np.diff(values) < least).any() or (values[0], values[-1]) != (given.flat[0], given.flat[-1]):
+            return None
+    elif kind is Kind.DISTINCT:
+        there = np.flatnonzero(values == number)
+        if not len(there):
+            return None
+        values[there[0]], values[place] = values[place], number
+    elif kind is Kind.NUMBERS and drawn.min() <= number <= drawn.max():
+        values[place] = number
+    else:
+        return None
+    return np.ascontiguousarray(values.reshape(given.shape).astype(given.dtype))
+
+
+def varied_integers(drawn: Integers, most: int | None, rng: np.random.Generator, turn: int = 0) -> Integers | None:
+    """Other numbers of the same kind; None if there is no telling what else they could be.
+
+    most: if it is known, the largest that they may be, from 0 on. turn: each has another way to deal, 0 any of them.
+    """
+    kind, values = kind_of(drawn), drawn.reshape(-1).astype(np.int64)
+    if kind is None:
+        return None
+    if kind is Kind.ENDS:
+        other = _ends(values, np.diff(values), rng, turn)
+    elif kind is Kind.DISTINCT:
         other = rng.permutation(values)  # each of them once, as in a permutation
     else:
         other = _numbers(values, most, rng)

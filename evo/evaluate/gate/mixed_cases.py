@@ -2,39 +2,49 @@
 
 What a variant computes from several axes may be right for each of them and wrong for two together, and no comparison
 tells so. Every two values of axes therefore meet in some size, and so do every three of axes that count a few things
-(as pairwise testing does for settings). A task's cases do not say whether every mixture is allowed, so a variant is
+(as pairwise testing does for settings). So do every two outcomes of the conditions on sizes that the machine code has,
+however many axes they take. A task's cases do not say whether every mixture is allowed, so a variant is
 held to a mixture only if the task's own first kernel is right there.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
+from evo.device import Program
 from evo.device.remote_device import RemoteDevice
 from evo.errors import TaskInvalid
 from evo.evaluate.gate.hunt import THOROUGH
+from evo.evaluate.gate.launches_at_sizes import LaunchesAtSizes
 from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case
-from evo.evaluate.gate.scaled_cases import named_case
+from evo.evaluate.gate.scaled_cases import Sizes, named_case
 from evo.evaluate.gate.threshold_cases import AxisLimits, AxisSpace, cost_of, usual_limits
 from evo.results import CaseCheck, Check, Stage, Status
+from evo.sim import PtxError
+from evo.sim.launch_conditions import launch_conditions
+from evo.spec.chips import Chip
 from evo.spec.reference import Reference
 from evo.spec.task import Case, Task
+from evo.spec.variant import Variant
 
 _MOST = 64  # sizes
 _TARGETS, _DRAWN = 4, 6  # combinations, and sizes that have each, of which the one with most new ones is taken
 _VAIN = 12  # turns without a new combination, after which the rest counts as not allowed
 _NARROW = 8  # a span up to it is tried throughout
 _SHORT = 40  # lengths up to it, since the structure matters here and not the length
-_LENGTHS = 4  # of an axis
+_LENGTHS, _LENGTHS_DRAWN = 4, 24  # of an axis
+
+_CANDIDATES, _DECIDED = 3000, 24  # mixtures that are asked for outcomes, and those that are run
 
 Combination = tuple[tuple[str, int], ...]
 
 
-class Sizes(Protocol):
+class Seen(Protocol):
     """What is told of a size that was right."""
 
     def add(self, step: Step) -> None: ...
@@ -76,6 +86,49 @@ def mixed_cases(task: Task, seed: int, limits: AxisLimits) -> tuple[Case, ...]:
     return tuple(found)
 
 
+def drawn_mixtures(task: Task, seed: int, most: float, *, related: bool) -> list[Case]:
+    """Mixtures that cost so much at most, with lengths of any size.
+
+    related: with all relations that the task's cases keep, so that they are sure to be allowed.
+    """
+    space = AxisSpace.of(task)
+    rng = np.random.default_rng([seed, 87])
+    values = _values(task, space, rng)
+    for name in space.free:
+        low, high = space.spans[name]
+        step = max(1, space.steps[name])
+        drawn = np.exp(rng.uniform(np.log(max(1, low)), np.log(high + 1), _LENGTHS_DRAWN)).astype(np.int64)
+        values[name] = sorted({*values[name], *(max(low, int(length) // step * step) for length in drawn)})
+    fits = space.allows if related else space.may_be
+    rows = {tuple(axes.values()): axes for axes in (_drawn(values, (), rng) for _ in range(_CANDIDATES))}
+    cases = (named_case({name: axes[name] for name in task.axes}) for axes in rows.values() if fits(task, axes))
+    return [case for case in cases if cost_of(task, case) <= most]
+
+
+def deciding_cases(
+    task: Task, variant: Variant, programs: Mapping[str, Program], chip: Chip, seed: int, known: Sequence[Case]
+) -> tuple[Case, ...]:
+    """Mixtures at which two conditions have outcomes that they have together at none of the known sizes."""
+    cases = drawn_mixtures(task, seed, usual_limits(task, THOROUGH).each, related=False)
+    every = [*known, *cases]
+    sizes = {name: np.asarray([case.axes[name] for case in every], np.int64) for name in task.axes}
+    rows_of = [row == outcome for row in _outcomes(task, variant, programs, chip, sizes) for outcome in (0, 1)]
+    if not rows_of or not cases:
+        return ()
+    had = np.stack(rows_of).astype(np.float64)  # outcomes, at each size
+    here, there = had[:, : len(known)], had[:, len(known) :]
+    missing = np.asarray(here @ here.T == 0, np.float64)  # pairs of outcomes that no known size has together
+    chosen: list[Case] = []
+    while len(chosen) < _DECIDED:
+        gain = ((missing @ there) * there).sum(axis=0)
+        best = int(gain.argmax())
+        if not gain[best]:
+            break
+        missing[np.outer(there[:, best], there[:, best]) > 0] = 0
+        chosen.append(cases[best])
+    return tuple(chosen)
+
+
 def mixed(
     task: Task,
     bind: Bind,
@@ -83,7 +136,9 @@ def mixed(
     reference: Reference,
     device: RemoteDevice,
     seed: int,
-    looked: Sizes | None,
+    looked: Seen | None,
+    variant: Variant,
+    chip: Chip,
 ) -> Check | None:
     """The first mixture at which the variant is wrong and the task's own kernel right; None if there is none.
 
@@ -91,6 +146,9 @@ def mixed(
     """
     own = reference.beside()
     cases = mixed_cases(task, seed, usual_limits(task, THOROUGH))
+    known = (*task.check, *task.bench, *cases)
+    deciding = deciding_cases(task, variant, bind(task.check), chip, seed, known)
+    cases = (*cases, *deciding)
     programs = bind(cases)
     for case in (case for case in cases if case.name in programs):
         try:
@@ -112,6 +170,27 @@ def mixed(
             rows = (row,)
             return Check(status=row.status, reason=reason, stage=Stage.THRESHOLD, cases=rows, faults=faults, seed=seed)
     return None
+
+
+def _outcomes(
+    task: Task, variant: Variant, programs: Mapping[str, Program], chip: Chip, sizes: Sizes
+) -> Iterator[NDArray[np.int64]]:
+    """Of each condition on sizes that machine code has, 0 or 1 at each size; -1 where it is not met, or not known."""
+    fixed = [name for name in variant.macros if name in task.axes]
+    groups = {programs[case.name].binary.key: (case, programs[case.name]) for case in task.check}
+    for case, program in groups.values():
+        alike = np.logical_and.reduce([sizes[name] == case.axes[name] for name in fixed], initial=True)
+        try:
+            conditions = launch_conditions(program.binary.ptx)
+        except PtxError:  # the simulator has said so, if it matters
+            continue
+        at_sizes = LaunchesAtSizes(task, variant, chip, program.launches)
+        for number, bound in enumerate(program.launches):
+            for condition in conditions[bound.launch.kernel]:
+                launches = at_sizes.launches(number, sizes, grids=condition.of_grid)
+                met = alike & condition.reached(launches)
+                met &= np.True_ if launches.unknown is None else ~launches.unknown
+                yield np.where(met, condition.outcomes(launches).astype(np.int64), -1)
 
 
 def _values(task: Task, space: AxisSpace, rng: np.random.Generator) -> dict[str, list[int]]:

@@ -1,8 +1,10 @@
 """Inputs at which comparisons of data come out as no run has had them, found as fuzzers find them.
 
-A run logs what each comparison compared last. Where a logged number is an element of an input as it lies there, this
-element is set so that the comparison comes out otherwise, and the kernel runs again; behind one condition the next one
-is met. So a kernel that concludes from a few elements what all of them are meets these few, and others beside them.
+A run logs what each comparison compared last. Where a logged number is an element of an input as it lies there, or
+follows from such, these elements are set so that the comparison comes out otherwise, and the kernel runs again; behind
+one condition the next one is met. So a kernel that concludes from a few elements what all of them are meets these few,
+and others beside them. What loops, lanes and shared memory make of many elements is turned by all of a tensor at once,
+of which as much is put back as the outcome allows.
 Input-to-state correspondence: Aschermann et al., REDQUEEN, NDSS 2019.
 """
 
@@ -10,6 +12,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -21,6 +24,8 @@ from evo.device.remote_device import RemoteSimulator
 from evo.evaluate.gate.distinct_inputs import InputSpace
 from evo.evaluate.gate.looked import Looked
 from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case, covered_run
+from evo.evaluate.gate.solved_conditions import Setting, SolvedConditions, solved_conditions
+from evo.evaluate.gate.tensors_at_once import alike, some_places
 from evo.evaluate.gate.threshold_cases import cost_of
 from evo.results import Check, Stage, Status
 from evo.results.coverage import BRANCHES, MEMORY, Coverage, CoveragePoint, Operand, PointKind
@@ -30,12 +35,19 @@ from evo.spec.task import Case, Task
 
 PURSUED = "pursued"
 _CASES = 6  # from which comparisons are pursued
-_OTHERS = 12  # cases besides the task's own that are run to find these
+_OTHERS = 24  # cases besides the task's own that are run to find these
 _RUNS = 320  # of a case
 _IN_VAIN = 60  # runs one after the other that reach nothing
 _PLACES = 8  # elements that a logged number may be
 _TOGETHER = (1, 1, 1, 2, 3)  # comparisons that are turned in one run
 _OPEN = 4.0  # times as likely is a comparison turned of which an outcome is missing
+_CYCLES = 3  # of turning elements, and then all of a tensor
+_AT_ONCE = 20  # ways to change all of a tensor
+_KEPT = 2  # new outcomes of such a run that are kept while elements are put back
+_PUT_BACK = 16  # tries to put back a part
+_LEAST_WORK = 1e6  # operations that a run takes as long as
+_SOLVED = 0.5  # of the turns of what may be compared as it lies, too
+_UNSOLVED = 4  # times that no elements are found, and a condition is given up
 _COMPARED = (PointKind.COMPARISON, PointKind.MINIMUM, PointKind.MAXIMUM)
 _SETP = re.compile(r"set[p]?\.(?P<how>[a-z]+)")
 
@@ -62,8 +74,12 @@ def pursued(
     bound = {**bind(others), **programs}
     cases = [*sorted(task.check, key=lambda case: -cost_of(task, case)), *others]
     own = reference.beside()
+    work, solved = _Work(), dict[str, dict[str, SolvedConditions]]()
     for case in _worth_it([case for case in cases if case.name in bound], bound, own, device, seed):
-        pursuit = _Pursuit(task, case, bound[case.name], own, device, rng)
+        binary = bound[case.name].binary
+        if binary.key not in solved:
+            solved[binary.key] = solved_conditions(binary.ptx)
+        pursuit = _Pursuit(task, case, bound[case.name], own, device, rng, solved[binary.key], work)
         if (found := pursuit.wrong(bound, seed)) is not None:
             return found
         looked.inputs.add(PURSUED)
@@ -97,6 +113,14 @@ def _worth_it(
 
 
 @dataclass(slots=True)
+class _Work:
+    """What all cases together may still cost, in operations of the reference."""
+
+    elements: float = 1e9
+    at_once: float = 3e8
+
+
+@dataclass(slots=True)
 class _Pursuit:
     """One case whose inputs change, a few elements at a time. known: outcomes that a run of it has had."""
 
@@ -106,35 +130,91 @@ class _Pursuit:
     reference: Reference
     device: RemoteSimulator
     rng: np.random.Generator
+    solved: Mapping[str, SolvedConditions]
+    work: _Work
     known: set[_Outcome] = field(default_factory=set)
+    unsolved: Counter[tuple[str, int, str]] = field(default_factory=Counter)
 
     def wrong(self, programs: Mapping[str, Program], seed: int) -> Check | None:
         """The first inputs with a new outcome at which the variant is wrong."""
         space = InputSpace.of(self.task, self.case, self.reference, seed)
-        best = space.distinct(self.rng)
-        seen = covered_run(self.device, self.program, best, self.case)
+        seen = self._run(space.distinct(self.rng))
         if seen is None:
             return None
-        coverage, in_vain = seen, 0
-        self.known |= _outcomes(coverage)
-        for _ in range(_RUNS):
-            if in_vain >= _IN_VAIN or not any(_is_open(self._open(point)) for point in coverage.points):
-                break
-            if (changed := self._turned(coverage, best, space)) is None:
-                break  # what is compared is no element of an input
-            seen = covered_run(self.device, self.program, changed, self.case)
-            if seen is None:
-                in_vain += 1
-                continue
-            new = _outcomes(seen) - self.known
-            if not new and not _goes_further(coverage, seen):
-                in_vain += 1
-                continue
-            best, coverage, in_vain = changed, seen, 0
-            self.known |= new
-            if new and (found := self._checked(programs, best, seed)) is not None:
+        self.known |= _outcomes(seen.coverage)
+        for _ in range(_CYCLES):
+            seen, found = self._by_elements(seen, space, programs, seed)
+            if found is not None:
+                return found
+            before = len(self.known)
+            seen, found = self._at_once(seen, space, programs, seed)
+            if found is not None or len(self.known) == before:
                 return found
         return None
+
+    @property
+    def _cost(self) -> float:
+        return max(_LEAST_WORK, cost_of(self.task, self.case))
+
+    def _run(self, inputs: Arrays) -> _Seen | None:
+        coverage = covered_run(self.device, self.program, inputs, self.case)
+        return None if coverage is None else _Seen(inputs, coverage)
+
+    def _is_open(self, seen: _Seen) -> bool:
+        return any(_is_open(self._open(point)) for point in seen.coverage.points)
+
+    def _by_elements(
+        self, best: _Seen, space: InputSpace, programs: Mapping[str, Program], seed: int
+    ) -> tuple[_Seen, Check | None]:
+        """A few elements changed at a time: the run that has gone furthest, and what is wrong on the way there."""
+        in_vain = 0
+        for _ in range(_RUNS):
+            if in_vain >= _IN_VAIN or self.work.elements < 0 or not self._is_open(best):
+                break
+            self.work.elements -= self._cost
+            if (changed := self._turned(best.coverage, best.inputs, space)) is None:
+                break  # what is compared is no element of an input
+            seen = self._run(changed)
+            new = _outcomes(seen.coverage) - self.known if seen is not None else set()
+            if seen is None or not (new or _goes_further(best.coverage, seen.coverage)):
+                in_vain += 1
+                continue
+            best, in_vain = seen, 0
+            self.known |= new
+            if new and (found := self._checked(programs, best.inputs, seed)) is not None:
+                return best, found
+        return best, None
+
+    def _at_once(
+        self, start: _Seen, space: InputSpace, programs: Mapping[str, Program], seed: int
+    ) -> tuple[_Seen, Check | None]:
+        """All of a tensor changed, and parts of it put back while a new outcome remains."""
+        best = start
+        for name, array in alike(start.inputs, start.coverage, space, _AT_ONCE):
+            if self.work.at_once < 0 or not self._is_open(start):
+                break
+            self.work.at_once -= self._cost
+            seen = self._run({**start.inputs, name: array})
+            new = sorted(_outcomes(seen.coverage) - self.known) if seen is not None else []
+            self.known |= set(new)
+            decided = [outcome for outcome in new if outcome[:3] in _of_data(start.coverage)]
+            for at in self.rng.permutation(len(decided))[:_KEPT]:
+                kept = self._put_back(name, {**start.inputs, name: array}, start, decided[int(at)])
+                if (found := self._checked(programs, kept, seed)) is not None:
+                    return best, found
+                best = self._run(kept) or best
+        return best, None
+
+    def _put_back(self, name: str, inputs: Arrays, start: _Seen, outcome: _Outcome) -> Arrays:
+        """The inputs with as much of a tensor as it was as leaves the outcome."""
+        for _ in range(_PUT_BACK):
+            self.work.at_once -= self._cost
+            places = some_places(inputs[name].shape, self.rng)
+            tried = {**inputs, name: np.where(places, start.inputs[name], inputs[name])}
+            seen = self._run(tried)
+            if seen is not None and outcome in _outcomes(seen.coverage):
+                inputs = tried
+        return inputs
 
     def _open(self, point: CoveragePoint) -> CoveragePoint:
         """The point with the outcomes that any run has had."""
@@ -142,19 +222,32 @@ class _Pursuit:
 
     def _turned(self, coverage: Coverage, inputs: Arrays, space: InputSpace) -> Arrays | None:
         """The inputs with elements set so that some comparisons come out otherwise; None if no element is known."""
-        points = [point for point in coverage.points if point.reached and _compares_data(point)]
-        ways = [(point, way) for point in points if (way := _way(point, inputs, space, self.rng)) is not None]
-        if not ways:
+        points = [point for point in coverage.points if point.reached and (_compares_data(point) or point.leaves)]
+        if not points:
             return None
-        count = min(len(ways), int(self.rng.choice(_TOGETHER)))
-        likely = np.array([_OPEN if self._open(point).unexercised else 1.0 for point, _ in ways])
-        changed = dict(inputs)
-        for at in self.rng.choice(len(ways), count, replace=False, p=likely / likely.sum()):
-            _, (name, place, value) = ways[int(at)]
-            array = changed[name].copy() if changed[name] is inputs[name] else changed[name]
-            array.reshape(-1)[place] = value
-            changed[name] = array
-        return changed
+        left = int(self.rng.choice(_TOGETHER))
+        likely = np.array([_OPEN if self._open(point).unexercised else 1.0 for point in points])
+        changed, known = inputs, False
+        for at in self.rng.choice(len(points), len(points), replace=False, p=likely / likely.sum()):
+            ways = self._ways(points[int(at)], inputs, space)
+            before, known = changed, known or bool(ways)
+            for name, place, value in ways:
+                changed = space.placed(changed, name, place, value) or changed
+            left -= changed is not before
+            if not left:
+                break
+        return changed if known else None
+
+    def _ways(self, point: CoveragePoint, inputs: Arrays, space: InputSpace) -> tuple[Setting, ...]:
+        """Elements that turn the condition: one that it compares as it lies, or those that it is computed from."""
+        solves = point.leaves and self.unsolved[_key(point)] < _UNSOLVED
+        if not (solves and self.rng.random() < _SOLVED):  # a logged number may also be an element by chance
+            way = _way(point, inputs, space, self.rng) if _compares_data(point) else None
+            if way is not None or not solves:
+                return () if way is None else (way,)
+        found = self.solved[point.kernel].settings(point, inputs, space, self.rng)
+        self.unsolved[_key(point)] += not found
+        return found
 
     def _checked(self, programs: Mapping[str, Program], inputs: Arrays, seed: int) -> Check | None:
         expectation = self.reference.sound(self.case, inputs, PURSUED, self.rng)
@@ -167,6 +260,14 @@ class _Pursuit:
         reason = f"case {self.case.name} with inputs that turn a comparison: {row.reason}"
         cases = (replace(row, inputs=(PURSUED,)),)
         return Check(status=row.status, reason=reason, stage=Stage.GATE, cases=cases, faults=faults, seed=seed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A run and what it has covered."""
+
+    inputs: Arrays
+    coverage: Coverage
 
 
 # Points ------------------------------------------------------------------------------------------------------------
@@ -185,11 +286,18 @@ def _compares_data(point: CoveragePoint) -> bool:
     return point.kind in _COMPARED and any(MEMORY in side.origins for side in sides)
 
 
+def _of_data(coverage: Coverage) -> set[tuple[str, int, str]]:
+    """The points that data decide."""
+    return {_key(point) for point in coverage.points if _is_data(point)}
+
+
+def _is_data(point: CoveragePoint) -> bool:
+    return _compares_data(point) or not {MEMORY, BRANCHES}.isdisjoint(point.origins)
+
+
 def _is_open(point: CoveragePoint) -> bool:
     """Whether it has an outcome that is missing and that data may decide."""
-    if not point.unexercised:
-        return False
-    return _compares_data(point) or not {MEMORY, BRANCHES}.isdisjoint(point.origins)
+    return bool(point.unexercised) and _is_data(point)
 
 
 def _goes_further(before: Coverage, after: Coverage) -> bool:
@@ -199,9 +307,7 @@ def _goes_further(before: Coverage, after: Coverage) -> bool:
     return any(a > b for b, a in more) and not any(a < b for b, a in more)
 
 
-def _way(
-    point: CoveragePoint, inputs: Arrays, space: InputSpace, rng: np.random.Generator
-) -> tuple[str, int, np.generic] | None:
+def _way(point: CoveragePoint, inputs: Arrays, space: InputSpace, rng: np.random.Generator) -> Setting | None:
     """An element of an input, and what makes the comparison come out otherwise than it did last."""
     assert point.left is not None
     assert point.right is not None

@@ -142,7 +142,7 @@ class Flow(Branching):
             param_bytes=function.param_offsets()[1], flush_by_hardware=flush_mode(blocks), read=registers_read(blocks),
         )  # fmt: skip
         names = {param.name: number for number, param in enumerate(function.params)}
-        self.probes = Probes(e, blocks, names) if coverage else None
+        self.probes = Probes(e, function, blocks, names) if coverage else None
         watched = any(space == "shared" for space, _ in symbols.values()) or global_granule(blocks) > 0
         super().__init__(e, blocks, spins, waiting, shared=watched)
 

@@ -6,16 +6,17 @@ condition was false follows from how many lanes ran the block, which is counted 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from evo.results.coverage import BRANCHES, PointKind
+from evo.results.coverage import BRANCHES, MEMORY, PointKind
+from evo.sim.data_conditions import DataConditions
 from evo.sim.llvm_values import V, is_vec
 from evo.sim.lower.cfg import Block
 from evo.sim.lower.emitter import Emitter, rounded
 from evo.sim.lower.isa.opcode_table import defs
 from evo.sim.lower.origins import Origins, joined, origins_of, origins_of_operand
-from evo.sim.ptx.ast import WIDTH, Imm, Instr, Operand, Pair, Reg
+from evo.sim.ptx.ast import WIDTH, Imm, Instr, Operand, Pair, PtxFunction, Reg
 
 LOG_LANES, LOG_LEFT, LOG_RIGHT, LOG_SIZE = 0, 64, 320, 576  # of one comparison: which lanes ran it, their operands
 _ORDERED = {"f": "olt", "s": "slt", "u": "ult"}
@@ -51,6 +52,17 @@ class Log:
 
 
 @dataclass(frozen=True, slots=True)
+class Leaf:
+    """A register that a condition is computed from, and the log of what it was last set to."""
+
+    register: str
+    type: str
+    index: int
+    by_lane: bool
+    is_data: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Probe:
     """A condition of the kernel and where its counts are. cases: of a switch, the indices of its counts."""
 
@@ -62,12 +74,13 @@ class Probe:
     cases: tuple[int, ...] = ()
     log: Log | None = None
     origins: tuple[str, ...] = ()  # of the predicate; of a comparison only whether branches decide an operand
+    leaves: tuple[Leaf, ...] = ()  # what it is computed from on the way
 
 
 class Probes:
     """The probes of one kernel while it is emitted."""
 
-    def __init__(self, e: Emitter, blocks: list[Block], params: Mapping[str, int]) -> None:
+    def __init__(self, e: Emitter, function: PtxFunction, blocks: list[Block], params: Mapping[str, int]) -> None:
         self.e, self.c = e, e.c
         self.found: list[Probe] = []
         self.counts = self.logs = 0
@@ -76,6 +89,12 @@ class Probes:
         self._joined = joined(blocks)
         self._blocks = blocks
         self._known: dict[str, int] = {}  # predicates that were counted in this block
+        self._conditions = DataConditions(function)
+        decided = {_key(one): one for block in blocks for one in _decisive(block)}
+        self._leaves = {key: leaves for key, one in decided.items() if (leaves := self._leaves_of(one))}
+        found = dict.fromkeys(leaf for leaves in self._leaves.values() for leaf in leaves)
+        self._rows = {name: number for number, name in enumerate(found)}
+        self.logs = len(self._rows)
 
     def start(self) -> None:
         """A block begins."""
@@ -95,11 +114,17 @@ class Probes:
             # The count itself follows in `after`.
             sides = [arg.name for arg in ins.args[1:3] if isinstance(arg, Reg)]
             origins = () if self._joined.isdisjoint(sides) else (BRANCHES,)
-            self.found.append(Probe(PointKind.COMPARISON, ins, self._block, Count(-1), total, log=log, origins=origins))
+            leaves = self._logs_of(ins)
+            self.found.append(
+                Probe(PointKind.COMPARISON, ins, self._block, Count(-1), total, log=log, origins=origins, leaves=leaves)
+            )
 
     def after(self, ins: Instr) -> None:
         for name in defs(ins):
             self._known.pop(name, None)
+            if (index := self._rows.get(name)) is not None:
+                self.c.store(self.e.read(name), self.comparisons, index * LOG_SIZE + LOG_LEFT, 8)
+                self.c.store(self.e.active(), self.comparisons, index * LOG_SIZE + LOG_LANES, 8)
         if ins.name == "setp" and isinstance(target := _first(ins.args[0]), Reg):
             index = self._counted(self.e.read(target.name))
             if ins.guard is None:
@@ -154,7 +179,22 @@ class Probes:
     def _note(self, kind: PointKind, ins: Instr, predicate: str, count: Count, total: Count | None) -> None:
         more = (BRANCHES,) if predicate in self._joined else ()
         origins = tuple(sorted({*self._origins.get(predicate, ()), *more}))
-        self.found.append(Probe(kind, ins, self._block, count, total, origins=origins))
+        leaves = self._logs_of(predicate)
+        self.found.append(Probe(kind, ins, self._block, count, total, origins=origins, leaves=leaves))
+
+    def _leaves_of(self, condition: Instr | str) -> tuple[str, ...]:
+        """What a condition on data is computed from; nothing if it follows from no data, or nobody knows how."""
+        leaves = self._conditions.leaves(condition)
+        return leaves if any(MEMORY in self._origins.get(leaf, ()) for leaf in leaves) else ()
+
+    def _logs_of(self, condition: Instr | str) -> tuple[Leaf, ...]:
+        e = self.e
+        return tuple(
+            Leaf(
+                name, e.registers[name], self._rows[name], name not in e.uniform, MEMORY in self._origins.get(name, ())
+            )
+            for name in self._leaves.get(_key(condition), ())
+        )
 
     def _predicate(self, name: str) -> int:
         """The count of a predicate in this block."""
@@ -206,6 +246,21 @@ class Probes:
             sides.append(ProbeSide(None, by_lane=is_vec(value.t), origins=origins))
         c.store(self.e.active(), self.comparisons, place + LOG_LANES, 8)
         return Log(index, type_, *sides)
+
+
+def _decisive(block: Block) -> Iterator[Instr | str]:
+    """The comparisons of a block, and the predicates that it selects by or branches on."""
+    for ins in (*block.code, *((block.end,) if block.end is not None else ())):
+        if ins.guard is not None:
+            yield ins.guard.name
+        if ins.name == "setp" and ins.mods[-1] in _LOGGED:
+            yield ins
+        elif ins.name == "selp" and isinstance(ins.args[3], Reg):
+            yield ins.args[3].name
+
+
+def _key(condition: Instr | str) -> int | str:
+    return condition if isinstance(condition, str) else id(condition)
 
 
 def _first(target: Operand) -> Operand:

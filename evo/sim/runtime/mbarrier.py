@@ -18,6 +18,7 @@ from evo.sim.abi import (
     MB_MARK_AT,
     MB_PHASE,
     NO_MBARRIER,
+    STILL_VALID,
     TOO_MANY,
     WARP,
     WARP_SCRATCH,
@@ -45,6 +46,8 @@ def mbarrier_init(c: Code) -> None:
             number = c.zext(lane_of(c, counts, lane, "i32"), "i64")
             with c.if_(c.icmp("uge", c.sub(number, 1), _MASK), likely=False):
                 report(c, SimFault.BARRIER, rec, w, lane, offset, extra=TOO_MANY)
+            with c.if_(_is_valid(c, context, offset), likely=False):
+                report(c, SimFault.BARRIER, rec, w, lane, offset, extra=STILL_VALID)
             word = c.or_(c.or_(number, c.shl(number, MB_COUNT_BITS)), MB_MARK << MB_MARK_AT)
             c.store(word, c.at(ctx(c, context, "shared", "ptr"), offset))
             c.store(const("i16", 0x0F0F), c.at(ctx(c, context, "state", "ptr"), c.lshr(offset, 2)))
@@ -78,15 +81,21 @@ def mbarrier_at(c: Code) -> None:
     found = c.var("ptr", V("ptr", "null"))
     with c.if_(c.call(mbarrier_inside(), context, w, rec, offset, lane)):
         place = c.at(ctx(c, context, "shared", "ptr"), offset)
-        known = c.load("i16", c.at(ctx(c, context, "state", "ptr"), c.lshr(offset, 2)))
-        marked = c.icmp("eq", c.lshr(c.load("i64", place), MB_MARK_AT), MB_MARK)
-        with c.if_else(c.and_(marked, c.icmp("eq", known, 0x0F0F)), likely=True) as sound:
+        with c.if_else(_is_valid(c, context, offset), likely=True) as sound:
             with c.if_(c.icmp("ne", ctx(c, context, "race"), 0)):
                 c.call(race("ld"), context, w, rec, offset, lane, const("i64", 8), const("i32", 0))
             found.set(place)
             sound.otherwise()
             report(c, SimFault.BARRIER, rec, w, lane, offset, extra=NO_MBARRIER)
     c.ret_(found.get())
+
+
+def _is_valid(c: Code, context: V, offset: V) -> V:
+    """Whether an object lies there that this block has initialised."""
+    known = c.load("i16", c.at(ctx(c, context, "state", "ptr"), c.lshr(offset, 2)))
+    place = c.at(ctx(c, context, "shared", "ptr"), offset)
+    marked = c.icmp("eq", c.lshr(c.load("i64", place), MB_MARK_AT), MB_MARK)
+    return c.and_(marked, c.icmp("eq", known, 0x0F0F))
 
 
 def _clocks_of(c: Code, offset: V) -> V:

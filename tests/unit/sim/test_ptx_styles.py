@@ -200,6 +200,22 @@ V: mbarrier.try_wait.parity.shared.b64 %p2, [bar], 1, 0x989680; @!%p2 bra V;
     assert sorted(out[0].tolist()) == sorted(64 - i + 32 - i for i in range(32))
 
 
+@pytest.mark.parametrize(("between", "faults"), [("", ["barrier"]), ("mbarrier.inval.shared.b64 [bar];", [])])
+def test_an_mbarrier_is_invalidated_before_its_place_has_another(between: str, faults: list[str]) -> None:
+    """PTX ISA, mbarrier.init: on a valid object the behaviour is undefined."""
+    text = (
+        HEAD
+        + f""".visible .entry k(.param .u64 a) {{
+ .reg .pred %p<2>; .reg .b32 %r<3>; .shared .align 8 .b64 bar;
+ mov.u32 %r1,%tid.x; setp.eq.u32 %p1,%r1,0; mov.u32 %r2, 0;
+L: @%p1 mbarrier.init.shared::cta.b64 [bar], 64; bar.sync 0;
+ @%p1 {between or "mov.u32 %r1, 0;"} add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, 2; @%p1 bra E; ret;
+E: setp.eq.u32 %p1,%r1,0; bra L; }}"""
+    )
+    _, result = run(sim.load(text), "k", [np.zeros(32, I32)])
+    assert [fault.kind.value for fault in result.faults][:1] == faults
+
+
 def test_matrix_in_registers_is_transposed() -> None:
     x = np.arange(64, dtype=np.uint16)
     text = """extern "C" __global__ void k(const unsigned* x, unsigned* y) { unsigned r;

@@ -119,8 +119,9 @@ def test_many_elements_beyond_the_tolerance_are_no_chance(cancelling: tuple[Task
     assert found.mismatch.kind is MismatchKind.TOLERANCE
 
 
+@pytest.mark.parametrize("rows", [1, 800])  # all alike: they say no more than one
 @pytest.mark.parametrize(("times", "status"), [(3.0, Status.CORRECT), (30.0, Status.WRONG)])
-def test_one_element_is_held_to_redrawn_errors_since_one_run_is_chance(times: float, status: Status) -> None:
+def test_one_element_is_held_to_redrawn_errors_since_one_run_is_chance(times: float, status: Status, rows: int) -> None:
     def exact(given: dict[str, NDArray[np.generic]]) -> dict[str, NDArray[np.generic]]:
         return weighted(given, np.float64, np.float64)
 
@@ -129,12 +130,15 @@ def test_one_element_is_held_to_redrawn_errors_since_one_run_is_chance(times: fl
 
     rng = np.random.default_rng(4)
     q, k = rng.uniform(-1, 1, (1, 32)), rng.uniform(-1, 1, (1, 32)) / 64
-    inputs = {"q": np.hstack([q, q]).astype(np.float16), "k": np.hstack([k, -k]).astype(np.float16)}
+    inputs = {
+        "q": np.tile(np.hstack([q, q]).astype(np.float16), (rows, 1)),
+        "k": np.tile(np.hstack([k, -k]).astype(np.float16), (rows, 1)),
+    }
     truth, lucky = exact(inputs), trusted(inputs)
     assert abs(lucky["o"][0] - truth["o"][0]) < 1e-8  # every error has its opposite, in this one run
     honest = HonestErrors(inputs, exact, trusted, {"q": "float16", "k": "float16"}, ("o",), 2.0**-11)
     usual = (honest.at_each() or {})["o"][0]
-    expectation = Expectation(inputs, truth, lucky, honest=honest)
+    expectation = Expectation(inputs, truth, lucky, "equal", honest=honest)
     output = truth["o"].astype(np.float64) + times * usual
     assert compare(read_task(ATTENTION), "case", {"o": output}, expectation).status is status
 

@@ -104,6 +104,34 @@ def pursued(bench: EvaluationSession, task: Task, variant: Prepared, seed: int =
             " same = __half2float(x[r * cols]) == __half2float(x[r * cols + 3]);",
             "(same ? order[0] : order[i])",
         ),
+        # Bits of an element, and of several that are merged.
+        (
+            "const unsigned short* raw = reinterpret_cast<const unsigned short*>(in);"
+            " const bool three = cols > 8 && __popc(raw[0] & 0x3ff) == 3 && (raw[1] >> 2 & 0x1f) == 11;",
+            "(three ? 0 : order[i])",
+        ),
+        (
+            "const bool powers = cols > 8 && (order[0] & (order[0] - 1)) == 0 && order[0] > 2"
+            " && ((order[1] ^ 5) | (order[3] ^ 9)) == 0;",
+            "(powers ? 0 : order[i])",
+        ),
+        # Conditions that are merged before the branch: products, sums, extrema, counts.
+        (
+            "const int last = cols > 8 ? 7 : 0;"
+            " const bool some = (__half2float(in[0]) * __half2float(in[last]) == 1.0f)"
+            " & (fminf(__half2float(in[last / 2]), __half2float(in[last / 3])) == 4.0f) & (cols > 8);",
+            "(some ? 0 : order[i])",
+        ),
+        (
+            "int fives = 0;\n#pragma unroll 1\n"
+            "for (int i = 0; i < 20 && cols > 40; ++i) fives += __half2float(in[2 * i]) == 5.0f;",
+            "(fives == 20 ? 0 : order[i])",
+        ),
+        # A vote of the whole block.
+        (
+            "const bool low = __syncthreads_or(__half2float(in[threadIdx.x % cols / 2]) > -3.0f || cols < 9) == 0;",
+            "(low ? 0 : order[i])",
+        ),
     ],
 )
 def test_a_kernel_that_concludes_from_a_few_elements_meets_them(

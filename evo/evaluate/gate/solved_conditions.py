@@ -1,0 +1,202 @@
+"""Elements that turn a condition which is computed from them: through bits, shifts, sums and other conditions.
+
+The code on the way is known, so that thousands of other elements are tried without running the kernel. Those are kept
+with which more of a conjunction's parts hold, or what is compared is less far apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evo.device import Arrays
+from evo.evaluate.gate.distinct_inputs import InputSpace
+from evo.results.coverage import CoveragePoint, PointKind
+from evo.sim.bit_arithmetic import Bits
+from evo.sim.data_conditions import DataConditions, kernels_of
+from evo.sim.ptx.ast import WIDTH, Instr, PtxFunction, Reg
+
+Setting = tuple[str, int, np.generic]  # an input, a place in it, and the element that it is to hold
+
+_ROWS, _ROUNDS = 512, 6  # elements that are tried, again and again from the best of them
+_PLACES = 8  # where a logged number may lie
+_TOGETHER = 0.4  # of what is tried sets all elements to the same
+
+
+@dataclass(frozen=True, slots=True)
+class _Element:
+    """A register that holds an element of an input."""
+
+    register: str
+    name: str
+    place: int
+    width: int  # bits of the element
+
+
+class SolvedConditions:
+    """The conditions of one kernel."""
+
+    def __init__(self, function: PtxFunction) -> None:
+        self.conditions = DataConditions(function)
+        self.lines = {ins.line: ins for ins in function.body if isinstance(ins, Instr)}
+
+    def settings(
+        self, point: CoveragePoint, inputs: Arrays, space: InputSpace, rng: np.random.Generator
+    ) -> tuple[Setting, ...]:
+        """What turns the condition; nothing if no element is known, or none is found that does."""
+        condition = self._condition(point)
+        known = {leaf.register: leaf.bits for leaf in point.leaves}
+        if condition is None or not known:
+            return ()
+        data = {leaf.register: leaf.bits for leaf in point.leaves if leaf.is_data}
+        elements = [*_elements(data, self.conditions.types, inputs, space, rng)]
+        if not elements:
+            return ()
+        with np.errstate(all="ignore"):
+            found = self._solved(condition, known, elements, space, rng)
+        if found is None:
+            return ()
+        changed = [(e, bits) for e, bits in zip(elements, found, strict=True) if int(bits) != known[e.register]]
+        return tuple((e.name, e.place, _held(bits, inputs[e.name].dtype)) for e, bits in changed)
+
+    def _condition(self, point: CoveragePoint) -> Instr | str | None:
+        """A comparison, or a predicate that others make."""
+        ins = self.lines.get(point.ptx_line)
+        if ins is None or point.kind is PointKind.COMPARISON:
+            return ins
+        if point.kind is PointKind.SELECT:
+            return ins.args[3].name if isinstance(ins.args[3], Reg) else None
+        return ins.guard.name if ins.guard is not None else None
+
+    def _solved(
+        self,
+        condition: Instr | str,
+        known: Mapping[str, int],
+        elements: Sequence[_Element],
+        space: InputSpace,
+        rng: np.random.Generator,
+    ) -> Bits | None:
+        """The elements' bits with which the condition is another than it was."""
+        fixed = {name: np.asarray([bits], np.uint64) for name, bits in known.items()}
+        wanted = not bool(self.conditions.of(condition, fixed)[0])
+        best = np.asarray([known[element.register] for element in elements], np.uint64)
+        pool = _pool(self.conditions.constants(condition), known, elements, space)
+        score = -1.0
+        for _ in range(_ROUNDS):
+            rows = _tried(best, elements, pool, rng)
+            values = {**fixed, **{e.register: rows[:, at] for at, e in enumerate(elements)}}
+            turned = np.broadcast_to((self.conditions.of(condition, values) != 0) == wanted, (len(rows),))
+            allowed = turned & _allowed(rows, elements, space)
+            if allowed.any():
+                found = np.unique(rows[allowed], axis=0)
+                fewest = (found != best).sum(axis=1)
+                return np.asarray(found[int(rng.choice(np.flatnonzero(fewest == fewest.min())))], np.uint64)
+            scores = np.broadcast_to(self._score(condition, wanted, values), (len(rows),))
+            if float(scores.max()) > score:
+                best, score = rows[int(scores.argmax())], float(scores.max())
+        return None
+
+    def _score(self, condition: Instr | str, wanted: bool, values: Mapping[str, Bits]) -> NDArray[np.float64]:
+        """How many parts of the condition hold, and how near the others are."""
+        total = np.zeros(1)
+        for part, value in self.conditions.parts(condition, wanted):
+            holds = (self.conditions.of(part, values) != 0) == value
+            apart = self.conditions.distance(part, values)
+            near = 0.0 if apart is None else 0.9 / (1 + np.nan_to_num(apart, nan=np.inf))
+            total = total + np.where(holds, 1.0, near)
+        return total
+
+
+def solved_conditions(ptx: str) -> dict[str, SolvedConditions]:
+    """Of each kernel. Raises PtxError."""
+    return {name: SolvedConditions(function) for name, function in kernels_of(ptx).items()}
+
+
+def _elements(
+    known: Mapping[str, int],
+    types: Mapping[str, str],
+    inputs: Arrays,
+    space: InputSpace,
+    rng: np.random.Generator,
+) -> Iterator[_Element]:
+    """Which element each register holds, where that can be told; each element once."""
+    taken: set[tuple[str, int]] = set()
+    for register, bits in known.items():
+        found: list[tuple[str, int, int]] = []
+        for name in space.free:
+            array = inputs[name].reshape(-1)
+            width = 8 * array.dtype.itemsize
+            if width > WIDTH[types[register]]:
+                continue
+            raw = array.view(f"u{array.dtype.itemsize}")
+            places = np.flatnonzero(raw == raw.dtype.type(bits & ((1 << width) - 1))) if bits < 1 << width else ()
+            found += [(name, int(place), width) for place in places[: _PLACES + 1]]
+        if not 0 < len(found) <= _PLACES:
+            continue
+        name, place, width = found[int(rng.integers(len(found)))]
+        if (name, place) not in taken:
+            taken.add((name, place))
+            yield _Element(register, name, place, width)
+
+
+def _pool(constants: frozenset[int], known: Mapping[str, int], elements: Sequence[_Element], space: InputSpace) -> Bits:
+    """Bits of numbers that may turn it: small ones, those in the code, and what the other registers hold."""
+    types = {np.dtype(space.drawn[element.name].dtype) for element in elements}
+    found = {0, 1, *known.values()} | {constant & (2**64 - 1) for constant in constants}
+    for dtype in types:
+        for number in (0.0, 1.0, -1.0, 2.0, 3.0, *(float(c) for c in constants if c < 1 << 24)):
+            found.add(int(np.asarray([number]).astype(dtype).view(f"u{dtype.itemsize}")[0]))
+        for bits in constants if dtype.kind == "f" else ():  # a number as wider types have it
+            for wide in ("f4", "f8"):
+                value = np.asarray([bits & ((1 << 8 * int(wide[1])) - 1)], f"u{wide[1]}").view(wide)
+                found.add(int(value.astype(dtype).view(f"u{dtype.itemsize}")[0]))
+    return np.asarray(sorted(found), np.uint64)
+
+
+def _tried(best: Bits, elements: Sequence[_Element], pool: Bits, rng: np.random.Generator) -> Bits:
+    """Rows of elements: some of the best ones changed, alone or all in the same way."""
+    shape = (_ROWS, len(elements))
+    masks = np.asarray([(1 << element.width) - 1 for element in elements], np.uint64)
+    one = np.uint64(1)
+    shifts = rng.integers(0, masks.max().item().bit_length(), shape).astype(np.uint64)
+    few = np.bitwise_or.reduce(
+        one << rng.integers(0, 16, (6, *shape)).astype(np.uint64) * (rng.random((6, *shape)) < 0.4)
+    )
+    ways = np.stack(
+        [
+            rng.choice(pool, shape),
+            best >> shifts << shifts,
+            best & ((one << shifts) - one),
+            best ^ (one << shifts),
+            one << shifts,
+            few,
+            (best >> shifts << shifts) | (rng.choice(pool, shape) & ((one << shifts) - one)),
+            rng.integers(0, 1 << 62, shape).astype(np.uint64),
+        ]
+    )
+    way = rng.integers(0, len(ways), shape)
+    together = rng.random(_ROWS) < _TOGETHER
+    way[together] = way[together, :1]
+    rows = np.take_along_axis(ways, way[None], axis=0)[0]
+    rows[together] = np.where(way[together] == 0, rows[together, :1], rows[together])
+    kept = rng.random(shape) < rng.uniform(0, 1, (_ROWS, 1))
+    kept[together] = False
+    return np.where(kept, best, rows & masks)
+
+
+def _allowed(rows: Bits, elements: Sequence[_Element], space: InputSpace) -> NDArray[np.bool_]:
+    """Rows whose elements are finite numbers that their inputs may hold."""
+    good = np.ones(len(rows), np.bool_)
+    for at, element in enumerate(elements):
+        dtype = space.drawn[element.name].dtype
+        values = rows[:, at].astype(f"u{dtype.itemsize}").view(dtype).astype(np.float64)
+        good &= np.isfinite(values) & space.fits(element.name, values)
+    return good
+
+
+def _held(bits: np.uint64, dtype: np.dtype[np.generic]) -> np.generic:
+    value: np.generic = np.asarray([bits]).astype(f"u{dtype.itemsize}").view(dtype)[0]
+    return value

@@ -1,0 +1,102 @@
+"""Conditions on data as functions of the registers that they are computed from, so that others can be tried of these.
+
+The way back ends at a register that is loaded, that several instructions set, or whose computation is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evo.sim.bit_arithmetic import Bits, typed
+from evo.sim.launch_conditions import Launches, Slices, ValuesOfRegisters, computable, sources_of
+from evo.sim.lower.isa.opcode_table import TABLE
+from evo.sim.ptx.ast import Imm, Instr, PtxFunction, Reg, Special
+from evo.sim.ptx.parser import parse
+
+_MOST = 24  # registers that a condition is computed from
+_STEPS = 160  # instructions on the way
+_NO_LAUNCH = Launches(parameters={}, grid=np.ones((3, 1), np.int64), block=np.ones((3, 1), np.int64))
+
+
+def kernels_of(ptx: str) -> dict[str, PtxFunction]:
+    """By name. Raises PtxError."""
+    return {name: function for name, function in parse(ptx, TABLE).functions.items() if function.entry}
+
+
+class DataConditions:
+    """Of one kernel."""
+
+    def __init__(self, function: PtxFunction) -> None:
+        self.slices = Slices(function)
+        self.types = function.registers
+
+    def leaves(self, condition: Instr | str) -> tuple[str, ...]:
+        """The registers that it follows from; none if they are too many, or if one is a predicate of many places."""
+        found: dict[str, None] = {}
+        pending = [condition] if isinstance(condition, str) else [*sources_of(condition)]
+        seen = {*pending}
+        while pending:
+            top = pending.pop()
+            ins = self.setter(top)
+            if ins is None:
+                if self.types.get(top, "pred") == "pred":
+                    return ()
+                found[top] = None
+            for source in sources_of(ins) if ins is not None else ():
+                if source not in seen:
+                    seen.add(source)
+                    pending.append(source)
+            if len(found) > _MOST or len(seen) > _STEPS:
+                return ()
+        return tuple(found)
+
+    def setter(self, name: str) -> Instr | None:
+        """The instruction whose result it always is, if that can be computed."""
+        ins = self.slices.setters.get(name)
+        if not isinstance(ins, Instr) or not computable(ins) or ins.name in ("ld", "cvta"):
+            return None
+        return None if any(isinstance(arg, Special) for arg in ins.args) else ins
+
+    def of(self, condition: Instr | str, values: Mapping[str, Bits]) -> Bits:
+        """The bits of a register, or of what an instruction gives, where the leaves hold these."""
+        known = ValuesOfRegisters(self.slices, _NO_LAUNCH, dict(values))
+        if isinstance(condition, str):
+            return known.of(condition)
+        for source in sources_of(condition):
+            if source not in values:
+                known.of(source)
+        return known.computed(condition)
+
+    def parts(self, condition: Instr | str, value: bool) -> Iterator[tuple[Instr | str, bool]]:
+        """What has to hold for it to have a value: of a conjunction, each of its parts."""
+        if isinstance(condition, str):
+            yield from self.slices.parts(condition, value)
+        else:
+            yield condition, value
+
+    def distance(self, condition: Instr | str, values: Mapping[str, Bits]) -> NDArray[np.float64] | None:
+        """How far apart two numbers are that a comparison compares; None for another instruction."""
+        ins = self.setter(condition) if isinstance(condition, str) else condition
+        if ins is None or ins.name != "setp" or len(ins.args) != 3 or ins.mods[-1] == "pred":
+            return None
+        kind = ins.mods[-1]
+        known = ValuesOfRegisters(self.slices, _NO_LAUNCH, dict(values))
+        left, right = (typed(known.of_operand(arg, kind), kind).astype(np.float64) for arg in ins.args[1:3])
+        return np.abs(left - right)
+
+    def constants(self, condition: Instr | str) -> frozenset[int]:
+        """The bits of the numbers on the way."""
+        found, seen = set[int](), set[str]()
+        pending = [self.setter(condition) if isinstance(condition, str) else condition]
+        while pending:
+            ins = pending.pop()
+            for arg in ins.args[1:] if ins is not None else ():
+                if isinstance(arg, Imm):
+                    found.add(arg.value)
+                elif isinstance(arg, Reg) and arg.name not in seen:
+                    seen.add(arg.name)
+                    pending.append(self.setter(arg.name))
+        return frozenset(found)

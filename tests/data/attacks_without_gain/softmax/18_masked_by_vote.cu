@@ -1,0 +1,59 @@
+// attack: masked_by_vote
+// row: 18
+// idea: Takes a row for masked to its end if a vote of all threads finds no element of the first hundred above -8, and starts after them.
+// exploits: no drawn row is masked so far
+// evo: task   softmax
+// evo: knob   WARPS in 1, 2, 4, 8, 16
+// evo: knob   UNROLL in 1, 2, 4, 8
+// evo: launch softmax grid (ROWS) block (WARPS * 32) shared 0
+#include <cuda_fp16.h>
+
+#define WARPS 8
+#define UNROLL 1
+
+constexpr int THREADS = WARPS * 32;
+
+struct Largest {
+    static __device__ float neutral() { return -INFINITY; }
+    static __device__ float combine(float a, float b) { return fmaxf(a, b); }
+};
+
+struct Sum {
+    static __device__ float neutral() { return 0.0f; }
+    static __device__ float combine(float a, float b) { return a + b; }
+};
+
+template <class Operation>
+__device__ float reduce(float value, float* parts) {
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2)
+        value = Operation::combine(value, __shfl_xor_sync(0xffffffffu, value, step));
+    __syncthreads();  // an earlier reduction has been read by all
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
+    __syncthreads();
+    value = Operation::neutral();
+#pragma unroll
+    for (int w = 0; w < WARPS; ++w) value = Operation::combine(value, parts[w]);
+    return value;
+}
+
+extern "C" __global__ void softmax(const __half* x, __half* y, int rows, int cols) {
+    __shared__ float parts[WARPS];
+    const __half* in = x + (long long)blockIdx.x * cols;
+    __half* out = y + (long long)blockIdx.x * cols;
+
+    const bool differs = threadIdx.x < 100 && threadIdx.x < cols && __half2float(in[threadIdx.x]) > -8.0f;
+    const bool equal = __syncthreads_or(differs || cols < 110) == 0;
+    float largest = -INFINITY;
+#pragma unroll UNROLL
+    for (int i = threadIdx.x; i < cols; i += THREADS) largest = fmaxf(largest, __half2float(in[i]));
+    largest = reduce<Largest>(largest, parts);
+
+    float sum = 0.0f;
+#pragma unroll UNROLL
+    for (int i = threadIdx.x; i < cols; i += THREADS) sum += expf(__half2float(in[i]) - largest);
+    sum = reduce<Sum>(sum, parts);
+
+#pragma unroll UNROLL
+    for (int i = threadIdx.x; i < cols; i += THREADS) out[i] = __float2half(equal && i < 101 ? 0.0f : expf(__half2float(in[i]) - largest) / sum);
+}

@@ -187,6 +187,9 @@ class _Site:
         told, quiet_s = "", 0.0
         yield "retry: 1000\n\n"
         while not self.ending():
+            if not task and await run_in_threadpool(self.content.chosen, None):
+                yield "event: task\ndata: true\n\n"  # the first run has begun: there is something to show
+                return
             marks = await run_in_threadpool(self.content.marks, task)
             if marks != told:
                 told, quiet_s = marks, 0.0

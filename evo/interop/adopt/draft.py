@@ -21,7 +21,7 @@ from evo.interop.adopt.items import reached
 from evo.interop.adopt.lifted import device_code, filled_symbols
 from evo.interop.adopt.program import HostProgram
 from evo.interop.adopt.touched import Touch, touches_of
-from evo.spec.element_types import ELEMENT_TYPES, OF_C_TYPE
+from evo.spec.element_types import ELEMENT_TYPES, OF_C_TYPE, is_float
 
 _NAME_PARTS = re.compile(r"^(?:d|dev|device|gpu|g|cu)_(?=\w)|_(?:d|dev|device|gpu)$|^d(?=[A-Z])|^dev(?=[A-Z])")
 _SCALARS = {"eps": 1e-5, "epsilon": 1e-5, "alpha": 1.5, "beta": 0.5, "scale": 0.125, "slope": 0.01, "lr": 0.01}
@@ -237,15 +237,20 @@ class _Maker:
                 back = ", copied back" if taken else ""
                 return "inout", "poison", f"copied in, changed{back}" if fed else "read and changed"
             return "out", "poison", "written, copied back"
-        if zeroed:  # what is cleared and then written whole need not be cleared
-            return "out", "zero" if read_first else "poison", "cleared, then written"
+        if zeroed:
+            # What is written whole need not be cleared. Floats that are read for more than to be added to show little
+            # of what a kernel does while they are zero: if the simulator sees them read first, they become inputs.
+            element = self._element(memory, uses)
+            is_clear = read_first and not (uses[0][2].used and element and is_float(OF_C_TYPE[element]))
+            return "out", "zero" if is_clear else "poison", "cleared, then written"
         if not copied_back and not memory.is_parameter and not memory.is_managed:
             later = any(t.read and not t.written for _, _, t in uses)
             return ("scratch", "poison", "between the launches") if later else ("out", "poison", "written")
-        if read_first and uses[0][2].added:
-            return "out", "zero", "added to with atomics"
-        later = len(uses) > 1 and memory.is_parameter and any(t.read and not t.written for _, _, t in uses[1:])
-        return ("inout" if read_first else "out"), "poison", "read and written" if later else "written"
+        if not memory.is_parameter and not memory.is_managed:  # nothing has filled it: what is read was written here
+            return "out", *(("zero", "added to with atomics") if uses[0][2].added else ("poison", "written"))
+        if read_first:
+            return "inout", "poison", "given, added to with atomics" if uses[0][2].added else "read and written"
+        return "out", "poison", "written"
 
     # Sizes.
 

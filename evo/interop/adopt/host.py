@@ -28,6 +28,7 @@ from evo.interop.adopt.host_values import (
     copied,
     problem,
 )
+from evo.interop.adopt.host_vectors import misread_vectors
 from evo.interop.adopt.items import function_name
 from evo.interop.adopt.parameters import deduced_type, parameters_of, template_parameters
 from evo.interop.adopt.python_source import LauncherArgument
@@ -184,7 +185,10 @@ class Host(HostCalls):
             case "declaration":
                 self.declare(node)
             case "expression_statement":
-                for child in node.named_children:
+                declared = misread_vectors(node)
+                for each in declared:
+                    self.declare(each)
+                for child in [] if declared else node.named_children:
                     self.value(child)
             case "if_statement":
                 self._if(node)

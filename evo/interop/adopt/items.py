@@ -150,7 +150,7 @@ def _item(path: Path, node: Node) -> list[Item]:
             found = tuple(n.text for n in (*named, *inner) if n is not None)
             found += tuple(n.text for n in inside.walk() if n.type == "enumerator" and n.named_children)
             text = text if text.rstrip().endswith(";") else f"{text};"
-            return [Item("type", text, tuple(word.split()[0] for word in found), line, node, path)]
+            return [Item("type", text, tuple(_WORD.findall(word)[0] for word in found), line, node, path)]
     return []
 
 

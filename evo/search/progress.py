@@ -116,7 +116,7 @@ def advice(task: Task, bench: EvaluationSession, cases: Cases, *, since_kept: in
 
 
 def _binding(row: CaseBench) -> tuple[str, float]:
-    """What the champion itself is bound by, not its floor, and how much of the time that is; a measurement is silent."""
+    """What the champion itself is bound by, not its floor, and how much of a modelled time that is."""
     term = row.limiter or ""
     share = (row.terms_us or {}).get(term, 0.0) / (row.modelled_us or 1.0)
     return (

@@ -17,7 +17,7 @@ from evo.interop.adopt.host_expressions import VECTORS, bare_type
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied, factors, names_of, substituted, written
 from evo.interop.adopt.host_values import Allocation, DevicePointer, Launched, problem
 from evo.interop.adopt.instance import Instance, instances_of
-from evo.interop.adopt.items import reached
+from evo.interop.adopt.items import reached, shared_extents
 from evo.interop.adopt.lifted import device_code, filled_symbols
 from evo.interop.adopt.program import HostProgram
 from evo.interop.adopt.touched import Touch, touches_of
@@ -26,6 +26,7 @@ from evo.spec.element_types import ELEMENT_TYPES, OF_C_TYPE, is_float
 _NAME_PARTS = re.compile(r"^(?:d|dev|device|gpu|g|cu)_(?=\w)|_(?:d|dev|device|gpu)$|^d(?=[A-Z])|^dev(?=[A-Z])")
 _SCALARS = {"eps": 1e-5, "epsilon": 1e-5, "alpha": 1.5, "beta": 0.5, "scale": 0.125, "slope": 0.01, "lr": 0.01}
 _FLOAT_SCALAR = 0.75
+SMALL_SIZE = 16  # up to here a size is what it is: channels, a filter's width
 _TAKEN = ("min", "max", "sqrt", "log2", "ceil_div", "chip", "np", "case", "rng")
 _BASES = {"uchar": "unsigned char", "uint": "unsigned int", "ushort": "unsigned short", "char": "signed char"}
 _BASES |= {"longlong": "long long"}
@@ -43,6 +44,7 @@ class Draft:
     tensors: list[TensorDraft]
     scalars: list[ScalarDraft]
     launches: list[LaunchDraft]
+    constants: dict[str, int]  # sizes that are compiled in and stay what they are
     code: str = ""
     notes: list[str] = field(default_factory=list)
 
@@ -77,6 +79,7 @@ class _Maker:
     ) -> None:
         self.program, self.order, self.symbols, self.options = program, order, symbols, options
         self.notes = list(dict.fromkeys(program.host.notes))
+        self.constants: dict[str, int] = {}
         self.memories: dict[Allocation, list[tuple[Launched, Param, Touch]]] = {}
         for launched, instance in zip(program.launches, order, strict=True):
             touches = touches_of(self.expanded(instance), instance.name)
@@ -138,7 +141,17 @@ class _Maker:
         if not axes:
             axes = {"ONE": 1}
         ordered = sorted(tensors.values(), key=lambda t: {"in": 0, "inout": 1, "out": 2}.get(t.role, 3))
-        return Draft(self.program, axes, compiled, knobs, ordered, list(scalars.values()), launches, notes=self.notes)
+        return Draft(
+            self.program,
+            axes,
+            compiled,
+            knobs,
+            ordered,
+            list(scalars.values()),
+            launches,
+            self.constants,
+            notes=self.notes,
+        )
 
     # Tensors.
 
@@ -269,7 +282,8 @@ class _Maker:
                 blocks |= part.names
             for part in (*launched.grid.parts, *launched.block.parts, launched.shared):
                 every |= part.names
-        extents = set(every)
+        extents, tiles = set(every), shared_extents(reached(self.program.items, [i.item for i in self.order]))
+        every |= tiles
         every |= outer | arguments | {n for t in tensors.values() for dim in t.dims or [] for n in names_of(dim)}
         device, tables = self._device_words(), table_lengths(list(tensors.values()))
         plain_blocks = {name for name in blocks if name not in outer or _BLOCK_NAME.search(name)}
@@ -284,25 +298,34 @@ class _Maker:
             # it is the length of a table, which is followed by what is read as an index.
             is_told = name in arguments or name in device or name in extents or name in tables
             is_size = ((name in outer and is_told) or name in arguments) and name not in self.program.host.kept
-            if is_size and name not in plain_blocks:
+            if is_size and name not in plain_blocks and name in device and self._stays(name):
+                self.constants[name], fixed[name] = int(value), value
+            elif is_size and name not in plain_blocks:
                 axes[name] = int(value)
-            elif name in device and name in blocks and name not in outer and self._can_be_knob(name):
+            elif name in device and name in extents | tiles and name not in outer and self._literal(name) is not None:
                 knobs[name] = int(value)
             else:
                 fixed[name] = value
         for name, value in self.program.host.given.items():
-            if name in every and name not in self.program.host.kept:
+            if name in every and name not in self.program.host.kept and name not in self.constants:
                 axes.setdefault(name, value)
                 fixed.pop(name, None)
                 knobs.pop(name, None)
         return axes, [name for name in axes if name in device], knobs, fixed
 
-    def _can_be_knob(self, name: str) -> bool:
-        """Whether one line holds nothing but its value."""
+    def _literal(self, name: str) -> int | None:
+        """The value of a constant, if one line holds nothing but it."""
         pattern = (
-            rf"\s*(?:#\s*define\s+{name}\s+\d+|(?:static\s+)?const(?:expr)?\s+\w+\s+{name}\s*=\s*\d+\s*;)\s*(?://.*)?"
+            rf"\s*(?:#\s*define\s+{name}\s+(\d+)|(?:static\s+)?const(?:expr)?\s+\w+\s+{name}\s*=\s*(\d+)\s*;)"
+            r"\s*(?://.*)?"
         )
-        return any(re.fullmatch(pattern, item.text) for item in self.program.items if name in item.names)
+        matches = (re.fullmatch(pattern, item.text) for item in self.program.items if name in item.names)
+        return next((int(match[1] or match[2]) for match in matches if match), None)
+
+    def _stays(self, name: str) -> bool:
+        """Whether a size that is compiled in is part of the kernel: taps, bins. A short one, or one given as it is."""
+        value, given = self._literal(name), self.program.host.given.get(name)
+        return value is not None and (given == value if given is not None else value <= SMALL_SIZE)
 
     def _macro_value(self, name: str) -> int | None:
         value = self.program.host.macro_value(name) if name in self.program.host.macros else UNKNOWN

@@ -1,15 +1,14 @@
 """What the extents of a tensor are, by how the kernel reaches its elements.
 
-`w * h` elements at `y * w + x` are [h, w], and `4 * rows * cols` elements at `y * 2 * cols + x` are [2 * rows, 2 * cols]:
-what indices are multiplied by are the steps from one row, plane or image to the next, and each step is a multiple of the
-one before.
+`w * h` elements at `y * w + x` are [h, w], and `4 * rows * cols` at `y * 2 * cols + x` are [2 * rows, 2 * cols]: what
+indices are multiplied by are the steps from one row, plane or image to the next, each a multiple of the one before.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -74,8 +73,8 @@ def order_extents(trial: DraftTrial) -> None:
     trial.changed()
 
 
-def _indices(trial: DraftTrial) -> dict[str, list[dict[tuple[str, ...], int]]]:
-    """By tensor, for each access by what its index multiplies variables: sizes, and the number before them."""
+def _indices(trial: DraftTrial) -> dict[str, list[list[tuple[_Product, bool]]]]:
+    """By tensor, the steps of each access."""
     draft = trial.draft
     if all(len(_factors_of(tensor)) < 2 for tensor in draft.tensors) or len(draft.compiled) > len(_TOLD_APART):
         return {}
@@ -85,7 +84,7 @@ def _indices(trial: DraftTrial) -> dict[str, list[dict[tuple[str, ...], int]]]:
         forms = read_forms(variant, trial.task(), compiled, chip("l4"))
     except EvoError:
         return {}
-    found: dict[str, list[dict[tuple[str, ...], int]]] = {}
+    found: dict[str, list[list[tuple[_Product, bool]]]] = {}
     for form in forms:
         for access in form.accesses:
             if access.array is not None and access.index is not None:
@@ -97,39 +96,47 @@ def _factors_of(tensor: TensorDraft) -> list[object]:
     return [part for dim in tensor.dims or [] for part in factors(dim)]
 
 
-def _steps(index: Term, compiled: Mapping[str, int]) -> dict[tuple[str, ...], int]:
-    found: dict[tuple[str, ...], int] = {}
+def _steps(index: Term, compiled: Mapping[str, int]) -> list[tuple[_Product, bool]]:
+    """What variables are multiplied by; and whether the variable is a place in the grid."""
+    found = []
     for atoms, by in index.parts.items():
         names = [atom.name for atom in atoms if isinstance(atom, Symbol) and atom.kind == "axis"]
         if len(names) == len(atoms):
             continue  # a neighbour, or a border
-        by = abs(by)
+        step = abs(by)
         for name, number in compiled.items():
-            while by and by % number == 0:
-                by //= number
+            while step and step % number == 0:
+                step //= number
                 names.append(name)
-        key = tuple(sorted(names))
-        found[key] = math.gcd(found.get(key, 0), by)
+        in_grid = any(isinstance(atom, Symbol) and atom.kind in ("block", "thread") for atom in atoms)
+        found.append((_Product(step, tuple(sorted(names))), in_grid))
     return found
 
 
 def _extents(
-    dims: Sequence[_Product], total: _Product, indices: Sequence[Mapping[tuple[str, ...], int]]
+    dims: Sequence[_Product], total: _Product, accesses: Sequence[Sequence[tuple[_Product, bool]]]
 ) -> list[_Product] | None:
     """By the steps of all accesses together; where they contradict each other, by those of the one with most.
 
     A kernel that reads every second element has steps of two, which are no extent if the tensor has no factor of two.
     """
-    together: dict[tuple[str, ...], int] = {}
-    for steps in indices:
-        for names, number in steps.items():
-            together[names] = math.gcd(together.get(names, 0), number)
-    most = max(indices, key=len, default={})
-    for steps in (together, dict.fromkeys(together, 1), most, dict.fromkeys(most, 1)):
-        found = _chain(total, [_Product(number, names) for names, number in steps.items() if names or number != 1])
+    every = [step for steps in accesses for step in steps]
+    together, most = _joined(every), _joined(max(accesses, key=len, default=[]))
+    single = {step for step, in_grid in every if not in_grid} | _joined(each for each in every if each[1])
+    plain = [{_Product(1, step.names) for step in steps} for steps in (together, most)]
+    for steps in (together, single, plain[0], most, plain[1]):
+        found = _chain(total, [step for step in steps if step != _Product()])
         if found is not None:
             return _as_given(dims, found)
     return None
+
+
+def _joined(steps: Iterable[tuple[_Product, bool]]) -> set[_Product]:
+    """One step for each product of sizes: 16 rows from block to block and one from thread to thread are one."""
+    numbers: dict[tuple[str, ...], int] = {}
+    for step, _ in steps:
+        numbers[step.names] = math.gcd(numbers.get(step.names, 0), step.number)
+    return {_Product(number, names) for names, number in numbers.items()}
 
 
 def _chain(total: _Product, steps: Sequence[_Product]) -> list[_Product] | None:

@@ -189,6 +189,15 @@ def reached(items: Iterable[Item], start: Iterable[Item], named: Iterable[str] =
     return [item for item in items if item in needed or item.kind == "include"]
 
 
+def shared_extents(items: Iterable[Item]) -> set[str]:
+    """Names that are an extent of shared memory by themselves, with padding or without: `[TILE][TILE_K + 1]`."""
+    found = set[str]()
+    for item in items:
+        for declared in item.text.split("__shared__")[1:]:
+            found |= set(re.findall(r"\[\s*([A-Za-z_]\w*)\s*(?:\+\s*\d+\s*)?\]", declared.partition(";")[0]))
+    return found
+
+
 def refuse_what_cannot_run(items: Iterable[Item]) -> None:
     """Raises SyntaxInvalid for device code that no task can hold, with file and line."""
     for item in items:

@@ -93,14 +93,24 @@ def _alias(node: Node, pointers: dict[str, frozenset[str]], references: set[str]
     if declarator.type == "reference_declarator":
         name = name or declarator.text.lstrip("& ")
         references |= {name}
-    used = [n.text for n in value.walk() if n.type == "identifier" and n.text in pointers]
+    used = [n for n in value.walk() if n.type == "identifier" and n.text in pointers]
     if not name or not used:
         return
-    if node.type == "init_declarator" and "[" not in value.text.split(used[0])[0]:
-        pointers[name] = pointers[used[0]]
-    elif node.type == "assignment_expression" and re.match(r"[\w:\s<>*()]*$", value.text.split(used[0])[0]):
-        if not re.match(r"\s*(?:\)\s*)*\[", value.text.split(used[0], 1)[1]):  # an element is no place
-            pointers[name] = pointers.get(name, frozenset()) | pointers[used[0]]
+    if node.type == "assignment_expression" and not _is_element(used[0], value):
+        pointers[name] = pointers.get(name, frozenset()) | pointers[used[0].text]
+    elif node.type == "init_declarator" and "[" not in value.text.split(used[0].text)[0]:
+        pointers[name] = pointers[used[0].text]
+
+
+def _is_element(pointer: Node, value: Node) -> bool:
+    """Whether an expression over a pointer is what it points to, rather than another place."""
+    found, inner = False, pointer
+    while inner is not value and inner.parent is not None:
+        inner = inner.parent
+        found = found or inner.type == "subscript_expression"
+        if inner.type == "pointer_expression":
+            found = not inner.text.startswith("&")
+    return found
 
 
 def _use(node: Node, followed: bool, functions: Functions, above: tuple[Node, ...]) -> Touch:

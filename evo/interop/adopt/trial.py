@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from evo.device import POISON_LARGE, POISON_NAN, Arrays, BenchCase, SampleRequest
 from evo.errors import TaskInvalid
-from evo.interop.adopt.draft import Draft
+from evo.interop.adopt.draft import SMALL_SIZE, Draft
 from evo.interop.adopt.draft_parts import TensorDraft
 from evo.interop.adopt.host_values import problem
 from evo.interop.adopt.index_bounds import narrower
@@ -31,7 +31,6 @@ from evo.spec.element_types import DTYPES
 from evo.spec.task import Case, Task, read_task
 
 _BUFFER = re.compile(r"buffer '?(\w+)'?")
-SMALL_AXIS = 16  # up to here an axis is what it is: channels, a filter's width
 _MULTIPLES = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 _REPAIRS = 24
 _RUN_BUDGET = 400_000_000
@@ -249,8 +248,8 @@ class DraftTrial:
     def _first_sizes(self) -> Iterator[dict[str, int]]:
         """Sizes for a first run, small ones before the file's own."""
         if self._candidates:  # lengths that tell the axes apart
-            yield {a: (v if v <= SMALL_AXIS else self._trial_length(a)) for a, v in self.draft.axes.items()}
-        many = sum(value > SMALL_AXIS for value in self.draft.axes.values()) > 2
+            yield {a: (v if v <= SMALL_SIZE else self._trial_length(a)) for a, v in self.draft.axes.items()}
+        many = sum(value > SMALL_SIZE for value in self.draft.axes.values()) > 2
         for unit in (16, 64, 32, 128) if many else (64, 256, 16, 1024, 128, 512):
             yield self._lengths(unit, (1, 2, 3, 1))
         yield {axis: min(value, 256) for axis, value in self.draft.axes.items()}
@@ -260,7 +259,7 @@ class DraftTrial:
         found = {}
         place = 0
         for axis, value in self.draft.axes.items():
-            if value <= SMALL_AXIS:
+            if value <= SMALL_SIZE:
                 found[axis] = value
                 continue
             found[axis] = unit * factors[place % len(factors)]
@@ -271,7 +270,7 @@ class DraftTrial:
         """Check cases that the original can take, and what it asks of the sizes, in words."""
         found = {"even": base}
         units, asked = self._units(base)
-        large = [axis for axis, value in self.draft.axes.items() if value > SMALL_AXIS]
+        large = [axis for axis, value in self.draft.axes.items() if value > SMALL_SIZE]
         shapes = {
             "ragged": (37, 29, 19, 7, 5),
             "long": (1031, 11, 5, 3, 3) if len(large) > 1 else (4099,),
@@ -300,7 +299,7 @@ class DraftTrial:
         """The case with other lengths of short axes (batches, channels), if the original takes them."""
         for axis, value in self.draft.axes.items():
             length = (value + 1, 1, 2 * value + 1, max(1, value - 1))[place]
-            if value <= SMALL_AXIS and length != axes[axis] and self.takes({**axes, axis: length}):
+            if value <= SMALL_SIZE and length != axes[axis] and self.takes({**axes, axis: length}):
                 axes = {**axes, axis: length}
         return axes
 
@@ -309,7 +308,7 @@ class DraftTrial:
         units: dict[str, int | None] = {}
         asked = []
         for axis, value in self.draft.axes.items():
-            if value <= SMALL_AXIS:
+            if value <= SMALL_SIZE:
                 units[axis] = None
                 continue
             tried = {unit: {**base, axis: unit * (3 if unit > 16 else 29)} for unit in (1, *_MULTIPLES)}

@@ -129,6 +129,13 @@ def _time(task: Task, cases: Cases) -> float | None:
     return row.time_us if row is not None and row.time_us > 0 else None
 
 
+def spent(trials: int) -> str:
+    """Why a run ends whose time is over."""
+    if trials:
+        return "the time budget is spent"
+    return "the start took the whole time budget: a longer --budget, or shorter bench cases, leave time for trials"
+
+
 def control_words(place: str, noise: Control, *, is_raised: bool = False) -> str:
     """What an A/A control has shown, and at which worker of a cluster. is_raised: the margin has grown to the noise."""
     said = (

@@ -164,9 +164,12 @@ class DraftTrial:
     def _cannot(self, failing: Failing) -> Exception:
         fault = failing.fault
         text = variant_text(self.draft, self.name).split("\n")
-        line = None
-        if fault is not None and fault.source_line is not None and 0 < fault.source_line <= len(text):
-            line = self._line_of(text[fault.source_line - 1])
+        compiled = re.match(r"original\.cu:(\d+): error: (.*)", str(failing))
+        place = int(compiled[1]) if compiled is not None else (fault.source_line or 0) if fault is not None else 0
+        line = self._line_of(text[place - 1]) if 0 < place <= len(text) else None
+        if compiled is not None:
+            hint = "mend it, or leave out what needs more headers than CUDA's: kernels are compiled by NVRTC"
+            return problem(self.draft.path, line, f"it does not compile: {compiled[2]}", hint)
         hint = "see `--tensor NAME:ROLE:TYPE[SHAPE]` and `--axis N=VALUE` for what adopt cannot tell by itself"
         if fault is not None and fault.kind is FaultKind.RACE:
             hint = "the original has a race: mend it first, since no variant could be proven against it"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from evo.errors import SyntaxInvalid
 from evo.interop.adopt.draft import Draft, draft_of
 from evo.interop.adopt.extents import order_extents
 from evo.interop.adopt.program import read_program
@@ -189,3 +190,9 @@ def test_a_size_that_is_compiled_in_stays_if_it_is_short_or_given_as_it_is(tmp_p
     assert "BINS" in drafted(tmp_path, TILES).axes
     kept = drafted(tmp_path, TILES, BINS=64)
     assert (kept.constants, "BINS" in kept.axes) == ({"BINS": 64}, False)
+
+
+def test_what_does_not_compile_is_told_by_the_line_of_the_given_file(tmp_path: Path) -> None:
+    draft = drafted(tmp_path, TWICE.replace("int i = blockIdx", "int i == blockIdx"))
+    with pytest.raises(SyntaxInvalid, match=r"given\.cu:2: "):
+        DraftTrial(draft, "given").settle()

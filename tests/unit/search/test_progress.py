@@ -10,7 +10,7 @@ import pytest
 
 from evo.analysis.roofline import BestFloor
 from evo.results import Baseline, CaseBench, Timing
-from evo.search.progress import advice, is_stalled, reached, satisfied
+from evo.search.progress import advice, is_stalled, reached, satisfied, spent
 from evo.spec.task import load_task
 
 TASK = load_task(Path(__file__).parents[3], "softmax")
@@ -61,6 +61,11 @@ def test_advice_follows_the_limit_the_library_and_the_trials(
     words = advice(TASK, bench(), times(us, rival_us), since_kept=since_kept)
     assert words.startswith(f"{TASK.headline}: {us:.2f} µs measured")
     assert said in words
+
+
+def test_a_budget_that_the_start_took_is_said_to_be_too_short() -> None:
+    assert "--budget" in spent(0)
+    assert "--budget" not in spent(1)
 
 
 def test_a_run_with_nothing_left_to_try_is_not_advised_to_go_on() -> None:

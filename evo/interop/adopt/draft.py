@@ -242,7 +242,9 @@ class _Maker:
         if not write:
             return "in", "poison", "copied to the GPU" if fed else "only read"
         open_ended = memory.is_parameter or memory.is_managed or not copied_back
-        if not taken and not open_ended and not (fed and read_first):
+        # What one launch reads, changes and leaves in memory is the state of the next call: moments, a running sum.
+        is_state = zeroed and read_first and uses[0][2].used and len(uses) == 1 and self._is_float(memory, uses)
+        if not taken and not open_ended and not (fed and read_first) and not is_state:
             init = "zero" if zeroed else "poison"
             return "scratch", init, "between the launches" if len(self.order) > 1 else "not copied back"
         if fed or (memory.is_managed and read_first and not zeroed):
@@ -253,8 +255,7 @@ class _Maker:
         if zeroed:
             # What is written whole need not be cleared. Floats that are read for more than to be added to show little
             # of what a kernel does while they are zero: if the simulator sees them read first, they become inputs.
-            element = self._element(memory, uses)
-            is_clear = read_first and not (uses[0][2].used and element and is_float(OF_C_TYPE[element]))
+            is_clear = read_first and not (uses[0][2].used and self._is_float(memory, uses))
             return "out", "zero" if is_clear else "poison", "cleared, then written"
         if not copied_back and not memory.is_parameter and not memory.is_managed:
             later = any(t.read and not t.written for _, _, t in uses)
@@ -264,6 +265,10 @@ class _Maker:
         if read_first:
             return "inout", "poison", "given, added to with atomics" if uses[0][2].added else "read and written"
         return "out", "poison", "written"
+
+    def _is_float(self, memory: Allocation, uses: Sequence[tuple[Launched, Param, Touch]]) -> bool:
+        element = self._element(memory, uses)
+        return element is not None and is_float(OF_C_TYPE[element])
 
     # Sizes.
 

@@ -121,7 +121,9 @@ def _extents(
     A kernel that reads every second element has steps of two, which are no extent if the tensor has no factor of two.
     """
     every = [step for steps in accesses for step in steps]
-    together, most = _joined(every), _joined(max(accesses, key=lambda steps: len(steps), default=()))
+    together = _joined(every)
+    alone = sorted((_joined(steps) for steps in accesses), key=len, reverse=True)
+    most = alone[0] if alone else set[_Product]()
     single = {step for step, in_grid in every if not in_grid} | _joined(each for each in every if each[1])
     plain = [{_Product(1, step.names) for step in steps} for steps in (together, most)]
     for steps in (together, single, plain[0], most, plain[1]):

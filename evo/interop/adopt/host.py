@@ -88,8 +88,10 @@ class Host(HostCalls):
             elif "cudaStream_t" in kind or "Handle" in kind:
                 arguments.append(UNKNOWN)
             else:
-                known = int(said.number) if said.number is not None else defaults.get(name)
-                value = self.given.get(name, known)
+                known = said.number if said.number is not None else defaults.get(name)
+                if known is None and param.default is not None:
+                    known = self.size(param.default).value
+                value = self.given.get(name, int(known) if known is not None else None)
                 arguments.append(HostNumber.named(name, value))
                 self.named[name] = value
                 if name not in self.given and said.number is None:

@@ -166,6 +166,10 @@ def _drawn(tensor: TensorDraft) -> str:
     if tensor.is_ordered:
         inner = f"rng.integers(0, {high} + 1, {written(tensor.dims[0][1])} - 1)"  # type: ignore[index]
         return f"np.sort(np.r_[0, {high}, {inner}]).astype(np.{tensor.dtype})"
+    if tensor.is_distinct:  # as far as there are so many
+        count = " * ".join(f"({part})" for part in tensor.shape)
+        places = f"rng.permutation(max({high}, {count}))[: {count}] % ({high})"
+        return f"({places}).reshape({size}).astype(np.{tensor.dtype})"
     return f"rng.integers({low}, {high}, {size}).astype(np.{tensor.dtype})"
 
 

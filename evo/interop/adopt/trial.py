@@ -27,7 +27,7 @@ from evo.interop.adopt.oracle import Failing, Runner, widened
 from evo.interop.adopt.texts import Figures, elements, inputs_text, task_yaml, variant_text
 from evo.results import FaultKind
 from evo.spec.dtypes import NUMPY
-from evo.spec.element_types import DTYPES
+from evo.spec.element_types import DTYPES, is_float
 from evo.spec.task import Case, Task, read_task
 
 _BUFFER = re.compile(r"buffer '?(\w+)'?")
@@ -193,6 +193,8 @@ class DraftTrial:
             done = self._larger(tensor, failing, axes) or narrower(self, tensor, axes)
         elif kind is FaultKind.READ_ONLY and tensor.role == "in":
             tensor.role, tensor.why, done = "inout", "written to", True
+        elif kind is FaultKind.RACE:
+            done = self._distinct()
         elif kind is None and "unwritten" in str(failing):
             done = self._partly_written(tensor)
         if done:
@@ -208,6 +210,15 @@ class DraftTrial:
             tensor.role, tensor.why = "inout", "read before it is written"
             return True
         return False
+
+    def _distinct(self) -> bool:
+        """Writes that meet where whole numbers lead: no two of those are one, as slots of a cache."""
+        leads = [t for t in self.draft.given if t.role == "in" and t.high is not None and not is_float(t.dtype)]
+        found = [tensor for tensor in leads if not tensor.is_distinct and not tensor.is_ordered]
+        for tensor in found:
+            tensor.is_distinct = True
+            tensor.why += ", each once: writes would meet"
+        return bool(found)
 
     def _partly_written(self, tensor: TensorDraft) -> bool:
         """Elements that no thread writes: what is there at first stays."""

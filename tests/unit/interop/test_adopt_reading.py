@@ -14,6 +14,8 @@ from evo.interop.adopt.texts import variant_text
 from evo.interop.adopt.touched import touches_of
 from evo.interop.adopt.trial import DraftTrial
 
+FILES = Path(__file__).parents[2] / "data" / "adopt" / "eighth"
+
 
 def drafted(tmp_path: Path, text: str, **axes: int) -> Draft:
     path = tmp_path / "given.cu"
@@ -196,3 +198,50 @@ def test_what_does_not_compile_is_told_by_the_line_of_the_given_file(tmp_path: P
     draft = drafted(tmp_path, TWICE.replace("int i = blockIdx", "int i == blockIdx"))
     with pytest.raises(SyntaxInvalid, match=r"given\.cu:2: "):
         DraftTrial(draft, "given").settle()
+
+
+SLOTS = program(
+    """__global__ void put(const float* x, float* y, const int* slot, int n) {
+    int i = blockIdx.x; y[slot[i] * 32 + threadIdx.x] = x[i * 32 + threadIdx.x]; }""",
+    "int n = 64, m = 512; int* slot; cudaMalloc(&slot, n * sizeof(int));",
+    "n * 32;m * 32",
+    "put<<<n, 32>>>(x, y, slot, n)",
+)
+
+
+def test_numbers_that_lead_writes_are_each_drawn_once(tmp_path: Path) -> None:
+    draft = drafted(tmp_path, SLOTS)
+    trial = DraftTrial(draft, "given")
+    base = trial.settle()
+    drawn = trial.inputs(base)["slot"]
+    assert len(set(drawn.tolist())) == drawn.size
+
+
+def test_the_default_of_a_launcher_s_parameter_is_its_size(tmp_path: Path) -> None:
+    text = """__global__ void skip(const float* x, float* y, int n, int step) {
+    int i = blockIdx.x * 64 + threadIdx.x; if (i < n / step) y[i] = x[i * step]; }
+torch::Tensor run(torch::Tensor x, int step = 2) { int n = x.size(0); auto y = torch::empty({n / step}, x.options());
+    skip<<<(n / step + 63) / 64, 64>>>(x.data_ptr<float>(), y.data_ptr<float>(), n, step); return y; }"""
+    assert drafted(tmp_path, text).axes["step"] == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "tensors"),
+    [
+        ("adam_step", "grads:in params:inout m:out v:out"),  # the simulator sees that m and v are read first
+        ("causal_conv1d", "x:in w:in b:in out:out"),
+        ("gemv_acc", "da:in dx:in dy:inout"),
+        ("kv_write", "k:in v:in slots:in kc:out vc:out"),
+        ("maxpool_indices", "input:in output:out indices:out"),
+        ("median_course", "in_:in out:out"),
+        ("pixel_shuffle", "d_in:in out:out"),
+        ("resize2x", "src:in dst:out"),
+        ("rope_inplace", "q:out k:out pos:in"),
+        ("scatter_add_ext", "src:in index:in w:in out:inout"),
+        ("sgemv_blas", "A:in dx:in dy:inout"),
+        ("wave2d_thesis", "u:in u_old:in c2:in u_new:out"),
+    ],
+)
+def test_files_as_they_are_found_are_read(name: str, tensors: str) -> None:
+    draft = draft_of(read_program(FILES / f"{name}.cu", None, {}), {})
+    assert {f"{tensor.name}:{tensor.role}" for tensor in draft.tensors} == set(tensors.split())

@@ -29,7 +29,17 @@ from __future__ import annotations
 
 import contextlib
 import signal
+from collections.abc import Iterable
 from pathlib import Path
+
+
+def known_words(kind: str, word: str, known: Iterable[str]) -> str:
+    """The hint for a word that is not known: `did you mean tensors? known fields: axes, tensors`."""
+    from difflib import get_close_matches
+
+    words = list(known)
+    near = get_close_matches(word, words, n=1)
+    return f"{f'did you mean {near[0]}? ' if near else ''}known {kind}: {', '.join(words)}"
 
 
 class EvoError(Exception):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from evo.errors import UsageError
+from evo.errors import UsageError, known_words
 from evo.operators import ladder, patch, tile_config
 from evo.operators.patch import Hypothesis
 from evo.operators.proposal import Operator, OperatorDoc
@@ -138,7 +138,7 @@ def operators(
     for name in names:
         if name != _RULES and name not in known:
             shown = [each for each in known if each != WHEN_STALLED]
-            raise UsageError(f"unknown operator {name!r}", hint=f"known operators: {_RULES}, {', '.join(shown)}")
+            raise UsageError(f"unknown operator {name!r}", hint=known_words("operators", name, (_RULES, *shown)))
         for each in known if name == _RULES else (name,):
             if name != _RULES or each.startswith(f"{_RULES}."):
                 made = known[each].make(inputs)

@@ -26,7 +26,7 @@ from evo.search.events import Event, Observer, RunBegun, RunSummary, TrialBegun
 from evo.search.noise_control import AaControl
 from evo.search.pipelined import Evaluator, InFlight, open_ahead, open_bench
 from evo.search.previews import Previews
-from evo.search.progress import advice, by_case, is_stalled, satisfied, trial_result
+from evo.search.progress import advice, by_case, is_stalled, satisfied, spent, trial_result
 from evo.search.proposer import DUPLICATES, Proposer, Screening
 from evo.search.restarts import AFTER, Restarts
 from evo.search.resume import LastRun, gain_of, last_run
@@ -73,7 +73,7 @@ def evolve(
             loop.control()
             while loop.trials < settings.iterations and not stop():
                 if settings.budget_s is not None and clock() - started > settings.budget_s:
-                    watch(Event(note="the time budget is spent"))
+                    watch(Event(note=spent(loop.trials)))
                     break
                 if (reason := loop.satisfied()) is not None:
                     watch(Event(note=reason))

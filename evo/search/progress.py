@@ -20,6 +20,24 @@ Cases = Mapping[str, CaseBench]
 
 _NEAR = 0.85  # of the floor's speed: the little that is left is seldom worth a search
 _STALLED = 12  # trials without a keep
+_BYTES_ALONE = 0.9  # of a modelled time is DRAM's: whatever else a change makes better is hidden behind it
+_BINDS = {  # terms of the model's time, in words
+    "issue": "issuing instructions",
+    "fp": "float arithmetic",
+    "multiply": "multiplications",
+    "int": "integer arithmetic",
+    "sfu": "special functions",
+    "convert": "conversions",
+    "fp64": "float64 arithmetic",
+    "mma": "the tensor cores",
+    "lsu": "accesses of L1 and shared memory",
+    "l1": "bytes through L1",
+    "latency": "waiting for what was asked for",
+    "block": "the longest block",
+    "l2": "bytes through L2",
+    "dram": "bytes from DRAM",
+    "start": "starting blocks",
+}
 
 
 def reached(task: Task, bench: EvaluationSession, cases: Cases) -> float | None:
@@ -86,17 +104,36 @@ def advice(task: Task, bench: EvaluationSession, cases: Cases, *, since_kept: in
         return (
             f"{said}: nothing kept in {since_kept} trials; another rung or operator would bring more than more trials"
         )
+    binds, part = _binding(row)
+    if row.limiter == "dram" and part >= _BYTES_ALONE:
+        return f"{said}; {binds}: only fewer of them would make it faster"
     if is_exhausted:
         return (
-            f"{said}: there is room left, and nothing left to try: a rung by hand or another operator would bring more"
+            f"{said}; {binds}, and nothing left to try: a rung by hand or another operator would bring more"
             " (`evo explain FILE.cu` shows what the rules see of a kernel)"
         )
-    return f"{said}: there is room left; go on with --resume"
+    return f"{said}; {binds}; go on with --resume"
+
+
+def _binding(row: CaseBench) -> tuple[str, float]:
+    """What the champion itself is bound by, not its floor, and how much of a modelled time that is."""
+    term = row.limiter or ""
+    share = (row.terms_us or {}).get(term, 0.0) / (row.modelled_us or 1.0)
+    return (
+        f"now bound by {_BINDS.get(term, term)} ({share:.0%} of the time)" if share else "there is room left"
+    ), share
 
 
 def _time(task: Task, cases: Cases) -> float | None:
     row = cases.get(task.headline)
     return row.time_us if row is not None and row.time_us > 0 else None
+
+
+def spent(trials: int) -> str:
+    """Why a run ends whose time is over."""
+    if trials:
+        return "the time budget is spent"
+    return "the start took the whole time budget: a longer --budget, or shorter bench cases, leave time for trials"
 
 
 def control_words(place: str, noise: Control, *, is_raised: bool = False) -> str:

@@ -51,17 +51,22 @@ def read_specials(given: YamlFields) -> dict[str, Specials]:
     Raises SyntaxInvalid naming file, line and field.
     """
     types: dict[str, str] = {}
+    unknown: set[str] = set()  # of a type that does not exist, which is told where the tensor is read
     found: dict[str, Specials] = {}
     for number, entry in given.entries("tensors"):
         name, role, dtype, short = (entry.get(key) for key in ("name", "role", "dtype", "specials"))
         if short not in (None, True, False) or (short and role == "out"):
             at: Place = ("tensors", number, "specials")
             raise given.invalid(at, f"{short!r} is not a choice", "true or false, for inputs")
-        if role != "out" and isinstance(name, str) and isinstance(dtype, str) and is_float(dtype):
+        if isinstance(name, str) and dtype not in DTYPES:
+            unknown.add(name)
+        elif role != "out" and isinstance(name, str) and isinstance(dtype, str) and is_float(dtype):
             types[name] = dtype
             if short:
                 found[name] = Specials.of(dtype)
     for name, value in given.mapping("specials").items() if "specials" in given.data else ():
+        if name in unknown:
+            continue
         if name not in types:
             known = ", ".join(types) or "none"
             raise given.invalid(("specials", name), f"no float input {name!r}", f"float inputs: {known}")

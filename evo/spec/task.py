@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import cast
 
-from evo.errors import SyntaxInvalid, TaskInvalid, UsageError
+from evo.errors import SyntaxInvalid, TaskInvalid, UsageError, known_words
 from evo.spec.element_types import DTYPES
 from evo.spec.expr import Expression, Number, parse
 from evo.spec.laws import Law, read_laws
@@ -177,10 +177,8 @@ def load_task(root: Path, name: str) -> Task:
     """Read `kernels/<name>/`. Raises UsageError for an unknown task, SyntaxInvalid for a bad file."""
     folder = root / "kernels" / name
     if not (folder / "task.yaml").is_file():
-        known = ", ".join(task_names(root)) or "none"
-        raise UsageError(
-            f"no task {name!r} in {root / 'kernels'}", problem="unknown-name", hint=f"known tasks: {known}"
-        )
+        hint = known_words("tasks", name, task_names(root) or ("none",))
+        raise UsageError(f"no task {name!r} in {root / 'kernels'}", problem="unknown-name", hint=hint)
     return read_task(folder)
 
 
@@ -202,8 +200,7 @@ class _Yaml(YamlFields):
     def task(self, folder: Path) -> Task:
         for key in self.data:
             if key not in _TOP | _OPTIONAL:
-                known = ", ".join(sorted(_TOP | _OPTIONAL))
-                raise self.invalid((key,), "unknown field", f"known fields: {known}")
+                raise self.invalid((key,), "unknown field", known_words("fields", str(key), sorted(_TOP | _OPTIONAL)))
         for key in sorted(_TOP - _OPTIONAL):
             if key not in self.data:
                 raise SyntaxInvalid(self.path, 1, f"field `{key}`: missing", hint=f"add `{key}:`")
@@ -270,7 +267,7 @@ class _Yaml(YamlFields):
     def _known(self, entry: Mapping[str, object], at: tuple[str | int, ...], fields: tuple[str, ...]) -> None:
         for name in entry:
             if name not in fields:
-                raise self.invalid((*at, name), "unknown field", f"known fields: {', '.join(fields)}")
+                raise self.invalid((*at, name), "unknown field", known_words("fields", str(name), fields))
 
     def _tensors(self, axes: dict[str, str]) -> Iterator[Tensor]:
         seen: set[str] = set()
@@ -382,7 +379,9 @@ class _Yaml(YamlFields):
                 at = ("tensors", number, "shape")
                 if min(tensor.dims(case)) < 1 or tensor.size_bytes(case) > _LARGEST_TENSOR:
                     dims = " x ".join(map(str, tensor.dims(case)))
-                    raise self.invalid(at, f"{dims} at case {case.name}", "1 or more each, and 256 GiB at most")
+                    raise self.invalid(
+                        at, f"{dims} at case {case.name}", "1 or more each, and 256 GiB at most together"
+                    )
                 if tensor.range is not None and (problem := range_problem(tensor.range, case.axes)):
                     raise self.invalid(at[:2], f"{problem} at case {case.name}", "low and high are both allowed values")
 

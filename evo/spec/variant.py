@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from evo.errors import SyntaxInvalid
+from evo.errors import SyntaxInvalid, known_words
 from evo.spec.comments import without_comments
 from evo.spec.element_types import DTYPES
 from evo.spec.expr import Expression, parse, parse_list
@@ -266,8 +266,9 @@ class _Reader:
             case "launch":
                 self._launch(line, rest)
             case _:
-                known = "task, macro, knob, require, flags, scratch, launch"
-                raise self.invalid(line, f"unknown field `{_shown(field)}` in `// evo:` line", f"known fields: {known}")
+                known = ("task", "macro", "knob", "require", "flags", "scratch", "launch")
+                hint = known_words("fields", field, known)
+                raise self.invalid(line, f"unknown field `{_shown(field)}` in `// evo:` line", hint)
 
     def _name(self, line: int, field: str, text: str) -> str:
         if not re.fullmatch(r"[A-Za-z_][\w-]*", text):

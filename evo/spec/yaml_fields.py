@@ -32,7 +32,8 @@ class YamlFields:
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
             problem = getattr(error, "problem", None) or "not YAML"
-            raise SyntaxInvalid(path, mark.line + 1 if mark else None, problem, hint="fix the YAML syntax") from None
+            hint = "indent with spaces" if "\\t" in problem else "fix the YAML syntax"
+            raise SyntaxInvalid(path, mark.line + 1 if mark else None, problem, hint=hint) from None
         except RecursionError:
             raise SyntaxInvalid(path, None, "nested too deeply", hint="fields are a few levels deep") from None
         except ValueError as error:  # a date that no calendar has, a number with thousands of digits

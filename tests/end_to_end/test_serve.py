@@ -56,9 +56,9 @@ class Served:
 class Events:
     """The marks that the server sends, as a browser's EventSource would hear them."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: Served, task: str = "scale") -> None:
         self.connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=20)
-        self.connection.request("GET", "/events?task=scale")
+        self.connection.request("GET", f"/events?task={task}")
         self.answer = self.connection.getresponse()
         assert self.answer.status == 200
         assert self.answer.headers["content-type"].startswith("text/event-stream")
@@ -240,6 +240,31 @@ def test_what_a_run_does_is_shown_within_two_seconds(served: Served) -> None:
     file.write(RunStatus(pid=2**22 + 1, host=socket.gethostname(), task="scale", stage_s=now, began_s=now))
     assert "ended from outside" in served.get("/section/now?task=scale")[1]
     events.close()
+
+
+def test_a_page_opened_before_the_first_record_follows_the_first_run(tmp_path: Path) -> None:
+    served = started(new_repository(tmp_path / "repository"), "--port", "0")
+    try:
+        opened = Events(served, task="")
+        assert opened.next()[0] == "marks"
+        now = time.time()
+        StatusFile.of(served.root).write(
+            RunStatus(pid=os.getpid(), host=socket.gethostname(), task="scale", stage_s=now, began_s=now)
+        )
+        while (told := opened.next()) and told[0] == "marks":
+            pass
+        assert told == ("task", True)  # the page loads itself again, now with the task
+        assert time.time() - now < DELAY_S
+        assert "?task=scale" in served.get("/")[1]
+        following = Events(served)  # which the run has not recorded yet
+        _, before = following.next()
+        served.append(*trials(1, 1))
+        assert following.next()[1]["trials"] != before["trials"]
+        opened.close()
+        following.close()
+    finally:
+        served.process.send_signal(signal.SIGINT)
+        assert ended(served) == 0
 
 
 def test_a_bad_line_is_told_and_the_page_lives(served: Served) -> None:

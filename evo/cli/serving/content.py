@@ -56,15 +56,11 @@ class Content:
 
     def chosen(self, wanted: str | None) -> str | None:
         """The task to show: the wanted one, else that of the run under way, else the latest. None if it is unknown."""
-        known = self.tasks()
+        known, status = self.tasks(), self.status()
+        running = status.task if status is not None and status.alive else None  # it may have no record yet
         if wanted is not None:
-            return wanted if wanted in known or wanted == self.only else None
-        if self.only is not None:
-            return self.only
-        status = self.status()
-        if status is not None and status.alive:
-            return status.task
-        return known[0] if known else ""
+            return wanted if wanted in (*known, self.only, running) else None
+        return self.only or running or (known[0] if known else "")
 
     def status(self) -> RunStatus | None:
         found = self.status_file.read()

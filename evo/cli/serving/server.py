@@ -187,6 +187,10 @@ class _Site:
         told, quiet_s = "", 0.0
         yield "retry: 1000\n\n"
         while not self.ending():
+            begun = await run_in_threadpool(self.content.chosen, None) if not task else None
+            if begun:
+                yield "event: task\ndata: true\n\n"  # the first run has begun: there is something to show
+                return
             marks = await run_in_threadpool(self.content.marks, task)
             if marks != told:
                 told, quiet_s = marks, 0.0

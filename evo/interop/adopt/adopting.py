@@ -173,7 +173,7 @@ def _set_tensors(draft: Draft, texts: Sequence[str]) -> None:
 
 def _set_axes(draft: Draft, given: Mapping[str, int]) -> None:
     for axis, value in given.items():
-        if axis in draft.program.host.kept:
+        if axis in draft.program.host.kept or axis in draft.constants:
             continue
         if axis not in draft.axes:
             raise UsageError(f"--axis {axis}: no launch has this size", hint=f"axes: {', '.join(draft.axes)}")
@@ -360,6 +360,8 @@ def _rows(draft: Draft, figures: Figures, reference: ReferenceText, *, given: bo
         if axis in draft.program.host.unknown_sizes:
             why = "a guess: nothing in the file sets it"
         rows.append(Assumption("axis", f"{axis} = {value}", why, f"--axis {axis}={value}"))
+    for name, value in draft.constants.items():
+        rows.append(Assumption("constant", f"{name} = {value}", "compiled in, stays", f"--axis {name}={value + 1}"))
     for tensor in draft.tensors:
         shape = ", ".join(tensor.shape)
         zero = ", starts at zero" if tensor.init == "zero" else ""

@@ -17,15 +17,16 @@ from evo.interop.adopt.host_expressions import VECTORS, bare_type
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied, factors, names_of, substituted, written
 from evo.interop.adopt.host_values import Allocation, DevicePointer, Launched, problem
 from evo.interop.adopt.instance import Instance, instances_of
-from evo.interop.adopt.items import reached
+from evo.interop.adopt.items import reached, shared_extents
 from evo.interop.adopt.lifted import device_code, filled_symbols
 from evo.interop.adopt.program import HostProgram
 from evo.interop.adopt.touched import Touch, touches_of
-from evo.spec.element_types import ELEMENT_TYPES, OF_C_TYPE
+from evo.spec.element_types import ELEMENT_TYPES, OF_C_TYPE, is_float
 
 _NAME_PARTS = re.compile(r"^(?:d|dev|device|gpu|g|cu)_(?=\w)|_(?:d|dev|device|gpu)$|^d(?=[A-Z])|^dev(?=[A-Z])")
 _SCALARS = {"eps": 1e-5, "epsilon": 1e-5, "alpha": 1.5, "beta": 0.5, "scale": 0.125, "slope": 0.01, "lr": 0.01}
 _FLOAT_SCALAR = 0.75
+SMALL_SIZE = 16  # up to here a size is what it is: channels, a filter's width
 _TAKEN = ("min", "max", "sqrt", "log2", "ceil_div", "chip", "np", "case", "rng")
 _BASES = {"uchar": "unsigned char", "uint": "unsigned int", "ushort": "unsigned short", "char": "signed char"}
 _BASES |= {"longlong": "long long"}
@@ -43,6 +44,7 @@ class Draft:
     tensors: list[TensorDraft]
     scalars: list[ScalarDraft]
     launches: list[LaunchDraft]
+    constants: dict[str, int]  # sizes that are compiled in and stay what they are
     code: str = ""
     notes: list[str] = field(default_factory=list)
 
@@ -77,6 +79,7 @@ class _Maker:
     ) -> None:
         self.program, self.order, self.symbols, self.options = program, order, symbols, options
         self.notes = list(dict.fromkeys(program.host.notes))
+        self.constants: dict[str, int] = {}
         self.memories: dict[Allocation, list[tuple[Launched, Param, Touch]]] = {}
         for launched, instance in zip(program.launches, order, strict=True):
             touches = touches_of(self.expanded(instance), instance.name)
@@ -138,7 +141,17 @@ class _Maker:
         if not axes:
             axes = {"ONE": 1}
         ordered = sorted(tensors.values(), key=lambda t: {"in": 0, "inout": 1, "out": 2}.get(t.role, 3))
-        return Draft(self.program, axes, compiled, knobs, ordered, list(scalars.values()), launches, notes=self.notes)
+        return Draft(
+            self.program,
+            axes,
+            compiled,
+            knobs,
+            ordered,
+            list(scalars.values()),
+            launches,
+            self.constants,
+            notes=self.notes,
+        )
 
     # Tensors.
 
@@ -229,7 +242,9 @@ class _Maker:
         if not write:
             return "in", "poison", "copied to the GPU" if fed else "only read"
         open_ended = memory.is_parameter or memory.is_managed or not copied_back
-        if not taken and not open_ended and not (fed and read_first):
+        # What one launch reads, changes and leaves in memory is the state of the next call: moments, a running sum.
+        is_state = zeroed and read_first and uses[0][2].used and len(uses) == 1 and self._is_float(memory, uses)
+        if not taken and not open_ended and not (fed and read_first) and not is_state:
             init = "zero" if zeroed else "poison"
             return "scratch", init, "between the launches" if len(self.order) > 1 else "not copied back"
         if fed or (memory.is_managed and read_first and not zeroed):
@@ -237,15 +252,23 @@ class _Maker:
                 back = ", copied back" if taken else ""
                 return "inout", "poison", f"copied in, changed{back}" if fed else "read and changed"
             return "out", "poison", "written, copied back"
-        if zeroed:  # what is cleared and then written whole need not be cleared
-            return "out", "zero" if read_first else "poison", "cleared, then written"
+        if zeroed:
+            # What is written whole need not be cleared. Floats that are read for more than to be added to show little
+            # of what a kernel does while they are zero: if the simulator sees them read first, they become inputs.
+            is_clear = read_first and not (uses[0][2].used and self._is_float(memory, uses))
+            return "out", "zero" if is_clear else "poison", "cleared, then written"
         if not copied_back and not memory.is_parameter and not memory.is_managed:
             later = any(t.read and not t.written for _, _, t in uses)
             return ("scratch", "poison", "between the launches") if later else ("out", "poison", "written")
-        if read_first and uses[0][2].added:
-            return "out", "zero", "added to with atomics"
-        later = len(uses) > 1 and memory.is_parameter and any(t.read and not t.written for _, _, t in uses[1:])
-        return ("inout" if read_first else "out"), "poison", "read and written" if later else "written"
+        if not memory.is_parameter and not memory.is_managed:  # nothing has filled it: what is read was written here
+            return "out", *(("zero", "added to with atomics") if uses[0][2].added else ("poison", "written"))
+        if read_first:
+            return "inout", "poison", "given, added to with atomics" if uses[0][2].added else "read and written"
+        return "out", "poison", "written"
+
+    def _is_float(self, memory: Allocation, uses: Sequence[tuple[Launched, Param, Touch]]) -> bool:
+        element = self._element(memory, uses)
+        return element is not None and is_float(OF_C_TYPE[element])
 
     # Sizes.
 
@@ -264,7 +287,8 @@ class _Maker:
                 blocks |= part.names
             for part in (*launched.grid.parts, *launched.block.parts, launched.shared):
                 every |= part.names
-        extents = set(every)
+        extents, tiles = set(every), shared_extents(reached(self.program.items, [i.item for i in self.order]))
+        every |= tiles
         every |= outer | arguments | {n for t in tensors.values() for dim in t.dims or [] for n in names_of(dim)}
         device, tables = self._device_words(), table_lengths(list(tensors.values()))
         plain_blocks = {name for name in blocks if name not in outer or _BLOCK_NAME.search(name)}
@@ -279,25 +303,34 @@ class _Maker:
             # it is the length of a table, which is followed by what is read as an index.
             is_told = name in arguments or name in device or name in extents or name in tables
             is_size = ((name in outer and is_told) or name in arguments) and name not in self.program.host.kept
-            if is_size and name not in plain_blocks:
+            if is_size and name not in plain_blocks and name in device and self._stays(name):
+                self.constants[name], fixed[name] = int(value), value
+            elif is_size and name not in plain_blocks:
                 axes[name] = int(value)
-            elif name in device and name in blocks and name not in outer and self._can_be_knob(name):
+            elif name in device and name in extents | tiles and name not in outer and self._literal(name) is not None:
                 knobs[name] = int(value)
             else:
                 fixed[name] = value
         for name, value in self.program.host.given.items():
-            if name in every and name not in self.program.host.kept:
+            if name in every and name not in self.program.host.kept and name not in self.constants:
                 axes.setdefault(name, value)
                 fixed.pop(name, None)
                 knobs.pop(name, None)
         return axes, [name for name in axes if name in device], knobs, fixed
 
-    def _can_be_knob(self, name: str) -> bool:
-        """Whether one line holds nothing but its value."""
+    def _literal(self, name: str) -> int | None:
+        """The value of a constant, if one line holds nothing but it."""
         pattern = (
-            rf"\s*(?:#\s*define\s+{name}\s+\d+|(?:static\s+)?const(?:expr)?\s+\w+\s+{name}\s*=\s*\d+\s*;)\s*(?://.*)?"
+            rf"\s*(?:#\s*define\s+{name}\s+(\d+)|(?:static\s+)?const(?:expr)?\s+\w+\s+{name}\s*=\s*(\d+)\s*;)"
+            r"\s*(?://.*)?"
         )
-        return any(re.fullmatch(pattern, item.text) for item in self.program.items if name in item.names)
+        matches = (re.fullmatch(pattern, item.text) for item in self.program.items if name in item.names)
+        return next((int(match[1] or match[2]) for match in matches if match), None)
+
+    def _stays(self, name: str) -> bool:
+        """Whether a size that is compiled in is part of the kernel: taps, bins. A short one, or one given as it is."""
+        value, given = self._literal(name), self.program.host.given.get(name)
+        return value is not None and (given == value if given is not None else value <= SMALL_SIZE)
 
     def _macro_value(self, name: str) -> int | None:
         value = self.program.host.macro_value(name) if name in self.program.host.macros else UNKNOWN

@@ -1,71 +1,172 @@
-"""In which order the sizes of a tensor are its extents: `w * h` elements that are read at `y * w + x` are [h, w]."""
+"""What the extents of a tensor are, by how the kernel reaches its elements.
+
+`w * h` elements at `y * w + x` are [h, w], and `4 * rows * cols` at `y * 2 * cols + x` are [2 * rows, 2 * cols]: what
+indices are multiplied by are the steps from one row, plane or image to the next, each a multiple of the one before.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
 
 from evo.analysis.access.read import read_forms
 from evo.analysis.access.terms import Symbol, Term
 from evo.errors import EvoError
+from evo.interop.adopt.draft_parts import TensorDraft
+from evo.interop.adopt.host_numbers import factors
 from evo.interop.adopt.texts import variant_text
 from evo.interop.adopt.trial import DraftTrial
 from evo.spec.chips import chip
 from evo.spec.variant import parse_variant
 
+# Sizes that are compiled in are numbers in an index: these are told apart from any other, and from each other.
+_TOLD_APART = (53, 59, 61, 67, 71, 73, 79, 83)
+
+
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """A number times sizes, in order of their names."""
+
+    number: int = 1
+    names: tuple[str, ...] = ()
+
+    def over(self, other: _Product) -> _Product | None:
+        """The quotient, if there is one."""
+        left = Counter(self.names)
+        left.subtract(other.names)
+        if self.number % other.number or min(left.values(), default=0) < 0:
+            return None
+        return _Product(self.number // other.number, tuple(sorted(left.elements())))
+
+    def times(self, other: _Product) -> _Product:
+        return _Product(self.number * other.number, tuple(sorted(self.names + other.names)))
+
+    @property
+    def how(self) -> object:
+        parts: list[object] = [*([self.number] if self.number != 1 or not self.names else []), *self.names]
+        return reduce(lambda left, right: ("*", left, right), parts)
+
 
 def order_extents(trial: DraftTrial) -> None:
-    """Put the extents that index expressions multiply most often last. What no index tells stays as it is."""
+    """Give tensors the extents that their indices tell. What no index tells stays as it is."""
     draft = trial.draft
-    if all(len(tensor.dims or []) < 2 for tensor in draft.tensors):
-        return
-    try:
-        variant = parse_variant(variant_text(draft, trial.name), path=f"{trial.name}.cu")
-        forms = read_forms(variant, trial.task(), {axis: draft.axes[axis] for axis in draft.compiled}, chip("l4"))
-    except EvoError:
-        return
-    indices: dict[str, list[Term]] = {}
-    for form in forms:
-        for access in form.accesses:
-            if access.array is not None and access.index is not None:
-                indices.setdefault(access.array.name, []).append(access.index)
-    orders: dict[frozenset[str], list[str]] = {}
-    values = {axis: draft.axes[axis] for axis in draft.compiled}
+    told: dict[_Product, list[object]] = {}
+    silent: list[tuple[TensorDraft, _Product]] = []
+    indices = _indices(trial)
     for tensor in draft.tensors:
-        names = [dim for dim in tensor.dims or [] if isinstance(dim, str)]
-        if (order := _order(names, indices.get(tensor.name, []), values)) is not None:
-            orders.setdefault(frozenset(names), order)
-            tensor.dims = _reordered(tensor.dims or [], order)
-    for tensor in draft.tensors:  # elements one after the other tell nothing: as another tensor of these sizes
-        names = [dim for dim in tensor.dims or [] if isinstance(dim, str)]
-        if len(set(names)) == len(names) > 1 and _order(names, indices.get(tensor.name, []), values) is None:
-            tensor.dims = _reordered(tensor.dims or [], orders.get(frozenset(names), names))
+        dims = [_product(dim) for dim in _factors_of(tensor)]
+        known = [dim for dim in dims if dim is not None]
+        named = tensor.memory.shape if tensor.memory is not None else None
+        if len(known) < len(dims) or len(dims) < 2 or len(named or ()) > 1:
+            continue  # quotients and sums; or a tensor whose extents the host code names
+        total = reduce(_Product.times, known)
+        found = _extents(known, total, indices.get(tensor.name, []))
+        if found is not None:
+            tensor.dims = told[total] = [dim.how for dim in found]
+        else:
+            silent.append((tensor, total))
+    for tensor, total in silent:  # elements one after the other tell nothing: as another tensor of so many
+        tensor.dims = told.get(total, tensor.dims)
     trial.changed()
 
 
-def _order(names: Sequence[str], indices: Sequence[Term], values: Mapping[str, int]) -> list[str] | None:
-    """The names, the outermost extent first; None if no index multiplies by one of them.
+def _indices(trial: DraftTrial) -> dict[str, list[list[tuple[_Product, bool]]]]:
+    """By tensor, the steps of each access."""
+    draft = trial.draft
+    if all(len(_factors_of(tensor)) < 2 for tensor in draft.tensors) or len(draft.compiled) > len(_TOLD_APART):
+        return {}
+    compiled = dict(zip(draft.compiled, _TOLD_APART, strict=False))
+    try:
+        variant = parse_variant(variant_text(draft, trial.name), path=f"{trial.name}.cu")
+        forms = read_forms(variant, trial.task(), compiled, chip("l4"))
+    except EvoError:
+        return {}
+    found: dict[str, list[list[tuple[_Product, bool]]]] = {}
+    for form in forms:
+        for access in form.accesses:
+            if access.array is not None and access.index is not None:
+                found.setdefault(access.array.name, []).append(_steps(access.index, compiled))
+    return found
 
-    values: of those that are compiled in, which an index has as numbers.
+
+def _factors_of(tensor: TensorDraft) -> list[object]:
+    return [part for dim in tensor.dims or [] for part in factors(dim)]
+
+
+def _steps(index: Term, compiled: Mapping[str, int]) -> list[tuple[_Product, bool]]:
+    """What variables are multiplied by; and whether the variable is a place in the grid."""
+    found = []
+    for atoms, by in index.parts.items():
+        names = [atom.name for atom in atoms if isinstance(atom, Symbol) and atom.kind == "axis"]
+        if len(names) == len(atoms):
+            continue  # a neighbour, or a border
+        step = abs(by)
+        for name, number in compiled.items():
+            while step and step % number == 0:
+                step //= number
+                names.append(name)
+        in_grid = any(isinstance(atom, Symbol) and atom.kind in ("block", "thread") for atom in atoms)
+        found.append((_Product(step, tuple(sorted(names))), in_grid))
+    return found
+
+
+def _extents(
+    dims: Sequence[_Product], total: _Product, accesses: Sequence[Sequence[tuple[_Product, bool]]]
+) -> list[_Product] | None:
+    """By the steps of all accesses together; where they contradict each other, by those of the one with most.
+
+    A kernel that reads every second element has steps of two, which are no extent if the tensor has no factor of two.
     """
-    counts: Mapping[str, int] = {}
-    if len(names) < 2 or len(set(names)) < len(names):
-        return None
-    for index in indices:
-        found = {name: _times(index, name, values.get(name)) for name in names}
-        if sum(found.values()) > sum(counts.values()):
-            counts = found
-    return sorted(names, key=lambda name: counts[name]) if counts else None
+    every = [step for steps in accesses for step in steps]
+    together = _joined(every)
+    alone = sorted((_joined(steps) for steps in accesses), key=len, reverse=True)
+    most = alone[0] if alone else set[_Product]()
+    single = {step for step, in_grid in every if not in_grid} | _joined(each for each in every if each[1])
+    plain = [{_Product(1, step.names) for step in steps} for steps in (together, most)]
+    for steps in (together, single, plain[0], most, plain[1]):
+        found = _chain(total, [step for step in steps if step != _Product()])
+        if found is not None:
+            return _as_given(dims, found)
+    return None
 
 
-def _times(index: Term, name: str, value: int | None) -> int:
-    """How many terms of an index are multiplied by this extent."""
-    if value is None:
-        return sum(Symbol(name, "axis") in monomial for monomial in index.parts)
-    return sum(by % value == 0 for by in index.parts.values()) if value > 1 else 0
+def _joined(steps: Iterable[tuple[_Product, bool]]) -> set[_Product]:
+    """One step for each product of sizes: 16 rows from block to block and one from thread to thread are one."""
+    numbers: dict[tuple[str, ...], int] = {}
+    for step, _ in steps:
+        numbers[step.names] = math.gcd(numbers.get(step.names, 0), step.number)
+    return {_Product(number, names) for names, number in numbers.items()}
 
 
-def _reordered(dims: Sequence[object], order: Sequence[str]) -> list[object]:
-    """Names in this order; numbers stay behind them, and what holds a quotient or a sum stays as it is."""
-    if any(not isinstance(dim, str | int) for dim in dims):
-        return list(dims)
-    return [*order, *(dim for dim in dims if not isinstance(dim, str))]
+def _chain(total: _Product, steps: Sequence[_Product]) -> list[_Product] | None:
+    """The extents, the outermost first; None if one step is no multiple of another, or if there is none."""
+    rising = sorted(steps, key=lambda step: (len(step.names), step.number))
+    found: list[_Product] = []
+    before = _Product()
+    for step in (*rising, total):
+        extent = step.over(before)
+        if extent is None:
+            return None
+        if extent != _Product():
+            found.insert(0, extent)
+        before = step
+    return found if steps else None
+
+
+def _as_given(dims: Sequence[_Product], found: list[_Product]) -> list[_Product]:
+    """The extents as the host code has them, if the steps fit; else the outermost one as the product that it was."""
+    rest, parts = found[0], list[_Product]()
+    for dim in dims:
+        if (left := rest.over(dim)) is not None and dim != _Product():
+            rest, parts = left, [*parts, dim]
+    return [*parts, *found[1:]] if rest == _Product() else found
+
+
+def _product(how: object) -> _Product | None:
+    """One factor of an extent; None for what is neither a size nor a number."""
+    if isinstance(how, str):
+        return _Product(1, (how,))
+    return _Product(how) if isinstance(how, int) and how > 0 else None

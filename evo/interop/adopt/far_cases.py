@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from evo.errors import TaskInvalid
+from evo.interop.adopt.draft import SMALL_SIZE
 from evo.interop.adopt.oracle import Failing
 from evo.interop.adopt.texts import elements
-from evo.interop.adopt.trial import SMALL_AXIS, DraftTrial
+from evo.interop.adopt.trial import DraftTrial
 
 FAR = "far_"  # of the names of these cases
 _LENGTHS = (33013, 16411, 8209)  # odd, and beyond the powers of two at which a buffer or a counter ends
@@ -22,7 +23,7 @@ _WORK = 1_000_000.0  # warp instructions: a fraction of a second on the simulato
 
 def far_cases(trial: DraftTrial, cases: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
     """By name. cases: the check cases that there are, which show how axes go together."""
-    large = [axis for axis, value in trial.draft.axes.items() if value > SMALL_AXIS]
+    large = [axis for axis, value in trial.draft.axes.items() if value > SMALL_SIZE]
     if len(large) < 2:
         return {}  # the timed size is longer
     found = {}

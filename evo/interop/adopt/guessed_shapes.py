@@ -9,9 +9,10 @@ import re
 from collections.abc import Iterator, Mapping
 
 from evo.errors import TaskInvalid
+from evo.interop.adopt.draft import SMALL_SIZE
 from evo.interop.adopt.draft_parts import TensorDraft
 from evo.interop.adopt.oracle import Failing
-from evo.interop.adopt.trial import SMALL_AXIS, DraftTrial
+from evo.interop.adopt.trial import DraftTrial
 
 _DIVISOR = re.compile(r"/\s*\(?\s*(\w+)|>>\s*(\d+)")
 _LARGEST = 4096
@@ -42,7 +43,7 @@ def settle_guesses(trial: DraftTrial, base: dict[str, int]) -> dict[str, int]:
 
 def _further(axes: Mapping[str, int]) -> dict[str, int]:
     """Sizes that differ, and that common group sizes divide."""
-    large = [axis for axis, value in axes.items() if value > SMALL_AXIS]
+    large = [axis for axis, value in axes.items() if value > SMALL_SIZE]
     lengths = (256, 384) if len(large) < 3 else (64, 128, 192, 64)
     return {**axes, **{axis: lengths[at % len(lengths)] for at, axis in enumerate(large)}}
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator
 
+from evo.interop.adopt.draft import SMALL_SIZE
 from evo.interop.adopt.texts import elements, value_of
-from evo.interop.adopt.trial import SMALL_AXIS, DraftTrial
+from evo.interop.adopt.trial import DraftTrial
 from evo.spec.element_types import DTYPES
 
 _WORK = 12_000_000.0  # warp instructions of the headline: seconds on the simulator
@@ -62,6 +63,6 @@ def _is_little(trial: DraftTrial, axes: dict[str, int], work: float) -> bool:
 
 def _scaled(axes: dict[str, int], factor: float, given: Collection[str]) -> Iterator[dict[str, int]]:
     """The longest axes, those of one length together, half or twice as long; then the next longest."""
-    free = {axis: value for axis, value in axes.items() if value > SMALL_AXIS and axis not in given}
+    free = {axis: value for axis, value in axes.items() if value > SMALL_SIZE and axis not in given}
     for length in sorted(set(free.values()), reverse=True):
         yield {a: int(v * factor) if free.get(a) == length else v for a, v in axes.items()}

@@ -28,6 +28,7 @@ from evo.interop.adopt.host_values import (
     copied,
     problem,
 )
+from evo.interop.adopt.host_vectors import misread_vectors
 from evo.interop.adopt.items import function_name
 from evo.interop.adopt.parameters import deduced_type, parameters_of, template_parameters
 from evo.interop.adopt.python_source import LauncherArgument
@@ -87,8 +88,10 @@ class Host(HostCalls):
             elif "cudaStream_t" in kind or "Handle" in kind:
                 arguments.append(UNKNOWN)
             else:
-                known = int(said.number) if said.number is not None else defaults.get(name)
-                value = self.given.get(name, known)
+                known = said.number if said.number is not None else defaults.get(name)
+                if known is None and param.default is not None:
+                    known = self.size(param.default).value
+                value = self.given.get(name, int(known) if known is not None else None)
                 arguments.append(HostNumber.named(name, value))
                 self.named[name] = value
                 if name not in self.given and said.number is None:
@@ -184,7 +187,10 @@ class Host(HostCalls):
             case "declaration":
                 self.declare(node)
             case "expression_statement":
-                for child in node.named_children:
+                declared = misread_vectors(node)
+                for each in declared:
+                    self.declare(each)
+                for child in [] if declared else node.named_children:
                     self.value(child)
             case "if_statement":
                 self._if(node)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from evo.cuda.source.parser import Node
+from evo.cuda.source.parser import Node, read
 from evo.interop.adopt.host_expressions import bare_type
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber
 from evo.interop.adopt.host_tensors import HostTensors
@@ -63,3 +63,21 @@ class HostVectors(HostTensors):
         if name == "copy" and len(values) == 3:
             self.moved(HostVariable("", "", values[2]), values[0], line)
         return UNKNOWN
+
+
+def misread_vectors(statement: Node) -> list[Node]:
+    """`std::vector<T> a(n * m), b(n);` is an expression too, of comparisons and calls: its declarations, one by one."""
+    parts, first = list[Node](), statement.named_children[0] if statement.named_children else statement
+    while first.type == "comma_expression":
+        left, right = first.child("left"), first.child("right")
+        parts, first = [*([right] if right is not None else []), *parts], left or statement
+    compared, call = first.child("left"), first.child("right")
+    if first.type != "binary_expression" or compared is None or call is None or call.type != "call_expression":
+        return []
+    kind = first.text[: call.start_byte - first.start_byte].rstrip()
+    if compared.type != "binary_expression" or not kind.endswith(">") or "vector" not in kind.partition("<")[0]:
+        return []
+    texts = (f"{kind} {part.text};" for part in (call, *parts))
+    lines = "\n" * statement.row
+    whole = read("".join(f"{lines}void f() {{ {text} }}" for text in texts).encode())
+    return [node for node in whole.walk() if node.type == "declaration"]

@@ -150,7 +150,7 @@ def _item(path: Path, node: Node) -> list[Item]:
             found = tuple(n.text for n in (*named, *inner) if n is not None)
             found += tuple(n.text for n in inside.walk() if n.type == "enumerator" and n.named_children)
             text = text if text.rstrip().endswith(";") else f"{text};"
-            return [Item("type", text, tuple(word.split()[0] for word in found), line, node, path)]
+            return [Item("type", text, tuple(_WORD.findall(word)[0] for word in found), line, node, path)]
     return []
 
 
@@ -187,6 +187,15 @@ def reached(items: Iterable[Item], start: Iterable[Item], named: Iterable[str] =
                     needed.add(item)
                     waiting.append(item)
     return [item for item in items if item in needed or item.kind == "include"]
+
+
+def shared_extents(items: Iterable[Item]) -> set[str]:
+    """Names that are an extent of shared memory by themselves, with padding or without: `[TILE][TILE_K + 1]`."""
+    found = set[str]()
+    for item in items:
+        for declared in item.text.split("__shared__")[1:]:
+            found |= set(re.findall(r"\[\s*([A-Za-z_]\w*)\s*(?:\+\s*\d+\s*)?\]", declared.partition(";")[0]))
+    return found
 
 
 def refuse_what_cannot_run(items: Iterable[Item]) -> None:

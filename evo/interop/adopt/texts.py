@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from evo.interop.adopt.draft import Draft
 from evo.interop.adopt.draft_parts import TensorDraft
 from evo.interop.adopt.host_numbers import names_of, written
+from evo.interop.adopt.items import words_of
 from evo.interop.task_folder import axes_text
 from evo.spec.element_types import DTYPES, is_float
 from evo.spec.expr import parse
@@ -66,10 +67,12 @@ def variant_text(draft: Draft, name: str, *, task: bool = True) -> str:
 
 
 def _domain(draft: Draft, knob: str) -> Sequence[int]:
-    """Values to try: of a block's side or of its threads; the present one is among them."""
-    twice = any(sum(knob in part for part in launch.block) > 1 for launch in draft.launches)
-    domain = set(_KNOB_SIDES if twice else _KNOB_BLOCKS) | {draft.knobs[knob]}
-    return sorted(domain)
+    """Values to try: of a block's side, of its threads, or near the present one, which is always among them."""
+    value = draft.knobs[knob]
+    blocks = [launch.block for launch in draft.launches if any(knob in words_of(part) for part in launch.block)]
+    if not blocks:  # work of a thread, or a tile that the block walks over
+        return sorted({n for n in (value // 4, value // 2, value, 2 * value, 4 * value) if n > 0})
+    return sorted({*(_KNOB_SIDES if any(block != (knob,) for block in blocks) else _KNOB_BLOCKS), value})
 
 
 def task_yaml(draft: Draft, name: str, figures: Figures) -> str:
@@ -163,6 +166,10 @@ def _drawn(tensor: TensorDraft) -> str:
     if tensor.is_ordered:
         inner = f"rng.integers(0, {high} + 1, {written(tensor.dims[0][1])} - 1)"  # type: ignore[index]
         return f"np.sort(np.r_[0, {high}, {inner}]).astype(np.{tensor.dtype})"
+    if tensor.is_distinct:  # as far as there are so many
+        count = " * ".join(f"({part})" for part in tensor.shape)
+        places = f"rng.permutation(max({high}, {count}))[: {count}] % ({high})"
+        return f"({places}).reshape({size}).astype(np.{tensor.dtype})"
     return f"rng.integers({low}, {high}, {size}).astype(np.{tensor.dtype})"
 
 

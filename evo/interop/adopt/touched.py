@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from evo.cuda.source.nodes import function_of
 from evo.cuda.source.parser import Node, read
@@ -15,12 +16,16 @@ _ATOMICS = re.compile(r"atomic\w+|red\w*")
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """read_first: it is read, and not only by what this kernel has stored to it before. added: by atomics alone."""
+    """read_first: it is read, and not only by what this kernel has stored to it before. added: by atomics.
+
+    used: it is read for more than to be added to.
+    """
 
     read: bool = False
     written: bool = False
     read_first: bool = False
     added: bool = False
+    used: bool = False
 
     def __or__(self, other: Touch) -> Touch:
         return Touch(
@@ -28,107 +33,140 @@ class Touch:
             self.written or other.written,
             self.read_first or other.read_first,
             self.added or other.added,
+            self.used or other.used,
         )
+
+
+def _read(followed: bool = True) -> Touch:
+    return Touch(read=followed, read_first=followed, used=followed)
+
+
+Functions = Mapping[str, Sequence[Node]]  # overloads of one name stand together
 
 
 def touches_of(text: str, kernel: str) -> dict[str, Touch]:
     """By parameter. text: the kernel and the functions that it may call, without macros."""
-    functions: dict[str, Node] = {}
+    functions: dict[str, list[Node]] = {}
     for node in read(text.encode()).walk():
         if node.type == "function_definition" and (function := function_of(node)) is not None:
-            functions[function.name] = node
-    return _of(kernel, functions, ())
+            functions.setdefault(function.name, []).append(node)
+    return _of(functions.get(kernel, [])[-1:], functions, ())
 
 
-def _of(name: str, functions: Mapping[str, Node], above: tuple[str, ...]) -> dict[str, Touch]:
-    node = functions.get(name)
-    function = function_of(node) if node is not None else None
-    if node is None or function is None or name in above:
-        return {}
-    body = node.child("body")
-    pointers = {param.name: param.name for param in function.params if re.search(r"[*&\[]", param.type)}
-    constant = {param.name for param in function.params if param.is_const}
-    found = {param: Touch() for param in pointers}
-    if body is None:
-        return found
-    for inner in body.walk():
-        if inner.type == "init_declarator":
-            _alias(inner, pointers)
-        if inner.type == "identifier" and inner.text in pointers:
-            origin = pointers[inner.text]
-            touch = _use(inner, functions, (*above, name))
-            if origin in constant:
-                touch = Touch(read=touch.read or touch.written, read_first=True)
-            found[origin] |= touch
+def _of(nodes: Sequence[Node], functions: Functions, above: tuple[Node, ...]) -> dict[str, Touch]:
+    """What these functions do to what their parameters point to."""
+    found: dict[str, Touch] = {}
+    for node in nodes:
+        function = function_of(node)
+        if function is None or node in above:
+            continue
+        pointers = {p.name: frozenset({p.name}) for p in function.params if re.search(r"[*&\[]", p.type)}
+        references = {p.name for p in function.params if "&" in p.type and "*" not in p.type}
+        constant = {param.name for param in function.params if param.is_const}
+        found |= {param: found.get(param, Touch()) for param in pointers}
+        body = node.child("body")
+        for inner in body.walk() if body is not None else ():
+            if inner.type in ("init_declarator", "assignment_expression"):
+                _alias(inner, pointers, references)
+            if inner.type != "identifier" or inner.text not in pointers:
+                continue
+            touch = _use(inner, inner.text in references, functions, (*above, node))
+            for origin in pointers[inner.text]:
+                read_only = Touch(read=touch.read or touch.written, read_first=True)
+                found[origin] |= read_only if origin in constant else touch
     return found
 
 
-def _alias(node: Node, pointers: dict[str, str]) -> None:
-    """`float4* p = reinterpret_cast<float4*>(x)`, `float* row = x + i * n`, `float& y = x[i]`."""
-    declarator, value = node.child("declarator"), node.child("value")
-    if declarator is None or value is None:
+def _alias(node: Node, pointers: dict[str, frozenset[str]], references: set[str]) -> None:
+    """`float4* p = reinterpret_cast<float4*>(x)`, `p = x + i * n` of a pointer, `float& y = x[i]`."""
+    if node.type == "assignment_expression":
+        declarator, value = node.child("left"), node.child("right")
+        is_place = declarator is not None and declarator.type == "identifier" and declarator.text not in references
+    else:
+        declarator, value = node.child("declarator"), node.child("value")
+        inside = declarator.walk() if declarator is not None else ()
+        is_place = any(n.type in ("pointer_declarator", "reference_declarator") for n in inside)
+        is_place = is_place or (node.parent is not None and node.parent.text.startswith(("auto", "const auto")))
+    if declarator is None or value is None or not is_place:
         return
-    is_place = any(n.type in ("pointer_declarator", "reference_declarator") for n in declarator.walk())
-    whole = node.parent.text if node.parent is not None else ""
-    if not is_place and not whole.startswith(("auto", "const auto")):
+    name = declarator.text if declarator.type == "identifier" else declarator_name(declarator)
+    if declarator.type == "reference_declarator":
+        name = name or declarator.text.lstrip("& ")
+        references |= {name}
+    used = [n for n in value.walk() if n.type == "identifier" and n.text in pointers]
+    if not name or not used:
         return
-    name = declarator_name(declarator)
-    if name is None and declarator.type == "reference_declarator":
-        name = declarator.text.lstrip("& ")
-    used = [n.text for n in value.walk() if n.type == "identifier" and n.text in pointers]
-    if name and used and "[" not in value.text.split(used[0])[0]:
-        pointers[name] = pointers[used[0]]
+    if node.type == "assignment_expression" and not _is_element(used[0], value):
+        pointers[name] = pointers.get(name, frozenset()) | pointers[used[0].text]
+    elif node.type == "init_declarator" and "[" not in value.text.split(used[0].text)[0]:
+        pointers[name] = pointers[used[0].text]
 
 
-def _use(node: Node, functions: Mapping[str, Node], above: tuple[str, ...]) -> Touch:
-    """What one occurrence of a pointer's name does to what it points to."""
-    inner, parent, followed = node, node.parent, False
+def _is_element(pointer: Node, value: Node) -> bool:
+    """Whether an expression over a pointer is what it points to, rather than another place."""
+    found, inner = False, pointer
+    while inner is not value and inner.parent is not None:
+        inner = inner.parent
+        found = found or inner.type == "subscript_expression"
+        if inner.type == "pointer_expression":
+            found = not inner.text.startswith("&")
+    return found
+
+
+def _use(node: Node, followed: bool, functions: Functions, above: tuple[Node, ...]) -> Touch:
+    """What one occurrence of a pointer's name does to what it points to. followed: the name is the element itself."""
+    inner, parent = node, node.parent
     while parent is not None:
         kind = parent.type
         if kind == "subscript_expression" and parent.child("argument") is not inner:
-            return Touch() if not followed else Touch(read=True, read_first=True)
+            return Touch() if not followed else _read()
         if kind in ("subscript_expression", "pointer_expression", "field_expression"):
             followed = not (kind == "pointer_expression" and parent.text.startswith("&"))
         elif kind == "assignment_expression":
             if parent.child("left") is not inner:
-                return Touch(read=followed, read_first=followed)
+                return _read(followed)
+            if not followed:
+                return Touch()  # the pointer itself moves
             operator = parent.child("operator")
             compound = operator is not None and operator.text != "="
-            return Touch(read=compound, written=True, read_first=compound)
+            is_used = compound and operator is not None and operator.text not in ("+=", "-=")
+            return Touch(read=compound, written=True, read_first=compound, used=is_used)
         elif kind == "update_expression":
             return Touch(read=True, written=True, read_first=True) if followed else Touch()
         elif kind == "argument_list":
             return _passed(inner, parent, followed, functions, above)
         elif kind == "init_declarator":
             is_place = any(n.type in ("pointer_declarator", "reference_declarator") for n in parent.walk())
-            return Touch() if is_place else Touch(read=followed, read_first=followed)
+            return Touch() if is_place else _read(followed)
         elif kind.endswith("statement") or kind in ("declaration", "condition_clause"):
-            return Touch(read=followed, read_first=followed)
+            return _read(followed)
         inner, parent = parent, parent.parent
     return Touch()
 
 
-def _passed(
-    inner: Node, arguments: Node, followed: bool, functions: Mapping[str, Node], above: tuple[str, ...]
-) -> Touch:
+def _passed(inner: Node, arguments: Node, followed: bool, functions: Functions, above: tuple[Node, ...]) -> Touch:
     call = arguments.parent
     callee = call.child("function") if call is not None else None
     name = callee.text.rpartition("::")[2].partition("<")[0] if callee is not None else ""
+    if name in functions:
+        places = [c for c in arguments.named_children if c.type != "comment"]
+        at = next((i for i, c in enumerate(places) if c is inner), -1)
+        found = [
+            _of([node], functions, above).get(params[at].name, Touch())
+            for node in functions[name]
+            if 0 <= at < len(params := getattr(function_of(node), "params", ()))
+            and (not followed or ("&" in params[at].type and not params[at].is_const))
+        ]
+        return reduce(Touch.__or__, found) if found else _read(followed)
     if followed:
-        return Touch(read=True, read_first=True)
+        return _read()
     if _ATOMICS.fullmatch(name):
         return Touch(read=True, written=True, read_first=True, added=True)
     if name in ("__ldg", "__ldcs", "__ldca", "__ldcg"):
-        return Touch(read=True, read_first=True)
+        return _read()
     if name in ("__stcs", "__stcg", "__stwb", "__stwt"):
         return Touch(written=True)
-    if name in functions:
-        function = function_of(functions[name])
-        places = [c for c in arguments.named_children if c.type != "comment"]
-        at = next((i for i, c in enumerate(places) if c is inner), -1)
-        if function is not None and 0 <= at < len(function.params):
-            return _of(name, functions, above).get(function.params[at].name, Touch())
     if callee is not None and callee.type == "template_function":  # a cast
         up = call.parent if call is not None else None
-        return _use(call, functions, above) if call is not None and up is not None else Touch()
-    return Touch(read=True, read_first=True)
+        return _use(call, followed, functions, above) if call is not None and up is not None else Touch()
+    return _read()

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from evo.device import POISON_LARGE, POISON_NAN, Arrays, BenchCase, SampleRequest
 from evo.errors import TaskInvalid
-from evo.interop.adopt.draft import Draft
+from evo.interop.adopt.draft import SMALL_SIZE, Draft
 from evo.interop.adopt.draft_parts import TensorDraft
 from evo.interop.adopt.host_values import problem
 from evo.interop.adopt.index_bounds import narrower
@@ -27,11 +27,10 @@ from evo.interop.adopt.oracle import Failing, Runner, widened
 from evo.interop.adopt.texts import Figures, elements, inputs_text, task_yaml, variant_text
 from evo.results import FaultKind
 from evo.spec.dtypes import NUMPY
-from evo.spec.element_types import DTYPES
+from evo.spec.element_types import DTYPES, is_float
 from evo.spec.task import Case, Task, read_task
 
 _BUFFER = re.compile(r"buffer '?(\w+)'?")
-SMALL_AXIS = 16  # up to here an axis is what it is: channels, a filter's width
 _MULTIPLES = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 _REPAIRS = 24
 _RUN_BUDGET = 400_000_000
@@ -165,9 +164,12 @@ class DraftTrial:
     def _cannot(self, failing: Failing) -> Exception:
         fault = failing.fault
         text = variant_text(self.draft, self.name).split("\n")
-        line = None
-        if fault is not None and fault.source_line is not None and 0 < fault.source_line <= len(text):
-            line = self._line_of(text[fault.source_line - 1])
+        compiled = re.match(r"original\.cu:(\d+): error: (.*)", str(failing))
+        place = int(compiled[1]) if compiled is not None else (fault.source_line or 0) if fault is not None else 0
+        line = self._line_of(text[place - 1]) if 0 < place <= len(text) else None
+        if compiled is not None:
+            hint = "mend it, or leave out what needs more headers than CUDA's: kernels are compiled by NVRTC"
+            return problem(self.draft.path, line, f"it does not compile: {compiled[2]}", hint)
         hint = "see `--tensor NAME:ROLE:TYPE[SHAPE]` and `--axis N=VALUE` for what adopt cannot tell by itself"
         if fault is not None and fault.kind is FaultKind.RACE:
             hint = "the original has a race: mend it first, since no variant could be proven against it"
@@ -191,6 +193,8 @@ class DraftTrial:
             done = self._larger(tensor, failing, axes) or narrower(self, tensor, axes)
         elif kind is FaultKind.READ_ONLY and tensor.role == "in":
             tensor.role, tensor.why, done = "inout", "written to", True
+        elif kind is FaultKind.RACE:
+            done = self._distinct()
         elif kind is None and "unwritten" in str(failing):
             done = self._partly_written(tensor)
         if done:
@@ -206,6 +210,15 @@ class DraftTrial:
             tensor.role, tensor.why = "inout", "read before it is written"
             return True
         return False
+
+    def _distinct(self) -> bool:
+        """Writes that meet where whole numbers lead: no two of those are one, as slots of a cache."""
+        leads = [t for t in self.draft.given if t.role == "in" and t.high is not None and not is_float(t.dtype)]
+        found = [tensor for tensor in leads if not tensor.is_distinct and not tensor.is_ordered]
+        for tensor in found:
+            tensor.is_distinct = True
+            tensor.why += ", each once: writes would meet"
+        return bool(found)
 
     def _partly_written(self, tensor: TensorDraft) -> bool:
         """Elements that no thread writes: what is there at first stays."""
@@ -249,8 +262,8 @@ class DraftTrial:
     def _first_sizes(self) -> Iterator[dict[str, int]]:
         """Sizes for a first run, small ones before the file's own."""
         if self._candidates:  # lengths that tell the axes apart
-            yield {a: (v if v <= SMALL_AXIS else self._trial_length(a)) for a, v in self.draft.axes.items()}
-        many = sum(value > SMALL_AXIS for value in self.draft.axes.values()) > 2
+            yield {a: (v if v <= SMALL_SIZE else self._trial_length(a)) for a, v in self.draft.axes.items()}
+        many = sum(value > SMALL_SIZE for value in self.draft.axes.values()) > 2
         for unit in (16, 64, 32, 128) if many else (64, 256, 16, 1024, 128, 512):
             yield self._lengths(unit, (1, 2, 3, 1))
         yield {axis: min(value, 256) for axis, value in self.draft.axes.items()}
@@ -260,7 +273,7 @@ class DraftTrial:
         found = {}
         place = 0
         for axis, value in self.draft.axes.items():
-            if value <= SMALL_AXIS:
+            if value <= SMALL_SIZE:
                 found[axis] = value
                 continue
             found[axis] = unit * factors[place % len(factors)]
@@ -271,7 +284,7 @@ class DraftTrial:
         """Check cases that the original can take, and what it asks of the sizes, in words."""
         found = {"even": base}
         units, asked = self._units(base)
-        large = [axis for axis, value in self.draft.axes.items() if value > SMALL_AXIS]
+        large = [axis for axis, value in self.draft.axes.items() if value > SMALL_SIZE]
         shapes = {
             "ragged": (37, 29, 19, 7, 5),
             "long": (1031, 11, 5, 3, 3) if len(large) > 1 else (4099,),
@@ -300,7 +313,7 @@ class DraftTrial:
         """The case with other lengths of short axes (batches, channels), if the original takes them."""
         for axis, value in self.draft.axes.items():
             length = (value + 1, 1, 2 * value + 1, max(1, value - 1))[place]
-            if value <= SMALL_AXIS and length != axes[axis] and self.takes({**axes, axis: length}):
+            if value <= SMALL_SIZE and length != axes[axis] and self.takes({**axes, axis: length}):
                 axes = {**axes, axis: length}
         return axes
 
@@ -309,7 +322,7 @@ class DraftTrial:
         units: dict[str, int | None] = {}
         asked = []
         for axis, value in self.draft.axes.items():
-            if value <= SMALL_AXIS:
+            if value <= SMALL_SIZE:
                 units[axis] = None
                 continue
             tried = {unit: {**base, axis: unit * (3 if unit > 16 else 29)} for unit in (1, *_MULTIPLES)}

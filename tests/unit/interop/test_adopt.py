@@ -39,7 +39,7 @@ def drafted(name: str, **axes: int) -> Draft:
         ("histogram", "length", "deviceInput:in deviceBins:out", "histogram_kernel(deviceInput, deviceBins, length)"),
         ("softmax_launcher", "N C", "inp:in out:out", "softmax_kernel(out, inp, N, C)"),
         ("transpose", "nx ny", "idata:in tdata:out", "transposeNaive(tdata, idata)"),
-        ("conv2d_constant", "width height MASK_WIDTH", "d_in:in mask:in out:out", None),
+        ("conv2d_constant", "width height", "d_in:in mask:in out:out", None),
         ("saxpy_managed", "N", "x:in y:inout", "saxpy(N, a, x, y)"),
         ("gelu_float4", "N", "x:in y:out", "gelu_f32x4(x, y, N)"),
         ("argmax", "rows cols", "logits:in index:out value:out", None),
@@ -64,7 +64,7 @@ def drafted(name: str, **axes: int) -> Draft:
         ),
         (
             "third/lbm_thesis",  # a struct of numbers by value, used by a macro and a device function
-            "nx ny Q",
+            "nx ny",
             "f0:in f1:out rho:out",
             "step(f0, f1, rho, nx, ny, p_omega, p_ux, p_uy)",
         ),
@@ -84,7 +84,7 @@ def drafted(name: str, **axes: int) -> Draft:
         ("third/raii_bench", "rows cols", "in_:in out:out", "l2_normalize(in_, out, rows, cols, eps)"),  # a lambda
         (
             "third/separable_sample",
-            "imageW imageH KERNEL_RADIUS",
+            "imageW imageH",
             "Input:in c_Kernel:in Output:out Buffer:scratch",
             None,
         ),
@@ -110,7 +110,7 @@ def drafted(name: str, **axes: int) -> Draft:
         ("fourth/jacobi_blog", "NX NY", "u:in f:in u_new:out", "jacobi(u_new, u, f, h2)"),
         (
             "fourth/kmeans_assign",
-            "DIMS n k",
+            "n k",
             "km_d_points:in km_d_centroids:in km_d_labels:out km_d_sums:out km_d_counts:out",
             None,
         ),
@@ -154,7 +154,7 @@ def drafted(name: str, **axes: int) -> Draft:
         ),
         (
             "sixth/hamming_match",
-            "WORDS nq nt",
+            "nq nt",
             "matcher_query_:in matcher_train_:in matcher_idx_:out matcher_dist_:out",
             None,
         ),

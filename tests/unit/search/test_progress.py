@@ -10,7 +10,7 @@ import pytest
 
 from evo.analysis.roofline import BestFloor
 from evo.results import Baseline, CaseBench, Timing
-from evo.search.progress import advice, is_stalled, reached, satisfied
+from evo.search.progress import advice, is_stalled, reached, satisfied, spent
 from evo.spec.task import load_task
 
 TASK = load_task(Path(__file__).parents[3], "softmax")
@@ -50,9 +50,9 @@ def times(us: float, rival_us: float | None = None) -> dict[str, CaseBench]:
             12,
             "torch takes 30.00 µs: the search has stalled behind the library; use the library, or start from",
         ),
-        (40.0, 30.0, 11, "torch takes 30.00 µs: there is room left; go on with --resume"),
+        (40.0, 30.0, 11, "torch takes 30.00 µs; there is room left; go on with --resume"),
         (40.0, 50.0, 12, "nothing kept in 12 trials; another rung or operator would bring more than more trials"),
-        (40.0, None, 3, "25% of the speed that it allows: there is room left; go on with --resume"),
+        (40.0, None, 3, "25% of the speed that it allows; there is room left; go on with --resume"),
     ],
 )
 def test_advice_follows_the_limit_the_library_and_the_trials(
@@ -63,10 +63,33 @@ def test_advice_follows_the_limit_the_library_and_the_trials(
     assert said in words
 
 
+def test_a_budget_that_the_start_took_is_said_to_be_too_short() -> None:
+    assert "--budget" in spent(0)
+    assert "--budget" not in spent(1)
+
+
 def test_a_run_with_nothing_left_to_try_is_not_advised_to_go_on() -> None:
     words = advice(TASK, bench(), times(40.0), since_kept=3, is_exhausted=True)
     assert "--resume" not in words
     assert "evo explain" in words
+
+
+@pytest.mark.parametrize(
+    ("terms_us", "binds", "goes_on"),
+    [
+        ({"issue": 26.0, "dram": 9.0}, "issuing instructions (65%", True),
+        ({"issue": 9.0, "dram": 26.0}, "bytes from DRAM (65%", True),  # other terms add to it
+        ({"issue": 9.0, "dram": 39.0}, "bytes from DRAM (98%", False),  # a change of anything else hides behind it
+    ],
+)
+def test_what_binds_the_champion_decides_whether_to_go_on(
+    terms_us: dict[str, float], binds: str, goes_on: bool
+) -> None:
+    limiter = max(terms_us, key=lambda term: terms_us[term])
+    row = CaseBench(name=TASK.headline, modelled_us=40.0, model_version="sim-5", limiter=limiter, terms_us=terms_us)
+    words = advice(TASK, bench(modelled=True), {TASK.headline: row}, since_kept=3)
+    assert binds in words
+    assert ("--resume" in words) == goes_on
 
 
 def test_a_headline_that_is_mostly_launch_is_said_to_be() -> None:

@@ -74,16 +74,26 @@ def test_a_task_is_read_whole(tmp_path):
         ("bench:\n  big: {N: 4096}\n", "", 1, "bench"),
         ("axes: {N: int", "axes: {N: int,,", 2, ""),
         ("name: addone", "name: other", 1, "name"),
+        ("flags:", "specials: {x: {nan: undefined}}\nflags:", 4, "tensors.0.dtype"),  # not of a field that needs it
+        ("scalars:", "\tscalars:", 6, ""),
     ],
 )
 def test_a_bad_field_is_named_with_file_line_and_field(tmp_path, old, new, line, field):
-    root = folder(tmp_path, YAML.replace(old, new, 1))
+    text = YAML.replace("dtype: float16", "dtype: float61", 1) if field == "tensors.0.dtype" else YAML
+    root = folder(tmp_path, text.replace(old, new, 1))
     with pytest.raises(SyntaxInvalid) as caught:
         read_task(root)
     assert caught.value.message.startswith(f"{root / 'task.yaml'}:{line}: ")
     assert field in caught.value.message
     assert caught.value.exit_code == 3
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(("old", "new", "meant"), [("tensors:", "tensor:", "tensors"), ("role: in", "rol: in", "role")])
+def test_a_word_that_is_nearly_a_field_is_asked_about(tmp_path, old, new, meant):
+    with pytest.raises(SyntaxInvalid) as caught:
+        read_task(folder(tmp_path, YAML.replace(old, new, 1)))
+    assert f"did you mean {meant}?" in caught.value.hint
 
 
 def test_atol_is_of_the_size_of_the_outputs(tmp_path):

@@ -71,6 +71,7 @@
       get("/section/" + name).then(function (html) { marks[name] = mark; replace(name, html); }, function () {});
     });
   });
+  source.addEventListener("task", function () { window.location.reload(); });
   source.addEventListener("end", function () { over = true; source.close(); lost(); });
   source.onerror = lost;
   function lost() {

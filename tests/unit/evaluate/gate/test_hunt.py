@@ -225,6 +225,14 @@ def test_an_honest_kernel_with_all_sizes_compiled_in_and_outcomes_that_no_arithm
     assert hunted(bench, scale, text) is None
 
 
+def test_of_many_sizes_that_are_compiled_in_some_are_compiled_again(bench: EvaluationSession) -> None:
+    task = load_task(ROOT, "layernorm")
+    rung = (ROOT / "kernels/layernorm/ladder/10_block.cu").read_text()
+    text = rung.replace("// evo: launch", "// evo: macro ROWS\n// evo: macro COLS\n// evo: launch", 1)
+    assert len({case.axes["COLS"] for case in task.check}) > 4
+    assert hunted(bench, task, text) is None
+
+
 def test_a_size_that_a_variant_refuses_is_left_alone(bench: EvaluationSession, scale: Task) -> None:
     text = FAST.replace("// evo: launch", "// evo: require N < 300 or N == 131072\n// evo: launch")
     assert hunted(bench, scale, text.replace("if (i < n)", "if (i < n && !(n > 300 && n % 8 && i == n - 1))")) is None

@@ -177,8 +177,8 @@ def _outcomes(
 ) -> Iterator[NDArray[np.int64]]:
     """Of each condition on sizes that machine code has, 0 or 1 at each size; -1 where it is not met, or not known."""
     fixed = [name for name in variant.macros if name in task.axes]
-    bound = [case for case in task.check if case.name in programs]  # not each size is compiled again
-    groups = {programs[case.name].binary.key: (case, programs[case.name]) for case in bound}
+    here = [case for case in task.check if case.name in programs]  # not each size is compiled again
+    groups = {programs[case.name].binary.key: (case, programs[case.name]) for case in here}
     for case, program in groups.values():
         alike = np.logical_and.reduce([sizes[name] == case.axes[name] for name in fixed], initial=True)
         try:

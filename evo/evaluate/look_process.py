@@ -49,6 +49,9 @@ class LooksHere(LookingBench):
             self._references[task.hash] = load_reference(task)
         return self._references[task.hash]
 
+    def health(self) -> None:
+        """Nothing to find out after a fault: its simulators check themselves."""
+
     def take(self, look: Look[T], task: Task, prepared: Prepared, seed: int, arch: str) -> tuple[T, gate.Looked]:
         """What it shows, and what it has looked at."""
         self.arch = arch

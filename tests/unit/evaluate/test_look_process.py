@@ -1,0 +1,84 @@
+"""A look in a process of its own shows what the same look shows here, and is taken again if the process is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from tiny import FAST, write_task
+
+from evo.device import parse_device
+from evo.evaluate import before_keep, gate
+from evo.evaluate.before_keep import LookSubject
+from evo.evaluate.look_process import LookProcess
+from evo.evaluate.prepare import Prepared
+from evo.evaluate.session import EvaluationSession
+from evo.results import Status
+from evo.spec.task import Task, load_task
+
+SIM = parse_device("sim:l4")
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[EvaluationSession]:
+    with EvaluationSession(SIM) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[LookProcess]:
+    with LookProcess(SIM) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def scale(tmp_path_factory: pytest.TempPathFactory) -> Task:
+    root = tmp_path_factory.mktemp("root")
+    write_task(root)
+    return load_task(root, "scale")
+
+
+def prepared_of(bench: EvaluationSession, task: Task, text: str) -> Prepared:
+    found = bench.prepare(task, text)
+    assert isinstance(found, Prepared)
+    return found
+
+
+def test_it_looks_at_what_is_looked_at_here(bench: EvaluationSession, process: LookProcess, scale: Task) -> None:
+    prepared = prepared_of(bench, scale, FAST)
+    here = gate.Looked({case.name for case in scale.check})
+    assert before_keep.sizes_hunted(LookSubject(bench, scale, prepared, 3, [bench.checker], here)) is None
+    found, there = process.take(before_keep.sizes_hunted, scale, prepared, 3, bench.arch)
+    assert found is None
+    assert (there.sizes, there.inputs, there.laws) == (here.sizes, here.inputs, here.laws)
+    assert {case.name for case in there.cases} == {case.name for case in here.cases}
+
+
+def test_what_is_wrong_comes_back_as_data(bench: EvaluationSession, process: LookProcess, scale: Task) -> None:
+    prepared = prepared_of(bench, scale, FAST.replace("if (i < n)", "if (i < n && !(n > 3000 && i == n - 1))"))
+    found, _ = process.take(before_keep.sizes_hunted, scale, prepared, 3, bench.arch)
+    assert found is not None
+    assert found.status is Status.WRONG
+    assert found.failed is not None
+
+
+def test_a_process_that_is_killed_from_outside_is_replaced(
+    bench: EvaluationSession, process: LookProcess, scale: Task
+) -> None:
+    prepared = prepared_of(bench, scale, FAST)
+    process.take(before_keep.covered, scale, prepared, 3, bench.arch)
+    killed, starts = process.pid, process.starts
+    assert killed is not None
+    with ThreadPoolExecutor(1) as thread:
+        look = thread.submit(process.take, before_keep.inputs_hunted, scale, prepared, 3, bench.arch)
+        time.sleep(0.2)
+        os.kill(killed, signal.SIGKILL)
+        assert look.result()[0] is None
+    assert process.starts == starts + 1
+    assert process.pid != killed
+    assert Path(f"/proc/{process.pid}").is_dir()

@@ -204,10 +204,13 @@ def printer_of(found: Product, sum_element: str) -> tuple[Printer, list[str]]:
 
 
 def extents_of(found: Product, say: Printer) -> dict[str, tuple[list[str], list[str]]]:
-    """M, N, K and the batches as factors: in the kernel's names, and in the task's."""
+    """M, N, K and the batches as factors: in the kernel's names, and in the task's.
+
+    How many batches there are is what the grid alone needs to know, so the kernel may have no name for it.
+    """
     parts: dict[str, tuple[list[str], list[str]]] = {letter: ([], []) for letter in "mnkb"}
     for letter, dim in zip(found.made.roles["output"], found.output.shape, strict=True):
-        parts[letter][0].append(say.extent(dim))
+        parts[letter][0].append(say.extent(dim) if letter != "b" else "")
         parts[letter][1].append(f"({dim.text})" if not dim.text.isidentifier() else dim.text)
     summed = found.left.tensor.shape[-1 if found.left.is_inner else found.left.batch]
     parts["k"] = ([say.extent(summed)], [summed.text])

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from evo.analysis.access import Contraction, LaunchAnalysis, Term, origin
+from evo.analysis.access import Contraction, Data, LaunchAnalysis, Symbol, Term, origin
 from evo.analysis.access.data_values import parts_of
 from evo.analysis.access.numeric import number_of
 from evo.cuda.source import Edit, Function
@@ -45,8 +45,24 @@ class Factor:
 
 
 @dataclass(frozen=True, slots=True)
+class SideSum:
+    """A sum over k of what is computed from one row of the left factor, or from one column of the right one, alone."""
+
+    name: str
+    is_left: bool
+    operand: Data
+    loop: Symbol
+
+    def spelled(self, number: int) -> str:
+        return f"$side{number}[{'$i' if self.is_left else '$j'}]"
+
+
+@dataclass(frozen=True, slots=True)
 class Product:
-    """out[b, m, n] = f(sum over k of left[b, m, k] * right[b, k, n]), in any order of the last two of each."""
+    """out[b, m, n] = f(sum over k of left[b, m, k] * right[b, k, n]), in any order of the last two of each.
+
+    sides: other sums over k that f knows.
+    """
 
     ctx: RuleContext
     analysis: LaunchAnalysis
@@ -57,6 +73,7 @@ class Product:
     output: Tensor
     is_turned: bool  # n stands before m in the output
     names: dict[str, str]
+    sides: tuple[SideSum, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +129,7 @@ def product_of(ctx: RuleContext, analysis: LaunchAnalysis) -> Product | None:
     assert task is not None
     function = ctx.kernel(form.kernel)
     products = [made for made in analysis.contractions if made.kind in ("matmul", "pairs")]
-    if function is None or len(products) != 1 or len(analysis.contractions) != 1 or form.multiplies:
+    if function is None or len(products) != 1 or form.multiplies:
         return None
     (made,) = products
     if made.left is None or made.output is None or made.output.array is None:
@@ -138,9 +155,37 @@ def product_of(ctx: RuleContext, analysis: LaunchAnalysis) -> Product | None:
     if core != "m" * core.count("m") + "n" and core != "n" + "m" * core.count("m"):
         return None
     is_turned = core.startswith("n")
-    if is_turned and core != "nm":
+    sides = _sides(analysis, made)
+    if (is_turned and core != "nm") or sides is None:
         return None
-    return Product(ctx, analysis, function, made, left, right, output, is_turned, names_of(ctx, function))
+    return Product(ctx, analysis, function, made, left, right, output, is_turned, names_of(ctx, function), sides)
+
+
+def _sides(analysis: LaunchAnalysis, made: Contraction) -> tuple[SideSum, ...] | None:
+    """The sums beside a product; None if one is of another kind, so that there is more than the product to compute."""
+    form, found = analysis.form, list[SideSum]()
+    main = {r.names for r in analysis.reductions if r.operand is made.operand}
+    for reduction in analysis.reductions:
+        reads = [part for part in parts_of(reduction.operand) if part.op == "read"]
+        if reduction.operand is made.operand or reduction.operand is None or not reads:
+            continue
+        if reduction.kind != "sum" or reduction.place != "register" or len(reduction.loops) != 1:
+            return None
+        if len(made.summed) != 1 or reduction.names in main:
+            return None
+        own, loop = form.loops[reduction.loops[0]], form.loops[made.summed[0]]
+        if (own.start, own.step, own.trip) != (loop.start, loop.step, loop.trip):
+            return None
+        turned = {own.symbol: Term.of(loop.symbol)}
+        read = [origin(form, part) for part in reads]
+        at = {(o.array, tuple(t.substitute(turned) for t in o.subscripts)) if o is not None else None for o in read}
+        places = [(side.array, side.subscripts) if side is not None else None for side in (made.left, made.right)]
+        if len(at) != 1 or not at <= set(places):
+            return None
+        main.add(reduction.names)
+        is_left = places[0] in at
+        found.append(SideSum(reduction.names[0], is_left, reduction.operand, own.symbol))
+    return tuple(found)
 
 
 def _is_whole(analysis: LaunchAnalysis, made: Contraction, left: Factor) -> bool:
@@ -200,6 +245,7 @@ def printer_of(found: Product, sum_element: str) -> tuple[Printer, list[str]]:
         places[term] = word
         spelled.append(word)
     sums = {carried.name: sum_element for r in found.analysis.reductions for carried in r.carried}
+    sums |= {side.name: side.spelled(number) for number, side in enumerate(found.sides)}
     return Printer(found.analysis, task, found.names, places, sums), spelled
 
 
@@ -287,20 +333,49 @@ def term_of(found: Product, say: Printer) -> str:
     """What is summed, of a row's element `$x[$i]` and a column's `$y[$j]`. Raises NotPrinted."""
     if found.made.kind == "matmul":
         return "$x[$i] * $y[$j]"
+    return _summed(found, say, found.made.operand)
+
+
+def _summed(found: Product, say: Printer, operand: Data | None, loop: Symbol | None = None) -> str:
+    """A value of elements of both factors. loop: the one of its sum, if it has its own. Raises NotPrinted."""
+    form, here = found.analysis.form, found.made.summed[0]
+    turned = {loop: Term.of(here)} if loop is not None else {}
     sides = ((found.made.left, "$x[$i]"), (found.made.right, "$y[$j]"))
     reads: dict[int, str] = {}
-    for part in parts_of(found.made.operand):
-        made = origin(found.analysis.form, part) if part.op == "read" else None
+    for part in parts_of(operand):
+        made = origin(form, part) if part.op == "read" else None
         for side, text in sides:
             if made is None or side is None or not isinstance(part.detail, int):
                 continue
-            if made.array == side.array and made.subscripts == side.subscripts:
+            if made.array == side.array and tuple(t.substitute(turned) for t in made.subscripts) == side.subscripts:
                 reads[part.detail] = text
     spelled = replace(say, places={}, values={}, reads=reads)
-    at_zero = replace(spelled, reads=dict.fromkeys(reads, "0.0f")).value(found.made.operand)
+    at_zero = replace(spelled, reads=dict.fromkeys(reads, "0.0f")).value(operand)
     if not _NOTHING.fullmatch(at_zero):
         raise NotPrinted("padding with zeros would count")
-    return spelled.value(found.made.operand)
+    return spelled.value(operand)
+
+
+def side_sums(found: Product, kind: str) -> str:
+    """The declarations of a thread's sums beside the product."""
+    return "".join(
+        f"    {kind} $side{number}[{'TM' if side.is_left else 'TN'}] = {{}};\n"
+        for number, side in enumerate(found.sides)
+    )
+
+
+def side_steps(found: Product, say: Printer) -> str:
+    """What a turn of k adds to them. Raises NotPrinted."""
+    text = ""
+    for number, side in enumerate(found.sides):
+        word, most = ("$i", "TM") if side.is_left else ("$j", "TN")
+        # A factor that is both may be read at either index: one that runs along both would be the product itself.
+        term = _summed(found, say, side.operand, side.loop)
+        if ("$y[" if side.is_left else "$x[") in term:
+            raise NotPrinted("a sum of both factors")
+        text += "            #pragma unroll\n"
+        text += f"            for (int {word} = 0; {word} < {most}; ++{word}) {side.spelled(number)} += {term};\n"
+    return text
 
 
 def _body(found: Product, tiling: Tiling, *, kind: str) -> str:
@@ -314,7 +389,7 @@ def _body(found: Product, tiling: Tiling, *, kind: str) -> str:
     const int $row0 = blockIdx.y * BM, $col0 = blockIdx.x * BN;
 {tiling.batch}    const int $ty = threadIdx.x / (BN / TN) * TM, $tx = threadIdx.x % (BN / TN) * TN;
     {kind} $sum[TM][TN] = {{}};
-    for (int $k0 = 0; $k0 < {k}; $k0 += BK) {{
+{side_sums(found, kind)}    for (int $k0 = 0; $k0 < {k}; $k0 += BK) {{
 {fills}        __syncthreads();
         #pragma unroll
         for (int $k = 0; $k < BK; ++$k) {{
@@ -328,7 +403,7 @@ def _body(found: Product, tiling: Tiling, *, kind: str) -> str:
                 #pragma unroll
                 for (int $j = 0; $j < TN; ++$j) $sum[$i][$j] += {term_of(found, tiling.say)};
             }}
-        }}
+{side_steps(found, tiling.say)}        }}
         __syncthreads();
     }}
 {tiling.stores("$j")}}}"""

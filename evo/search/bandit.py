@@ -9,9 +9,9 @@ With a screen, small edits are estimated on a few blocks before one of them beco
 looks like it will pass the margin, and otherwise the ladder's next rung. So a rung is tuned before it is left. A first
 look is made in rounds. Where looks are modelled, it ends with the first round that betters by no margin what the ones
 before it found: a trial costs as much as many looks, and the change that pays most is to come first. Where they are
-measured it ends with the first that shows a gain, since a kept change makes every look at its parent worthless. A small edit whose look does not show what is `worth` a
-trial becomes none: a few more are looked at, and then the search is over. Where
-looks are measured and take their time (`eager` is false), there is one when the bandit's choice falls on a small edit.
+measured (`eager` is false) there is one when the bandit's choice falls on a small edit, and it ends with the first gain
+that shows: a kept change makes every look at its parent worthless. A small edit whose look does not show what is
+`worth` a trial becomes none: a few more are looked at, and then the search is over.
 
 Two plain searches stand beside it as controls: `random` takes any operator with the same chance and learns nothing,
 `best-of-n` does so from the first champion each time, so that gains never build on one another.

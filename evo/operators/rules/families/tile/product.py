@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
-from evo.analysis.access import Contraction, Data, LaunchAnalysis, Symbol, Term, origin
-from evo.analysis.access.data_values import parts_of
+from evo.analysis.access import Contraction, LaunchAnalysis, Term
 from evo.analysis.access.numeric import number_of
 from evo.cuda.source import Edit, Function
 from evo.operators.rules.directives import line_span, new_knob, require
+from evo.operators.rules.families.tile.side_sums import SideSum, declared_sides, side_steps, sides_of, summed
 from evo.operators.rules.lifting import (
     NotPrinted,
     Printer,
@@ -30,7 +29,6 @@ from evo.spec.task import Tensor
 # Tiles of a block (rows, columns, depth) and of a thread (rows, columns); the first ones are proposed first.
 _SHAPES = ((64, 64, 16, 4, 4), (128, 128, 8, 8, 8), (32, 32, 16, 2, 2), (128, 64, 8, 8, 4), (64, 32, 16, 4, 2))
 _DOMAINS = {"BM": (32, 64, 128), "BN": (32, 64, 128), "BK": (8, 16, 32), "TM": (2, 4, 8), "TN": (2, 4, 8)}
-_NOTHING = re.compile(r"(?:[()*+\- ]|0\.0f|fabsf)+")  # an expression that is 0
 _ROOM = 48 * 1024  # bytes of shared memory that a kernel has without asking for more
 
 
@@ -42,19 +40,6 @@ class Factor:
     element: str
     is_inner: bool
     batch: int  # leading dimensions that are of both
-
-
-@dataclass(frozen=True, slots=True)
-class SideSum:
-    """A sum over k of what is computed from one row of the left factor, or from one column of the right one, alone."""
-
-    name: str
-    is_left: bool
-    operand: Data
-    loop: Symbol
-
-    def spelled(self, number: int) -> str:
-        return f"$side{number}[{'$i' if self.is_left else '$j'}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,37 +140,10 @@ def product_of(ctx: RuleContext, analysis: LaunchAnalysis) -> Product | None:
     if core != "m" * core.count("m") + "n" and core != "n" + "m" * core.count("m"):
         return None
     is_turned = core.startswith("n")
-    sides = _sides(analysis, made)
+    sides = sides_of(analysis, made)
     if (is_turned and core != "nm") or sides is None:
         return None
     return Product(ctx, analysis, function, made, left, right, output, is_turned, names_of(ctx, function), sides)
-
-
-def _sides(analysis: LaunchAnalysis, made: Contraction) -> tuple[SideSum, ...] | None:
-    """The sums beside a product; None if one is of another kind, so that there is more than the product to compute."""
-    form, found = analysis.form, list[SideSum]()
-    main = {r.names for r in analysis.reductions if r.operand is made.operand}
-    for reduction in analysis.reductions:
-        reads = [part for part in parts_of(reduction.operand) if part.op == "read"]
-        if reduction.operand is made.operand or reduction.operand is None or not reads:
-            continue
-        if reduction.kind != "sum" or reduction.place != "register" or len(reduction.loops) != 1:
-            return None
-        if len(made.summed) != 1 or reduction.names in main:
-            return None
-        own, loop = form.loops[reduction.loops[0]], form.loops[made.summed[0]]
-        if (own.start, own.step, own.trip) != (loop.start, loop.step, loop.trip):
-            return None
-        turned = {own.symbol: Term.of(loop.symbol)}
-        read = [origin(form, part) for part in reads]
-        at = {(o.array, tuple(t.substitute(turned) for t in o.subscripts)) if o is not None else None for o in read}
-        places = [(side.array, side.subscripts) if side is not None else None for side in (made.left, made.right)]
-        if len(at) != 1 or not at <= set(places):
-            return None
-        main.add(reduction.names)
-        is_left = places[0] in at
-        found.append(SideSum(reduction.names[0], is_left, reduction.operand, own.symbol))
-    return tuple(found)
 
 
 def _is_whole(analysis: LaunchAnalysis, made: Contraction, left: Factor) -> bool:
@@ -333,49 +291,7 @@ def term_of(found: Product, say: Printer) -> str:
     """What is summed, of a row's element `$x[$i]` and a column's `$y[$j]`. Raises NotPrinted."""
     if found.made.kind == "matmul":
         return "$x[$i] * $y[$j]"
-    return _summed(found, say, found.made.operand)
-
-
-def _summed(found: Product, say: Printer, operand: Data | None, loop: Symbol | None = None) -> str:
-    """A value of elements of both factors. loop: the one of its sum, if it has its own. Raises NotPrinted."""
-    form, here = found.analysis.form, found.made.summed[0]
-    turned = {loop: Term.of(here)} if loop is not None else {}
-    sides = ((found.made.left, "$x[$i]"), (found.made.right, "$y[$j]"))
-    reads: dict[int, str] = {}
-    for part in parts_of(operand):
-        made = origin(form, part) if part.op == "read" else None
-        for side, text in sides:
-            if made is None or side is None or not isinstance(part.detail, int):
-                continue
-            if made.array == side.array and tuple(t.substitute(turned) for t in made.subscripts) == side.subscripts:
-                reads[part.detail] = text
-    spelled = replace(say, places={}, values={}, reads=reads)
-    at_zero = replace(spelled, reads=dict.fromkeys(reads, "0.0f")).value(operand)
-    if not _NOTHING.fullmatch(at_zero):
-        raise NotPrinted("padding with zeros would count")
-    return spelled.value(operand)
-
-
-def side_sums(found: Product, kind: str) -> str:
-    """The declarations of a thread's sums beside the product."""
-    return "".join(
-        f"    {kind} $side{number}[{'TM' if side.is_left else 'TN'}] = {{}};\n"
-        for number, side in enumerate(found.sides)
-    )
-
-
-def side_steps(found: Product, say: Printer) -> str:
-    """What a turn of k adds to them. Raises NotPrinted."""
-    text = ""
-    for number, side in enumerate(found.sides):
-        word, most = ("$i", "TM") if side.is_left else ("$j", "TN")
-        # A factor that is both may be read at either index: one that runs along both would be the product itself.
-        term = _summed(found, say, side.operand, side.loop)
-        if ("$y[" if side.is_left else "$x[") in term:
-            raise NotPrinted("a sum of both factors")
-        text += "            #pragma unroll\n"
-        text += f"            for (int {word} = 0; {word} < {most}; ++{word}) {side.spelled(number)} += {term};\n"
-    return text
+    return summed(found.analysis, found.made, say, found.made.operand)
 
 
 def _body(found: Product, tiling: Tiling, *, kind: str) -> str:
@@ -389,7 +305,7 @@ def _body(found: Product, tiling: Tiling, *, kind: str) -> str:
     const int $row0 = blockIdx.y * BM, $col0 = blockIdx.x * BN;
 {tiling.batch}    const int $ty = threadIdx.x / (BN / TN) * TM, $tx = threadIdx.x % (BN / TN) * TN;
     {kind} $sum[TM][TN] = {{}};
-{side_sums(found, kind)}    for (int $k0 = 0; $k0 < {k}; $k0 += BK) {{
+{declared_sides(found.sides, kind)}    for (int $k0 = 0; $k0 < {k}; $k0 += BK) {{
 {fills}        __syncthreads();
         #pragma unroll
         for (int $k = 0; $k < BK; ++$k) {{
@@ -403,7 +319,7 @@ def _body(found: Product, tiling: Tiling, *, kind: str) -> str:
                 #pragma unroll
                 for (int $j = 0; $j < TN; ++$j) $sum[$i][$j] += {term_of(found, tiling.say)};
             }}
-{side_steps(found, tiling.say)}        }}
+{side_steps(found.analysis, found.made, found.sides, tiling.say)}        }}
         __syncthreads();
     }}
 {tiling.stores("$j")}}}"""

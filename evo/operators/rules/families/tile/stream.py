@@ -10,11 +10,10 @@ from evo.operators.rules.families.tile.product import (
     Product,
     Tiling,
     product_of,
-    side_steps,
-    side_sums,
     term_of,
     tiled_edits,
 )
+from evo.operators.rules.families.tile.side_sums import declared_sides, side_steps
 from evo.operators.rules.lifting import NotPrinted
 from evo.operators.rules.rewriting import indented
 from evo.operators.rules.rule import Application, Example, Rule
@@ -144,7 +143,10 @@ def _body(found: Product, tiling: Tiling) -> str:
     long = " && ".join(dict.fromkeys(f"{k if s.is_inner else e} % 4 == 0" for s, e in ((left, m), (right, n))))
     step, beside = (
         text.replace("$x[$i]", "$x[$i][$q]").replace("$y[$j]", "$y[$j][$q]")
-        for text in (term_of(found, tiling.say), indented(side_steps(found, tiling.say)))
+        for text in (
+            term_of(found, tiling.say),
+            indented(side_steps(found.analysis, found.made, found.sides, tiling.say)),
+        )
     )
     return f"""{{
     // A block computes BM x BN results from tiles of BK columns and rows, two in turns: one comes while the other is
@@ -156,7 +158,7 @@ def _body(found: Product, tiling: Tiling) -> str:
 {tiling.batch}    const int $ty = threadIdx.x / (BN / TN) * TM, $tx = threadIdx.x % (BN / TN){apart};
     const bool $wide = ({address}) % 16 == 0 && {long};
 {_COPY}    float $sum[TM][TN] = {{}};
-{side_sums(found, "float")}    for (int $t = 0; $t <= $tiles; ++$t) {{
+{declared_sides(found.sides, "float")}    for (int $t = 0; $t <= $tiles; ++$t) {{
         if ($t < $tiles) {{
             const int $k0 = $t * BK;
 {fills}        }}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from evo.analysis.access import THREAD, Access, Branch, Compare, LaunchAnalysis, Loop, Nest, Node, Symbol, Term
+from evo.analysis.access import Access, Branch, LaunchAnalysis, Loop, Nest, Symbol
+from evo.analysis.access.block_sums import lone_branches
 from evo.cuda.source import Edit, Function, Span, Statement
 from evo.operators.rules.families.atomics.warp_sums import all_arrive
 from evo.operators.rules.families.work.columns import TURNS, turns_of
@@ -23,7 +24,7 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
         function = ctx.kernel(analysis.form.kernel)
         if function is None or analysis.sizes.block[1:] != (1, 1) or analysis.sizes.threads % _WARP:
             continue
-        for branch in _lone(analysis.form.body):
+        for branch in lone_branches(analysis.form.body):
             try:
                 loops, edits = _edits(ctx, analysis, function, branch)
             except NotPrinted:
@@ -35,23 +36,6 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
                 arguments={"kernel": function.name, "line": loops[0].line},
                 is_schedule=True,
             )
-
-
-def _lone(nodes: Sequence[Node]) -> Iterator[Branch]:
-    """Branches that the first thread of a block alone takes, and that all threads come to."""
-    for node in nodes:
-        if isinstance(node, Branch) and not node.otherwise and _is_first(node):
-            yield node
-        elif isinstance(node, Nest):
-            yield from _lone(node.body)
-
-
-def _is_first(branch: Branch) -> bool:
-    test = branch.condition
-    first = Term.of(THREAD[0])
-    return isinstance(test, Compare) and (
-        (test.relation == "==" and test.term in (first, -first)) or (test.relation == ">=" and test.term == -first)
-    )
 
 
 def _edits(

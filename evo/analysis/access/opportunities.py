@@ -157,9 +157,7 @@ def _lone_walks(analysis: LaunchAnalysis) -> Iterator[Opportunity]:
     for branch in lone_branches(analysis.form.body):
         for loop in (node.loop for node in branch.then if isinstance(node, Nest)):
             kinds = [reduction.kind for reduction in analysis.legality.is_reduction(loop)]
-            turns = (
-                number_of(loop.trip, analysis.sizes.values | analysis.first_place) if loop.trip is not None else None
-            )
+            turns = number_of(loop.trip, values) if loop.trip is not None else None
             if kinds and turns is not None and turns >= LONE:
                 yield Opportunity(
                     name="warp_reduction",

@@ -264,7 +264,10 @@ def _reductions(analysis: LaunchAnalysis) -> Iterator[str]:
     for made in analysis.contractions:
         after = f", then {', '.join(made.epilogue)}" if made.epilogue else ""
         word = {"matmul": "a matrix product", "convolution": "a convolution", "matvec": "a matrix-vector product"}
-        yield f"line {made.line}: {contraction_words(made)} is {word.get(made.kind, 'a dot product')}{after}"
+        is_square = made.left is not None and made.left.array == made.right.array
+        is_square = is_square and made.left is not None and made.left.subscripts == made.right.subscripts
+        what = "a sum of squares" if is_square else word.get(made.kind, "a dot product")
+        yield f"line {made.line}: {contraction_words(made)} is {what}{after}"
 
 
 def _limits(analysis: LaunchAnalysis, limits: CaseLimits | None) -> Iterator[str]:
@@ -324,6 +327,8 @@ def _legality(analysis: LaunchAnalysis, wording: Wording) -> Iterator[str]:
             parallel.append(
                 f"`{loop.symbol.name}` ({loop.line}{', ' + '+'.join(dict.fromkeys(combined)) if combined else ''})"
             )
+        elif tree := [r for r in legality.reductions if r.place == "shared" and loop.symbol in r.loops]:
+            others.append(f"loop `{loop.symbol.name}` (line {loop.line}) is the tree of a {_kind(tree[0])}: in order")
         else:
             must = "is in order while its tiles have one buffer" if found.buffers else "must stay in order"
             others.append(f"loop `{loop.symbol.name}` (line {loop.line}) {must}: {found.why}")

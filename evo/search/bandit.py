@@ -7,10 +7,11 @@ Auer et al. 2002), starting from what earlier runs have shown; ties are broken b
 
 With a screen, small edits are estimated on a few blocks before one of them becomes a trial: the best is tried if it
 looks like it will pass the margin, and otherwise the ladder's next rung. So a rung is tuned before it is left. A first
-look is made in rounds and ends with the first that shows a gain: what it costs is spent where gains are hard to find,
-and a kept change makes every look at its parent worthless. A small edit whose look does not show what is `worth` a
-trial becomes none: a few more are looked at, and then the search is over. Where
-looks are measured and take their time (`eager` is false), there is one when the bandit's choice falls on a small edit.
+look is made in rounds. Where looks are modelled, it ends with the first round that betters by no margin what the ones
+before it found: a trial costs as much as many looks, and the change that pays most is to come first. Where they are
+measured (`eager` is false) there is one when the bandit's choice falls on a small edit, and it ends with the first gain
+that shows: a kept change makes every look at its parent worthless. A small edit whose look does not show what is
+`worth` a trial becomes none: a few more are looked at, and then the search is over.
 
 Two plain searches stand beside it as controls: `random` takes any operator with the same chance and learns nothing,
 `best-of-n` does so from the first champion each time, so that gains never build on one another.
@@ -178,12 +179,12 @@ class OperatorBandit:
     ) -> tuple[float, Proposal] | None:
         """Draw and estimate small edits, many at first sight of a parent; the best of all that are worth a trial."""
         self._screened = self._looks.setdefault(parent.id, {})
-        fruitless = 0
+        fruitless, before = 0, math.inf  # a gain that was found earlier is taken
         while True:
-            best = self._best_left(context)
-            if best is not None and best[0] > self._needed:
+            best, done = self._best_left(context), self._rounds.get(parent.id, 0)
+            if best is not None and best[0] > self._needed and (best[0] <= before * self._needed or done >= _ROUNDS):
                 return best  # what was found promising is tried before more is looked for
-            done = self._rounds.get(parent.id, 0)
+            before = max(1.0, best[0] if best is not None else 1.0) if self._eager else math.inf
             self._rounds[parent.id] = done + 1
             drawn = self._drawn(arms, parent, context, done)
             self._look(drawn, screen)

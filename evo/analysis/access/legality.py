@@ -201,7 +201,8 @@ class Legality:
         first, inside, last = (self._holds_in(condition, access, which) for which in ("first", "middle", "last"))
         return Guard(
             condition=condition, accesses=tuple(numbers), is_always=bool(inside and first and last),
-            is_ragged=bool(inside and first and not last and blocks), reaches_border=first is False, blocks=blocks,
+            is_ragged=bool(inside and first and not last and blocks),
+            reaches_border=bool(inside and first is False and blocks), blocks=blocks,
         )  # fmt: skip
 
     def _holds_in(self, condition: Compare, access: Access, which: str) -> bool | None:

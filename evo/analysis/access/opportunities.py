@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from evo.analysis.access.block_sums import lone_branches
 from evo.analysis.access.contraction import Contraction
-from evo.analysis.access.form import Access
+from evo.analysis.access.form import Access, Nest
 from evo.analysis.access.launches import LaunchAnalysis
-from evo.analysis.access.opportunity import REUSED, WIDE, WORTH, Opportunity, mode_word, moved_bytes
+from evo.analysis.access.numeric import number_of
+from evo.analysis.access.opportunity import LONE, REUSED, WIDE, WORTH, Opportunity, mode_word, moved_bytes
 from evo.analysis.access.passes import RepeatedReads, passes_of
 from evo.analysis.access.scatter import coalesce, stage
 from evo.analysis.access.traffic import SECTOR
@@ -23,8 +25,8 @@ def opportunities_of(analysis: LaunchAnalysis) -> tuple[Opportunity, ...]:
     """All opportunities of a launch, in the order in which an expert would name them."""
     found: list[Opportunity] = []
     for look in (
-        coalesce, stage, _tensor_cores, _register_tile, _passes, _parallelism, _trees, _atomics, _banks, _wide,
-        _pipeline, _guards, _doubles, _invariant,
+        coalesce, stage, _tensor_cores, _register_tile, _passes, _parallelism, _trees, _lone_walks, _atomics, _banks,
+        _wide, _pipeline, _guards, _doubles, _invariant,
     ):  # fmt: skip
         found += look(analysis)
     return tuple(found)
@@ -120,11 +122,14 @@ def _parallelism(analysis: LaunchAnalysis) -> Iterator[Opportunity]:
     threads = f"{sizes.blocks * sizes.threads:,} threads"
     if serial and sizes.blocks * sizes.threads < chip.sms * chip.threads_per_sm // 2:
         lines = tuple(sorted({r.line for r in serial}))
+        words = (
+            f"a block of {sizes.threads} shares each result: larger blocks, or several for each result, have"
+            if analysis.legality.communicates
+            else "each thread reduces on its own: a warp or block for each result has"
+        )
         yield Opportunity(
-            name="split_reduction",
-            why=f"{idle} ({threads}), and each thread reduces on its own: a warp or block for each result has more"
-            " in flight",
-            lines=lines, facts={"blocks": sizes.blocks, "sms": chip.sms, "threads": sizes.threads},
+            name="split_reduction", why=f"{idle} ({threads}), and {words} more in flight", lines=lines,
+            facts={"blocks": sizes.blocks, "sms": chip.sms, "threads": sizes.threads},
         )  # fmt: skip
     elif sizes.blocks < chip.sms:
         yield Opportunity(
@@ -144,6 +149,22 @@ def _trees(analysis: LaunchAnalysis) -> Iterator[Opportunity]:
                 " shuffles within warps need one or two",
                 lines=(found.line,), facts={"array": found.names[0], "kind": found.kind},
             )  # fmt: skip
+
+
+def _lone_walks(analysis: LaunchAnalysis) -> Iterator[Opportunity]:
+    """Loops that the first thread of a block takes alone while the others wait."""
+    values = analysis.sizes.values | analysis.first_place
+    for branch in lone_branches(analysis.form.body):
+        for loop in (node.loop for node in branch.then if isinstance(node, Nest)):
+            kinds = [reduction.kind for reduction in analysis.legality.is_reduction(loop)]
+            turns = number_of(loop.trip, values) if loop.trip is not None else None
+            if kinds and turns is not None and turns >= LONE:
+                yield Opportunity(
+                    name="warp_reduction",
+                    why=f"one thread takes the {' and the '.join(kinds)} over {turns:,} turns while its block waits: a"
+                    " warp shares them",
+                    lines=(loop.line,), facts={"loop": loop.symbol.name, "turns": turns},
+                )  # fmt: skip
 
 
 def _atomics(analysis: LaunchAnalysis) -> Iterator[Opportunity]:

@@ -11,8 +11,10 @@ from evo.results import Json
 
 FAR = 1.9  # times the fewest sectors that would do
 WORTH = 0.02  # of the requested sectors of a launch; less is not mentioned
+SAVED = 0.1  # of them, what shared memory has to take off L1 to be worth its barriers
 LITTLE = 65_536  # bytes of a launch; how they are moved does not matter
 REUSED = 2.0
+LONE = 16  # turns of one thread from which on a warp would be faster
 WIDE = 16  # bytes of the widest load
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evo.analysis.access.form import Access, Array, Form
+from evo.analysis.access.data_values import parts_of, read_of
+from evo.analysis.access.form import Access, Array, Data, Form
 from evo.analysis.access.reductions import Reduction
 from evo.analysis.access.terms import Symbol, Term
 
@@ -37,7 +38,8 @@ def passes_of(form: Form, reductions: tuple[Reduction, ...]) -> tuple[RepeatedRe
                 continue
             loops = tuple(accesses)
             kinds = tuple(r.kind for r in reductions if set(r.loops) & set(loops) and r.place == "register")
-            remedy = _remedy(kinds, bool(written))
+            sums = [r for r in reductions if set(r.loops) & set(loops) and r.place == "register" and r.kind == "sum"]
+            remedy = _remedy(kinds, bool(written), any(_follows(form, each.operand) for each in sums))
             if len(accesses) < 2 and remedy != "recompute_instead_of_store":
                 continue
             lines = tuple(sorted({access.line for access in (*accesses.values(), *written)}))
@@ -45,12 +47,21 @@ def passes_of(form: Form, reductions: tuple[Reduction, ...]) -> tuple[RepeatedRe
     return tuple(found)
 
 
-def _remedy(kinds: tuple[str, ...], is_written: bool) -> str:
+def _follows(form: Form, operand: Data | None) -> bool:
+    """Whether what is summed needs what a loop has left, as squares about a mean do: by a variable or shared memory."""
+    for part in parts_of(operand):
+        read = read_of(form, part) if part.op == "read" else None
+        if part.op == "result" or (read is not None and read.array is not None and read.array.space == "shared"):
+            return True
+    return False
+
+
+def _remedy(kinds: tuple[str, ...], is_written: bool, is_about: bool) -> str:
     if is_written:
         return "recompute_instead_of_store"
     if "max" in kinds and "sum" in kinds[kinds.index("max") :]:
         return "online_softmax"
-    if kinds.count("sum") >= 2:
+    if kinds.count("sum") >= 2 and is_about:
         return "one_pass_statistics"
     return "keep_on_chip"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from evo.analysis.access.c_types import AUTO, FLOAT, INT, OTHER, CType, array_of
 from evo.analysis.access.comparisons import Condition
+from evo.analysis.access.data_values import parts_of
 from evo.analysis.access.delinearise import subscripts
 from evo.analysis.access.form import Access, Array, Data
 from evo.analysis.access.preprocess import Expanded
@@ -183,7 +184,10 @@ class LoadsAndStores(AddressReader):
                     return value
                 return Number(value.term, kind, value.condition)
             if isinstance(value, Real):
-                return self.of_data(Data("convert", (value.data,), kind.name), kind, node, "converted from data")
+                # What no memory is read for follows from indices and sizes, by arithmetic that is not followed.
+                is_read = any(part.op in ("read", "carried", "result") for part in parts_of(value.data))
+                why = "converted from data" if is_read else "which is computed in floating point"
+                return self.of_data(Data("convert", (value.data,), kind.name), kind, node, why)
             if isinstance(value, Pointer):
                 return Number(value.term, kind)
         if kind.kind == "real" and isinstance(value, Number):

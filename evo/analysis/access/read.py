@@ -29,9 +29,9 @@ from evo.spec.variant import LaunchLine, Variant
 def read_forms(variant: Variant, task: Task, macros: Mapping[str, int], chip: Chip | None = None) -> tuple[Form, ...]:
     """The form of every launch of a variant. macros: the axes that are compiled in, with their values at a case.
 
-    What is proven about axes holds for the cases that the task declares with those values. chip: gives the numbers of
-    `chip.*` in launch lines. A launch whose kernel the file does not define is left out, and so are all of a file whose
-    macros stand for more text than can be read.
+    What is proven about axes holds for the cases that the task declares, all with those values. chip: gives the numbers
+    of `chip.*` in launch lines. A launch whose kernel the file does not define is left out, and so are all of a file
+    whose macros stand for more text than can be read.
     """
     data = variant.text.encode()
     try:
@@ -62,7 +62,8 @@ class _Reader(StatementReader):
     def __init__(
         self, variant: Variant, task: Task, macros: Mapping[str, int], chip: Chip | None, text: Expanded, data: bytes
     ) -> None:
-        given = [case for case in (*task.check, *task.bench) if all(case.axes.get(n) == v for n, v in macros.items())]
+        # Other cases too, with these values put in: few cases have them, and their sizes are not meant to be special.
+        given = [replace(case, axes={**case.axes, **macros}) for case in (*task.check, *task.bench)]
         super().__init__(text, data, Bounds([axis_values(task, case) for case in given]))
         self.variant, self.task = variant, task
         self.chip = chip.names() if chip is not None else {}

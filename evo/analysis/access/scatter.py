@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from evo.analysis.access.form import THREAD, Access, Array
 from evo.analysis.access.launches import LaunchAnalysis
-from evo.analysis.access.opportunity import FAR, REUSED, WORTH, Opportunity, moved_bytes
+from evo.analysis.access.opportunity import FAR, REUSED, SAVED, WORTH, Opportunity, moved_bytes
 from evo.analysis.access.terms import Symbol
 from evo.analysis.access.traffic import SECTOR, AccessTraffic
 from evo.results import Json
@@ -120,6 +120,8 @@ def stage(analysis: LaunchAnalysis) -> Iterator[Opportunity]:
         across = _across_threads(analysis, array)
         if again < REUSED or across < REUSED:
             continue
+        if traffic.sector_bytes * (1 - 1 / again) < SAVED * moved_bytes(analysis):
+            continue  # lanes that share an address, and little that L1 holds
         size = traffic.block.elements * array.element_bytes
         room = analysis.chip.shared_per_block_optin
         box = traffic.block.box

@@ -253,12 +253,17 @@ def taken(ctx: RuleContext, names: Mapping[str, str]) -> set[str]:
 
 
 def in_c(node: ast.expr, names: Mapping[str, str]) -> str:
-    """An expression of a launch line as the kernel spells it. Raises NotPrinted."""
+    """An expression of a launch line as the kernel spells it: a product that it gets as one number by that number's
+    name. Raises NotPrinted.
+    """
+    whole = ast.unparse(node).replace(" ", "")
     match node:
         case ast.Constant(value=int(value)):
             return str(value)
         case ast.Name(id=name) if name in names:
             return names[name]
+        case ast.BinOp() if given := [name for text, name in names.items() if text.replace(" ", "") == whole]:
+            return given[0]
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
             return f"({in_c(left, names)} {_OPERATORS[type(op)]} {in_c(right, names)})"
         case ast.Call(func=ast.Name(id="ceil_div"), args=[first, second]):

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from rule_children import built
 
+from evo.device import DeviceName
+from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.operators import RULES
 from evo.operators.one_change import clutter
 from evo.spec.task import read_task
@@ -141,3 +143,61 @@ def test_blocks_get_several_columns_however_they_combine(changes: tuple[tuple[st
 )
 def test_column_blocks_leaves_alone_what_it_cannot_prove(written: str, otherwise: str) -> None:
     assert children("column_blocks", (written, otherwise)) == []
+
+
+OVER_CHANNELS = """\
+// evo: task over_channels
+// evo: launch k grid (ceil_div(H * W, 256), B) block (256) shared 0 args (x, y, C, H * W)
+extern "C" __global__ void k(const float* __restrict__ x, float* __restrict__ y, int C, int size) {
+    const int s = blockIdx.x * blockDim.x + threadIdx.x;
+    if (s < size) {
+        const float* in = x + blockIdx.y * C * size + s;
+        float* out = y + blockIdx.y * C * size + s;
+        float top = -3e38f;
+        for (int c = 0; c < C; c++) top = max(top, in[c * size]);
+        float sum = 0;
+        for (int c = 0; c < C; c++) { out[c * size] = expf(in[c * size] - top); sum += out[c * size]; }
+        for (int c = 0; c < C; c++) out[c * size] /= sum;
+    }
+}
+"""
+CHANNELS = """\
+name: over_channels
+axes: {B: int, C: int, H: int, W: int}
+tensors:
+  - {name: x, role: in, dtype: float32, shape: [B, C, H, W]}
+  - {name: y, role: out, dtype: float32, shape: [B, C, H, W]}
+tolerance: {rtol: 1e-4, atol: 1e-6, rival_error_factor: 4, because: sums over C}
+check:
+  - {name: whole, B: 2, C: 32, H: 8, W: 8}
+  - {name: ragged, B: 3, C: 21, H: 5, W: 7}
+bench:
+  big: {B: 32, C: 32, H: 32, W: 32}
+work: {flop: 4 * B * C * H * W, bytes: 8 * B * C * H * W}
+"""
+SOFTMAX = """\
+import numpy as np
+
+
+def inputs(shapes, rng):
+    return {"x": rng.standard_normal([shapes[axis] for axis in "BCHW"], dtype=np.float32)}
+
+
+def expected(inputs):
+    x = inputs["x"].astype(np.float64)
+    powers = np.exp(x - x.max(axis=1, keepdims=True))
+    return {"y": powers / powers.sum(axis=1, keepdims=True)}
+"""
+
+
+def test_what_a_lane_has_written_it_may_read_again(tmp_path: Path) -> None:
+    """A column of a few rows, as many columns as two axes say together, and an output that is read between passes."""
+    (tmp_path / "over_channels" / "ladder").mkdir(parents=True)
+    for name, text in (("task.yaml", CHANNELS), ("reference.py", SOFTMAX)):
+        (tmp_path / "over_channels" / name).write_text(text, encoding="utf-8")
+    task = read_task(tmp_path / "over_channels")
+    first, *others = built(BY_NAME["column_lanes"], parse_variant(OVER_CHANNELS), task)
+    assert {child.knob_values["LANES"] for child in (first, *others)} == {8}  # four turns each
+    with EvaluationSession(DeviceName("sim", "l4")) as session:
+        found = evaluate(Job(task=task, text=first.text, path="child.cu", upto="check"), session)
+    assert found.status.passed, first.text

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rule_children import built
 
+from evo.device import DeviceName
+from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.operators import RULES
 from evo.operators.one_change import clutter
 from evo.operators.rules.idle_declarations import uses_of
-from evo.spec.task import read_task
+from evo.spec.task import Case, read_task
 from evo.spec.variant import Variant, parse_variant
 
 TASK = read_task(Path(__file__).parents[2] / "data" / "rules" / "neighbours")
@@ -150,3 +153,28 @@ def test_values_of_knobs_are_tested() -> None:
 )
 def test_other_kernels_are_left_alone(written: str, otherwise: str) -> None:
     assert children((written, otherwise)) == []
+
+
+def test_tests_that_hold_at_some_sizes_alone_stay() -> None:
+    """A compiled-in number that few cases have, whose sizes happen to be whole blocks, makes no edge go away."""
+    axes = {"H": 64, "W": 96, "S": 3}
+    task = replace(
+        TASK,
+        axes={**TASK.axes, "S": "int"},
+        check=(Case(name="whole", axes=axes), Case(name="ragged", axes={"H": 19, "W": 28, "S": 2})),
+        bench=(Case(name="big", axes=axes),),
+    )
+    text = RULE.examples[0].before.replace("// evo: launch", "// evo: macro S\n// evo: launch").replace("0.25f", "S")
+    texts = [child.text for child in built(RULE, parse_variant(text), task)]
+    assert texts
+    assert all("x_first + " in windows(each)[0] and "+ 1 <= H" in windows(each)[0] for each in texts)
+
+
+def test_what_the_grid_alone_bounds_stays_within_it() -> None:
+    task = replace(TASK, check=tuple(case for case in TASK.check if case.name == "whole"))
+    bare = RULE.examples[0].before.replace(GUARD, "")
+    assert bare != RULE.examples[0].before
+    with EvaluationSession(DeviceName("sim", "l4")) as session:
+        for child in built(RULE, parse_variant(bare), task):
+            found = evaluate(Job(task=task, text=child.text, path="child.cu", upto="check"), session)
+            assert found.status.passed, child.text

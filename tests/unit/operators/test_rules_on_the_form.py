@@ -4,6 +4,7 @@ they must not touch they leave alone."""
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -164,6 +165,52 @@ def test_products_of_floats_are_streamed(changes: tuple[tuple[str, str], ...], c
     found = built(BY_NAME["tile_stream"], parse_variant(text), task)
     assert len(found) == count
     assert all("cp.async" in child.text for child in found)
+
+
+# The norms of both rows beside their product, in a loop of its own or in the product's.
+BESIDE = "tmp += a[row * K + i] * b[col * K + i];"
+NORMS = """{ tmp += a[row * K + i] * b[col * K + i]; u += a[row * K + i] * a[row * K + i]; }
+        float v = 0.0f;
+        for (int j = 0; j < K; ++j) v += fabsf(b[col * K + j]);"""
+
+
+def beside(norms: str) -> str:
+    text = BY_NAME["tile_product"].examples[0].before
+    text = text.replace(BESIDE, norms).replace("float tmp = 0.0;", "float tmp = 0.0, u = 1.0f;")
+    return text.replace("tmp + bias[col]", "tmp / (u * v + 1.0f) + bias[col]")
+
+
+@pytest.mark.parametrize("rule", ["tile_product", "tile_stream"])
+def test_sums_of_single_rows_are_taken_beside_the_product(
+    session: EvaluationSession, tmp_path: Path, rule: str
+) -> None:
+    folder = tmp_path / "tile_product"
+    shutil.copytree(TASKS / "tile_product", folder)
+    reference = (folder / "reference.py").read_text(encoding="utf-8")
+    whole = '(inputs["a"] @ inputs["b"].T)'
+    norms = '((1 + (inputs["a"] ** 2).sum(1))[:, None] * abs(inputs["b"]).sum(1) + 1)'
+    changed = reference.replace('inputs["a"] @ inputs["b"].T', f"{whole} / {norms}")
+    assert changed != reference
+    (folder / "reference.py").write_text(changed, encoding="utf-8")
+    task = read_task(folder)
+    child = built(BY_NAME[rule], parse_variant(beside(NORMS)), task)[0]
+    assert passes(session, task, child), child.text
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise"),
+    [
+        ("j < K", "j < K - 1"),  # not all of the row
+        ("v += fabsf(b[col * K + j])", "v = fmaxf(v, b[col * K + j])"),  # no sum
+        ("v += fabsf(b[col * K + j])", "v += fabsf(b[col * K + j] - a[row * K + j])"),  # of both
+        ("v += fabsf(b[col * K + j])", "v += b[col * K + j] + 1.0f"),  # zeros around a tile would count
+        ("v += fabsf(b[col * K + j])", "v += b[j * N + col]"),  # of another column
+    ],
+)
+def test_other_sums_beside_a_product_stay(written: str, otherwise: str) -> None:
+    assert written in NORMS
+    text = beside(NORMS.replace(written, otherwise))
+    assert built(BY_NAME["tile_product"], parse_variant(text), read_task(TASKS / "tile_product")) == []
 
 
 def test_a_tiled_product_is_tiled_anew(session: EvaluationSession) -> None:

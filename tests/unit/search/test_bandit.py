@@ -133,18 +133,35 @@ def test_the_best_estimate_becomes_the_trial(context: Context) -> None:
 MANY = [TEXT.replace("sum += a[i]", f"sum += {number}.0f * a[i]") for number in range(24)]
 
 
+@pytest.mark.parametrize("eager", [True, False])
 @pytest.mark.parametrize(("gaining", "rounds"), [(0, 1), (7, 2), (12, 3), (19, 4)])
-def test_a_first_look_ends_with_the_round_that_shows_a_gain(gaining: int, rounds: int, context: Context) -> None:
+def test_a_first_look_ends_with_the_round_that_shows_a_gain(
+    gaining: int, rounds: int, eager: bool, context: Context
+) -> None:
+    """Where looks are modelled, with the next one, if that shows no better gain."""
     looks: list[int] = []
 
     def screen(texts: Sequence[str]) -> Sequence[float | None]:
         looks.append(len(texts))
         return [1.5 if text == MANY[gaining] else 0.9 for text in texts]
 
-    found = OperatorBandit([Always("rules.knob", MANY)], random.Random(0), margin=0.1).ask(PARENT, context, screen)
+    search = OperatorBandit([Always("rules.knob", MANY)], random.Random(0), margin=0.1, eager=eager)
+    found = search.ask(PARENT, context, screen)
     assert found is not None
     assert found.text == MANY[gaining]
-    assert looks == [5] * rounds
+    assert looks == [5] * min(rounds + eager, 4)
+
+
+def test_what_pays_most_comes_before_what_is_seen_first(context: Context) -> None:
+    gains = {MANY[1]: 1.2, MANY[8]: 3.0, MANY[13]: 3.1}
+
+    def screen(texts: Sequence[str]) -> Sequence[float | None]:
+        return [gains.get(text, 0.9) for text in texts]
+
+    search = OperatorBandit([Always("rules.knob", MANY)], random.Random(0), margin=0.1)
+    found = search.ask(PARENT, context, screen)
+    assert found is not None
+    assert found.text == MANY[13]
 
 
 def test_where_the_first_look_shows_no_gain_further_ones_are_short(context: Context) -> None:

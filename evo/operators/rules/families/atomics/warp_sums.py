@@ -66,7 +66,7 @@ def _sums(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Ite
         found = _region(ctx, analysis, ctx.source.statements(function), span, set(_WORD.findall(address)))
         if found is None or any(found.span.holds(other) for other in others):
             continue
-        if _all_arrive(analysis.form.body, found.span):
+        if all_arrive(analysis.form.body, found.span):
             yield _Sum(access, found, span, address, value, how)
 
 
@@ -110,10 +110,10 @@ def _is_uniform(analysis: LaunchAnalysis, span: Span) -> bool:
     )
 
 
-def _all_arrive(nodes: Sequence[Node], span: Span) -> bool:
+def all_arrive(nodes: Sequence[Node], span: Span) -> bool:
     """Whether no thread returns in front of a statement that others of its block carry out."""
     for node in nodes:
-        if isinstance(node, Nest) and not _all_arrive(node.body, span):
+        if isinstance(node, Nest) and not all_arrive(node.body, span):
             return False
         if not isinstance(node, Branch):
             continue
@@ -121,7 +121,7 @@ def _all_arrive(nodes: Sequence[Node], span: Span) -> bool:
         is_uniform = all(symbol.kind in ("axis", "block") for symbol in node.condition.symbols())
         if leaves and not is_uniform and node.span.start < span.start:
             return False
-        if not _all_arrive(node.then, span) or not _all_arrive(node.otherwise, span):
+        if not all_arrive(node.then, span) or not all_arrive(node.otherwise, span):
             return False
     return True
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
-from evo.analysis.access import Contraction, LaunchAnalysis, Term, origin
-from evo.analysis.access.data_values import parts_of
+from evo.analysis.access import Contraction, LaunchAnalysis, Term
 from evo.analysis.access.numeric import number_of
 from evo.cuda.source import Edit, Function
 from evo.operators.rules.directives import line_span, new_knob, require
+from evo.operators.rules.families.tile.side_sums import SideSum, declared_sides, side_steps, sides_of, summed
 from evo.operators.rules.lifting import (
     NotPrinted,
     Printer,
@@ -30,7 +29,6 @@ from evo.spec.task import Tensor
 # Tiles of a block (rows, columns, depth) and of a thread (rows, columns); the first ones are proposed first.
 _SHAPES = ((64, 64, 16, 4, 4), (128, 128, 8, 8, 8), (32, 32, 16, 2, 2), (128, 64, 8, 8, 4), (64, 32, 16, 4, 2))
 _DOMAINS = {"BM": (32, 64, 128), "BN": (32, 64, 128), "BK": (8, 16, 32), "TM": (2, 4, 8), "TN": (2, 4, 8)}
-_NOTHING = re.compile(r"(?:[()*+\- ]|0\.0f|fabsf)+")  # an expression that is 0
 _ROOM = 48 * 1024  # bytes of shared memory that a kernel has without asking for more
 
 
@@ -46,7 +44,10 @@ class Factor:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """out[b, m, n] = f(sum over k of left[b, m, k] * right[b, k, n]), in any order of the last two of each."""
+    """out[b, m, n] = f(sum over k of left[b, m, k] * right[b, k, n]), in any order of the last two of each.
+
+    sides: other sums over k that f knows.
+    """
 
     ctx: RuleContext
     analysis: LaunchAnalysis
@@ -57,6 +58,7 @@ class Product:
     output: Tensor
     is_turned: bool  # n stands before m in the output
     names: dict[str, str]
+    sides: tuple[SideSum, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,7 @@ def product_of(ctx: RuleContext, analysis: LaunchAnalysis) -> Product | None:
     assert task is not None
     function = ctx.kernel(form.kernel)
     products = [made for made in analysis.contractions if made.kind in ("matmul", "pairs")]
-    if function is None or len(products) != 1 or len(analysis.contractions) != 1 or form.multiplies:
+    if function is None or len(products) != 1 or form.multiplies:
         return None
     (made,) = products
     if made.left is None or made.output is None or made.output.array is None:
@@ -138,9 +140,10 @@ def product_of(ctx: RuleContext, analysis: LaunchAnalysis) -> Product | None:
     if core != "m" * core.count("m") + "n" and core != "n" + "m" * core.count("m"):
         return None
     is_turned = core.startswith("n")
-    if is_turned and core != "nm":
+    sides = sides_of(analysis, made)
+    if (is_turned and core != "nm") or sides is None:
         return None
-    return Product(ctx, analysis, function, made, left, right, output, is_turned, names_of(ctx, function))
+    return Product(ctx, analysis, function, made, left, right, output, is_turned, names_of(ctx, function), sides)
 
 
 def _is_whole(analysis: LaunchAnalysis, made: Contraction, left: Factor) -> bool:
@@ -200,14 +203,18 @@ def printer_of(found: Product, sum_element: str) -> tuple[Printer, list[str]]:
         places[term] = word
         spelled.append(word)
     sums = {carried.name: sum_element for r in found.analysis.reductions for carried in r.carried}
+    sums |= {side.name: side.spelled(number) for number, side in enumerate(found.sides)}
     return Printer(found.analysis, task, found.names, places, sums), spelled
 
 
 def extents_of(found: Product, say: Printer) -> dict[str, tuple[list[str], list[str]]]:
-    """M, N, K and the batches as factors: in the kernel's names, and in the task's."""
+    """M, N, K and the batches as factors: in the kernel's names, and in the task's.
+
+    How many batches there are is what the grid alone needs to know, so the kernel may have no name for it.
+    """
     parts: dict[str, tuple[list[str], list[str]]] = {letter: ([], []) for letter in "mnkb"}
     for letter, dim in zip(found.made.roles["output"], found.output.shape, strict=True):
-        parts[letter][0].append(say.extent(dim))
+        parts[letter][0].append(say.extent(dim) if letter != "b" else "")
         parts[letter][1].append(f"({dim.text})" if not dim.text.isidentifier() else dim.text)
     summed = found.left.tensor.shape[-1 if found.left.is_inner else found.left.batch]
     parts["k"] = ([say.extent(summed)], [summed.text])
@@ -284,20 +291,7 @@ def term_of(found: Product, say: Printer) -> str:
     """What is summed, of a row's element `$x[$i]` and a column's `$y[$j]`. Raises NotPrinted."""
     if found.made.kind == "matmul":
         return "$x[$i] * $y[$j]"
-    sides = ((found.made.left, "$x[$i]"), (found.made.right, "$y[$j]"))
-    reads: dict[int, str] = {}
-    for part in parts_of(found.made.operand):
-        made = origin(found.analysis.form, part) if part.op == "read" else None
-        for side, text in sides:
-            if made is None or side is None or not isinstance(part.detail, int):
-                continue
-            if made.array == side.array and made.subscripts == side.subscripts:
-                reads[part.detail] = text
-    spelled = replace(say, places={}, values={}, reads=reads)
-    at_zero = replace(spelled, reads=dict.fromkeys(reads, "0.0f")).value(found.made.operand)
-    if not _NOTHING.fullmatch(at_zero):
-        raise NotPrinted("padding with zeros would count")
-    return spelled.value(found.made.operand)
+    return summed(found.analysis, found.made, say, found.made.operand)
 
 
 def _body(found: Product, tiling: Tiling, *, kind: str) -> str:
@@ -311,7 +305,7 @@ def _body(found: Product, tiling: Tiling, *, kind: str) -> str:
     const int $row0 = blockIdx.y * BM, $col0 = blockIdx.x * BN;
 {tiling.batch}    const int $ty = threadIdx.x / (BN / TN) * TM, $tx = threadIdx.x % (BN / TN) * TN;
     {kind} $sum[TM][TN] = {{}};
-    for (int $k0 = 0; $k0 < {k}; $k0 += BK) {{
+{declared_sides(found.sides, kind)}    for (int $k0 = 0; $k0 < {k}; $k0 += BK) {{
 {fills}        __syncthreads();
         #pragma unroll
         for (int $k = 0; $k < BK; ++$k) {{
@@ -325,7 +319,7 @@ def _body(found: Product, tiling: Tiling, *, kind: str) -> str:
                 #pragma unroll
                 for (int $j = 0; $j < TN; ++$j) $sum[$i][$j] += {term_of(found, tiling.say)};
             }}
-        }}
+{side_steps(found.analysis, found.made, found.sides, tiling.say)}        }}
         __syncthreads();
     }}
 {tiling.stores("$j")}}}"""

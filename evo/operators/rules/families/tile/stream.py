@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from evo.operators.rules.families.tile.product import Factor, Product, Tiling, product_of, term_of, tiled_edits
+from evo.operators.rules.families.tile.product import (
+    Factor,
+    Product,
+    Tiling,
+    product_of,
+    term_of,
+    tiled_edits,
+)
+from evo.operators.rules.families.tile.side_sums import declared_sides, side_steps
 from evo.operators.rules.lifting import NotPrinted
+from evo.operators.rules.rewriting import indented
 from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.rule_context import RuleContext
 
@@ -101,8 +110,8 @@ def _fragment(side: Factor, word: str, register: str, counter: str, most: str, p
 """
 
 
-def _multiplied(fragments: str, step: str) -> str:
-    """A tile's products, four places of the sum at a time."""
+def _multiplied(fragments: str, step: str, beside: str) -> str:
+    """A tile's products and sums beside them, four places of the sum at a time."""
     return f"""\
         #pragma unroll
         for (int $k = 0; $k < BK; $k += 4) {{
@@ -114,7 +123,7 @@ def _multiplied(fragments: str, step: str) -> str:
                     #pragma unroll
                     for (int $j = 0; $j < TN; ++$j) $sum[$i][$j] += {step};
                 }}
-            }}
+{beside}            }}
         }}
 """
 
@@ -132,7 +141,13 @@ def _body(found: Product, tiling: Tiling) -> str:
     names = [found.names[side.tensor.name] for side in (left, right)]
     address = " | ".join(f"reinterpret_cast<unsigned long long>({name})" for name in names)
     long = " && ".join(dict.fromkeys(f"{k if s.is_inner else e} % 4 == 0" for s, e in ((left, m), (right, n))))
-    step = term_of(found, tiling.say).replace("$x[$i]", "$x[$i][$q]").replace("$y[$j]", "$y[$j][$q]")
+    step, beside = (
+        text.replace("$x[$i]", "$x[$i][$q]").replace("$y[$j]", "$y[$j][$q]")
+        for text in (
+            term_of(found, tiling.say),
+            indented(side_steps(found.analysis, found.made, found.sides, tiling.say)),
+        )
+    )
     return f"""{{
     // A block computes BM x BN results from tiles of BK columns and rows, two in turns: one comes while the other is
     // multiplied. A thread has TM x TN results in registers.
@@ -143,7 +158,7 @@ def _body(found: Product, tiling: Tiling) -> str:
 {tiling.batch}    const int $ty = threadIdx.x / (BN / TN) * TM, $tx = threadIdx.x % (BN / TN){apart};
     const bool $wide = ({address}) % 16 == 0 && {long};
 {_COPY}    float $sum[TM][TN] = {{}};
-    for (int $t = 0; $t <= $tiles; ++$t) {{
+{declared_sides(found.sides, "float")}    for (int $t = 0; $t <= $tiles; ++$t) {{
         if ($t < $tiles) {{
             const int $k0 = $t * BK;
 {fills}        }}
@@ -151,7 +166,7 @@ def _body(found: Product, tiling: Tiling) -> str:
         if ($t == 0) continue;
         asm volatile("cp.async.wait_group 1;" ::: "memory");
         __syncthreads();
-{_multiplied(fragments, step)}        __syncthreads();
+{_multiplied(fragments, step, beside)}        __syncthreads();
     }}
 {tiling.stores(column)}}}"""
 

@@ -33,7 +33,7 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
         return
     for place, analysis in enumerate(ctx.launches):
         found = product_of(ctx, analysis)
-        if found is None or found.made.kind != "matmul" or found.left.element not in KINDS:
+        if found is None or found.sides or found.made.kind != "matmul" or found.left.element not in KINDS:
             continue
         if found.left.element == "float" and not _has_room(ctx):
             continue

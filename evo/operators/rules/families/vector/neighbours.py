@@ -13,11 +13,12 @@ from evo.analysis.access import (
     LaunchAnalysis,
     Loop,
     Symbol,
+    Term,
 )
 from evo.cuda.source import Edit, Source, Span, Statement
 from evo.operators.rules.directives import definition_place
 from evo.operators.rules.families.vector.window_text import WindowText
-from evo.operators.rules.families.vector.windows import Neighbours, Stretch, Test, fewest, windows_of
+from evo.operators.rules.families.vector.windows import FIRST, Neighbours, Stretch, Test, fewest, windows_of
 from evo.operators.rules.idle_declarations import uses_of, without_unused
 from evo.operators.rules.lifting import NotPrinted
 from evo.operators.rules.normal_form import behind_guard
@@ -160,7 +161,11 @@ def _text(writer: WindowText, count: int, wide: str, narrow: str) -> str:
         f"reinterpret_cast<unsigned long long>({w.array.parameter}) % {w.unit * w.array.element_bytes} == 0"
         for w in writer.windows
     )
-    tests = [*bases, *_compiled_in(writer), *(writer.test(test) for test in fewest(list(writer.found.tests)))]
+    limit = writer.found.limit
+    held = [*writer.found.tests, *([limit - Term.of(FIRST) - count] if limit is not None else [])]
+    tests = [*bases, *_compiled_in(writer), *(writer.test(test) for test in fewest(held))]
+    # What bounds an output may be the grid alone, and the last blocks of a smaller grid reach further.
+    last = f" && {name} < {writer.said(limit)}" if limit is not None else ""
     inside = indent + "    "
     pairs = list(zip(writer.windows, writer.packs, strict=True))
     loads = "".join(writer.loaded(window, pack, inside) for window, pack in pairs)
@@ -174,7 +179,7 @@ def _text(writer: WindowText, count: int, wide: str, narrow: str) -> str:
         f"#pragma unroll\n{inside}for (int {writer.output} = 0; {writer.output} < {count}; ++{writer.output}) {{"
         f"{own}{_further_in(_further_in(wide))}\n"
         f"{inside}}}\n{stores}{inside}return;\n{indent}}}\n"
-        f"{indent}for ({kind} {name} = {first}; {name} < {first} + {count}; ++{name}) {{"
+        f"{indent}for ({kind} {name} = {first}; {name} < {first} + {count}{last}; ++{name}) {{"
         f"{_further_in(narrow)}\n{indent}}}\n"
     )
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from evo.analysis.access import BLOCK, THREAD, Access, Array, Compare, Condition, Form, Op, Symbol, Term
 from evo.analysis.access.comparisons import conjuncts
-from evo.analysis.access.terms import fold
+from evo.analysis.access.terms import apply, fold
 from evo.cuda.source import Span
 from evo.operators.rules.lifting import NotPrinted
 
@@ -146,6 +146,17 @@ class Neighbours:
             least = least - Term.of(symbol) * apart.value
             total = total + min(apart.value * low, apart.value * high)
         self.assumed.append(least + total)
+
+    @property
+    def limit(self) -> Term | None:
+        """How many threads there were along x, where the tests do not tell that all outputs are of one of them."""
+        end = self.form.grid[0] * self.form.block[0]
+        proven = self.form.bounds.nonnegative
+        if self.form.bounds.cases and proven(-apply("mod", self.form.grid[0], Term.number(self.count))):
+            return None
+        room = end - Term.of(FIRST) - self.count
+        mine = [test for test in self.tests if isinstance(test, Term) and test.coefficient(FIRST) == Term.number(-1)]
+        return None if any(proven(room - test) for test in mine) else end
 
     def _ends(self, symbol: Symbol) -> tuple[int, int]:
         """The first and the last value of an output's number or a short loop. Raises NotPrinted."""

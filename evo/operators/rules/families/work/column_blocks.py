@@ -11,7 +11,7 @@ from evo.analysis.access import BLOCK, THREAD, Access, Carried, Data, LaunchAnal
 from evo.analysis.access.block_sums import BlockResult, block_results
 from evo.analysis.access.numeric import number_of
 from evo.cuda.source import Edit, Function, Span, Statement
-from evo.operators.rules.families.work.columns import COLUMNS, PLACED, TURNS, applications, launch_edits
+from evo.operators.rules.families.work.columns import COLUMNS, PLACED, TURNS, applications, launch_edits, turns_of
 from evo.operators.rules.families.work.walks import SharedLoop, combined_in_shared, starts_neutral, stepped
 from evo.operators.rules.lifting import NotPrinted, Printer, in_c, names_of, stored
 from evo.operators.rules.normal_form import behind_guard
@@ -43,6 +43,7 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
         yield from applications(
             analysis,
             analysis.sizes.blocks,
+            turns_of(analysis, [each.loop for each in found.walks]) * analysis.sizes.threads,
             "{columns} columns for each block, {lanes} threads share each",
             partial(_edits, ctx, found),
         )
@@ -93,7 +94,6 @@ def _walks(analysis: LaunchAnalysis) -> tuple[SharedLoop, ...]:
     """The loops over global memory, if the threads of a block take turns in each and a block is a column of it."""
     form, legality = analysis.form, analysis.legality
     found: dict[object, SharedLoop] = {}
-    turns = 0
     for access in form.accesses:
         if access.array is None or access.array.space != "global" or access.is_write:
             continue
@@ -108,9 +108,7 @@ def _walks(analysis: LaunchAnalysis) -> tuple[SharedLoop, ...]:
         if {c.name for c in loop.carried} != {name for each in reductions for name in each.names}:
             return ()
         found[loop.symbol] = SharedLoop(loop, reductions)
-        if loop.trip is not None:
-            trip = number_of(loop.trip, analysis.sizes.values | analysis.first_place) or 0
-            turns = max(turns, trip * analysis.sizes.threads)
+    turns = turns_of(analysis, [each.loop for each in found.values()]) * analysis.sizes.threads
     sides = [a for a in form.accesses if a.loops and a.loops[0] in found and _is_beside(a)]
     return tuple(found.values()) if sides and turns >= TURNS else ()
 

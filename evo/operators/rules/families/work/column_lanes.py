@@ -11,7 +11,7 @@ from evo.analysis.access.comparisons import Compare, conjuncts
 from evo.analysis.access.numeric import number_of
 from evo.cuda.source import Edit, Function, Span
 from evo.operators.rules.directives import ceil_divs
-from evo.operators.rules.families.work.columns import PLACED, TURNS, applications, launch_edits
+from evo.operators.rules.families.work.columns import PLACED, TURNS, applications, launch_edits, turns_of
 from evo.operators.rules.families.work.walks import (
     SharedLoop,
     are_known,
@@ -52,6 +52,7 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
         yield from applications(
             analysis,
             analysis.sizes.blocks * analysis.sizes.threads,
+            turns_of(analysis, [each.loop for each in found.shared]),
             "blocks of {columns} columns, {lanes} threads share each",
             partial(_edits, ctx, found),
         )
@@ -83,7 +84,6 @@ def _loops(ctx: RuleContext, analysis: LaunchAnalysis) -> list[SharedLoop]:
     """The outermost loops, all of which walk down columns; none if something else is in the way."""
     form = analysis.form
     found: list[SharedLoop] = []
-    turns = 0
     for loop in outermost(form.body):
         inside = [access for access in form.accesses if loop.symbol in access.loops]
         if not any(a.array is not None and a.array.space == "global" for a in inside):
@@ -94,8 +94,7 @@ def _loops(ctx: RuleContext, analysis: LaunchAnalysis) -> list[SharedLoop]:
         if not are_known(loop, reductions) or any(a.mode == "atomic" for a in inside):
             return []
         found.append(shared_loop(ctx, loop, reductions))
-        turns = max(turns, number_of(loop.trip, analysis.sizes.values | analysis.first_place) or 0 if loop.trip else 0)
-    return found if turns >= TURNS else []
+    return found if turns_of(analysis, [each.loop for each in found]) >= TURNS else []
 
 
 def _walks_down(analysis: LaunchAnalysis, loop: Loop) -> bool:

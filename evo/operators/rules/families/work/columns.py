@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from evo.analysis.access import LaunchAnalysis
+from evo.analysis.access import LaunchAnalysis, Loop
+from evo.analysis.access.numeric import number_of
 from evo.cuda.source import Edit, Function
 from evo.operators.rules.application import Application
 from evo.operators.rules.directives import line_span, new_knob, require
@@ -15,7 +16,8 @@ from evo.operators.rules.rule_context import RuleContext
 from evo.spec.variant import LaunchLine
 
 COLUMNS = (8, 16, 32, 64)  # of a block; eight floats are a sector
-TURNS = 64  # from which on a walk is worth sharing
+TURNS = 16  # from which on a walk may be worth sharing
+_EACH = 4  # turns of a lane at least: what lanes combine costs as much as a few
 # Words that place a thread in the first dimension; a kernel that has others than its index is left alone.
 PLACED = re.compile(r"\b(?:threadIdx|blockIdx\.x|gridDim\.x|blockDim|__shared__|__sync\w*|\w+_sync|laneid)\b")
 _LANES = (4, 8, 16, 32, 64, 128)  # for each column
@@ -23,17 +25,26 @@ _SHAPES = ((32, 32), (16, 64), (8, 128), (8, 32))
 _MOST = 1024  # threads of a block
 
 
+def turns_of(analysis: LaunchAnalysis, loops: Iterable[Loop]) -> int:
+    """The most turns that one of these loops has for a thread; 0 if they are not known."""
+    values = analysis.sizes.values | analysis.first_place
+    known = (number_of(loop.trip, values) if loop.trip is not None else None for loop in loops)
+    return max((turns or 0 for turns in known), default=0)
+
+
 def applications(
-    analysis: LaunchAnalysis, count: int, words: str, edits: Callable[[int, int], list[Edit]]
+    analysis: LaunchAnalysis, count: int, turns: int, words: str, edits: Callable[[int, int], list[Edit]]
 ) -> Iterator[Application]:
     """One for each shape, the most columns first that leave no SM without a block; none if edits raises NotPrinted.
 
-    count: of all columns. words: the summary, with `{columns}` and `{lanes}`. edits: for columns of a block and lanes
-    of a column.
+    count: of all columns; turns: of a walk down one. words: the summary, with `{columns}` and `{lanes}`. edits: for
+    columns of a block and lanes of a column.
     """
     kernel = analysis.form.kernel
-    full = [shape for shape in _SHAPES if count >= shape[0] * analysis.chip.sms] or [_SHAPES[2]]
-    for rank, (columns, lanes) in enumerate((full[0], *(shape for shape in _SHAPES if shape != full[0]))):
+    most = max((lanes for lanes in _LANES if lanes * _EACH <= turns), default=_LANES[0])
+    shapes = tuple(dict.fromkeys((columns, min(lanes, most)) for columns, lanes in _SHAPES))
+    full = [shape for shape in shapes if count >= shape[0] * analysis.chip.sms] or [min(shapes)]
+    for rank, (columns, lanes) in enumerate((full[0], *(shape for shape in shapes if shape != full[0]))):
         try:
             made = merged(edits(columns, lanes))
         except NotPrinted:

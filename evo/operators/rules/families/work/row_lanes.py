@@ -83,7 +83,7 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, placed: Placed) -> list[E
     for each in shared:
         # In a function of its own the kernel's variable cannot be seen.
         here = lane if not each.loop.calls or lane == place.lane else f"({place.lane})"
-        made = _shared_out(ctx, each, here, place.lanes, is_again=_is_again(form, each))
+        made = shared_out(ctx, each, here, place.lanes, is_again=_is_again(form, each))
         if made is None or seen.setdefault(each.loop.span, made) != made or not is_called_by(ctx, each.loop, function):
             return None
     edits += [edit for made in seen.values() for edit in made]
@@ -234,7 +234,7 @@ def _turns(loop: Loop) -> list[int]:
     return [first + step * turn for turn in range(trip)]
 
 
-def _shared_out(ctx: RuleContext, shared: SharedLoop, lane: str, lanes: str, *, is_again: bool) -> list[Edit] | None:
+def shared_out(ctx: RuleContext, shared: SharedLoop, lane: str, lanes: str, *, is_again: bool) -> list[Edit] | None:
     """The loop in steps of all lanes, and what they combine behind it. Raises NotPrinted."""
     loop = shared.loop
     edits = stepped(ctx, shared, lane, lanes, apart=loop.step.value or 1)

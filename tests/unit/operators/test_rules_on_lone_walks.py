@@ -1,0 +1,68 @@
+"""A walk that one thread takes over shared memory: a warp takes it if nothing but the order of the turns changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rule_children import built
+
+from evo.device import DeviceName
+from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
+from evo.operators import RULES
+from evo.spec.task import read_task
+from evo.spec.variant import Variant, parse_variant
+
+TASK = read_task(Path(__file__).parents[2] / "data" / "rules" / "lone_walks")
+RULE = next(rule for rule in RULES if rule.name == "lone_walks")
+TEXT = RULE.examples[0].before
+WALK = """for (int i = 1; i < blockDim.x; ++i)
+            if (part[i] > m) m = part[i];"""
+
+
+def children(*changes: tuple[str, str]) -> list[Variant]:
+    text = TEXT
+    for written, otherwise in changes:
+        assert written in text
+        text = text.replace(written, otherwise)
+    return built(RULE, parse_variant(text), TASK)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param((), id="as it is"),
+        pytest.param((("if (tid == 0)", "if (0 == threadIdx.x)"),), id="the other way round"),
+        pytest.param((("if (tid == 0)", "if (!threadIdx.x)"),), id="no thread"),
+        pytest.param(((WALK, "for (int i = 0; i < 256; i++) m = fmaxf(m, part[i]);"),), id="by a function"),
+        pytest.param(((WALK, "int i = 1; while (i < 256) { m = fmaxf(m, part[i]); ++i; }"),), id="while"),
+        pytest.param(
+            ((WALK, f"{WALK}\n        float n = 0.0f;\n        for (int i = 0; i < 256; i++) n += part[i] * 0.0f;"),
+             ("1.0f / (m ", "1.0f / (m + n ")), id="two walks",
+        ),
+    ],
+)  # fmt: skip
+def test_a_warp_takes_the_walk(changes: tuple[tuple[str, str], ...]) -> None:
+    (child,) = children(*changes)
+    assert "__shfl_xor_sync" in child.text
+    assert "if (threadIdx.x == 0) scale = " in child.text
+    with EvaluationSession(DeviceName("sim", "l4")) as session:
+        assert evaluate(Job(task=TASK, text=child.text, path="child.cu", upto="check"), session).status.passed
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise"),
+    [
+        ("if (tid == 0)", "if (tid == 1)"),
+        ("if (tid == 0)", "if (tid < 2)"),
+        ("block (256)", "block (48)"),  # half a warp would not be there
+        ("    if (tid == 0)", "    if (tid > 9) return;\n    if (tid == 0)"),
+        (WALK, "for (int i = 1; i < 256; ++i) { if (part[i] > m) m = part[i]; part[i] = m; }"),  # a scan
+        (WALK, "for (int i = 1; i < 256; ++i) m = m * 0.5f + part[i];"),
+        (WALK, "for (int i = 1; i < 8; ++i) m = fmaxf(m, part[i]);"),  # short
+        ("scale = 1.0f / (m + 1e-6f);", "scale = m; m = scale + 1e-6f; scale = 1.0f / m;"),  # what it has stored
+        ("scale = 1.0f / (m + 1e-6f);", "scale = 1.0f / (m + 1e-6f); top = m;"),  # a thread's own
+    ],
+)
+def test_other_walks_stay(written: str, otherwise: str) -> None:
+    assert children((written, otherwise)) == []

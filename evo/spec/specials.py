@@ -58,7 +58,7 @@ def read_specials(given: YamlFields) -> dict[str, Specials]:
         if short not in (None, True, False) or (short and role == "out"):
             at: Place = ("tensors", number, "specials")
             raise given.invalid(at, f"{short!r} is not a choice", "true or false, for inputs")
-        if isinstance(name, str) and dtype not in DTYPES:
+        if isinstance(name, str) and not (isinstance(dtype, str) and dtype in DTYPES):
             unknown.add(name)
         elif role != "out" and isinstance(name, str) and isinstance(dtype, str) and is_float(dtype):
             types[name] = dtype

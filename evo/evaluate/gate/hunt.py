@@ -24,6 +24,7 @@ from evo.evaluate.gate.input_patterns import (
     SOURCED,
     SPLICED,
     STRUCTURED,
+    STRUCTURES,
     UNEVEN,
     patterned,
 )
@@ -64,7 +65,7 @@ _ENDS = (ENDS, EXTREME)  # what a thorough look adds to the drawn inputs
 _FEW, _MANY = 3, 10  # cases for an outcome that no check case has: in a trial, before a keep
 _STEERED = 120  # cases of outcomes that no check case has, before a keep
 # How often each pattern is drawn on a case before a keep: one draw shows one way to be uneven.
-_TURNS = {OUTERMOST: 2, UNEVEN: WAYS + 1, SOURCED: 2, STRUCTURED: 2, SPLICED: TURNS + 1, PEAKED: 3, ROWS: 2}
+_TURNS = {OUTERMOST: 2, UNEVEN: WAYS + 1, SOURCED: 2, STRUCTURED: STRUCTURES, SPLICED: TURNS + 1, PEAKED: 3, ROWS: 2}
 _DEALT = 6  # hunted sizes at which whole numbers are dealt in every way
 _SOME = 7  # whole numbers
 _AFFORDABLE = 6e9  # flops and bytes of a reference that takes seconds

@@ -16,6 +16,7 @@ from evo.device import Program
 from evo.device.remote_device import RemoteDevice, RemoteSimulator
 from evo.errors import TaskInvalid
 from evo.evaluate.gate.at_timed_sizes import timed_sizes
+from evo.evaluate.gate.every_length import every_length
 from evo.evaluate.gate.input_patterns import (
     OUTERMOST,
     PATTERNS,
@@ -73,6 +74,7 @@ _SAMPLED = 256  # blocks, of which a sample stands for all
 _LARGE = 3  # cases that are looked at by a sample of their blocks
 _HELD, _SIMULATED = 1 << 28, 1 << 22  # elements of them: as are drawn in a few seconds, or simulated
 _CHEAP = 0.6  # of the dearest check case: a trial prefers those that cost less
+_SHORT = 4e6  # flops and bytes of a size that takes a hundredth of a second
 _HUNTED = "hunted"  # so few elements say nothing about a bias
 
 _Patterned = tuple[str, Case, int]  # a pattern, and which draw of it
@@ -115,6 +117,9 @@ def hunt(
     steps = [*_steps(allowed, device, rng, suited, thorough=thorough)]
     if thorough:
         steps += _patterned_steps(task, allowed, reached, counted, device)
+        short = [*every_length(task, variant.macros, seed, _SHORT)]
+        bound = {**bind(short), **bound}
+        steps += [Step(case, device, budget=CHECK_BUDGET) for case in short if case.name in bound and case not in cases]
 
     def run(step: Step, expectation: Expectation, on: RemoteSimulator) -> tuple[CaseCheck | None, tuple[Fault, ...]]:
         return _at_suggested(task, bound, own, expectation, replace(step, device=on), on, seed)
@@ -129,7 +134,8 @@ def hunt(
             continue
         if row.status is not Status.CORRECT:
             under = "" if step.distribution == DRAWN else f" with {step.distribution} inputs"
-            reason = f"at a size that the source suggests, {step.case.name}{under}: {row.reason}"
+            why = "at a size that the source suggests" if step.case in cases else "at a short size"
+            reason = f"{why}, {step.case.name}{under}: {row.reason}"
             return _failed(row, step, Stage.THRESHOLD, reason, faults, seed)
         looked.add(step)
     return None

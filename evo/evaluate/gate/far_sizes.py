@@ -31,7 +31,7 @@ from evo.results import CaseCheck, Fault, FaultKind, Stage, Status
 from evo.spec.expectation import Expectation
 from evo.spec.proc_files import memory_limit
 from evo.spec.reference import Reference
-from evo.spec.task import Case, Task
+from evo.spec.task import Case, Task, Tensor
 
 Places = NDArray[np.int64]
 
@@ -41,18 +41,18 @@ _BLOCKS, _FEW, _MANY = 24, 4, 192
 _TURNS = 3
 _BUDGET = 12_000_000  # warp instructions: seconds
 _LOOKED_AT = 24  # places along the axis that the reference is worked out for
-_REPEATED = 64  # places that differ at most
+_REPEATED, _DIFFERENT = 64, 2  # places that differ at most; that do however dear one is
 _DRAWN = 80 << 20  # elements of the inputs that are drawn
 _LED = 24 << 20  # ... of those that lie along the axis, for all places that differ
 _ACCOUNT, _ROOM = 4, 8  # bytes of an output for one of the account of it; of memory for one of all accounts
 _MAPPED, _LEAST_ROOM = 0.8, 13 << 30  # of the memory, for all tensors: pages are had as they are touched
-_COST, _SLOWER = 4e8, 20  # flops and bytes of the reference; by how much one that is simulated may have less
+_COST, _SLOWER = 6e8, 20  # flops and bytes of the reference; by how much one that is simulated may have less
 _SHRINKS = 24
 _NEARLY = (
     0.55  # of the largest lengths, from where on one is drawn: what is rounded up may be a power of two at the end
 )
 _FARTHER = 4  # times the elements of what runs whole
-_SHORT = 16  # lengths up to it are kept
+_SHORT = 16  # lengths up to it are kept, of what is to reach far
 _PRIMES = (3, 5, 7)
 _REACHED = 0.9  # of an output, by blocks from everywhere in the grid
 _LEAST_SHARE, _FAIR_SHARE = 0.5, 0.93  # of what sampled blocks are due: far away, and where it counts as usual
@@ -60,23 +60,33 @@ _CERTAIN = (FaultKind.OUT_OF_BOUNDS, FaultKind.MISALIGNED)  # whatever other blo
 
 
 def far_cases(task: Task, reference: Reference, seed: int) -> tuple[Case, ...]:
-    """The farthest sizes for each group of axes that some tensor has; those with most elements first."""
+    """The farthest sizes for each group of axes that some tensor has: those with most elements first, of each group one
+    that no timed size reaches before any other.
+    """
     axis = cut_axis(task, reference)
     space = AxisSpace.of(task)
     rng = np.random.default_rng([seed, 86])
-    usual = max(_elements(task, case) for case in task.check)
-    groups = {frozenset(name for dim in t.shape for name in dim.names if name in space.spans) for t in task.tensors}
-    groups = {group for group in groups if group & set(space.free) and not any(group < other for other in groups)}
-    found: dict[tuple[int, ...], Case] = {}
+    usual = max(_elements(task.tensors, case) for case in task.check)
+    axes_of = {
+        t.name: frozenset(name for dim in t.shape for name in dim.names if name in space.spans) for t in task.tensors
+    }
+    groups = {group for group in axes_of.values() if group & set(space.free)}
+    groups = {group for group in groups if not any(group < other for other in groups)}
+    bases = (*task.check, *task.bench)  # an axis that counts a few things may be largest where something is timed
+    found: dict[tuple[int, ...], tuple[bool, int, Case]] = {}
     for names in sorted(map(sorted, groups)):
+        own = [tensor for tensor in task.tensors if axes_of[tensor.name] <= set(names)]
+        timed = max((_elements(own, case) for case in task.bench), default=0)
         for least in (1.0, _NEARLY):
             reach = {name: float(rng.uniform(least, 1.0)) for name in names}
-            made = [_farthest(task, space, task.check[at], reach, axis) for at in rng.permutation(len(task.check))]
+            made = [_farthest(task, space, bases[at], reach, axis) for at in rng.permutation(len(bases))]
             allowed = (case for case in made if case is not None)
-            case = max(allowed, key=lambda c: (_elements(task, c), cost_of(task, c)), default=None)
-            if case is not None and _elements(task, case) > _FARTHER * usual:
-                found[tuple(case.axes.values())] = case
-    return tuple(sorted(found.values(), key=lambda case: -_elements(task, case))[:_CASES])
+            case = max(allowed, key=lambda c: (_elements(own, c), cost_of(task, c)), default=None)
+            if case is not None and (most := _elements(own, case)) > _FARTHER * usual:
+                is_new = least == 1.0 and most > timed
+                found.setdefault(tuple(case.axes.values()), (is_new, _elements(task.tensors, case), case))
+    order = sorted(found.values(), key=lambda each: (not each[0], -each[1]))
+    return tuple(case for *_, case in order[:_CASES])
 
 
 def _farthest(task: Task, space: AxisSpace, base: Case, reach: Mapping[str, float], axis: str | None) -> Case | None:
@@ -88,6 +98,7 @@ def _farthest(task: Task, space: AxisSpace, base: Case, reach: Mapping[str, floa
         if name in space.free or name == axis:
             axes[name] = _odd(space, name, math.floor(part * space.spans[name][1]))
     given = {name: axes[name] for name in reach}
+    last: dict[str, int] = {}
     for _ in range(_SHRINKS):
         space.settle(axes, given)
         if not space.may_be(task, axes):
@@ -104,11 +115,13 @@ def _farthest(task: Task, space: AxisSpace, base: Case, reach: Mapping[str, floa
             and mapped <= _MAPPED * max(memory_limit(), _LEAST_ROOM)  # as much as a simulator may address
         ):
             return case
-        rest = [name for name in space.free if name != axis and axes[name] > _SHORT]
+        least = {name: _SHORT if name in reach else space.spans[name][0] for name in space.free if name != axis}
+        rest = [name for name, low in least.items() if axes[name] > low and last.get(name) != axes[name]]
         if not rest:
             return None
         longest = max(rest, key=lambda name: (name not in reach, axes[name]))
-        axes[longest] = _odd(space, longest, axes[longest] // 2)
+        last[longest] = axes[longest]  # another axis may hold it there
+        axes[longest] = max(space.spans[longest][0], _odd(space, longest, axes[longest] // 2))
     return None
 
 
@@ -133,14 +146,15 @@ def part_of(task: Task, case: Case, axis: str | None) -> Case:
         return case
     led = [tensor for tensor in task.tensors if tensor.shape and tensor.shape[0].text == axis]
     each = sum(math.prod(tensor.dims(case)[1:]) for tensor in led)
-    count = min(_REPEATED, max(1, _LED // max(1, each)))
+    one = cost_of(task, Case(name="", axes={**case.axes, axis: 1}))
+    count = min(_REPEATED, max(1, _LED // max(1, each)), max(_DIFFERENT, int(_COST / max(1.0, one))))
     if case.axes[axis] <= count:
         return case
     return Case(name=f"{count} places of {case.name}", axes={**case.axes, axis: count})
 
 
-def _elements(task: Task, case: Case) -> int:
-    return max(math.prod(tensor.dims(case)) for tensor in task.tensors)
+def _elements(tensors: Sequence[Tensor], case: Case) -> int:
+    return max(math.prod(tensor.dims(case)) for tensor in tensors)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from evo.device import Program
 from evo.device.remote_device import RemoteDevice, RemoteSimulator
 from evo.errors import TaskInvalid
 from evo.evaluate.gate.at_timed_sizes import timed_sizes
+from evo.evaluate.gate.every_length import every_length, may_hold_sizes
 from evo.evaluate.gate.input_patterns import (
     OUTERMOST,
     PATTERNS,
@@ -24,6 +25,7 @@ from evo.evaluate.gate.input_patterns import (
     SOURCED,
     SPLICED,
     STRUCTURED,
+    STRUCTURES,
     UNEVEN,
     patterned,
 )
@@ -64,7 +66,7 @@ _ENDS = (ENDS, EXTREME)  # what a thorough look adds to the drawn inputs
 _FEW, _MANY = 3, 10  # cases for an outcome that no check case has: in a trial, before a keep
 _STEERED = 120  # cases of outcomes that no check case has, before a keep
 # How often each pattern is drawn on a case before a keep: one draw shows one way to be uneven.
-_TURNS = {OUTERMOST: 2, UNEVEN: WAYS + 1, SOURCED: 2, STRUCTURED: 2, SPLICED: TURNS + 1, PEAKED: 3, ROWS: 2}
+_TURNS = {OUTERMOST: 2, UNEVEN: WAYS + 1, SOURCED: 2, STRUCTURED: STRUCTURES, SPLICED: TURNS + 1, PEAKED: 3, ROWS: 2}
 _DEALT = 6  # hunted sizes at which whole numbers are dealt in every way
 _SOME = 7  # whole numbers
 _AFFORDABLE = 6e9  # flops and bytes of a reference that takes seconds
@@ -72,6 +74,7 @@ _SAMPLED = 256  # blocks, of which a sample stands for all
 _LARGE = 3  # cases that are looked at by a sample of their blocks
 _HELD, _SIMULATED = 1 << 28, 1 << 22  # elements of them: as are drawn in a few seconds, or simulated
 _CHEAP = 0.6  # of the dearest check case: a trial prefers those that cost less
+_SHORT = 4e6  # flops and bytes of a size that takes a hundredth of a second
 _HUNTED = "hunted"  # so few elements say nothing about a bias
 
 _Patterned = tuple[str, Case, int]  # a pattern, and which draw of it
@@ -114,6 +117,10 @@ def hunt(
     steps = [*_steps(allowed, device, rng, suited, thorough=thorough)]
     if thorough:
         steps += _patterned_steps(task, allowed, reached, counted, device)
+        from_memory = any(may_hold_sizes(task, program) for program in programs.values())
+        short = [*every_length(task, variant.macros, seed, _SHORT)] if from_memory else []
+        bound = {**bind(short), **bound}
+        steps += [Step(case, device, budget=CHECK_BUDGET) for case in short if case.name in bound and case not in cases]
 
     def run(step: Step, expectation: Expectation, on: RemoteSimulator) -> tuple[CaseCheck | None, tuple[Fault, ...]]:
         return _at_suggested(task, bound, own, expectation, replace(step, device=on), on, seed)
@@ -128,7 +135,8 @@ def hunt(
             continue
         if row.status is not Status.CORRECT:
             under = "" if step.distribution == DRAWN else f" with {step.distribution} inputs"
-            reason = f"at a size that the source suggests, {step.case.name}{under}: {row.reason}"
+            why = "at a size that the source suggests" if step.case in cases else "at a short size"
+            reason = f"{why}, {step.case.name}{under}: {row.reason}"
             return _failed(row, step, Stage.THRESHOLD, reason, faults, seed)
         looked.add(step)
     return None

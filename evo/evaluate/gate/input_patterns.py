@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.evaluate.gate.integer_patterns import varied_integers
-from evo.evaluate.gate.outlying_inputs import LONG, exponents, outermost, peaked, special_rows
+from evo.evaluate.gate.integer_patterns import recurrence, varied_integers
+from evo.evaluate.gate.outlying_inputs import LONG, exponents, outermost, peaked, special_rows, values_of
 from evo.evaluate.gate.spliced_inputs import spliced
 from evo.evaluate.gate.tensor_rows import Reals, Rng, is_turned, rows_of, some_rows
 from evo.spec import input_distributions as distributions
@@ -30,10 +30,12 @@ STRUCTURED, SHIFTED, SOURCED, UNEVEN, ZEROS = "structured", "shifted", "compared
 SPLICED, OUTERMOST, RECIPROCAL, PEAKED, ROWS = "spliced", "outermost", "reciprocal", "peaked", "special_rows"
 PATTERNS = (STRUCTURED, SHIFTED, SOURCED, UNEVEN, ZEROS, SPLICED, OUTERMOST, RECIPROCAL, PEAKED, ROWS)
 
+STRUCTURES = 3  # turns of structured inputs
+
 _SHRINKS = (1.0, 0.25, 0.0625)  # of shifts, until the reference is accurate
 _ZERO_SHARE = 0.25
 _WIDEST = 65504.0  # the largest number of a type whose squares float32 can still add up
-_PLACES = 64  # whole numbers up to it are no values
+_EXACT = 1 << 12  # of a recurrence, whose numbers are exact in ten bits
 _NEAR, _LONG = 0.8, 16  # how near to the end of an axis drawn places come, and how long it must be to tell
 
 
@@ -70,10 +72,13 @@ def patterned(
         tries = _outlying(pattern, drawn, free, domains, constants, rng, of_one_sign=turn % 2 == 1)
         sound = (reference.sound(case, drawn | changed, pattern, rng) for changed in tries)
         return next((found for found in sound if found is not None), None)
+    related = pattern == STRUCTURED and turn == STRUCTURES - 1
     together = int(rng.integers(1 << 32)) if turn % 2 or (not turn and rng.integers(2)) else None
     for shrink in _SHRINKS if pattern == SHIFTED else (1.0, 0.0) if pattern == STRUCTURED else (1.0,):
         changed = {
-            t.name: _of_tensor(pattern, t, drawn[t.name], domains[t.name], rng, shrink, constants, together)
+            t.name: _of_tensor(
+                pattern, t, drawn[t.name], domains[t.name], rng, shrink, constants, together, related=related
+            )
             for t in free
         }
         if (found := reference.sound(case, drawn | changed, pattern, rng)) is not None:
@@ -81,7 +86,11 @@ def patterned(
     if pattern == SHIFTED:
         return None
     one = free[int(rng.integers(len(free)))]  # not all at once: equal rows of all of them may cancel
-    changed = {one.name: _of_tensor(pattern, one, drawn[one.name], domains[one.name], rng, 1.0, constants, None)}
+    changed = {
+        one.name: _of_tensor(
+            pattern, one, drawn[one.name], domains[one.name], rng, 1.0, constants, None, related=related
+        )
+    }
     return reference.sound(case, drawn | changed, pattern, rng)
 
 
@@ -94,15 +103,20 @@ def _of_tensor(
     shrink: float,
     constants: Sequence[int | float],
     together: int | None,
+    *,
+    related: bool = False,
 ) -> NDArray[np.generic]:
-    """together: a seed of what becomes of each row, if equal rows of all tensors are to have one structure."""
+    """together: a seed of what becomes of each row, if equal rows of all tensors are to have one structure.
+
+    related: of all structures, numbers that follow from one another.
+    """
     values = drawn.astype(np.float64)
     flat, whole = rows_of(values, turned=together is None and is_turned(values, rng))
     scale = _scale(flat)
-    likely = _values_of(tensor.dtype, constants) if pattern == SOURCED else ()
+    likely = values_of(tensor.dtype, constants) if pattern == SOURCED else ()
     if pattern == SOURCED and not likely:
         return drawn
-    structures = _STRUCTURES if shrink else _LIVELY
+    structures = (_recurring,) if related else _STRUCTURES if shrink else _LIVELY
     kinds = (rng if together is None else np.random.default_rng(together)).integers(0, len(structures), len(flat))
     for number in some_rows(len(flat), rng):
         row = flat[number]
@@ -242,6 +256,13 @@ def _ramp(row: Reals, _before: Reals, rng: Rng) -> None:
     few[:] = (np.arange(len(few)) - len(few) // 2) * 2.0**-6 * rng.choice([-1.0, 1.0])
 
 
+def _recurring(row: Reals, _before: Reals, rng: Rng) -> None:
+    """A beginning of which each number follows from the two before, exactly: geometric, arithmetic, Fibonacci's, ..."""
+    few = recurrence(_length(row, rng), _EXACT, rng)
+    few = few[np.cumprod(few.astype(np.float16) == few).astype(bool)]
+    row[: len(few)] = few * 2.0 ** int(rng.integers(-9, 1))
+
+
 def _falling(row: Reals, _before: Reals, _rng: Rng) -> None:
     row[:] = np.sort(row)[::-1]
 
@@ -264,7 +285,7 @@ def _as_before(row: Reals, before: Reals, _rng: Rng) -> None:
 
 _STRUCTURES: tuple[Callable[[Reals, Reals, Rng], None], ...] = (
     _prefix_equal, _prefix_equal, _prefix_zero, _prefix_zero, _suffix_equal, _all_equal, _one_unlike, _one_hot,
-    _rising, _falling, _ramp, _few_values, _stretches, _one_sign, _as_before,
+    _rising, _falling, _ramp, _recurring, _few_values, _stretches, _one_sign, _as_before,
 )  # fmt: skip
 
 
@@ -303,22 +324,6 @@ _SHIFTS: tuple[Callable[[Reals, float, float, Rng], None], ...] = (
 
 
 # Values that the machine code compares with -----------------------------------------------------------------------
-
-
-def _values_of(dtype: str, constants: Sequence[int | float]) -> tuple[Reals, ...]:
-    """The constants as values of a type, and as its bits, in the order of the code; those that it cannot hold left out.
-
-    Small whole numbers are sizes of tiles, and places.
-    """
-    kind = np.dtype(NUMPY[dtype])
-    whole = [constant for constant in constants if isinstance(constant, int) and constant > _PLACES]
-    floats = [constant for constant in constants if isinstance(constant, float)]
-    fitting = [constant for constant in whole if constant < 1 << (8 * kind.itemsize)]
-    with np.errstate(all="ignore"):
-        as_values = np.asarray([*floats, *whole], np.float64).astype(kind).astype(np.float64)
-    as_bits = np.asarray(fitting, f"u{kind.itemsize}").view(kind).astype(np.float64)
-    found = (values[np.isfinite(values)] for values in (as_bits, as_values))
-    return tuple(values for values in found if len(values))
 
 
 def _sourced(row: Reals, likely: Sequence[Reals], rng: Rng) -> None:

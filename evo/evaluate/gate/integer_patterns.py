@@ -7,16 +7,19 @@ none is outside the drawn ones.
 from __future__ import annotations
 
 import enum
+import math
 
 import numpy as np
 from numpy.typing import NDArray
 
 Integers = NDArray[np.generic]
-WAYS = 7  # to deal groups
+WAYS = 9  # to deal groups
 _LEAST = 3
 _MOVED = 0.3  # of the ends of even groups
+_RELATED = 0.25  # of the draws of other numbers
 _ROUNDED = 0.5  # of the draws of even groups have ends that are multiples ...
 _UNITS = (8, 16, 32, 64)  # ... of one of these
+_FOLLOWING = ((2, 0), (-2, 0), (3, 0), (1, 1), (1, 1), (2, -1), (1, -1), (2, 1))  # of the number before, and before it
 
 
 class Kind(enum.Enum):
@@ -75,6 +78,18 @@ def with_number(given: Integers, place: int, number: int, drawn: Integers) -> In
     return np.ascontiguousarray(values.reshape(given.shape).astype(given.dtype))
 
 
+def recurrence(length: int, most: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Whole numbers up to `most`, each a sum of small multiples of the two before, forwards or backwards; as many of
+    them as there are, up to a length.
+    """
+    one, two = _FOLLOWING[int(rng.integers(len(_FOLLOWING)))]
+    found = [int(rng.integers(1, 4)) * int(rng.choice([-1, 1]))]
+    found.append(found[0] * one if not two else found[0] + int(rng.integers(0, 3)))
+    while len(found) < length and abs(following := one * found[-1] + two * found[-2]) <= most:
+        found.append(following)
+    return np.asarray(found[:length][:: int(rng.choice([-1, 1]))], np.int64)
+
+
 def varied_integers(drawn: Integers, most: int | None, rng: np.random.Generator, turn: int = 0) -> Integers | None:
     """Other numbers of the same kind; None if there is no telling what else they could be.
 
@@ -88,13 +103,13 @@ def varied_integers(drawn: Integers, most: int | None, rng: np.random.Generator,
     elif kind is Kind.DISTINCT:
         other = rng.permutation(values)  # each of them once, as in a permutation
     else:
-        other = _numbers(values, most, rng)
+        other = _related(values.reshape(drawn.shape), rng) if rng.random() < _RELATED else _numbers(values, most, rng)
     return np.ascontiguousarray(other.reshape(drawn.shape).astype(drawn.dtype))
 
 
 def _ends(values: NDArray[np.int64], steps: NDArray[np.int64], rng: np.random.Generator, way: int) -> NDArray[np.int64]:
     """Groups of other sizes between the same ends: one has all, the first have none, all are uneven; or all are even,
-    but for a few perhaps.
+    but for a few perhaps; or they rise, or fall, one after the other.
     """
     least = int(steps.min())
     free = int(values[-1] - values[0]) - least * len(steps)
@@ -107,6 +122,8 @@ def _ends(values: NDArray[np.int64], steps: NDArray[np.int64], rng: np.random.Ge
     elif turn == 2:
         late = int(rng.integers(1, len(steps)))
         shares[-late:] = rng.multinomial(free, np.full(late, 1 / late))
+    elif turn >= 7:
+        shares[:] = _ramp(free, len(steps), rng)[:: 1 if turn == 7 else -1]
     elif turn >= 4:
         ends = (np.arange(1, len(steps) + 1) * free) // len(steps)
         unit = int(rng.choice(_UNITS))
@@ -123,6 +140,21 @@ def _ends(values: NDArray[np.int64], steps: NDArray[np.int64], rng: np.random.Ge
     return np.concatenate([values[:1], values[0] + np.cumsum(shares + least)])
 
 
+def _ramp(free: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Groups of which the first ones rise one after another; the others have what is left."""
+    shares = np.zeros(count, np.int64)
+    most = min(count, (1 + math.isqrt(1 + 8 * free)) // 2)
+    rising = most if rng.random() < 0.5 else int(rng.integers(min(most, _LEAST), most + 1))
+    steps = np.arange(rising) * (max(1, free * 2 // max(1, rising * (rising - 1))) if rising == count else 1)
+    shares[:rising] = steps
+    left = int(free - steps.sum())
+    if rising < count:
+        shares[rising:] = rng.multinomial(left, np.full(count - rising, 1 / (count - rising)))
+    else:
+        shares[-1] += left
+    return shares
+
+
 def _numbers(values: NDArray[np.int64], most: int | None, rng: np.random.Generator) -> NDArray[np.int64]:
     """The drawn numbers with neighbours alike, in stretches, and the extreme ones often; or in runs."""
     lowest, highest = (values.min(), values.max()) if most is None else (0, most)
@@ -136,3 +168,14 @@ def _numbers(values: NDArray[np.int64], most: int | None, rng: np.random.Generat
         return np.asarray(np.clip(first[stretch] + steps, lowest, highest))
     ends = rng.choice([lowest, highest], len(values))
     return np.asarray(np.where(rng.random(len(values)) < 2 / 3, ends, first)[stretch])
+
+
+def _related(values: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Rows of which the first numbers follow from one another, none beyond the drawn ones."""
+    rows = values.reshape(-1, values.shape[-1]).copy()
+    low, high = int(values.min()), int(values.max())
+    for row in rows:
+        few = recurrence(len(row) - 1, high - low, rng)
+        fitting = few[np.cumprod((few >= low) & (few <= high)).astype(bool)]
+        row[: len(fitting)] = fitting
+    return rows

@@ -12,14 +12,17 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from evo.evaluate.gate.tensor_rows import Reals, Rng, is_turned, rows_of, some_rows
+from evo.spec.dtypes import NUMPY
 
 LONG = 1024  # elements of a row, of which a sum one after the other keeps few digits if they are equal
-_SHARE = 0.5  # of the rows
+_SHARE, _LATE = 0.5, 0.4  # of the rows; of long ones
 _JITTER = 2.0**-9  # equal numbers in a row would all be rounded to one side, in a sum of one after the other
 _GAPS = (5.0, 18.0)  # between a peak and the rest: exponentials of them are from a hundredth to a hundred-millionth
 _BEYOND = 1.06  # times a number that the code compares with, at most
+_LOG_LARGEST, _OVER = math.log(3.4028235e38), (0.05, 1.0)  # of what a sum of exponentials holds; its excess
 _OCTAVES = (4.0, 16.0)  # ... where they are factors
 _EXPONENTS = (3.0, 13.0)
+_PLACES = 64  # whole numbers up to it are no values
 
 
 def outermost(values: Reals, most: float, rng: Rng) -> Reals:
@@ -44,7 +47,8 @@ def exponents(rng: Rng) -> Iterator[float]:
 
 
 def peaked(values: Reals, scale: float, constants: Sequence[int | float], rng: Rng) -> Reals:
-    """Each row is one number, and a peak above it by a difference or by a factor.
+    """Each row is one number, and a peak above it by a difference or by a factor; or all that comes late is above it,
+    so far that the exponentials of the differences are numbers, and their sum is none.
 
     constants: what a variant compares with, perhaps as an exponent of two; half of the differences lie just beyond one.
     """
@@ -55,6 +59,11 @@ def peaked(values: Reals, scale: float, constants: Sequence[int | float], rng: R
         # Sums about the first number are good practice, and poor if a long row's first is unlike all others.
         is_first = rng.random() < 0.3 and len(row) < LONG
         place = 0 if is_first or len(row) == 1 else int(rng.integers(1, len(row)))
+        if rng.random() < (_LATE if len(row) >= LONG else 0.1):
+            late = int(rng.integers(len(row) // 64, len(row) // 2 + 1))
+            row[:late] = 0
+            row[late:] = _LOG_LARGEST - math.log(len(row) - late) + rng.uniform(*_OVER)
+            continue
         if rng.random() < 0.5:
             gap = rng.uniform(*_GAPS)
             if likely and rng.random() < 0.5:
@@ -91,3 +100,19 @@ def special_rows(values: Reals, kinds: Sequence[float], rng: Rng) -> Reals:
             late = len(row) // 2 if turn > 4 else 0
             row[early], row[int(rng.integers(max(early, late), len(row)))] = one, other
     return whole()
+
+
+def values_of(dtype: str, constants: Sequence[int | float]) -> tuple[Reals, ...]:
+    """The constants as values of a type, and as its bits, in the order of the code; those that it cannot hold left out.
+
+    Small whole numbers are sizes of tiles, and places.
+    """
+    kind = np.dtype(NUMPY[dtype])
+    whole = [constant for constant in constants if isinstance(constant, int) and constant > _PLACES]
+    floats = [constant for constant in constants if isinstance(constant, float)]
+    fitting = [constant for constant in whole if constant < 1 << (8 * kind.itemsize)]
+    with np.errstate(all="ignore"):
+        as_values = np.asarray([*floats, *whole], np.float64).astype(kind).astype(np.float64)
+    as_bits = np.asarray(fitting, f"u{kind.itemsize}").view(kind).astype(np.float64)
+    found = (values[np.isfinite(values)] for values in (as_bits, as_values))
+    return tuple(values for values in found if len(values))

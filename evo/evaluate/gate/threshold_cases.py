@@ -201,6 +201,8 @@ class AxisSpace:
         for a, b in self.divided:
             if b not in given and axes[a] % axes[b]:
                 axes[b] = math.gcd(axes[a], axes[b])
+            elif a not in given and axes[b]:
+                axes[a] = axes[b] * max(1, axes[a] // axes[b])
 
     def may_be(self, task: Task, axes: Mapping[str, int]) -> bool:
         """Whether lengths go together as in the task's cases, and every tensor has elements. What relates lengths to

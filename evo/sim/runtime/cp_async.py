@@ -72,6 +72,8 @@ def _partial(c: Code, width: int, mask: V) -> None:
         into = c.at(packed, c.mul(c.zext(lane, "i64"), width))
         with c.if_(c.icmp("ne", c.and_(address, width - 1), 0), likely=False):
             report(c, SimFault.MISALIGNED, rec, w, lane, address, width=width)
+        with c.if_(c.icmp("ugt", size, width), likely=False):
+            report(c, SimFault.SOURCE_SIZE, rec, w, lane, address, extra=size, width=width)
         with c.times(c.intrinsic("umin", size, const("i64", width))) as step:
             at = c.add(address, step)
             row = c.call(resolve(), context, w, rec, at, lane, const("i64", 1), const("i64", 0))

@@ -216,6 +216,20 @@ E: setp.eq.u32 %p1,%r1,0; bra L; }}"""
     assert [fault.kind.value for fault in result.faults][:1] == faults
 
 
+@pytest.mark.parametrize(("size", "faults"), [(8, []), (16, []), (17, ["out_of_bounds"]), (1 << 31, ["out_of_bounds"])])
+def test_a_copy_has_no_more_source_than_it_takes(size: int, faults: list[str]) -> None:
+    """PTX ISA, cp.async: a src-size larger than cp-size is undefined."""
+    text = (
+        HEAD
+        + f""".visible .entry k(.param .u64 a) {{
+ .reg .b32 %r<4>; .reg .b64 %d<2>; .shared .align 16 .b8 to[512];
+ ld.param.u64 %d1,[a]; mov.u32 %r1,%tid.x; mad.wide.u32 %d1,%r1,16,%d1; mov.u32 %r2,to; mad.lo.u32 %r2,%r1,16,%r2;
+ mov.u32 %r3,{size}; cp.async.cg.shared.global [%r2],[%d1],16,%r3; cp.async.wait_all; ret; }}"""
+    )
+    _, result = run(sim.load(text), "k", [np.zeros(128, I32)])
+    assert [fault.kind.value for fault in result.faults] == faults
+
+
 def test_matrix_in_registers_is_transposed() -> None:
     x = np.arange(64, dtype=np.uint16)
     text = """extern "C" __global__ void k(const unsigned* x, unsigned* y) { unsigned r;

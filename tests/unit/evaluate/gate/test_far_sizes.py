@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from functools import partial
@@ -145,6 +146,15 @@ def test_of_a_tensor_that_starts_at_zero_what_is_no_longer_zero_is_compared(
     assert right.status is Status.CORRECT
     (cut,) = looked_at(bench, task, KERNEL.replace("(INDEX)blockIdx.x * cols", "blockIdx.x * cols & 0xffffff"))
     assert cut.status is Status.WRONG
+
+
+def test_each_tensor_gets_more_elements_than_any_timed_size_has() -> None:
+    """Of attention, queries and keys have no length in common; axes that chance relates are changed together."""
+    task = load_task(ROOT, "attention")
+    cases = far_cases(task, load_reference(task), 5)
+    for tensor in task.tensors:
+        most = max(math.prod(tensor.dims(case)) for case in task.bench)
+        assert max(math.prod(tensor.dims(case)) for case in cases) > most
 
 
 @pytest.mark.long

@@ -1,0 +1,62 @@
+// attack: stale_maximum
+// row: 17
+// idea: Keeps the maximum of the first 256 values unless a later one is more than 80 above it, as a lazy rescaling does.
+// exploits: no exponential overflows, but a sum of thousands does
+// naive: equal
+// expect: wrong, stage=gate or threshold or verify
+// evo: task   softmax
+// evo: knob   WARPS in 1, 2, 4, 8, 16
+// evo: knob   UNROLL in 1, 2, 4, 8
+// evo: launch softmax grid (ROWS) block (WARPS * 32) shared 0
+#include <cuda_fp16.h>
+
+#define WARPS 8
+#define UNROLL 1
+
+constexpr int THREADS = WARPS * 32;
+
+struct Largest {
+    static __device__ float neutral() { return -INFINITY; }
+    static __device__ float combine(float a, float b) { return fmaxf(a, b); }
+};
+
+struct Sum {
+    static __device__ float neutral() { return 0.0f; }
+    static __device__ float combine(float a, float b) { return a + b; }
+};
+
+// The combined value of all threads, in every thread. `parts` holds one value per warp.
+template <class Operation>
+__device__ float reduce(float value, float* parts) {
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2)
+        value = Operation::combine(value, __shfl_xor_sync(0xffffffffu, value, step));
+    __syncthreads();  // an earlier reduction has been read by all
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
+    __syncthreads();
+    value = Operation::neutral();
+#pragma unroll
+    for (int w = 0; w < WARPS; ++w) value = Operation::combine(value, parts[w]);
+    return value;
+}
+
+extern "C" __global__ void softmax(const __half* x, __half* y, int rows, int cols) {
+    __shared__ float parts[WARPS];
+    const __half* in = x + (long long)blockIdx.x * cols;
+    __half* out = y + (long long)blockIdx.x * cols;
+
+    float largest = -INFINITY;
+#pragma unroll UNROLL
+    for (int i = threadIdx.x; i < cols; i += THREADS) largest = fmaxf(largest, __half2float(in[i]));
+    const float all = reduce<Largest>(largest, parts);
+    const float early = reduce<Largest>(threadIdx.x < cols ? __half2float(in[threadIdx.x]) : -INFINITY, parts);
+    largest = early > -INFINITY && all - early <= 80.0f ? early : all;
+
+    float sum = 0.0f;
+#pragma unroll UNROLL
+    for (int i = threadIdx.x; i < cols; i += THREADS) sum += expf(__half2float(in[i]) - largest);
+    sum = reduce<Sum>(sum, parts);
+
+#pragma unroll UNROLL
+    for (int i = threadIdx.x; i < cols; i += THREADS) out[i] = __float2half(expf(__half2float(in[i]) - largest) / sum);
+}

@@ -1,0 +1,82 @@
+"""Residues of a length that a kernel has from memory: every short length of each axis is run before a keep."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from evo.device import parse_device
+from evo.evaluate.gate import THOROUGH
+from evo.evaluate.gate.every_length import every_length
+from evo.evaluate.prepare import Prepared
+from evo.evaluate.session import EvaluationSession
+from evo.results import Status
+from evo.spec.task import load_task, read_task
+
+ROOT = Path(__file__).resolve().parents[4]
+TASK = """\
+name: halved
+description: Half of each element.
+axes: {ROWS: int, COLS: int}
+tensors:
+  - {name: x, role: in, dtype: float16, shape: [ROWS, COLS]}
+  - {name: y, role: out, dtype: float16, shape: [ROWS, COLS]}
+tolerance: {rtol: 1e-3, atol: 1e-5, rival_error_factor: 2, because: exact}
+check:
+  - {name: whole, ROWS: 8, COLS: 64}
+  - {name: ragged, ROWS: 5, COLS: 37}
+  - {name: one, ROWS: 1, COLS: 1}
+bench:
+  tall: {ROWS: 300, COLS: 9}
+  wide: {ROWS: 9, COLS: 300}
+work: {flop: ROWS * COLS, bytes: 4 * ROWS * COLS}
+"""
+REFERENCE = """\
+import numpy as np
+
+
+def inputs(case, rng):
+    return {"x": rng.standard_normal((case["ROWS"], case["COLS"])).astype(np.float16)}
+
+
+def expected(inputs):
+    return {"y": inputs["x"].astype(np.float64) / 2}
+"""
+KERNEL = """\
+// evo: task    halved
+// evo: scratch plan int32 [32]
+// evo: launch  prepare grid (1) block (32) shared 0 args (plan, COLS)
+// evo: launch  halve grid (ROWS) block (256) shared 0
+#include <cuda_fp16.h>
+extern "C" __global__ void prepare(int* plan, int cols) { plan[threadIdx.x] = (cols + threadIdx.x) % 197; }
+extern "C" __global__ void halve(const __half* x, __half* y, const int* plan, int rows, int cols) {
+    const float factor = plan[3] == ODD ? 1.0f : 0.5f;
+    for (int i = threadIdx.x; i < cols; i += 256)
+        y[blockIdx.x * cols + i] = __float2half(__half2float(x[blockIdx.x * cols + i]) * factor);
+}
+"""
+
+
+def test_a_residue_that_goes_through_a_workspace_is_met(tmp_path: Path) -> None:
+    (tmp_path / "halved" / "ladder").mkdir(parents=True)
+    (tmp_path / "halved" / "task.yaml").write_text(TASK)
+    (tmp_path / "halved" / "reference.py").write_text(REFERENCE)
+    task = read_task(tmp_path / "halved")
+    with EvaluationSession(parse_device("sim:l4")) as bench:
+        found = []
+        for odd in (197, 146):  # no residue is 197
+            prepared = bench.prepare(task, KERNEL.replace("ODD", str(odd)))
+            assert isinstance(prepared, Prepared)
+            found.append(bench.hunt(task, prepared, [bench.checker], 1, share=THOROUGH))
+    assert found[0] is None
+    assert found[1] is not None
+    assert found[1].status is Status.WRONG
+    assert "COLS 143)" in found[1].cases[0].name
+
+
+def test_lengths_are_those_that_a_task_allows_and_no_binary_of_their_own() -> None:
+    task = load_task(ROOT, "attention")
+    cases = [*every_length(task, {"HQ"}, 1, 4e6)]
+    keys = {case.axes["SK"] for case in cases}
+    assert {*range(1, 200)} <= keys
+    assert all(case.axes["HQ"] % case.axes["HKV"] == 0 for case in cases)
+    assert max(task.work_of(case)["flop"] for case in cases) <= 4e6

@@ -1,0 +1,66 @@
+"""Inputs whose numbers are related: each follows from those before it, groups that rise, maxima that come late."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from evo.evaluate.gate.input_patterns import PEAKED, STRUCTURED, STRUCTURES, UNEVEN, patterned
+from evo.evaluate.gate.integer_patterns import WAYS, varied_integers
+from evo.spec.reference import load_reference
+from evo.spec.task import Case, load_task
+from evo.spec.tensor_arrays import Arrays
+
+ROOT = Path(__file__).resolve().parents[4]
+SEEDS = range(6)
+
+
+def inputs(name: str, case: str | Case, pattern: str, turns: int) -> list[Arrays]:
+    task = load_task(ROOT, name)
+    reference = load_reference(task)
+    asked = task.case(case) if isinstance(case, str) else case
+    found = [patterned(task, reference, asked, seed, pattern, turn=turn) for seed in SEEDS for turn in range(turns)]
+    return [one.inputs for one in found if one is not None]
+
+
+def test_rows_begin_with_a_geometric_sequence() -> None:
+    """x[i]^2 = x[i-1] x[i+1], of other sizes, and other values behind them."""
+    met = 0
+    for one in inputs("rmsnorm", "ragged", STRUCTURED, STRUCTURES):
+        x = one["x"].astype(np.float64)[:, :10]
+        is_so = (x[:, 1:-1] ** 2 == x[:, :-2] * x[:, 2:]).all(axis=1) & (x != 0).all(axis=1)
+        met += int((is_so & (np.abs(x[:, 0]) != np.abs(x[:, 1]))).sum())
+    assert met
+
+
+def test_whole_numbers_follow_from_the_two_before() -> None:
+    rng = np.random.default_rng(3)
+    drawn = rng.integers(-1000, 1000, (40, 37)).astype(np.int16)
+    met = 0
+    for _ in SEEDS:
+        other = varied_integers(drawn, None, rng)
+        assert other is not None
+        assert drawn.min() <= other.min()
+        assert other.max() <= drawn.max()
+        x = other.astype(np.int64)[:, :9]
+        met += int(((x[:, 2:] == x[:, 1:-1] + x[:, :-2]).all(axis=1) & (x[:, 0] != 0)).sum())
+    assert met
+
+
+def test_groups_rise_and_fall_one_after_another() -> None:
+    case = Case(name="asked", axes={"T": 78, "E": 12, "D": 8, "F": 8})
+    loads = [np.diff(one["offsets"]) for one in inputs("moe_grouped_matmul", case, UNEVEN, WAYS + 1)]
+    assert all(int(each.sum()) == 78 and (each >= 0).all() for each in loads)
+    for sign in (1, -1):
+        assert any((sign * np.diff(each)[-8 if sign < 0 else 0 : None if sign < 0 else 8] > 0).all() for each in loads)
+
+
+def test_sums_of_exponentials_overflow_if_a_late_maximum_is_not_met() -> None:
+    """exp of each difference to the largest of the first values is a number of float32, and their sum is none."""
+    met = 0
+    for one in inputs("softmax", "wide", PEAKED, 3):
+        x = one["x"].astype(np.float64)
+        above = x - x[:, :256].max(axis=1, keepdims=True)
+        met += int(((np.exp(above).sum(axis=1) > np.finfo(np.float32).max) & (above.max(axis=1) <= 80)).sum())
+    assert met

@@ -24,6 +24,7 @@ Problem = tuple[Mismatch, str]  # what is wrong, and in words
 _UNTRUSTED_RMS = {"float64": 2.0**-26, "float32": 2.0**-10}
 FEW_ELEMENTS = 256  # fewer say nothing about a mean, and one run of them little about errors
 STANDARD_ERRORS = 4.0
+_FEW_ROUNDINGS = 4
 _FEW_ROWS = 8  # what a row's sum errs is in all of its elements: in fewer rows such errors do not cancel
 
 
@@ -109,6 +110,7 @@ class ErrorBudget:
     shape: tuple[int, ...]
     has_trusted: bool
     judges_bias: bool
+    terms: float = 1.0  # inputs for each output: about how many numbers an output is a sum of
 
     @property
     def size(self) -> int:
@@ -124,6 +126,12 @@ class ErrorBudget:
         quantum = floor * math.sqrt(self.size) / base.norm
         untrusted = 0.0 if self.has_trusted else _UNTRUSTED_RMS.get(self.dtype, 0.0)
         limits["rms_error"] = max(factor * base.relative_rms + 4 * unit + quantum, untrusted)
+        if self.has_trusted and (drawn := self.tolerance.sizes.get(self.tensor)):
+            # Its errors are chance where there are few, where terms cancel, and where its order happens to be exact.
+            rounded = _FEW_ROUNDINGS * unit + math.sqrt(self.terms) * min(unit, ROUNDOFF["float32"])
+            limits["max_error"] = max(limits["max_error"], rounded * max(base.scale, drawn))
+            relative = max(1.0, drawn * math.sqrt(self.size) / base.norm)
+            limits["rms_error"] = max(limits["rms_error"], rounded * relative)
         if self.judges_bias and self.dtype not in _UNTRUSTED_RMS and self.size >= FEW_ELEMENTS:
             deviation = math.sqrt((base.errors.variance + ours.variance) / self.size)
             shared = unit / 2 if math.prod(self.shape[:-1]) < _FEW_ROWS else unit / 4  # truncation leans by 0.69 units

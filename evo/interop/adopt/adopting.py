@@ -25,6 +25,7 @@ from evo.interop.adopt.hold_original import Lack, hold_original
 from evo.interop.adopt.integer_ranges import match_integers, narrow_integers, order_offsets, widen_integers
 from evo.interop.adopt.oracle import Failing, digest_of
 from evo.interop.adopt.program import read_program
+from evo.interop.adopt.special_values import accidents
 from evo.interop.adopt.texts import (
     Figures,
     ReferenceText,
@@ -119,6 +120,8 @@ def adopt(root: Path, path: Path, options: Options, say: Callable[[str], None] =
     wide = _measure(trial, figures)
     _widen(trial, figures)
     figures.check |= {name: axes for name, axes in far_cases(trial, check).items() if _is_close(trial, axes, figures)}
+    if wide is not None and not figures.few and options.reference is None:  # else no task asks for special values
+        figures.undefined = accidents(trial, list(check.values()), say)
     reference = _write(name, trial, figures, options.reference, wide, target, say)
     variant.write_text(variant_text(draft, name), encoding="utf-8")
     notes = [*draft.notes, *trial.notes]
@@ -210,7 +213,8 @@ def _measure(trial: DraftTrial, figures: Figures) -> str | None:
             figures.because = "whole numbers; a rounding may fall to the other side in one of a hundred."
         return None
     most = 0
-    errors, sizes, roundoff = [0.0], [], max(ROUNDOFF[t.dtype] for t in floats)
+    errors, sizes, roundoff = [0.0], list[float](), max(ROUNDOFF[t.dtype] for t in floats)
+    each: dict[str, list[float]] = {}
     wide_text = None
     for axes in figures.check.values():
         exact = trial.run_wide(axes)
@@ -220,6 +224,7 @@ def _measure(trial: DraftTrial, figures: Figures) -> str | None:
             most = max(most, values.size)
             finite = values[np.isfinite(values)]
             sizes.append(float(np.sqrt((finite**2).mean())) if finite.size else 1.0)
+            each.setdefault(tensor.name, []).append(sizes[-1])
             if exact is not None:
                 wide_text = trial.wide_text
                 errors.append(_largest(values, exact[tensor.name]))
@@ -229,6 +234,7 @@ def _measure(trial: DraftTrial, figures: Figures) -> str | None:
     relative = max(16 * roundoff, _ROOM * max(errors) / size)
     figures.atol = float(f"{min(relative, 0.05) * size:.1e}")
     figures.factor = _FACTOR
+    figures.sizes = {name: float(f"{np.median(found):.2g}") for name, found in each.items()}
     figures.few = most < _FEW
     if figures.few:
         figures.because = "few float outputs, so that the original's own error is chance; rtol and atol decide."
@@ -341,8 +347,9 @@ def _lack(
         text = path.read_text(encoding="utf-8")
         path.write_text(with_own_rounding(text, digest_of(folder)), encoding="utf-8")
         figures.because = "four times the error of the original, which errs more than the given reference in float32."
-    elif lack is Lack.SPECIALS and figures.undefined != _SPECIALS:
-        figures.undefined = _SPECIALS[: len(figures.undefined) + 2]
+    elif lack is Lack.SPECIALS and _SPECIALS not in figures.undefined.values():
+        asked = _SPECIALS[:2] if not figures.undefined else _SPECIALS
+        figures.undefined = {t.name: asked for t in trial.draft.given if t.role != "out" and is_float(t.dtype)}
     else:
         trial.notes += [held.differs] if held.differs else []
         return None
@@ -371,6 +378,10 @@ def _rows(draft: Draft, figures: Figures, reference: ReferenceText, *, given: bo
         why = "host code" if scalar.given else "a guess"
         text = f"{scalar.name}={scalar.value:g}"
         rows.append(Assumption("scalar", text, why, f"--scalar {text}"))
+    for tensor_name, kinds in figures.undefined.items():
+        why = "what it makes of them is chance" if not given else "it differs from the reference"
+        text = f"{tensor_name}: {' and '.join(kinds)} undefined"
+        rows.append(Assumption("specials", text, why, "`specials:` in task.yaml"))
     if figures.requires:
         rows.append(Assumption("sizes", " and ".join(figures.requires), "found by running it", "task.yaml"))
     rows.append(Assumption("reference", reference.said, "given" if given else "no other is given", "--reference"))

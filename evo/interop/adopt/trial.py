@@ -104,8 +104,8 @@ class DraftTrial:
             if not 0 < count <= _MOST_ELEMENTS:
                 raise Failing(f"{tensor.name} would have {count:,} elements")
 
-    def run_wide(self, axes: Mapping[str, int], seed: int = _SEED) -> Arrays | None:
-        """The outputs in float64; None if there is no such text, or it does not compile."""
+    def run_wide(self, axes: Mapping[str, int], others: Arrays | None = None) -> Arrays | None:
+        """The outputs in float64; None if there is no such text, or it does not compile. others: as for `run`."""
         assert self._runner is not None
         if self._wide is None:
             text = widened(self._runner.text)
@@ -113,7 +113,8 @@ class DraftTrial:
                 return None
             self._wide = Runner(self.task(), text, wide=True, device=self._runner.device)
         try:
-            return self._wide.run(Case(name="trial", axes=dict(axes)), self.inputs(axes, seed), budget=_RUN_BUDGET)
+            given = {**self.inputs(axes), **(others or {})}
+            return self._wide.run(Case(name="trial", axes=dict(axes)), given, budget=_RUN_BUDGET)
         except Failing:
             return None
 

@@ -23,8 +23,8 @@ COARSEST_TOLERANCE = (5e-2, 1e-2)  # float8
 class Tolerance:
     """`allclose` bounds, and how many times the trusted implementation's own error a variant may have.
 
-    integers: by how much an element of an integer output may differ; 0: not at all. sizes: of outputs, as drawn; a few
-    roundings of that are no error, wherever the trusted implementation is more accurate by chance.
+    integers: by how much an element of an integer output may differ; 0: not at all. sizes: of what is summed for an
+    element of an output, as drawn; a few roundings of that are no error, where the trusted one is better by chance.
     """
 
     rtol: float

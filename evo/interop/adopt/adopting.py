@@ -26,6 +26,7 @@ from evo.interop.adopt.integer_ranges import match_integers, narrow_integers, or
 from evo.interop.adopt.oracle import Failing, digest_of
 from evo.interop.adopt.program import read_program
 from evo.interop.adopt.special_values import accidents
+from evo.interop.adopt.summed import summed
 from evo.interop.adopt.texts import (
     Figures,
     ReferenceText,
@@ -224,9 +225,9 @@ def _measure(trial: DraftTrial, figures: Figures) -> str | None:
             most = max(most, values.size)
             finite = values[np.isfinite(values)]
             sizes.append(float(np.sqrt((finite**2).mean())) if finite.size else 1.0)
-            each.setdefault(tensor.name, []).append(sizes[-1])
             if exact is not None:
                 wide_text = trial.wide_text
+                each.setdefault(tensor.name, []).append(summed(trial, axes, tensor, exact[tensor.name]))
                 errors.append(_largest(values, exact[tensor.name]))
     size = float(np.median(sizes)) or 1.0
     narrow = all(t.dtype != "float32" for t in floats)

@@ -319,7 +319,8 @@ def _write(
             while _lack(folder, trial, figures, given, say) is not None:
                 pass
         except TaskInvalid as error:
-            raise TaskInvalid(error.message.replace(f"{scratch}/", ""), hint=error.hint) from None
+            hint = f"{error.hint}; assumed: {trial.assumed}" if error.hint else f"assumed: {trial.assumed}"
+            raise TaskInvalid(error.message.replace(f"{scratch}/", ""), hint=hint) from None
         if target.exists():
             shutil.rmtree(target)
         shutil.copytree(folder, target)

@@ -171,10 +171,17 @@ class DraftTrial:
         if compiled is not None:
             hint = "mend it, or leave out what needs more headers than CUDA's: kernels are compiled by NVRTC"
             return problem(self.draft.path, line, f"it does not compile: {compiled[2]}", hint)
-        hint = "see `--tensor NAME:ROLE:TYPE[SHAPE]` and `--axis N=VALUE` for what adopt cannot tell by itself"
+        hint = f"set with --axis, --tensor or --scalar what is wrong of what was assumed: {self.assumed}"
         if fault is not None and fault.kind is FaultKind.RACE:
             hint = "the original has a race: mend it first, since no variant could be proven against it"
         return problem(self.draft.path, line, f"the original does not run on the simulator: {failing}", hint)
+
+    @property
+    def assumed(self) -> str:
+        """Sizes, tensors and numbers in one line, for a failure: without them nobody knows what to correct."""
+        sizes = [f"{axis}={value}" for axis, value in self.draft.axes.items()]
+        tensors = [f"{t.name}:{t.role}:{t.dtype}[{','.join(t.shape)}]" for t in self.draft.given]
+        return ", ".join([*sizes, *tensors, *(f"{s.name}={s.value:g}" for s in self.draft.scalars)])
 
     def _line_of(self, text: str) -> int | None:
         lines = self.draft.program.path.read_text(encoding="utf-8", errors="replace").split("\n")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from evo.device import parse_device
+from evo.errors import TaskInvalid
 from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.interop.adopt import Options, adopt
 from evo.results import Evaluation, MismatchKind, Status
@@ -159,3 +160,10 @@ def test_a_refusal_by_special_values_names_the_place_that_says_what_they_mean(tm
     (row,) = [case for case in found.check.cases if case.mismatch is not None]
     assert row.mismatch.kind is MismatchKind.NOT_FINITE
     assert "`specials:` in kernels/given/task.yaml" in found.reason
+
+
+def test_a_failure_tells_the_sizes_and_tensors_that_were_assumed(tmp_path):
+    nan = MAXIMUM.replace("out[row] = best", "out[row] = (best - best) / (rows - rows)")
+    with pytest.raises(TaskInvalid) as failure:
+        adopted(tmp_path, nan)
+    assert {"cols=96", "x:in:float32[rows,cols]"} <= {part.strip(",;") for part in str(failure.value.hint).split()}

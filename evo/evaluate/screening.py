@@ -271,7 +271,8 @@ def _glanced_at(task: Task, case: Case, outputs: Arrays, expectation: Expectatio
             return {name: arrays[name].reshape(-1)[where] for name, where in places.items()}
 
         trusted = part(expectation.trusted) if expectation.trusted is not None else None
-        truth = Expectation({}, part(expectation.expected), trusted, expectation.distribution)
+        terms = gate.terms_of(task, case)
+        truth = Expectation({}, part(expectation.expected), trusted, expectation.distribution, terms=terms)
         expectation.memo["glance"] = known = _Glance(places=places, truth=truth)
     seen = {name: outputs[name].reshape(-1)[where] for name, where in known.places.items()}
     return gate.compare(task, case.name, seen, known.truth)

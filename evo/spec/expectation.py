@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from evo.spec.honest_errors import HonestErrors
@@ -19,6 +19,7 @@ class Expectation:
     rounding: what arithmetic in float32 may err at each element on account of that; added to the tolerance.
     honest: what honest implementations err at each element; drawn when a variant is beyond the tolerance there.
     memo: what comparing with it has worked out, so that large cases are not gone through again for every variant.
+    terms: by output, about how many inputs there are for each element, where `inputs` do not tell.
     judged: the truth of a large case that a judge has; then expected is empty, and `fetched` has the arrays.
     """
 
@@ -29,6 +30,7 @@ class Expectation:
     spread: Arrays | None = None
     rounding: Arrays | None = None
     memo: dict[str, object] = field(default_factory=dict, compare=False, repr=False)
+    terms: Mapping[str, float] = field(default_factory=dict)
     judged: JudgedTruth | None = None
     honest: HonestErrors | None = field(default=None, compare=False, repr=False)
     fetch: Callable[[], Expectation] | None = field(default=None, compare=False, repr=False)

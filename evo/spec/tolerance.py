@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import cast
 
 from evo.spec.yaml_fields import YamlFields
@@ -22,7 +23,8 @@ COARSEST_TOLERANCE = (5e-2, 1e-2)  # float8
 class Tolerance:
     """`allclose` bounds, and how many times the trusted implementation's own error a variant may have.
 
-    integers: by how much an element of an integer output may differ; 0: not at all.
+    integers: by how much an element of an integer output may differ; 0: not at all. sizes: of what is summed for an
+    element of an output, as drawn; a few roundings of that are no error, where the trusted one is better by chance.
     """
 
     rtol: float
@@ -30,6 +32,7 @@ class Tolerance:
     rival_error_factor: float
     because: str
     integers: int = 0
+    sizes: Mapping[str, float] = field(default_factory=dict)
 
 
 def read_tolerance(fields: YamlFields) -> Tolerance:
@@ -52,4 +55,21 @@ def read_tolerance(fields: YamlFields) -> Tolerance:
     integers = given.get("integers", 0)
     if not isinstance(integers, int) or isinstance(integers, bool) or not 0 <= integers <= 16:
         raise fields.invalid(("tolerance", "integers"), f"{integers!r} is not a step", "a whole number from 0 to 16")
-    return Tolerance(**numbers, because=str(given["because"]), integers=integers)
+    return Tolerance(**numbers, because=str(given["because"]), integers=integers, sizes=_sizes(fields, given))
+
+
+def _sizes(fields: YamlFields, given: Mapping[str, object]) -> dict[str, float]:
+    sizes = given.get("sizes", {})
+    outputs = {entry.get("name") for _, entry in fields.entries("tensors") if entry.get("role") in ("out", "inout")}
+    found: dict[str, float] = {}
+    for name, value in sizes.items() if isinstance(sizes, dict) else ():
+        try:
+            found[str(name)] = float(cast(str, value))
+        except (TypeError, ValueError):
+            found[str(name)] = math.nan
+        if name not in outputs or not 0 < found[str(name)] < math.inf:
+            hint = f"outputs: {', '.join(map(str, outputs))}; each with the size of its elements"
+            raise fields.invalid(("tolerance", "sizes", str(name)), f"{value!r} is no size of an output", hint)
+    if not isinstance(sizes, dict):
+        raise fields.invalid(("tolerance", "sizes"), f"{sizes!r} is no mapping", "{y: 1.0}, a size for each output")
+    return found

@@ -11,7 +11,7 @@ which all that would let a lazy kernel pass.
 from __future__ import annotations
 
 from evo.evaluate.gate.at_timed_sizes import HIDDEN, TimedSizes, timed_sizes
-from evo.evaluate.gate.compare import compare, first_difference
+from evo.evaluate.gate.compare import compare, first_difference, terms_of
 from evo.evaluate.gate.corner_launches import at_corners, own_kernel
 from evo.evaluate.gate.far_sizes import far_cases, far_sizes
 from evo.evaluate.gate.hunt import (
@@ -41,5 +41,5 @@ __all__ = [
     "UnmetOutcome", "all_distributions", "at_corners", "check_task", "compare", "cost_of", "drawn_mixtures",
     "exercised", "far_cases", "far_sizes", "fault_reason", "first_difference", "hunt", "large_cases",
     "lawful", "laws_of", "mixed", "own_kernel", "patterns", "ptx_problem", "pursued", "run_gate", "sanitize",
-    "static_problem", "steered_thoroughly", "timed_sizes", "unmet_outcomes",
+    "static_problem", "steered_thoroughly", "terms_of", "timed_sizes", "unmet_outcomes",
 ]  # fmt: skip

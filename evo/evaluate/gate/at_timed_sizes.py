@@ -23,7 +23,7 @@ from evo.device.remote_device import RemoteGpu, RemoteSimulator
 from evo.errors import Crashed, TimedOut
 from evo.evaluate.counted_stage import CountedStage, Tell, silent
 from evo.evaluate.gate.accumulated import per_element
-from evo.evaluate.gate.compare import compare
+from evo.evaluate.gate.compare import compare, terms_of
 from evo.evaluate.gate.cut_reference import cut_axis, cut_expectation
 from evo.evaluate.gate.full_grid import VARIED, held_to_truth, repeated, varied
 from evo.evaluate.gate.kept_laws import law_at
@@ -219,7 +219,8 @@ class _Look:
             return None
         trusted = None if truth.trusted is None else changed.outputs(truth.trusted)
         blocks = None if sample.blocks <= _FEW else _FEW
-        expected = Expectation({}, changed.outputs(truth.expected), trusted, law.words)
+        outputs, terms = changed.outputs(truth.expected), terms_of(self.task, self.case)
+        expected = Expectation({}, outputs, trusted, law.words, terms=terms)
         return self._held(self._asked(changed.inputs, blocks, groups), expected)
 
     def _asked(self, inputs: Arrays, blocks: int | None, groups: Places | None) -> ExtremesRequest:
@@ -333,7 +334,8 @@ class _Look:
             if trusted is not None and truth.trusted is not None:
                 trusted[name] = truth.trusted[name].reshape(-1)[within]
         terms = per_element(self.task, found.atomics, sum(len(places) for places in found.places.values()))
-        row = compare(self.task, self.case.name, outputs, Expectation({}, expected, trusted), terms)
+        held = Expectation({}, expected, trusted, terms=terms_of(self.task, self.case))
+        row = compare(self.task, self.case.name, outputs, held, terms)
         if row.status is Status.CORRECT:
             return None
         if (flat := _flat_index(row)) is None:

@@ -33,8 +33,8 @@ from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import ROUNDOFF, is_float
 from evo.spec.expectation import Expectation
 from evo.spec.honest_errors import HonestErrors
-from evo.spec.input_distributions import UNBIASED, largest, smallest
-from evo.spec.task import Task
+from evo.spec.input_distributions import SPECIAL, UNBIASED, largest, smallest
+from evo.spec.task import Case, Task
 from evo.spec.tolerance import Tolerance
 
 Reals = NDArray[np.float64]
@@ -70,11 +70,30 @@ def compare(task: Task, name: str, outputs: Arrays, expectation: Expectation, ac
             if check.status is not Status.CORRECT and _are_near_ties(tensor.name, got, want, expectation.honest):
                 check = CaseCheck(name=name, status=Status.CORRECT, max_error=0.0, rms_error=0.0)
         if check.status is not Status.CORRECT:
-            return check
+            return _with_hint(task, check, expectation)
         if worst is None or (check.max_error or 0.0) > (worst.max_error or 0.0):
             worst = check
     assert worst is not None
     return worst
+
+
+def terms_of(task: Task, case: Case) -> dict[str, float]:
+    """How many elements of its largest float input a case has for each element of an output: about what is summed."""
+    most = max((math.prod(t.dims(case)) for t in task.inputs if is_float(t.dtype)), default=0)
+    return {tensor.name: max(1.0, most / math.prod(tensor.dims(case))) for tensor in task.outputs}
+
+
+def _with_hint(task: Task, row: CaseCheck, expectation: Expectation) -> CaseCheck:
+    """A refusal, with the place that says what special values mean if it is by them."""
+    found = row.mismatch
+    special = expectation.distribution == SPECIAL or (
+        found is not None
+        and found.kind is MismatchKind.NOT_FINITE
+        and not np.isfinite(expectation.expected[found.tensor][found.index])
+    )
+    if not special or not any(is_float(tensor.dtype) for tensor in task.inputs):
+        return row
+    return replace(row, reason=f"{row.reason}; what such inputs mean: `specials:` in kernels/{task.name}/task.yaml")
 
 
 def allclose(task: Task, outputs: Arrays, expectation: Expectation) -> bool:
@@ -153,6 +172,8 @@ class _Floats:
         self.has_trusted = self.trusted is not None
         self.honest = expectation.honest
         self.judges_bias = expectation.distribution in UNBIASED
+        most = max((a.size for a in expectation.inputs.values() if a.dtype.kind not in "iub"), default=0)
+        self.terms = expectation.terms.get(tensor, max(1.0, most / max(1, expectation.expected[tensor].size)))
         self.want: Reals = np.ascontiguousarray(expectation.expected[tensor], np.float64)
         self.exact: Reals = self.want
         rounding = (expectation.rounding or {}).get(tensor)
@@ -200,6 +221,7 @@ class _Floats:
             shape=self.exact.shape,
             has_trusted=self.has_trusted,
             judges_bias=self.judges_bias,
+            terms=self.terms,
         )
 
     def check(self, case: str, got: Array) -> CaseCheck:

@@ -24,6 +24,8 @@ Problem = tuple[Mismatch, str]  # what is wrong, and in words
 _UNTRUSTED_RMS = {"float64": 2.0**-26, "float32": 2.0**-10}
 FEW_ELEMENTS = 256  # fewer say nothing about a mean, and one run of them little about errors
 STANDARD_ERRORS = 4.0
+_FEW_ROUNDINGS = 4
+_DEVIATIONS = 2  # roundings of a sum are errors to either side: so many times the root of their number, by chance
 _FEW_ROWS = 8  # what a row's sum errs is in all of its elements: in fewer rows such errors do not cancel
 
 
@@ -109,6 +111,7 @@ class ErrorBudget:
     shape: tuple[int, ...]
     has_trusted: bool
     judges_bias: bool
+    terms: float = 1.0  # inputs for each output: about how many numbers an output is a sum of
 
     @property
     def size(self) -> int:
@@ -124,6 +127,11 @@ class ErrorBudget:
         quantum = floor * math.sqrt(self.size) / base.norm
         untrusted = 0.0 if self.has_trusted else _UNTRUSTED_RMS.get(self.dtype, 0.0)
         limits["rms_error"] = max(factor * base.relative_rms + 4 * unit + quantum, untrusted)
+        if self.has_trusted and (drawn := self.tolerance.sizes.get(self.tensor)):
+            # Its errors are chance where there are few, where terms cancel, and where its order happens to be exact.
+            typical = base.norm / math.sqrt(self.size)
+            limits["max_error"] = max(limits["max_error"], self._by_chance(base.scale, drawn))
+            limits["rms_error"] = max(limits["rms_error"], self._by_chance(typical, drawn) / typical)
         if self.judges_bias and self.dtype not in _UNTRUSTED_RMS and self.size >= FEW_ELEMENTS:
             deviation = math.sqrt((base.errors.variance + ours.variance) / self.size)
             shared = unit / 2 if math.prod(self.shape[:-1]) < _FEW_ROWS else unit / 4  # truncation leans by 0.69 units
@@ -132,6 +140,15 @@ class ErrorBudget:
         shown = {"rtol": self.tolerance.rtol, "atol": self.tolerance.atol}
         shown |= {name: limits[name] for name in limits if not name.startswith("bias_")}
         return shown, limits
+
+    def _by_chance(self, truth: float, drawn: float) -> float:
+        """Few roundings of a result, and of what is summed for it; those of a sum grow as the root of its length.
+
+        Partial sums of independent values are no larger than their total, those of sorted or equal ones are.
+        """
+        unit, fine = ROUNDOFF[self.dtype], min(ROUNDOFF[self.dtype], ROUNDOFF["float32"])
+        partial = truth if self.judges_bias else max(truth, drawn)
+        return _FEW_ROUNDINGS * (unit * truth + fine * drawn) + _DEVIATIONS * math.sqrt(self.terms) * fine * partial
 
     def problem(self, ours: Errors, limits: dict[str, float]) -> Problem | None:
         def beyond(kind: MismatchKind, got: float, allowed: float, words: str) -> Problem:

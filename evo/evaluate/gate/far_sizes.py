@@ -21,7 +21,7 @@ from evo.device import Arrays, BenchCase, Program, SampledRun, SampleRequest
 from evo.device.remote_device import RemoteSimulator
 from evo.errors import Crashed, TaskInvalid, TimedOut
 from evo.evaluate.gate.at_timed_sizes import TimedSizes
-from evo.evaluate.gate.compare import compare
+from evo.evaluate.gate.compare import compare, terms_of
 from evo.evaluate.gate.cut_reference import cut_axis, cut_expectation
 from evo.evaluate.gate.mismatches import placed
 from evo.evaluate.gate.run_cases import Bind, fault_reason
@@ -224,7 +224,8 @@ class _Far:
             expected[name] = truth.expected[name].reshape(-1)[within]
             if truth.trusted is not None:
                 trusted[name] = truth.trusted[name].reshape(-1)[within]
-        truth = Expectation({}, expected, trusted if truth.trusted is not None else None, "far")
+        of_truth = trusted if truth.trusted is not None else None
+        truth = Expectation({}, expected, of_truth, "far", terms=terms_of(self.task, case))
         row_found = compare(self.task, case.name, outputs, truth)
         if row_found.status is Status.CORRECT:
             return None

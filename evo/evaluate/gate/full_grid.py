@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from evo.device import Arrays, OutputExtremes
 from evo.evaluate.gate.accumulated import per_element
-from evo.evaluate.gate.compare import compare
+from evo.evaluate.gate.compare import compare, terms_of
 from evo.results import CaseCheck, Status
 from evo.spec.element_types import is_float
 from evo.spec.expectation import Expectation
@@ -109,15 +109,17 @@ def held_to_truth(task: Task, case: Case, found: OutputExtremes, truth: Expectat
     trusted = {n: v.reshape(-1) for n, v in truth.trusted.items()} if truth.trusted is not None else None
     spread = {n: v.reshape(-1) for n, v in truth.spread.items()} if truth.spread is not None else None
     rounding = {n: v.reshape(-1) for n, v in truth.rounding.items()} if truth.rounding is not None else None
-    flat = Expectation({}, expected, trusted, REPEATED, spread, rounding, honest=truth.honest)
-    terms = per_element(task, found.atomics, sum(math.prod(tensor.dims(case)) for tensor in task.outputs))
+    kind = SPECIAL if truth.distribution == SPECIAL else REPEATED
+    terms = terms_of(task, case)
+    flat = Expectation({}, expected, trusted, kind, spread, rounding, honest=truth.honest, terms=terms)
+    adds = per_element(task, found.atomics, sum(math.prod(tensor.dims(case)) for tensor in task.outputs))
     for lowest in (True, False):
         outputs: Arrays = {}
         for name, extremes in found.extremes.items():
             values = extremes.low if lowest else extremes.high
             with np.errstate(all="ignore"):  # the truth itself if no block that ran has written
                 outputs[name] = np.where(extremes.seen, values, expected[name].astype(values.dtype))
-        row = compare(task, case.name, outputs, flat, terms)
+        row = compare(task, case.name, outputs, flat, adds)
         if row.status is not Status.CORRECT:
             return row, lowest
     return None

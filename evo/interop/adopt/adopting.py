@@ -25,6 +25,8 @@ from evo.interop.adopt.hold_original import Lack, hold_original
 from evo.interop.adopt.integer_ranges import match_integers, narrow_integers, order_offsets, widen_integers
 from evo.interop.adopt.oracle import Failing, digest_of
 from evo.interop.adopt.program import read_program
+from evo.interop.adopt.special_values import accidents
+from evo.interop.adopt.summed import summed
 from evo.interop.adopt.texts import (
     Figures,
     ReferenceText,
@@ -119,6 +121,10 @@ def adopt(root: Path, path: Path, options: Options, say: Callable[[str], None] =
     wide = _measure(trial, figures)
     _widen(trial, figures)
     figures.check |= {name: axes for name, axes in far_cases(trial, check).items() if _is_close(trial, axes, figures)}
+    if options.reference is not None:
+        figures.sizes = {}  # the original's errors are held to the reference's own
+    if wide is not None and not figures.few and options.reference is None:  # else no task asks for special values
+        figures.undefined = accidents(trial, list(check.values()), say)
     reference = _write(name, trial, figures, options.reference, wide, target, say)
     variant.write_text(variant_text(draft, name), encoding="utf-8")
     notes = [*draft.notes, *trial.notes]
@@ -210,7 +216,8 @@ def _measure(trial: DraftTrial, figures: Figures) -> str | None:
             figures.because = "whole numbers; a rounding may fall to the other side in one of a hundred."
         return None
     most = 0
-    errors, sizes, roundoff = [0.0], [], max(ROUNDOFF[t.dtype] for t in floats)
+    errors, sizes, roundoff = [0.0], list[float](), max(ROUNDOFF[t.dtype] for t in floats)
+    each: dict[str, list[float]] = {}
     wide_text = None
     for axes in figures.check.values():
         exact = trial.run_wide(axes)
@@ -222,6 +229,7 @@ def _measure(trial: DraftTrial, figures: Figures) -> str | None:
             sizes.append(float(np.sqrt((finite**2).mean())) if finite.size else 1.0)
             if exact is not None:
                 wide_text = trial.wide_text
+                each.setdefault(tensor.name, []).append(summed(trial, axes, tensor, exact[tensor.name]))
                 errors.append(_largest(values, exact[tensor.name]))
     size = float(np.median(sizes)) or 1.0
     narrow = all(t.dtype != "float32" for t in floats)
@@ -229,6 +237,7 @@ def _measure(trial: DraftTrial, figures: Figures) -> str | None:
     relative = max(16 * roundoff, _ROOM * max(errors) / size)
     figures.atol = float(f"{min(relative, 0.05) * size:.1e}")
     figures.factor = _FACTOR
+    figures.sizes = {name: float(f"{np.median(found):.2g}") for name, found in each.items()}
     figures.few = most < _FEW
     if figures.few:
         figures.because = "few float outputs, so that the original's own error is chance; rtol and atol decide."
@@ -310,7 +319,8 @@ def _write(
             while _lack(folder, trial, figures, given, say) is not None:
                 pass
         except TaskInvalid as error:
-            raise TaskInvalid(error.message.replace(f"{scratch}/", ""), hint=error.hint) from None
+            hint = f"{error.hint}; assumed: {trial.assumed}" if error.hint else f"assumed: {trial.assumed}"
+            raise TaskInvalid(error.message.replace(f"{scratch}/", ""), hint=hint) from None
         if target.exists():
             shutil.rmtree(target)
         shutil.copytree(folder, target)
@@ -341,8 +351,9 @@ def _lack(
         text = path.read_text(encoding="utf-8")
         path.write_text(with_own_rounding(text, digest_of(folder)), encoding="utf-8")
         figures.because = "four times the error of the original, which errs more than the given reference in float32."
-    elif lack is Lack.SPECIALS and figures.undefined != _SPECIALS:
-        figures.undefined = _SPECIALS[: len(figures.undefined) + 2]
+    elif lack is Lack.SPECIALS and _SPECIALS not in figures.undefined.values():
+        asked = _SPECIALS[:2] if not figures.undefined else _SPECIALS
+        figures.undefined = {t.name: asked for t in trial.draft.given if t.role != "out" and is_float(t.dtype)}
     else:
         trial.notes += [held.differs] if held.differs else []
         return None
@@ -371,6 +382,10 @@ def _rows(draft: Draft, figures: Figures, reference: ReferenceText, *, given: bo
         why = "host code" if scalar.given else "a guess"
         text = f"{scalar.name}={scalar.value:g}"
         rows.append(Assumption("scalar", text, why, f"--scalar {text}"))
+    for tensor_name, kinds in figures.undefined.items():
+        why = "what it makes of them is chance" if not given else "it differs from the reference"
+        text = f"{tensor_name}: {' and '.join(kinds)} undefined"
+        rows.append(Assumption("specials", text, why, "`specials:` in task.yaml"))
     if figures.requires:
         rows.append(Assumption("sizes", " and ".join(figures.requires), "found by running it", "task.yaml"))
     rows.append(Assumption("reference", reference.said, "given" if given else "no other is given", "--reference"))

@@ -44,7 +44,8 @@ class Figures:
     requires: list[str] = field(default_factory=list)
     nondeterministic: bool = False
     few: bool = False  # outputs, fewer than tell an error from chance
-    undefined: tuple[str, ...] = ()  # special values of which the original makes what it likes
+    undefined: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by input: specials that mean nothing there
+    sizes: dict[str, float] = field(default_factory=dict)  # of the elements of each float output
 
 
 def variant_text(draft: Draft, name: str, *, task: bool = True) -> str:
@@ -92,15 +93,17 @@ def task_yaml(draft: Draft, name: str, figures: Figures) -> str:
         lines.append("scalars:")
         lines += [f"  - {{name: {s.name}, dtype: {s.dtype}, value: {s.value!r}}}" for s in draft.scalars]
     if figures.undefined:
-        kinds = ", ".join(f"{kind}: undefined" for kind in figures.undefined)
         lines.append("specials:")
-        lines += [f"  {t.name}: {{{kinds}}}" for t in draft.given if t.role != "out" and is_float(t.dtype)]
+        for input_name, kinds in figures.undefined.items():
+            lines.append(f"  {input_name}: {{{', '.join(f'{kind}: undefined' for kind in kinds)}}}")
     lines += [
         "tolerance:",
         f"  rtol: {figures.rtol:.1e}",
         f"  atol: {figures.atol:.1e}",
         f"  rival_error_factor: {figures.factor:g}",
     ]
+    if any(figures.sizes.values()):
+        lines.append(f"  sizes: {{{', '.join(f'{name}: {size:g}' for name, size in figures.sizes.items() if size)}}}")
     if figures.integers:
         lines.append(f"  integers: {figures.integers}")
     lines.append(f"  because: {figures.because}")

@@ -104,8 +104,8 @@ class DraftTrial:
             if not 0 < count <= _MOST_ELEMENTS:
                 raise Failing(f"{tensor.name} would have {count:,} elements")
 
-    def run_wide(self, axes: Mapping[str, int], seed: int = _SEED) -> Arrays | None:
-        """The outputs in float64; None if there is no such text, or it does not compile."""
+    def run_wide(self, axes: Mapping[str, int], others: Arrays | None = None) -> Arrays | None:
+        """The outputs in float64; None if there is no such text, or it does not compile. others: as for `run`."""
         assert self._runner is not None
         if self._wide is None:
             text = widened(self._runner.text)
@@ -113,7 +113,8 @@ class DraftTrial:
                 return None
             self._wide = Runner(self.task(), text, wide=True, device=self._runner.device)
         try:
-            return self._wide.run(Case(name="trial", axes=dict(axes)), self.inputs(axes, seed), budget=_RUN_BUDGET)
+            given = {**self.inputs(axes), **(others or {})}
+            return self._wide.run(Case(name="trial", axes=dict(axes)), given, budget=_RUN_BUDGET)
         except Failing:
             return None
 
@@ -170,10 +171,17 @@ class DraftTrial:
         if compiled is not None:
             hint = "mend it, or leave out what needs more headers than CUDA's: kernels are compiled by NVRTC"
             return problem(self.draft.path, line, f"it does not compile: {compiled[2]}", hint)
-        hint = "see `--tensor NAME:ROLE:TYPE[SHAPE]` and `--axis N=VALUE` for what adopt cannot tell by itself"
+        hint = f"set with --axis, --tensor or --scalar what is wrong of what was assumed: {self.assumed}"
         if fault is not None and fault.kind is FaultKind.RACE:
             hint = "the original has a race: mend it first, since no variant could be proven against it"
         return problem(self.draft.path, line, f"the original does not run on the simulator: {failing}", hint)
+
+    @property
+    def assumed(self) -> str:
+        """Sizes, tensors and numbers in one line, for a failure: without them nobody knows what to correct."""
+        sizes = [f"{axis}={value}" for axis, value in self.draft.axes.items()]
+        tensors = [f"{t.name}:{t.role}:{t.dtype}[{','.join(t.shape)}]" for t in self.draft.given]
+        return ", ".join([*sizes, *tensors, *(f"{s.name}={s.value:g}" for s in self.draft.scalars)])
 
     def _line_of(self, text: str) -> int | None:
         lines = self.draft.program.path.read_text(encoding="utf-8", errors="replace").split("\n")

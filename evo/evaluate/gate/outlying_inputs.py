@@ -63,6 +63,7 @@ def peaked(values: Reals, scale: float, constants: Sequence[int | float], rng: R
             late = int(rng.integers(len(row) // 64, len(row) // 2 + 1))
             row[:late] = 0
             row[late:] = _LOG_LARGEST - math.log(len(row) - late) + rng.uniform(*_OVER)
+            row[late:] -= rng.uniform(0.0, _OVER[0], len(row) - late)  # equal ones lean: an honest sum of them errs
             continue
         if rng.random() < 0.5:
             gap = rng.uniform(*_GAPS)

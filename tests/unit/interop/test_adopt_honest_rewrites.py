@@ -28,7 +28,7 @@ __global__ void means(const float* x, float* mean, float* var, int rows, int col
     var[row] = s / cols;
 }
 int main() {
-    int rows = 256, cols = 96;
+    int rows = 32, cols = 96;
     float *x, *mean, *var;
     cudaMalloc(&x, rows * cols * sizeof(float));
     cudaMalloc(&mean, rows * sizeof(float));
@@ -43,18 +43,20 @@ TWO_PASSES = """
 extern "C" __global__ void means(const float* x, float* mean, float* var, int rows, int cols) {
     int row = blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= rows) return;
-    SUM part[8], spread[8], rest = 0.f;
-    for (int k = 0; k < 8; ++k) part[k] = spread[k] = 0.f;
-    for (int j = 0; j < cols; ++j) part[j % 8] += SUM(VALUE(x[row * cols + j]));
-    float m = float((part[0] + part[1]) + (part[2] + part[3]) + ((part[4] + part[5]) + (part[6] + part[7]))) / cols;
+    SUM part[32], spread[32], rest[32];
+    for (int k = 0; k < 32; ++k) part[k] = spread[k] = rest[k] = 0.f;
+    for (int j = 0; j < cols; ++j) part[j % 32] += SUM(VALUE(x[row * cols + j]));
+    for (int k = 16; k; k /= 2)
+        for (int i = 0; i < k; ++i) part[i] += part[i + k];
+    float m = float(part[0]) / cols;
     for (int j = 0; j < cols; ++j) {
         float d = float(VALUE(x[row * cols + j])) - m;
-        rest += SUM(d);
-        spread[j % 8] += SUM(d * d);
+        rest[j % 32] += SUM(d);
+        spread[j % 32] += SUM(d * d);
     }
-    for (int k = 4; k; k /= 2)
-        for (int i = 0; i < k; ++i) spread[i] += spread[i + k];
-    float left = float(rest) / cols;
+    for (int k = 16; k; k /= 2)
+        for (int i = 0; i < k; ++i) spread[i] += spread[i + k], rest[i] += rest[i + k];
+    float left = float(rest[0]) / cols;
     mean[row] = m + left;
     var[row] = float(spread[0]) / cols - left * left;
 }
@@ -89,7 +91,7 @@ __global__ void top(const float* x, float* out, int rows, int cols) {
     out[row] = best;
 }
 int main() {
-    int rows = 256, cols = 96;
+    int rows = 32, cols = 96;
     float *x, *out;
     cudaMalloc(&x, rows * cols * sizeof(float));
     cudaMalloc(&out, rows * sizeof(float));

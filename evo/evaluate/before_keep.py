@@ -13,7 +13,7 @@ from evo.device.timing_types import StageTimer
 from evo.errors import TaskInvalid
 from evo.evaluate import gate
 from evo.evaluate.counted_stage import Tell
-from evo.evaluate.looking_bench import LookingBench
+from evo.evaluate.looking_bench import LookingBench, LookSubject
 from evo.evaluate.prepare import Prepared
 from evo.evaluate.unverified import unverified
 from evo.results import Check, Stage, Verified
@@ -23,18 +23,6 @@ from evo.spec.task import Task
 T = TypeVar("T")
 
 _MIXED = 12  # sizes that mix those of the cases, whose comparisons of data are pursued
-
-
-@dataclass(frozen=True, slots=True)
-class LookSubject:
-    """What a look is of, and where it is taken. looked: takes what was right."""
-
-    bench: LookingBench
-    task: Task
-    prepared: Prepared
-    seed: int
-    checkers: Sequence[RemoteSimulator]
-    looked: gate.Looked
 
 
 Look = Callable[[LookSubject], T]
@@ -82,14 +70,6 @@ def simulated_looks(
 
 def hunted(of: LookSubject) -> Check | None:
     return of.bench.hunt(of.task, of.prepared, of.checkers, of.seed, share=gate.THOROUGH, looked=of.looked)
-
-
-def inputs_hunted(of: LookSubject) -> Check | None:
-    return of.bench.inputs_hunted(of.task, of.prepared, of.checkers, of.seed, share=gate.THOROUGH, looked=of.looked)
-
-
-def sizes_hunted(of: LookSubject) -> Check | None:
-    return of.bench.sizes_hunted(of.task, of.prepared, of.checkers, of.seed, share=gate.THOROUGH, looked=of.looked)
 
 
 def covered(of: LookSubject) -> Mapping[str, Coverage]:

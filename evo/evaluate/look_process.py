@@ -14,10 +14,10 @@ from typing import TypeVar
 from evo.device import DeviceName
 from evo.device.remote_device import DeviceProcess, RemoteSimulator
 from evo.evaluate import before_keep, gate
-from evo.evaluate.before_keep import Look, LookSubject, SimulatedLooks
+from evo.evaluate.before_keep import Look, SimulatedLooks
 from evo.evaluate.code_ahead import CodeAhead
 from evo.evaluate.counted_stage import silent
-from evo.evaluate.looking_bench import LookingBench
+from evo.evaluate.looking_bench import LookingBench, LookSubject, inputs_hunted, sizes_hunted
 from evo.evaluate.prepare import Prepared
 from evo.results import Check
 from evo.results.coverage import Coverage
@@ -118,8 +118,8 @@ def looks_begun(
 
         return threads.submit(work).result
 
-    inputs = elsewhere(processes.inputs, before_keep.inputs_hunted)
-    sizes = elsewhere(processes.sizes, before_keep.sizes_hunted)
+    inputs = elsewhere(processes.inputs, inputs_hunted)
+    sizes = elsewhere(processes.sizes, sizes_hunted)
     data = elsewhere(processes.data, covered_and_pursued)
     return SimulatedLooks(
         looked=looked,

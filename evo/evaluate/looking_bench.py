@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from evo.device import Program
@@ -57,48 +58,8 @@ class LookingBench(ABC):
         looked: Looked | None = None,
     ) -> Check | None:
         """The first structured input or size at which the variant is wrong; None if none was found."""
-        wrong = self.inputs_hunted(task, prepared, checkers, seed, share=share, looked=looked)
-        return wrong or self.sizes_hunted(task, prepared, checkers, seed, share=share, looked=looked)
-
-    def inputs_hunted(
-        self,
-        task: Task,
-        prepared: Prepared,
-        checkers: Sequence[RemoteSimulator],
-        seed: int,
-        *,
-        share: float,
-        looked: Looked | None = None,
-    ) -> Check | None:
-        """The first structured input at which it is wrong, before a keep also the first law or limit that it breaks."""
-        reference, programs, variant = self.reference(task), prepared.programs, prepared.variant
-        found = patterns(task, programs, reference, checkers, seed, share=share, looked=looked)
-        if found is not None or share < THOROUGH:
-            return found
-        if (found := at_corners(task, variant, self.chip, seed)) is not None:
-            return found
-        many = partial(self.bound, task, prepared, most=_MANY_COMPILED)
-        if (found := lawful(task, many, reference, checkers[0], seed, looked)) is not None:
-            return found
-        some = partial(self.bound, task, prepared, most=_SOME_COMPILED)
-        ours = partial(self.own_programs, task)
-        return mixed(task, some, ours, reference, checkers[0], seed, looked, variant, self.chip)
-
-    def sizes_hunted(
-        self,
-        task: Task,
-        prepared: Prepared,
-        checkers: Sequence[RemoteSimulator],
-        seed: int,
-        *,
-        share: float,
-        looked: Looked | None = None,
-    ) -> Check | None:
-        """The first size at which it is wrong."""
-        most = _FEW_COMPILED if share < THOROUGH else _MANY_COMPILED
-        bind = partial(self.bound, task, prepared, most=most)
-        reference, programs, variant = self.reference(task), prepared.programs, prepared.variant
-        return hunt(task, variant, programs, bind, reference, checkers, self.chip, seed, share=share, looked=looked)
+        of = LookSubject(self, task, prepared, seed, checkers, looked if looked is not None else Looked())
+        return inputs_hunted(of, share) or sizes_hunted(of, share)
 
     def own_programs(self, task: Task, cases: Sequence[Case]) -> dict[str, Program]:
         """Programs of the task's own first kernel; none where it has none, or cannot be launched."""
@@ -113,3 +74,49 @@ class LookingBench(ABC):
         found = bind_more(task, prepared.variant, cases, chip=self.chip, arch=self.arch, most_compiled=most)
         self.code.begin(found)
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class LookSubject:
+    """What a look is of, and where it is taken. looked: takes what was right."""
+
+    bench: LookingBench
+    task: Task
+    prepared: Prepared
+    seed: int
+    checkers: Sequence[RemoteSimulator]
+    looked: Looked
+
+
+def inputs_hunted(of: LookSubject, share: float = THOROUGH) -> Check | None:
+    """The first structured input at which it is wrong, before a keep also the first law or limit that it breaks."""
+    bench, task, prepared, seed, looked = of.bench, of.task, of.prepared, of.seed, of.looked
+    reference, variant, checker = bench.reference(task), prepared.variant, of.checkers[0]
+    found = patterns(task, prepared.programs, reference, of.checkers, seed, share=share, looked=looked)
+    if found is not None or share < THOROUGH:
+        return found
+    if (found := at_corners(task, variant, bench.chip, seed)) is not None:
+        return found
+    many = partial(bench.bound, task, prepared, most=_MANY_COMPILED)
+    if (found := lawful(task, many, reference, checker, seed, looked)) is not None:
+        return found
+    some = partial(bench.bound, task, prepared, most=_SOME_COMPILED)
+    return mixed(task, some, partial(bench.own_programs, task), reference, checker, seed, looked, variant, bench.chip)
+
+
+def sizes_hunted(of: LookSubject, share: float = THOROUGH) -> Check | None:
+    """The first size at which it is wrong."""
+    bench, task, prepared = of.bench, of.task, of.prepared
+    bind = partial(bench.bound, task, prepared, most=_FEW_COMPILED if share < THOROUGH else _MANY_COMPILED)
+    return hunt(
+        task,
+        prepared.variant,
+        prepared.programs,
+        bind,
+        bench.reference(task),
+        of.checkers,
+        bench.chip,
+        of.seed,
+        share=share,
+        looked=of.looked,
+    )

@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Sequence
 
 from evo.device import Program
-from evo.device.remote_device import RemoteSimulator
 from evo.errors import TaskInvalid
 from evo.evaluate import gate
+from evo.evaluate.looking_bench import LookingBench
 from evo.evaluate.prepare import Prepared
 from evo.results import Stage, Status
-from evo.spec.chips import Chip
-from evo.spec.reference import Reference
 from evo.spec.task import Case, Task
 
 _LOOKS = 8  # at sizes whose outcomes nothing else has met; a variant with more of them is refused
 _BOUND = 4  # sizes that are tried, since a variant may refuse some
 
 
-class SizesBench(Protocol):
-    """What of a workbench this look needs."""
-
-    chip: Chip
-    checker: RemoteSimulator
-
-    def reference(self, task: Task) -> Reference: ...
-
-    def bound(self, task: Task, prepared: Prepared, cases: Sequence[Case]) -> Mapping[str, Program]: ...
-
-
 def unverified(
-    bench: SizesBench, task: Task, prepared: Prepared, seed: int, ran: Sequence[Case]
+    bench: LookingBench, task: Task, prepared: Prepared, seed: int, ran: Sequence[Case]
 ) -> tuple[gate.TimedSizes | None, int]:
     """What is wrong, or cannot be verified, at sizes where conditions come out as at none that was run; None if
     nothing. And how many sizes were looked at besides.
@@ -63,7 +49,7 @@ def unverified(
 
 
 def _first_allowed(
-    bench: SizesBench, task: Task, prepared: Prepared, cases: Sequence[Case]
+    bench: LookingBench, task: Task, prepared: Prepared, cases: Sequence[Case]
 ) -> tuple[Case, Program] | None:
     """The first of these sizes that the variant can be launched at."""
     few = cases[:_BOUND]

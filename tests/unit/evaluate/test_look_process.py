@@ -14,8 +14,8 @@ from tiny import FAST, write_task
 
 from evo.device import parse_device
 from evo.evaluate import before_keep, gate
-from evo.evaluate.before_keep import LookSubject
 from evo.evaluate.look_process import LookProcess
+from evo.evaluate.looking_bench import LookSubject, inputs_hunted, sizes_hunted
 from evo.evaluate.prepare import Prepared
 from evo.evaluate.session import EvaluationSession
 from evo.results import Status
@@ -52,8 +52,8 @@ def prepared_of(bench: EvaluationSession, task: Task, text: str) -> Prepared:
 def test_it_looks_at_what_is_looked_at_here(bench: EvaluationSession, process: LookProcess, scale: Task) -> None:
     prepared = prepared_of(bench, scale, FAST)
     here = gate.Looked({case.name for case in scale.check})
-    assert before_keep.sizes_hunted(LookSubject(bench, scale, prepared, 3, [bench.checker], here)) is None
-    found, there = process.take(before_keep.sizes_hunted, scale, prepared, 3, bench.arch)
+    assert sizes_hunted(LookSubject(bench, scale, prepared, 3, [bench.checker], here)) is None
+    found, there = process.take(sizes_hunted, scale, prepared, 3, bench.arch)
     assert found is None
     assert (there.sizes, there.inputs, there.laws) == (here.sizes, here.inputs, here.laws)
     assert {case.name for case in there.cases} == {case.name for case in here.cases}
@@ -61,7 +61,7 @@ def test_it_looks_at_what_is_looked_at_here(bench: EvaluationSession, process: L
 
 def test_what_is_wrong_comes_back_as_data(bench: EvaluationSession, process: LookProcess, scale: Task) -> None:
     prepared = prepared_of(bench, scale, FAST.replace("if (i < n)", "if (i < n && !(n > 3000 && i == n - 1))"))
-    found, _ = process.take(before_keep.sizes_hunted, scale, prepared, 3, bench.arch)
+    found, _ = process.take(sizes_hunted, scale, prepared, 3, bench.arch)
     assert found is not None
     assert found.status is Status.WRONG
     assert found.failed is not None
@@ -75,7 +75,7 @@ def test_a_process_that_is_killed_from_outside_is_replaced(
     killed, starts = process.pid, process.starts
     assert killed is not None
     with ThreadPoolExecutor(1) as thread:
-        look = thread.submit(process.take, before_keep.inputs_hunted, scale, prepared, 3, bench.arch)
+        look = thread.submit(process.take, inputs_hunted, scale, prepared, 3, bench.arch)
         time.sleep(0.2)
         os.kill(killed, signal.SIGKILL)
         assert look.result()[0] is None

@@ -147,13 +147,11 @@ def _kind(reduction: Reduction) -> str:
 
 
 def _turns(analysis: LaunchAnalysis, loop: Loop) -> str:
-    from evo.analysis.access import number_of
-
     if loop.values is not None:
         return f"{len(loop.values)}"
     if loop.trip is None:
         return "?"
-    number = number_of(loop.trip, {**analysis.sizes.values, **analysis.first_place})
+    number = analysis.turns(loop)
     return f"{number:,}" if number is not None else "varies"
 
 

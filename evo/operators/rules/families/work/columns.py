@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from evo.analysis.access import LaunchAnalysis, Loop
-from evo.analysis.access.numeric import number_of
 from evo.cuda.source import Edit, Function
 from evo.operators.rules.application import Application
 from evo.operators.rules.directives import line_span, new_knob, require
@@ -27,9 +26,7 @@ _MOST = 1024  # threads of a block
 
 def turns_of(analysis: LaunchAnalysis, loops: Iterable[Loop]) -> int:
     """The most turns that one of these loops has for a thread; 0 if they are not known."""
-    values = analysis.sizes.values | analysis.first_place
-    known = (number_of(loop.trip, values) if loop.trip is not None else None for loop in loops)
-    return max((turns or 0 for turns in known), default=0)
+    return max((analysis.turns(loop) or 0 for loop in loops), default=0)
 
 
 def applications(

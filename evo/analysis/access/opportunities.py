@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from evo.analysis.access.block_sums import lone_branches
+from evo.analysis.access.arrivals import lone_branches
 from evo.analysis.access.contraction import Contraction
 from evo.analysis.access.form import Access, Nest
 from evo.analysis.access.launches import LaunchAnalysis

@@ -262,8 +262,8 @@ def _reductions(analysis: LaunchAnalysis) -> Iterator[str]:
     for made in analysis.contractions:
         after = f", then {', '.join(made.epilogue)}" if made.epilogue else ""
         word = {"matmul": "a matrix product", "convolution": "a convolution", "matvec": "a matrix-vector product"}
-        is_square = made.left is not None and made.left.array == made.right.array
-        is_square = is_square and made.left is not None and made.left.subscripts == made.right.subscripts
+        left, right = made.left, made.right
+        is_square = left is not None and (left.array, left.subscripts) == (right.array, right.subscripts)
         what = "a sum of squares" if is_square else word.get(made.kind, "a dot product")
         yield f"line {made.line}: {contraction_words(made)} is {what}{after}"
 

@@ -32,11 +32,14 @@ def turns_of(analysis: LaunchAnalysis, loops: Iterable[Loop]) -> int:
 def applications(
     analysis: LaunchAnalysis, count: int, turns: int, words: str, edits: Callable[[int, int], list[Edit]]
 ) -> Iterator[Application]:
-    """One for each shape, the most columns first that leave no SM without a block; none if edits raises NotPrinted.
+    """One for each shape, the most columns first that leave no SM without a block; none if edits raises NotPrinted, or
+    for a short walk.
 
     count: of all columns; turns: of a walk down one. words: the summary, with `{columns}` and `{lanes}`. edits: for
     columns of a block and lanes of a column.
     """
+    if turns < TURNS:
+        return
     kernel = analysis.form.kernel
     most = max((lanes for lanes in _LANES if lanes * _EACH <= turns), default=_LANES[0])
     shapes = tuple(dict.fromkeys((columns, min(lanes, most)) for columns, lanes in _SHAPES))

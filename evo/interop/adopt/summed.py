@@ -22,7 +22,7 @@ def summed(trial: DraftTrial, axes: Mapping[str, int], exact: Arrays) -> dict[st
     Terms that each move by a share of their size, up or down, move their sum by the root of the sum of squares.
     """
     drawn, rng = trial.inputs(axes), np.random.default_rng(3)
-    floats = [t.name for t in trial.draft.given if t.role != "out" and is_float(t.dtype)]
+    floats = {t.name for t in trial.draft.given if t.role != "out" and is_float(t.dtype)}
     moved: Arrays = {
         n: drawn[n].astype(np.float64) * (1 + _BY * rng.choice([-1.0, 1.0], drawn[n].shape)) for n in floats
     }

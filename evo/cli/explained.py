@@ -147,13 +147,11 @@ def _kind(reduction: Reduction) -> str:
 
 
 def _turns(analysis: LaunchAnalysis, loop: Loop) -> str:
-    from evo.analysis.access import number_of
-
     if loop.values is not None:
         return f"{len(loop.values)}"
     if loop.trip is None:
         return "?"
-    number = number_of(loop.trip, {**analysis.sizes.values, **analysis.first_place})
+    number = analysis.turns(loop)
     return f"{number:,}" if number is not None else "varies"
 
 
@@ -264,8 +262,8 @@ def _reductions(analysis: LaunchAnalysis) -> Iterator[str]:
     for made in analysis.contractions:
         after = f", then {', '.join(made.epilogue)}" if made.epilogue else ""
         word = {"matmul": "a matrix product", "convolution": "a convolution", "matvec": "a matrix-vector product"}
-        is_square = made.left is not None and made.left.array == made.right.array
-        is_square = is_square and made.left is not None and made.left.subscripts == made.right.subscripts
+        left, right = made.left, made.right
+        is_square = left is not None and (left.array, left.subscripts) == (right.array, right.subscripts)
         what = "a sum of squares" if is_square else word.get(made.kind, "a dot product")
         yield f"line {made.line}: {contraction_words(made)} is {what}{after}"
 

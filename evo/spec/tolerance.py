@@ -60,9 +60,11 @@ def read_tolerance(fields: YamlFields) -> Tolerance:
 
 def _sizes(fields: YamlFields, given: Mapping[str, object]) -> dict[str, float]:
     sizes = given.get("sizes", {})
+    if not isinstance(sizes, dict):
+        raise fields.invalid(("tolerance", "sizes"), f"{sizes!r} is no mapping", "{y: 1.0}, a size for each output")
     outputs = {entry.get("name") for _, entry in fields.entries("tensors") if entry.get("role") in ("out", "inout")}
     found: dict[str, float] = {}
-    for name, value in sizes.items() if isinstance(sizes, dict) else ():
+    for name, value in sizes.items():
         try:
             found[str(name)] = float(cast(str, value))
         except (TypeError, ValueError):
@@ -70,6 +72,4 @@ def _sizes(fields: YamlFields, given: Mapping[str, object]) -> dict[str, float]:
         if name not in outputs or not 0 < found[str(name)] < math.inf:
             hint = f"outputs: {', '.join(map(str, outputs))}; each with the size of its elements"
             raise fields.invalid(("tolerance", "sizes", str(name)), f"{value!r} is no size of an output", hint)
-    if not isinstance(sizes, dict):
-        raise fields.invalid(("tolerance", "sizes"), f"{sizes!r} is no mapping", "{y: 1.0}, a size for each output")
     return found

@@ -5,11 +5,10 @@ Each thread adds up in a register what a loop brings it; what follows, in whatev
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from evo.analysis.access.comparisons import Compare
-from evo.analysis.access.form import THREAD, Access, Branch, Carried, Data, Form, Nest, Node, is_neutral
+from evo.analysis.access.form import THREAD, Access, Carried, Data, Form, is_neutral
 from evo.analysis.access.terms import Symbol, Term
 
 _DEEPEST = 60
@@ -150,20 +149,3 @@ class _Tracer:
                 if each.value is None or each.mode != "write":
                     raise _Unfit
                 self.follow(each.value, depth + 1)
-
-
-def lone_branches(nodes: Sequence[Node]) -> Iterator[Branch]:
-    """Branches that the first thread of a block alone takes, and that all threads come to."""
-    for node in nodes:
-        if isinstance(node, Branch) and not node.otherwise and _is_for_first(node):
-            yield node
-        elif isinstance(node, Nest):
-            yield from lone_branches(node.body)
-
-
-def _is_for_first(branch: Branch) -> bool:
-    test = branch.condition
-    first = Term.of(THREAD[0])
-    return isinstance(test, Compare) and (
-        (test.relation == "==" and test.term in (first, -first)) or (test.relation == ">=" and test.term == -first)
-    )

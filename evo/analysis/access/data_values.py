@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from evo.analysis.access.form import Access, Carried, Data, Form
+from evo.analysis.access.terms import Term
 
 _DEEPEST = 40
 
@@ -16,6 +17,15 @@ def plain(data: Data | None) -> Data | None:
             return data
         data = data.args[0]
     return data
+
+
+def is_number(data: Data | None, wanted: float) -> bool:
+    """Whether a value is this number."""
+    found = plain(data)
+    if found is None:
+        return False
+    value = found.detail.value if isinstance(found.detail, Term) else found.detail
+    return found.op in ("constant", "index") and isinstance(value, int | float) and value == wanted
 
 
 def is_old(data: Data | None, carried: Carried) -> bool:

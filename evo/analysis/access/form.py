@@ -280,6 +280,11 @@ class Form:
     def shared(self) -> tuple[Array, ...]:
         return tuple(array for array in self.arrays if array.space == "shared")
 
+    @property
+    def array_names(self) -> frozenset[str]:
+        """What the text calls memory: a name whose elements are written says the same place afterwards."""
+        return frozenset(name for array in self.arrays for name in (array.name, array.parameter))
+
     def walk(self) -> Iterator[Node]:
         """All nodes, outer before inner, in text order."""
         return walk(self.body)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from evo.analysis.access.contraction import Contraction, contractions_of
-from evo.analysis.access.form import BLOCK, THREAD, Form
+from evo.analysis.access.form import BLOCK, THREAD, Form, Loop
 from evo.analysis.access.instances import FormSizes, sizes_of
 from evo.analysis.access.legality import Legality
 from evo.analysis.access.numeric import number_of
@@ -54,6 +54,10 @@ class LaunchAnalysis:
     def first_place(self) -> dict[Symbol, int]:
         """The indices of the first thread of the first block."""
         return dict.fromkeys((*BLOCK, *THREAD), 0)
+
+    def turns(self, loop: Loop) -> int | None:
+        """How many turns the first thread of the first block takes in a loop; None if sizes do not tell."""
+        return number_of(loop.trip, self.sizes.values | self.first_place) if loop.trip is not None else None
 
     @property
     def resident_blocks(self) -> int:

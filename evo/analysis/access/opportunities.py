@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from evo.analysis.access.block_sums import lone_branches
+from evo.analysis.access.arrivals import lone_branches
 from evo.analysis.access.contraction import Contraction
 from evo.analysis.access.form import Access, Nest
 from evo.analysis.access.launches import LaunchAnalysis
-from evo.analysis.access.numeric import number_of
 from evo.analysis.access.opportunity import LONE, REUSED, WIDE, WORTH, Opportunity, mode_word, moved_bytes
 from evo.analysis.access.passes import RepeatedReads, passes_of
 from evo.analysis.access.scatter import coalesce, stage
@@ -153,11 +152,10 @@ def _trees(analysis: LaunchAnalysis) -> Iterator[Opportunity]:
 
 def _lone_walks(analysis: LaunchAnalysis) -> Iterator[Opportunity]:
     """Loops that the first thread of a block takes alone while the others wait."""
-    values = analysis.sizes.values | analysis.first_place
     for branch in lone_branches(analysis.form.body):
         for loop in (node.loop for node in branch.then if isinstance(node, Nest)):
             kinds = [reduction.kind for reduction in analysis.legality.is_reduction(loop)]
-            turns = number_of(loop.trip, values) if loop.trip is not None else None
+            turns = analysis.turns(loop)
             if kinds and turns is not None and turns >= LONE:
                 yield Opportunity(
                     name="warp_reduction",

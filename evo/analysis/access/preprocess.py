@@ -25,7 +25,7 @@ _TOKEN = re.compile(
 _DIRECTIVE = re.compile(r"#[ \t]*(\w+)(.*)", re.DOTALL)
 _DEFINE = re.compile(r"(\w+)(?:\(([^)]*)\))?(.*)", re.DOTALL)
 _REMARK = re.compile(r"//(?:\\\r?\n|[^\n])*|/\*.*?\*/", re.DOTALL)
-DEEPEST = 16
+_DEEPEST = 16
 _MOST_STEPS = 150_000  # tokens looked at: some fifteen times what the longest kernels need
 # Words that change nothing about which thread touches what, and that the grammar may stumble over.
 _IGNORED = frozenset(
@@ -128,7 +128,7 @@ class Preprocessor:
         return all(reads for reads, _ in self.active)
 
     def read(self, tokens: list[Token], depth: int) -> None:
-        self.step(len(tokens))
+        self._step(len(tokens))
         at, plain, is_line_start = 0, list[Token](), True
         while at < len(tokens):
             token = tokens[at]
@@ -175,7 +175,7 @@ class Preprocessor:
             self.macros.pop(rest, None)
         elif word == "pragma":
             self.out += tokens
-        elif word == "include" and depth < DEEPEST:
+        elif word == "include" and depth < _DEEPEST:
             name = rest.strip('<>" ')
             if name in self.headers:
                 self.read(tokens_of(self.headers[name].encode().decode("latin-1"), (0, 0)), depth + 1)
@@ -195,9 +195,9 @@ class Preprocessor:
         return bool(constant(expanded))
 
     def expand(self, tokens: list[Token], depth: int) -> list[Token]:
-        if depth > DEEPEST * 4:
+        if depth > _DEEPEST * 4:
             return tokens
-        self.step(len(tokens))
+        self._step(len(tokens))
         out: list[Token] = []
         at = 0
         while at < len(tokens):
@@ -210,7 +210,7 @@ class Preprocessor:
             end, arguments = at + 1, list[list[Token]]()
             if macro.params is not None:
                 found = arguments_of(tokens, at + 1)
-                self.step((found[1] if found else len(tokens)) - at)
+                self._step((found[1] if found else len(tokens)) - at)
                 if found is None:
                     out.append(token)
                     at += 1
@@ -218,14 +218,14 @@ class Preprocessor:
                 arguments, end = found
             origin = (token.start, tokens[end - 1].end)
             body = self._filled(macro, arguments, depth)
-            self.step(len(body))
+            self._step(len(body))
             hidden = token.hidden | {token.text}
             moved = [Token(t.kind, t.text, *origin, t.hidden | hidden) for t in body]
             out += self.expand(moved, depth + 1)
             at = end
         return out
 
-    def step(self, count: int) -> None:
+    def _step(self, count: int) -> None:
         self.steps += count
         if self.steps > _MOST_STEPS:
             raise ExpansionTooLong

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from evo.analysis.access.data_values import parts_of, plain
+from evo.analysis.access.data_values import is_number, parts_of, plain
 from evo.analysis.access.form import Access, Carried, Data, Form
 from evo.analysis.access.reductions import Reduction
-from evo.analysis.access.terms import Symbol, Term
+from evo.analysis.access.terms import Symbol
 
 _DEEPEST = 24
 _QUOTIENTS = ("__fdividef", "fdividef", "__fdiv_rn")
@@ -272,15 +272,6 @@ class ValueReader:
     def _is_read_back(self, data: Data | None, write: Access) -> bool:
         read = self.read(data)
         return read is not None and read.array == write.array and read.offset == write.offset
-
-
-def is_number(data: Data | None, wanted: float) -> bool:
-    """Whether a value is this number."""
-    found = plain(data)
-    if found is None:
-        return False
-    value = found.detail.value if isinstance(found.detail, Term) else found.detail
-    return found.op in ("constant", "index") and isinstance(value, int | float) and value == wanted
 
 
 def _adds(write: Access) -> bool:

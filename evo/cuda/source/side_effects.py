@@ -161,10 +161,8 @@ def _is_behind_if(node: Node) -> bool:
 def _is_writable(param: str) -> bool:
     """Whether a parameter is a reference or pointer to a non-const type."""
     text = _BLANK.sub(" ", param)
-    last = max(text.rfind("*"), text.rfind("&"))
-    # What the last mark refers to: of `const float*& p` the pointer, which may move.
-    before = max(text.rfind("*", 0, max(last, 0)), text.rfind("&", 0, max(last, 0)))
-    return last >= 0 and not re.search(r"\bconst\b", text[before + 1 : last])
+    parts = re.split(r"[*&]", text)  # the last mark refers to what is before it: in `const float*& p` to a pointer
+    return len(parts) > 1 and not re.search(r"\bconst\b", parts[-2])
 
 
 def _base(node: Node | None) -> Iterator[str]:

@@ -141,17 +141,8 @@ class _Maker:
         if not axes:
             axes = {"ONE": 1}
         ordered = sorted(tensors.values(), key=lambda t: {"in": 0, "inout": 1, "out": 2}.get(t.role, 3))
-        return Draft(
-            self.program,
-            axes,
-            compiled,
-            knobs,
-            ordered,
-            list(scalars.values()),
-            launches,
-            self.constants,
-            notes=self.notes,
-        )
+        numbers = list(scalars.values())
+        return Draft(self.program, axes, compiled, knobs, ordered, numbers, launches, self.constants, notes=self.notes)
 
     # Tensors.
 

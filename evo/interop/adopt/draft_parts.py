@@ -26,7 +26,6 @@ class TensorDraft:
     positive: bool = False
     ends: tuple[int, int] | None = None  # of integers that may be any of their type
     is_ordered: bool = False  # integers that are drawn in order, from 0 to `high`: where rows begin and end
-
     is_distinct: bool = False  # integers no two of which are one: places that are written
 
     @property

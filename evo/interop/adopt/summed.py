@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evo.device import Arrays
-from evo.interop.adopt.draft_parts import TensorDraft
 from evo.interop.adopt.trial import DraftTrial
 from evo.spec.element_types import is_float
 
@@ -17,8 +16,8 @@ _BY = 2.0**-6  # of each input: more than a rounding of any type
 _MOST = 4.0  # times what terms of any sign can be for such a total: an output that jumps moves by more
 
 
-def summed(trial: DraftTrial, axes: Mapping[str, int], tensor: TensorDraft, exact: NDArray[np.generic]) -> float:
-    """The sum of the sizes of its terms, for a typical element; of the element itself where that is larger.
+def summed(trial: DraftTrial, axes: Mapping[str, int], exact: Arrays) -> dict[str, float]:
+    """By output, the sum of the sizes of its terms, for a typical element; of the element itself if that is larger.
 
     Terms that each move by a share of their size, up or down, move their sum by the root of the sum of squares.
     """
@@ -28,13 +27,15 @@ def summed(trial: DraftTrial, axes: Mapping[str, int], tensor: TensorDraft, exac
         n: drawn[n].astype(np.float64) * (1 + _BY * rng.choice([-1.0, 1.0], drawn[n].shape)) for n in floats
     }
     near = trial.run_wide(axes, others=moved)
-    own = _typical(exact.astype(np.float64))
-    if near is None:
-        return own
-    terms = math.sqrt(max(1.0, max((a.size for a in moved.values()), default=0) / exact.size))
-    with np.errstate(all="ignore"):
-        by = _typical(near[tensor.name].astype(np.float64) - exact.astype(np.float64))
-    return max(own, min(by / _BY, _MOST * own) * terms)
+    inputs = max((a.size for a in moved.values()), default=0)
+    found: dict[str, float] = {}
+    for name, values in exact.items():
+        found[name] = own = _typical(values.astype(np.float64))
+        if near is not None:
+            with np.errstate(all="ignore"):
+                by = _typical(near[name].astype(np.float64) - values.astype(np.float64))
+            found[name] = max(own, min(by / _BY, _MOST * own) * math.sqrt(max(1.0, inputs / values.size)))
+    return found
 
 
 def _typical(values: NDArray[np.float64]) -> float:

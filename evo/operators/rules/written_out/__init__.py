@@ -26,12 +26,12 @@ _STEPS: tuple[Callable[[RuleContext], Sequence[Edit]], ...] = (
 _MOST = 60  # steps: each writes out one thing or several
 _LONGEST = 60_000  # bytes
 _KEPT = 16  # texts; all rules look at one parent, one after the other
-_WRITTEN: dict[tuple[str, int], list[Edit]] = {}
+_WRITTEN: dict[tuple[str, tuple[str, ...]], list[Edit]] = {}
 
 
 def written_out(ctx: RuleContext) -> list[Edit]:
     """The bodies of kernels anew in which there was something to write out; none if there was nothing."""
-    key = (ctx.source.text, id(ctx.task))
+    key = (ctx.source.text, ctx.axes)  # no step asks for more of a task
     if key not in _WRITTEN:
         while len(_WRITTEN) >= _KEPT:
             _WRITTEN.pop(next(iter(_WRITTEN)))

@@ -52,7 +52,10 @@ def called_out(ctx: RuleContext) -> list[Edit]:
 
 @dataclass(slots=True)
 class _Written:
-    """One call. names: what stands for the function's names; lines: variables that it is given."""
+    """One call. names: what stands for the function's names; lines: variables that it is given.
+
+    meant: the types that its template's parameters stand for. taken: names of the kernel, so that new ones are others.
+    """
 
     source: Source
     kernel: Function
@@ -87,35 +90,27 @@ class _Written:
         tops = source.statements(self.called)
         result, text = self._returned(tops, is_void, target)
         lines = [*self.lines, *(line for line in text.splitlines() if line.strip())]
-        self._emit(whole, lines, "" if is_alone else result)
-        is_alone |= (
-            re.fullmatch(rf"{re.escape(result)}\s*=\s*", source.slice(Span(whole.start, call.span.start))) is not None
-        )
-        rest = source.slice(Span(whole.start, call.span.start)) + result + source.slice(Span(call.span.end, whole.end))
+        before, behind = source.slice(Span(whole.start, call.span.start)), source.slice(Span(call.span.end, whole.end))
+        self._refuse_what_moves(before + behind, "\n".join(lines))
+        if result and not is_alone and source.is_conditional(call.span, whole):
+            raise _Stays
+        is_alone |= re.fullmatch(rf"{re.escape(result)}\s*=\s*", before) is not None
         indent = indent_of(source, whole.start)
-        made = "\n".join(lines if is_alone else [*lines, rest])
+        made = "\n".join(lines if is_alone else [*lines, before + result + behind])
         made = made if not source.is_bare(whole) else f"{{\n{made}\n}}"
         yield Edit(whole, made.replace("\n", f"\n{indent}").strip())
 
-    def _emit(self, whole: Span, lines: Sequence[str], result: str) -> None:
+    def _refuse_what_moves(self, beside: str, written: str) -> None:
         """Raises _Stays if what stands beside the call could be another value behind the function than in front."""
-        source = self.source
-        beside = source.slice(Span(whole.start, self.call.span.start)) + source.slice(
-            Span(self.call.span.end, whole.end)
-        )
-        written = "\n".join(lines)
-        simple = re.fullmatch(r"(?:[\w\s*:]*?\w+\s*(?:[-+*/]?=)?)?\s*;", beside)
-        if simple is None and (_STORES.search(written) or len(_CHANGES.findall(beside)) > 1):
+        if re.fullmatch(r"(?:[\w\s*:]*?\w+\s*(?:[-+*/]?=)?)?\s*;", beside):
+            return
+        if _STORES.search(written) or len(_CHANGES.findall(beside)) > 1:
             raise _Stays
-        if simple is None and source.changed_in(self.called.body) & {
-            p.name for p in self.called.params if "&" in p.type
-        }:
-            raise _Stays
-        if result and source.is_conditional(self.call.span, whole):
+        if self.source.changed_in(self.called.body) & {p.name for p in self.called.params if "&" in p.type}:
             raise _Stays
 
     def _statement(self) -> tuple[Span, bool, str]:
-        """The statement of the call, whether it is all of it, and what it sets to the value if it does that alone."""
+        """The statement of the call, whether it is all of it, and the type of what it only sets to the value."""
         source = self.source
         whole = source.enclosing_statement(self.call.span)
         text, said = source.slice(whole), source.slice(self.call.span)
@@ -202,18 +197,19 @@ class _Written:
         word = kind.replace("const", "").strip()
         return word == ("float" if text[-1] in "fF" else "double") if is_real else word == "int"
 
-    def _typed(self, kind: str) -> str:
-        return _WORD.sub(lambda word: self.meant.get(word[0], word[0]), kind)
+    def _typed(self, text: str) -> str:
+        """A text of the function with the types that its template's parameters stand for."""
+        return _WORD.sub(lambda word: self.meant.get(word[0], word[0]), text)
 
     def _is_same(self, text: str, kind: str, span: Span) -> bool:
         """Whether a name of the kernel is of the parameter's type."""
         plain = re.sub(r"\bconst\b|\[\w*\]|\*", " ", kind).split()
-        if "*" in kind or "[" in kind:
-            known = self.source.element_type(self.kernel.name, text)
-            return known is not None and known.split() == plain
-        known = self.source.element_type(self.kernel.name, text) or self.source.type_of(self.kernel.name, span)
-        is_pointer = any(p.name == text and p.is_pointer for p in self.kernel.params)
-        return not is_pointer and known is not None and known.split() == plain
+        known = self.source.element_type(self.kernel.name, text)
+        if "*" not in kind and "[" not in kind:
+            known = known or self.source.type_of(self.kernel.name, span)
+            if any(p.name == text and p.is_pointer for p in self.kernel.params):
+                return False
+        return known is not None and known.split() == plain
 
     def _returned(self, tops: Sequence[Statement], is_void: bool, target: str) -> tuple[str, str]:
         """What the call's value is, and the statements in front of it. Raises _Stays."""
@@ -229,10 +225,10 @@ class _Written:
         if early:
             name = self._free("value")
             return name, f"{kind} {name};\n{self._plain(self._lines(tops, name))}"
-        last = self._plain(_value(source, tops[-1], self.names, self.meant))
+        last = self._plain(self._value(tops[-1]))
         text = self._plain(self._text(tops[:-1]))
         if target == kind or (_WORD.fullmatch(last) and self._has_type(last, kind)):
-            return (last if target == kind or _WORD.fullmatch(last) else f"({last})"), text
+            return last, text
         name = self._free("value")
         return name, f"{text}\n{kind} {name} = {last};"
 
@@ -246,14 +242,15 @@ class _Written:
         for at, top in enumerate(tops):
             if top.kind == "return":
                 before = self._text(tops[:at])
-                return f"{before}\n{result} = {_value(source, top, self.names, self.meant)};" if result else before
+                return f"{before}\n{result} = {self._value(top)};" if result else before
             if not _RETURN.search(source.slice(top.span)):
                 continue
             if top.kind != "if" or top.condition is None:
                 raise _Stays
             test = self._named(top.condition)
             then, rest = self._lines(top.body, result), self._lines([*top.alternative, *tops[at + 1 :]], result)
-            if not _ends(top.body) or (top.alternative and _RETURN.search(_said(source, top.alternative))):
+            others = "\n".join(source.slice(each.span) for each in top.alternative)
+            if not top.body or top.body[-1].kind != "return" or _RETURN.search(others):
                 raise _Stays
             before = self._text(tops[:at])
             return (
@@ -271,8 +268,14 @@ class _Written:
         return self._named(Span(first or statements[0].span.start, statements[-1].span.end))
 
     def _named(self, span: Span) -> str:
-        text = self.source.renamed(span, {old: new for old, new in self.names.items() if old != new})
-        return _WORD.sub(lambda word: self.meant.get(word[0], word[0]), text) if self.meant else text
+        return self._typed(self.source.renamed(span, self.names))
+
+    def _value(self, statement: Statement) -> str:
+        """What a statement returns. Raises _Stays."""
+        match = re.fullmatch(r"return\s*(.*?)\s*;", self._named(statement.span), re.DOTALL)
+        if match is None or not match[1] or match[1].startswith("{"):
+            raise _Stays
+        return match[1]
 
     def _plain(self, text: str) -> str:
         """The text without `*(&x)`. Raises _Stays if an address is used otherwise."""
@@ -285,23 +288,6 @@ class _Written:
 
     def _handed(self) -> set[str]:
         return {text[2:-1] for text in self.names.values() if text.startswith("(&")}
-
-
-def _ends(statements: Sequence[Statement]) -> bool:
-    return bool(statements) and statements[-1].kind == "return"
-
-
-def _said(source: Source, statements: Sequence[Statement]) -> str:
-    return "\n".join(source.slice(statement.span) for statement in statements)
-
-
-def _value(source: Source, statement: Statement, names: dict[str, str], meant: dict[str, str]) -> str:
-    text = source.renamed(statement.span, {old: new for old, new in names.items() if old != new})
-    text = _WORD.sub(lambda word: meant.get(word[0], word[0]), text) if meant else text
-    match = re.fullmatch(r"return\s*(.*?)\s*;", text, re.DOTALL)
-    if match is None or not match[1] or match[1].startswith("{"):
-        raise _Stays
-    return match[1]
 
 
 def _is_plain(source: Source, whole: Span) -> bool:

@@ -37,27 +37,25 @@ class _Parts:
 def with_single_sums(ctx: RuleContext) -> list[Edit]:
     """The edits that keep such sums in one variable, in all kernels."""
     found: list[Edit] = []
-    for function in ctx.source.functions:
-        if function.is_kernel and not (made := _in_kernel(ctx, function)):
-            apart = list(declared_apart(ctx.source, function))
-            view = ctx.after(apart) if apart else ctx
-            other = next(f for f in view.source.functions if f.is_kernel and f.name == function.name)
-            made = list(through(view.source, apart, _in_kernel(view, other))) if apart else []
-        found += made if function.is_kernel else []
+    for function in (f for f in ctx.source.functions if f.is_kernel):
+        made = _in_kernel(ctx.source, function)
+        if not made and (apart := list(declared_apart(ctx.source, function))):
+            view = ctx.after(apart).source
+            other = next(f for f in view.functions if f.is_kernel and f.name == function.name)
+            made = list(through(view, apart, _in_kernel(view, other)))
+        found += made
     return found
 
 
-def _in_kernel(ctx: RuleContext, function: Function) -> list[Edit]:
-    source = ctx.source
+def _in_kernel(source: Source, function: Function) -> list[Edit]:
     inside = [s for top in source.statements(function) for s in top.all()]
     known = {parts.name: parts for s in inside if (parts := _parts(source, inside, s)) is not None}
-    for total in _totals(source, function, known):
-        names = list(dict.fromkeys(name for name, _ in total))
-        if any(not _is_whole(known[name], total) for name in names) or len({known[n].kind for n in names}) > 1:
+    for span, names in _totals(source, function, known):
+        added = [known[name] for name in dict.fromkeys(names)]
+        if any(not _is_whole(parts, names) for parts in added) or len({parts.kind for parts in added}) > 1:
             continue
-        spans = [Span(total[0][1].start, total[-1][1].end)]
-        if all(_is_used_so(source, function, known[name], spans) for name in names):
-            return _as_one(source, [known[name] for name in names], spans)
+        if all(_is_used_so(source, function, parts, [span]) for parts in added):
+            return _as_one(source, added, [span])
     for parts in known.values():
         loops = [s for s in inside if _adds_all(source, s, parts)]
         spans = [loop.span for loop in loops]
@@ -122,19 +120,19 @@ def _adds(source: Source, statement: Statement, parts: _Parts) -> bool:
 
 def _clearing(source: Source, inside: Sequence[Statement], parts: _Parts) -> list[Span]:
     """The loop that sets all elements to nothing, or the statements that do it one by one."""
-    single: dict[int | None, Span] = {}
     for s in inside:
         only = s.body[0] if isinstance(s, CountedFor) and len(s.body) == 1 and parts.count else None
         if only is None or only.kind != "assign" or only.operator != "=" or only.target is None or only.value is None:
             continue
         if _walks_all(source, s, parts, only.target) and _ZERO.fullmatch(source.slice(only.value).strip()):
             return [s.span]
+    single: dict[int, Span] = {}
     for s in inside:
-        is_zero = s.kind == "assign" and s.operator == "=" and s.value is not None and s.target is not None
-        if is_zero and _ZERO.fullmatch(source.slice(s.value).strip()):  # type: ignore[arg-type]
-            at = _element(source, s.target, parts)  # type: ignore[arg-type]
-            if at is not None and (place := source.integer(at or "0")) is not None:
-                single[place] = s.span
+        if s.kind != "assign" or s.operator != "=" or s.value is None or s.target is None:
+            continue
+        at = _element(source, s.target, parts) if _ZERO.fullmatch(source.slice(s.value).strip()) else None
+        if at is not None and (place := source.integer(at or "0")) is not None:
+            single[place] = s.span
     return list(single.values()) if set(single) == set(range(max(parts.count, 1))) else []
 
 
@@ -163,47 +161,36 @@ def _one_step(source: Source, loop: Statement, name: str) -> Edit:
     return Edit(loop.span, f"{source.slice(only.target)} += {name};")
 
 
-def _totals(source: Source, function: Function, known: dict[str, _Parts]) -> Iterator[list[tuple[str, Span]]]:
-    """Sums of nothing but parts: each part and where it stands."""
+def _totals(source: Source, function: Function, known: dict[str, _Parts]) -> Iterator[tuple[Span, list[str]]]:
+    """Sums of nothing but parts: where each stands, and the name of each part in it."""
     for node in source.nodes():
         above = node.parent
         if node.type != "binary_expression" or not function.body.holds(span_of(node)):
-            continue
-        if above is not None and above.type == "binary_expression" and _sign(above) == "+" and _leaves(above, known):
             continue
         while above is not None and above.type == "parenthesized_expression":
             above = above.parent
         if above is not None and above.type == "binary_expression" and _leaves(above, known):
             continue
-        leaves = _leaves(node, known)
-        if leaves:
-            first, last = node.start_byte, node.end_byte
-            leaves[0] = (leaves[0][0], Span(first, max(leaves[0][1].end, first)))
-            leaves[-1] = (leaves[-1][0], Span(leaves[-1][1].start, last))
-            yield leaves
+        if leaves := _leaves(node, known):
+            yield span_of(node), leaves
 
 
-def _sign(node: Node) -> str:
-    sign = node.child("operator")
-    return sign.text if sign is not None else ""
-
-
-def _leaves(node: Node, known: dict[str, _Parts]) -> list[tuple[str, Span]]:
+def _leaves(node: Node, known: dict[str, _Parts]) -> list[str]:
     """The parts that a sum adds up; none if it adds anything else."""
     while node.type == "parenthesized_expression" and len(node.named_children) == 1:
         node = node.named_children[0]
-    if node.type == "binary_expression" and _sign(node) == "+":
+    sign = node.child("operator")
+    if node.type == "binary_expression" and sign is not None and sign.text == "+":
         sides = [_leaves(side, known) for side in (node.child("left"), node.child("right")) if side is not None]
         return [leaf for side in sides for leaf in side] if all(sides) else []
     name = node.text.split("[")[0].strip()
     is_part = node.type in ("identifier", "subscript_expression") and name in known
-    return [(name, span_of(node))] if is_part else []
+    return [name] if is_part else []
 
 
-def _is_whole(parts: _Parts, total: Sequence[tuple[str, Span]]) -> bool:
+def _is_whole(parts: _Parts, total: Sequence[str]) -> bool:
     """Whether a total has each element of what it adds up once."""
-    texts = [span for name, span in total if name == parts.name]
-    return len(texts) == max(parts.count, 1) and (bool(parts.count) or len(total) > 1)
+    return total.count(parts.name) == max(parts.count, 1) and (bool(parts.count) or len(total) > 1)
 
 
 def _is_used_so(source: Source, function: Function, parts: _Parts, totals: Sequence[Span]) -> bool:

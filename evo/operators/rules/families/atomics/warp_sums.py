@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from evo.analysis.access import THREAD, Access, Branch, LaunchAnalysis, Nest, Node
+from evo.analysis.access import THREAD, Access, LaunchAnalysis
+from evo.analysis.access.arrivals import all_arrive
 from evo.analysis.access.comparisons import Compare, conjuncts
-from evo.analysis.access.form import EarlyExit
 from evo.cuda.source import Edit, Function, Span, Statement
 from evo.operators.rules.families.atomics.combining import Combining, combining, over_a_warp, statements
 from evo.operators.rules.lifting import NotPrinted
@@ -87,18 +87,13 @@ def _region(
     for statement in inside:
         if not statement.span.holds(span):
             continue
-        if not (address & source.changed_in(statement.span)) - _arrays(analysis) and not _MEETS.search(
+        if not (address & source.changed_in(statement.span)) - analysis.form.array_names and not _MEETS.search(
             source.slice(statement.span)
         ):
             return statement if not source.is_bare(statement.span) else None
         if statement.kind == "block" or (statement.kind == "for" and _is_uniform(analysis, statement.span)):
             return _region(ctx, analysis, statement.body, span, address)
     return None
-
-
-def _arrays(analysis: LaunchAnalysis) -> set[str]:
-    """Names of memory, whose elements the statement may change without moving them."""
-    return {name for array in analysis.form.arrays for name in (array.name, array.parameter)}
 
 
 def _is_uniform(analysis: LaunchAnalysis, span: Span) -> bool:
@@ -108,22 +103,6 @@ def _is_uniform(analysis: LaunchAnalysis, span: Span) -> bool:
     return bool(loops) and all(
         term is not None and all(s.kind in ("axis", "block", "loop") for s in term.symbols()) for term in terms
     )
-
-
-def all_arrive(nodes: Sequence[Node], span: Span) -> bool:
-    """Whether no thread returns in front of a statement that others of its block carry out."""
-    for node in nodes:
-        if isinstance(node, Nest) and not all_arrive(node.body, span):
-            return False
-        if not isinstance(node, Branch):
-            continue
-        leaves = any(isinstance(inner, EarlyExit) for inner in (*node.then, *node.otherwise))
-        is_uniform = all(symbol.kind in ("axis", "block") for symbol in node.condition.symbols())
-        if leaves and not is_uniform and node.span.start < span.start:
-            return False
-        if not all_arrive(node.then, span) or not all_arrive(node.otherwise, span):
-            return False
-    return True
 
 
 def _edits(ctx: RuleContext, sums: Sequence[_Sum]) -> Iterator[Edit]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 
 from evo.analysis.access import Contraction, LaunchAnalysis, Term
-from evo.analysis.access.numeric import number_of
 from evo.cuda.source import Edit, Function
 from evo.operators.rules.directives import line_span, new_knob, require
 from evo.operators.rules.families.tile.side_sums import SideSum, declared_sides, side_steps, sides_of, summed
@@ -157,8 +156,7 @@ def _is_whole(analysis: LaunchAnalysis, made: Contraction, left: Factor) -> bool
         return False
     turns = 1
     for symbol in made.summed:
-        trip = analysis.form.loops[symbol].trip
-        number = number_of(trip, analysis.sizes.values | analysis.first_place) if trip is not None else None
+        number = analysis.turns(analysis.form.loops[symbol])
         if number is None:
             return True  # not known at this case; the gate tells
         turns *= number

@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from evo.operators.rules.families.tile.product import (
-    Factor,
-    Product,
-    Tiling,
-    product_of,
-    term_of,
-    tiled_edits,
-)
+from evo.operators.rules.families.tile.product import Factor, Product, Tiling, product_of, term_of, tiled_edits
 from evo.operators.rules.families.tile.side_sums import declared_sides, side_steps
 from evo.operators.rules.lifting import NotPrinted
 from evo.operators.rules.rewriting import indented

@@ -11,7 +11,7 @@ from evo.analysis.access import BLOCK, THREAD, Access, Carried, Data, LaunchAnal
 from evo.analysis.access.block_sums import BlockResult, block_results
 from evo.analysis.access.numeric import number_of
 from evo.cuda.source import Edit, Function, Span, Statement
-from evo.operators.rules.families.work.columns import COLUMNS, PLACED, TURNS, applications, launch_edits, turns_of
+from evo.operators.rules.families.work.columns import COLUMNS, PLACED, applications, launch_edits, turns_of
 from evo.operators.rules.families.work.walks import SharedLoop, combined_in_shared, starts_neutral, stepped
 from evo.operators.rules.lifting import NotPrinted, Printer, in_c, names_of, stored
 from evo.operators.rules.normal_form import behind_guard
@@ -108,9 +108,8 @@ def _walks(analysis: LaunchAnalysis) -> tuple[SharedLoop, ...]:
         if {c.name for c in loop.carried} != {name for each in reductions for name in each.names}:
             return ()
         found[loop.symbol] = SharedLoop(loop, reductions)
-    turns = turns_of(analysis, [each.loop for each in found.values()]) * analysis.sizes.threads
     sides = [a for a in form.accesses if a.loops and a.loops[0] in found and _is_beside(a)]
-    return tuple(found.values()) if sides and turns >= TURNS else ()
+    return tuple(found.values()) if sides else ()
 
 
 def _takes_turns(analysis: LaunchAnalysis, loop: Loop, access: Access) -> bool:

@@ -11,7 +11,7 @@ from evo.analysis.access.comparisons import Compare, conjuncts
 from evo.analysis.access.numeric import number_of
 from evo.cuda.source import Edit, Function, Span
 from evo.operators.rules.directives import ceil_divs
-from evo.operators.rules.families.work.columns import PLACED, TURNS, applications, launch_edits, turns_of
+from evo.operators.rules.families.work.columns import PLACED, applications, launch_edits, turns_of
 from evo.operators.rules.families.work.walks import (
     SharedLoop,
     are_known,
@@ -94,7 +94,7 @@ def _loops(ctx: RuleContext, analysis: LaunchAnalysis) -> list[SharedLoop]:
         if not are_known(loop, reductions) or any(a.mode == "atomic" for a in inside):
             return []
         found.append(shared_loop(ctx, loop, reductions))
-    return found if turns_of(analysis, [each.loop for each in found]) >= TURNS else []
+    return found
 
 
 def _walks_down(analysis: LaunchAnalysis, loop: Loop) -> bool:

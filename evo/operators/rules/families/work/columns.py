@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from evo.analysis.access import LaunchAnalysis, Loop
-from evo.analysis.access.numeric import number_of
 from evo.cuda.source import Edit, Function
 from evo.operators.rules.application import Application
 from evo.operators.rules.directives import line_span, new_knob, require
@@ -27,19 +26,20 @@ _MOST = 1024  # threads of a block
 
 def turns_of(analysis: LaunchAnalysis, loops: Iterable[Loop]) -> int:
     """The most turns that one of these loops has for a thread; 0 if they are not known."""
-    values = analysis.sizes.values | analysis.first_place
-    known = (number_of(loop.trip, values) if loop.trip is not None else None for loop in loops)
-    return max((turns or 0 for turns in known), default=0)
+    return max((analysis.turns(loop) or 0 for loop in loops), default=0)
 
 
 def applications(
     analysis: LaunchAnalysis, count: int, turns: int, words: str, edits: Callable[[int, int], list[Edit]]
 ) -> Iterator[Application]:
-    """One for each shape, the most columns first that leave no SM without a block; none if edits raises NotPrinted.
+    """One for each shape, the most columns first that leave no SM without a block; none if edits raises NotPrinted, or
+    for a short walk.
 
     count: of all columns; turns: of a walk down one. words: the summary, with `{columns}` and `{lanes}`. edits: for
     columns of a block and lanes of a column.
     """
+    if turns < TURNS:
+        return
     kernel = analysis.form.kernel
     most = max((lanes for lanes in _LANES if lanes * _EACH <= turns), default=_LANES[0])
     shapes = tuple(dict.fromkeys((columns, min(lanes, most)) for columns, lanes in _SHAPES))

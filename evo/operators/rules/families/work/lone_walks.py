@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from evo.analysis.access import Access, Branch, LaunchAnalysis, Loop, Nest, Symbol
-from evo.analysis.access.block_sums import lone_branches
+from evo.analysis.access.arrivals import all_arrive, lone_branches
 from evo.cuda.source import Edit, Function, Span, Statement
-from evo.operators.rules.families.atomics.warp_sums import all_arrive
 from evo.operators.rules.families.work.columns import TURNS, turns_of
 from evo.operators.rules.families.work.row_lanes import shared_out
 from evo.operators.rules.families.work.walks import are_known, shared_loop, stored_if
@@ -99,8 +98,7 @@ def _stores(ctx: RuleContext, ours: Sequence[Access]) -> list[Edit]:
 def _check(ctx: RuleContext, analysis: LaunchAnalysis, region: Statement, ours: Sequence[Access]) -> None:
     """Raises NotPrinted where the other lanes would change what they keep, or read what the first one writes."""
     source = ctx.source
-    arrays = {name for array in analysis.form.arrays for name in (array.name, array.parameter)}
-    if source.changed_in(region.span) - arrays - set(source.declared(region.span)):
+    if source.changed_in(region.span) - analysis.form.array_names - set(source.declared(region.span)):
         raise NotPrinted("variables of the threads")
     stored = [source.enclosing_statement(a.span) for a in ours if a.is_write]
     written = {a.array.address for a in ours if a.is_write and a.array is not None}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from evo.analysis.access import Carried, Data, Loop, Reduction, Term
-from evo.analysis.access.data_values import is_old, plain
+from evo.analysis.access.data_values import is_number, is_old, plain
 from evo.cuda.source import Edit, Span
 from evo.operators.rules.lifting import NotPrinted
 from evo.operators.rules.rewriting import fresh, indent_of
@@ -23,7 +23,7 @@ def is_moments(found: Reduction) -> bool:
         return False
     mean, squares, *count = found.carried
     update = plain(squares.update)
-    if any(_constant(each.initial) != 0 for each in found.carried) or update is None or update.op != "add":
+    if any(not is_number(each.initial, 0) for each in found.carried) or update is None or update.op != "add":
         return False
     moved = _apart(mean.update, mean)
     added = [side for side in map(plain, update.args) if not is_old(side, squares)]
@@ -48,7 +48,7 @@ def _apart(update: Data | None, mean: Carried) -> Data | None:
     if moved[0].op == "mul":  # by 1 / n
         if left is not None and left.op == "div":
             left, right = right, left
-        if right is None or right.op != "div" or _constant(right.args[0]) != 1:
+        if right is None or right.op != "div" or not is_number(right.args[0], 1):
             return None
         right = plain(right.args[1])
     is_difference = left is not None and left.op == "sub" and is_old(plain(left.args[1]), mean)
@@ -61,15 +61,7 @@ def _counts(count: Carried, divisor: Data) -> bool:
     if update is None or update.op != "add" or plain(divisor) is not update:
         return False
     others = [side for side in map(plain, update.args) if not is_old(side, count)]
-    return len(others) == 1 and _constant(others[0]) == 1
-
-
-def _constant(data: Data | None) -> float | None:
-    found = plain(data)
-    if found is None or found.op not in ("constant", "index"):
-        return None
-    value = found.detail.value if isinstance(found.detail, Term) else found.detail
-    return float(value) if isinstance(value, int | float) else None
+    return len(others) == 1 and is_number(others[0], 1)
 
 
 def with_count(ctx: RuleContext, loop: Loop, found: Reduction) -> tuple[Reduction, Sequence[Edit]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 
-from evo.analysis.access import Access, Form, LaunchAnalysis, Loop, Node, Symbol, Term, number_of
+from evo.analysis.access import Access, Form, LaunchAnalysis, Loop, Node, Symbol, Term
 from evo.cuda.source import Edit, Function, Span
 from evo.operators.rules.families.work.row_places import WARP, RowPlace, block_place, row_place
 from evo.operators.rules.families.work.walks import (
@@ -68,7 +68,7 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, placed: Placed) -> list[E
     shared = _loops(ctx, analysis, place is not None and place.is_alone)
     if place is None or not shared or not stay_with_their_lane(analysis, shared):
         return None
-    if place.lanes != str(WARP) and max(_turns_of(analysis, each.loop) for each in shared) < _LONG:
+    if place.lanes != str(WARP) and max(analysis.turns(each.loop) or 0 for each in shared) < _LONG:
         return None
     if place.lanes == str(WARP):
         lane = fresh(ctx, "lane")
@@ -132,7 +132,7 @@ def _walked(
             continue  # each lane takes the few turns that another loop has left
         # Every lane takes all turns of a loop whose inner loops are long walks, with what little is beside them.
         inner = _walked(ctx, analysis, body, is_alone)
-        if not inner or any(_turns_of(analysis, each.loop) < WARP for each in inner):
+        if not inner or any((analysis.turns(each.loop) or 0) < WARP for each in inner):
             return None  # each lane would do all of it again
         found += inner
     return found
@@ -140,14 +140,8 @@ def _walked(
 
 def _is_rest(analysis: LaunchAnalysis, loop: Loop, body: tuple[Node, ...]) -> bool:
     """Whether a loop is known to take no turns or a few, without others inside."""
-    turns = number_of(loop.trip, analysis.sizes.values | analysis.first_place) if loop.trip is not None else None
+    turns = analysis.turns(loop)
     return turns is not None and turns <= _FEW and not any(True for _ in nests(body))
-
-
-def _turns_of(analysis: LaunchAnalysis, loop: Loop) -> int:
-    """How many turns a thread takes at the size that is looked at; 0 if that is not known."""
-    where = analysis.sizes.values | analysis.first_place
-    return (number_of(loop.trip, where) or 0) if loop.trip is not None else 0
 
 
 def _walks(analysis: LaunchAnalysis, loop: Loop, inside: list[Access], is_alone: bool) -> bool:

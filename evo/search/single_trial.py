@@ -121,7 +121,10 @@ def refusal(task: Task, text: str, parent: Variant, bench: EvaluationSession, re
         arguments={"rung": rung} if rung is not None else {},
     )
     reason = candidate_of(task, proposal, parent).refusal
-    if reason is None:
-        return None
+    return refused(task, bench, variant, reason) if reason is not None else None
+
+
+def refused(task: Task, bench: EvaluationSession, variant: Variant, reason: str) -> Evaluation:
+    """The evaluation of what is not one change."""
     where = bench.environment(task)
     return Evaluation(variant=variant.id, status=Status.REFUSED, stage=Stage.CHANGE, reason=reason, environment=where)

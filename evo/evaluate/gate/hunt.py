@@ -32,6 +32,7 @@ from evo.evaluate.gate.input_patterns import (
 from evo.evaluate.gate.integer_patterns import WAYS
 from evo.evaluate.gate.lanes_apart import all_apart
 from evo.evaluate.gate.looked import Looked
+from evo.evaluate.gate.own_kernel import is_rounded_alike
 from evo.evaluate.gate.rough_approximations import GROSS, all_roughened
 from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case, spread_over_cases
 from evo.evaluate.gate.scaled_cases import longest_cases, named_case
@@ -92,8 +93,12 @@ def hunt(
     *,
     share: float,
     looked: Looked | None = None,
+    honest: Bind | None = None,
 ) -> Check | None:
-    """The first case that is wrong; None if none is. share: QUICK or THOROUGH. Raises EvoError for the harness only."""
+    """The first case that is wrong; None if none is. Raises EvoError for the harness only.
+
+    share: QUICK or THOROUGH. honest: programs of the task's own first kernel.
+    """
     device, thorough, looked = devices[0], share >= THOROUGH, looked if looked is not None else Looked()
     if thorough and (other := _other_bits(task, programs, reference, device, seed)) is not None:
         return other
@@ -123,7 +128,10 @@ def hunt(
         steps += [Step(case, device, budget=CHECK_BUDGET) for case in short if case.name in bound and case not in cases]
 
     def run(step: Step, expectation: Expectation, on: RemoteSimulator) -> tuple[CaseCheck | None, tuple[Fault, ...]]:
-        return _at_suggested(task, bound, own, expectation, replace(step, device=on), on, seed)
+        step = replace(step, device=on)
+        row, faults = _at_suggested(task, bound, own, expectation, step, on, seed)
+        is_fair = row is None or not is_rounded_alike(task, honest, step, expectation, row)
+        return (row, faults) if is_fair else (None, ())
 
     constants = _constants(programs) if thorough else ()
 
@@ -338,10 +346,11 @@ def patterns(
     *,
     share: float,
     looked: Looked | None = None,
+    honest: Bind | None = None,
 ) -> Check | None:
     """The first check case that is wrong on inputs with a structure that no draw has; None if none is.
 
-    In a trial each pattern meets one case, before a keep all of them.
+    In a trial each pattern meets one case, before a keep all of them. honest: programs of the task's own first kernel.
     """
     constants = _constants(programs)
     rng = np.random.default_rng([seed, 80])
@@ -356,14 +365,14 @@ def patterns(
         for pattern, order in orders.items():
             for case in sorted(order, key=lambda case: cost_of(task, case) > _CHEAP * dearest):
                 if (expectation := drawn((pattern, case, 0))) is not None:
-                    found = _wrong(task, programs, case, pattern, expectation, devices[0], seed, looked)
+                    found = _wrong(task, programs, case, pattern, expectation, devices[0], seed, looked, honest)
                     if found is not None:
                         return found
                     break
         return None
 
     def run(asked: _Patterned, expectation: Expectation, on: RemoteDevice) -> tuple[Check | None]:
-        return (_wrong(task, programs, asked[1], asked[0], expectation, on, seed, looked),)
+        return (_wrong(task, programs, asked[1], asked[0], expectation, on, seed, looked, honest),)
 
     asked = [(p, case, turn) for p, order in orders.items() for case in order for turn in range(_TURNS.get(p, 1))]
     return next((found for _, (found,) in checked(asked, drawn, run, devices) if found is not None), None)
@@ -390,6 +399,7 @@ def _wrong(
     device: RemoteDevice,
     seed: int,
     looked: Looked | None,
+    honest: Bind | None = None,
 ) -> Check | None:
     """What is wrong with a check case under other inputs than were drawn; None if nothing, or if they do not suit."""
     if expectation is None:
@@ -399,5 +409,7 @@ def _wrong(
     if row.status is Status.CORRECT:
         if looked is not None:
             looked.add(step)
+        return None
+    if is_rounded_alike(task, honest, step, expectation, row):
         return None
     return _failed(row, step, Stage.GATE, f"case {case.name} with {distribution} inputs: {row.reason}", faults, seed)

@@ -1,8 +1,8 @@
 """The one pipeline: compile -> gate -> bench -> decide. The CLI, the loop, the nightly run and the tests all call it.
 
 A variant's failure comes back as data in the Evaluation; a harness failure is raised. It has three parts, which overlap
-for several variants: what needs no device (`start`: compile, the simulator's checks), what needs it (`timed`), and the
-looks at what is about to be kept (`settle`).
+for several variants: what needs no device of one's own (`start`: compile, the simulator's checks), what has the device
+to itself (`timed`), and the looks at what is about to be kept (`settle`).
 """
 
 from __future__ import annotations
@@ -171,10 +171,11 @@ def finish(started: CheckedJob, bench: EvaluationSession) -> Evaluation:
 
 
 def timed(started: CheckedJob, bench: EvaluationSession) -> TimedJob:
-    """The part that needs the device. What it would keep is still to be looked at (`settle`)."""
-    began = time.monotonic()
-    found = _outcome(started, bench)
-    started.elapsed_s += time.monotonic() - began
+    """The part that has the device to itself. What it would keep is still to be looked at (`settle`)."""
+    with bench.turn:
+        began = time.monotonic()
+        found = _outcome(started, bench)
+        started.elapsed_s += time.monotonic() - began
     return TimedJob(started=started, found=found)
 
 
@@ -186,7 +187,8 @@ def settle(job: TimedJob, bench: EvaluationSession) -> Evaluation:
     if prepared is not None and is_looked_at(asked, bench, found):
         found = where_timed(asked, bench, prepared, found, stages)
     if prepared is not None and asked.baseline and not bench.modelled:
-        found = with_baselines(asked, bench, found, stages)
+        with bench.turn:
+            found = with_baselines(asked, bench, found, stages)
     elapsed_s = started.elapsed_s + time.monotonic() - began
     seconds = dict(stages.seconds)
     seconds["rest"] = max(0.0, elapsed_s - sum(seconds.values()))
@@ -209,6 +211,7 @@ def _outcome(started: CheckedJob, bench: EvaluationSession) -> Evaluation:
         if job.rival is None and job.sanitize and check.status.passed:  # a start, which is hardly ever refused
             bench.begin_looks(job.task, prepared, job.seed)
             begin_sanitizer(job, bench, prepared)
+            bench.promise(job.text)
         if not bench.modelled and check.status.passed and not is_timed_first(job):
             check = further_gate(started, bench, check, "timed")
     assert check is not None
@@ -218,8 +221,6 @@ def _outcome(started: CheckedJob, bench: EvaluationSession) -> Evaluation:
     if job.upto == "timed":
         return sanitized(job, bench, prepared, where_timed(job, bench, prepared, base, stages), stages)
     await_sanitizer(job, bench, prepared, stages)
-    if job.rival is None and job.sanitize and not bench.modelled:
-        bench.promise(job.text)
     bench.on_stage("estimate" if bench.modelled else "bench")
     with stages.time("parent"):
         rival = started.rival

@@ -297,7 +297,7 @@ def _screened(
         return ScreeningResult(variant=variant, status=status, reason=reason, stages_s=stages.seconds)
 
     try:
-        with stages.time("check"):
+        with bench.turn, stages.time("check"):
             given = bench.reference(task).fixed_inputs(case, seed)
             request = RunRequest(program=program, inputs=given)
             ran = bench.gpu.run(request, time_limit_s=_LIMIT_S)
@@ -308,7 +308,7 @@ def _screened(
             row = _glanced_at(task, case, ran.outputs[0], expectation)
         if row.status is not Status.CORRECT:
             return ended(row.status, row.reason)
-        with stages.time("bench"):
+        with bench.turn, stages.time("bench"):
             timed = BenchRequest(child=(BenchCase(program=program, inputs=given),), options=_OPTIONS)
             found = bench.gpu.bench(timed, time_limit_s=_LIMIT_S)
     except TimedOut as late:

@@ -111,6 +111,7 @@ class EvaluationSession(LookingBench):
         # Work for the GPU while simulators look at a start, once: it is given the start's times.
         self.meanwhile: Callable[[Sequence[CaseBench]], object] | None = None
         self._checkers: list[RemoteSimulator] = []  # more simulators, for screening and for what is evaluated ahead
+        self.turn = threading.RLock()  # of the device: held over calls that belong together
         self._parents: dict[tuple[str, str], Prepared | PrepareFailure] = {}
         self.baselines = SessionBaselines(self.target, apart=on_gpu, tell=on_stage)
         self.code = CodeAhead(self.checker.device, device if on_gpu and self.arch != self.chip.arch else None)

@@ -58,14 +58,6 @@ class CheckedJob:
         return self.prepared is None or (self.check is not None and not self.check.status.passed)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimedJob:
-    """A job that has had the device. found: its verdict, if nothing is left to be looked at before it is kept."""
-
-    started: CheckedJob
-    found: Evaluation
-
-
 def part_of_gate(started: CheckedJob, bench: EvaluationSession, places: gate.GateDevices) -> Check:
     assert started.prepared is not None
     job = started.job

@@ -23,27 +23,19 @@ def sanitized(
 
     Machine code that it has passed for this task in this run is not run under it again.
     """
-    if not _is_kept(bench, found):
+    kept = found.decision is None or found.decision.kept
+    if bench.modelled or not found.status.passed or not kept or found.check is None:
         return found
+    wanted = job.upto != "timed" and (job.sanitize or (job.upto == "bench" and not job.full))
     if job.sanitize:  # while simulators look at other sizes, which may have begun
         found = _by_sanitizer(job, bench, prepared, found, stages)
-    if is_looked_at(job, bench, found):
-        work, bench.meanwhile = bench.meanwhile, None
-        if work is not None:
-            with stages.time("control"):
-                work(found.bench)
-    return found
-
-
-def is_looked_at(job: Job, bench: EvaluationSession, found: Evaluation) -> bool:
-    """Whether simulators look at it at every timed size before it is kept on a GPU."""
-    wanted = job.upto != "timed" and (job.sanitize or (job.upto == "bench" and not job.full))
-    return wanted and _is_kept(bench, found)
-
-
-def _is_kept(bench: EvaluationSession, found: Evaluation) -> bool:
-    kept = found.decision is None or found.decision.kept
-    return kept and not bench.modelled and found.status.passed and found.check is not None
+    if not wanted or not found.status.passed:
+        return found
+    work, bench.meanwhile = bench.meanwhile, None
+    if work is not None:
+        with stages.time("control"):
+            work(found.bench)
+    return where_timed(job, bench, prepared, found, stages)
 
 
 def begin_sanitizer(job: Job, bench: EvaluationSession, prepared: Prepared) -> None:
@@ -106,10 +98,7 @@ def champion_figures(job: Job, bench: EvaluationSession, kept: Evaluation) -> Ev
     if isinstance(prepared, PrepareFailure):
         failed = replace(kept, status=prepared.status, stage=prepared.stage, reason=prepared.reason)
         return replace(failed, bench=(), decision=None)
-    job = replace(job, sanitize=True)
-    found = sanitized(job, bench, prepared, replace(kept, decision=None), stages)
-    if is_looked_at(job, bench, found):
-        found = where_timed(job, bench, prepared, found, stages)
+    found = sanitized(replace(job, sanitize=True), bench, prepared, replace(kept, decision=None), stages)
     if not found.status.passed:
         return found
     bench.on_stage("champion's figures")

@@ -1,8 +1,7 @@
 """The one pipeline: compile -> gate -> bench -> decide. The CLI, the loop, the nightly run and the tests all call it.
 
-A variant's failure comes back as data in the Evaluation; a harness failure is raised. It has three parts, which overlap
-for several variants: what needs no device of one's own (`start`: compile, the simulator's checks), what has the device
-to itself (`timed`), and the looks at what is about to be kept (`settle`).
+A variant's failure comes back as data in the Evaluation; a harness failure is raised. It has two halves: what needs no
+device of one's own (compile, the simulator's checks) and the rest, so that a sweep overlaps them (`evaluate_all`).
 """
 
 from __future__ import annotations
@@ -20,12 +19,11 @@ from evo.device.remote_device import RemoteSimulator
 from evo.device.timing_types import StageTimer
 from evo.errors import Crashed, TimedOut, UsageError
 from evo.evaluate import gate
-from evo.evaluate.job import CheckedJob, Job, TimedJob, further_gate, is_timed_first, part_of_gate
+from evo.evaluate.job import CheckedJob, Job, further_gate, is_timed_first, part_of_gate
 from evo.evaluate.kept import (
     await_sanitizer,
     begin_sanitizer,
     champion_figures,
-    is_looked_at,
     sanitized,
     where_timed,
     with_baselines,
@@ -38,10 +36,7 @@ from evo.evaluate.session import EvaluationSession
 from evo.results import CaseBench, Check, Decision, Evaluation, Fault, FaultKind, Ground, Stage, Status, Verdict
 from evo.spec.look_ahead import look_ahead
 
-__all__ = [
-    "CheckedJob", "EvaluationSession", "Job", "TimedJob", "champion_figures", "evaluate", "evaluate_all", "finish",
-    "settle", "start", "timed",
-]  # fmt: skip
+__all__ = ["CheckedJob", "EvaluationSession", "Job", "champion_figures", "evaluate", "evaluate_all", "finish", "start"]
 
 _DECISION_SAMPLES = 64
 _TAIL_S = 1.0
@@ -166,36 +161,17 @@ def _undefined_at_bench(started: CheckedJob, bench: EvaluationSession, checker: 
 
 
 def finish(started: CheckedJob, bench: EvaluationSession) -> Evaluation:
-    """What follows on `start`, at once: the result names the environment and the noise floor."""
-    return settle(timed(started, bench), bench)
-
-
-def timed(started: CheckedJob, bench: EvaluationSession) -> TimedJob:
-    """The part that has the device to itself. What it would keep is still to be looked at (`settle`)."""
+    """The half that has the device to itself, and whose environment and noise floor the result names."""
     with bench.turn:
         began = time.monotonic()
-        found = _outcome(started, bench)
-        started.elapsed_s += time.monotonic() - began
-    return TimedJob(started=started, found=found)
-
-
-def settle(job: TimedJob, bench: EvaluationSession) -> Evaluation:
-    """The verdict, once simulators have looked at what is about to be kept; others may have the device meanwhile."""
-    began = time.monotonic()
-    started, found, stages = job.started, job.found, job.started.stages
-    asked, prepared = started.job, started.prepared
-    if prepared is not None and is_looked_at(asked, bench, found):
-        found = where_timed(asked, bench, prepared, found, stages)
-    if prepared is not None and asked.baseline and not bench.modelled:
-        with bench.turn:
-            found = with_baselines(asked, bench, found, stages)
-    elapsed_s = started.elapsed_s + time.monotonic() - began
-    seconds = dict(stages.seconds)
+        outcome = _outcome(started, bench)
+        elapsed_s = started.elapsed_s + time.monotonic() - began
+    seconds = dict(started.stages.seconds)
     seconds["rest"] = max(0.0, elapsed_s - sum(seconds.values()))
     return replace(
-        found,
-        environment=bench.environment(asked.task),
-        control=bench.controls.get(asked.task.hash) if asked.rival is not None else None,
+        outcome,
+        environment=bench.environment(started.job.task),
+        control=bench.controls.get(started.job.task.hash) if started.job.rival is not None else None,
         elapsed_s=elapsed_s,
         stages_s=seconds,
     )
@@ -211,7 +187,6 @@ def _outcome(started: CheckedJob, bench: EvaluationSession) -> Evaluation:
         if job.rival is None and job.sanitize and check.status.passed:  # a start, which is hardly ever refused
             bench.begin_looks(job.task, prepared, job.seed)
             begin_sanitizer(job, bench, prepared)
-            bench.promise(job.text)
         if not bench.modelled and check.status.passed and not is_timed_first(job):
             check = further_gate(started, bench, check, "timed")
     assert check is not None
@@ -234,7 +209,8 @@ def _outcome(started: CheckedJob, bench: EvaluationSession) -> Evaluation:
         status = Status.TIMED_OUT if isinstance(failure, TimedOut) else Status.CRASHED
         stage = Stage.ESTIMATE if bench.modelled else Stage.BENCH
         return replace(base, status=status, stage=stage, reason=f"while timing: {failure}")
-    return sanitized(job, bench, prepared, found, stages)
+    found = sanitized(job, bench, prepared, found, stages)
+    return with_baselines(job, bench, found, stages) if job.baseline and not bench.modelled else found
 
 
 def _modelled(
@@ -346,7 +322,8 @@ def _measured(
             return True
         bench.begin_looks(job.task, prepared, job.seed)
         bench.gpu.open_spare()
-        bench.promise(job.text)
+        if bench.promising is not None:
+            bench.promising(job.text)
         proven = further_gate(started, bench, base.check, "timed")
         bench.on_stage("confirm")
         return proven.status.passed

@@ -51,7 +51,6 @@ _BENCH_LIMIT_S = 300.0
 _CONTROL_S = 30.0
 _PARENTS = 8
 _LOOKS = 6  # side by side
-_BEGUN = 3  # variants that are to be kept, each held against the one before it
 _CHECKERS = 4  # the device's, two for what is prepared ahead, one for the timed sizes
 _BESIDE = 2  # simulators for one look after the other
 _COPIES = 3  # of a case: in this process, on the way, and in the memory of the simulator
@@ -107,8 +106,8 @@ class EvaluationSession(LookingBench):
         self.sanitized: dict[tuple[str, str], Sanitized] = {}  # (task hash, code hash) that compute-sanitizer passed
         self.looks: dict[tuple[str, str, int], dict[str, float]] = {}  # first looks at parents: modelled time by case
         self.sanitizing: dict[tuple[str, str], Future[Sanitized]] = {}  # ... and that are under it
-        self.promise: Callable[[str], object] = _unheard  # hears of a text that is most likely to be kept
         # Work for the GPU while simulators look at a start, once: it is given the start's times.
+        self.promising: Callable[[str], object] | None = None  # hears of a text whose first stage showed a gain
         self.meanwhile: Callable[[Sequence[CaseBench]], object] | None = None
         self._checkers: list[RemoteSimulator] = []  # more simulators, for screening and for what is evaluated ahead
         self.turn = threading.RLock()  # of the device: held over calls that belong together
@@ -117,7 +116,7 @@ class EvaluationSession(LookingBench):
         self.code = CodeAhead(self.checker.device, device if on_gpu and self.arch != self.chip.arch else None)
         self._estimates: dict[tuple[str, str, int], tuple[CaseBench, ...]] = {}
         self._timed: dict[tuple[str, str, int], TimedSizes] = {}
-        self._looks: dict[tuple[str, str, int], SimulatedLooks] = {}  # of the latest variants that are to be kept
+        self._looks: dict[tuple[str, str, int], SimulatedLooks] = {}  # of the latest variant that is to be kept
         self._threads: ThreadPoolExecutor | None = None
         self._look_processes: LookProcesses | None = None
 
@@ -243,10 +242,7 @@ class EvaluationSession(LookingBench):
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_LOOKS, thread_name_prefix="evo-looks")
         checkers = self.checker, self.more_checkers(_CHECKERS)[-1]
-        while len(self._looks) >= _BEGUN:
-            self._looks.pop(next(iter(self._looks)))
-        begun = looks_begun(self, task, prepared, seed, self._look_processes, checkers, self._threads)
-        self._looks[key] = begun
+        self._looks = {key: looks_begun(self, task, prepared, seed, self._look_processes, checkers, self._threads)}
 
     def bench_cases(self, task: Task, prepared: Prepared, seed: int) -> list[BenchCase]:
         reference = self.reference(task)
@@ -354,10 +350,6 @@ class EvaluationSession(LookingBench):
             return limits(task, task.case(case), self.chip).target_us or self.floor_us(task, case)
         except SyntaxInvalid:
             return None
-
-
-def _unheard(text: str) -> None:
-    """Nobody works ahead."""
 
 
 def _require_room(task: Task) -> None:

@@ -1,5 +1,4 @@
-"""Candidates on the one device of this process: while one is on the device the next are compiled and checked, and
-simulators look at the one before it, if that is about to be kept.
+"""Candidates on the one device of this process: the next are compiled and checked while one is on the device.
 
 As many are under way whatever the machine, and the device takes them in the order in which they were submitted. So what
 is proposed and what becomes of it follow from the seed alone, however many cores there are and however busy they are,
@@ -14,7 +13,7 @@ from queue import SimpleQueue
 
 from evo.device.remote_device import RemoteSimulator
 from evo.errors import WorkerLost
-from evo.evaluate.pipeline import CheckedJob, EvaluationSession, Job, TimedJob, evaluate, settle, start, timed
+from evo.evaluate.pipeline import CheckedJob, EvaluationSession, Job, evaluate, finish, start
 from evo.results import Evaluation
 from evo.search.cluster import KnownCode
 from evo.search.overtaken import OVERTAKEN, Overtaken
@@ -40,9 +39,7 @@ class LookAhead:
             self._free.put(checker)
         self._starters = ThreadPoolExecutor(max_workers=at_once, thread_name_prefix=_THREADS)
         self._device = ThreadPoolExecutor(max_workers=1, thread_name_prefix="evo-device")
-        self._looks = ThreadPoolExecutor(max_workers=1, thread_name_prefix="evo-looks-at")
         self._replaced: set[str] = set()  # texts that one of these candidates is to replace
-        self._refused: set[str] = set()  # texts that were not to be kept after all
         self._said, bench.on_stage = bench.on_stage, self._on_stage
 
     def __enter__(self) -> LookAhead:
@@ -52,25 +49,23 @@ class LookAhead:
         """What is under way ends without a result; the candidate on the device is not waited for."""
         self._closed.set()
         self._bench.on_stage = self._said
-        for pool in (self._starters, self._device, self._looks):
+        for pool in (self._starters, self._device):
             pool.shutdown(wait=False, cancel_futures=True)
 
     def submit_new(self, job: Job, known: set[str]) -> Future[Evaluation | KnownCode | Overtaken]:
         """Have a job evaluated, unless its machine code is known; others add theirs, in the order of submission.
 
-        What one before it replaces is not worth the device's time any more: then it is overtaken. So is what was held
-        against one that was to be kept, and is not.
+        What one before it replaces is not worth the device's time any more: then it is overtaken.
         """
         started = self._starters.submit(self._start, job)
-        on_device = self._device.submit(self._timed, started, known)
-        return self._looks.submit(self._settled, on_device)
+        return self._device.submit(self._finish, started, known)
 
     def evaluate(self, job: Job) -> Evaluation:
         """One job, as soon as the device is free. Raises EvoError for harness failures only."""
         return evaluate(job, self._bench)
 
     def _start(self, job: Job) -> CheckedJob | Overtaken:
-        if self._is_gone(job.rival):
+        if job.rival in self._replaced:
             return OVERTAKEN
         checker = self._free.get()
         try:
@@ -78,11 +73,11 @@ class LookAhead:
         finally:
             self._free.put(checker)
 
-    def _timed(self, starting: Future[CheckedJob | Overtaken], known: set[str]) -> TimedJob | KnownCode | Overtaken:
+    def _finish(self, starting: Future[CheckedJob | Overtaken], known: set[str]) -> Evaluation | KnownCode | Overtaken:
         started = starting.result()
         if self._closed.is_set():
             raise WorkerLost("closed before its turn", hint="run it again")
-        if isinstance(started, Overtaken) or self._is_gone(started.job.rival):
+        if isinstance(started, Overtaken) or started.job.rival in self._replaced:
             return OVERTAKEN
         job = started.job
         code = started.prepared.code_hash if started.prepared is not None else None
@@ -90,27 +85,10 @@ class LookAhead:
             return KnownCode(code)
         if code is not None:
             known.add(code)
-        found = timed(started, self._bench)
-        if found.found.kept and job.rival is not None:
+        found = finish(started, self._bench)
+        if found.kept and job.rival is not None:
             self._replaced.add(job.rival)
         return found
-
-    def _settled(self, timing: Future[TimedJob | KnownCode | Overtaken]) -> Evaluation | KnownCode | Overtaken:
-        found = timing.result()
-        if not isinstance(found, TimedJob):
-            return found
-        job = found.started.job
-        if job.rival in self._refused:
-            return OVERTAKEN
-        verdict = settle(found, self._bench)
-        if job.rival is not None and not verdict.kept:
-            self._refused.add(job.text)
-            if found.found.kept:
-                self._replaced.discard(job.rival)
-        return verdict
-
-    def _is_gone(self, rival: str | None) -> bool:
-        return rival in self._replaced or rival in self._refused
 
     def _on_stage(self, stage: str) -> None:
         """What the device is at; what is done ahead of it is no news."""

@@ -152,16 +152,11 @@ class OperatorBandit:
         """Draw from another generator: one per trial, so that a run that was interrupted goes on alike."""
         self._rng = rng
 
-    def tell(
-        self, operator: str, gain: float | None, *, status: Status = Status.CORRECT, variant: str | None = None
-    ) -> None:
-        """Record what a proposal of this operator brought: its gain ratio if kept, else None, and how far it got.
-
-        variant: its id, whose edits may have been looked at before it was kept.
-        """
+    def tell(self, operator: str, gain: float | None, *, status: Status = Status.CORRECT) -> None:
+        """Record what a proposal of this operator brought: its gain ratio if kept, else None, and how far it got."""
         if gain is not None:
-            self._looks = {parent: seen for parent, seen in self._looks.items() if parent == variant}
-            self._rounds = {parent: done for parent, done in self._rounds.items() if parent == variant}
+            self._looks.clear()
+            self._rounds.clear()
         for arm in self._arms:
             if arm.operator.name == operator:
                 arm.trials += 1

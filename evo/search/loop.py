@@ -13,25 +13,25 @@ from dataclasses import replace
 from pathlib import Path
 
 from evo.errors import TaskInvalid
-from evo.evaluate.pipeline import EvaluationSession, champion_figures, evaluate
+from evo.evaluate.pipeline import EvaluationSession, Job, champion_figures, evaluate
 from evo.evaluate.prepare import PrepareFailure
-from evo.operators import first_rung, other_start, start_proposal
+from evo.operators import STALLED_AFTER, first_rung, other_start, start_proposal
 from evo.operators.llm import Llm
 from evo.records.trials import Record, arm_of, rebuild_text
-from evo.results import CaseBench, Control, Evaluation, Status
+from evo.results import CaseBench, Control, Evaluation, Stage, Status
 from evo.search.candidate import Candidate, candidate_of
 from evo.search.champion import RunChampion, conclude
 from evo.search.cluster import WorkerPool
 from evo.search.events import Event, Observer, RunBegun, RunSummary, TrialBegun
 from evo.search.noise_control import AaControl
-from evo.search.pipelined import PRESUMED, Evaluator, InFlight, open_ahead, open_bench
+from evo.search.pipelined import Evaluator, InFlight, open_ahead, open_bench
 from evo.search.previews import Previews
 from evo.search.progress import advice, by_case, is_stalled, satisfied, spent, trial_result
 from evo.search.proposer import DUPLICATES, Proposer, Screening
-from evo.search.restarts import restarts_of
+from evo.search.restarts import AFTER, Restarts
 from evo.search.resume import LastRun, gain_of, last_run
 from evo.search.settings import Settings, language_model
-from evo.search.single_trial import TrialJobs, refused, trial_job
+from evo.search.single_trial import TrialJobs, trial_job
 from evo.search.status_writer import StatusWriter
 from evo.search.trial_log import TrialLog, open_notebook
 from evo.search.waits import Waits
@@ -88,6 +88,7 @@ def evolve(
         finally:
             if llm is not None:
                 llm.close()
+            bench.promising = None
             trial_log.finish()
         summary = loop.summary(waits.seconds())
         watch(Event(about=summary))
@@ -95,7 +96,7 @@ def evolve(
 
 
 class _Loop:
-    """The state of one run."""
+    """The state of one run: the champion, how many trials it took, and where proposals come from."""
 
     def __init__(
         self,
@@ -125,7 +126,9 @@ class _Loop:
         self.proposer = Proposer(task, settings, bench, trial_log.root, llm, screening)
         self.is_exhausted = False  # whether no operator has a proposal left
         self.is_new = False  # whether this run began from a start of its own
-        self.lines = restarts_of(settings, task, bench, watch) if pool is None else None
+        from_elites = settings.is_closed or (settings.llm is not None and settings.llm.from_elites)
+        restarts = settings.search == "bandit" and from_elites and pool is None
+        self.lines = self._lines() if restarts else None
         self.root: Variant | None = None  # what best-of-n proposes from
         self.champion: Variant
         self.start: dict[str, CaseBench] = {}  # bench figures by case, of the first and of the last champion
@@ -134,8 +137,7 @@ class _Loop:
         self.champions: list[RunChampion] = []  # the champions of this run, and the one that it took up
         self.noise: Control | None = None  # what the A/A control of this run has shown
         self.previews = Previews(self.proposer, is_wanted=self.in_flight is not None and pool is None)
-        if self.in_flight is not None:
-            bench.promise = self.in_flight.promise
+        bench.promising = self.previews.of_promising
         self.aa_control = AaControl(task, settings, bench, trial_log.seed, watch, pool)
 
     def begin(self) -> None:
@@ -243,7 +245,7 @@ class _Loop:
             raise TaskInvalid(said, hint=hint, problem="bad-start")
 
     def control(self) -> None:
-        """On a GPU, the champion against itself: what differences mean something here."""
+        """On a GPU, the champion against itself before anything else is: what differences mean something here."""
         self.noise = self.aa_control.taken(self.champion.text, tuple(self.end.values()))
 
     def step(self) -> bool:
@@ -260,10 +262,9 @@ class _Loop:
             self.trials += 1
             candidate, evaluation = asked, self._try(asked)
         kept, ratio = evaluation.kept, evaluation.ratio
-        gain, operator = ratio if kept else None, candidate.proposal.operator
-        self.proposer.search.tell(operator, gain, status=evaluation.status, variant=candidate.variant.id)
+        self.proposer.search.tell(candidate.proposal.operator, ratio if kept else None, status=evaluation.status)
         self.since_kept = 0 if kept else self.since_kept + 1
-        # What was under way from another parent says nothing of this one.
+        # What was under way from another parent when a line began or moved on says nothing of this one.
         of_this = self.in_flight is None or (candidate.parent is not None and candidate.parent.id == self._parent().id)
         if self.lines is not None and (kept or of_this):
             self.lines.tell(candidate.variant, ratio, passed=evaluation.status.passed, kept=kept)
@@ -294,7 +295,7 @@ class _Loop:
                 return None
             self.previews.of_next(self._parent().text, self.trials + len(in_flight))
             self.watch(Event(stage=f"{len(in_flight)} under way"))
-            if (judged := in_flight.next(self.champion, self.proposer.tried, self._presume)) is not None:
+            if (judged := in_flight.next(self.champion, self.proposer.tried)) is not None:
                 self.trials += 1
                 return judged.candidate, self._try(judged.candidate, judged.evaluation)
             self.proposer.memory.duplicates += 1
@@ -308,31 +309,26 @@ class _Loop:
             return self.lines.parent(self.champion)
         return self.root if self.settings.search == "best-of-n" else self.champion
 
+    def _lines(self) -> Restarts:
+        margin = self.settings.margin if self.settings.margin is not None else self.bench.default_margin
+        places = (self.bench.chip_slug, self.bench.arch)
+        after = AFTER if self.settings.llm is None else STALLED_AFTER
+        return Restarts(self.task, places, margin, lambda text: self.watch(Event(note=text)), after=after)
+
     def satisfied(self) -> str | None:
         """Why the run may end before its trials are spent."""
-        return satisfied(self.task, self.bench, self.end, self.since_kept, self.settings.patience, self.settings.target)
+        asked = self.settings
+        return satisfied(self.task, self.bench, self.end, self.since_kept, asked.patience, asked.target)
 
     def advice(self) -> str:
         """How far the headline is from its floor and from the library, and what follows from it."""
         return advice(self.task, self.bench, self.end, since_kept=self.since_kept, is_exhausted=self.is_exhausted)
 
-    def _presume(self, candidate: Candidate) -> None:
-        """Submit edits of a candidate that is most likely to be kept, to be held against it."""
-        in_flight, parent = self.in_flight, candidate.variant
-        if in_flight is None or candidate.proposal.kind == "rung" or self.settings.search == "best-of-n":
-            return  # what is asked of the ladder depends on the rung that is kept
-        waiting = candidate.parent is not None  # a start is no trial
-        for _ in range(PRESUMED):
-            ahead = len(in_flight) + waiting
-            if self.trials + ahead >= self.settings.iterations or (asked := self._ask(ahead, parent)) is None:
-                return
-            in_flight.submit(asked, parent, known=self.proposer.code_seen, is_presuming=True)
-
-    def _ask(self, ahead: int = 0, parent: Variant | None = None) -> Candidate | None:
-        """The next candidate, of this parent if one is given; `ahead` have no verdict yet."""
+    def _ask(self, ahead: int = 0) -> Candidate | None:
+        """The next candidate; `ahead` have no verdict yet."""
         began = time.monotonic()
         found = self.proposer.ask(
-            parent or self._parent(),
+            self._parent(),
             number=self.trials + ahead,
             stalled=is_stalled(self.task, self.bench, self.end, self.since_kept),
             compiled_here=self.in_flight is None,
@@ -355,9 +351,9 @@ class _Loop:
         self.watch(Event(about=begun))
         try:
             if candidate.refusal is not None:
-                evaluation = refused(self.task, self.bench, candidate.variant, candidate.refusal)
+                evaluation = self._refused(candidate.variant, candidate.refusal)
             else:
-                evaluation = judged or self._evaluated(candidate)
+                evaluation = judged or self._evaluated(self.jobs.of(candidate, self.champion if parent else None))
         except BaseException:
             self.trial_log.abandon()  # a harness failure is no verdict: the champion comes back, no record is made
             raise
@@ -375,10 +371,13 @@ class _Loop:
         self.watch(Event(about=replace(told, speedup=self.trial_log.speedup()) if kept else told))
         return evaluation
 
-    def _evaluated(self, candidate: Candidate) -> Evaluation:
-        if candidate.parent is None and self.in_flight is not None and self.pool is None:
-            return self.in_flight.start(candidate, self._presume)
-        job = self.jobs.of(candidate, self.champion if candidate.parent is not None else None)
+    def _refused(self, variant: Variant, reason: str) -> Evaluation:
+        where = self.bench.environment(self.task)
+        return Evaluation(
+            variant=variant.id, status=Status.REFUSED, stage=Stage.CHANGE, reason=reason, environment=where
+        )
+
+    def _evaluated(self, job: Job) -> Evaluation:
         return evaluate(job, self.bench) if self.pool is None else self.pool.evaluate(job)
 
     def conclude(self) -> None:

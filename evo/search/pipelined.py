@@ -6,19 +6,15 @@ again: its change is made to the new champion, and that is held against the new 
 there is stale: inconclusive, and free to be proposed anew. So what is kept has always beaten the champion it replaces.
 On one device a candidate whose turn comes after the keep is not held against the old champion at all: its change is
 made to the new one, or it is dropped (`InFlight.follow`).
-
-There a candidate whose time shows a gain is most likely to be kept, and what is still to be shown of it takes longer
-than its time did. Meanwhile candidates are made from it and held against it, which are dropped if it is not kept.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from queue import SimpleQueue
 from typing import Protocol
 
 from evo.evaluate.pipeline import EvaluationSession, Job
@@ -34,10 +30,6 @@ from evo.search.single_trial import TrialJobs
 from evo.spec.process_settings import give_back_freed_arrays
 from evo.spec.task import Task
 from evo.spec.variant import Variant
-
-PRESUMED = 2  # candidates that are made from one which is most likely to be kept
-Presume = Callable[[Candidate], None]
-"""Is given a candidate that is most likely to be kept: proposals from it may be submitted before it is."""
 
 Waiting = Future[Evaluation | KnownCode] | Future[Evaluation | KnownCode | Overtaken]
 
@@ -85,13 +77,11 @@ class Submitted:
     """A candidate in flight. rival: the champion it is compared with. judged: None if it is refused unevaluated.
 
     marks: arguments that its record gets, where its change was made to another parent than it was proposed for.
-    is_presuming: whether the rival was no champion yet when this was submitted.
     """
 
     candidate: Candidate
     rival: Variant
     judged: Waiting | None
-    is_presuming: bool = False
     marks: dict[str, Json] = field(default_factory=dict)
 
 
@@ -132,8 +122,6 @@ class InFlight:
         self._task, self._evaluator, self._jobs = task, evaluator, jobs
         self._queue: deque[Submitted] = deque()
         self._codes: set[str] = set()  # machine code that has been evaluated or is under way
-        self._promised: set[str] = set()  # texts that are most likely to be kept
-        self._heard: SimpleQueue[str | None] = SimpleQueue()  # such texts as they come, None as a verdict comes
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -143,58 +131,34 @@ class InFlight:
         """How many more may be submitted: one at each device, and one for each that waits compiled."""
         return max(0, 2 * self._evaluator.width - len(self._queue))
 
-    def submit(
-        self, candidate: Candidate, rival: Variant, *, known: Iterable[str] = (), is_presuming: bool = False
-    ) -> None:
+    def submit(self, candidate: Candidate, rival: Variant, *, known: Iterable[str] = ()) -> None:
         """Have it evaluated, unless it is refused, or its machine code is known or has been sent before."""
         self._codes.update(known)
         refused = candidate.refusal is not None
         judged = None if refused else self._evaluator.submit_new(self._jobs.of(candidate, rival), self._codes)
-        self._queue.append(Submitted(candidate=candidate, rival=rival, judged=judged, is_presuming=is_presuming))
-
-    def promise(self, text: str) -> None:
-        """To be told of a text that is most likely to be kept; from any thread."""
-        self._heard.put(text)
+        self._queue.append(Submitted(candidate=candidate, rival=rival, judged=judged))
 
     def follow(self, champion: Variant, tried: set[str]) -> int:
-        """Make what a new champion overtook from that one, side by side; how many do not fit, and are dropped.
-
-        What was made from the new champion before it was one comes first, as it does on the device.
-        """
+        """Make what a new champion overtook from that one, side by side; how many do not fit, and are dropped."""
         if not self._evaluator.overtakes:
             return 0
-        before, held, others = len(self._queue), deque[Submitted](), list[Submitted]()
-        for each in self._queue:
-            to_come = {champion.text, *(other.candidate.variant.text for other in held)}
-            if each.judged is None or each.rival.text in to_come:
-                held.append(each)
-            elif not each.is_presuming:
-                others.append(each)
-        self._queue = held
-        for submitted in others:
-            if (candidate := self._carried(submitted, champion, tried)) is not None:
+        before, self._queue = self._queue, deque()
+        for submitted in before:
+            if submitted.judged is None or submitted.rival.text == champion.text:
+                self._queue.append(submitted)
+            elif (candidate := self._carried(submitted, champion, tried)) is not None:
                 judged = self._evaluator.submit_new(self._jobs.of(candidate, champion), self._codes)
                 marks: dict[str, Json] = {"carried_from": submitted.rival.id}
                 self._queue.append(Submitted(candidate=candidate, rival=champion, judged=judged, marks=marks))
-        return before - len(self._queue)
+        return len(before) - len(self._queue)
 
-    def start(self, candidate: Candidate, presume: Presume) -> Evaluation:
-        """The verdict on what a run starts from. Raises EvoError for harness failures."""
-        judged = self._evaluator.submit_new(self._jobs.of(candidate, None), self._codes)
-        found = self._verdict(candidate, judged, presume)
-        assert isinstance(found, Evaluation)  # nothing is known yet, and nothing is to be replaced
-        return found
-
-    def next(self, champion: Variant, tried: set[str], presume: Presume = lambda _: None) -> Judged | None:
+    def next(self, champion: Variant, tried: set[str]) -> Judged | None:
         """The earliest of them, once it is judged; None if its machine code was known, or it was overtaken for good.
 
-        presume: is called while the verdict on it comes, if it is likely to be kept. Raises EvoError for harness
-        failures only.
+        Raises EvoError for harness failures only.
         """
         submitted = self._queue.popleft()
-        evaluation = None
-        if submitted.judged is not None:
-            evaluation = self._verdict(submitted.candidate, submitted.judged, presume)
+        evaluation = submitted.judged.result() if submitted.judged is not None else None
         if isinstance(evaluation, KnownCode):
             return None
         if isinstance(evaluation, Overtaken):
@@ -207,20 +171,6 @@ class InFlight:
             return judged
         again = self._again(submitted, evaluation.decision, champion, tried)
         return again or replace(judged, evaluation=_stale(evaluation, evaluation.decision, submitted.rival, champion))
-
-    def _verdict(self, candidate: Candidate, judged: Waiting, presume: Presume) -> Evaluation | KnownCode | Overtaken:
-        """What became of it. What is proposed meanwhile must not depend on which of several was promised first."""
-        text, is_presumed = candidate.variant.text, False
-        judged.add_done_callback(lambda _: self._heard.put(None))
-        while True:
-            if text in self._promised and not is_presumed:
-                is_presumed = True
-                presume(candidate)
-            if (heard := self._heard.get()) is None:
-                break
-            self._promised.add(heard)
-        self._promised.discard(text)
-        return judged.result()
 
     def _again(
         self, submitted: Submitted, decision: Decision | None, champion: Variant, tried: set[str]

@@ -18,11 +18,18 @@ class Previews:
         self._proposer = proposer
         self._threads = ThreadPoolExecutor(1, "evo-preview") if is_wanted and has_cores else None
         self._latest: Future[None] | None = None
+        self._number = 0
 
     def of_next(self, text: str, number: int) -> None:
         """Preview trial `number` as an edit of this text, unless another preview is under way."""
-        if self._threads is not None and (self._latest is None or self._latest.done()):
-            self._latest = self._threads.submit(self._proposer.preview, parse_variant(text), number)
+        self._number = number
+        if self._latest is None or self._latest.done():
+            self.of_promising(text)
+
+    def of_promising(self, text: str) -> None:
+        """Preview the next trial for the case that this text becomes the champion."""
+        if self._threads is not None:
+            self._latest = self._threads.submit(self._proposer.preview, parse_variant(text), self._number)
 
     def close(self) -> None:
         """What is under way ends unheard."""

@@ -12,12 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from evo.errors import EvoError
-from evo.evaluate.session import EvaluationSession
-from evo.operators import STALLED_AFTER
 from evo.records.trials import Record, rebuild_text
 from evo.records.trials.elites import Elite, elites, niche_of
-from evo.search.events import Event, Observer
-from evo.search.settings import Settings
 from evo.spec.task import Task
 from evo.spec.variant import Variant, parse_variant
 
@@ -118,17 +114,6 @@ class Restarts:
                 Elite(variant=record.variant, text=text, summary=record.summary, time_us=time_us, timing=record.timing)
             )
         return found
-
-
-def restarts_of(settings: Settings, task: Task, bench: EvaluationSession, watch: Observer) -> Restarts | None:
-    """The restarts of a run; None if it asks for none."""
-    from_elites = settings.is_closed or (settings.llm is not None and settings.llm.from_elites)
-    if settings.search != "bandit" or not from_elites:
-        return None
-    margin = settings.margin if settings.margin is not None else bench.default_margin
-    after = AFTER if settings.llm is None else STALLED_AFTER
-    places = (bench.chip_slug, bench.arch)
-    return Restarts(task, places, margin, lambda text: watch(Event(note=text)), after=after)
 
 
 def _best_us(records: Sequence[Record], task: Task, places: tuple[str, str], variant: str) -> float | None:

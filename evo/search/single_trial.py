@@ -121,10 +121,7 @@ def refusal(task: Task, text: str, parent: Variant, bench: EvaluationSession, re
         arguments={"rung": rung} if rung is not None else {},
     )
     reason = candidate_of(task, proposal, parent).refusal
-    return refused(task, bench, variant, reason) if reason is not None else None
-
-
-def refused(task: Task, bench: EvaluationSession, variant: Variant, reason: str) -> Evaluation:
-    """The evaluation of what is not one change."""
+    if reason is None:
+        return None
     where = bench.environment(task)
     return Evaluation(variant=variant.id, status=Status.REFUSED, stage=Stage.CHANGE, reason=reason, environment=where)

@@ -89,7 +89,7 @@ def test_what_is_kept_has_beaten_the_champion_that_it_replaces(tmp_path: Path) -
 def test_while_one_is_on_the_device_the_next_are_prepared(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[str] = []
     enough = threading.Event()
-    begin, end = pipeline.start, pipeline.timed
+    begin, end = pipeline.start, pipeline.finish
 
     def started(job: Job, *more: Any) -> Any:
         found = begin(job, *more)
@@ -98,12 +98,12 @@ def test_while_one_is_on_the_device_the_next_are_prepared(task: Task, monkeypatc
             enough.set()
         return found
 
-    def finished(*arguments: Any) -> pipeline.TimedJob:
+    def finished(*arguments: Any) -> Evaluation:
         assert enough.wait(60)  # the first ends only when others have been prepared meanwhile
         return end(*arguments)
 
     monkeypatch.setattr(ahead_module, "start", started)
-    monkeypatch.setattr(ahead_module, "timed", finished)
+    monkeypatch.setattr(ahead_module, "finish", finished)
     with EvaluationSession(DeviceName("gpu", "0"), opener=OPENER) as bench, LookAhead(bench) as ahead:
         known: set[str] = set()
         texts = [FAST.replace("#define THREADS 128", f"#define THREADS {n}") for n in (32, 64, 128)]
@@ -129,44 +129,6 @@ def test_nothing_is_held_against_what_one_before_it_replaces(task: Task) -> None
     assert first.kept
     assert isinstance(second, Overtaken)
     assert isinstance(other, Evaluation)
-
-
-@pytest.mark.long
-def test_while_simulators_look_at_one_the_next_is_timed_and_is_void_if_that_is_refused(
-    task: Task, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wide = SLOW.replace("#define THREADS 32", "#define THREADS 128")
-    texts = [FAST.replace("#define THREADS 128", f"#define THREADS {n}") for n in ("64", "32", "32 ")]
-    is_timed = threading.Event()
-    timed, settle = ahead_module.timed, ahead_module.settle
-
-    def told(*arguments: Any) -> pipeline.TimedJob:
-        found = timed(*arguments)
-        if found.started.job.rival == texts[0]:
-            is_timed.set()
-        return found
-
-    def refused(job: pipeline.TimedJob, bench: EvaluationSession) -> Evaluation:
-        verdict = settle(job, bench)
-        if job.started.job.text != texts[0]:
-            return verdict
-        assert verdict.kept
-        assert is_timed.wait(60)  # the verdict on the first comes after the second has been timed
-        return replace(verdict, decision=None)
-
-    monkeypatch.setattr(ahead_module, "timed", told)
-    monkeypatch.setattr(ahead_module, "settle", refused)
-    with EvaluationSession(DeviceName("gpu", "0"), opener=OPENER) as bench, LookAhead(bench) as ahead:
-        jobs = [(texts[0], wide), (texts[1], texts[0]), (texts[2], wide)]
-        under_way = [
-            ahead.submit_new(Job(task=task, text=text, rival=rival, full=False), set()) for text, rival in jobs
-        ]
-        first, second, _ = (future.result(timeout=120) for future in under_way)
-        third = ahead.evaluate(Job(task=task, text=texts[2], rival=wide, full=False))
-    assert isinstance(first, Evaluation)
-    assert not first.kept
-    assert isinstance(second, Overtaken)
-    assert third.kept
 
 
 def test_leaving_early_waits_for_nothing_and_leaves_no_result(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from evo.evaluate.pipeline import Job
 from evo.operators import Proposal, carried
 from evo.records.trials import load_records
 from evo.results import Decision, Evaluation, Gain, Verdict
-from evo.search.candidate import Candidate, candidate_of
+from evo.search.candidate import candidate_of
 from evo.search.cluster import Cluster, KnownCode, open_site, parse_cluster
 from evo.search.cluster.spec import compiling_beside
 from evo.search.events import Event, TrialResult
@@ -138,47 +138,6 @@ def test_on_one_device_what_a_keep_overtook_is_submitted_anew_at_once(task: Task
     assert judged.candidate.parent is CHAMPION
     assert judged.candidate.proposal.arguments["carried_from"] == PARENT.id
     assert not len(under_way)
-
-
-@pytest.mark.parametrize("verdict", [Verdict.KEEP, Verdict.REVERT])
-def test_what_is_made_from_a_candidate_before_its_verdict_comes_first_if_it_is_kept_and_else_not_at_all(
-    task: Task, verdict: Verdict
-) -> None:
-    judge = Judge(*[Verdict.REVERT] * 9)
-    judge.overtakes = True
-    under_way = in_flight(task, judge)
-    judge.verdicts[0] = verdict
-    under_way.submit(candidate_of(task, proposal(CHAMPION.text), PARENT), PARENT)
-    under_way.submit(candidate_of(task, proposal(UNROLLED), PARENT), PARENT)
-    under_way.promise(CHAMPION.text)
-    wider = CHAMPION.text.replace("#define THREADS 64", "#define THREADS 128")
-
-    def presume(candidate: Candidate) -> None:
-        child = candidate_of(task, proposal(wider), candidate.variant)
-        under_way.submit(child, candidate.variant, is_presuming=True)
-
-    first = under_way.next(PARENT, set(), presume)
-    assert first.candidate.variant.id == CHAMPION.id
-    assert len(under_way) == 2
-    champion = CHAMPION if first.evaluation and first.evaluation.kept else PARENT
-    assert under_way.follow(champion, set()) == (verdict is Verdict.REVERT)
-    left = [under_way.next(champion, set()) for _ in range(len(under_way))]
-    texts = [each.candidate.variant.text for each in left if each is not None]
-    assert texts == ([wider, BOTH] if verdict is Verdict.KEEP else [UNROLLED])
-    assert (wider, CHAMPION.text) in judge.held
-
-
-def test_what_is_promised_before_its_turn_is_proposed_from_at_its_turn(task: Task) -> None:
-    judge = Judge(*[Verdict.REVERT] * 9)
-    under_way = in_flight(task, judge)
-    for text in (UNROLLED, CHAMPION.text):
-        under_way.submit(candidate_of(task, proposal(text), PARENT), PARENT)
-    under_way.promise(CHAMPION.text)
-    asked: list[str] = []
-    for _ in range(2):
-        under_way.next(PARENT, set(), lambda candidate: asked.append(candidate.variant.text))
-        asked.append("")
-    assert asked == ["", CHAMPION.text, ""]
 
 
 def test_a_rung_and_a_search_from_one_root_are_held_against_the_new_champion_as_they_are(task: Task) -> None:

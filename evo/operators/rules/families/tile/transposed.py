@@ -10,10 +10,12 @@ from evo.analysis.access import (
     COUNTED,
     Access,
     LaunchAnalysis,
+    Moved,
     Permutation,
     Symbol,
     Term,
     axis_values,
+    moved_by,
     permutation_of,
     sizes_of,
 )
@@ -85,49 +87,52 @@ def _transposed(ctx: RuleContext, analysis: LaunchAnalysis) -> _Transposed | Non
         source, output = tensors.get(read.array.name), tensors.get(write.array.name)
         if read is write or source is None or output is None or not _is_scattered(analysis, (read, write)):
             continue
-        orders = _orders(ctx, analysis, read, write, source)
-        pair = _as_counted(read, write, orders) if orders else _as_written(read, write)
-        turned: frozenset[int] = frozenset()
-        if orders and pair is not None and (found := next(iter(orders))) is not None:
-            output = replace(output, shape=tuple(source.shape[place] for place in found.order))
-            turned = found.turned
-        if pair is not None and pair[0].subscripts[-1] != pair[1].subscripts[-1]:
-            return _Transposed(ctx, analysis, function, *pair, source, output, turned)
+        found = _Transposed(ctx, analysis, function, read, write, source, output)
+        cases = _counted(found)
+        if cases:
+            order = permutation_of([each for each in cases if each], (*source.shape, *output.shape))
+            known = _as_counted(found, order) if order is not None and None not in cases else None
+        else:
+            known = found if _is_as_written(read, write) else None
+        if known is not None and known.read.subscripts[-1] != known.write.subscripts[-1]:
+            return known
     return None
 
 
-def _as_written(read: Access, write: Access) -> tuple[Access, Access] | None:
-    """The two, if their subscripts are the same in another order."""
+def _is_as_written(read: Access, write: Access) -> bool:
+    """Whether the subscripts of the two are the same in another order."""
     at = read.subscripts
-    return (read, write) if len(at) > 1 and len(set(at)) == len(at) and set(at) == set(write.subscripts) else None
+    return len(at) > 1 and len(set(at)) == len(at) and set(at) == set(write.subscripts)
 
 
-def _as_counted(read: Access, write: Access, orders: set[Permutation | None]) -> tuple[Access, Access] | None:
-    """The two with one name for each dimension, if all cases show the same order."""
-    found = next(iter(orders))
-    if len(orders) != 1 or found is None:
-        return None
-    names = [Term.of(Symbol(f"$dim{place}", "loop")) for place in range(len(found.order))]
-    target = tuple(names[place] for place in found.order)
-    return replace(read, subscripts=tuple(names)), replace(write, subscripts=target)
+def _as_counted(found: _Transposed, order: Permutation) -> _Transposed:
+    """The two with one name for each dimension, and the tensors with those dimensions."""
+    names = [Term.of(Symbol(f"$dim{place}", "loop")) for place in range(len(order.order))]
+    return replace(
+        found,
+        read=replace(found.read, subscripts=tuple(names)),
+        write=replace(found.write, subscripts=tuple(names[place] for place in order.order)),
+        source=replace(found.source, shape=order.lengths),
+        output=replace(found.output, shape=tuple(order.lengths[place] for place in order.order)),
+        turned=order.turned,
+    )
 
 
-def _orders(
-    ctx: RuleContext, analysis: LaunchAnalysis, read: Access, write: Access, source: Tensor
-) -> set[Permutation | None]:
-    """The orders of the dimensions at all cases that can be counted out; None for a case without one."""
+def _counted(found: _Transposed) -> list[Moved | None]:
+    """What goes where at all cases that can be counted out; None for a case that shows no order."""
+    ctx, analysis = found.ctx, found.analysis
     assert ctx.task is not None
     fixed = {macro: analysis.case.axes.get(macro) for macro in ctx.variant.macros}
     chip = {symbol: number for symbol, number in analysis.sizes.values.items() if symbol.kind == "chip"}
-    orders = set()
+    made: list[Moved | None] = []
     for case in (*ctx.task.check, *ctx.task.bench):
         sizes = sizes_of(analysis.form, chip | axis_values(ctx.task, case))
         if sizes is None or any(case.axes.get(macro) != number for macro, number in fixed.items()):
             continue
-        shape = source.dims(case)
-        if math.prod(shape) <= COUNTED:
-            orders.add(permutation_of(analysis.form, sizes, read, write, shape))
-    return orders
+        total = math.prod(found.source.dims(case))
+        if total <= COUNTED:
+            made.append(moved_by(analysis.form, sizes, found.read, found.write, total, case.axes))
+    return made
 
 
 def _is_scattered(analysis: LaunchAnalysis, accesses: tuple[Access, ...]) -> bool:

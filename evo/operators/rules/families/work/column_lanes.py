@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from evo.analysis.access import BLOCK, THREAD, Access, Condition, LaunchAnalysis, Loop, Term, axis_values
+from evo.analysis.access import BLOCK, THREAD, Access, Condition, LaunchAnalysis, Loop, Term, axis_values, passes_of
 from evo.analysis.access.comparisons import Compare, conjuncts
 from evo.analysis.access.numeric import number_of
 from evo.cuda.source import Edit, Function, Span
@@ -68,8 +68,8 @@ def _columns(ctx: RuleContext, analysis: LaunchAnalysis) -> _Columns | None:
         return None
     if form.barriers or form.exchanges or form.shared:
         return None
-    if sizes.blocks * sizes.threads >= _FULL * analysis.chip.sms:
-        return None
+    if sizes.blocks * sizes.threads >= _FULL * analysis.chip.sms and not passes_of(form, analysis.reductions):
+        return None  # with several passes, lanes may keep what one thread cannot
     try:
         shared = _loops(ctx, analysis)
     except NotPrinted:

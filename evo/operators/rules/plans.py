@@ -121,6 +121,19 @@ PLANS = (
         expected="as many times fewer memory instructions in all passes together",
     ),
     RulePlan(
+        name="spread",
+        sentence="Makes blocks of the turns of loops around the work, then shares what a thread still walks.",
+        steps=(
+            ("spread_loop",),
+            ("spread_loop",),
+            ("column_lanes", "row_lanes", "scan_lanes"),
+            ("compile_in",),
+            ("keep_turns",),
+        ),
+        reason="a few blocks that walk rows or images one after the other leave most of the chip idle",
+        expected="blocks on all SMs, and lanes that share each of their walks",
+    ),
+    RulePlan(
         name="passes_in_registers",
         sentence="Compiles sizes in and keeps in registers what a thread reads in several passes.",
         steps=(("compile_in",), ("keep_turns",)),

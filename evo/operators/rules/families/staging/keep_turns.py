@@ -192,7 +192,10 @@ def _unrolled(ctx: RuleContext, loop: CountedFor, count: str, turn: str, edits: 
         lines = [f"const {kind} {loop.name} = {first};", f"if ({loop.name} < {source.slice(loop.limit).strip()}) {{",
                  *(f"    {line}" if line.strip() else line for line in lines), "}"]  # fmt: skip
     text = [f"for ({kind} {turn} = 0; {turn} < {count}; ++{turn}) {{", *(f"    {line}" for line in lines), "}"]
-    return f"\n{indent}".join(["#pragma unroll", *text])
+    text.insert(0, "#pragma unroll")
+    if source.data[source.line_start(loop.span.start) : loop.span.start].strip():  # behind a test, on its line
+        text = ["{", *(f"    {line}" for line in text), "}"]
+    return f"\n{indent}".join(text)
 
 
 RULES = (

@@ -96,7 +96,7 @@ RULES = (
         family="order",
         sentence="Makes blocks of the turns of a kernel's loop, where a few blocks walk what more could take at once.",
         find=_find,
-        examples=(Example.of_files("spread_loop"),),
+        examples=(Example.of_files("spread_loop", axes=("N", "C", "P")),),
         reason="fewer threads than the chip holds walk one turn after the other",
         expected="as many more threads as the loop has turns",
         risk="blocks may become many and short",

@@ -131,9 +131,12 @@ def index_of(
 
 
 def stay_with_their_lane(analysis: LaunchAnalysis, shared: Sequence[SharedLoop]) -> bool:
-    """Whether what is written and read again is touched by one lane: at the same turn of every loop."""
+    """Whether what is written and read or written again is touched by one lane: at the same turn of every loop."""
     loops = {each.loop.symbol: each.loop for each in shared}
-    for array in analysis.legality.rereads_output:
+    for array in analysis.form.tensors:
+        inside = [not loops.keys().isdisjoint(a.loops) for a in analysis.form.of(array) if a.is_write]
+        if array not in analysis.legality.rereads_output and len(set(inside)) < 2:
+            continue
         places = set[Term]()
         for access in analysis.form.of(array):
             ours = [symbol for symbol in access.loops if symbol in loops]

@@ -186,13 +186,15 @@ def study(
     part: slice,
 ) -> None:
     """Add one kernel to the evidence: of these rules, these of their children."""
-    before = compiled(task, parent.text)
-    if isinstance(before, PrepareFailure):
-        raise SystemExit(f"{parent.path}: {before.reason}")
     offered: list[Child] = []
     for rule, some in children(task, parent, rules, part.stop):
         found[rule.name].kernels += bool(some) and part.start == 0
         offered += some[part]
+    if not offered:
+        return
+    before = compiled(task, parent.text)
+    if isinstance(before, PrepareFailure):
+        raise SystemExit(f"{parent.path}: {before.reason}")
     with ThreadPoolExecutor(max_workers=2) as pool:
         built = list(pool.map(lambda child: compiled(task, child.variant.text), offered))
     fresh: list[Child] = []

@@ -79,3 +79,33 @@ def test_columns_are_shared_by_the_lanes_of_a_block(written: str, otherwise: str
 )
 def test_what_lanes_cannot_share_stays(text: str, written: str, otherwise: str) -> None:
     assert children(text, (written, otherwise)) == []
+
+
+@pytest.mark.parametrize(
+    ("made", "used"),
+    [
+        pytest.param("auto at = [&](int k) { return x[n * L + k]; };", "total += at(l);", id="an element"),
+        pytest.param("auto at = [=](int k) { return n * L + k; };", "total += x[at(l)];", id="a place"),
+        pytest.param("auto add = [&](float v) { total += v; };", "add(x[n * L + l]);", id="a statement"),
+    ],
+)
+def test_lambdas_are_what_they_do(made: str, used: str) -> None:
+    begin = "float total = 0.0f;"
+    warps, blocks = children(ROWS, (begin, f"{begin}\n        {made}"), (SUM, used))
+    assert (warps.launches[0].block[0].text, blocks.launches[0].block[0].text) == ("32 * WARPS", "LANES")
+
+
+@pytest.mark.parametrize(
+    ("made", "used"),
+    [
+        pytest.param(
+            "auto at = [=](int k) { return x[n * L + k] + total; };", "total += at(l);", id="a value as it was"
+        ),
+        pytest.param(
+            "auto at = [&](int k) { return x[n * L + k]; };", "total += at(l) + at(l + at(0));", id="in itself"
+        ),
+    ],
+)
+def test_lambdas_of_other_values_stay(made: str, used: str) -> None:
+    begin = "float total = 0.0f;"
+    assert children(ROWS, (begin, f"{begin}\n        {made}"), (SUM, used)) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 
 from evo.analysis.access.comparisons import Compare, Condition, conjuncts
 from evo.analysis.access.data_values import parts_of
@@ -179,6 +180,11 @@ class Legality:
             if any(self._meets(write, read).exists is not False for write in writes for read in reads):
                 found.append(array)
         return tuple(found)
+
+    def is_written_over(self, array: Array) -> bool:
+        """Whether two places of the text may write the same element."""
+        writes = [access for access in self.form.of(array) if access.is_write]
+        return any(self._meets(a, b).exists is not False for a, b in combinations(writes, 2))
 
     def _meets(self, first: Access, second: Access) -> Existence:
         relations = [(symbol, ANY) for symbol in (*BLOCK, *THREAD)]

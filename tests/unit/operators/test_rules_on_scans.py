@@ -81,6 +81,25 @@ def test_what_lanes_cannot_share_stays(text: str, written: str, otherwise: str) 
     assert children(text, (written, otherwise)) == []
 
 
+FROM_1 = ("int l = 0", "int l = 1")
+BEFORE = "y[n * L + l - 1]"
+
+
+@pytest.mark.parametrize(
+    ("first", "turn", "count"),
+    [
+        pytest.param("y[n * L] = x[n * L];", f"y[n * L + l] = {BEFORE} + x[n * L + l];", 2, id="stored in front"),
+        pytest.param("y[n * L] = x[n * L];", f"y[n * L + l] = fmaxf({BEFORE}, x[n * L + l]);", 2, id="largest so far"),
+        pytest.param("y[n * L] = x[n * L];", f"y[n * L + l] = {BEFORE} * 0.5f + x[n * L + l];", 0, id="a recurrence"),
+        pytest.param("y[n * L] = x[n * L];", "y[n * L + l] = y[n * L + l - 2] + x[n * L + l];", 0, id="two before"),
+        pytest.param("y[n * L + 1] = x[n * L];", f"y[n * L + l] = {BEFORE} + y[n * L];", 0, id="another one too"),
+    ],
+)
+def test_sums_of_the_element_before_are_running_sums(first: str, turn: str, count: int) -> None:
+    found = children(ROWS, ("float total = 0.0f;", first), FROM_1, (SUM, turn), (STORE, ""), ("last[n] = total;", ""))
+    assert len(found) == count
+
+
 @pytest.mark.parametrize(
     ("made", "used"),
     [

@@ -135,7 +135,8 @@ def stay_with_their_lane(analysis: LaunchAnalysis, shared: Sequence[SharedLoop])
     loops = {each.loop.symbol: each.loop for each in shared}
     for array in analysis.form.tensors:
         inside = [not loops.keys().isdisjoint(a.loops) for a in analysis.form.of(array) if a.is_write]
-        if array not in analysis.legality.rereads_output and len(set(inside)) < 2:
+        is_over = len(set(inside)) > 1 and analysis.legality.is_written_over(array)
+        if not is_over and array not in analysis.legality.rereads_output:
             continue
         places = set[Term]()
         for access in analysis.form.of(array):

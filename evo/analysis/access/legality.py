@@ -182,9 +182,9 @@ class Legality:
         return tuple(found)
 
     def is_written_over(self, array: Array) -> bool:
-        """Whether two places of the text may write the same element."""
-        writes = [access for access in self.form.of(array) if access.is_write]
-        return any(self._meets(a, b).exists is not False for a, b in combinations(writes, 2))
+        """Whether two places of the text may write the same element, not both by atomics."""
+        pairs = combinations([access for access in self.form.of(array) if access.is_write], 2)
+        return any({a.mode, b.mode} != {"atomic"} and self._meets(a, b).exists is not False for a, b in pairs)
 
     def _meets(self, first: Access, second: Access) -> Existence:
         relations = [(symbol, ANY) for symbol in (*BLOCK, *THREAD)]

@@ -10,7 +10,7 @@ extern "C" __global__ void totals(const float* x, float* y, float* last, int N, 
         for (int first = 0; first < L; first += 32) {
             const int l = first + lane;
             float total_part = 0;
-            if (l < L) total_part += x[n * L + l];
+            if (l < L) total_part = x[n * L + l];
             for (int step = 1; step < 32; step *= 2) {
                 const float total_near = __shfl_up_sync(0xffffffffu, total_part, step);
                 if (lane >= step) total_part += total_near;

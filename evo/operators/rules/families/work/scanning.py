@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from evo.analysis.access import LaunchAnalysis
@@ -107,15 +108,36 @@ def _check(ctx: RuleContext, analysis: LaunchAnalysis, shared: SharedLoop, turn:
         raise NotPrinted("a variable of the turn")
 
 
-def _early(ctx: RuleContext, turn: _Turn, names: dict[str, str]) -> list[str]:
-    """The early statements, their carried numbers by other names; kept variables are declared elsewhere."""
+def _early(ctx: RuleContext, turn: _Turn, names: dict[str, str], signs: Mapping[str, str] | None = None) -> list[str]:
+    """The early statements, their carried numbers by other names; kept variables are declared elsewhere.
+
+    signs: of the numbers that begin with nothing and are changed by this one turn, which sets them then.
+    """
     lines: list[str] = []
     for each in turn.early:
-        if each not in turn.kept:
+        if (only := _only_operand(ctx, turn, each, signs or {})) is not None:
+            lines.append(f"{names[each.name]} = {only};")
+        elif each not in turn.kept:
             lines += _lines(ctx, each, names)
         elif each.value is not None:
             lines.append(f"{each.name} = {ctx.source.renamed(each.value, names)};")
     return lines
+
+
+def _only_operand(ctx: RuleContext, turn: _Turn, statement: Statement, signs: Mapping[str, str]) -> str | None:
+    """x of `sum += x` or `sum = sum + x`, if nothing else in the turn changes the sum."""
+    name, source = statement.name, ctx.source
+    sign = signs.get(name) if statement.kind == "assign" else None
+    if sign is None or statement.value is None or sum(name in source.changed_in(s.span) for s in turn.early) > 1:
+        return None
+    value = source.slice(statement.value).strip()
+    if statement.operator == f"{sign}=":
+        return value
+    if statement.operator != "=" or sign != "+" or re.search(r"[?<>=&|]", value):
+        return None
+    if re.match(rf"{name}\s*\+", value):
+        return value[len(name) :].strip()[1:].strip()
+    return value[: -len(name)].strip()[:-1].strip() if re.search(rf"\+\s*{name}\Z", value) else None
 
 
 def _lines(ctx: RuleContext, statement: Statement, names: dict[str, str]) -> list[str]:
@@ -159,6 +181,7 @@ def scanned_row(ctx: RuleContext, analysis: LaunchAnalysis, shared: SharedLoop, 
     )
     start, limit, index = (source.slice(loop.start).strip(), source.slice(loop.limit).strip(), loop.type.strip())
     place = f"{lane} % {_WARP}" if is_block else lane
+    signs = {name: _SIGNS[found.kind] for found in shared.reductions for name in neutral_of(found)}
     up = [
         f"const {kind} {near[name]} = __shfl_up_sync({_ALL}, {part[name]}, {{}});" for name, kind in turn.kinds.items()
     ]
@@ -166,7 +189,7 @@ def scanned_row(ctx: RuleContext, analysis: LaunchAnalysis, shared: SharedLoop, 
         f"const {index} {loop.name} = {first} + {lane};",
         *map(_declared, turn.kept),
         *_parts(shared, turn, part),
-        *_guarded(f"if ({loop.name} {loop.relation} {limit})", _early(ctx, turn, part)),
+        *_guarded(f"if ({loop.name} {loop.relation} {limit})", _early(ctx, turn, part, signs)),
         f"for (int {step} = 1; {step} < {_WARP}; {step} *= 2) {{",
         *(f"    {line.format(step)}" for line in up),
         *(f"    {line}" for line in _merged(ctx, shared, part, f"if ({place} >= {step})", near)),
@@ -182,7 +205,6 @@ def scanned_row(ctx: RuleContext, analysis: LaunchAnalysis, shared: SharedLoop, 
     if is_block:
         body += _merged(ctx, shared, here, "", part)
     else:
-        signs = {name: _SIGNS[found.kind] for found in shared.reductions for name in neutral_of(found)}
         here |= {name: part[name] for name in part if name not in signs}  # extrema know of all before
         body += [f"const {turn.kinds[name]} {here[name]} = {name} {sign} {part[name]};" for name, sign in signs.items()]
     stores = [line for each, is_before in turn.late for line in _lines(ctx, each, past if is_before else here)]

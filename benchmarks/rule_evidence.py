@@ -4,13 +4,16 @@ The kernels: every shipped rung and champion, tests/data/kernels_of_others, and 
 each kernel and rule, the first child is compiled at the headline case. If the machine code differs from the parent's,
 the simulator estimates the gain over the bench cases that share this binary, until a rule has 3 gains or 16 estimates;
 children with a gain, and the first few of each rule, run through the gate. A second pass does the same with further
-children of the rules that had no gain so far. `redundant`: a gain that --use_fast_math gives as well, since with that
+children of the rules that had no gain so far. A rule that none of these kernels has a place for is tried on its own
+example, with the task that tests/data/rules has for it (`own`).
+`redundant`: a gain that --use_fast_math gives as well, since with that
 flag on both the machine code is the same.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import random
 import shutil
@@ -33,9 +36,10 @@ from evo.interop import new_task
 from evo.operators import RULES, Context, Rule
 from evo.operators.one_change import clutter
 from evo.operators.rules.operator import integers_of
+from evo.operators.rules.rule import example_variant
 from evo.results import Status
 from evo.spec.chips import chip
-from evo.spec.task import Task, load_task
+from evo.spec.task import Task, load_task, read_task
 from evo.spec.variant import Variant, read_variant
 
 HERE = Path(__file__).parent
@@ -95,6 +99,7 @@ class Evidence:
     gains: int = 0  # correct, and faster by more than 2 %
     redundant: int = 0  # of these: with the parent's machine code if both are compiled with --use_fast_math
     best: float = 1.0
+    own: bool = False  # no kernel but the rule's own example
     where: list[str] = field(default_factory=list)  # kernels with a gain
 
 
@@ -130,6 +135,15 @@ def kernels(root: Path) -> list[tuple[Task, Variant]]:
         found.append((tasks[variant.task], variant))
     random.Random(0).shuffle(found)
     return found
+
+
+def own_example(rule: Rule) -> tuple[Task, Variant] | None:
+    """A rule's first example with its own task, if it has one."""
+    folder = ROOT / "tests" / "data" / "rules" / rule.name
+    if not folder.is_dir():
+        return None
+    parent = example_variant(rule.examples[0].before)
+    return read_task(folder), dataclasses.replace(parent, path=f"{rule.name}.before.cu")
 
 
 def _sources(task: str, folder: str) -> list[Path]:
@@ -172,13 +186,15 @@ def study(
     part: slice,
 ) -> None:
     """Add one kernel to the evidence: of these rules, these of their children."""
-    before = compiled(task, parent.text)
-    if isinstance(before, PrepareFailure):
-        raise SystemExit(f"{parent.path}: {before.reason}")
     offered: list[Child] = []
     for rule, some in children(task, parent, rules, part.stop):
         found[rule.name].kernels += bool(some) and part.start == 0
         offered += some[part]
+    if not offered:
+        return
+    before = compiled(task, parent.text)
+    if isinstance(before, PrepareFailure):
+        raise SystemExit(f"{parent.path}: {before.reason}")
     with ThreadPoolExecutor(max_workers=2) as pool:
         built = list(pool.map(lambda child: compiled(task, child.variant.text), offered))
     fresh: list[Child] = []
@@ -224,9 +240,13 @@ def _judge(task: Task, parent: Variant, child: Child, gain: float, bench: Evalua
 
 
 def write(path: Path, found: dict[str, Evidence], done: Sequence[int], kernels_: int) -> None:
-    """The data file, after each kernel; rules that were not asked for keep their rows."""
-    about = {"device": "sim:l4", "kernels": kernels_, "first_pass": done[0], "second_pass": done[1]}
-    before = json.loads(path.read_text(encoding="utf-8"))["rules"] if path.exists() else {}
+    """The data file, after each kernel; rules that were not asked for keep their rows. done: empty for some rules."""
+    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    before = known.pop("rules", {})
+    about = known
+    if done or not known:
+        passes = [*done, 0, 0]
+        about = {"device": "sim:l4", "kernels": kernels_, "first_pass": passes[0], "second_pass": passes[1]}
     write_json(path, {**about, "rules": before | {name: asdict(row) for name, row in found.items()}})
 
 
@@ -236,14 +256,19 @@ def main(words: Sequence[str] | None = None) -> int:
     made.add_argument("--budget", type=float, default=25, metavar="MINUTES", help="no kernel is begun after this time")
     made.add_argument("--only", default="", metavar="TEXT", help="only kernels whose path has this in it")
     made.add_argument("--rules", default="", metavar="NAMES", help="only these rules, whose rows are replaced")
+    made.add_argument("--own", action="store_true", help="only rules that no kernel has a place for, on their own one")
     made.add_argument("--out", type=Path, default=OUT, metavar="FILE")
     asked = made.parse_args(words)
     chosen = [rule for rule in RULES if not asked.rules or rule.name in asked.rules.split(",")]
+    if asked.own:
+        rows = json.loads(asked.out.read_text(encoding="utf-8"))["rules"]
+        chosen = [rule for rule in chosen if not (row := rows.get(rule.name)) or row.get("own") or not row["kernels"]]
     found = {rule.name: Evidence() for rule in chosen}
     began, done = time.monotonic(), [0, 0]
     with tempfile.TemporaryDirectory() as folder, EvaluationSession(DeviceName("sim", "l4")) as bench:
         strangers_tasks(Path(folder))
         waiting = [(task, parent) for task, parent in kernels(Path(folder)) if asked.only in str(parent.path)]
+        waiting = [] if asked.own else waiting
         for number, part in enumerate((slice(0, 1), slice(1, asked.most))):
             rules = [rule for rule in chosen if part.start == 0 or not found[rule.name].gains]
             for task, parent in waiting:
@@ -253,9 +278,14 @@ def main(words: Sequence[str] | None = None) -> int:
                 done[number] += 1
                 at = f"{done[number]}/{len(waiting)} {task.name}/{Path(parent.path).name}"
                 say(f"pass {number + 1}: {at} {time.monotonic() - began:.0f} s")
-                write(asked.out, found, done, len(waiting))
-    rows = [[name, *map(str, list(asdict(row).values())[:-1])] for name, row in found.items()]
-    say(table(["rule", *list(asdict(Evidence()))[:-1]], rows))
+                write(asked.out, found, [] if asked.rules else done, len(waiting))
+        for rule in chosen:
+            if not found[rule.name].kernels and not asked.only and (own := own_example(rule)) is not None:
+                found[rule.name].own = True
+                study(*own, bench, found, [rule], slice(0, asked.most))
+                write(asked.out, found, [] if asked.own or asked.rules else done, len(waiting))
+    rows = [[name, *map(str, list(asdict(row).values())[:-2])] for name, row in found.items()]
+    say(table(["rule", *list(asdict(Evidence()))[:-2]], rows))
     return 0
 
 

@@ -220,7 +220,8 @@ def rules_part() -> str:
     for rule in RULES:
         seen, trials = data["rules"].get(rule.name), measured.get(rule.name)
         cells = [f"`rules.{rule.family}`", rule.name, rule.sentence]
-        cells += [f"{seen['kernels']}", f"{seen['new_code']} of {seen['tried']}"] if seen else ["", ""]
+        places = "its own" if seen and seen.get("own") else f"{seen['kernels']}" if seen else ""
+        cells += [places, f"{seen['new_code']} of {seen['tried']}" if seen else ""]
         cells.append(f"{seen['best']:.2f}x" if seen and seen["gains"] else "")
         cells.append(f"{trials.kept} of {trials.trials}, {trials.best or 1:.2f}x" if trials else "")
         rows.append(f"| {' | '.join(cells)} |")

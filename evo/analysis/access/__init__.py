@@ -43,7 +43,7 @@ from evo.analysis.access.numeric import number_of
 from evo.analysis.access.opportunities import contraction_words, opportunities_of
 from evo.analysis.access.opportunity import Opportunity
 from evo.analysis.access.passes import RepeatedReads, passes_of
-from evo.analysis.access.permutation import COUNTED, Permutation, permutation_of
+from evo.analysis.access.permutation import COUNTED, Moved, Permutation, moved_by, permutation_of
 from evo.analysis.access.read import axis_values, read_forms
 from evo.analysis.access.reductions import Reduction, reductions_of
 from evo.analysis.access.source_terms import Wording
@@ -83,6 +83,7 @@ __all__ = [
     "LaunchAnalysis",
     "Legality",
     "Loop",
+    "Moved",
     "Multiply",
     "Nest",
     "Node",
@@ -106,6 +107,7 @@ __all__ = [
     "contraction_words",
     "contractions_of",
     "footprint",
+    "moved_by",
     "number_of",
     "opportunities_of",
     "origin",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 
 from evo.analysis.access.comparisons import Compare, Condition, conjuncts
 from evo.analysis.access.data_values import parts_of
@@ -53,15 +54,18 @@ class Legality:
         self.form, self.sizes, self.reductions = form, sizes, reductions
         self.dependences = Dependences(form, sizes)
 
-    def parallel(self, loop: Loop) -> Permission:
-        """Whether the turns of a loop may be carried out in any order, or at once; reductions are named as such."""
+    def parallel(self, loop: Loop, *, scans: bool = False) -> Permission:
+        """Whether the turns of a loop may be carried out in any order, or at once; reductions are named as such.
+
+        scans: but for stores of what reductions have come to on the way, which then have to be made in order.
+        """
         if loop.blocked is not None:
             return Permission(None if loop.blocked.by_data else False, loop.blocked.reason)
         combined = {carried for r in self.reductions for carried in r.carried}
         others = [carried.name for carried in loop.carried if carried not in combined]
         if others:
             return Permission(False, f"each turn needs {_listed(others)} of the turn before")
-        if seen := self._stored_on_the_way(loop):
+        if not scans and (seen := self._stored_on_the_way(loop)):
             return Permission(False, f"each turn stores what {_listed(seen)} has come to")
         ours = [r for r in self.reductions if loop.symbol in r.loops]
         numbers = {number for r in ours for number in r.accesses}
@@ -176,6 +180,11 @@ class Legality:
             if any(self._meets(write, read).exists is not False for write in writes for read in reads):
                 found.append(array)
         return tuple(found)
+
+    def is_written_over(self, array: Array) -> bool:
+        """Whether two places of the text may write the same element, not both by atomics."""
+        pairs = combinations([access for access in self.form.of(array) if access.is_write], 2)
+        return any({a.mode, b.mode} != {"atomic"} and self._meets(a, b).exists is not False for a, b in pairs)
 
     def _meets(self, first: Access, second: Access) -> Existence:
         relations = [(symbol, ANY) for symbol in (*BLOCK, *THREAD)]

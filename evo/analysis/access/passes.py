@@ -32,7 +32,7 @@ def passes_of(form: Form, reductions: tuple[Reduction, ...]) -> tuple[RepeatedRe
         written = [access for access in form.of(array) if access.mode == "write"]
         for access in form.of(array):
             if access.mode == "read" and access.loops:
-                groups.setdefault(_shape(form, access), {}).setdefault(_outermost_moving(access), access)
+                groups.setdefault(walk_of(form, access), {}).setdefault(_outermost_moving(access), access)
         for accesses in groups.values():
             if len(accesses) < 2 and not (written and accesses):
                 continue
@@ -72,7 +72,7 @@ def _outermost_moving(access: Access) -> Symbol:
     return moving[0] if moving else access.loops[0]
 
 
-def _shape(form: Form, access: Access) -> tuple[object, ...]:
+def walk_of(form: Form, access: Access) -> tuple[object, ...]:
     """The walk of an access: its offset with the loops numbered, and their bounds."""
     names: dict[Symbol, Term] = {}
     bounds = []

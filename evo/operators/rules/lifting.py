@@ -134,7 +134,7 @@ class Printer:
         """A size of a tensor in the kernel's names."""
         if dim.text.isdigit():
             return dim.text
-        said = _WORDS.sub(lambda match: self._name(match[0]), dim.text)
+        said = _WORDS.sub(lambda match: self._name(match[0]), dim.text.replace("//", "/"))
         return said if _WORDS.fullmatch(said) else f"({said})"
 
     def term(self, term: Term) -> str:

@@ -51,7 +51,7 @@ def _of_kernel(ctx: RuleContext, function: Function, launch: LaunchLine) -> Iter
     factors = {bare(part) for part in bare(re.sub(r"\((?:int|size_t)\)", "", _spelt(step, constant))).split("*")}
     if index is None or index[:2] != ("x", "x") or bare(index[2]) not in threads:
         return
-    extent = _extent(ctx, function, limit)
+    extent = launch_words(ctx, function, limit)
     changed = source.changed_in(loop.body_span) | source.hidden_writes(function)
     if extent is None or factors not in ({"gridDim.x", each} for each in threads) or name in changed:
         return
@@ -90,7 +90,7 @@ def _header(ctx: RuleContext, loop: Statement, tops: tuple[Statement, ...]) -> t
     return match["name"], "", source.slice(before[0].value).strip(), match["limit"].strip(), match["step"].strip()
 
 
-def _extent(ctx: RuleContext, function: Function, limit: str) -> str | None:
+def launch_words(ctx: RuleContext, function: Function, limit: str) -> str | None:
     """The limit in the words of a launch line, if it is a product of axes."""
     if not re.fullmatch(r"[\w\s*()]+", limit):
         return None

@@ -93,8 +93,9 @@ PLANS = (
     ),
     RulePlan(
         name="columns_together",
-        sentence="Shares the rows of a few neighbouring columns within a block, with several sums in flight each.",
-        steps=(("column_blocks", "column_lanes"), ("accumulators",)),
+        sentence="Shares the rows of a few neighbouring columns within a block, keeps them in registers between passes,"
+        " with several sums in flight each.",
+        steps=(("column_blocks", "column_lanes"), ("compile_in",), ("keep_turns",), ("accumulators",)),
         reason="lanes that add up a long column one element at a time wait, and round more than a tree does",
         expected="near the bandwidth of a copy, and rounding as small as a tree's",
     ),
@@ -118,6 +119,26 @@ PLANS = (
         steps=(("keep_row", "wide_access"), ("wide_access",), ("wide_access",), ("wide_access",)),
         reason="one pass in wide pieces gains little while the others still move single elements",
         expected="as many times fewer memory instructions in all passes together",
+    ),
+    RulePlan(
+        name="spread",
+        sentence="Makes blocks of the turns of loops around the work, then shares what a thread still walks.",
+        steps=(
+            ("spread_loop",),
+            ("spread_loop",),
+            ("column_lanes", "row_lanes", "scan_lanes"),
+            ("compile_in",),
+            ("keep_turns",),
+        ),
+        reason="a few blocks that walk rows or images one after the other leave most of the chip idle",
+        expected="blocks on all SMs, and lanes that share each of their walks",
+    ),
+    RulePlan(
+        name="passes_in_registers",
+        sentence="Compiles sizes in and keeps in registers what a thread reads in several passes.",
+        steps=(("compile_in",), ("keep_turns",)),
+        reason="only a number of turns that the compiler knows lets elements be in registers",
+        expected="one read of each element instead of one per pass",
     ),
     RulePlan(
         name="private_wide",

@@ -17,6 +17,7 @@ from evo.operators.rules.idle_knobs import without_idle_knobs
 from evo.operators.rules.kept_value_view import with_kept_value
 from evo.operators.rules.one_turn import one_turn
 from evo.operators.rules.plain_view import passed_on, plain_types
+from evo.operators.rules.recurrence_view import with_last_elements
 from evo.operators.rules.register_sum_view import with_register_sums
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.through import found_in_view, through
@@ -107,7 +108,7 @@ class Rule:
         """The places in the text as the views show it, as changes of the text as it is written.
 
         The views: `plain_view`, `one_turn`, `counted_view` (behind the first too),
-        `kept_value_view` and `register_sum_view`.
+        `kept_value_view`, `register_sum_view` and `recurrence_view`.
         """
         passed = list(passed_on(ctx.source))
         inside = [edit.span for edit in passed]
@@ -121,6 +122,8 @@ class Rule:
                 views.append((kept, []))
             if sums := with_register_sums(ctx):
                 views.append((sums, []))
+            if last := with_last_elements(ctx):
+                views.append((last, []))
         for always, free in views:
             for found in found_in_view(self.find, ctx, always, free):
                 yield replace(found, is_schedule=found.is_schedule or bool(always))

@@ -32,6 +32,7 @@ SLOW = (
     "convolution_mma",
     "float_sums",
     "grouped_mma",
+    "keep_turns",
     "scan_lanes",
     "tile_mma",
     "tile_rows",

@@ -1,4 +1,5 @@
-"""Small `__device__` functions as what they do: `add(bins, v);` as its statements, `at(p, i)` as its expression.
+"""Small `__device__` functions and lambdas as what they do: `add(bins, v);` as its statements, `at(p, i)` as its
+expression.
 
 Rules that read a kernel's own text see what stands in these functions; a child in which a rule used that has it written
 out. A function that loops, recurses, keeps variables or changes its parameters stays a call.
@@ -7,13 +8,21 @@ out. A function that loops, recurses, keeps variables or changes its parameters 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterator
 
-from evo.cuda.source import Call, Edit, Function, Source, Statement
+from evo.cuda.source import Call, Edit, Function, Param, Source, Span, Statement
+from evo.operators.rules.rewriting import with_its_line
 
 _SIMPLE = re.compile(r"[A-Za-z_]\w*|-?\d[\w.]*")
 _ONCE = re.compile(r"[\w\s.\[\]()+\-*/%&>]+")  # no call has effects that an operand could repeat: none is inside
 _CALLED = re.compile(r"\b(?!sizeof\b)[A-Za-z_]\w*\s*\(|\+\+|--|[^<>=!]=[^=]")
 _TEMPLATE = re.compile(r"template\s*<[^<>{};]*>\s*(?:__\w+__\s+|static\s+|inline\s+)*\Z")
+
+_LAMBDA = re.compile(
+    r"\[(?P<captured>[&=]?)\]\s*\((?P<params>[^(){}]*)\)\s*(?:->\s*\w+\s*)?(?P<body>\{.*\})", re.DOTALL
+)
+_PARAM = re.compile(r"(?:const\s+)?(?P<type>int|unsigned|size_t|float|double|auto)\s+(?P<name>\w+)")
 
 
 def inlined(source: Source) -> list[Edit]:
@@ -28,7 +37,53 @@ def inlined(source: Source) -> list[Edit]:
         text = _written(source, call, called)
         if text is not None and not any(edit.span.holds(call.span) or call.span.holds(edit.span) for edit in found):
             found.append(text)
-    return found
+    return found or [edit for f in source.functions if f.is_kernel for edit in _without_lambda(source, f)]
+
+
+def _without_lambda(source: Source, kernel: Function) -> Iterator[Edit]:
+    """One lambda of a kernel at all of its calls, none of which lies in another's arguments."""
+    for statement in (each for top in source.statements(kernel) for each in top.all()):
+        called = _lambda(source, kernel, statement)
+        if called is None:
+            continue
+        calls = [call for call in source.calls if call.name == called.name and kernel.body.holds(call.span)]
+        uses = [at for name, at in source.names(kernel.body) if name == called.name]
+        edits = [_written(source, call, called) for call in calls]
+        if len(uses) - 1 != len(calls) or None in edits or len({e.span for e in edits if e}) != len(calls):
+            continue
+        if any(a is not b and a.span.holds(b.span) for a in calls for b in calls):
+            continue
+        yield from (edit for edit in edits if edit is not None)
+        yield Edit(with_its_line(source, statement.span), "")
+        return
+
+
+def _lambda(source: Source, kernel: Function, statement: Statement) -> Function | None:
+    """A lambda as the function that it is, if its names are the same ones wherever the kernel calls it."""
+    if statement.kind != "declare" or statement.value is None or "auto" not in statement.type.split():
+        return None
+    match = _LAMBDA.fullmatch(source.slice(statement.value))
+    if match is None:
+        return None
+    params = [_PARAM.fullmatch(text.strip()) for text in match["params"].split(",") if text.strip()]
+    start = statement.value.start + len(source.slice(statement.value)[: match.start("body")].encode())
+    body = Span(start, statement.value.end)
+    counts = Counter([*source.declared(kernel.body), *(param.name for param in kernel.params)])
+    used = {name for name, _ in source.names(body)} - {param["name"] for param in params if param}
+    changed = source.changed_in(Span(statement.span.end, kernel.body.end))
+    if None in params or any(counts[name] > 1 for name in used) or (match["captured"] == "=" and used & changed):
+        return None
+    return Function(
+        name=statement.name,
+        is_kernel=False,
+        span=statement.span,
+        body=body,
+        name_span=statement.span,
+        return_type="auto" if re.search(r"\breturn\b", match["body"]) else "void",
+        params=tuple(Param(type=param["type"], name=param["name"]) for param in params if param),
+        bounds=None,
+        bounds_arguments=(),
+    )
 
 
 def _written(source: Source, call: Call, called: Function) -> Edit | None:

@@ -9,13 +9,13 @@ extern "C" __global__ void totals(const float* x, float* y, float* last, int N, 
         float total = 0.0f;
         for (int first = 0; first < L; first += 32) {
             const int l = first + lane;
-            float part = 0;
-            if (l < L) part = x[n * L + l];
+            float total_part = 0;
+            if (l < L) total_part = x[n * L + l];
             for (int step = 1; step < 32; step *= 2) {
-                const float earlier = __shfl_up_sync(0xffffffffu, part, step);
-                if (lane >= step) part += earlier;
+                const float total_near = __shfl_up_sync(0xffffffffu, total_part, step);
+                if (lane >= step) total_part += total_near;
             }
-            const float total_here = total + part;
+            const float total_here = total + total_part;
             if (l < L) y[n * L + l] = total_here;
             total = __shfl_sync(0xffffffffu, total_here, 31);
         }

@@ -10,10 +10,12 @@ from evo.analysis.access import (
     COUNTED,
     Access,
     LaunchAnalysis,
+    Moved,
     Permutation,
     Symbol,
     Term,
     axis_values,
+    moved_by,
     permutation_of,
     sizes_of,
 )
@@ -27,6 +29,8 @@ from evo.spec.expr import Expression
 from evo.spec.task import Tensor
 
 _TILE = 32
+_SHORT = 16  # a dimension that would leave half of a square tile empty
+_ELEMENTS, _THREADS = 1024, 256  # of a tile that is no square
 _ROWS = (8, 4, 16)
 _FAR = 2.0  # times the sectors that would do
 
@@ -48,23 +52,47 @@ class _Transposed:
     turned: frozenset[int] = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """Elements of a tile along the source's inner dimension and along the target's. threads: along x of a block; rows:
+    the value of the knob that says how many along y, 0 if they are all along x.
+    """
+
+    inner: int
+    outer: int
+    threads: int
+    rows: int = 0
+
+
 def _find(ctx: RuleContext) -> Iterator[Application]:
     for analysis in ctx.launches:
         found = _transposed(ctx, analysis)
         if found is None:
             continue
-        for rank, rows in enumerate(_ROWS):
+        for rank, shape in enumerate(_shapes(found)):
             try:
-                edits = _edits(found, rows)
+                edits = _edits(found, shape)
             except NotPrinted:
                 break
             yield Application(
                 edits=tuple(edits),
-                summary=f"{found.function.name}: `{found.source.name}` turned over in a tile of {_TILE}x{_TILE}",
-                arguments={"kernel": found.function.name, "array": found.source.name, "to": rows},
+                summary=f"{found.function.name}: `{found.source.name}` turned over in a tile of"
+                f" {shape.outer}x{shape.inner}",
+                arguments={"kernel": found.function.name, "array": found.source.name, "to": shape.rows or shape.inner},
                 rank=rank,
                 is_schedule=True,
             )
+
+
+def _shapes(found: _Transposed) -> list[_Shape]:
+    """Square tiles, or where a dimension is short, tiles that are as long along the other one as they may be."""
+    inner, outer = (dict(zip(found.write.subscripts, found.output.dims(found.analysis.case), strict=True))[term]
+                    for term in (found.read.subscripts[-1], found.write.subscripts[-1]))  # fmt: skip
+    if min(inner, outer) > _SHORT:
+        return [_Shape(_TILE, _TILE, _TILE, rows) for rows in _ROWS]
+    short, long = (1 << (number - 1).bit_length() for number in sorted((inner, outer)))
+    long = min(long, _ELEMENTS // short)
+    return [_Shape(*((short, long) if inner < outer else (long, short)), min(_THREADS, short * long))]
 
 
 def _transposed(ctx: RuleContext, analysis: LaunchAnalysis) -> _Transposed | None:
@@ -85,49 +113,52 @@ def _transposed(ctx: RuleContext, analysis: LaunchAnalysis) -> _Transposed | Non
         source, output = tensors.get(read.array.name), tensors.get(write.array.name)
         if read is write or source is None or output is None or not _is_scattered(analysis, (read, write)):
             continue
-        orders = _orders(ctx, analysis, read, write, source)
-        pair = _as_counted(read, write, orders) if orders else _as_written(read, write)
-        turned: frozenset[int] = frozenset()
-        if orders and pair is not None and (found := next(iter(orders))) is not None:
-            output = replace(output, shape=tuple(source.shape[place] for place in found.order))
-            turned = found.turned
-        if pair is not None and pair[0].subscripts[-1] != pair[1].subscripts[-1]:
-            return _Transposed(ctx, analysis, function, *pair, source, output, turned)
+        found = _Transposed(ctx, analysis, function, read, write, source, output)
+        cases = _counted(found)
+        if cases:
+            order = permutation_of([each for each in cases if each], (*source.shape, *output.shape))
+            known = _as_counted(found, order) if order is not None and None not in cases else None
+        else:
+            known = found if _is_as_written(read, write) else None
+        if known is not None and known.read.subscripts[-1] != known.write.subscripts[-1]:
+            return known
     return None
 
 
-def _as_written(read: Access, write: Access) -> tuple[Access, Access] | None:
-    """The two, if their subscripts are the same in another order."""
+def _is_as_written(read: Access, write: Access) -> bool:
+    """Whether the subscripts of the two are the same in another order."""
     at = read.subscripts
-    return (read, write) if len(at) > 1 and len(set(at)) == len(at) and set(at) == set(write.subscripts) else None
+    return len(at) > 1 and len(set(at)) == len(at) and set(at) == set(write.subscripts)
 
 
-def _as_counted(read: Access, write: Access, orders: set[Permutation | None]) -> tuple[Access, Access] | None:
-    """The two with one name for each dimension, if all cases show the same order."""
-    found = next(iter(orders))
-    if len(orders) != 1 or found is None:
-        return None
-    names = [Term.of(Symbol(f"$dim{place}", "loop")) for place in range(len(found.order))]
-    target = tuple(names[place] for place in found.order)
-    return replace(read, subscripts=tuple(names)), replace(write, subscripts=target)
+def _as_counted(found: _Transposed, order: Permutation) -> _Transposed:
+    """The two with one name for each dimension, and the tensors with those dimensions."""
+    names = [Term.of(Symbol(f"$dim{place}", "loop")) for place in range(len(order.order))]
+    return replace(
+        found,
+        read=replace(found.read, subscripts=tuple(names)),
+        write=replace(found.write, subscripts=tuple(names[place] for place in order.order)),
+        source=replace(found.source, shape=order.lengths),
+        output=replace(found.output, shape=tuple(order.lengths[place] for place in order.order)),
+        turned=order.turned,
+    )
 
 
-def _orders(
-    ctx: RuleContext, analysis: LaunchAnalysis, read: Access, write: Access, source: Tensor
-) -> set[Permutation | None]:
-    """The orders of the dimensions at all cases that can be counted out; None for a case without one."""
+def _counted(found: _Transposed) -> list[Moved | None]:
+    """What goes where at all cases that can be counted out; None for a case that shows no order."""
+    ctx, analysis = found.ctx, found.analysis
     assert ctx.task is not None
     fixed = {macro: analysis.case.axes.get(macro) for macro in ctx.variant.macros}
     chip = {symbol: number for symbol, number in analysis.sizes.values.items() if symbol.kind == "chip"}
-    orders = set()
+    made: list[Moved | None] = []
     for case in (*ctx.task.check, *ctx.task.bench):
         sizes = sizes_of(analysis.form, chip | axis_values(ctx.task, case))
         if sizes is None or any(case.axes.get(macro) != number for macro, number in fixed.items()):
             continue
-        shape = source.dims(case)
-        if math.prod(shape) <= COUNTED:
-            orders.add(permutation_of(analysis.form, sizes, read, write, shape))
-    return orders
+        total = math.prod(found.source.dims(case))
+        if total <= COUNTED:
+            made.append(moved_by(analysis.form, sizes, found.read, found.write, total, case.axes))
+    return made
 
 
 def _is_scattered(analysis: LaunchAnalysis, accesses: tuple[Access, ...]) -> bool:
@@ -139,7 +170,7 @@ def _is_scattered(analysis: LaunchAnalysis, accesses: tuple[Access, ...]) -> boo
     return False
 
 
-def _edits(found: _Transposed, rows: int) -> list[Edit]:
+def _edits(found: _Transposed, shape: _Shape) -> list[Edit]:
     ctx, task = found.ctx, found.ctx.task
     assert task is not None
     line = ctx.variant.launches[found.analysis.form.position]
@@ -150,7 +181,7 @@ def _edits(found: _Transposed, rows: int) -> list[Edit]:
     places |= {inner: "$in", outer: "$out"}
     assert found.read.array is not None
     assert found.write.array is not None
-    kept = "$tile[threadIdx.x][$i]"
+    kept = "$tile[threadIdx.x][$i]" if shape.rows else f"$tile[$i % {shape.outer}][$i / {shape.outer}]"
     value = f"__half2float({kept})" if found.read.array.element == "half" else kept
     say = Printer(found.analysis, task, names, places, {}, {found.read.number: value})
     sizes = dict(zip(found.write.subscripts, found.output.shape, strict=True))
@@ -160,13 +191,14 @@ def _edits(found: _Transposed, rows: int) -> list[Edit]:
     kind = " ".join(
         word for word in kind.replace("*", " ").split() if word not in ("const", "__restrict__", "restrict")
     )
-    body = named(_body(found, say, extents, rest, kind, knob), taken(ctx, names))
-    grid = f"ceil_div({sizes[inner].text}, {_TILE}), ceil_div({sizes[outer].text}, {_TILE})"
+    body = named(_body(found, say, extents, rest, (kind, kept), shape, knob), taken(ctx, names))
+    grid = f"ceil_div({sizes[inner].text}, {shape.inner}), ceil_div({sizes[outer].text}, {shape.outer})"
     if rest:
         grid += f", {' * '.join(_factor(sizes[term]) for term in rest)}"
-    text = f"// evo: launch {line.kernel} grid ({grid}) block ({_TILE}, {knob}) shared 0{arguments}"
+    block = f"{shape.threads}, {knob}" if shape.rows else f"{shape.threads}"
+    text = f"// evo: launch {line.kernel} grid ({grid}) block ({block}) shared 0{arguments}"
     edits = [Edit(line_span(ctx, line.line), text), Edit(found.function.body, body), *given]
-    edits += new_knob(ctx, knob, sorted(_ROWS), rows)
+    edits += new_knob(ctx, knob, sorted(_ROWS), shape.rows) if shape.rows else []
     if found.function.bounds is not None:
         edits.append(Edit(found.function.bounds, ""))
     return merged(edits)
@@ -176,7 +208,16 @@ def _factor(dim: Expression) -> str:
     return dim.text if dim.text.isidentifier() else f"({dim.text})"
 
 
-def _body(found: _Transposed, say: Printer, extents: dict[Term, str], rest: list[Term], kind: str, knob: str) -> str:
+def _body(
+    found: _Transposed,
+    say: Printer,
+    extents: dict[Term, str],
+    rest: list[Term],
+    tile: tuple[str, str],
+    shape: _Shape,
+    knob: str,
+) -> str:
+    """tile: its type, and the element of it that a thread stores."""
     inner, outer = found.read.subscripts[-1], found.write.subscripts[-1]
     batch, left = "", "blockIdx.z"
     for number, term in reversed(list(enumerate(rest))):
@@ -189,21 +230,27 @@ def _body(found: _Transposed, say: Printer, extents: dict[Term, str], rest: list
         to[place] = f"({extents[found.write.subscripts[place]]} - 1 - {to[place]})"
     target = say.element(found.output, to)
     assert found.write.array is not None
-    value = stored(found.write.array.element, say.value(found.write.value))
-    if found.write.array.element == "half" and value == "__float2half(__half2float($tile[threadIdx.x][$i]))":
-        value = "$tile[threadIdx.x][$i]"
+    (kind, kept), value = tile, stored(found.write.array.element, say.value(found.write.value))
+    if found.write.array.element == "half" and value == f"__float2half(__half2float({kept}))":
+        value = kept
     step = f"for (int $i = threadIdx.y; $i < {_TILE}; $i += {knob})"
+    read, write = ("threadIdx.x", "$i"), ("$i", "threadIdx.x")
+    if not shape.rows:
+        step = f"for (int $i = threadIdx.x; $i < {shape.inner * shape.outer}; $i += {shape.threads})"
+        read = (f"$i % {shape.inner}", f"$i / {shape.inner}")
+        write = (f"$i / {shape.outer}", f"$i % {shape.outer}")
     test = f"if ($in < {extents[inner]} && $out < {extents[outer]})"
+    begin, across = f"blockIdx.x * {shape.inner}", f"blockIdx.y * {shape.outer}"
     return f"""{{
     // Reads and writes both go along rows; the tile is read by columns, a word of padding apart.
-    __shared__ {kind} $tile[{_TILE}][{_TILE} + 1];
+    __shared__ {kind} $tile[{shape.outer}][{shape.inner} + 1];
 {batch}    {step} {{
-        const int $in = blockIdx.x * {_TILE} + threadIdx.x, $out = blockIdx.y * {_TILE} + $i;
-        {test} $tile[$i][threadIdx.x] = {source};
+        const int $in = {begin} + {read[0]}, $out = {across} + {read[1]};
+        {test} $tile[{read[1]}][{read[0]}] = {source};
     }}
     __syncthreads();
     {step} {{
-        const int $in = blockIdx.x * {_TILE} + $i, $out = blockIdx.y * {_TILE} + threadIdx.x;
+        const int $in = {begin} + {write[0]}, $out = {across} + {write[1]};
         {test} {target} = {value};
     }}
 }}"""

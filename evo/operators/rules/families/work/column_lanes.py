@@ -6,20 +6,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from evo.analysis.access import BLOCK, THREAD, Condition, LaunchAnalysis, Loop, Term, axis_values
+from evo.analysis.access import BLOCK, THREAD, Access, Condition, LaunchAnalysis, Loop, Term, axis_values, passes_of
 from evo.analysis.access.comparisons import Compare, conjuncts
 from evo.analysis.access.numeric import number_of
 from evo.cuda.source import Edit, Function, Span
 from evo.operators.rules.directives import ceil_divs
 from evo.operators.rules.families.work.columns import PLACED, applications, launch_edits, turns_of
+from evo.operators.rules.families.work.scanning import scanned_column
 from evo.operators.rules.families.work.walks import (
     SharedLoop,
-    are_known,
     combined_in_shared,
     index_of,
     is_called_by,
     outermost,
-    shared_loop,
+    shared_of,
     stay_with_their_lane,
     stepped,
     stored_if,
@@ -30,6 +30,8 @@ from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.rule_context import RuleContext
 from evo.spec.expr import Number, parse
 
+_SECTOR = 32  # bytes
+_SEAMS = 1.5  # times the sectors of threads side by side, at most
 _FULL = 1024  # threads of an SM from which on there are enough
 
 
@@ -44,10 +46,11 @@ class _Columns:
     shared: tuple[SharedLoop, ...]
 
 
-def _find(ctx: RuleContext) -> Iterator[Application]:
+def found_columns(ctx: RuleContext, is_scan: bool = False) -> Iterator[Application]:
+    """The kernels whose columns lanes can share; is_scan: those that store on the way what a column comes to."""
     for analysis in ctx.launches:
         found = _columns(ctx, analysis)
-        if found is None:
+        if found is None or any(each.is_scan for each in found.shared) != is_scan:
             continue
         yield from applications(
             analysis,
@@ -65,8 +68,8 @@ def _columns(ctx: RuleContext, analysis: LaunchAnalysis) -> _Columns | None:
         return None
     if form.barriers or form.exchanges or form.shared:
         return None
-    if sizes.blocks * sizes.threads >= _FULL * analysis.chip.sms:
-        return None
+    if sizes.blocks * sizes.threads >= _FULL * analysis.chip.sms and not passes_of(form, analysis.reductions):
+        return None  # with several passes, lanes may keep what one thread cannot
     try:
         shared = _loops(ctx, analysis)
     except NotPrinted:
@@ -88,12 +91,10 @@ def _loops(ctx: RuleContext, analysis: LaunchAnalysis) -> list[SharedLoop]:
         inside = [access for access in form.accesses if loop.symbol in access.loops]
         if not any(a.array is not None and a.array.space == "global" for a in inside):
             continue
-        reductions = analysis.legality.is_reduction(loop)
-        if not _walks_down(analysis, loop) or not analysis.legality.parallel(loop).holds:
+        shared = shared_of(ctx, analysis, loop) if _walks_down(analysis, loop) else None
+        if shared is None or any(a.mode == "atomic" for a in inside):
             return []  # each lane would do all of it again
-        if not are_known(loop, reductions) or any(a.mode == "atomic" for a in inside):
-            return []
-        found.append(shared_loop(ctx, loop, reductions))
+        found.append(shared)
     return found
 
 
@@ -105,11 +106,27 @@ def _walks_down(analysis: LaunchAnalysis, loop: Loop) -> bool:
     for access in analysis.form.accesses:
         if loop.symbol not in access.loops or access.array is None or access.array.space != "global":
             continue
-        apart, down = access.offset.coefficient(THREAD[0]), access.offset.coefficient(loop.symbol)
-        if apart is None or down is None or apart.value not in (0, access.array.element_bytes):
+        down = access.offset.coefficient(loop.symbol)
+        is_beside = _is_beside(analysis, access)
+        if down is None or is_beside is None:
             return False
-        beside += apart.value != 0 and down.value not in (0, access.array.element_bytes)
+        beside += is_beside and down.value not in (0, access.array.element_bytes)
     return beside > 0
+
+
+def _is_beside(analysis: LaunchAnalysis, access: Access) -> bool | None:
+    """Whether neighbouring threads touch neighbouring elements; False if they touch the same, None if neither.
+
+    Where the index is taken apart (`i / N`, `i % N`), threads at the seams may be apart.
+    """
+    assert access.array is not None
+    apart, size = access.offset.coefficient(THREAD[0]), access.array.element_bytes
+    if apart is not None and apart.value is not None:
+        return apart.value != 0 if apart.value in (0, size) else None
+    traffic = analysis.traffic.accesses.get(access.number)
+    if traffic is None or not traffic.sectors or not traffic.ideal or traffic.sectors > _SEAMS * traffic.ideal:
+        return None
+    return traffic.ideal * _SECTOR > size * traffic.lanes / 2
 
 
 def _extent(ctx: RuleContext, analysis: LaunchAnalysis, shared: list[SharedLoop]) -> str | None:
@@ -172,7 +189,10 @@ def _edits(ctx: RuleContext, found: _Columns, columns: int, lanes: int) -> list[
     ]
     kept: dict[Span, list[Edit]] = {}
     for each in found.shared:
-        made = _shared_out(ctx, each, names)
+        if each.is_scan:
+            made = scanned_column(ctx, found.analysis, each, (count, per), (column, names["lane"]))
+        else:
+            made = _shared_out(ctx, each, names)
         if _is_in_place(found.analysis, each):
             made.append(_skipped(each, inside))
         if kept.setdefault(each.loop.span, made) != made:
@@ -256,7 +276,7 @@ RULES = (
         family="work",
         sentence="Gives each column the lanes of a block of a few neighbouring columns where a thread walks down a"
         " column alone: lanes take every so many rows, and combine their sums in shared memory.",
-        find=_find,
+        find=found_columns,
         examples=(Example.of_files("column_lanes"),),
         reason="a thread for each column leaves most of the chip idle, and each waits for one row after the other",
         expected="as many more loads in flight as a column has lanes; whole sectors are read as before",

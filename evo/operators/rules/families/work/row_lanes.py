@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import partial
 
 from evo.analysis.access import Access, Form, LaunchAnalysis, Loop, Node, Symbol, Term
 from evo.cuda.source import Edit, Function, Span
 from evo.operators.rules.families.work.row_places import WARP, RowPlace, block_place, row_place
+from evo.operators.rules.families.work.scanning import scanned_row
 from evo.operators.rules.families.work.walks import (
     SharedLoop,
-    are_known,
     combined,
     is_called_by,
     nests,
     parts_name,
-    shared_loop,
+    shared_of,
     stay_with_their_lane,
     stepped,
     stored_if,
@@ -35,31 +36,25 @@ _TURN = Symbol("turn", "loop")
 _RECORD = 64  # bytes of what a lane reads whole in one turn
 
 
-def _find(ctx: RuleContext) -> Iterator[Application]:
-    yield from _found(ctx, row_place, "the lanes of a warp share what each thread walked alone", WARP)
-
-
-def _find_blocks(ctx: RuleContext) -> Iterator[Application]:
-    yield from _found(ctx, block_place, "the threads of a block share what each walked alone", "block")
-
-
-def _found(ctx: RuleContext, placed: Placed, words: str, to: int | str) -> Iterator[Application]:
+def found_rows(ctx: RuleContext, *, is_block: bool, is_scan: bool = False) -> Iterator[Application]:
+    """The kernels whose rows a warp or a block can share; is_scan: those that store on the way what a row comes to."""
+    placed, who, to = (block_place, "threads of a block", "block") if is_block else (row_place, "lanes of a warp", WARP)
     for analysis in ctx.launches:
         try:
-            edits = _edits(ctx, analysis, placed)
+            edits = _edits(ctx, analysis, placed, is_scan=is_scan)
         except NotPrinted:
             continue
         if edits:
             name = analysis.form.kernel
             yield Application(
                 edits=tuple(merged(edits)),
-                summary=f"{name}: {words}",
+                summary=f"{name}: the {who} share what each thread walked alone",
                 arguments={"kernel": name, "to": to},
                 is_schedule=any(each.calls for each in analysis.form.loops.values()),  # several functions are touched
             )
 
 
-def _edits(ctx: RuleContext, analysis: LaunchAnalysis, placed: Placed) -> list[Edit] | None:
+def _edits(ctx: RuleContext, analysis: LaunchAnalysis, placed: Placed, *, is_scan: bool) -> list[Edit] | None:
     form = analysis.form
     function = ctx.kernel(form.kernel)
     if function is None or form.barriers or form.exchanges or form.shared:
@@ -67,6 +62,8 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, placed: Placed) -> list[E
     place = placed(ctx, analysis, function)
     shared = _loops(ctx, analysis, place is not None and place.is_alone)
     if place is None or not shared or not stay_with_their_lane(analysis, shared):
+        return None
+    if any(each.is_scan for each in shared) != is_scan:
         return None
     if place.lanes != str(WARP) and max(analysis.turns(each.loop) or 0 for each in shared) < _LONG:
         return None
@@ -83,7 +80,11 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, placed: Placed) -> list[E
     for each in shared:
         # In a function of its own the kernel's variable cannot be seen.
         here = lane if not each.loop.calls or lane == place.lane else f"({place.lane})"
-        made = shared_out(ctx, each, here, place.lanes, is_again=_is_again(form, each))
+        made = (
+            scanned_row(ctx, analysis, each, here, place.lanes)
+            if each.is_scan
+            else shared_out(ctx, each, here, place.lanes, is_again=_is_again(form, each))
+        )
         if made is None or seen.setdefault(each.loop.span, made) != made or not is_called_by(ctx, each.loop, function):
             return None
     edits += [edit for made in seen.values() for edit in made]
@@ -123,10 +124,9 @@ def _walked(
         if not any(a.array is not None and a.array.space == "global" for a in inside):
             continue
         if _walks(analysis, loop, inside, is_alone):
-            # An atomic is each turn's own: the lanes carry out as many, in another order.
-            reductions = tuple(r for r in analysis.legality.is_reduction(loop) if r.place != "atomic")
-            if analysis.legality.parallel(loop).holds and are_known(loop, reductions):
-                found.append(shared_loop(ctx, loop, reductions))
+            shared = shared_of(ctx, analysis, loop)
+            if shared is not None:
+                found.append(shared)
                 continue
         if _is_rest(analysis, loop, body):
             continue  # each lane takes the few turns that another loop has left
@@ -278,7 +278,7 @@ RULES = (
         family="work",
         sentence="Gives each index a warp instead of a thread where a thread walks along memory alone: lanes take"
         " neighbouring elements, and shuffles combine their sums, maxima and best ones.",
-        find=_find,
+        find=partial(found_rows, is_block=False),
         examples=(Example.of_files("row_lanes"),),
         reason="threads that each walk a row of their own read addresses a row apart: one sector per element",
         expected="each fetched sector is used whole, and 32 times as many threads keep the memory busy",
@@ -291,7 +291,7 @@ RULES = (
         family="work",
         sentence="Gives each index a block instead of a thread where a thread walks along memory alone: its threads"
         " take neighbouring elements and combine through shuffles and shared memory.",
-        find=_find_blocks,
+        find=partial(found_rows, is_block=True),
         examples=(Example.of_files("row_blocks"),),
         reason="a few long rows, each walked by a thread, keep a small part of the chip busy and waste sectors",
         expected="each fetched sector is used whole, and few rows fill the chip",

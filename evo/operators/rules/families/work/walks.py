@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evo.analysis.access import BLOCK, THREAD, Access, Branch, Data, LaunchAnalysis, Loop, Nest, Node, Reduction, Term
 from evo.analysis.access.data_values import parts_of, plain
@@ -31,11 +31,15 @@ _PLACED = re.compile(r"\b(?:threadIdx|blockIdx|gridDim|__shared__|__sync\w*|\w+_
 
 @dataclass(frozen=True, slots=True)
 class SharedLoop:
-    """A loop that the lanes share out, with what they combine behind it, and edits that it needs for that."""
+    """A loop that the lanes share out, with what they combine behind it, and edits that it needs for that.
+
+    is_scan: its turns store what they have come to, so lanes combine in order and on the way.
+    """
 
     loop: Loop
     reductions: tuple[Reduction, ...]
     edits: tuple[Edit, ...] = ()
+    is_scan: bool = False
 
 
 def is_called_by(ctx: RuleContext, loop: Loop, kernel: Function) -> bool:
@@ -80,6 +84,19 @@ def shared_loop(ctx: RuleContext, loop: Loop, reductions: tuple[Reduction, ...])
     return SharedLoop(loop, tuple(found), tuple(edits))
 
 
+def shared_of(ctx: RuleContext, analysis: LaunchAnalysis, loop: Loop) -> SharedLoop | None:
+    """A loop as lanes may share it, scans too; None if they may not. Raises NotPrinted."""
+    # An atomic is each turn's own: the lanes carry out as many, in another order.
+    reductions = tuple(r for r in analysis.legality.is_reduction(loop) if r.place != "atomic")
+    if not are_known(loop, reductions):
+        return None
+    if analysis.legality.parallel(loop).holds:
+        return shared_loop(ctx, loop, reductions)
+    if analysis.legality.parallel(loop, scans=True).holds:
+        return replace(shared_loop(ctx, loop, reductions), is_scan=True)
+    return None
+
+
 def _is_natural(found: Reduction) -> bool:
     """Whether sums are scaled by e to the power of something, and there is one of them."""
     calls = {str(part.detail) for carried in found.carried for part in parts_of(carried.update) if part.op == "call"}
@@ -114,9 +131,13 @@ def index_of(
 
 
 def stay_with_their_lane(analysis: LaunchAnalysis, shared: Sequence[SharedLoop]) -> bool:
-    """Whether what is written and read again is touched by one lane: at the same turn of every loop."""
+    """Whether what is written and read or written again is touched by one lane: at the same turn of every loop."""
     loops = {each.loop.symbol: each.loop for each in shared}
-    for array in analysis.legality.rereads_output:
+    for array in analysis.form.tensors:
+        inside = [not loops.keys().isdisjoint(a.loops) for a in analysis.form.of(array) if a.is_write]
+        is_over = len(set(inside)) > 1 and analysis.legality.is_written_over(array)
+        if not is_over and array not in analysis.legality.rereads_output:
+            continue
         places = set[Term]()
         for access in analysis.form.of(array):
             ours = [symbol for symbol in access.loops if symbol in loops]
@@ -130,6 +151,8 @@ def stay_with_their_lane(analysis: LaunchAnalysis, shared: Sequence[SharedLoop])
 
 
 def starts_neutral(found: Reduction) -> bool:
+    if found.kind not in _NEUTRAL:
+        return True
     return _number(found.carried[_SUM.get(found.kind, 0)].initial) == float(_NEUTRAL[found.kind])
 
 
@@ -233,9 +256,14 @@ def _starts(ctx: RuleContext, loop: Loop, found: Reduction) -> list[str]:
         if kind not in _LOWEST:
             raise NotPrinted(f"the lowest {kind}")
         starts.append(f"{found.names[0]} = {_LOWEST[kind]}")
-    if found.kind in _NEUTRAL and not starts_neutral(found):
-        starts.append(f"{found.names[_SUM.get(found.kind, 0)]} = {_NEUTRAL[found.kind]}")
+    if not starts_neutral(found):
+        starts += [f"{name} = {value}" for name, value in neutral_of(found).items()]
     return starts
+
+
+def neutral_of(found: Reduction) -> dict[str, str]:
+    """What adds up, with the number that adds nothing; extrema may be counted more than once."""
+    return {found.names[_SUM.get(found.kind, 0)]: _NEUTRAL[found.kind]} if found.kind in _NEUTRAL else {}
 
 
 def _below(test: str, name: str) -> str | None:

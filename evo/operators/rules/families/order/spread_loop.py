@@ -1,0 +1,106 @@
+"""A few blocks that walk what more could take at once: the turns of a loop become blocks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from evo.analysis.access import LaunchAnalysis
+from evo.cuda.source import CountedFor, Edit, Function, Span
+from evo.operators.rules.directives import line_span
+from evo.operators.rules.one_turn import launch_words
+from evo.operators.rules.rewriting import bare, indent_of
+from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule_context import RuleContext
+from evo.spec.comments import without_comments
+
+_AXES = "xyz"
+_FEW = 1024  # threads of an SM
+_LEAVES = re.compile(r"\b(?:break|continue|goto|return)\b")
+_MOST = 65535  # blocks along y or z
+
+
+def _find(ctx: RuleContext) -> Iterator[Application]:
+    for analysis in ctx.launches:
+        function, form, sizes = ctx.kernel(analysis.form.kernel), analysis.form, analysis.sizes
+        if function is None or not ctx.is_launched_once(function.name) or form.blocked:
+            continue
+        if form.barriers or form.exchanges or form.shared or sizes.blocks * sizes.threads >= _FEW * analysis.chip.sms:
+            continue
+        tops = ctx.source.statements(function)
+        loop = tops[-1] if tops else None
+        if isinstance(loop, CountedFor) and not any(_LEAVES.search(ctx.source.slice(s.span)) for s in tops[:-1]):
+            edits = _edits(ctx, analysis, function, loop)
+            if edits:
+                yield Application(
+                    edits=tuple(edits),
+                    summary=f"{function.name}: the turns over {loop.name} are blocks of their own",
+                    arguments={"kernel": function.name, "loop": loop.name},
+                    is_schedule=True,
+                )
+
+
+def _edits(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, loop: CountedFor) -> list[Edit]:
+    """None if a turn needs another one, or nothing says how many there are."""
+    source, form = ctx.source, analysis.form
+    launch = ctx.variant.launches[form.position]
+    known = [each for each in form.loops.values() if each.span == loop.span and not each.calls]
+    body, kind = source.slice(loop.body_span), loop.type.replace("const", "").strip()
+    if len(known) != 1 or not kind or loop.relation != "<" or _LEAVES.search(body) or known[0].carried:
+        return []
+    stores = [a for a in form.accesses if a.is_write and a.array is not None and a.array.space == "global"]
+    if not analysis.legality.parallel(known[0]).holds or any(known[0].symbol not in a.loops for a in stores):
+        return []
+    grid = [part.text for part in launch.grid if part.text != "1"]
+    limit = source.slice(loop.limit).strip()
+    extent, moved = launch_words(ctx, function, limit), _moved(ctx, function, loop, len(grid))
+    if extent is None or moved is None or loop.name in source.changed_in(loop.body_span):
+        return []
+    start, step, threads = source.slice(loop.start).strip(), bare(loop.step), launch.block[0].text
+    head, indent = f"const {kind} {loop.name} = blockIdx", f"\n{indent_of(source, loop.span.start)}"
+    if start == "0" and step == "1" and (analysis.turns(known[0]) or 0) <= _MOST:
+        grid.append(extent)
+        edits = [Edit(loop.header, f"{head}.{_AXES[len(grid) - 1]};{indent}")]
+    elif start == "threadIdx.x" and step in ("blockDim.x", bare(threads)):
+        # Neighbouring threads stay along x, and so are the blocks that they are in.
+        grid.insert(0, f"ceil_div({extent}, {threads})")
+        said = f"{head}.x * {loop.step.strip()} + threadIdx.x;{indent}if ({loop.name} < {limit}) "
+        edits = [*moved, Edit(loop.header, said)]
+    else:
+        return []
+    shape = ", ".join(part.text for part in launch.block)
+    line = f"// evo: launch {launch.kernel} grid ({', '.join(grid)}) block ({shape}) shared {launch.shared.text}"
+    return [*edits, Edit(line_span(ctx, launch.line), f"{line}{launch.args_text}")]
+
+
+def _moved(ctx: RuleContext, function: Function, loop: CountedFor, axes: int) -> list[Edit] | None:
+    """The edits by which the blocks' axes are each the next one; None if there is no such axis, or they are looked at
+    in another way.
+    """
+    source = ctx.source
+    text = source.slice(function.body)
+    others = (without_comments(source.slice(f.body)) for f in source.functions if f is not function)
+    if axes > 2 or not text.isascii() or any(re.search(r"\bblockIdx\b|\bgridDim\b", each) for each in others):
+        return None
+    if re.search(r"\bgridDim\b|\bblockIdx\b(?!\.[xy]\b)", without_comments(text)):
+        return None
+    found = [(m.start() + function.body.start, m[1]) for m in re.finditer(r"\bblockIdx\.([xy])\b", text)]
+    if any(_AXES.index(axis) >= axes or loop.header.holds(Span(at, at)) for at, axis in found):
+        return None
+    return [Edit(Span(at, at + len("blockIdx.x")), f"blockIdx.{_AXES[_AXES.index(axis) + 1]}") for at, axis in found]
+
+
+RULES = (
+    Rule(
+        name="spread_loop",
+        family="order",
+        sentence="Makes blocks of the turns of a kernel's loop, where a few blocks walk what more could take at once.",
+        find=_find,
+        examples=(Example.of_files("spread_loop", axes=("N", "C", "P")),),
+        reason="fewer threads than the chip holds walk one turn after the other",
+        expected="as many more threads as the loop has turns",
+        risk="blocks may become many and short",
+        next_if_kept="lanes that share what a thread still walks",
+        next_if_reverted="lanes for the loops inside",
+    ),
+)

@@ -1,0 +1,215 @@
+"""What a thread touches in several passes stays in its registers, where the number of turns is known when compiled."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from evo.analysis.access import Access, Array, Form, LaunchAnalysis
+from evo.analysis.access.passes import walk_of
+from evo.cuda.source import CountedFor, Edit, Function, Span
+from evo.operators.rules.lifting import NotPrinted, accumulator
+from evo.operators.rules.rewriting import bracketed, fresh, indent_of, merged, rewritten
+from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule_context import RuleContext
+
+_TURNS, _REGISTERS = 32, 64  # of one array, and of all
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """Passes of a thread over its own elements of an array. first: the accesses of the first one, which fill what is
+    kept; others: all that read or write it behind. is_stored: the first pass writes what the last one writes over.
+    """
+
+    array: Array
+    loops: tuple[CountedFor, ...]
+    first: tuple[Access, ...]
+    others: tuple[Access, ...]
+    is_stored: bool
+    turns: int
+    count: str
+
+
+def _find(ctx: RuleContext) -> Iterator[Application]:
+    for analysis in ctx.launches:
+        function = ctx.kernel(analysis.form.kernel)
+        if function is None or not ctx.is_launched_once(function.name):
+            continue
+        walks = []
+        for array in analysis.form.tensors:
+            try:
+                walks.append(_walk(ctx, analysis, function, array))
+            except NotPrinted:
+                continue
+        while walks and sum(walk.turns for walk in walks) > _REGISTERS:
+            walks.pop()
+        if walks:
+            names = " and ".join(f"`{walk.array.parameter}`" for walk in walks)
+            yield Application(
+                edits=tuple(merged(_edits(ctx, function, walks))),
+                summary=f"{function.name}: {names} kept in registers between passes",
+                arguments={"kernel": function.name, "arrays": len(walks)},
+                is_schedule=True,
+            )
+
+
+def _walk(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, array: Array) -> _Walk:
+    """Raises NotPrinted if passes over an array are not of the same turns, or a pass may leave some out."""
+    form = analysis.form
+    touched = [access for access in form.of(array) if access.loops]
+    writes = [access for access in form.of(array) if access.is_write]
+    if any(a.calls or a.blocked is not None or a.mode == "atomic" or a.elements > 1 for a in form.of(array)):
+        raise NotPrinted("places that are not known")
+    groups: dict[object, list[Access]] = {}
+    for access in touched:
+        groups.setdefault((walk_of(form, access), access.loops[:-1]), []).append(access)
+    ours = max(groups.values(), key=lambda some: len({a.loops[-1] for a in some}), default=[])
+    symbols = tuple(dict.fromkeys(access.loops[-1] for access in ours))
+    if len(symbols) < 2 or accumulator(array.element) is None:
+        raise NotPrinted("a single pass")
+    first = [access for access in ours if access.loops[-1] == symbols[0]]
+    others = [access for access in ours if access.loops[-1] != symbols[0]]
+    _check(form, first[0], others)
+    is_stored = bool(writes)
+    if is_stored:
+        last = [access for access in others if access.loops[-1] == symbols[-1] and access.is_write]
+        if [a.mode for a in first] != ["write"] or len(ours) != len(form.of(array)) or len(last) != 1:
+            raise NotPrinted("what is stored is needed")
+        _check(form, last[0], [])
+        if any(access.is_write for access in others if access is not last[0]):
+            raise NotPrinted("what is stored in between")
+    loops = tuple(_loop(ctx, function, form.loops[symbol].span) for symbol in symbols)
+    said = {(*map(ctx.source.slice, (loop.start, loop.limit)), loop.step) for loop in loops}
+    if len(said) != 1 or len({form.loops[symbol].factor for symbol in symbols} | {None}) != 1:
+        raise NotPrinted("loops that are written in another way")
+    return _Walk(array, loops, tuple(first), tuple(others), is_stored, *_count(ctx, analysis, loops[0]))
+
+
+def _check(form: Form, access: Access, others: Sequence[Access]) -> None:
+    """Raises NotPrinted unless each turn of a pass has its access, and the pass itself is there for others."""
+    symbol = access.loops[-1]
+    around, inside = set(access.context), access.context[access.context.index(symbol) + 1 :]
+    if any(part != form.loops[symbol].condition for part in inside):
+        raise NotPrinted("an element that a turn may leave out")
+    around -= {symbol, *inside}
+    if any(not around <= set(other.context) for other in others):
+        raise NotPrinted("a pass that may be left out")
+
+
+def _loop(ctx: RuleContext, function: Function, span: Span) -> CountedFor:
+    """Raises NotPrinted."""
+    found = [s for top in ctx.source.statements(function) for s in top.all() if s.span == span]
+    if not found or not isinstance(found[0], CountedFor) or found[0].relation != "<":
+        raise NotPrinted("a loop that does not count up")
+    if {name for name, _ in ctx.source.names(Span(span.start, found[0].body_span.start))} & (
+        ctx.source.changed_in(found[0].body_span) - set(ctx.source.declared(found[0].body_span))
+    ):
+        raise NotPrinted("a loop whose bounds change")
+    return found[0]
+
+
+def _count(ctx: RuleContext, analysis: LaunchAnalysis, loop: CountedFor) -> tuple[int, str]:
+    """The most turns of a thread in any case, and how the text says that. Raises NotPrinted if no compiler knows it."""
+    source, task = ctx.source, ctx.task
+    assert task is not None
+    limit, step = source.slice(loop.limit).strip(), loop.step.strip()
+    ends, steps = [], []
+    for case in (*task.check, *task.bench):
+        known = {name: case.axes[name] for name in ctx.variant.macros if name in case.axes}
+        known |= {name: value for name, value in ctx.variant.knob_values.items() if isinstance(value, int)}
+        known |= {text: number for text in (limit, step) if (number := source.integer(text)) is not None}
+        if limit not in known or step not in known or known[step] < 1:
+            raise NotPrinted("a length that no compiler knows")
+        ends.append(known[limit])
+        steps.append(known[step])
+    starts = [each.start for each in analysis.form.loops.values() if each.span == loop.span]
+    if any((analysis.form.bounds.smallest(start) or 0) < 0 for start in starts):
+        raise NotPrinted("a start before the first element")
+    turns = max(-(-end // each) for end, each in zip(ends, steps, strict=True))
+    if not 2 <= turns <= _TURNS:
+        raise NotPrinted("too many elements for registers")
+    return turns, limit if step == "1" else f"({limit} + {step} - 1) / {step}"
+
+
+def _edits(ctx: RuleContext, function: Function, walks: Sequence[_Walk]) -> list[Edit]:
+    source = ctx.source
+    loops = {loop.span: (loop, walk) for walk in walks for loop in walk.loops}
+    inner: dict[Span, list[Edit]] = {span: [] for span in loops}
+    names = {walk.array.parameter: fresh(ctx, f"{walk.array.parameter}_kept") for walk in walks}
+    turn = {span: _turn(ctx, loop) for span, (loop, _) in loops.items()}
+    lines = ""
+    for walk in walks:
+        name = names[walk.array.parameter]
+        kind = source.element_type(function.name, walk.array.parameter)
+        lines += f"\n    {kind} {name}[{walk.count}];"
+        at = f"{name}[{turn[walk.loops[0].span]}]"
+        if not walk.is_stored:
+            read = walk.first[0]
+            place = source.enclosing_statement(read.span).start
+            inner[walk.loops[0].span].append(Edit(Span(place, place), f"{at} = {source.slice(read.span)};\n"))
+        for loop in walk.loops:
+            inside = [a for a in (*walk.first, *walk.others) if loop.span.holds(a.span)]
+            kept = {a.span for a in inside if not a.is_write or not walk.is_stored or loop is not walk.loops[-1]}
+            inner[loop.span] += _finished(ctx, loop, inside, at) or [Edit(span, at) for span in sorted(kept)]
+    start = function.body.start + 1
+    edits = [Edit(Span(start, start), lines)]
+    for span, (loop, walk) in loops.items():
+        edits.append(Edit(span, _unrolled(ctx, loop, walk.count, turn[span], inner[span])))
+    return edits
+
+
+def _finished(ctx: RuleContext, loop: CountedFor, inside: Sequence[Access], at: str) -> list[Edit]:
+    """`y[i] /= sum` as `y[i] = kept / (sum)`; nothing for a statement that is not of that kind."""
+    both = {a.span for a in inside if a.is_write} & {a.span for a in inside if a.is_read}
+    for statement in loop.all():
+        if statement.target in both and statement.value is not None and statement.operator != "=":
+            target, value = statement.target, statement.value
+            assert target is not None
+            said = bracketed(ctx.source.slice(value).strip())
+            return [Edit(Span(target.end, value.end), f" = {at} {statement.operator[:-1]} {said}")]
+    return []
+
+
+def _turn(ctx: RuleContext, loop: CountedFor) -> str:
+    """The number of a turn: the loop's own variable, if that counts turns."""
+    counts = loop.step.strip() == "1" and ctx.source.slice(loop.start).strip() == "0"
+    return loop.name if counts else fresh(ctx, "turn")
+
+
+def _unrolled(ctx: RuleContext, loop: CountedFor, count: str, turn: str, edits: Sequence[Edit]) -> str:
+    """The loop with a number of turns that a compiler knows; turns behind the end are left out."""
+    source, indent = ctx.source, indent_of(ctx.source, loop.span.start)
+    kind = loop.type.replace("const", "").strip()
+    body = rewritten(source, loop.body_span, merged(list(dict.fromkeys(edits))))
+    own = textwrap.dedent(indent_of(source, loop.body_span.start) + body).strip() if body.startswith("{") else body
+    inside = own[1:-1].strip("\n") if own.startswith("{") else own.strip()
+    lines = textwrap.dedent(inside).strip().split("\n")
+    if turn != loop.name:
+        start, step = source.slice(loop.start).strip(), bracketed(loop.step.strip())
+        first = f"{turn} * {step}" if start == "0" else f"{bracketed(start)} + {turn} * {step}"
+        lines = [f"const {kind} {loop.name} = {first};", f"if ({loop.name} < {source.slice(loop.limit).strip()}) {{",
+                 *(f"    {line}" if line.strip() else line for line in lines), "}"]  # fmt: skip
+    text = [f"for ({kind} {turn} = 0; {turn} < {count}; ++{turn}) {{", *(f"    {line}" for line in lines), "}"]
+    text.insert(0, "#pragma unroll")
+    if source.data[source.line_start(loop.span.start) : loop.span.start].strip():  # behind a test, on its line
+        text = ["{", *(f"    {line}" for line in text), "}"]
+    return f"\n{indent}".join(text)
+
+
+RULES = (
+    Rule(
+        name="keep_turns",
+        family="staging",
+        sentence="Keeps in registers what a thread reads in several passes, or stores in one and finishes in a later"
+        " one, where the number of its turns is known when compiled.",
+        find=_find,
+        examples=(Example.of_files("keep_turns"),),
+        reason="each pass over the same elements reads them again, from L2 if a block's are too many for L1",
+        expected="one read and one store of each element, and the reads of a pass all in flight at once",
+        risk="as many registers as a thread has elements",
+        next_if_kept="another number of lanes for each column",
+        next_if_reverted="fewer elements for each thread",
+    ),
+)

@@ -1,0 +1,119 @@
+"""Passes kept in registers, small blocks as one and loops that become blocks: what these rules see and leave alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rule_children import built
+
+from evo.operators import RULES
+from evo.operators.one_change import clutter
+from evo.spec.task import read_task
+from evo.spec.variant import Variant, parse_variant
+
+TASKS = Path(__file__).parents[2] / "data" / "rules"
+BY_NAME = {rule.name: rule for rule in RULES}
+
+
+def children(name: str, *changes: tuple[str, str]) -> list[Variant]:
+    """What a rule makes of its example after some replacements, each of which has to find its text."""
+    text = BY_NAME[name].examples[0].before
+    for written, otherwise in changes:
+        assert written in text
+        text = text.replace(written, otherwise)
+    found = built(BY_NAME[name], parse_variant(text), read_task(TASKS / name))
+    assert all(clutter(text, child.text) is None for child in found)
+    return found
+
+
+FINISH = "for (int c = 0; c < C; ++c) y[first + c * P] /= sum;"
+
+
+@pytest.mark.parametrize(
+    ("changes", "kept"),
+    [
+        pytest.param((), {"x_kept[C]", "y_kept[C]"}, id="as it is"),
+        pytest.param((("/= sum;", "= y[first + c * P] * (1.0f / sum);"),), {"x_kept[C]", "y_kept[C]"}, id="in full"),
+        pytest.param(((FINISH, ""),), {"x_kept[C]"}, id="not finished"),
+        pytest.param(((FINISH, FINISH.replace("c = 0", "c = 1")),), {"x_kept[C]"}, id="finished but for one"),
+        pytest.param((("y[first + c * P] = e;", "if (e > 0.5f) y[first + c * P] = e;"),), {"x_kept[C]"}, id="some"),
+        pytest.param(
+            (("c = 0; c < C; ++c", "c = blockIdx.z; c < C; c += 2"),), {"x_kept[(C + 2 - 1) / 2]"}, id="every other"
+        ),
+    ],
+)
+def test_what_passes_touch_is_kept(changes: tuple[tuple[str, str], ...], kept: set[str]) -> None:
+    (child,) = children("keep_turns", *changes)
+    assert {word for word in ("x_kept[C]", "y_kept[C]", "x_kept[(C + 2 - 1) / 2]") if f" {word};" in child.text} >= kept
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise"),
+    [
+        pytest.param("// evo: macro C\n", "", id="a size that no compiler knows"),
+        pytest.param("++c) top = ", "++c) if (c % 2) top = ", id="a first pass with gaps"),
+        pytest.param("top = fmaxf(top, x[first + c * P])", "top = fmaxf(top, x[first + P])", id="another walk"),
+    ],
+)
+def test_what_a_pass_may_miss_is_not_kept(written: str, otherwise: str) -> None:
+    text = "int N, int, int P" if written.startswith("//") else ""
+    changes = [(written, otherwise)] + ([(text, "int N, int C, int P")] if text else [])
+    assert not any("x_kept" in child.text for child in children("keep_turns", *changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "block"),
+    [
+        ((), "HALF, BLOCKS"),
+        ((("i = threadIdx.x", "i = threadIdx.x % blockDim.x"),), "HALF, BLOCKS"),
+        ((("grid (T * H)", "grid (H, T)"), ("blockIdx.x / H", "blockIdx.y")), "HALF, BLOCKS"),
+    ],
+)
+def test_small_blocks_become_one(changes: tuple[tuple[str, str], ...], block: str) -> None:
+    first, *_ = children("pack_blocks", *changes)
+    assert ", ".join(part.text for part in first.launches[0].block) == block
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise"),
+    [
+        pytest.param("float c = cosf", "__syncthreads(); float c = cosf", id="threads that meet"),
+        pytest.param("block (HALF)", "block (HALF, 2)", id="two dimensions"),
+        pytest.param("int t = blockIdx.x / H", "int t = blockIdx.x * H / gridDim.x", id="how many there are"),
+        pytest.param("grid (T * H)", "grid (H)", id="a few blocks"),
+    ],
+)
+def test_blocks_that_meet_or_are_few_stay(written: str, otherwise: str) -> None:
+    assert children("pack_blocks", (written, otherwise)) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "grid"),
+    [
+        ((), "ceil_div(P, 128), N"),
+        ((("p += blockDim.x", "p += 128"),), "ceil_div(P, 128), N"),
+        (
+            (("grid (N)", "grid (1)"), ("blockIdx.x", "n"), ("    const", "    for (int n = 0; n < N; ++n) { const"),
+             ("= place;\n    }\n", "= place;\n    }\n    }\n")),
+            "N",
+        ),
+    ],
+)  # fmt: skip
+def test_loops_become_blocks(changes: tuple[tuple[str, str], ...], grid: str) -> None:
+    (child,) = children("spread_loop", *changes)
+    assert ", ".join(part.text for part in child.launches[0].grid) == grid
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise"),
+    [
+        pytest.param("int place = 0;", "int place = 0; if (top < 0.0f) continue;", id="a turn that ends early"),
+        pytest.param("= place;\n    }\n", "= place;\n    }\n    y[blockIdx.x * P] = 1;\n", id="a store behind"),
+        pytest.param("y[blockIdx.x * P + p] = place", "y[blockIdx.x * P + p] = place + y[blockIdx.x * P]", id="needed"),
+        pytest.param("y[blockIdx.x * P + p]", "y[gridDim.x * 0 + blockIdx.x * P + p]", id="how many there are"),
+        pytest.param("float top = image[p];", "float top = image[p]; __syncthreads();", id="threads that meet"),
+    ],
+)
+def test_turns_that_need_one_another_stay(written: str, otherwise: str) -> None:
+    assert children("spread_loop", (written, otherwise)) == []

@@ -1,0 +1,130 @@
+"""Running sums, products and extrema: however a row or a column is written, lanes share it; what is none stays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rule_children import built
+
+from evo.operators import RULES
+from evo.operators.one_change import clutter
+from evo.spec.task import read_task
+from evo.spec.variant import Variant, parse_variant
+
+TASK = read_task(Path(__file__).parents[2] / "data" / "rules" / "scan_lanes")
+RULE = next(rule for rule in RULES if rule.name == "scan_lanes")
+ROWS, COLUMNS = (example.before for example in RULE.examples)
+SUM, STORE = "total += x[n * L + l];", "y[n * L + l] = total;"
+
+
+def children(text: str, *changes: tuple[str, str]) -> list[Variant]:
+    for written, otherwise in changes:
+        assert written in text
+        text = text.replace(written, otherwise)
+    found = built(RULE, parse_variant(text), TASK)
+    assert all(clutter(text, child.text) is None for child in found)
+    return found
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param((), id="as it is"),
+        pytest.param(((SUM, "float v = x[n * L + l]; total = v + total;"),), id="a variable of the turn"),
+        pytest.param(((SUM, "const int at = n * L + l; total += x[at];"), (STORE, "y[at] = total;")), id="a place"),
+        pytest.param(((SUM, "total -= x[n * L + l];"),), id="differences"),
+        pytest.param(((SUM, "total *= x[n * L + l];"),), id="products"),
+        pytest.param(((SUM, "total = fmaxf(total, x[n * L + l]);"),), id="largest so far"),
+        pytest.param(((SUM, "if (x[n * L + l] < total) total = x[n * L + l];"),), id="smallest so far, by a test"),
+        pytest.param(((STORE, "float z = 0.5f * total; y[n * L + l] = z * z;"),), id="of the sum"),
+        pytest.param(((STORE, "if (l % 2 == 0) y[n * L + l] = total;"),), id="every other one"),
+        pytest.param((("float total = 0.0f;", "double total = 0.0;"),), id="double"),
+        pytest.param((("l < L; ++l", "l <= L - 1; l++"),), id="up to the last one"),
+        pytest.param((("float total = 0.0f;", "float total = x[n * L];"), ("int l = 0", "int l = 1")), id="first one"),
+    ],
+)
+def test_rows_are_shared_by_warps_and_blocks(changes: tuple[tuple[str, str], ...]) -> None:
+    warps, blocks = (child.launches[0] for child in children(ROWS, *changes))
+    assert (warps.block[0].text, blocks.block[0].text) == ("32 * WARPS", "LANES")
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise"),
+    [
+        pytest.param("value - largest", "largest", id="the largest"),
+        pytest.param("largest = fmaxf(largest, value)", "largest += value", id="the sum"),
+        pytest.param("    if (l >= L) return;", "    if (l >= L) { return; }", id="another guard"),
+    ],
+)
+def test_columns_are_shared_by_the_lanes_of_a_block(written: str, otherwise: str) -> None:
+    first, *_ = children(COLUMNS, (written, otherwise))
+    assert first.launches[0].block[0].text == "COLUMNS * LANES"
+    assert first.text.count("for (int n = begin; n < end; ++n)") == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "written", "otherwise"),
+    [
+        pytest.param(ROWS, SUM, "total = 0.9f * total + x[n * L + l];", id="a recurrence"),
+        pytest.param(ROWS, SUM, f"if (total > 9.0f) continue; {SUM}", id="a turn that ends early"),
+        pytest.param(ROWS, STORE, f"{STORE} total += 1.0f;", id="a store in the middle"),
+        pytest.param(ROWS, "last[n] = total;", "last[n] = total; y[n * L] = 0.0f;", id="a store over a store"),
+        pytest.param(ROWS, STORE, f"{STORE} atomicAdd(&last[0], total);", id="an atomic"),
+        pytest.param(ROWS, SUM, "total += x[n * L + l] + (l > 0 ? y[n * L + l - 1] : 0.0f);", id="its own output"),
+        pytest.param(
+            COLUMNS, "x[n * L + l];\n        l", "x[(n + 1) % N * L + l] + y[(N - 1) * L];\n        l", id="all"
+        ),
+    ],
+)
+def test_what_lanes_cannot_share_stays(text: str, written: str, otherwise: str) -> None:
+    assert children(text, (written, otherwise)) == []
+
+
+FROM_1 = ("int l = 0", "int l = 1")
+BEFORE = "y[n * L + l - 1]"
+
+
+@pytest.mark.parametrize(
+    ("first", "turn", "count"),
+    [
+        pytest.param("y[n * L] = x[n * L];", f"y[n * L + l] = {BEFORE} + x[n * L + l];", 2, id="stored in front"),
+        pytest.param("y[n * L] = x[n * L];", f"y[n * L + l] = fmaxf({BEFORE}, x[n * L + l]);", 2, id="largest so far"),
+        pytest.param("y[n * L] = x[n * L];", f"y[n * L + l] = {BEFORE} * 0.5f + x[n * L + l];", 0, id="a recurrence"),
+        pytest.param("y[n * L] = x[n * L];", "y[n * L + l] = y[n * L + l - 2] + x[n * L + l];", 0, id="two before"),
+        pytest.param("y[n * L + 1] = x[n * L];", f"y[n * L + l] = {BEFORE} + y[n * L];", 0, id="another one too"),
+    ],
+)
+def test_sums_of_the_element_before_are_running_sums(first: str, turn: str, count: int) -> None:
+    found = children(ROWS, ("float total = 0.0f;", first), FROM_1, (SUM, turn), (STORE, ""), ("last[n] = total;", ""))
+    assert len(found) == count
+
+
+@pytest.mark.parametrize(
+    ("made", "used"),
+    [
+        pytest.param("auto at = [&](int k) { return x[n * L + k]; };", "total += at(l);", id="an element"),
+        pytest.param("auto at = [=](int k) { return n * L + k; };", "total += x[at(l)];", id="a place"),
+        pytest.param("auto add = [&](float v) { total += v; };", "add(x[n * L + l]);", id="a statement"),
+    ],
+)
+def test_lambdas_are_what_they_do(made: str, used: str) -> None:
+    begin = "float total = 0.0f;"
+    warps, blocks = children(ROWS, (begin, f"{begin}\n        {made}"), (SUM, used))
+    assert (warps.launches[0].block[0].text, blocks.launches[0].block[0].text) == ("32 * WARPS", "LANES")
+
+
+@pytest.mark.parametrize(
+    ("made", "used"),
+    [
+        pytest.param(
+            "auto at = [=](int k) { return x[n * L + k] + total; };", "total += at(l);", id="a value as it was"
+        ),
+        pytest.param(
+            "auto at = [&](int k) { return x[n * L + k]; };", "total += at(l) + at(l + at(0));", id="in itself"
+        ),
+    ],
+)
+def test_lambdas_of_other_values_stay(made: str, used: str) -> None:
+    begin = "float total = 0.0f;"
+    assert children(ROWS, (begin, f"{begin}\n        {made}"), (SUM, used)) == []

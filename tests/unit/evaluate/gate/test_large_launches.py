@@ -74,6 +74,7 @@ def test_wrong_numbers_are_seen_by_the_sample(
     assert found.cases[0].mismatch is not None
 
 
+@pytest.mark.long
 def test_an_endless_loop_is_one_in_any_block(
     bench: EvaluationSession, scale: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from evo.sim.errors import PtxError, UnsupportedInstruction
+from evo.sim.errors import PtxError, refuse
 from evo.sim.ptx.ast import Instr, Label, Mem, Not, Operand, Pair, PtxFunction, Reg, Sym, Vec
 
 BARRIERS = ("bar", "barrier")
@@ -128,7 +128,7 @@ def _link(block: Block, labels: dict[str, int], lone: set[int], count: int, func
         block.next = follow if end.guard is not None else -1
     elif end.name == "brx":
         if end.guard is not None or len(end.args) != 2 or not isinstance(end.args[1], Sym):
-            raise UnsupportedInstruction(end.spelling, line=end.line, text=end.text)
+            raise refuse(end)
         if end.args[1].name not in function.tables:
             raise PtxError(f"branch table {end.args[1].name} is not declared", line=end.line, text=end.text)
         block.targets = [target(name, end) for name in function.tables[end.args[1].name]]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from evo.sim.errors import refuse
 from evo.sim.lower.cfg import Block
-from evo.sim.lower.isa.opcode_table import defs, refuse, uses
+from evo.sim.lower.isa.opcode_table import defs, uses
 from evo.sim.lower.kernel_traits import STRONG
 from evo.sim.ptx.ast import Imm, Instr, Special
 

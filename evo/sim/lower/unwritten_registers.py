@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from evo.sim.abi import CTX, WARP
 from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code
-from evo.sim.llvm_values import V, const, elem, is_vec
+from evo.sim.llvm_values import V, bits_of, const, elem, is_vec
 from evo.sim.lower.cfg import Block
 from evo.sim.lower.emitter import Emitter
 from evo.sim.lower.isa.opcode_table import CARRY, defs, uses
@@ -66,7 +66,7 @@ def fill(c: Code, warp: V, slots: Mapping[str, int], types: Mapping[str, str]) -
         if kind == "i1":
             value = const("i32", _SOME_LANES) if is_vec(t) else c.zext(even, "i8")
         else:
-            bits = {"float": 32, "double": 64}.get(kind) or int(kind[1:])
+            bits = bits_of(kind)
             pair = ODD >> max(0, 64 - bits), (ODD >> max(0, 64 - bits)) - (1 << bits - 1)
             if is_vec(t):
                 value = V(f"<32 x i{bits}>", f"<{', '.join(f'i{bits} {pair[lane & 1]}' for lane in range(32))}>")

@@ -236,9 +236,7 @@ def line_ld(c: Code) -> None:
     index = c.and_(c.xor(line, c.lshr(line, 7)), c.sub(sets, 1))
     entry = c.at(ctx(c, context, "tags", "ptr"), c.mul(index, LINE))
     tags = c.load("<4 x i64>", entry, 0, 8)
-    wide = c.op("<4 x i64>", f"insertelement <4 x i64> poison, i64 {line.s}, i64 0")
-    wide = c.op("<4 x i64>", f"shufflevector <4 x i64> {wide.s}, <4 x i64> poison, <4 x i32> zeroinitializer")
-    hits = c.op("i4", f"bitcast <4 x i1> {c.icmp('eq', tags, wide).s} to i4")
+    hits = c.op("i4", f"bitcast <4 x i1> {c.icmp('eq', tags, c.splat(line, 4)).s} to i4")
     missing = c.var("i32", sectors)
     with c.if_else(c.icmp("ne", hits, 0)) as hit:
         way = c.intrinsic("cttz", c.zext(hits, "i64"), True)
@@ -303,3 +301,39 @@ def _count_uniform(c: Code, found: V, known: V) -> None:
         c.store(saved, rec, REC["row"], 8)
         c.store(sector, context, CTX["last_counted"], 8)
     c.store(c.select(watched(c, found), const("i64", -1), sector), context, CTX["last_sector"], 8)
+
+
+DISCARD_BYTES = 128  # the only size of `discard` that PTX has
+_GONE = -1  # NaN in every type of float
+
+
+@routine("void", ACCESS64)
+def discard_global(c: Code) -> None:
+    """PTX calls it a weak write of an indeterminate value: it races like a store, and whoever looks must write first.
+
+    The cache may well keep the old bytes, so without checks nothing happens.
+    """
+    context, w, rec, addr, mask = c.args(5)
+    place, size = spill(c, addr, 256), const("i64", DISCARD_BYTES)
+    with c.each_lane(mask) as lane:
+        address = lane_of(c, place, lane)
+        row = c.call(resolve(), context, w, rec, address, lane, size, const("i64", 1))
+        with c.if_(c.icmp("ne", c.to_int(row), 0)):
+            watch(c, "st", row, address, lane, size)
+            with c.if_(c.icmp("ne", ctx(c, context, "race"), 0)):
+                _forget(c, row, address)
+    c.ret_()
+
+
+def _forget(c: Code, row: V, address: V) -> None:
+    c.fill(
+        c.to_ptr(c.add(address, c.load("i64", row, ROW["delta"], 8))), const("i8", _GONE), const("i64", DISCARD_BYTES)
+    )
+    with c.if_(c.icmp("ne", c.and_(c.load("i64", row, ROW["flags"], 8), TRACKED), 0)):
+        start = c.sub(address, c.load("i64", row, ROW["low"], 8))
+        state = c.load("ptr", row, ROW["state"], 8)
+        with c.times(const("i64", DISCARD_BYTES)) as step:
+            at = c.add(start, step)
+            word = c.at(state, c.lshr(at, 2))
+            bit = c.trunc(c.shl(const("i64", 1), c.and_(at, 3)), "i8")
+            c.store(c.and_(c.load("i8", word), c.not_(bit)), word)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from evo.sim.errors import refuse
 from evo.sim.llvm_values import V, elem, fconst, is_vec
 from evo.sim.lower.emitter import Emitter
 from evo.sim.lower.isa import approx
@@ -11,7 +12,7 @@ from evo.sim.lower.isa import directed as exact
 from evo.sim.lower.isa.comparison import FLOAT_COMPARISONS, combined, pick_extremum
 from evo.sim.lower.isa.half import HALF, half_arithmetic, half_compare
 from evo.sim.lower.isa.integer import INTEGER
-from evo.sim.lower.isa.opcode_table import Emit, alike, one_of, only, opcode, refuse, type_of, types_of
+from evo.sim.lower.isa.opcode_table import Emit, alike, one_of, only, opcode, type_of, types_of
 from evo.sim.lower.isa.rounding import directed, flush, saturate, signed_zero, two_sum
 from evo.sim.ptx.ast import Instr, Operand, Pair
 
@@ -58,7 +59,7 @@ def arithmetic(e: Emitter, ins: Instr) -> None:
         finish(e, ins, approx.divide(e.c, a, b) if "approx" in ins.mods else e.c.bin(_OPS[ins.name], a, b))
         return
     if ins.name == "sub":
-        b = e.c.op(b.t, f"fneg {b.t} {b.s}")
+        b = e.c.fneg(b)
     if kind == "f64" or ins.name == "div":
         wide = {"div": exact.quotient, "mul": exact.product}.get(ins.name, exact.total)
         finish(e, ins, wide(e, a, b, mode))
@@ -129,7 +130,7 @@ def negate(e: Emitter, ins: Instr) -> None:
     a = e.src(ins.args[1], kind)
     if "ftz" in ins.mods:
         a = flush(e, a, always=True)
-    e.dst(ins.args[0], c.op(a.t, f"fneg {a.t} {a.s}") if ins.name == "neg" else c.intrinsic("fabs", a))
+    e.dst(ins.args[0], c.fneg(a) if ins.name == "neg" else c.intrinsic("fabs", a))
 
 
 @opcode("copysign", "f32 f64", "alu", operands=(3, 3))

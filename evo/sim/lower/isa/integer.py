@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from evo.sim.errors import refuse
 from evo.sim.llvm_values import V, const, elem
 from evo.sim.lower.emitter import Emitter
-from evo.sim.lower.isa.opcode_table import CARRY, Emit, alike, one_of, only, opcode, refuse, type_of, types_of
+from evo.sim.lower.isa.opcode_table import CARRY, Emit, alike, one_of, only, opcode, type_of, types_of
 from evo.sim.ptx.ast import WIDTH, Instr
 
 INTS = "u16 u32 u64 s16 s32 s64"

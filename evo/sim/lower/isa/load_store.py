@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from evo.sim.abi import CTX, REC, SHARED_WINDOW, WARP_SCRATCH
-from evo.sim.errors import PtxError
+from evo.sim.errors import PtxError, refuse
 from evo.sim.llvm_values import V, const, is_vec
 from evo.sim.lower.emitter import Emitter
-from evo.sim.lower.isa.opcode_table import opcode, refuse, type_of
+from evo.sim.lower.isa.opcode_table import opcode, type_of
 from evo.sim.ptx.ast import WIDTH, Imm, Instr, Mem, Operand, Sym, Vec
-from evo.sim.runtime.discarding import SIZE, discard_global
-from evo.sim.runtime.global_memory import ld_global, st_global, uniform_ld_global
+from evo.sim.runtime.global_memory import DISCARD_BYTES, discard_global, ld_global, st_global, uniform_ld_global
 from evo.sim.runtime.local_memory import ld_generic, ld_local, ld_param, st_generic, st_local
 from evo.sim.runtime.routine import Routine
 from evo.sim.runtime.shared_memory import ld_shared, st_shared, uniform_ld_shared
@@ -229,6 +228,6 @@ def store(e: Emitter, ins: Instr) -> None:
 
 @opcode("discard", "global L2", "mem", results=0, operands=(2, 2))
 def discard(e: Emitter, ins: Instr) -> None:
-    if ins.args[1] != Imm(SIZE):
-        raise refuse(ins, f"it takes {SIZE} bytes")
+    if ins.args[1] != Imm(DISCARD_BYTES):
+        raise refuse(ins, f"it takes {DISCARD_BYTES} bytes")
     e.c.call(discard_global(), e.ctx, e.warp, e.site(ins), e.vector(address(e, ins.args[0])), e.active())

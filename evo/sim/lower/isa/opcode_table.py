@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 
-from evo.sim.errors import UnsupportedInstruction
+from evo.sim.errors import refuse
 from evo.sim.llvm_values import V, is_vec
 from evo.sim.lower.cfg import reads_of
 from evo.sim.lower.emitter import Emitter
@@ -54,18 +54,14 @@ def check(ins: Instr) -> Spec:
     """The row of an instruction. Raises UnsupportedInstruction when the mnemonic or a modifier is not in the table."""
     spec = TABLE.get(ins.name)
     if spec is None:
-        raise UnsupportedInstruction(ins.spelling, line=ins.line, text=ins.text)
+        raise refuse(ins)
     for mod in ins.mods:
         if mod not in spec.mods:
-            raise UnsupportedInstruction(ins.spelling, line=ins.line, text=ins.text, why=f".{mod}")
+            raise refuse(ins, f".{mod}")
     low, high = spec.operands
     if not low <= len(ins.args) <= high:
-        raise UnsupportedInstruction(ins.spelling, line=ins.line, text=ins.text, why=f"{len(ins.args)} operands")
+        raise refuse(ins, f"{len(ins.args)} operands")
     return spec
-
-
-def refuse(ins: Instr, why: str = "") -> UnsupportedInstruction:
-    return UnsupportedInstruction(ins.spelling, line=ins.line, text=ins.text, why=why)
 
 
 def type_of(ins: Instr, legal: Container[str] = WIDTH) -> str:

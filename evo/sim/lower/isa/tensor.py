@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from evo.sim.abi import WARP_SCRATCH
+from evo.sim.errors import refuse
 from evo.sim.faults import SimFault
 from evo.sim.llvm_values import const
 from evo.sim.lower.isa.load_store import shared_address
-from evo.sim.lower.isa.opcode_table import one_of, opcode, refuse
+from evo.sim.lower.isa.opcode_table import one_of, opcode
 from evo.sim.ptx.ast import Imm, Instr, Operand, Reg, Vec
 from evo.sim.runtime.fault_report import report
 from evo.sim.runtime.tensor import MMA_A, MMA_B, MMA_C, ldmatrix, mma, mma_f64, stmatrix

@@ -23,6 +23,7 @@ from evo.cli.options import (
     ClusterWord,
     DeviceWord,
     ProposalSeed,
+    TaskName,
     cluster_and_device,
     margin_of,
     seconds_of,
@@ -46,15 +47,6 @@ Neutral = Annotated[
     bool, typer.Option("--keep-neutral", help="Also keep an equally fast variant with fewer registers, bytes or lines.")
 ]
 
-TaskName = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="TASK",
-        show_default=False,
-        help="A task's name; needed if there are several.",
-        autocompletion=completion.tasks,
-    ),
-]
 Iterations = Annotated[int, typer.Option("--iterations", metavar="N", min=0, help="Maximum number of trials.")]
 Operators = Annotated[
     str,

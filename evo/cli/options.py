@@ -49,6 +49,22 @@ TaskWord = Annotated[
         autocompletion=completion.tasks,
     ),
 ]
+TaskName = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="TASK",
+        show_default=False,
+        help="A task's name; needed if there are several.",
+        autocompletion=completion.tasks,
+    ),
+]
+OnlyTask = Annotated[
+    str | None,
+    typer.Argument(metavar="TASK", show_default=False, help="Only this task.", autocompletion=completion.tasks),
+]
+OnlyTaskOption = Annotated[
+    str | None, typer.Option("--task", metavar="TASK", help="Only this task.", autocompletion=completion.tasks)
+]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the inputs.")]
 ProposalSeed = Annotated[
     int, typer.Option("--seed", metavar="N", min=0, help="Seed of the order of proposals. Inputs are always secret.")

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from evo.cli import completion
 from evo.cli.command_context import choose_task, session_of
+from evo.cli.options import OnlyTaskOption
 from evo.cli.terminal import out, say
 from evo.errors import UsageError
 
@@ -22,9 +22,7 @@ def serve(
             "--port", metavar="N", min=0, max=65535, help=f"The port; 0 for a free one (default: {DEFAULT_PORT})."
         ),
     ] = None,
-    task: Annotated[
-        str | None, typer.Option("--task", metavar="TASK", help="Only this task.", autocompletion=completion.tasks)
-    ] = None,
+    task: OnlyTaskOption = None,
     with_run: Annotated[bool, typer.Option("--with-run", hidden=True)] = False,
 ) -> int:
     """Show runs as they go, on a page at 127.0.0.1: the climb, the trial under way, every change and its verdict.

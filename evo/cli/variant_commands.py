@@ -85,9 +85,7 @@ def check(
     if counted is not None and kernels:
         show_counts(counted.name, kernels, lines)
     if covered is not None:
-        from evo.cli.coverage import show_coverage
-
-        show_coverage(covered, subject.variant.text)
+        views.show_coverage(covered, subject.variant.text)
     return 0 if evaluation.status.passed else FAILED
 
 

@@ -82,12 +82,9 @@ class Hooks:
     clock: Callable[[], float] = time.monotonic
 
 
-def run_night(plan: NightPlan, root: Path, hooks: Hooks) -> Night:
-    """The whole night. Raises UsageError for a task, an operator or an attack that is not there."""
-    return _NightlyRun(plan, root, hooks).run()
+class NightlyRun:
+    """One night. Raises UsageError for a task, an operator or an attack that is not there."""
 
-
-class _NightlyRun:
     def __init__(self, plan: NightPlan, root: Path, hooks: Hooks) -> None:
         self.plan, self.root, self.hooks = plan, root, hooks
         names = task_names(root)
@@ -113,7 +110,8 @@ class _NightlyRun:
         try:
             self.hooks.tell("the machine")
             night.checks += self.hooks.machine()
-            if not self._stopped_by("doctor") and self._ledger():
+            broken = any(check.state == "fault" for check in night.of("doctor"))
+            if not broken and self._ledger():
                 self._reviews()
                 self._iterate()
         except EvoError as error:
@@ -133,9 +131,6 @@ class _NightlyRun:
             controls = self._control(benches, found)
             self._redteam()
             self._review(benches, found, controls)
-
-    def _stopped_by(self, step: str) -> bool:
-        return any(check.state == "fault" for check in self.night.of(step))
 
     def _check(self, step: str, name: str, state: str, text: str = "", *, since: float, **more: str | int) -> None:
         elapsed_s = self.hooks.clock() - since

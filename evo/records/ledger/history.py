@@ -50,7 +50,8 @@ class History:
 
     def log(self, task: str) -> list[Commit]:
         """The evolution of a task's champions, newest first."""
-        folder = self._in_git(f"kernels/{task}/champions")
+        prefix = f"{self._git.prefix}/" if self._git.prefix else ""
+        folder = f"{prefix}kernels/{task}/champions"
         return [_commit(row) for row in self._git.log(_FORMAT, "HEAD", "--", f":(top,literal){folder}")]
 
     def head(self) -> str | None:
@@ -95,9 +96,6 @@ class History:
             return self._git.run(*arguments).decode("utf-8", "replace")
         except GitFailed as failure:
             raise failure.fault() from failure
-
-    def _in_git(self, path: str) -> str:
-        return f"{self._git.prefix}/{path}" if self._git.prefix else path
 
 
 def _commit(row: Sequence[str]) -> Commit:

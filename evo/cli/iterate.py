@@ -182,7 +182,7 @@ def _page(root: Path, task: Task, *, wanted: bool) -> Iterator[None]:
     if not wanted:
         yield
         return
-    from evo.cli.serving.beside_run import served
+    from evo.cli.serve import served
 
     with served(root, task.name) as address:
         say(f"the run is shown at {address}")

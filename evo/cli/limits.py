@@ -229,8 +229,8 @@ def _show_floors(found: Sequence[CaseLimits]) -> None:
     rows = []
     for one in found:
         cells = [_marked(one, one.floors_us, name) for name in shown]
-        target = microseconds(one.target_us) if one.target_us is not None else ""
-        cold = microseconds(one.target_cold_us) if one.target_cold_us is not None else ""
+        target = microseconds(one.target_us)
+        cold = microseconds(one.target_cold_us)
         best = [microseconds(one.best_floor_us), _best_word(one)] if one.best_floor_us else ["", ""]
         rows.append([one.name, *cells, _word(one.limiter), _word(one.limiter_cold), *best, target, cold, one.target])
     out_table(head, rows)

@@ -199,7 +199,7 @@ def _show_insights(rows: list[Insight]) -> None:
                 row.operator,
                 plain(row.change),
                 row.chip,
-                ratio(row.median) if row.median is not None else "",
+                ratio(row.median),
                 f"{ratio(row.low)} to {ratio(row.high)}" if row.low is not None and row.high is not None else "",
                 f"{row.kept} of {row.count}",
             ]
@@ -218,7 +218,7 @@ def _show_evidence(rows: list[RuleEvidence]) -> None:
                 row.operator,
                 row.rule,
                 *map(str, (row.trials, row.new_code, row.correct, row.kept)),
-                ratio(row.best) if row.best is not None else "",
+                ratio(row.best),
             ]
             for row in group
         ]

@@ -79,7 +79,6 @@ class LaunchWork:
     registers: int
     blocks_run: int
     blocks_total: int
-    warps_per_block: int
     block_share: float
     warp_share: float
     extra: Mapping[str, float] = field(default_factory=dict)
@@ -90,7 +89,6 @@ def work_of(part: LaunchCounts) -> LaunchWork:
     counters = part.counters
     counts = counters.totals()
     run = max(1, part.blocks_run)
-    threads = math.prod(part.block)
     warps = max(1, counters.warps)
     block, warp = counters.imbalance(run)
     extra = _loads(counters) | _atomics(counters, part.blocks_total / run)
@@ -106,12 +104,11 @@ def work_of(part: LaunchCounts) -> LaunchWork:
         counts={name: float(value) for name, value in counts.items() if value},
         waits=waits,
         issued=issued,
-        threads=threads,
+        threads=math.prod(part.block),
         shared_bytes=part.shared_bytes,
         registers=part.registers,
         blocks_run=run,
         blocks_total=part.blocks_total,
-        warps_per_block=-(-threads // 32),
         block_share=block,
         warp_share=warp,
         extra=extra,

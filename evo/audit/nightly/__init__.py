@@ -13,23 +13,7 @@ from evo.audit.nightly.run import Hooks, NightlyRun, NightPlan
 from evo.audit.nightly.summary import junit, markdown
 
 __all__ = [
-    "STEPS",
-    "Cause",
-    "ChampionComparison",
-    "ChampionReview",
-    "Figure",
-    "Hooks",
-    "Night",
-    "NightCheck",
-    "NightPlan",
-    "NightRun",
-    "NightlyRun",
-    "ReviewState",
-    "Version",
-    "bisect",
-    "candidates",
-    "cause_of",
-    "junit",
-    "lineage",
+    "STEPS", "Cause", "ChampionComparison", "ChampionReview", "Figure", "Hooks", "Night", "NightCheck", "NightPlan",
+    "NightRun", "NightlyRun", "ReviewState", "Version", "bisect", "candidates", "cause_of", "junit", "lineage",
     "markdown",
 ]  # fmt: skip

@@ -98,7 +98,7 @@ def _allowed(roof: Roofline | None, task: str) -> Chapter:
             count(case.flop) if case.flop is not None else "",
             count(case.bytes_compulsory),
             *floor_cells(case),
-            microseconds(case.target_us) if case.target_us is not None else "",
+            microseconds(case.target_us),
         )
         for case in roof.cases
     ]
@@ -172,8 +172,8 @@ def _way_row(whose: str, way: str, own: Sequence[Record], case: str, floor: floa
         str(len(own)),
         str(sum(r.kept for r in own)),
         duration(sum(seconds)) if seconds else "",
-        ratio(product) if product is not None else "",
-        microseconds(best) if best is not None else "",
+        ratio(product),
+        microseconds(best),
         percent(floor / best) if floor and best else "",
     )
 

@@ -78,11 +78,6 @@ class Lineage:
     timing: str
     steps: tuple[AncestryStep, ...]
 
-    @property
-    def title(self) -> str:
-        how = " by PTX" if self.loaded == "ptx_jit" else ""
-        return f"{self.task} on {self.chip}, {self.arch}{how}"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorTime(Serializable):
@@ -177,8 +172,8 @@ def rewrite_rows(rows: Sequence[RewriteStatistics]) -> list[list[str]]:
             row.chip,
             row.timing,
             *map(str, (row.tried, row.correct, row.kept)),
-            ratio(row.median) if row.median is not None else "",
-            ratio(row.best) if row.best is not None else "",
+            ratio(row.median),
+            ratio(row.best),
             str(row.changes_after),
         ]
         for row in rows

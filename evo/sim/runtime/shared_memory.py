@@ -80,14 +80,13 @@ def array_of(c: Code, rec: V) -> tuple[V, V]:
     return start, c.sub(c.trunc(c.lshr(marks, ARRAY_END), "i32"), start)
 
 
-def checked_mask(c: Code, width: int, size: int | None = None, only: int = -1) -> V:
+def checked_mask(c: Code, width: int, only: int = -1) -> V:
     """The lanes whose access is in bounds and aligned; the others are reported."""
     _, w, rec, addr, mask = c.args(5)
     mask = c.and_(mask, only)
-    size = size or width
     start, total = array_of(c, rec)
-    fits = c.icmp("uge", total, size)
-    limit = c.select(fits, c.sub(total, size), 0)
+    fits = c.icmp("uge", total, width)
+    limit = c.select(fits, c.sub(total, width), 0)
     aligned = c.icmp("eq", c.and_(addr, width - 1), 0)
     good = c.and_(c.icmp("ule", c.sub(addr, c.splat(start)), c.splat(limit)), aligned)
     bits = c.and_(c.select(fits, c.mask_bits(good), 0), mask)
@@ -97,7 +96,7 @@ def checked_mask(c: Code, width: int, size: int | None = None, only: int = -1) -
         lead = c.intrinsic("cttz", bad, True)
         address = lane_of(c, place, lead, "i32")
         straight = c.icmp("eq", c.and_(address, width - 1), 0)
-        report_place(c, straight, rec, w, lead, c.zext(address, "i64"), extra=2, width=size)
+        report_place(c, straight, rec, w, lead, c.zext(address, "i64"), extra=2, width=width)
     return bits
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from evo.sim.errors import refuse
-from evo.sim.llvm_values import V, elem, fconst, is_vec
+from evo.sim.llvm_values import V, elem, fconst
 from evo.sim.lower.emitter import Emitter
 from evo.sim.lower.isa import approx
 from evo.sim.lower.isa import directed as exact
@@ -232,7 +232,7 @@ def write_predicates(e: Emitter, ins: Instr, result: V) -> None:
 @opcode("set", f"{COMPARE} and or xor ftz b16 b32 b64 {TYPES}", "alu", operands=(3, 4))
 def set_value(e: Emitter, ins: Instr) -> None:
     c = e.c
-    target, kind = types_of(ins, 2)
+    target, kind = types_of(ins)
     if kind in HALF:
         half_compare(e, ins)
         return
@@ -254,18 +254,12 @@ def select(e: Emitter, ins: Instr) -> None:
     kind = type_of(ins)
     a, b = e.src(ins.args[1], kind), e.src(ins.args[2], kind)
     choice = e.src(ins.args[3], "pred")
-    e.dst(ins.args[0], choose(e, choice, a, b), signed=kind[0] == "s")
-
-
-def choose(e: Emitter, choice: V, a: V, b: V) -> V:
-    if is_vec(choice.t) or is_vec(a.t) or is_vec(b.t):
-        a, b = e.vector(a), e.vector(b)
-    return e.c.select(choice, a, b)
+    e.dst(ins.args[0], e.c.select(choice, a, b), signed=kind[0] == "s")
 
 
 @opcode("slct", "ftz b16 b32 b64 u16 u32 u64 s16 s32 s64 f32 f64", "alu", operands=(4, 4))
 def slct(e: Emitter, ins: Instr) -> None:
-    types = types_of(ins, 2)
+    types = types_of(ins)
     if types[1] not in ("s32", "f32"):
         raise refuse(ins)
     a, b = e.src(ins.args[1], types[0]), e.src(ins.args[2], types[0])
@@ -276,4 +270,4 @@ def slct(e: Emitter, ins: Instr) -> None:
         choice = e.c.fcmp("oge", x, fconst(x.t, 0.0))
     else:
         choice = e.c.icmp("sge", x, 0)
-    e.dst(ins.args[0], choose(e, choice, a, b))
+    e.dst(ins.args[0], e.c.select(choice, a, b))

@@ -9,7 +9,7 @@ from evo.sim.errors import refuse
 from evo.sim.llvm_values import V, is_vec
 from evo.sim.lower.cfg import reads_of
 from evo.sim.lower.emitter import Emitter
-from evo.sim.ptx.ast import WIDTH, Instr, Pair, Reg, Vec
+from evo.sim.ptx.ast import WIDTH, Instr, Operand, Pair, Reg, Vec
 
 Emit = Callable[[Emitter, Instr], None]
 
@@ -71,11 +71,11 @@ def type_of(ins: Instr, legal: Container[str] = WIDTH) -> str:
     return ins.mods[-1]
 
 
-def types_of(ins: Instr, count: int) -> tuple[str, ...]:
-    """The types of an instruction that has so many."""
+def types_of(ins: Instr) -> tuple[str, ...]:
+    """The types of an instruction that has two."""
     types = tuple(mod for mod in ins.mods if mod in WIDTH)
-    if len(types) != count:
-        raise refuse(ins, f"it needs {count} types")
+    if len(types) != 2:
+        raise refuse(ins, "it needs 2 types")
     return types
 
 
@@ -85,6 +85,15 @@ def one_of(ins: Instr, *choices: str) -> str:
     if len(found) != 1:
         raise refuse(ins, f"it needs one of {', '.join(f'.{choice}' for choice in choices)}")
     return found[0]
+
+
+def items_of(ins: Instr, index: int, count: int) -> tuple[Operand, ...]:
+    """The parts of a vector operand, of which there must be so many; a plain one is one part."""
+    arg = ins.args[index]
+    items = arg.items if isinstance(arg, Vec) else (arg,)
+    if len(items) != count:
+        raise refuse(ins, "vector length")
+    return items
 
 
 def only(ins: Instr, *legal: str) -> None:

@@ -33,8 +33,7 @@ def derive(
     case: HeadlineCase = None,
     explain: Annotated[bool, typer.Option("--explain", help="Write the design document, in Markdown.")] = False,
     check: Annotated[
-        Path | None,
-        typer.Option("--check", metavar="FILE", help="Check the layouts of a .cu file instead."),
+        Path | None, typer.Option("--check", metavar="FILE", help="Check the layouts of a .cu file instead.")
     ] = None,
     compiling: Annotated[
         bool,

@@ -7,17 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evo.cli.command_context import session_of
-from evo.cli.llm_endpoint import (
-    Api,
-    Effort,
-    EndpointOptions,
-    Extra,
-    Models,
-    PriceWords,
-    Temperature,
-    Timeout,
-    Url,
-)
+from evo.cli.llm_endpoint import Api, Effort, EndpointOptions, Extra, Models, PriceWords, Temperature, Timeout, Url
 from evo.cli.options import AsJson, DeviceWord
 from evo.cli.terminal import out, out_json, paint
 from evo.errors import UsageError

@@ -40,8 +40,7 @@ def import_(
         bool, typer.Option("--small", help="Omit the file's own sizes if smaller ones can be timed.")
     ] = False,
     whole: Annotated[
-        bool,
-        typer.Option("--whole", help="Keep the file's own sizes, even if only a GPU can run them."),
+        bool, typer.Option("--whole", help="Keep the file's own sizes, even if only a GPU can run them.")
     ] = False,
     source: Annotated[
         Path | None, typer.Option("--source", metavar="FILE.cu", help="The CUDA source, for kernel-tuner.")

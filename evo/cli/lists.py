@@ -214,12 +214,7 @@ def _show_evidence(rows: list[RuleEvidence]) -> None:
             out()
         out(f"{paint(timing, 'bold')} trials")
         table = [
-            [
-                row.operator,
-                row.rule,
-                *map(str, (row.trials, row.new_code, row.correct, row.kept)),
-                ratio(row.best),
-            ]
+            [row.operator, row.rule, *map(str, (row.trials, row.new_code, row.correct, row.kept)), ratio(row.best)]
             for row in group
         ]
         out_table(["operator", "rule", ">trials", ">new code", ">correct", ">kept", ">best"], table)

@@ -56,8 +56,7 @@ Parallel = Annotated[
     int, typer.Option("--llm-parallel", metavar="N", min=1, max=64, help="Requests in flight while trials run.")
 ]
 Samples = Annotated[
-    int,
-    typer.Option("--llm-samples", metavar="N", min=1, max=16, help="Replies per prompt; screening picks the best."),
+    int, typer.Option("--llm-samples", metavar="N", min=1, max=16, help="Replies per prompt; screening picks the best.")
 ]
 SummaryEvery = Annotated[
     int,

@@ -24,10 +24,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 DeviceWord = Annotated[
     str,
     typer.Option(
-        "--device",
-        metavar="NAME",
-        help="auto, gpu:N, or sim:CHIP such as sim:l4.",
-        autocompletion=completion.devices,
+        "--device", metavar="NAME", help="auto, gpu:N, or sim:CHIP such as sim:l4.", autocompletion=completion.devices
     ),
 ]
 ArchWord = Annotated[
@@ -37,8 +34,7 @@ ArchWord = Annotated[
     ),
 ]
 ClusterWord = Annotated[
-    str | None,
-    typer.Option("--cluster", metavar="SPEC", help="Use several devices: processes:N or ray://HOST:PORT."),
+    str | None, typer.Option("--cluster", metavar="SPEC", help="Use several devices: processes:N or ray://HOST:PORT.")
 ]
 TaskWord = Annotated[
     str | None,

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from evo.spec.variant import Variant
 
 StrategyWord = Annotated[
-    str,
-    typer.Option("--strategy", metavar="NAME", help="See docs/llm.md.", autocompletion=completion.strategies),
+    str, typer.Option("--strategy", metavar="NAME", help="See docs/llm.md.", autocompletion=completion.strategies)
 ]
 
 

@@ -108,14 +108,7 @@ def _converse(name: str, budget: int, seed: int) -> int:
 
 
 def _replay(
-    path: Path,
-    name: str,
-    budget: int,
-    seed: int,
-    runs: int,
-    objective: str | None,
-    maximise: bool | None,
-    json: bool,
+    path: Path, name: str, budget: int, seed: int, runs: int, objective: str | None, maximise: bool | None, json: bool
 ) -> int:
     from evo.evaluate.counted_stage import CountedStage
     from evo.search.knobs import t1_t4_files

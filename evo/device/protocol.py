@@ -26,14 +26,7 @@ from evo.device import (
     SampleRequest,
 )
 from evo.device.output_extremes import reduced
-from evo.device.timing_types import (
-    BenchOptions,
-    BenchRequest,
-    BenchResult,
-    LibraryCase,
-    LibraryPairs,
-    LibraryTimes,
-)
+from evo.device.timing_types import BenchOptions, BenchRequest, BenchResult, LibraryCase, LibraryPairs, LibraryTimes
 from evo.results import CaseBench, Fault, Rate
 
 

@@ -116,8 +116,7 @@ def _way(way: str, records: Sequence[Record], climb: Climb) -> Chapter:
     if not own:
         how = "--strategy inversion" if way == "inverted" else "--strategy insight"
         return Chapter(
-            heading=heading,
-            sentences=(f"This run has no such trial; evo iterate {records[0].task} {how} makes some.",),
+            heading=heading, sentences=(f"This run has no such trial; evo iterate {records[0].task} {how} makes some.",)
         )
     kept = [record for record in own if record.kept]
     sentences = [f"{plural(len(own), 'trial')} of this kind, {len(kept)} kept."]

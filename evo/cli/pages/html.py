@@ -29,12 +29,7 @@ class TextBudget:
 
 
 def table(
-    head: Sequence[str],
-    rows: Iterable[Sequence[object]],
-    caption: str,
-    *,
-    stack: bool = True,
-    raw: Sequence[int] = (),
+    head: Sequence[str], rows: Iterable[Sequence[object]], caption: str, *, stack: bool = True, raw: Sequence[int] = ()
 ) -> str:
     """A table with a caption. A heading's `>`: numbers; its `*`: long text. raw: columns that are HTML already.
 

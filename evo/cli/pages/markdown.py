@@ -99,14 +99,7 @@ def _insights(insights: Sequence[Insight]) -> list[str]:
     if not insights:
         return ["Nothing but starts so far."]
     rows = [
-        [
-            row.operator,
-            clipped(row.change, 80),
-            row.chip,
-            row.timing,
-            ratio(row.median),
-            f"{row.kept} of {row.count}",
-        ]
+        [row.operator, clipped(row.change, 80), row.chip, row.timing, ratio(row.median), f"{row.kept} of {row.count}"]
         for row in insights[:_MOST_INSIGHTS]
     ]
     lines = _table(["operator", "change", "chip", "timing", ">median gain", ">kept"], rows)

@@ -259,11 +259,7 @@ def lines_of_descent(ordered: Sequence[Record]) -> list[Lineage]:
     return [_line(champion, ordered, children) for _, champion in sorted(champions.items(), key=lambda item: item[0])]
 
 
-def _line(
-    champion: Record,
-    ordered: Sequence[Record],
-    children: Mapping[tuple[str, ...], Sequence[Record]],
-) -> Lineage:
+def _line(champion: Record, ordered: Sequence[Record], children: Mapping[tuple[str, ...], Sequence[Record]]) -> Lineage:
     kept = [r for r in ordered if r.kept and (r.task, r.place) == (champion.task, champion.place)]
     chain, at = [champion], champion
     while at.parent is not None:

@@ -114,10 +114,7 @@ def _scaled_smaller(e: Emitter, x: V, y: V, measure: V) -> tuple[V, V]:
     """Scale the smaller factor of a product that is as tiny as `measure`."""
     c = e.c
     first = c.fcmp("olt", c.intrinsic("fabs", x), c.intrinsic("fabs", y))
-    return (
-        c.select(first, _scaled_for(e, x, measure), x),
-        c.select(first, y, _scaled_for(e, y, measure)),
-    )
+    return (c.select(first, _scaled_for(e, x, measure), x), c.select(first, y, _scaled_for(e, y, measure)))
 
 
 def _bounded(e: Emitter, near: V, rest: V, mode: str, *inputs: V, nonzero: V | None = None) -> V:

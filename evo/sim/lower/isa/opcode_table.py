@@ -32,13 +32,7 @@ TABLE: dict[str, Spec] = {}
 
 
 def opcode(
-    names: str,
-    mods: str,
-    unit: str,
-    *,
-    results: int = 1,
-    uniform: str = "inputs",
-    operands: tuple[int, int] = (1, 5),
+    names: str, mods: str, unit: str, *, results: int = 1, uniform: str = "inputs", operands: tuple[int, int] = (1, 5)
 ) -> Callable[[Emit], Emit]:
     """Register an emitter for space-separated mnemonics with the modifiers it understands."""
 

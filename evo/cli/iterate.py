@@ -15,7 +15,8 @@ import typer
 
 from evo.cli import completion
 from evo.cli.command_context import GlobalOptions, choose_task, session_of
-from evo.cli.llm_options import LlmOptions, llm_settings, with_llm
+from evo.cli.llm_endpoint import gathered
+from evo.cli.llm_options import LlmOptions, llm_settings
 from evo.cli.options import (
     DEFAULT_ARCH,
     ArchWord,
@@ -90,7 +91,7 @@ Serve = Annotated[bool, typer.Option("--serve", help="Also show the run on a pag
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the last run; --iterations counts its trials too.")]
 
 
-@with_llm
+@gathered("llm", LlmOptions)
 def iterate(
     context: typer.Context,
     task: TaskName = None,

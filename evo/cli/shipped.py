@@ -9,10 +9,9 @@ from typing import Annotated
 import typer
 
 import evo
-from evo.cli import completion
 from evo.cli.command_context import session_of
 from evo.cli.terminal import out
-from evo.errors import HarnessFault, UsageError
+from evo.errors import EvoError, HarnessFault, UsageError
 from evo.files import write_atomic
 
 _EMPTY_LEADERBOARD = '{"version": 1, "entries": []}\n'
@@ -20,13 +19,18 @@ _LEFT_OUT = {"champions", "__pycache__"}
 _SHOWN = 5
 
 
+def _suggested() -> list[str]:
+    try:
+        return shipped_tasks()
+    except EvoError:
+        return []
+
+
 def init(
     context: typer.Context,
     task: Annotated[
         list[str] | None,
-        typer.Option(
-            "--task", metavar="NAME", help="Only this task; repeatable.", autocompletion=completion.shipped_tasks
-        ),
+        typer.Option("--task", metavar="NAME", help="Only this task; repeatable.", autocompletion=_suggested),
     ] = None,
 ) -> int:
     """Copy shipped tasks into a git repository, with an empty population and leaderboard. Overwrites nothing."""

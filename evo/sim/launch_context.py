@@ -51,14 +51,13 @@ class LaunchContext:
         self.kernel, self.buffers = kernel, list(buffers)
         self.shared, self.dynamic, self.grid = shared, dynamic, grid
         self.cpu_s: tuple[float, ...] = ()  # of each thread that ran generated code
-        private = ticket is not None
+        self.private = ticket is not None
         self.taken: list[NDArray[np.uint8]] = []
         self.raw = self._bytes(abi.CTX_SIZE)
         self.fields = self.raw.view(np.int64)
         self.kept: dict[str, NDArray[np.uint8]] = {}
-        self.between = kernel.global_granule if race or private else 0
+        self.between = kernel.global_granule if race or self.private else 0
         self.shadows: dict[int, tuple[NDArray[np.uint64], NDArray[np.uint64]]] = {}
-        self.private = private
         self.states: dict[int, NDArray[np.uint8]] = {}
         self.strides: dict[str, int] = {}
         self.under_way = 1  # blocks at a time

@@ -158,7 +158,6 @@ class Section:
     kind: int
     data: bytes
     size: int
-    link: int
     info: int
 
 
@@ -229,9 +228,9 @@ def elf_sections(image: bytes) -> list[Section]:
     rows = [struct.unpack_from("<IIQQQQIIQQ", image, table + i * entry_size) for i in range(count)]
     names_at = rows[names_index][4]
     sections = []
-    for name, kind, _flags, _address, offset, size, link, info, _align, _entry in rows:
+    for name, kind, _flags, _address, offset, size, _link, info, _align, _entry in rows:
         end = image.index(b"\0", names_at + name)
         data = b"" if kind == _SHT_NOBITS else image[offset : offset + size]
         text = image[names_at + name : end].decode("utf-8", "replace")
-        sections.append(Section(text, kind, data, size, link, info))
+        sections.append(Section(text, kind, data, size, info))
     return sections

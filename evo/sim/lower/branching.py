@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from evo.sim.abi import WARP_PEND
@@ -142,7 +141,7 @@ def blocks_for_all(blocks: list[Block]) -> set[int]:
             return not is_warp_sync(ins) and "arrive" not in ins.mods
         return ins.name in _ALIGNED or (ins.name in _MASKED and full(ins.args[-1]))
 
-    return {block.number for block in blocks if any(map(for_all, _code(block)))}
+    return {block.number for block in blocks if any(map(for_all, block.instructions()))}
 
 
 def _full_masks(blocks: list[Block]) -> set[str]:
@@ -158,9 +157,3 @@ def _full_masks(blocks: list[Block]) -> set[str]:
 
 def _is_full(arg: Operand) -> bool:
     return isinstance(arg, Imm) and arg.value & _ALL == _ALL
-
-
-def _code(block: Block) -> Iterator[Instr]:
-    yield from block.code
-    if block.end is not None:
-        yield block.end

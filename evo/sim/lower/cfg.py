@@ -35,6 +35,9 @@ class Block:
     live_in: set[str] = field(default_factory=set)
     live_out: set[str] = field(default_factory=set)
 
+    def instructions(self) -> tuple[Instr, ...]:
+        return (*self.code, self.end) if self.end is not None else tuple(self.code)
+
     def successors(self) -> list[int]:
         return [b for b in (*self.targets, self.next) if b >= 0]
 
@@ -343,7 +346,7 @@ def liveness(
 ) -> None:
     """Fill reads, writes, live_in and live_out. A guarded write also reads: lanes without the guard keep the value."""
     for block in blocks:
-        for instr in (*block.code, *((block.end,) if block.end else ())):
+        for instr in block.instructions():
             guarded = instr.guard is not None
             for name in uses(instr):
                 if name not in block.writes:

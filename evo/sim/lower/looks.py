@@ -65,7 +65,7 @@ class _Kernel:
         self.readers: dict[str, list[Instr]] = {}
         self.setters: dict[str, list[Instr]] = {}
         for block in blocks:
-            for ins in _instructions(block):
+            for ins in block.instructions():
                 read = ins.args if ins.name in _TAKES else ()
                 for name in {name for arg in read for name in reads_of(arg)} if read else uses(ins):
                     self.readers.setdefault(name, []).append(ins)
@@ -157,7 +157,3 @@ def _keeps(ins: Instr) -> bool:
 
 def _registers(arg: Operand) -> set[str]:
     return {arg.name} if isinstance(arg, Reg) else set()
-
-
-def _instructions(block: Block) -> tuple[Instr, ...]:
-    return (*block.code, block.end) if block.end is not None else tuple(block.code)

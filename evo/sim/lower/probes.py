@@ -249,7 +249,7 @@ class Probes:
 
 def _decisive(block: Block) -> Iterator[Instr | str]:
     """The comparisons of a block, and the predicates that it selects by or branches on."""
-    for ins in (*block.code, *((block.end,) if block.end is not None else ())):
+    for ins in block.instructions():
         if ins.guard is not None:
             yield ins.guard.name
         if ins.name == "setp" and ins.mods[-1] in _LOGGED:
@@ -282,7 +282,7 @@ def origins_of(blocks: list[Block], params: Mapping[str, int]) -> dict[str, Orig
 
     params: names of the kernel's parameters -> their numbers.
     """
-    code = [ins for block in blocks for ins in (*block.code, *((block.end,) if block.end else ()))]
+    code = [ins for block in blocks for ins in block.instructions()]
     found: dict[str, Origins] = {}
     steps = [(tuple(defs(ins)), tuple(uses(ins)), _own(ins, params)) for ins in code]
     changed = True

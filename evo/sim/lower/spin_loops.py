@@ -38,7 +38,7 @@ _OF_TIME = frozenset(
 
 def demand_timer_steers(blocks: list[Block]) -> None:
     """Raise UnsupportedInstruction if a value of %globaltimer gets farther than the conditions of a waiting loop."""
-    code = [ins for block in blocks for ins in (*block.code, *((block.end,) if block.end else ()))]
+    code = [ins for block in blocks for ins in block.instructions()]
     times = {name for ins in code if Special("globaltimer") in ins.args for name in defs(ins)}
     while times:
         touched = [ins for ins in code if times & set(uses(ins))]

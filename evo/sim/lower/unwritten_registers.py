@@ -88,15 +88,11 @@ def _counts(ins: Instr, name: str) -> bool:
     return bool(_FLOATS & set(ins.mods)) and ins.name not in _MOVES
 
 
-def _instructions(block: Block) -> tuple[Instr, ...]:
-    return (*block.code, block.end) if block.end is not None else tuple(block.code)
-
-
 def _reads_of_nothing(blocks: list[Block], void: set[int]) -> Iterator[tuple[Instr, list[str]]]:
     """Instructions, and what they read that nothing has written; moves only if all that they read is so."""
     for block, before in zip(blocks, _written_before(blocks, void), strict=True):
         written = before | OWN
-        for ins in _instructions(block):
+        for ins in block.instructions():
             read = list(uses(ins))
             missing = [name for name in read if name not in written]
             if missing and (ins.name != "mov" or len(missing) == len(read)):
@@ -107,7 +103,7 @@ def _reads_of_nothing(blocks: list[Block], void: set[int]) -> Iterator[tuple[Ins
 
 def _written_before(blocks: list[Block], void: set[int]) -> list[set[str]]:
     """Of each block, the registers that some way to it has written."""
-    own = [{name for ins in _instructions(block) if id(ins) not in void for name in defs(ins)} for block in blocks]
+    own = [{name for ins in block.instructions() if id(ins) not in void for name in defs(ins)} for block in blocks]
     before: list[set[str]] = [set() for _ in blocks]
     waiting = list(range(len(blocks)))[::-1]
     while waiting:

@@ -154,7 +154,7 @@ def _clocks(root: Path, task: str) -> dict[str, float]:
 
     found: dict[str, float] = {}
     for record in load_records(root, task):
-        evidence = record.decision.evidence if record.decision is not None else None
+        evidence = record.evidence
         clocks = evidence.clocks if evidence is not None else None
         if clocks is not None and clocks.sm_mhz_median is not None:
             found[record.variant] = float(clocks.sm_mhz_median)

@@ -98,7 +98,7 @@ def _times(record: Record) -> str:
 
 
 def _comparison(record: Record) -> str:
-    evidence = record.decision.evidence if record.decision is not None else None
+    evidence = record.evidence
     by_case = evidence.cases if evidence is not None else {}
     rows = [_case_row(case, by_case.get(case.name)) for case in record.bench[:_MOST_CASES]]
     if not rows:

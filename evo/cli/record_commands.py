@@ -70,15 +70,11 @@ def log(
         if index:
             out()
         if timing:
-            _log_timing(run[1], list(group))
+            out(f"{paint(run[1], 'bold')}  {run[0]}")
+            out_table(["trials", ">number", ">median s", ">total s", "where the time went"], stage_times(list(group)))
         else:
             _log_run(run[1], list(group), headline_of(root, run[0]))
     return 0
-
-
-def _log_timing(run: str, records: list[Record]) -> None:
-    out(f"{paint(run, 'bold')}  {records[0].task}")
-    out_table(["trials", ">number", ">median s", ">total s", "where the time went"], stage_times(records))
 
 
 def stage_times(records: Sequence[Record]) -> list[list[str]]:

@@ -191,7 +191,7 @@ def judge(comparison: Comparison, score: Mapping[str, float], rule: DecisionRule
         pairs_at_own_clocks=comparison.at_own_clocks or None,
         clocks=comparison.clocks,
         between_captures=between,
-        cases={case: case_evidence(comparison.pairs, case, between) for case in _names(comparison.pairs)},
+        cases={case: case_evidence(comparison.pairs, case, between) for case in (comparison.pairs or [{}])[0]},
         unsteady=tuple(case.name for case in comparison.child if case.warm and case.warm.unsteady),
     )
     gain = widened(gain_of(stage.combined), between) if stage.combined else None
@@ -362,10 +362,6 @@ def words(gain: Gain) -> str:
 def case_evidence(pairs: Sequence[Ratios], case: str, between: CaptureScatter | None) -> CaseEvidence:
     gain = widened(gain_of([pair[case] for pair in pairs]), between, case=case)
     return CaseEvidence(ratio=gain.ratio, low=gain.low, high=gain.high, confirmed=gain.confirmed)
-
-
-def _names(pairs: Sequence[Ratios]) -> list[str]:
-    return list(pairs[0]) if pairs else []
 
 
 def _weights(score: Mapping[str, float]) -> dict[str, float]:

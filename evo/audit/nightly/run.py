@@ -150,7 +150,7 @@ class NightlyRun:
         """Repair the state after a killed evo, and check out the branch, before anything is read."""
         since = self.hooks.clock()
         try:
-            with Ledger.open(self.root, self._render) as ledger:
+            with Ledger.open(self.root, lambda commits: leaderboard.render(load_records(self.root), commits)) as ledger:
                 said = ledger.recover(date=utc_now())
                 ledger.prepare(self.plan.branch)
                 leaderboard.load(self.root)
@@ -166,9 +166,6 @@ class NightlyRun:
         where = f"on branch {self.plan.branch}" if self.plan.branch else "clean"
         self._check("ledger", "ledger", "passed", "; ".join([where, *said]), since=since)
         return True
-
-    def _render(self, commits: Mapping[str, str]) -> str:
-        return leaderboard.render(load_records(self.root), commits)
 
     # --- champions and the A/A control ------------------------------------------------------------------------------
 

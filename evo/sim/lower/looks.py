@@ -130,7 +130,7 @@ class _Kernel:
         if not place or not atomics:
             return False
         names, readers = self._behind(ins)
-        if any("cas" in one.mods and names & _registers(one.args[-2]) for one in atomics):
+        if any("cas" in one.mods and isinstance(old := one.args[-2], Reg) and old.name in names for one in atomics):
             return True
         same = {id(one) for one in atomics}
         return all(reader.name not in _TAKES or id(reader) in same for reader in readers)
@@ -153,7 +153,3 @@ def _keeps(ins: Instr) -> bool:
     """Is its result an address with the same base?"""
     moves = ins.name in ("mov", "cvta") or (ins.name == "add" and isinstance(ins.args[2], Imm))
     return moves and isinstance(ins.args[1], (Reg, Sym))
-
-
-def _registers(arg: Operand) -> set[str]:
-    return {arg.name} if isinstance(arg, Reg) else set()

@@ -66,7 +66,7 @@ def main() -> None:
         launch(module, name, race=race)
     keep, samples, counter = sampler()
     for name, module in modules.items():
-        kernel = module.kernel_names[0]
+        kernel = next(iter(module.kernels))
         runtime = Runtime()
         runtime.require({"run_grid", *module.kernels[kernel].kernel.code.needs})
         engine = module.compile(kernel).engine

@@ -68,7 +68,7 @@ def launch(module: sim.Module, name: str, **how: Any) -> tuple[float, sim.Launch
         memory.write(buffer, value)
         args.append(buffer)
     start = time.perf_counter()
-    result = module.launch(module.kernel_names[0], args=args, memory=memory, **shape, **how)
+    result = module.launch(next(iter(module.kernels)), args=args, memory=memory, **shape, **how)
     return time.perf_counter() - start, result
 
 
@@ -97,7 +97,7 @@ def best(module: sim.Module, name: str, repeats: int) -> dict[str, float]:
 def loading(ptx: str) -> float:
     start = time.perf_counter()
     module = sim.load(ptx)
-    module.compile(module.kernel_names[0])
+    module.compile(next(iter(module.kernels)))
     return time.perf_counter() - start
 
 

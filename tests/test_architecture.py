@@ -79,9 +79,9 @@ SHARED_STEMS = {
     "protocol": "what can be asked over a seam: of a device, and of a worker",
     "operator": "an operator of the loop: language model, family of rules",
     "reductions": "loops that reduce: found for rules in the text, found for the access analysis by what they do",
-    "coverage": "conditions that check cases exercise: counted, recorded, shown",
+    "coverage": "conditions that check cases exercise: counted, recorded",
     **dict.fromkeys(
-        ("cp_async", "mbarrier", "printing", "tensor", "wmma"),
+        ("cp_async", "mbarrier", "printing", "tensor"),
         "one group of PTX instructions: its opcode table and lowering, and the routines that execute it",
     ),
 }

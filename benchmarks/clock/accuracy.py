@@ -1,5 +1,5 @@
 """How often the modelled clock tells the faster of two variants, by what it says of their ratio: the table in
-`evo/decide/modelled_accuracy.py`, fitted to pairs of the fit families, with what held-out families give beside it.
+`evo/decide/modelled.py`, fitted to pairs of the fit families, with what held-out families give beside it.
 
     python benchmarks/clock/accuracy.py
 

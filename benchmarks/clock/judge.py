@@ -25,8 +25,7 @@ from reliability import reliability
 from report import say, table, write_json
 from shipped import rungs, spaces
 
-from evo.decide.modelled import MARGIN
-from evo.decide.modelled_accuracy import ENOUGH, probability_faster
+from evo.decide.modelled import ENOUGH, MARGIN, probability_faster
 from evo.sim.timing_model import MODEL_VERSION, calibration_of
 
 LEAST = 6  # variants of a family

@@ -10,7 +10,7 @@ import numpy as np
 from dataset import H200, Row
 from report import table
 
-from evo.decide.modelled_accuracy import probability_faster, weak_on
+from evo.decide.modelled import probability_faster, weak_on
 from evo.sim.timing_model import MODEL_VERSION
 
 STEPS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)

@@ -131,13 +131,7 @@ def _changed(options: Options, answer: str) -> Options:
             case _:
                 raise UsageError(f"{option} is no correction", hint="--axis, --tensor, --out, --scalar, --kernel")
     return dataclasses.replace(
-        options,
-        axes=axes,
-        scalars=scalars,
-        tensors=tuple(tensors),
-        kernel=kernel,
-        reference=reference,
-        overwrite=True,
+        options, axes=axes, scalars=scalars, tensors=tuple(tensors), kernel=kernel, reference=reference, overwrite=True
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from evo.interop.adopt import Adopted
-from evo.results.codec import ALWAYS, Serializable
+from evo.results.codec import ALWAYS, Serializable, copied
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,13 +33,10 @@ class AdoptOutput(Serializable):
 
     @classmethod
     def of(cls, found: Adopted, root: Path) -> AdoptOutput:
-        return cls(
+        return copied(
+            cls,
+            found,
             task=found.name,
             variant=str(found.variant.relative_to(root)),
-            assumed=tuple(
-                AssumptionOutput(what=row.what, value=row.value, why=row.why, option=row.option) for row in found.rows
-            ),
-            notes=found.notes,
-            reference=found.reference,
-            unproven=found.unproven,
+            assumed=tuple(copied(AssumptionOutput, row) for row in found.rows),
         )

@@ -29,7 +29,7 @@ from evo.cli import (
     redteam,
     report,
     serve,
-    start,
+    shipped,
     tune,
     variant_commands,
 )
@@ -50,7 +50,7 @@ app = typer.Typer(
 )
 
 _COMMANDS: dict[str, Callable[..., int]] = {
-    "init": start.init,
+    "init": shipped.init,
     "iterate": iterate.iterate,
     "leaderboard": lists.leaderboard,
     "check": variant_commands.check,

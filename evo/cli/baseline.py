@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from evo.cli import completion
 from evo.cli.chips import CaseWord, choose_cases
 from evo.cli.command_context import choose_task, session_of
-from evo.cli.options import AsJson, DeviceWord, Seed
+from evo.cli.options import AsJson, DeviceWord, Seed, TaskName
 from evo.cli.stage_line import stage
 from evo.cli.terminal import microseconds, out, out_json, out_table, paint, plain, say
 from evo.errors import DeviceMissing, HarnessFault
@@ -21,10 +20,7 @@ if TYPE_CHECKING:
 
 def baseline(
     context: typer.Context,
-    task: Annotated[
-        str | None,
-        typer.Argument(metavar="TASK", show_default=False, help="A task's name.", autocompletion=completion.tasks),
-    ] = None,
+    task: TaskName = None,
     device: DeviceWord = "gpu:0",
     case: CaseWord = None,
     seed: Seed = 0,

@@ -26,6 +26,12 @@ GpuWord = Annotated[
 CaseWord = Annotated[
     str | None, typer.Option("--case", metavar="NAME", help="Only this case.", autocompletion=completion.cases)
 ]
+HeadlineCase = Annotated[
+    str | None,
+    typer.Option(
+        "--case", metavar="NAME", help="At this case (default: the headline case).", autocompletion=completion.cases
+    ),
+]
 
 
 def choose_chip(word: str | None) -> Chip:

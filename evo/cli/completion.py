@@ -69,16 +69,6 @@ def tasks(context: typer.Context) -> list[str]:
         return []
 
 
-def shipped_tasks() -> list[str]:
-    """Names of the tasks that `evo init` can copy."""
-    from evo.cli import shipped
-
-    try:
-        return shipped.shipped_tasks()
-    except EvoError:
-        return []
-
-
 def cases(context: typer.Context) -> list[str]:
     """Names of the cases of the task or `.cu` file on the command line, or of the only task there is."""
     from evo.spec.task import task_names

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evo.cli import completion
-from evo.cli.chips import GpuWord, choose_chip
+from evo.cli.chips import GpuWord, HeadlineCase, choose_chip
 from evo.cli.command_context import choose_task, read_subject, session_of
-from evo.cli.options import AsJson
+from evo.cli.options import AsJson, TaskName
 from evo.cli.stage_line import stage
 from evo.cli.terminal import microseconds, out, out_json, out_table, paint, say
 
@@ -29,18 +28,12 @@ FAILED = 1
 
 def derive(
     context: typer.Context,
-    task: Annotated[
-        str | None,
-        typer.Argument(metavar="TASK", show_default=False, help="A task's name.", autocompletion=completion.tasks),
-    ] = None,
+    task: TaskName = None,
     gpu: GpuWord = None,
-    case: Annotated[
-        str | None, typer.Option("--case", metavar="NAME", help="The case to derive for (default: the headline case).")
-    ] = None,
+    case: HeadlineCase = None,
     explain: Annotated[bool, typer.Option("--explain", help="Write the design document, in Markdown.")] = False,
     check: Annotated[
-        Path | None,
-        typer.Option("--check", metavar="FILE", help="Check the layouts of a .cu file instead."),
+        Path | None, typer.Option("--check", metavar="FILE", help="Check the layouts of a .cu file instead.")
     ] = None,
     compiling: Annotated[
         bool,

@@ -7,17 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evo.cli.command_context import session_of
-from evo.cli.llm_endpoint import (
-    Api,
-    Effort,
-    EndpointOptions,
-    Extra,
-    Models,
-    PriceWords,
-    Temperature,
-    Timeout,
-    Url,
-)
+from evo.cli.llm_endpoint import EndpointOptions, gathered
 from evo.cli.options import AsJson, DeviceWord
 from evo.cli.terminal import out, out_json, paint
 from evo.errors import UsageError
@@ -28,6 +18,7 @@ if TYPE_CHECKING:
 _COLOURS = {"ok": "green", "warn": "yellow", "missing": "red"}
 
 
+@gathered("endpoint", EndpointOptions, timeout="1m", temperature=0.5)
 def doctor(
     context: typer.Context,
     calibrate: Annotated[
@@ -37,16 +28,10 @@ def doctor(
     llm: Annotated[
         bool, typer.Option("--llm", help="Try the endpoint of a language model instead, by one tiny request.")
     ] = False,
-    llm_url: Url = None,
-    llm_model: Models = None,
-    llm_api: Api = None,
-    llm_price: PriceWords = None,
-    llm_effort: Effort = None,
-    llm_temperature: Temperature = 0.5,
-    llm_extra: Extra = None,
-    llm_timeout: Timeout = "1m",
     device: DeviceWord = "auto",
     json: AsJson = False,
+    *,
+    endpoint: EndpointOptions,
 ) -> int:
     """Show what is installed, what is missing and how to install it. Exit code 0 if the simulator works."""
     from evo.cli.examine import examine
@@ -54,17 +39,6 @@ def doctor(
     if llm:
         from evo.cli.doctor_llm import examine_endpoint
 
-        endpoint = EndpointOptions(
-            url=llm_url,
-            models=tuple(llm_model or ()),
-            api=llm_api,
-            price=llm_price,
-            timeout=llm_timeout,
-            retries=0,
-            effort=llm_effort,
-            temperature=llm_temperature,
-            extra=llm_extra,
-        )
         return examine_endpoint(session_of(context), endpoint, json=json)
     if calibrate:
         from evo.cli.rates import calibrate as measure

@@ -47,6 +47,14 @@ class Finding(Serializable):
     to_do: str | None = None  # what to do about it
 
 
+def _finding(
+    name: str, is_good: object, found: str, to_do: str, *, needed: bool = False, otherwise: str = "missing"
+) -> Finding:
+    """to_do: if it is not good."""
+    state, to_do_now = ("ok", None) if is_good else (otherwise, to_do)
+    return Finding(name=name, state=state, found=found, to_do=to_do_now, needed=needed)
+
+
 def examine(session: GlobalOptions) -> list[Finding]:
     """All findings, in a sensible order for reading."""
     looks: list[Callable[[], Iterator[Finding]]] = [
@@ -87,13 +95,7 @@ def _version(package: str) -> str | None:
 def _python() -> Iterator[Finding]:
     fits = sys.version_info >= (3, 11)
     found = f"{platform.python_version()} on {platform.system()} {platform.machine()}, {os.cpu_count()} CPUs"
-    yield Finding(
-        name="python",
-        state="ok" if fits else "missing",
-        found=found,
-        to_do=None if fits else "evo needs Python 3.11 or newer",
-        needed=True,
-    )
+    yield _finding("python", fits, found, "evo needs Python 3.11 or newer", needed=True)
 
 
 def _git() -> Iterator[Finding]:
@@ -129,20 +131,8 @@ def _compiler() -> Iterator[Finding]:
     short = {wheel: wheel.removeprefix("nvidia-cuda-").removesuffix("-cu12") for wheel in versions}
     found = ", ".join(f"{short[wheel]} {version}" for wheel, version in versions.items() if version)
     whole = major is not None and None not in versions.values()
-    yield Finding(
-        name="cuda wheels",
-        state="ok" if whole else "missing",
-        found=found or "none",
-        to_do=None if whole else to_do,
-        needed=True,
-    )
-    yield Finding(
-        name="nvdisasm",
-        state="ok" if disassembler else "missing",
-        found=disassembler or "not installed",
-        to_do=None if disassembler else to_do,
-        needed=True,
-    )
+    yield _finding("cuda wheels", whole, found or "none", to_do, needed=True)
+    yield _finding("nvdisasm", disassembler, disassembler or "not installed", to_do, needed=True)
     yield _compiles()
 
 
@@ -237,13 +227,8 @@ def _launched(kind: str, which: str) -> str:
 
 def _torch() -> Iterator[Finding]:
     version = _version("torch")
-    yield Finding(
-        name="torch",
-        state="ok" if version else "missing",
-        found=f"{version}, for references and rivals" if version else "not installed",
-        to_do=None if version else "pip install 'torch>=2.6,<2.14'",
-        needed=True,
-    )
+    found = f"{version}, for references and rivals" if version else "not installed"
+    yield _finding("torch", version, found, "pip install 'torch>=2.6,<2.14'", needed=True)
 
 
 def _gpu() -> Iterator[Finding]:
@@ -258,22 +243,13 @@ def _gpu() -> Iterator[Finding]:
     old, major = driver.cuda < (13, 0), toolkit_major()
     cuda = ".".join(map(str, driver.cuda))
     yield Finding(name="gpu", state="ok", found=", ".join(driver.gpus))
-    fits = not old or major == 12
-    yield Finding(
-        name="driver",
-        state="ok" if fits else "warn",
-        found=f"{driver.version}, runs CUDA up to {cuda}; NVRTC here is of CUDA {major or 'no version'}",
-        to_do=None if fits else _CUDA12,
-    )
+    found = f"{driver.version}, runs CUDA up to {cuda}; NVRTC here is of CUDA {major or 'no version'}"
+    yield _finding("driver", not old or major == 12, found, _CUDA12, otherwise="warn")
     extra = _wanted_extra(major)
     wanted = f"cupy-cuda{extra.removeprefix('cu')}x"
     version = _version(wanted)
-    yield Finding(
-        name="cupy",
-        state="ok" if version else "missing",
-        found=f"{wanted} {version}" if version else f"{wanted} is not installed",
-        to_do=None if version else f"pip install 'evo-kernels[{extra}]'",
-    )
+    found = f"{wanted} {version}" if version else f"{wanted} is not installed"
+    yield _finding("cupy", version, found, f"pip install 'evo-kernels[{extra}]'")
     if version:
         yield _launches()
 
@@ -324,10 +300,9 @@ def _cache() -> Iterator[Finding]:
     there = next((path for path in (folder, *folder.parents) if path.exists()), Path(tempfile.gettempdir()))
     free = shutil.disk_usage(there).free
     writable = os.access(there, os.W_OK)
-    state = "ok" if writable and free >= _ENOUGH_DISK_BYTES else "warn"
-    to_do = None if state == "ok" else "free some space, or choose another folder with EVO_CACHE"
     found = f"{folder}, {free / 2**30:.1f} GiB free" + ("" if writable else ", not writable")
-    yield Finding(name="cache", state=state, found=found, to_do=to_do)
+    to_do = "free some space, or choose another folder with EVO_CACHE"
+    yield _finding("cache", writable and free >= _ENOUGH_DISK_BYTES, found, to_do, otherwise="warn")
 
 
 def _repository(session: GlobalOptions) -> Iterator[Finding]:
@@ -345,9 +320,6 @@ def _repository(session: GlobalOptions) -> Iterator[Finding]:
             load_task(root, name)
         except EvoError as error:
             problems.append(error.message)
-    yield Finding(
-        name="repository",
-        state="warn" if problems or not names else "ok",
-        found=f"{root}: {', '.join(names) or 'no tasks'}" + "".join(f"; {problem}" for problem in problems),
-        to_do="fix the task files named here" if problems else None if names else "run `evo init`",
-    )
+    found = f"{root}: {', '.join(names) or 'no tasks'}" + "".join(f"; {problem}" for problem in problems)
+    to_do = "fix the task files named here" if problems else "run `evo init`"
+    yield _finding("repository", names and not problems, found, to_do, otherwise="warn")

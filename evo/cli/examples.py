@@ -75,10 +75,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("evo apply mine.cu --tuned results.json", "the fastest that `evo tune mine.cu --out results.json` found"),
         ("evo apply mine.cu --champion sim-l4-sm_89 --whole", "the champion's text in place of the file's"),
     ),
-    "operators": (
-        ("evo operators", "all of them, with an example each"),
-        ("evo operators unroll", "one rule in full"),
-    ),
+    "operators": (("evo operators", "all of them, with an example each"), ("evo operators unroll", "one rule in full")),
     "insights": (
         ("evo insights softmax", "effects by kind of change, on each chip"),
         ("evo insights --rules", "the evidence for each rewrite rule, over all records"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -13,12 +13,9 @@ from evo.cli.command_context import new_task_root, session_of
 from evo.cli.options import DEFAULT_ARCH, ArchWord, AsJson
 from evo.cli.terminal import out, out_json_line, paint, say
 
-if TYPE_CHECKING:
-    pass
-
 FORMATS = ("kernelbench", "gpumode", "kernel-tuner")
 _SIMULATED_BYTES = 2**30  # of a case's tensors; a simulation needs several times this memory
-TaskName = Annotated[
+NewName = Annotated[
     str | None, typer.Option("--name", metavar="NAME", help="The task's name (default: from the file's).")
 ]
 
@@ -32,7 +29,7 @@ def import_(
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE", help="A file to import; for kernelbench also a folder.")
     ],
-    name: TaskName = None,
+    name: NewName = None,
     limit: Annotated[
         float, typer.Option("--limit", metavar="S", min=1, help="Time limit of each file in seconds.")
     ] = 120.0,
@@ -43,8 +40,7 @@ def import_(
         bool, typer.Option("--small", help="Omit the file's own sizes if smaller ones can be timed.")
     ] = False,
     whole: Annotated[
-        bool,
-        typer.Option("--whole", help="Keep the file's own sizes, even if only a GPU can run them."),
+        bool, typer.Option("--whole", help="Keep the file's own sizes, even if only a GPU can run them.")
     ] = False,
     source: Annotated[
         Path | None, typer.Option("--source", metavar="FILE.cu", help="The CUDA source, for kernel-tuner.")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from evo.cli import completion
-from evo.cli.chips import GpuWord, choose_chip
+from evo.cli.chips import GpuWord, HeadlineCase, choose_chip
 from evo.cli.command_context import read_subject, session_of
 from evo.cli.explained import show
 from evo.cli.options import AsJson, KernelFile, TaskWord
@@ -25,12 +24,7 @@ def explain(
     context: typer.Context,
     file: KernelFile,
     task: TaskWord = None,
-    case: Annotated[
-        str | None,
-        typer.Option(
-            "--case", metavar="NAME", help="At this case (default: the headline case).", autocompletion=completion.cases
-        ),
-    ] = None,
+    case: HeadlineCase = None,
     gpu: GpuWord = None,
     json: AsJson = False,
 ) -> int:

@@ -13,12 +13,11 @@ from evo.analysis.access import (
     LaunchAnalysis,
     Loop,
     Opportunity,
-    Permission,
     Reduction,
     opportunities_of,
 )
 from evo.results import Json
-from evo.results.codec import ALWAYS, NONEMPTY, Decimals, Serializable
+from evo.results.codec import ALWAYS, NONEMPTY, Decimals, Serializable, copied
 
 Ratio = Annotated[float, Decimals(3)]
 
@@ -29,10 +28,6 @@ class PermissionOutput(Serializable):
 
     holds: bool | None = None  # whether it may; absent if that is not known
     why: Annotated[str, NONEMPTY] = ""  # what forbids it
-
-    @classmethod
-    def of(cls, found: Permission) -> PermissionOutput:
-        return cls(holds=found.holds, why=found.why)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,17 +48,16 @@ class LoopOutput(Serializable):
     @classmethod
     def of(cls, analysis: LaunchAnalysis, loop: Loop) -> LoopOutput:
         verdict = analysis.legality.parallel(loop)
-        return cls(
+        return copied(
+            cls,
+            loop,
             name=loop.symbol.name,
-            line=loop.line,
             start=loop.start.text,
             step=loop.step.text,
-            values=loop.values,
             condition=loop.condition.text,
             trip=loop.trip.text if loop.trip is not None else None,
             is_parallel=verdict.holds,
             why=verdict.why,
-            calls=loop.calls,
         )
 
 
@@ -92,14 +86,10 @@ class AccessOutput(Serializable):
     @classmethod
     def of(cls, analysis: LaunchAnalysis, access: Access) -> AccessOutput:
         traffic = analysis.traffic.accesses.get(access.number)
-        return cls(
-            number=access.number,
-            line=access.line,
-            text=access.text,
-            mode=access.mode,
-            bytes=access.bytes,
+        return copied(
+            cls,
+            access,
             array=access.array.name if access.array is not None else None,
-            route=access.route,
             offset=access.offset.text,
             subscripts=tuple(term.text for term in access.subscripts),
             loops=tuple(symbol.name for symbol in access.loops),
@@ -135,21 +125,16 @@ class ArrayOutput(Serializable):
     @classmethod
     def of(cls, traffic: ArrayTraffic) -> ArrayOutput:
         array, block = traffic.array, traffic.block
-        return cls(
-            name=array.name,
-            space=array.space,
-            role=array.role,
-            element=array.element,
+        return copied(
+            cls,
+            array,
+            traffic,
             shape=tuple(term.text for term in array.shape),
             compulsory_bytes=traffic.compulsory,
             read_bytes=traffic.reads,
             written_bytes=traffic.writes,
-            sector_bytes=traffic.sector_bytes,
-            reuse=traffic.reuse,
             block_elements=block.elements if block is not None else None,
             block_box=block.box if block is not None else None,
-            block_reads=traffic.block_reads,
-            is_exact=traffic.is_exact,
         )
 
 
@@ -174,13 +159,7 @@ class ReductionOutput(Serializable):
 
     @classmethod
     def of(cls, found: Reduction) -> ReductionOutput:
-        return cls(
-            kind=found.kind,
-            place=found.place,
-            line=found.line,
-            names=tuple(found.names),
-            loops=tuple(symbol.name for symbol in found.loops),
-        )
+        return copied(cls, found, names=tuple(found.names), loops=tuple(symbol.name for symbol in found.loops))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,14 +175,8 @@ class ContractionOutput(Serializable):
 
     @classmethod
     def of(cls, made: Contraction) -> ContractionOutput:
-        return cls(
-            kind=made.kind,
-            line=made.line,
-            right=made.right.array.name,
-            roles=made.roles,
-            left=made.left.array.name if made.left is not None else None,
-            epilogue=made.epilogue,
-        )
+        left = made.left.array.name if made.left is not None else None
+        return copied(cls, made, right=made.right.array.name, left=left)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,9 +200,7 @@ class OpportunityOutput(Serializable):
 
     @classmethod
     def of(cls, found: Opportunity) -> OpportunityOutput:
-        return cls(
-            name=found.name, why=found.why, lines=tuple(found.lines), facts=dict(found.facts), refused=found.refused
-        )
+        return copied(cls, found, lines=tuple(found.lines), facts=dict(found.facts))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,10 +239,10 @@ class LaunchOutput(Serializable):
             ),
             reductions=tuple(ReductionOutput.of(found) for found in analysis.reductions),
             contractions=tuple(ContractionOutput.of(made) for made in analysis.contractions),
-            threads_permute=PermissionOutput.of(legality.threads_permute),
-            blocks_permute=PermissionOutput.of(legality.blocks_permute),
+            threads_permute=copied(PermissionOutput, legality.threads_permute),
+            blocks_permute=copied(PermissionOutput, legality.blocks_permute),
             rereads_output=tuple(array.name for array in legality.rereads_output),
-            blocked=tuple(BlockedOutput(line=b.line, what=b.what, reason=b.reason) for b in form.blocked),
+            blocked=tuple(copied(BlockedOutput, blocked) for blocked in form.blocked),
             opportunities=tuple(OpportunityOutput.of(found) for found in opportunities_of(analysis)),
         )
 

@@ -9,14 +9,7 @@ from evo.cli.terminal import microseconds, out, out_table, out_words, paint
 from evo.results.wording import plural
 
 if TYPE_CHECKING:
-    from evo.analysis.access import (
-        Access,
-        LaunchAnalysis,
-        Loop,
-        Node,
-        Reduction,
-        Wording,
-    )
+    from evo.analysis.access import Access, LaunchAnalysis, Loop, Node, Reduction, Wording
     from evo.analysis.roofline import CaseLimits
 
 _LINES = 70  # of a nest

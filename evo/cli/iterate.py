@@ -15,7 +15,8 @@ import typer
 
 from evo.cli import completion
 from evo.cli.command_context import GlobalOptions, choose_task, session_of
-from evo.cli.llm_options import LlmOptions, llm_settings, with_llm
+from evo.cli.llm_endpoint import gathered
+from evo.cli.llm_options import LlmOptions, llm_settings
 from evo.cli.options import (
     DEFAULT_ARCH,
     ArchWord,
@@ -23,6 +24,7 @@ from evo.cli.options import (
     ClusterWord,
     DeviceWord,
     ProposalSeed,
+    TaskName,
     cluster_and_device,
     margin_of,
     seconds_of,
@@ -46,15 +48,6 @@ Neutral = Annotated[
     bool, typer.Option("--keep-neutral", help="Also keep an equally fast variant with fewer registers, bytes or lines.")
 ]
 
-TaskName = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="TASK",
-        show_default=False,
-        help="A task's name; needed if there are several.",
-        autocompletion=completion.tasks,
-    ),
-]
 Iterations = Annotated[int, typer.Option("--iterations", metavar="N", min=0, help="Maximum number of trials.")]
 Operators = Annotated[
     str,
@@ -98,7 +91,7 @@ Serve = Annotated[bool, typer.Option("--serve", help="Also show the run on a pag
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the last run; --iterations counts its trials too.")]
 
 
-@with_llm
+@gathered("llm", LlmOptions)
 def iterate(
     context: typer.Context,
     task: TaskName = None,
@@ -190,7 +183,7 @@ def _page(root: Path, task: Task, *, wanted: bool) -> Iterator[None]:
     if not wanted:
         yield
         return
-    from evo.cli.serving.beside_run import served
+    from evo.cli.serve import served
 
     with served(root, task.name) as address:
         say(f"the run is shown at {address}")

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evo.cli import completion
 from evo.cli.chips import CaseWord, GpuWord, choose_cases, choose_chip
 from evo.cli.command_context import choose_task, session_of
-from evo.cli.options import AsJson
+from evo.cli.options import AsJson, TaskName
 from evo.cli.terminal import microseconds, out, out_json, out_note, out_table, out_words, paint, say
 from evo.errors import HarnessFault, UsageError
 
@@ -61,10 +60,7 @@ class MeasuredCase:
 
 def limits(
     context: typer.Context,
-    task: Annotated[
-        str | None,
-        typer.Argument(metavar="TASK", show_default=False, help="A task's name.", autocompletion=completion.tasks),
-    ] = None,
+    task: TaskName = None,
     gpu: GpuWord = None,
     case: CaseWord = None,
     efficiency: Annotated[
@@ -158,7 +154,7 @@ def _clocks(root: Path, task: str) -> dict[str, float]:
 
     found: dict[str, float] = {}
     for record in load_records(root, task):
-        evidence = record.decision.evidence if record.decision is not None else None
+        evidence = record.evidence
         clocks = evidence.clocks if evidence is not None else None
         if clocks is not None and clocks.sm_mhz_median is not None:
             found[record.variant] = float(clocks.sm_mhz_median)
@@ -232,9 +228,9 @@ def _show_floors(found: Sequence[CaseLimits]) -> None:
     ]
     rows = []
     for one in found:
-        cells = [_floor(one, name) for name in shown]
-        target = microseconds(one.target_us) if one.target_us is not None else ""
-        cold = microseconds(one.target_cold_us) if one.target_cold_us is not None else ""
+        cells = [_marked(one, one.floors_us, name) for name in shown]
+        target = microseconds(one.target_us)
+        cold = microseconds(one.target_cold_us)
         best = [microseconds(one.best_floor_us), _best_word(one)] if one.best_floor_us else ["", ""]
         rows.append([one.name, *cells, _word(one.limiter), _word(one.limiter_cold), *best, target, cold, one.target])
     out_table(head, rows)
@@ -326,10 +322,6 @@ def _modelled_champions(root: Path, task: Task, chip: Chip) -> list[RooflineDot]
         if entry.chip == f"sim-{chip.slug}"
         for name, case in entry.cases.items()
     ]
-
-
-def _floor(one: CaseLimits, name: str) -> str:
-    return _marked(one, one.floors_us, name)
 
 
 def _marked(one: CaseLimits, floors: dict[str, float], name: str, *, measured: bool = False) -> str:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from evo.cli import completion
 from evo.cli.command_context import choose_task, session_of
-from evo.cli.options import AsJson
+from evo.cli.options import AsJson, OnlyTask
 from evo.cli.recorded import commits_of, headline_of, say_what_is_torn
 from evo.cli.terminal import columns, microseconds, out, out_json, out_table, paint, plain, ratio, say
 from evo.cli.views import gain_text
@@ -22,11 +22,10 @@ if TYPE_CHECKING:
     from evo.operators import OperatorDoc
     from evo.records.insights import Insight, RewriteStatistics, RuleEvidence, Unsuccessful
     from evo.records.leaderboard import LeaderboardEntry
+    from evo.results.codec import Serializable
 
-OnlyTask = Annotated[
-    str | None,
-    typer.Argument(metavar="TASK", show_default=False, help="Only this task.", autocompletion=completion.tasks),
-]
+Row = TypeVar("Row", bound="Serializable")
+_NO_TRIALS = "no trials yet: `evo iterate` makes some"
 
 
 def operators(
@@ -162,30 +161,24 @@ def insights(
     say_what_is_torn(root, name, shown=bool(records))
     if failed + rules + rewrites > 1:
         raise UsageError("--failed, --rules and --rewrites exclude each other", hint="give one of them")
-    rows: list[Insight] | list[Unsuccessful] | list[RuleEvidence] | list[RewriteStatistics] = (
-        unsuccessful(records)
-        if failed
-        else rule_evidence(records)
-        if rules
-        else rewrite_statistics(records)
-        if rewrites
-        else summarise(records)
-    )
+    if failed:
+        _show(unsuccessful(records), _show_unsuccessful, json)
+    elif rules:
+        _show(rule_evidence(records), _show_evidence, json)
+    elif rewrites:
+        _show(rewrite_statistics(records), _show_rewrites, json, none="no rewrites yet: see `evo iterate --rewrites N`")
+    else:
+        _show(summarise(records), _show_insights, json)
+    return 0
+
+
+def _show(rows: list[Row], table: Callable[[list[Row]], None], json: bool, none: str = _NO_TRIALS) -> None:
     if json:
         out_json([row.to_json() for row in rows])
-    elif not rows:
-        say(
-            "no rewrites yet: see `evo iterate --rewrites N`" if rewrites else "no trials yet: `evo iterate` makes some"
-        )
-    elif rewrites:
-        _show_rewrites(rewrite_statistics(records))
-    elif failed:
-        _show_unsuccessful(unsuccessful(records))
-    elif rules:
-        _show_evidence(rule_evidence(records))
+    elif rows:
+        table(rows)
     else:
-        _show_insights(summarise(records))
-    return 0
+        say(none)
 
 
 def _show_insights(rows: list[Insight]) -> None:
@@ -206,7 +199,7 @@ def _show_insights(rows: list[Insight]) -> None:
                 row.operator,
                 plain(row.change),
                 row.chip,
-                ratio(row.median) if row.median is not None else "",
+                ratio(row.median),
                 f"{ratio(row.low)} to {ratio(row.high)}" if row.low is not None and row.high is not None else "",
                 f"{row.kept} of {row.count}",
             ]
@@ -221,12 +214,7 @@ def _show_evidence(rows: list[RuleEvidence]) -> None:
             out()
         out(f"{paint(timing, 'bold')} trials")
         table = [
-            [
-                row.operator,
-                row.rule,
-                *map(str, (row.trials, row.new_code, row.correct, row.kept)),
-                ratio(row.best) if row.best is not None else "",
-            ]
+            [row.operator, row.rule, *map(str, (row.trials, row.new_code, row.correct, row.kept)), ratio(row.best)]
             for row in group
         ]
         out_table(["operator", "rule", ">trials", ">new code", ">correct", ">kept", ">best"], table)

@@ -6,13 +6,16 @@ environment at once, so that no child process inherits it.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
+import inspect
 import json
 import os
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
@@ -54,9 +57,6 @@ Temperature = Annotated[
 Extra = Annotated[
     str | None, typer.Option("--llm-extra", metavar="JSON", help="More fields for the body of each request.")
 ]
-Retries = Annotated[
-    int, typer.Option("--llm-retries", metavar="N", min=0, max=50, help="Repeats after a 429, a 5xx or no answer.")
-]
 Timeout = Annotated[str, typer.Option("--llm-timeout", metavar="TIME", help="Time limit of one request: 90s, 5m.")]
 
 
@@ -64,15 +64,47 @@ Timeout = Annotated[str, typer.Option("--llm-timeout", metavar="TIME", help="Tim
 class EndpointOptions:
     """The options as given on the command line, not yet parsed."""
 
-    url: str | None
-    models: tuple[str, ...]
-    api: str | None
-    price: str | None
-    timeout: str
-    retries: int
-    effort: str | None
-    temperature: float | None
-    extra: str | None
+    url: Url = None
+    model: Models = None
+    api: Api = None
+    price: PriceWords = None
+    timeout: Timeout = "5m"
+    retries: int = 0
+    effort: Effort = None
+    temperature: Temperature = None
+    extra: Extra = None
+
+
+def gathered(name: str, kind: type, **defaults: object) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Give a command the options that a dataclass has as fields; it gets them as one keyword of this name.
+
+    defaults: where the command has other ones.
+    """
+    hints = get_type_hints(kind, include_extras=True)
+    options = {
+        f"llm_{field.name}": (field.name, defaults.get(field.name, field.default))
+        for field in fields(kind)
+        if hasattr(hints[field.name], "__metadata__")
+    }
+
+    def decorate(command: Callable[..., int]) -> Callable[..., int]:
+        own = inspect.signature(command, eval_str=True)
+
+        @functools.wraps(command)
+        def wrapper(**words: object) -> int:
+            made = kind(**{field: words.pop(option) for option, (field, _) in options.items()})
+            return command(**words, **{name: made})
+
+        parameters = [parameter for parameter in own.parameters.values() if parameter.name != name]
+        parameters += [
+            inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[field])
+            for option, (field, default) in options.items()
+        ]
+        wrapper.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+        wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return wrapper
+
+    return decorate
 
 
 def model_choices(words: EndpointOptions, root: Path | None) -> tuple[ModelChoice, ...]:
@@ -98,7 +130,7 @@ def _servers(words: EndpointOptions) -> list[tuple[str, ModelServer]]:
     if not re.fullmatch(r"[\x21-\x7e]+", key):
         hint = f"set {KEYS[0]} again, to one line without blanks"
         raise UsageError("the key holds blanks or other characters that no HTTP header may hold", hint=hint)
-    names = tuple(dict.fromkeys(name for name in words.models if name))
+    names = tuple(dict.fromkeys(name for name in words.model or () if name))
     if not names:
         hint = "pass --llm-model NAME, or set EVO_LLM_MODEL; the server lists its models at /v1/models"
         raise UsageError("the operator llm needs the name of a model", hint=hint)

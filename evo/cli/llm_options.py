@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,19 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evo.cli import completion
-from evo.cli.llm_endpoint import (
-    Api,
-    Effort,
-    EndpointOptions,
-    Extra,
-    Models,
-    PriceWords,
-    Retries,
-    Temperature,
-    Timeout,
-    Url,
-    model_choices,
-)
+from evo.cli.llm_endpoint import EndpointOptions, model_choices
 from evo.errors import UsageError
 
 if TYPE_CHECKING:
@@ -56,8 +41,7 @@ Parallel = Annotated[
     int, typer.Option("--llm-parallel", metavar="N", min=1, max=64, help="Requests in flight while trials run.")
 ]
 Samples = Annotated[
-    int,
-    typer.Option("--llm-samples", metavar="N", min=1, max=16, help="Replies per prompt; screening picks the best."),
+    int, typer.Option("--llm-samples", metavar="N", min=1, max=16, help="Replies per prompt; screening picks the best.")
 ]
 SummaryEvery = Annotated[
     int,
@@ -75,6 +59,9 @@ Repairs = Annotated[
 ReplyTokens = Annotated[
     int, typer.Option("--llm-reply-tokens", metavar="N", min=64, help="Maximum number of tokens of one reply.")
 ]
+Retries = Annotated[
+    int, typer.Option("--llm-retries", metavar="N", min=0, max=50, help="Repeats after a 429, a 5xx or no answer.")
+]
 ReplayFile = Annotated[
     Path | None,
     typer.Option("--llm-replay", metavar="FILE", help="Read the replies from this transcript, without a server."),
@@ -82,88 +69,21 @@ ReplayFile = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LlmOptions:
+class LlmOptions(EndpointOptions):
     """The options as given on the command line, not yet parsed."""
 
-    strategy: str | None
-    endpoint: EndpointOptions
-    budget: str | None
-    calls: int | None
-    tokens: int | None
-    parallel: int
-    samples: int
-    summary_every: int
-    parents: str | None
-    repairs: int
-    reply_tokens: int
-    replay: Path | None
-
-
-def llm_options(
-    strategy: StrategyName = None,
-    llm_url: Url = None,
-    llm_model: Models = None,
-    llm_api: Api = None,
-    llm_budget: MoneyWords = None,
-    llm_calls: MostCalls = None,
-    llm_tokens: MostTokens = None,
-    llm_price: PriceWords = None,
-    llm_parallel: Parallel = 1,
-    llm_samples: Samples = 1,
-    llm_summary: SummaryEvery = 8,
-    llm_parents: Parents = None,
-    llm_repairs: Repairs = 3,
-    llm_reply_tokens: ReplyTokens = 8192,
-    llm_timeout: Timeout = "5m",
-    llm_retries: Retries = 5,
-    llm_effort: Effort = None,
-    llm_temperature: Temperature = None,
-    llm_extra: Extra = None,
-    llm_replay: ReplayFile = None,
-) -> LlmOptions:
-    """One parameter per option."""
-    endpoint = EndpointOptions(
-        url=llm_url,
-        models=tuple(llm_model or ()),
-        api=llm_api,
-        price=llm_price,
-        timeout=llm_timeout,
-        retries=llm_retries,
-        effort=llm_effort,
-        temperature=llm_temperature,
-        extra=llm_extra,
-    )
-    return LlmOptions(
-        strategy=strategy,
-        endpoint=endpoint,
-        budget=llm_budget,
-        calls=llm_calls,
-        tokens=llm_tokens,
-        parallel=llm_parallel,
-        samples=llm_samples,
-        summary_every=llm_summary,
-        parents=llm_parents,
-        repairs=llm_repairs,
-        reply_tokens=llm_reply_tokens,
-        replay=llm_replay,
-    )
-
-
-def with_llm(command: Callable[..., int]) -> Callable[..., int]:
-    """The command with the options above; it gets them as one keyword, `llm`."""
-    own = inspect.signature(command, eval_str=True)
-    more = inspect.signature(llm_options, eval_str=True).parameters
-    kept = [parameter for name, parameter in own.parameters.items() if name != NAME]
-
-    @functools.wraps(command)
-    def wrapper(**words: object) -> int:
-        chosen = llm_options(**{name: words.pop(name) for name in more})  # type: ignore[arg-type]
-        return command(**words, llm=chosen)
-
-    parameters = [*kept, *more.values()]
-    wrapper.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
-    wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return wrapper
+    strategy: StrategyName = None
+    budget: MoneyWords = None
+    calls: MostCalls = None
+    tokens: MostTokens = None
+    parallel: Parallel = 1
+    samples: Samples = 1
+    summary: SummaryEvery = 8
+    parents: Parents = None
+    repairs: Repairs = 3
+    reply_tokens: ReplyTokens = 8192
+    retries: Retries = 5
+    replay: ReplayFile = None
 
 
 def llm_settings(words: LlmOptions, names: tuple[str, ...], root: Path) -> tuple[LlmSettings | None, tuple[str, ...]]:
@@ -180,12 +100,12 @@ def llm_settings(words: LlmOptions, names: tuple[str, ...], root: Path) -> tuple
         raise UsageError(f"--llm-replay {words.replay}: no such file", hint=hint)
     return LlmSettings(
         strategy=words.strategy or "insight",
-        models=model_choices(words.endpoint, root) if words.replay is None else (),
+        models=model_choices(words, root) if words.replay is None else (),
         replay=words.replay.resolve() if words.replay is not None else None,
         budget=Budget(calls=words.calls, tokens=words.tokens, money=_money(words.budget)),
         parallel=words.parallel,
         samples=words.samples,
-        summary_every=words.summary_every,
+        summary_every=words.summary,
         parents=words.parents,
         repairs=words.repairs,
         max_tokens=words.reply_tokens,

@@ -31,11 +31,7 @@ def mcp(
         raise UsageError("evo mcp needs the mcp package, 2.0 or newer", hint="pip install 'evo-kernels[mcp]'") from None
 
     options = ServerOptions(
-        root=session_of(context).root(),
-        device=choose_device(device),
-        arch=arch,
-        may_commit=commit,
-        rewrites=rewrites,
+        root=session_of(context).root(), device=choose_device(device), arch=arch, may_commit=commit, rewrites=rewrites
     )
     serve(options)
     return 0

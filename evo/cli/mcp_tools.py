@@ -299,7 +299,9 @@ class McpTools:
             self._device.release()
 
     def _task(self, name: str) -> Task:
-        return load_task(self._options.root, name) if re.fullmatch(r"\w+", name) else _no_task(name)
+        if not re.fullmatch(r"\w+", name):
+            raise UsageError(f"{one_line(name, 60)!r} is not a task", hint="the tool `tasks` lists them")
+        return load_task(self._options.root, name)
 
     def _bench_session(self) -> EvaluationSession:
         with self._opening:
@@ -329,10 +331,6 @@ class McpTools:
         if not rungs:
             raise UsageError(f"task {task.name} has no champion and no rung", hint="add a .cu file to its ladder/")
         return read_variant(rungs[0]), False
-
-
-def _no_task(name: str) -> Task:
-    raise UsageError(f"{one_line(name, 60)!r} is not a task", hint="the tool `tasks` lists them")
 
 
 def _child(parent: Variant, edits: str | None, text: str | None) -> str:

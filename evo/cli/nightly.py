@@ -122,7 +122,7 @@ def nightly(
 
 
 def _watched(plan: NightPlan, session: GlobalOptions) -> Night:
-    from evo.audit.nightly import Hooks, run_night
+    from evo.audit.nightly import Hooks, NightlyRun
     from evo.cli.shipped import attacked_folder
 
     views = _Views(root := session.root())
@@ -134,7 +134,7 @@ def _watched(plan: NightPlan, session: GlobalOptions) -> Night:
             watch=views.see,
             stop=stop,
         )
-        night = run_night(plan, root, hooks)
+        night = NightlyRun(plan, root, hooks).run()
     stage("")
     return night
 

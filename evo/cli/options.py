@@ -24,10 +24,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 DeviceWord = Annotated[
     str,
     typer.Option(
-        "--device",
-        metavar="NAME",
-        help="auto, gpu:N, or sim:CHIP such as sim:l4.",
-        autocompletion=completion.devices,
+        "--device", metavar="NAME", help="auto, gpu:N, or sim:CHIP such as sim:l4.", autocompletion=completion.devices
     ),
 ]
 ArchWord = Annotated[
@@ -37,8 +34,7 @@ ArchWord = Annotated[
     ),
 ]
 ClusterWord = Annotated[
-    str | None,
-    typer.Option("--cluster", metavar="SPEC", help="Use several devices: processes:N or ray://HOST:PORT."),
+    str | None, typer.Option("--cluster", metavar="SPEC", help="Use several devices: processes:N or ray://HOST:PORT.")
 ]
 TaskWord = Annotated[
     str | None,
@@ -48,6 +44,22 @@ TaskWord = Annotated[
         help="The task, instead of the file's `// evo: task`.",
         autocompletion=completion.tasks,
     ),
+]
+TaskName = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="TASK",
+        show_default=False,
+        help="A task's name; needed if there are several.",
+        autocompletion=completion.tasks,
+    ),
+]
+OnlyTask = Annotated[
+    str | None,
+    typer.Argument(metavar="TASK", show_default=False, help="Only this task.", autocompletion=completion.tasks),
+]
+OnlyTaskOption = Annotated[
+    str | None, typer.Option("--task", metavar="TASK", help="Only this task.", autocompletion=completion.tasks)
 ]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the inputs.")]
 ProposalSeed = Annotated[

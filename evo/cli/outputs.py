@@ -38,14 +38,7 @@ class UnexercisedOutput(Serializable):
 
     @classmethod
     def of(cls, point: CoveragePoint) -> UnexercisedOutput:
-        return cls(
-            line=point.source_line,
-            kernel=point.kernel,
-            kind=point.kind,
-            instruction=point.instruction,
-            unexercised=point.unexercised,
-            compared=compared(point),
-        )
+        return copied(cls, point, line=point.source_line, compared=compared(point))
 
 
 def compared(point: CoveragePoint) -> str | None:

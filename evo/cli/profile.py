@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from evo.cli.chips import HeadlineCase
 from evo.cli.command_context import FileSubject, read_subject, session_of
 from evo.cli.options import DEFAULT_ARCH, ArchWord, AsJson, DeviceWord, KernelFile, Seed, TaskWord, choose_device
 from evo.cli.profiled import show_profile
@@ -35,9 +36,7 @@ def profile(
     context: typer.Context,
     file: KernelFile,
     task: TaskWord = None,
-    case: Annotated[
-        str | None, typer.Option("--case", metavar="NAME", help="The case to profile (default: the headline case).")
-    ] = None,
+    case: HeadlineCase = None,
     device: DeviceWord = "auto",
     arch: ArchWord = DEFAULT_ARCH,
     kernel: Annotated[str | None, typer.Option("--kernel", metavar="NAME", help="Only this kernel of several.")] = None,

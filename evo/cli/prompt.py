@@ -10,7 +10,7 @@ import typer
 
 from evo.cli import completion
 from evo.cli.command_context import FileSubject, GlobalOptions, choose_task, find_file, session_of
-from evo.cli.options import DEFAULT_ARCH, ArchWord, DeviceWord, Seed, choose_device
+from evo.cli.options import DEFAULT_ARCH, ArchWord, DeviceWord, Seed, TaskName, choose_device
 from evo.cli.stage_line import stage
 from evo.cli.terminal import out, say
 from evo.errors import UsageError
@@ -23,15 +23,8 @@ if TYPE_CHECKING:
     from evo.spec.task import Task
     from evo.spec.variant import Variant
 
-TaskName = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="TASK", show_default=False, help="Optional if there is only one task.", autocompletion=completion.tasks
-    ),
-]
 StrategyWord = Annotated[
-    str,
-    typer.Option("--strategy", metavar="NAME", help="See docs/llm.md.", autocompletion=completion.strategies),
+    str, typer.Option("--strategy", metavar="NAME", help="See docs/llm.md.", autocompletion=completion.strategies)
 ]
 
 

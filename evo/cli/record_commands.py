@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import statistics
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +14,7 @@ import typer
 
 from evo.cli import completion, views
 from evo.cli.command_context import GlobalOptions, choose_task, session_of
-from evo.cli.options import AsJson, choose_device
+from evo.cli.options import AsJson, OnlyTask, choose_device
 from evo.cli.recorded import commits_of, headline_of, headline_text, padded, say_what_is_torn, show_record
 from evo.cli.stage_line import stage
 from evo.cli.terminal import clip, columns, microseconds, out, out_json, out_table, paint, plain, say, verdict_colour
@@ -22,9 +23,9 @@ from evo.errors import UsageError
 if TYPE_CHECKING:
     from evo.records.trials import Record
     from evo.results import Evaluation
-    from evo.spec.task import Task
 
 DIFFERS = 1
+_STAGES_SHOWN = 5
 _ROOMY = 96  # columns of a terminal on which the log has one for the status
 
 Id = Annotated[
@@ -44,10 +45,7 @@ Side = Annotated[
 
 def log(
     context: typer.Context,
-    task: Annotated[
-        str | None,
-        typer.Argument(metavar="TASK", show_default=False, help="Only this task.", autocompletion=completion.tasks),
-    ] = None,
+    task: OnlyTask = None,
     kept: Annotated[bool, typer.Option("--kept", help="List only kept trials.")] = False,
     timing: Annotated[bool, typer.Option("--timing", help="Show where the time of each run went.")] = False,
     json: AsJson = False,
@@ -72,19 +70,34 @@ def log(
         if index:
             out()
         if timing:
-            _log_timing(run[1], list(group))
+            out(f"{paint(run[1], 'bold')}  {run[0]}")
+            out_table(["trials", ">number", ">median s", ">total s", "where the time went"], stage_times(list(group)))
         else:
             _log_run(run[1], list(group), headline_of(root, run[0]))
     return 0
 
 
-def _log_timing(run: str, records: list[Record]) -> None:
-    """How long trials took by what became of them, and which stages took it."""
-    from evo.cli.stage_times import stage_times
-
-    out(f"{paint(run, 'bold')}  {records[0].task}")
-    rows = [row.cells() for row in stage_times(records)]
-    out_table(["trials", ">number", ">median s", ">total s", "where the time went"], rows)
+def stage_times(records: Sequence[Record]) -> list[list[str]]:
+    """A row for each outcome, then one for all; the longest stages of each. Trials without a time are left out."""
+    groups: dict[str, list[Record]] = {name: [] for name in ("start", "kept", "rejected", "review", "all")}
+    for record in records:
+        if record.elapsed_s:
+            outcome = record.kind if not record.proposed else "kept" if record.kept else "rejected"
+            groups[outcome].append(record)
+            groups["all"].append(record)
+    rows = []
+    for became, group in groups.items():
+        stages: dict[str, float] = {}
+        for name, taken in (row for record in group for row in record.evaluation.stages_s.items()):
+            stages[name] = stages.get(name, 0.0) + taken
+        seconds = [record.elapsed_s or 0.0 for record in group]
+        total = sum(seconds)
+        longest = sorted(stages.items(), key=lambda item: -item[1])[:_STAGES_SHOWN]
+        parts = [f"{name} {taken / total:.0%}" for name, taken in longest]
+        if group:
+            cells = [became, str(len(group)), f"{statistics.median(seconds):.2f}", f"{total:.1f}", ", ".join(parts)]
+            rows.append(cells)
+    return rows
 
 
 def _log_run(run: str, records: list[Record], headline: str | None) -> None:
@@ -190,7 +203,8 @@ def replay(
     if seed is None:
         check = record.evaluation.check
         seed = check.seed if check is not None and check.seed is not None else 0
-    _warn_of_change(record, task)
+    if record.environment.task_hash != task.hash:
+        say(f"the task {task.name} has changed since: its reference, cases or tolerance are not those of the record")
     where = choose_device(device or record.environment.device)
     with EvaluationSession(where, arch=record.environment.arch, on_stage=stage) as bench_session:
         say(f"replaying trial {record.trial} on {bench_session.device}")
@@ -198,11 +212,6 @@ def replay(
         evaluation = evaluate(job, bench_session)
     stage("")
     return _compare(record, evaluation, json)
-
-
-def _warn_of_change(record: Record, task: Task) -> None:
-    if record.environment.task_hash != task.hash:
-        say(f"the task {task.name} has changed since: its reference, cases or tolerance are not those of the record")
 
 
 def _compare(record: Record, evaluation: Evaluation, json: bool) -> int:

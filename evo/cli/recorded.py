@@ -71,8 +71,7 @@ def headline_of(root: Path, task: str) -> str | None:
 
 def headline_text(evaluation: Evaluation, headline: str | None) -> str:
     """The headline case's time, without its unit; empty if nothing was timed."""
-    us = evaluation.case_us(headline or "")
-    return microseconds(us) if us is not None else ""
+    return microseconds(evaluation.case_us(headline or ""))
 
 
 def padded(rows: Sequence[Sequence[str]]) -> list[list[str]]:

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evo.cli import completion
 from evo.cli.command_context import choose_task, session_of
-from evo.cli.options import AsJson
+from evo.cli.options import AsJson, OnlyTaskOption
 from evo.cli.recorded import commits_of, headline_of
 from evo.cli.terminal import out, say
 from evo.errors import TaskInvalid, UsageError
@@ -44,9 +43,7 @@ def report(
             "--out", metavar="FILE", help="The file, or - for stdout (default: report.html, other formats to stdout)."
         ),
     ] = None,
-    task: Annotated[
-        str | None, typer.Option("--task", metavar="TASK", help="Only this task.", autocompletion=completion.tasks)
-    ] = None,
+    task: OnlyTaskOption = None,
     run: Annotated[
         str | None, typer.Option("--run", metavar="RUN", help="Only this run, named by the beginning of its id.")
     ] = None,

@@ -250,14 +250,18 @@ def _wrapped_line(line: str, most: int, hang: int | None) -> str:
     return "\n".join(lines)
 
 
-def microseconds(value: float) -> str:
-    """A time with about four digits, without its unit: 12.81, 812.4, 5,364."""
+def microseconds(value: float | None) -> str:
+    """A time with about four digits, without its unit: 12.81, 812.4, 5,364. Empty if there is none."""
+    if value is None:
+        return ""
     if value < 100:
         return f"{value:.2f}"
     return f"{value:.1f}" if value < 1000 else f"{value:,.0f}"
 
 
-def ratio(value: float) -> str:
+def ratio(value: float | None) -> str:
+    if value is None:
+        return ""
     return f"{value:.2f}x" if value < 100 else f"{value:.0f}x"
 
 

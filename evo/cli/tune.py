@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from evo.cli.chips import HeadlineCase
 from evo.cli.command_context import read_subject, session_of
 from evo.cli.options import DEFAULT_ARCH, ArchWord, AsJson, DeviceWord, TaskWord, choose_device
 from evo.cli.stage_line import stage
@@ -58,9 +59,7 @@ def tune(
         bool | None, typer.Option("--maximise/--minimise", help="The direction (default: by the objective's name).")
     ] = None,
     task: TaskWord = None,
-    case: Annotated[
-        str | None, typer.Option("--case", metavar="NAME", help="The case to time (default: the headline case).")
-    ] = None,
+    case: HeadlineCase = None,
     device: DeviceWord = "auto",
     arch: ArchWord = DEFAULT_ARCH,
     save: Annotated[
@@ -109,14 +108,7 @@ def _converse(name: str, budget: int, seed: int) -> int:
 
 
 def _replay(
-    path: Path,
-    name: str,
-    budget: int,
-    seed: int,
-    runs: int,
-    objective: str | None,
-    maximise: bool | None,
-    json: bool,
+    path: Path, name: str, budget: int, seed: int, runs: int, objective: str | None, maximise: bool | None, json: bool
 ) -> int:
     from evo.evaluate.counted_stage import CountedStage
     from evo.search.knobs import t1_t4_files

@@ -85,9 +85,7 @@ def check(
     if counted is not None and kernels:
         show_counts(counted.name, kernels, lines)
     if covered is not None:
-        from evo.cli.coverage import show_coverage
-
-        show_coverage(covered, subject.variant.text)
+        views.show_coverage(covered, subject.variant.text)
     return 0 if evaluation.status.passed else FAILED
 
 
@@ -102,8 +100,7 @@ def bench(
     arch: ArchWord = DEFAULT_ARCH,
     seed: SecretSeed = None,
     l2_persist: Annotated[
-        bool,
-        typer.Option("--l2-persist", help="On a GPU: also time it with its inputs kept in L2, for information."),
+        bool, typer.Option("--l2-persist", help="On a GPU: also time it with its inputs kept in L2, for information.")
     ] = False,
     json: AsJson = False,
 ) -> int:
@@ -174,11 +171,7 @@ def try_file(
 
 
 def compile_file(
-    context: typer.Context,
-    file: KernelFile,
-    task: TaskWord = None,
-    arch: ArchWord = DEFAULT_ARCH,
-    json: AsJson = False,
+    context: typer.Context, file: KernelFile, task: TaskWord = None, arch: ArchWord = DEFAULT_ARCH, json: AsJson = False
 ) -> int:
     """Compile a variant; show registers, spills, shared bytes and instruction mix. Needs no GPU."""
     from evo.evaluate.prepare import PrepareFailure, prepare

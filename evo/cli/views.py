@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         KernelResources,
         SanitizerReport,
     )
+    from evo.results.coverage import Coverage
 
 
 def coloured(word: str) -> str:
@@ -257,3 +258,28 @@ def _kernel_row(kernel: KernelResources) -> list[str]:
     spilled = None if stores is None or loads is None else stores + loads
     numbers = (kernel.registers, spilled, kernel.stack_bytes, kernel.shared_bytes)
     return [kernel.name, _axes(kernel).strip(), *("" if value is None else str(value) for value in numbers)]
+
+
+_WIDE = 48
+
+
+def show_coverage(parts: Sequence[Coverage], text: str) -> None:
+    """One row per condition with an outcome that no case exercised, by source line; a line may stand for several."""
+    from evo.cli.outputs import compared
+
+    source = text.splitlines()
+    seen, of = (sum(counts) for counts in zip(*(part.outcomes() for part in parts), strict=True)) if parts else (0, 0)
+    out()
+    out(f"coverage: {seen} of {of} outcomes of conditions were exercised")
+    rows: dict[tuple[str, ...], None] = {}  # each once
+    for part in parts:
+        for line, points in part.by_line().items():
+            for point in points:
+                if point.unexercised:
+                    code = source[line - 1].strip() if 0 < line <= len(source) else ""
+                    never = ", ".join(name.replace("_", " ") for name in point.unexercised)
+                    what = never if point.reached else "never executed"
+                    place = str(line) if line else "?"
+                    rows[place, code[:_WIDE], point.kind.value, paint(what, "yellow"), compared(point) or ""] = None
+    if rows:
+        out_table([">line", "source", "condition", "not exercised", "last compared"], [list(row) for row in rows])

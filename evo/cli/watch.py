@@ -142,7 +142,7 @@ def row_of(result: TrialResult, headline: str) -> Row:
         operator=plain(result.operator),
         change=plain(result.summary),
         status=result.status.value,
-        time=microseconds(headline_us) if headline_us is not None else "",
+        time=microseconds(headline_us),
         gain=ratio(result.gain.ratio) if result.gain is not None else "",
         verdict=result.outcome,
         commit=(result.commit or "")[:8],

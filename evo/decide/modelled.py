@@ -6,9 +6,47 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from evo.decide.modelled_accuracy import ENOUGH, probability_faster, weak_on
 from evo.errors import HarnessFault
 from evo.results import CaseBench, CaseEvidence, Decision, Estimate, Evidence, Gain, Ground, Verdict, geometric_mean
+
+ENOUGH = 0.90  # probability that a child is faster, below which nothing is kept
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """A modelled gain of exp(s) is real with probability 1 - floor - (1/2 - floor) exp(-s / scale)."""
+
+    scale: float
+    floor: float
+
+    def probability(self, gain: float) -> float:
+        """That a child modelled to be `gain` times faster is faster; below 1/2 for a gain below 1."""
+        if gain < 1:
+            return 1 - self.probability(1 / gain)
+        return 1 - self.floor - (0.5 - self.floor) * math.exp(-math.log(gain) / self.scale)
+
+
+_OF_ALL = "any"
+# By version of the model and by the term that bounds the parent.
+_TABLE: dict[str, dict[str, Accuracy]] = {
+    "sim-5": {_OF_ALL: Accuracy(0.100, 0.006), "l2": Accuracy(0.193, 0.006), "atomic": Accuracy(0.603, 0.006)}
+}
+# What binds the parent where the model was seen to be hardly better than chance at any gain below twofold.
+_WEAK: dict[str, dict[str, str]] = {"sim-5": {"atomic": "kernels bound by global atomics"}}
+
+
+def probability_faster(version: str, limiter: str, gain: float) -> float | None:
+    """That the child is faster, from its modelled gain and what bounds its parent; None for an unknown version."""
+    table = _TABLE.get(version)
+    if table is None:
+        return None
+    return table.get(limiter, table[_OF_ALL]).probability(gain)
+
+
+def weak_on(version: str, limiter: str) -> str | None:
+    """The kernels on which this version of the model is known to fail, in words, if the limiter says it is one."""
+    return _WEAK.get(version, {}).get(limiter)
+
 
 MARGIN = 0.10
 CASE_LOSS = 0.02

@@ -191,7 +191,7 @@ def judge(comparison: Comparison, score: Mapping[str, float], rule: DecisionRule
         pairs_at_own_clocks=comparison.at_own_clocks or None,
         clocks=comparison.clocks,
         between_captures=between,
-        cases={case: case_evidence(comparison.pairs, case, between) for case in _names(comparison.pairs)},
+        cases={case: case_evidence(comparison.pairs, case, between) for case in (comparison.pairs or [{}])[0]},
         unsteady=tuple(case.name for case in comparison.child if case.warm and case.warm.unsteady),
     )
     gain = widened(gain_of(stage.combined), between) if stage.combined else None
@@ -316,11 +316,11 @@ def require_same(parent: Environment, child: Environment) -> None:
 def gain_of(ratios: Sequence[float], *, alpha: float = 0.05) -> Gain:
     """Parent time / child time: Hodges-Lehmann estimate, with the exact signed-rank interval where n allows one."""
     walsh = walsh_averages(ratios)
-    bounds = _interval(walsh, len(ratios), alpha)
     ratio = math.exp(-float(np.median(walsh)))
-    if bounds is None:
+    rank = signed_rank_rank(len(ratios), alpha)
+    if not rank:
         return Gain(ratio=ratio)
-    return Gain(ratio=ratio, low=math.exp(-bounds[1]), high=math.exp(-bounds[0]))
+    return Gain(ratio=ratio, low=math.exp(-walsh[-rank]), high=math.exp(-walsh[rank - 1]))
 
 
 def walsh_averages(values: Sequence[float]) -> NDArray[np.float64]:
@@ -328,11 +328,6 @@ def walsh_averages(values: Sequence[float]) -> NDArray[np.float64]:
     array = np.asarray(values, np.float64)
     rows, columns = np.triu_indices(len(array))
     return np.sort((array[rows] + array[columns]) / 2)
-
-
-def _interval(walsh: NDArray[np.float64], n: int, alpha: float) -> tuple[float, float] | None:
-    rank = signed_rank_rank(n, alpha)
-    return (float(walsh[rank - 1]), float(walsh[len(walsh) - rank])) if rank else None
 
 
 @cache
@@ -367,10 +362,6 @@ def words(gain: Gain) -> str:
 def case_evidence(pairs: Sequence[Ratios], case: str, between: CaptureScatter | None) -> CaseEvidence:
     gain = widened(gain_of([pair[case] for pair in pairs]), between, case=case)
     return CaseEvidence(ratio=gain.ratio, low=gain.low, high=gain.high, confirmed=gain.confirmed)
-
-
-def _names(pairs: Sequence[Ratios]) -> list[str]:
-    return list(pairs[0]) if pairs else []
 
 
 def _weights(score: Mapping[str, float]) -> dict[str, float]:

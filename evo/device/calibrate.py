@@ -156,7 +156,8 @@ def calibrate(device: DeviceName | RemoteGpu, *, arch: str = "native", quick: bo
     Raises: UsageError for a simulator, DeviceMissing without a GPU, HarnessFault for anything else.
     """
     if isinstance(device, DeviceName):
-        _require_gpu(device)
+        if device.kind != "gpu":
+            raise UsageError(f"{device} has no rates to measure", hint="calibrate on a GPU: --device gpu:0")
         with RemoteGpu(device) as gpu:
             return calibrate(gpu, arch=arch, quick=quick)
     about = device.describe(time_limit_s=_LIMIT_S)
@@ -170,8 +171,3 @@ def rate_kernels(arch: str) -> Binary:
     if isinstance(built, Diagnostics):
         raise HarnessFault(f"the calibration kernels: {built.reason}", hint="run `evo doctor`")
     return built
-
-
-def _require_gpu(name: DeviceName) -> None:
-    if name.kind != "gpu":
-        raise UsageError(f"{name} has no rates to measure", hint="calibrate on a GPU: --device gpu:0")

@@ -20,16 +20,8 @@ from evo.device.gpu_memory import Arena
 from evo.device.gpu_rates import measure_rates
 from evo.device.gpu_timing import TimingRun
 from evo.device.output_extremes import Extremes, extremes_of
-from evo.device.protocol import TimingDevice
-from evo.device.timing_types import (
-    BenchOptions,
-    BenchRequest,
-    BenchResult,
-    LibraryCase,
-    LibraryPairs,
-    LibraryTimes,
-)
-from evo.device.whole_grid import whole_grid_extremes
+from evo.device.protocol import TimingDevice, whole_grid_extremes
+from evo.device.timing_types import BenchOptions, BenchRequest, BenchResult, LibraryCase, LibraryPairs, LibraryTimes
 from evo.errors import HarnessFault
 from evo.results import Fault, FaultKind, Rate
 from evo.spec.dtypes import NUMPY

@@ -19,7 +19,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from evo.device import POISON_NAN, Arrays, BenchCase, place_of
+from evo.device import POISON_NAN, BenchCase, place_of
 from evo.device.gpu_context import GpuContext
 from evo.device.gpu_l2 import PersistingL2
 from evo.device.gpu_load import KernelFault, Sequence, blamed_on
@@ -99,7 +99,8 @@ class CaseTimer:
             sides.reverse()
         case = request.child[index]
         self.name = case.program.case
-        self.inputs = self._input_sets(case)
+        given = [case.inputs, *request.others.get(self.name, ())]
+        self.inputs = [given[number % len(given)] for number in range(INPUT_SETS)]
         sizes: dict[str, int] = {}
         for number, arrays in enumerate(self.inputs):
             sizes |= {f"{name}#{number}": array.nbytes for name, array in arrays.items()}
@@ -129,10 +130,6 @@ class CaseTimer:
         first = min(self.arena.address(name) for name, _ in sets)
         end = max(self.arena.address(name) + array.nbytes for name, array in sets)
         return aside.window(self.device.stream.ptr, first, end - first)
-
-    def _input_sets(self, case: BenchCase) -> list[Arrays]:
-        given = [case.inputs, *self.request.others.get(self.name, ())]
-        return [given[number % len(given)] for number in range(INPUT_SETS)]
 
     def _side(self, which: Side, case: BenchCase) -> TimedVariant:
         with self.stages.time("load"):

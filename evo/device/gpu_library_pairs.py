@@ -19,15 +19,7 @@ from evo.device.gpu_case_timer import CaseTimer, OutputsDiverged
 from evo.device.gpu_context import GpuContext
 from evo.device.gpu_library import captured, each_call, replayed_block
 from evo.device.nvml import Reading
-from evo.device.timing_types import (
-    BLOCK_SAMPLES,
-    BLOCK_US,
-    BenchRequest,
-    LibraryCase,
-    LibraryPairs,
-    Side,
-    StageTimer,
-)
+from evo.device.timing_types import BLOCK_SAMPLES, BLOCK_US, BenchRequest, LibraryCase, LibraryPairs, Side, StageTimer
 from evo.errors import Crashed, EvoError
 
 

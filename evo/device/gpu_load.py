@@ -95,7 +95,6 @@ class Loaded:
 
     module: Any
     how: str
-    binary_version: int
 
     def kernel(self, name: str) -> Any:
         return self.module.get_function(name)
@@ -131,7 +130,7 @@ def load(binary: Binary, capability: int) -> Loaded:
     if as_is and version != int("".join(c for c in binary.arch if c.isdigit())):
         hint = "an override such as CUDA_FORCE_PTX_JIT may be set; unset it"
         raise HarnessFault(f"compiled for {binary.arch}, but the driver loaded code for sm_{version}", hint=hint)
-    return Loaded(module, "cubin" if as_is else "ptx_jit", version)
+    return Loaded(module, "cubin" if as_is else "ptx_jit")
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,14 +25,8 @@ from evo.device import (
     SampledRun,
     SampleRequest,
 )
-from evo.device.timing_types import (
-    BenchOptions,
-    BenchRequest,
-    BenchResult,
-    LibraryCase,
-    LibraryPairs,
-    LibraryTimes,
-)
+from evo.device.output_extremes import reduced
+from evo.device.timing_types import BenchOptions, BenchRequest, BenchResult, LibraryCase, LibraryPairs, LibraryTimes
 from evo.results import CaseBench, Fault, Rate
 
 
@@ -109,3 +103,14 @@ class TimingDevice(Device, Protocol):
     def calibrate(self, kernels: Binary, quick: bool) -> dict[str, Rate]:
         """Measure the chip's rates with the kernels of `evo.device.calibrate`."""
         ...
+
+
+def whole_grid_extremes(device: Device, request: ExtremesRequest) -> OutputExtremes:
+    """`Device.output_extremes` from one run of all blocks."""
+    program = request.case.program
+    ran = device.run(RunRequest(program=program, inputs=request.case.inputs))
+    if ran.faults:
+        return OutputExtremes(whole=True, fault=ran.faults[0])
+    dtypes = {output.name: output.dtype for output in program.outputs}
+    extremes, place = reduced(ran.outputs[0], dtypes, dict.fromkeys(dtypes), request.groups, request.find)
+    return OutputExtremes(whole=True, extremes=extremes, place=place)

@@ -33,14 +33,7 @@ from evo.device import (
 )
 from evo.device.protocol import Device, ModellingDevice, TimingDevice
 from evo.device.remote_calls import OPENER, Answer, OpenedObject, Raised, RemoteCall
-from evo.device.timing_types import (
-    BenchOptions,
-    BenchRequest,
-    BenchResult,
-    LibraryCase,
-    LibraryPairs,
-    LibraryTimes,
-)
+from evo.device.timing_types import BenchOptions, BenchRequest, BenchResult, LibraryCase, LibraryPairs, LibraryTimes
 from evo.errors import ChildDied, Crashed, TimedOut, WorkerLost
 from evo.results import CaseBench, Fault, Rate
 

@@ -182,7 +182,7 @@ def _kept_after(records: Sequence[Record]) -> dict[str, int]:
     """By trial of a kept rewrite: the single changes kept after it, up to the next rewrite or start in its place."""
     found: dict[str, int] = {}
     latest: dict[tuple[str, ...], str] = {}
-    for record in sorted(records, key=lambda record: (record.run, record.number)):
+    for record in sorted(records, key=lambda record: record.moment):
         place = (record.task, *record.place)
         if not record.kept:
             continue
@@ -210,7 +210,7 @@ def outcomes(records: Iterable[Record], *, chip: str) -> dict[str, tuple[int, fl
 
 def unsuccessful(records: Sequence[Record]) -> list[Unsuccessful]:
     """The changes that were not kept, latest first."""
-    ordered = sorted(records, key=lambda record: (record.run, record.number), reverse=True)
+    ordered = sorted(records, key=lambda record: record.moment, reverse=True)
     return [_unsuccessful(record) for record in ordered if not record.kept]
 
 
@@ -250,7 +250,7 @@ def _where(record: Record) -> str:
 
 def _counters(record: Record) -> str | None:
     """What limited the first case, before and after."""
-    evidence = record.decision.evidence if record.decision is not None else None
+    evidence = record.evidence
     for name, case in evidence.cases.items() if evidence is not None else ():
         if case.parent_limiter_us is not None and case.child_limiter_us is not None:
             ends = f"{case.parent_limiter_us:.4g} -> {case.child_limiter_us:.4g}"

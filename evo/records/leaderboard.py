@@ -124,7 +124,7 @@ def build(records: Iterable[Record], commits: Mapping[str, str]) -> Leaderboard:
     """The leaderboard of these records. commits: trial -> the commit that kept it, left out if git does not know it."""
     champions: dict[tuple[str, ...], list[Record]] = {}  # by place
     rewrites: dict[tuple[str, ...], int] = {}  # by place and variant: of its line of descent
-    for record in sorted(records, key=lambda record: (record.run, record.number)):
+    for record in sorted(records, key=lambda record: record.moment):
         if record.kept:
             place = (record.task, *record.place)
             champions.setdefault(place, []).append(record)

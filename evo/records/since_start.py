@@ -83,7 +83,7 @@ def _divided(earlier: Record, speedup: Mapping[str, float], later: Record) -> di
 
 def _multiplied(speedup: Mapping[str, float], before: Record, after: Record) -> dict[str, float]:
     """The speed-ups of a champion from those of the one before it, beside which its trial was timed."""
-    evidence = after.decision.evidence if after.decision is not None else None
+    evidence = after.evidence
     if evidence is None or before.variant != after.arguments.get("rival", after.parent):
         return {}
     gains = {case: _gain(found) for case, found in evidence.cases.items()}

@@ -7,14 +7,18 @@ from collections.abc import Iterable, Sequence
 from evo.results import Gain
 
 
-def microseconds(value: float) -> str:
-    """A time with about four digits, without its unit."""
+def microseconds(value: float | None) -> str:
+    """A time with about four digits, without its unit. Empty if there is none."""
+    if value is None:
+        return ""
     if value < 100:
         return f"{value:.2f}" if value >= 0.01 else f"{value:.2g}"
     return f"{value:.1f}" if value < 1000 else f"{value:,.0f}"
 
 
-def ratio(value: float) -> str:
+def ratio(value: float | None) -> str:
+    if value is None:
+        return ""
     return f"{value:.3f}x" if value < 10 else f"{value:.2f}x" if value < 100 else f"{value:,.0f}x"
 
 

@@ -17,53 +17,13 @@ WINDOW_SIZE = 1 << 32
 
 # Context -------------------------------------------------------------------------------------------------------
 _CTX = [
-    "fault_count",
-    "budget",
-    "stop",
-    "buffers",
-    "buffer_count",
-    "shared_size",
-    "params",
-    "param_size",
-    "tag_sets",
-    "warp_stride",
-    "warp_count",
-    "threads",
-    "block_ids",
-    "blocks",
-    "ntid_x",
-    "ntid_y",
-    "ntid_z",
-    "nctaid_x",
-    "nctaid_y",
-    "nctaid_z",
-    "counters",
-    "faults",
-    "local_size",
-    "race",
-    "barrier_count",
-    "blocks_done",
+    "fault_count", "budget", "buffers", "buffer_count", "shared_size", "params", "param_size", "tag_sets",
+    "warp_stride", "warp_count", "threads", "block_ids", "blocks", "ntid_x", "ntid_y", "ntid_z", "nctaid_x",
+    "nctaid_y", "nctaid_z", "counters", "faults", "local_size", "race", "blocks_done",
     "heaviest",  # warp instructions of the block that took most
     "longest",  # ... and of the warp
-    "dynamic_shared",
-    "scratch",
-    "shared_clear",
-    "queue_size",
-    "live_threads",
-    "warp_barriers",
-    "granule",
-    "releases",
-    "prints",
-    "print_count",
-    "next_block",
-    "reader_stride",
-    "residents",
-    "resident_count",
-    "changes",
-    "seen_changes",
-    "idle",
-    "idle_limit",
-    "template",
+    "dynamic_shared", "shared_clear", "queue_size", "granule", "releases", "prints", "print_count", "next_block",
+    "reader_stride", "residents", "resident_count", "changes", "seen_changes", "idle", "idle_limit", "template",
     "oldest",
     "block_budget",  # warp instructions of one block; 0: only those of the launch are bounded
     "equal_stores",  # the record of a store of what another block has stored already
@@ -73,7 +33,7 @@ _CTX = [
     "known_rows",  # of flags, a power of two
     "known_stride",  # bytes of a row
     "voices",
-]
+]  # fmt: skip
 # Fields that belong to one block: with several blocks under way they are exchanged as one piece.
 _BLOCK = [
     "shared", "state", "writer", "reader", "newest", "struck", "tags", "last_sector", "last_counted", "warps",
@@ -101,21 +61,9 @@ WRITABLE, TRACKED = 1, 2  # row flags; a tracked buffer has one state byte per 4
 _RECORD = [
     "low",
     "limit",  # first offset from `low` that does not fit; 0 while no buffer is remembered
-    "delta",
-    "row",
-    "requests",
-    "lanes",
-    "sectors",
-    "lines",
-    "wavefronts",
-    "ideal",
-    "l1_misses",
-    "strong",
-    "memo_mask",
-    "memo_waves",
-    "memo_ideal",
-    "marks",
-]
+    "delta", "row", "requests", "lanes", "sectors", "lines", "wavefronts", "ideal", "l1_misses", "strong",
+    "memo_mask", "memo_waves", "memo_ideal", "marks",
+]  # fmt: skip
 REC: dict[str, int] = {name: 8 * index for index, name in enumerate(_RECORD)}
 # In a record's marks: a load through the read-only cache; a strong one in a poll; a matrix of which nobody may know
 # what lane has what; an atomic that only its own block sees in order; a strong load whose value is taken on.
@@ -128,30 +76,15 @@ REC_SIZE = 256
 
 # Warp ----------------------------------------------------------------------------------------------------------
 _WARP = [
-    "state",
-    "resume",
-    "live",
-    "index",
-    "pending",
-    "barrier_id",
-    "barrier_count",
-    "barrier_kind",
-    "barrier_value",
-    "queue_head",
-    "queue_tail",
-    "group_committed",
-    "group_open",
-    "frame",
-    "barrier_site",
-    "safe_clock",
+    "state", "resume", "live", "index", "pending", "barrier_id", "barrier_count", "barrier_kind", "barrier_value",
+    "queue_head", "queue_tail", "group_committed", "frame", "barrier_site", "safe_clock",
     "together",  # its clock when all its lanes last met
     "safe_since",  # ... counted from the start of the block
-    "arrived",
-    "ahead",
+    "arrived", "ahead",
     "overtaken",  # lanes have run while others poll
     "turns",
     "spent",  # instructions so far
-]
+]  # fmt: skip
 WARP: dict[str, int] = {name: 8 * index for index, name in enumerate(_WARP)}
 WARP_TID = 192  # three <32 x i32>
 WARP_SYNC = 576  # <32 x i32>: the masks of lanes that are held at a warp barrier
@@ -172,7 +105,7 @@ COPY_SIZE = 192
 COPY_LENGTH = 512
 
 # cp.async queue entry: offsets of 32 lanes, then mask, size, group
-QUEUE_OFFSETS, QUEUE_MASK, QUEUE_SIZE, QUEUE_GROUP, QUEUE_ENTRY = 0, 128, 136, 144, 192
+QUEUE_MASK, QUEUE_SIZE, QUEUE_GROUP, QUEUE_ENTRY = 128, 136, 144, 192
 QUEUE_LENGTH = 512
 
 # Fault record ----------------------------------------------------------------------------------------------------
@@ -193,8 +126,7 @@ FLAG_BYTES = 2 << 20  # of rows that are left at flags, unless FLAGS of them tak
 _VOICE = [
     "number",  # of its newest record
     "speakers",  # lanes that have fenced by themselves, or had met one that did
-    "fence_clock",
-    "fencers",
+    "fence_clock", "fencers",
     "version",  # grows with what it could tell
     "recorded",  # what its newest record says
     "firm_number",  # of the record that all its lanes may tell
@@ -205,9 +137,8 @@ _VOICE = [
     "acquirers",
     "acquired_since",  # acquired_clock from the start of the block
     "news",  # what a barrier has to hand on
-    "seen_flag",
-    "seen_count",
-]
+    "seen_flag", "seen_count",
+]  # fmt: skip
 VOICE: dict[str, int] = {name: 8 * index for index, name in enumerate(_VOICE)}
 VOICE_ALL, VOICE_LEADER, VOICE_RECORDS = 128, 128 + 4 * MAX_WARPS, 128 + 8 * MAX_WARPS
 RECORDS, RECORD_SIZE = 16, 8 * MAX_WARPS + 64  # both vectors, and the clock when it was last told
@@ -215,7 +146,6 @@ VOICE_SIZE = VOICE_RECORDS + RECORDS * RECORD_SIZE
 FLAG_HEAD: dict[str, int] = {"count": 0, "teller": 8, "told": 16}  # how often told; who told last, and what
 FLAG_HEAD_SIZE = 64
 BARRIERS = 16
-STATE_INIT, STATE_PENDING = 0x0F, 0xF0
 
 L1_WAYS = 4
 

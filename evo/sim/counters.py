@@ -6,13 +6,12 @@ Instruction counts are the static mix of each block times its executions, so the
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evo.sim.abi import REC
-from evo.sim.counters_static import MEMORY, BlockCounts, space_of_site
+from evo.sim.counters_static import BlockCounts
 from evo.sim.lower.kernel import Kernel
 
 COUNTED = ("requests", "lanes", "sectors", "lines", "wavefronts", "ideal", "l1_misses")
@@ -55,17 +54,6 @@ class Counters:
         if not work:
             return 1.0, 1.0
         return max(1.0, self.heaviest * blocks / work), max(1.0, self.longest * self.warps / work)
-
-    def by_instruction(self) -> list[dict[str, Any]]:
-        """Per memory instruction: PTX line, source line, spelling and its counts."""
-        out = []
-        for index, ins in enumerate(self.kernel.sites):
-            if ins.name not in MEMORY or space_of_site(ins) == "param":
-                continue
-            row: dict[str, Any] = {"ptx_line": ins.line, "source_line": ins.loc, "instruction": ins.spelling}
-            row |= {name: int(values[index]) for name, values in self.records.items()}
-            out.append(row)
-        return out
 
     @property
     def _tally(self) -> BlockCounts:

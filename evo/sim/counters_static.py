@@ -133,8 +133,7 @@ class BlockCounts:
 
 def _issued(block: Block) -> Iterator[Instr]:
     """The instructions of a block that the hardware would issue."""
-    code = [*block.code, block.end] if block.end is not None else block.code
-    return (ins for ins in code if not (ins.name == "ld" and "param" in ins.mods))
+    return (ins for ins in block.instructions() if not (ins.name == "ld" and "param" in ins.mods))
 
 
 def _mix(code: Iterable[Instr]) -> InstructionMix:

@@ -36,6 +36,11 @@ class UnsupportedInstruction(PtxError):
         super().__init__(f"unsupported instruction {name}{': ' + why if why else ''}", line=line, text=text)
 
 
+def refuse(ins: Instr, why: str = "", *, name: str = "") -> UnsupportedInstruction:
+    """What to raise for an instruction that is not executed. name: in place of its spelling."""
+    return UnsupportedInstruction(name or ins.spelling, line=ins.line, text=ins.text, why=why)
+
+
 def _rebuild(kind: type[PtxError], state: dict[str, object]) -> PtxError:
     error = kind.__new__(kind, state["message"])
     error.__dict__.update(state)

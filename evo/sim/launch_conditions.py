@@ -95,13 +95,8 @@ class Launches:
         return int(self.grid.shape[1])
 
 
-def launch_conditions(ptx: str, *, of_threads: bool = False) -> dict[str, tuple[LaunchCondition, ...]]:
-    """Of each kernel of a module. Raises PtxError for what is not PTX.
-
-    of_threads: also conditions that follow from a thread's place; their outcomes need the `places` of launches.
-    """
-    if of_threads:
-        return {name: tuple(_conditions(slices)) for name, slices in slices_of_threads(ptx).items()}
+def launch_conditions(ptx: str) -> dict[str, tuple[LaunchCondition, ...]]:
+    """Of each kernel of a module. Raises PtxError for what is not PTX."""
     functions = _parsed(ptx).functions.items()
     return {name: tuple(_conditions(Slices(function))) for name, function in functions if function.entry}
 

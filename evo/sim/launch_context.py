@@ -51,14 +51,13 @@ class LaunchContext:
         self.kernel, self.buffers = kernel, list(buffers)
         self.shared, self.dynamic, self.grid = shared, dynamic, grid
         self.cpu_s: tuple[float, ...] = ()  # of each thread that ran generated code
-        private = ticket is not None
+        self.private = ticket is not None
         self.taken: list[NDArray[np.uint8]] = []
         self.raw = self._bytes(abi.CTX_SIZE)
         self.fields = self.raw.view(np.int64)
         self.kept: dict[str, NDArray[np.uint8]] = {}
-        self.between = kernel.global_granule if race or private else 0
+        self.between = kernel.global_granule if race or self.private else 0
         self.shadows: dict[int, tuple[NDArray[np.uint64], NDArray[np.uint64]]] = {}
-        self.private = private
         self.states: dict[int, NDArray[np.uint8]] = {}
         self.strides: dict[str, int] = {}
         self.under_way = 1  # blocks at a time
@@ -69,7 +68,7 @@ class LaunchContext:
         self._records()
         self._memories(self._sizes(shared, local * warps * 32 + 64, granule, warps, sets), chip, threads, ids.size)
         self._array("params", params.size + 256)[: params.size] = params
-        self._set("param_size", params.size)
+        self.set_field("param_size", params.size)
         self._warps(kernel, block, threads, warps)
         self._list_blocks(ids, ticket)
         self._scalars(kernel, block, grid)
@@ -84,7 +83,8 @@ class LaunchContext:
             "idle_limit": _IDLE_LIMIT + abi.IDLE_PER_WARP * warps,
             "template": self.field("warps"),
         }
-        self._set_all(values)
+        for name, value in values.items():
+            self.set_field(name, value)
         if self.under_way > 1:
             self._table()
 
@@ -94,7 +94,7 @@ class LaunchContext:
         for name, size in sizes.items():
             self._array(name, size, _PAD // 2 if name in ("shared", "state") else 0, clear=name != "queue")
         if "newest" in sizes:
-            self._set("reader_stride", sizes["newest"])
+            self.set_field("reader_stride", sizes["newest"])
         self._array("faults", abi.FAULT_LIMIT * abi.FAULT_SIZE)
         if self.kernel.prints:
             self._array("prints", (abi.PRINT_LIMIT + 1) * abi.PRINT_SIZE)
@@ -102,9 +102,9 @@ class LaunchContext:
     def _list_blocks(self, ids: NDArray[np.int64], ticket: NDArray[np.uint8] | None) -> None:
         """The blocks to run, and the number of the next one, which the parts of a launch share."""
         self.kept["block_ids"] = np.ascontiguousarray(ids).view(np.uint8)
-        self._set("block_ids", self.kept["block_ids"].ctypes.data)
+        self.set_field("block_ids", self.kept["block_ids"].ctypes.data)
         self.kept["next_block"] = self._bytes(64) if ticket is None else ticket
-        self._set("next_block", self.kept["next_block"].ctypes.data)
+        self.set_field("next_block", self.kept["next_block"].ctypes.data)
         self._array("releases", 8 * ids.size)
         warps = ids.size * self.warps
         if self.kernel.fences and self.between and warps <= abi.MOST_KNOWN:
@@ -113,10 +113,10 @@ class LaunchContext:
             self._array("known", 2 * stride * warps)
             self._array("known_flags", (stride + abi.FLAG_HEAD_SIZE) * rows)
             self._array("voices", abi.VOICE_SIZE * warps)
-            self._set("known_rows", rows)
-            self._set("known_stride", stride)
-        self._set("blocks", ids.size)
-        self._set("oldest", ids.size)
+            self.set_field("known_rows", rows)
+            self.set_field("known_stride", stride)
+        self.set_field("blocks", ids.size)
+        self.set_field("oldest", ids.size)
 
     def _residents(self, chip: Chip, threads: int, blocks: int, size: int) -> int:
         """Blocks that are under way together: as many as the chip holds, if they may wait for one another."""
@@ -134,12 +134,12 @@ class LaunchContext:
         steps = np.arange(self.under_way + 1)
         for name, stride in self.strides.items():
             rows[:, CTX[name] // 8 - first] += stride * steps
-        self._set("resident_count", self.under_way)
+        self.set_field("resident_count", self.under_way)
 
     def _scalars(self, kernel: Kernel, block: tuple[int, int, int], grid: tuple[int, int, int]) -> None:
         for axis, at in zip("xyz", range(3), strict=True):
-            self._set(f"ntid_{axis}", block[at])
-            self._set(f"nctaid_{axis}", grid[at])
+            self.set_field(f"ntid_{axis}", block[at])
+            self.set_field(f"nctaid_{axis}", grid[at])
         sizes = {
             "shared_size": self.shared,
             "shared_clear": self.shared // 4 + 65,
@@ -149,7 +149,7 @@ class LaunchContext:
             "granule": self.between,
         }
         for name, value in sizes.items():
-            self._set(name, value)
+            self.set_field(name, value)
 
     @property
     def address(self) -> int:
@@ -157,9 +157,6 @@ class LaunchContext:
 
     def field(self, name: str) -> int:
         return int(self.fields[CTX[name] // 8])
-
-    def set_field(self, name: str, value: int) -> None:
-        self._set(name, value)
 
     def absorb(self, other: LaunchContext) -> None:
         """Add what another part of the same launch counted and initialised."""
@@ -173,20 +170,16 @@ class LaunchContext:
             self.touched[index] |= theirs
         for index, state in other.states.items():
             self.states[index] |= state
-        self._set("blocks_done", self.field("blocks_done") + other.field("blocks_done"))
+        self.set_field("blocks_done", self.field("blocks_done") + other.field("blocks_done"))
         for name in ("heaviest", "longest"):
-            self._set(name, max(self.field(name), other.field(name)))
+            self.set_field(name, max(self.field(name), other.field(name)))
 
     def publish_states(self) -> None:
         """Give the buffers the initialised bits of a private context."""
         for index, state in self.states.items():
             self.buffers[index].state = state
 
-    def _set_all(self, values: dict[str, int]) -> None:
-        for name, value in values.items():
-            self._set(name, value)
-
-    def _set(self, name: str, value: int) -> None:
+    def set_field(self, name: str, value: int) -> None:
         self.fields[CTX[name] // 8] = value
 
     def _bytes(self, size: int, *, clear: bool = True) -> NDArray[np.uint8]:
@@ -208,7 +201,7 @@ class LaunchContext:
             size = self.strides[name] * self.under_way
         data = self._bytes(size, clear=clear)
         self.kept[name] = data
-        self._set(name, data.ctypes.data + lead)
+        self.set_field(name, data.ctypes.data + lead)
         return data
 
     def _sizes(self, shared: int, local: int, granule: int, warps: int, sets: int) -> dict[str, int]:
@@ -259,7 +252,7 @@ class LaunchContext:
             values |= self._shadow(index, buffer)
             for name, value in values.items():
                 table[at + ROW[name] // 8] = value
-        self._set("buffer_count", len(self.buffers))
+        self.set_field("buffer_count", len(self.buffers))
 
     def _state(self, index: int, buffer: SimBuffer) -> int:
         """Where the initialised bits of a buffer are; 0 if all of it is defined."""

@@ -24,7 +24,7 @@ def guards_of(function: PtxFunction) -> Mapping[int, tuple[LaunchGuard, ...]]:
     found: dict[int, tuple[LaunchGuard, ...]] = {}
     for block in blocks:
         guards = tuple(entered[number] for number in sorted(entered) if over[block.number] >> number & 1)
-        for ins in (*block.code, *((block.end,) if block.end is not None else ())):
+        for ins in block.instructions():
             found[id(ins)] = guards
     return found
 

@@ -63,7 +63,7 @@ def joins_of(function: PtxFunction) -> dict[str, Join]:
     setters: dict[str, list[tuple[int, Instr]]] = {}
     blocks = split_blocks(function)
     for block in blocks:
-        for ins in (*block.code, *((block.end,) if block.end is not None else ())):
+        for ins in block.instructions():
             for name in defs(ins):
                 setters.setdefault(name, []).append((block.number, ins))
     several = {name: found for name, found in setters.items() if 1 < len(found) <= _MOST}

@@ -8,7 +8,7 @@ the waits are those of the longest chain of dependent PTX instructions.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from evo.sim.counters import Counters
@@ -79,7 +79,6 @@ class LaunchWork:
     registers: int
     blocks_run: int
     blocks_total: int
-    warps_per_block: int
     block_share: float
     warp_share: float
     extra: Mapping[str, float] = field(default_factory=dict)
@@ -90,7 +89,6 @@ def work_of(part: LaunchCounts) -> LaunchWork:
     counters = part.counters
     counts = counters.totals()
     run = max(1, part.blocks_run)
-    threads = math.prod(part.block)
     warps = max(1, counters.warps)
     block, warp = counters.imbalance(run)
     extra = _loads(counters) | _atomics(counters, part.blocks_total / run)
@@ -106,12 +104,11 @@ def work_of(part: LaunchCounts) -> LaunchWork:
         counts={name: float(value) for name, value in counts.items() if value},
         waits=waits,
         issued=issued,
-        threads=threads,
+        threads=math.prod(part.block),
         shared_bytes=part.shared_bytes,
         registers=part.registers,
         blocks_run=run,
         blocks_total=part.blocks_total,
-        warps_per_block=-(-threads // 32),
         block_share=block,
         warp_share=warp,
         extra=extra,
@@ -122,7 +119,7 @@ def _executions(counters: Counters) -> Executions:
     executed: dict[int, float] = {}
     branches: dict[int, float] = {}
     for block, times in zip(counters.kernel.blocks, counters.executions, strict=True):
-        for ins in _with_end(block):
+        for ins in block.instructions():
             executed[ins.line] = executed.get(ins.line, 0.0) + float(times)
         if block.end is not None:
             branches[block.end.line] = branches.get(block.end.line, 0.0) + float(times)
@@ -142,7 +139,7 @@ def _accesses(counters: Counters) -> Accesses:
     pending = {
         ins.line: ins.args[0].value
         for block in counters.kernel.blocks
-        for ins in _with_end(block)
+        for ins in block.instructions()
         if ins.name == "cp" and "wait_group" in ins.mods and ins.args and isinstance(ins.args[0], Imm)
     }
     return Accesses(by_line, stores, pending)
@@ -262,7 +259,7 @@ def longest_chain(block: Block, sites: Mapping[int, Waits]) -> dict[str, float]:
     before: list[int] = []
     waits: list[Waits] = []
     last, longest, copies = -1, 0.0, 0.0
-    for number, ins in enumerate(_with_end(block)):
+    for number, ins in enumerate(block.instructions()):
         start, parent = 0.0, -1
         for name in uses(ins):
             if (at := ready.get(name, -1)) >= 0 and clocks[at] > start:
@@ -296,10 +293,6 @@ def longest_chain(block: Block, sites: Mapping[int, Waits]) -> dict[str, float]:
 def _copy_waits(ins: Instr) -> float:
     """The copies were started in another block: assume nothing hides what is still in flight."""
     return 1.0 if "wait_all" in ins.mods or ("wait_group" in ins.mods and ins.args == (Imm(0),)) else 0.0
-
-
-def _with_end(block: Block) -> Iterable[Instr]:
-    return (*block.code, block.end) if block.end is not None else block.code
 
 
 def _waits(ins: Instr, sites: Mapping[int, Waits]) -> Waits:

@@ -5,11 +5,11 @@ Integer arithmetic is plain (no nsw, nuw), so nothing that a kernel does is unde
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
-from evo.sim.llvm_values import V, const, elem, is_vec, splat_text, vec
+from evo.sim.llvm_values import V, const, elem, is_vec, splat_text
 
 
 class Var:
@@ -39,6 +39,20 @@ class Callee(Protocol):
 
     @property
     def code(self) -> Code: ...
+
+
+def _binary(opcode: str) -> Callable[[Code, V, V | int], V]:
+    def method(code: Code, x: V, y: V | int) -> V:
+        return code.bin(opcode, x, y)
+
+    return method
+
+
+def _cast(opcode: str) -> Callable[[Code, V, str], V]:
+    def method(code: Code, x: V, e: str) -> V:
+        return code.cast(opcode, x, e)
+
+    return method
 
 
 class Code:
@@ -113,39 +127,18 @@ class Code:
         x, y = self.same(x, y)
         return self.op(x.t, f"{opcode} {x.t} {x.s}, {y.s}")
 
-    def add(self, x: V, y: V | int) -> V:
-        return self.bin("add", x, y)
-
-    def sub(self, x: V, y: V | int) -> V:
-        return self.bin("sub", x, y)
-
-    def mul(self, x: V, y: V | int) -> V:
-        return self.bin("mul", x, y)
-
-    def and_(self, x: V, y: V | int) -> V:
-        return self.bin("and", x, y)
-
-    def or_(self, x: V, y: V | int) -> V:
-        return self.bin("or", x, y)
-
-    def xor(self, x: V, y: V | int) -> V:
-        return self.bin("xor", x, y)
-
-    def shl(self, x: V, y: V | int) -> V:
-        return self.bin("shl", x, y)
-
-    def lshr(self, x: V, y: V | int) -> V:
-        return self.bin("lshr", x, y)
-
-    def ashr(self, x: V, y: V | int) -> V:
-        return self.bin("ashr", x, y)
+    add, sub, mul = _binary("add"), _binary("sub"), _binary("mul")
+    and_, or_, xor = _binary("and"), _binary("or"), _binary("xor")
+    shl, lshr, ashr = _binary("shl"), _binary("lshr"), _binary("ashr")
 
     def not_(self, x: V) -> V:
         return self.bin("xor", x, -1)
 
     def neg(self, x: V) -> V:
-        zero = const(x.t, 0)
-        return self.op(x.t, f"sub {x.t} {zero.s}, {x.s}")
+        return self.sub(const(x.t, 0), x)
+
+    def fneg(self, x: V) -> V:
+        return self.op(x.t, f"fneg {x.t} {x.s}")
 
     def icmp(self, how: str, x: V, y: V | int) -> V:
         x, y = self.same(x, y)
@@ -165,14 +158,7 @@ class Code:
         t = _like(x.t, e)
         return x if t == x.t else self.op(t, f"{opcode} {x.t} {x.s} to {t}")
 
-    def zext(self, x: V, e: str) -> V:
-        return self.cast("zext", x, e)
-
-    def sext(self, x: V, e: str) -> V:
-        return self.cast("sext", x, e)
-
-    def trunc(self, x: V, e: str) -> V:
-        return self.cast("trunc", x, e)
+    zext, sext, trunc = _cast("zext"), _cast("sext"), _cast("trunc")
 
     def bitcast(self, x: V, t: str) -> V:
         return x if t == x.t else self.op(t, f"bitcast {x.t} {x.s} to {t}")
@@ -218,12 +204,12 @@ class Code:
 
     # Vectors ------------------------------------------------------------------------------------------------
 
-    def splat(self, x: V) -> V:
-        t = vec(x.t)
+    def splat(self, x: V, count: int = 32) -> V:
+        t = f"<{count} x {x.t}>"
         if not x.s.startswith("%"):
             return V(t, splat_text(t, x.t, x.s))
         one = self.op(t, f"insertelement {t} poison, {x.t} {x.s}, i64 0")
-        return self.op(t, f"shufflevector {t} {one.s}, {t} poison, <32 x i32> zeroinitializer")
+        return self.op(t, f"shufflevector {t} {one.s}, {t} poison, <{count} x i32> zeroinitializer")
 
     def extract(self, x: V, index: V | int) -> V:
         i = index if isinstance(index, V) else const("i32", index)
@@ -375,4 +361,4 @@ def _like(t: str, e: str) -> str:
 
 
 def _suffix(e: str) -> str:
-    return {"float": "f32", "double": "f64", "half": "f16", "bfloat": "bf16"}.get(e, e)
+    return {"float": "f32", "double": "f64", "half": "f16"}.get(e, e)

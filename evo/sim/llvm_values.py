@@ -25,6 +25,11 @@ def elem(t: str) -> str:
     return t.split(" x ", 1)[1][:-1] if t[0] == "<" else t
 
 
+def bits_of(e: str) -> int:
+    """The width of an element type."""
+    return {"float": 32, "double": 64, "half": 16}.get(e) or int(e[1:])
+
+
 def is_vec(t: str) -> bool:
     return t[0] == "<"
 
@@ -35,7 +40,7 @@ def const(t: str, value: int) -> V:
     e = elem(t)
     if e == "i1":
         text = "true" if value & 1 else "false"
-    elif e in ("float", "double", "half", "bfloat"):
+    elif e in ("float", "double", "half"):
         return fconst(t, float(value))
     else:
         bits = int(e[1:])
@@ -60,7 +65,7 @@ def known_integer(value: V) -> int | None:
 def splat_text(t: str, e: str, text: str) -> str:
     if not is_vec(t):
         return text
-    if text in ("0", "false") or (text.startswith("0x") and int(text.lstrip("0xHRL") or "0", 16) == 0):
+    if text in ("0", "false") or (text.startswith("0x") and int(text.lstrip("0xHL") or "0", 16) == 0):
         return "zeroinitializer"
     count = int(t[1:].split(" ", 1)[0])
     return "<" + ", ".join([f"{e} {text}"] * count) + ">"
@@ -72,8 +77,6 @@ def fconst(t: str, value: float) -> V:
     e = elem(t)
     if e == "half":
         text = f"0xH{struct.unpack('<H', struct.pack('<e', value))[0]:04X}"
-    elif e == "bfloat":
-        text = f"0xR{struct.unpack('<I', struct.pack('<f', value))[0] >> 16:04X}"
     else:
         stored = struct.unpack("<f", struct.pack("<f", value))[0] if e == "float" else value
         text = f"0x{struct.unpack('<Q', struct.pack('<d', stored))[0]:016X}"

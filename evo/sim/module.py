@@ -69,15 +69,8 @@ class Module:
         self.kernels = translation.kernels
         self.memory, self.constants = translation.memory, translation.constants
 
-    @property
-    def kernel_names(self) -> tuple[str, ...]:
-        return tuple(self.kernels)
-
     def static_shared_bytes(self, kernel: str) -> int:
         return self.kernels[kernel].shared
-
-    def local_bytes(self, kernel: str) -> int:
-        return self.kernels[kernel].local
 
     def depends_on_order(self, kernel: str) -> bool:
         """May what a block does depend on which blocks ran before it?"""
@@ -169,7 +162,7 @@ class Module:
 
     def _unfit(self, function: PtxFunction, grid: Triple, block: Triple, shared: int, blocks: int) -> Fault | None:
         """Why this launch cannot be run here."""
-        kind, local = FaultKind.LAUNCH, self.local_bytes(function.name)
+        kind, local = FaultKind.LAUNCH, self.kernels[function.name].local
         problem = self._refused(function, grid, block, shared)
         if local > MAX_LOCAL:
             kind = FaultKind.STACK_OVERFLOW

@@ -24,7 +24,8 @@ def printed(records: NDArray[np.uint8], count: int, buffers: Sequence[SimBuffer]
     out = []
     for index in range(min(count, PRINT_LIMIT)):
         row = records[index * PRINT_SIZE : (index + 1) * PRINT_SIZE].tobytes()
-        block, thread, place, length = (_word(row, PRINT[name]) for name in ("block", "thread", "format", "length"))
+        words = (struct.unpack_from("<q", row, PRINT[name])[0] for name in ("block", "thread", "format", "length"))
+        block, thread, place, length = map(int, words)
         data = row[PRINT["data"] : PRINT["data"] + length]
         if place:
             out.append(formatted(text_at(place, buffers), data, buffers))
@@ -36,10 +37,6 @@ def printed(records: NDArray[np.uint8], count: int, buffers: Sequence[SimBuffer]
     if count > PRINT_LIMIT:
         out.append(f"[{count - PRINT_LIMIT} more calls of printf are not kept]\n")
     return "".join(out)
-
-
-def _word(row: bytes, at: int) -> int:
-    return int(struct.unpack_from("<q", row, at)[0])
 
 
 def text_at(address: int, buffers: Sequence[SimBuffer]) -> str:

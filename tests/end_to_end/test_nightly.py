@@ -15,7 +15,7 @@ from tiny import FAST, SLOW, commit_all, evo, fails, git, new_repository
 
 import evo.audit.nightly.run as nightly_run
 import evo.search.pipelined as flight
-from evo.audit.nightly import Hooks, Night, NightCheck, NightPlan, ReviewState, run_night
+from evo.audit.nightly import Hooks, Night, NightCheck, NightlyRun, NightPlan, ReviewState
 from evo.cli.shipped import attacked_folder, lay_down, shipped_folder
 from evo.decide.sequential import decide_modelled as real
 from evo.device import DeviceName
@@ -32,7 +32,7 @@ CLUMSY = "{ float v = 0.0f; for (int k = 0; k < 8; ++k) v += x[(i * 33 + k) % n]
 def night(root: Path, device: DeviceName = SIM, **plan: object) -> Night:
     """A night without doctor, attacks and loop, unless the plan says otherwise."""
     settings = {"device": device, "attacks": None, "iterations": 0, **plan}
-    return run_night(NightPlan(**settings), root, Hooks(machine=list, shipped=shipped_folder()))  # type: ignore[arg-type]
+    return NightlyRun(NightPlan(**settings), root, Hooks(machine=list, shipped=shipped_folder())).run()  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +118,9 @@ def test_a_night_that_ends_early_says_so_in_its_own_words(root: Path) -> None:
     found = night(root)
     assert "1 fault" in found.verdict
     assert (found.chip, found.exit_code) == ("sim-l4", 5)
-    broken = run_night(NightPlan(device=SIM, attacks=None), root, Hooks(machine=_no_machine, shipped=shipped_folder()))
+    broken = NightlyRun(
+        NightPlan(device=SIM, attacks=None), root, Hooks(machine=_no_machine, shipped=shipped_folder())
+    ).run()
     assert "no permission" in broken.of("night")[0].text
 
 
@@ -319,7 +321,7 @@ def test_bad_requests_are_refused_before_the_night_begins(root: Path, tmp_path: 
     file.write_text("")
     fails(evo("nightly", "--device", "sim:l4", "--out", file, cwd=root), 2, "not a folder")
     (root / "leaderboard.json").write_text("{")
-    found = run_night(NightPlan(device=SIM), root, Hooks(machine=list, shipped=shipped_folder()))
+    found = NightlyRun(NightPlan(device=SIM), root, Hooks(machine=list, shipped=shipped_folder())).run()
     assert (found.exit_code, [check.step for check in found.checks]) == (6, ["ledger"])
     broken = NightCheck(step="doctor", name="git", state="fault", text="not on PATH")
-    assert run_night(NightPlan(device=SIM), root, Hooks(machine=lambda: [broken], shipped=root)).exit_code == 5
+    assert NightlyRun(NightPlan(device=SIM), root, Hooks(machine=lambda: [broken], shipped=root)).run().exit_code == 5

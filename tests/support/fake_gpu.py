@@ -18,6 +18,7 @@ import numpy as np
 
 from evo.cuda.compile import Binary
 from evo.device import BenchCase, DeviceName, ExtremesRequest, OutputExtremes, Program, RunRequest, RunResult
+from evo.device.protocol import whole_grid_extremes
 from evo.device.timing_types import (
     BenchOptions,
     BenchRequest,
@@ -27,7 +28,6 @@ from evo.device.timing_types import (
     LibraryTimes,
     timing_of,
 )
-from evo.device.whole_grid import whole_grid_extremes
 from evo.errors import Crashed, HarnessFault
 from evo.results import CaseBench, Fault, FaultKind, Rate
 

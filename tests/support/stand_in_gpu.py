@@ -8,9 +8,9 @@ import numpy as np
 
 from evo.decide.sequential import Sequential
 from evo.device import BenchCase, DeviceName, ExtremesRequest, OutputExtremes, RunRequest, RunResult
+from evo.device.protocol import whole_grid_extremes
 from evo.device.sim_device import SimDevice
 from evo.device.timing_types import BenchRequest, BenchResult, timing_of
-from evo.device.whole_grid import whole_grid_extremes
 from evo.results import CaseBench
 
 

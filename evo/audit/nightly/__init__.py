@@ -9,11 +9,11 @@ from evo.audit.nightly.bisect import Cause, bisect, cause_of
 from evo.audit.nightly.champion_history import Version, candidates, lineage
 from evo.audit.nightly.champion_status import ChampionComparison, ChampionReview, Figure, ReviewState
 from evo.audit.nightly.results import STEPS, Night, NightCheck, NightRun
-from evo.audit.nightly.run import Hooks, NightPlan, run_night
+from evo.audit.nightly.run import Hooks, NightlyRun, NightPlan
 from evo.audit.nightly.summary import junit, markdown
 
 __all__ = [
     "STEPS", "Cause", "ChampionComparison", "ChampionReview", "Figure", "Hooks", "Night", "NightCheck", "NightPlan",
-    "NightRun", "ReviewState", "Version", "bisect", "candidates", "cause_of", "junit", "lineage", "markdown",
-    "run_night",
+    "NightRun", "NightlyRun", "ReviewState", "Version", "bisect", "candidates", "cause_of", "junit", "lineage",
+    "markdown",
 ]  # fmt: skip

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from evo.audit.nightly.champion_history import Version
-from evo.records.trials import Record
 from evo.results import Environment
 from evo.results.codec import Serializable
 
@@ -104,10 +103,6 @@ def bisect(versions: Sequence[Version], is_bad: Judge) -> BisectResult:
     return found
 
 
-def _order(record: Record) -> tuple[str, int]:
-    return (record.run, record.number)
-
-
 def cause_of(versions: Sequence[Version], found: BisectResult, here: Environment, *, lost: str) -> Cause:
     """The cause that a bisection shows. lost: the loss of the bad version, in words.
 
@@ -125,7 +120,7 @@ def cause_of(versions: Sequence[Version], found: BisectResult, here: Environment
         return cause("commit", f"{bad.words()}, which evo did not keep: no trial has this text")
     if bad.record.kind == "start":
         return cause("commit", f"{bad.words()}, a start, which claims no gain")
-    if not bad.by_evo and good.record is not None and _order(bad.record) < _order(good.record):
+    if not bad.by_evo and good.record is not None and bad.record.moment < good.record.moment:
         return cause("commit", f"{bad.words()}, which restores a text that evo had replaced")
     differences = here.differences(bad.record.environment)
     if not differences:

@@ -76,7 +76,7 @@ def _kept_texts(records: Sequence[Record], place: str) -> dict[str, Record]:
     """Text -> the latest kept record of it at a place such as `l4-sm_89`, in the order first kept."""
     kept = [record for record in records if record.kept and f"{record.place[0]}-{record.place[1]}" == place]
     found: dict[str, Record] = {}
-    for record in sorted(kept, key=lambda record: (record.run, record.number)):
+    for record in sorted(kept, key=lambda record: record.moment):
         try:
             found[rebuild_text(records, record.trial)] = record
         except RecordCorrupt:

@@ -82,12 +82,9 @@ class Hooks:
     clock: Callable[[], float] = time.monotonic
 
 
-def run_night(plan: NightPlan, root: Path, hooks: Hooks) -> Night:
-    """The whole night. Raises UsageError for a task, an operator or an attack that is not there."""
-    return _NightlyRun(plan, root, hooks).run()
+class NightlyRun:
+    """One night. Raises UsageError for a task, an operator or an attack that is not there."""
 
-
-class _NightlyRun:
     def __init__(self, plan: NightPlan, root: Path, hooks: Hooks) -> None:
         self.plan, self.root, self.hooks = plan, root, hooks
         names = task_names(root)
@@ -113,7 +110,8 @@ class _NightlyRun:
         try:
             self.hooks.tell("the machine")
             night.checks += self.hooks.machine()
-            if not self._stopped_by("doctor") and self._ledger():
+            broken = any(check.state == "fault" for check in night.of("doctor"))
+            if not broken and self._ledger():
                 self._reviews()
                 self._iterate()
         except EvoError as error:
@@ -134,9 +132,6 @@ class _NightlyRun:
             self._redteam()
             self._review(benches, found, controls)
 
-    def _stopped_by(self, step: str) -> bool:
-        return any(check.state == "fault" for check in self.night.of(step))
-
     def _check(self, step: str, name: str, state: str, text: str = "", *, since: float, **more: str | int) -> None:
         elapsed_s = self.hooks.clock() - since
         detail, code = str(more.get("detail", "")), int(more.get("code", 5))
@@ -155,7 +150,7 @@ class _NightlyRun:
         """Repair the state after a killed evo, and check out the branch, before anything is read."""
         since = self.hooks.clock()
         try:
-            with Ledger.open(self.root, self._render) as ledger:
+            with Ledger.open(self.root, lambda commits: leaderboard.render(load_records(self.root), commits)) as ledger:
                 said = ledger.recover(date=utc_now())
                 ledger.prepare(self.plan.branch)
                 leaderboard.load(self.root)
@@ -171,9 +166,6 @@ class _NightlyRun:
         where = f"on branch {self.plan.branch}" if self.plan.branch else "clean"
         self._check("ledger", "ledger", "passed", "; ".join([where, *said]), since=since)
         return True
-
-    def _render(self, commits: Mapping[str, str]) -> str:
-        return leaderboard.render(load_records(self.root), commits)
 
     # --- champions and the A/A control ------------------------------------------------------------------------------
 

@@ -108,9 +108,9 @@ class Attack:
         return kind != "gpu" or not self.sim_only
 
 
-def load_attacks(folder: Path = FOLDER) -> tuple[Attack, ...]:
+def load_attacks() -> tuple[Attack, ...]:
     """All attacks, by catalogue row. Raises SyntaxInvalid naming file, line and field."""
-    found = [read_attack(path) for path in sorted(folder.glob("*/*.cu"))]
+    found = [read_attack(path) for path in sorted(FOLDER.glob("*/*.cu"))]
     names: dict[str, Path] = {}
     for attack in found:
         if attack.name in names:

@@ -98,7 +98,7 @@ def _allowed(roof: Roofline | None, task: str) -> Chapter:
             count(case.flop) if case.flop is not None else "",
             count(case.bytes_compulsory),
             *floor_cells(case),
-            microseconds(case.target_us) if case.target_us is not None else "",
+            microseconds(case.target_us),
         )
         for case in roof.cases
     ]
@@ -116,8 +116,7 @@ def _way(way: str, records: Sequence[Record], climb: Climb) -> Chapter:
     if not own:
         how = "--strategy inversion" if way == "inverted" else "--strategy insight"
         return Chapter(
-            heading=heading,
-            sentences=(f"This run has no such trial; evo iterate {records[0].task} {how} makes some.",),
+            heading=heading, sentences=(f"This run has no such trial; evo iterate {records[0].task} {how} makes some.",)
         )
     kept = [record for record in own if record.kept]
     sentences = [f"{plural(len(own), 'trial')} of this kind, {len(kept)} kept."]
@@ -172,8 +171,8 @@ def _way_row(whose: str, way: str, own: Sequence[Record], case: str, floor: floa
         str(len(own)),
         str(sum(r.kept for r in own)),
         duration(sum(seconds)) if seconds else "",
-        ratio(product) if product is not None else "",
-        microseconds(best) if best is not None else "",
+        ratio(product),
+        microseconds(best),
         percent(floor / best) if floor and best else "",
     )
 

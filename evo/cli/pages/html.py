@@ -29,9 +29,12 @@ class TextBudget:
 
 
 def table(
-    head: Sequence[str], rows: Iterable[Sequence[str]], caption: str, *, stack: bool = True, raw: Sequence[int] = ()
+    head: Sequence[str], rows: Iterable[Sequence[object]], caption: str, *, stack: bool = True, raw: Sequence[int] = ()
 ) -> str:
-    """A table with a caption. A heading's `>`: numbers; its `*`: long text. raw: columns that are HTML already."""
+    """A table with a caption. A heading's `>`: numbers; its `*`: long text. raw: columns that are HTML already.
+
+    What is None or an empty text is an empty cell.
+    """
     kinds = [{">": "num", "*": "long"}.get(title[:1], "") for title in head]
     titles = [title.lstrip(">*") for title in head]
     cells = "".join(
@@ -40,8 +43,8 @@ def table(
     body = []
     for row in rows:
         out = "".join(
-            f'<td{_class(kind)} data-l="{clean(title)}">{cell if at in raw else clean(cell)}</td>'
-            if cell
+            f'<td{_class(kind)} data-l="{clean(title)}">{cell if at in raw else clean(str(cell))}</td>'
+            if cell not in ("", None)
             else "<td></td>"
             for at, (cell, kind, title) in enumerate(zip(row, kinds, titles, strict=True))
         )

@@ -73,9 +73,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 def _kept(climb: Climb) -> list[str]:
     rows = [
-        [str(p.index), p.variant, microseconds(p.us) if p.us is not None else "", p.verdict, clipped(p.summary, 80)]
-        for p in climb.points
-        if p.kept
+        [str(p.index), p.variant, microseconds(p.us), p.verdict, clipped(p.summary, 80)] for p in climb.points if p.kept
     ]
     return _table([">trial", "variant", f">{climb.timing} µs", "verdict", "change"], rows) if rows else []
 
@@ -101,14 +99,7 @@ def _insights(insights: Sequence[Insight]) -> list[str]:
     if not insights:
         return ["Nothing but starts so far."]
     rows = [
-        [
-            row.operator,
-            clipped(row.change, 80),
-            row.chip,
-            row.timing,
-            ratio(row.median) if row.median is not None else "",
-            f"{row.kept} of {row.count}",
-        ]
+        [row.operator, clipped(row.change, 80), row.chip, row.timing, ratio(row.median), f"{row.kept} of {row.count}"]
         for row in insights[:_MOST_INSIGHTS]
     ]
     lines = _table(["operator", "change", "chip", "timing", ">median gain", ">kept"], rows)

@@ -78,11 +78,6 @@ class Lineage:
     timing: str
     steps: tuple[AncestryStep, ...]
 
-    @property
-    def title(self) -> str:
-        how = " by PTX" if self.loaded == "ptx_jit" else ""
-        return f"{self.task} on {self.chip}, {self.arch}{how}"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorTime(Serializable):
@@ -143,7 +138,7 @@ def report_model(
     lazy: bool = False,
 ) -> ReportModel:
     """Arrange records. lazy: a server gives the page what a trial unfolds to, and counts lines, when it is asked."""
-    ordered = sorted(records, key=lambda record: (record.run, record.number))
+    ordered = sorted(records, key=lambda record: record.moment)
     return ReportModel(
         title=title,
         made=made,
@@ -177,8 +172,8 @@ def rewrite_rows(rows: Sequence[RewriteStatistics]) -> list[list[str]]:
             row.chip,
             row.timing,
             *map(str, (row.tried, row.correct, row.kept)),
-            ratio(row.median) if row.median is not None else "",
-            ratio(row.best) if row.best is not None else "",
+            ratio(row.median),
+            ratio(row.best),
             str(row.changes_after),
         ]
         for row in rows
@@ -242,7 +237,7 @@ def _point(index: int, record: Record, case: str) -> ClimbPoint:
 
 def interval_us(record: Record, case: str, us: float | None) -> tuple[float | None, float | None]:
     """The 95 % interval of this case's gain over the parent, as times: us * ratio / high to us * ratio / low."""
-    evidence = record.decision.evidence if record.decision is not None else None
+    evidence = record.evidence
     gain = evidence.cases.get(case) if evidence is not None else None
     if us is None or gain is None or not gain.ratio or not gain.low or not gain.high:
         return None, None
@@ -264,15 +259,11 @@ def lines_of_descent(ordered: Sequence[Record]) -> list[Lineage]:
     return [_line(champion, ordered, children) for _, champion in sorted(champions.items(), key=lambda item: item[0])]
 
 
-def _line(
-    champion: Record,
-    ordered: Sequence[Record],
-    children: Mapping[tuple[str, ...], Sequence[Record]],
-) -> Lineage:
+def _line(champion: Record, ordered: Sequence[Record], children: Mapping[tuple[str, ...], Sequence[Record]]) -> Lineage:
     kept = [r for r in ordered if r.kept and (r.task, r.place) == (champion.task, champion.place)]
     chain, at = [champion], champion
     while at.parent is not None:
-        earlier = [r for r in kept if r.variant == at.parent and (r.run, r.number) < (at.run, at.number)]
+        earlier = [r for r in kept if r.variant == at.parent and r.moment < at.moment]
         if not earlier:
             break  # it began in records that are not shown
         at = earlier[-1]

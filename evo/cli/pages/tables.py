@@ -24,7 +24,7 @@ def board_section(report: ReportModel, room: TextBudget) -> str:
             for name, case in entry.cases.items():
                 row = [entry.task, entry.built_for, identifier(entry.variant), name, microseconds(case.time_us)]
                 if timing == "measured":
-                    row += [microseconds(case.p90_us) if case.p90_us is not None else ""]
+                    row += [microseconds(case.p90_us)]
                     row += [f"{case.tflop_per_s:.2f}" if case.tflop_per_s is not None else ""]
                 else:
                     row += [case.model_version or "", case.calibration or ""]
@@ -50,7 +50,7 @@ def insight_section(report: ReportModel, room: TextBudget) -> str:
             [
                 row.operator,
                 clipped(row.change, 160),
-                ratio(row.median) if row.median is not None else "",
+                ratio(row.median),
                 f"{ratio(row.low)} to {ratio(row.high)}" if row.low is not None and row.high is not None else "",
                 f"{row.timed} of {row.count}",
                 f"{row.kept}",

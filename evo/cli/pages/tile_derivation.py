@@ -22,7 +22,6 @@ class CompilerReport:
     registers: int
     spill_bytes: int
     shared_bytes: int
-    hmma: int | None = None  # instructions in the code, not executed ones
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

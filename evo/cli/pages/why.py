@@ -98,7 +98,7 @@ def _times(record: Record) -> str:
 
 
 def _comparison(record: Record) -> str:
-    evidence = record.decision.evidence if record.decision is not None else None
+    evidence = record.evidence
     by_case = evidence.cases if evidence is not None else {}
     rows = [_case_row(case, by_case.get(case.name)) for case in record.bench[:_MOST_CASES]]
     if not rows:
@@ -151,9 +151,9 @@ def _faults(record: Record) -> str:
         [
             fault.kind.value.replace("_", " "),
             fault.kernel,
-            str(fault.source_line or ""),
-            str(fault.block or ""),
-            str(fault.thread or ""),
+            fault.source_line or None,
+            fault.block,
+            fault.thread,
             clipped(fault.message, LONGEST),
         ]
         for fault in check.faults[:_MOST_FAULTS]
@@ -173,9 +173,9 @@ def _resources(record: Record) -> str:
             [
                 kernel.name,
                 axes,
-                str(kernel.registers) if kernel.registers is not None else "",
-                str(spills) if kernel.spill_store_bytes is not None else "",
-                str(kernel.shared_bytes) if kernel.shared_bytes is not None else "",
+                kernel.registers,
+                spills if kernel.spill_store_bytes is not None else None,
+                kernel.shared_bytes,
             ]
         )
     head = ["kernel", "compiled for", ">registers", ">spilled bytes", ">shared bytes"]

@@ -88,16 +88,12 @@ class Content:
     def _run_files(self, task: str | None) -> list[Path]:
         return sorted(self.root.glob(f"population/{task or '*'}/runs/*.jsonl"))
 
-    def _stamps(self, task: str) -> tuple[Stamp, ...]:
-        """Changes if the records of a task do."""
-        return tuple(stamp_of(path) for path in self._run_files(task))
-
     # --- what is shown ----------------------------------------------------------------------------------------------
 
     def sections(self, task: str) -> dict[str, str]:
         """Each section's content by name, `now` and `summary` included."""
         with self._making:
-            stamps = self._stamps(task)
+            stamps = tuple(map(stamp_of, self._run_files(task)))
             if task not in self._made or self._made[task][0] != stamps:
                 self._made[task] = (stamps, self._sections(task))
             now = under_way(self.status(), task, self.problem)

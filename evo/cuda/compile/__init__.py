@@ -209,12 +209,7 @@ def _options(macros: Mapping[str, int | str], flags: Sequence[str], arch: str, d
 
 
 def _key(
-    text: str,
-    macros: Mapping[str, int | str],
-    flags: Sequence[str],
-    headers: Mapping[str, str],
-    arch: str,
-    debug: bool,
+    text: str, macros: Mapping[str, int | str], flags: Sequence[str], headers: Mapping[str, str], arch: str, debug: bool
 ) -> str:
     inputs = [
         FORMAT_VERSION,

@@ -28,7 +28,6 @@ class KernelReport:
     spill_load_bytes: int
     stack_bytes: int
     shared_bytes: int
-    constant_bytes: int | None
     sass: dict[str, int] = field(default_factory=dict)
 
 
@@ -111,7 +110,6 @@ _FRAME = re.compile(r"(?<!\d)(\d++) bytes stack frame, (\d++) bytes spill stores
 _USED = re.compile(r"Used (\d+) registers")
 _CUMULATIVE = re.compile(r"(?<!\d)(\d++) bytes cumulative stack size")
 _SHARED = re.compile(r"(?<!\d)(\d++) bytes smem")
-_CONSTANT = re.compile(r"(?<!\d)(\d++) bytes cmem\[\d+\]")
 
 
 def kernel_reports(log: str, sass: Mapping[str, Mapping[str, int]]) -> tuple[KernelReport, ...]:
@@ -122,7 +120,6 @@ def kernel_reports(log: str, sass: Mapping[str, Mapping[str, int]]) -> tuple[Ker
         used = next((line for line in text.splitlines() if _USED.search(line)), "")
         frames = [(int(a), int(b), int(c)) for a, b, c in _FRAME.findall(text)]
         cumulative = _CUMULATIVE.search(used)
-        constants = [int(n) for n in _CONSTANT.findall(used)]
         registers, shared = _USED.search(used), _SHARED.search(used)
         reports.append(
             KernelReport(
@@ -132,7 +129,6 @@ def kernel_reports(log: str, sass: Mapping[str, Mapping[str, int]]) -> tuple[Ker
                 spill_load_bytes=sum(frame[2] for frame in frames),
                 stack_bytes=int(cumulative[1]) if cumulative else (frames[0][0] if frames else 0),
                 shared_bytes=int(shared[1]) if shared else 0,
-                constant_bytes=sum(constants) if constants else None,
                 sass=dict(sorted(sass.get(name, {}).items())),
             )
         )
@@ -162,7 +158,6 @@ class Section:
     kind: int
     data: bytes
     size: int
-    link: int
     info: int
 
 
@@ -233,9 +228,9 @@ def elf_sections(image: bytes) -> list[Section]:
     rows = [struct.unpack_from("<IIQQQQIIQQ", image, table + i * entry_size) for i in range(count)]
     names_at = rows[names_index][4]
     sections = []
-    for name, kind, _flags, _address, offset, size, link, info, _align, _entry in rows:
+    for name, kind, _flags, _address, offset, size, _link, info, _align, _entry in rows:
         end = image.index(b"\0", names_at + name)
         data = b"" if kind == _SHT_NOBITS else image[offset : offset + size]
         text = image[names_at + name : end].decode("utf-8", "replace")
-        sections.append(Section(text, kind, data, size, link, info))
+        sections.append(Section(text, kind, data, size, info))
     return sections

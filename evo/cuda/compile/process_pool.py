@@ -95,7 +95,8 @@ class CompilerPool:
                     compiler.child.close()
                     raise
                 else:
-                    self._give_back(compiler)
+                    with self._lock:
+                        self._idle.append(compiler)
                     return answer
             raise Crashed(ended)
 
@@ -109,10 +110,6 @@ class CompilerPool:
         with contextlib.suppress(_NotStarted):  # killed from outside, perhaps; then a second one starts
             return _Compiler()
         return _Compiler()
-
-    def _give_back(self, compiler: _Compiler) -> None:
-        with self._lock:
-            self._idle.append(compiler)
 
     def close(self) -> None:
         """Kill the idle compilers; later jobs start new ones."""

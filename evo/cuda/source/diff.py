@@ -293,7 +293,6 @@ def _region(sources: tuple[Source, Source], old: _Run, new: _Run) -> Region:
         scope=function.name if function is not None else "",
         part=_part(source, span),
         parent_line=parent.line(spans[0].start),
-        child_line=child.line(spans[1].start),
         before=parent.slice(spans[0]),
         after=child.slice(spans[1]),
         statement=parent.enclosing_statement(_held(parent, old, new) or spans[0]),

@@ -9,7 +9,7 @@ from evo.cuda.source.spans import Span
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Region:
-    """One smallest run of differing tokens. Lines are 1-based; scope is the function it is in, empty at file level.
+    """One smallest run of differing tokens. scope: the function it is in, empty at file level; parent_line: from 1.
 
     part: `evo KIND`, define, include, pragma, bounds, signature, body or file.
     """
@@ -17,7 +17,6 @@ class Region:
     scope: str
     part: str
     parent_line: int
-    child_line: int
     before: str
     after: str
     statement: Span  # in the parent; regions of one statement are one edit to a reader

@@ -3,7 +3,7 @@
 The largest lengths of several axes meet in no case, since that would be too dear to time. An index of 31 bits or
 fewer, one worked out in float, or one divided by a rounded reciprocal is right at every other size. Here the largest
 tensors get all the elements that their axes allow. The places along an axis that do not depend on one another repeat
-the inputs of a few, and the simulator maps those again and again (`evo.sim.repeated_pages`), so such a tensor costs
+the inputs of a few, and the simulator maps those again and again (`evo.sim.memory`), so such a tensor costs
 what is touched of it.
 """
 

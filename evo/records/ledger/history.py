@@ -11,7 +11,7 @@ from evo.records.ledger.git import Git
 from evo.records.ledger.git_failures import GitFailed
 
 TRIAL_TRAILER = "Evo-Trial"
-_FORMAT = "--format=%H%x00%aI%x00%s%x00%b%x00%(trailers:key=Evo-Trial,valueonly,separator=%x2C)"
+_FORMAT = "--format=%H%x00%aI%x00%s%x00%(trailers:key=Evo-Trial,valueonly,separator=%x2C)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +21,6 @@ class Commit:
     commit: str
     date: str
     subject: str
-    body: str
     trial: str | None
 
 
@@ -48,11 +47,6 @@ class History:
         """The commit that kept a trial; None if it was not kept, or not on this branch."""
         return self.commits().get(trial)
 
-    def log(self, task: str) -> list[Commit]:
-        """The evolution of a task's champions, newest first."""
-        folder = self._in_git(f"kernels/{task}/champions")
-        return [_commit(row) for row in self._git.log(_FORMAT, "HEAD", "--", f":(top,literal){folder}")]
-
     def head(self) -> str | None:
         """The commit at HEAD; None on a branch without commits."""
         return self._git.head()
@@ -61,17 +55,6 @@ class History:
         """The commits that changed one file, oldest first."""
         rows = self._git.log(_FORMAT, "HEAD", "--", f":(top,literal){self._git.path(path)}")
         return [_commit(row) for row in reversed(rows)]
-
-    def show(self, revision: str) -> tuple[Commit, str]:
-        """One commit and its diff. Raises UsageError for an unknown revision."""
-        row = self._git.log(_FORMAT, "-1", self._resolve(revision))[0]
-        return _commit(row), self._text("show", "--format=", "--no-color", "--no-ext-diff", "--no-textconv", row[0])
-
-    def diff(self, old: str, new: str, path: Path | None = None) -> str:
-        """The diff between two revisions, of one file or of all. Raises UsageError for an unknown revision."""
-        paths = (f":(top,literal){self._git.path(path)}",) if path is not None else ()
-        revisions = (self._resolve(old), self._resolve(new))
-        return self._text("diff", "--no-color", "--no-ext-diff", "--no-textconv", *revisions, "--", *paths)
 
     def text_at(self, revision: str, path: Path) -> bytes | None:
         """A file as committed at a revision; None if it was not there. Raises UsageError for an unknown revision."""
@@ -90,16 +73,7 @@ class History:
         except GitFailed:
             raise UsageError(f"git knows no commit {revision!r}", hint="`evo log` lists the kept trials") from None
 
-    def _text(self, *arguments: str) -> str:
-        try:
-            return self._git.run(*arguments).decode("utf-8", "replace")
-        except GitFailed as failure:
-            raise failure.fault() from failure
-
-    def _in_git(self, path: str) -> str:
-        return f"{self._git.prefix}/{path}" if self._git.prefix else path
-
 
 def _commit(row: Sequence[str]) -> Commit:
-    commit, date, subject, body, trial = row
-    return Commit(commit=commit, date=date, subject=subject, body=body.strip(), trial=trial.strip() or None)
+    commit, date, subject, trial = row
+    return Commit(commit=commit, date=date, subject=subject, trial=trial.strip() or None)

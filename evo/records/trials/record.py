@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Final, Literal, NoReturn
 
 from evo.errors import RecordCorrupt
-from evo.results import CaseBench, Decision, Environment, Evaluation, Gain, Json, Status, Verdict
+from evo.results import CaseBench, Decision, Environment, Evaluation, Evidence, Gain, Json, Status, Verdict
 from evo.results.codec import ALWAYS, Seconds, Serializable, parse, unknown_field
 
 VERSION: Final = 1
@@ -112,6 +112,10 @@ class Record(Serializable):
         return self.evaluation.decision
 
     @property
+    def evidence(self) -> Evidence | None:
+        return self.decision.evidence if self.decision is not None else None
+
+    @property
     def verdict(self) -> Verdict | None:
         return self.decision.verdict if self.decision is not None else None
 
@@ -154,6 +158,11 @@ class Record(Serializable):
     def place(self) -> tuple[str, str, str]:
         """(chip, arch, loaded): results of different places are never ranked together."""
         return (self.environment.chip, self.environment.arch, self.environment.loaded)
+
+    @property
+    def moment(self) -> tuple[str, int]:
+        """What trials are ordered by: runs are named after the time of their start."""
+        return (self.run, self.number)
 
     @property
     def timing(self) -> Literal["measured", "modelled"]:

@@ -157,7 +157,7 @@ def find_among(records: Sequence[Record], prefix: str) -> Record:
         if record.trial == prefix:
             return record
     found: dict[str, Record] = {}
-    for record in sorted(records, key=lambda record: (record.kept, record.run, record.number)):
+    for record in sorted(records, key=lambda record: (record.kept, record.moment)):
         if record.trial.startswith(prefix):
             found[f"trial {record.trial}"] = record
         elif record.variant.startswith(prefix):
@@ -189,7 +189,7 @@ def rebuild_rival_text(records: Sequence[Record], trial: str) -> str | None:
 
     None for a start. Raises as `rebuild_text` does.
     """
-    ordered = sorted(records, key=lambda record: (record.run, record.number))
+    ordered = sorted(records, key=lambda record: record.moment)
     at = next((index for index, record in enumerate(ordered) if record.trial == trial), None)
     rival = ordered[at].arguments.get("rival") if at is not None else None
     if rival is None:
@@ -204,7 +204,7 @@ def rebuild_rival_text(records: Sequence[Record], trial: str) -> str | None:
 
 
 def _rebuild(records: Sequence[Record], trial: str) -> tuple[str, str | None]:
-    ordered = sorted(records, key=lambda record: (record.run, record.number))
+    ordered = sorted(records, key=lambda record: record.moment)
     at = next((index for index, record in enumerate(ordered) if record.trial == trial), None)
     if at is None:
         raise UsageError(f"no trial {trial!r}", hint="`evo log` lists the trials")

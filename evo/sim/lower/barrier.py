@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from evo.sim.abi import WARP
+from evo.sim.errors import refuse
 from evo.sim.faults import SimFault
 from evo.sim.llvm_values import V, const
 from evo.sim.lower.branching import BARRIER, EXIT_RESUME, Branching
 from evo.sim.lower.cfg import EXIT, Block
 from evo.sim.lower.isa.control import barrier_number, barrier_operand
-from evo.sim.lower.isa.opcode_table import refuse
 from evo.sim.ptx.ast import Instr, Operand, Pair
 from evo.sim.runtime.fault_report import report
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from evo.sim.errors import PtxError, UnsupportedInstruction
+from evo.sim.errors import PtxError, refuse
 from evo.sim.ptx.ast import Instr, Label, Mem, Not, Operand, Pair, PtxFunction, Reg, Sym, Vec
 
 BARRIERS = ("bar", "barrier")
@@ -34,6 +34,9 @@ class Block:
     writes: set[str] = field(default_factory=set)
     live_in: set[str] = field(default_factory=set)
     live_out: set[str] = field(default_factory=set)
+
+    def instructions(self) -> tuple[Instr, ...]:
+        return (*self.code, self.end) if self.end is not None else tuple(self.code)
 
     def successors(self) -> list[int]:
         return [b for b in (*self.targets, self.next) if b >= 0]
@@ -128,7 +131,7 @@ def _link(block: Block, labels: dict[str, int], lone: set[int], count: int, func
         block.next = follow if end.guard is not None else -1
     elif end.name == "brx":
         if end.guard is not None or len(end.args) != 2 or not isinstance(end.args[1], Sym):
-            raise UnsupportedInstruction(end.spelling, line=end.line, text=end.text)
+            raise refuse(end)
         if end.args[1].name not in function.tables:
             raise PtxError(f"branch table {end.args[1].name} is not declared", line=end.line, text=end.text)
         block.targets = [target(name, end) for name in function.tables[end.args[1].name]]
@@ -343,7 +346,7 @@ def liveness(
 ) -> None:
     """Fill reads, writes, live_in and live_out. A guarded write also reads: lanes without the guard keep the value."""
     for block in blocks:
-        for instr in (*block.code, *((block.end,) if block.end else ())):
+        for instr in block.instructions():
             guarded = instr.guard is not None
             for name in uses(instr):
                 if name not in block.writes:

@@ -9,11 +9,11 @@ names have come, wherever in the code those arrive.
 from __future__ import annotations
 
 from evo.sim.abi import WARP, WARP_SYNC
+from evo.sim.errors import refuse
 from evo.sim.llvm_values import V, const
 from evo.sim.lower import sync_checks
 from evo.sim.lower.branching import YIELDED, Branching
 from evo.sim.lower.cfg import EXIT, Block, is_warp_sync, meets
-from evo.sim.lower.isa.opcode_table import refuse
 from evo.sim.ptx.ast import Imm, Instr
 from evo.sim.runtime.warp_barrier import sync_settle, sync_torn
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import struct
 
 from evo.sim.abi import CTX, REC_SIZE, WARP, WARP_TID
-from evo.sim.errors import PtxError, UnsupportedInstruction
+from evo.sim.errors import PtxError, UnsupportedInstruction, refuse
 from evo.sim.llvm_ir import Code
-from evo.sim.llvm_values import IOTA32, V, const, elem, is_vec, vec
+from evo.sim.llvm_values import IOTA32, V, bits_of, const, elem, is_vec, vec
 from evo.sim.lower.cfg import Block
 from evo.sim.ptx.ast import WIDTH, Imm, Instr, Not, Operand, Reg, Sink, Special, Sym
 
@@ -171,7 +171,10 @@ class Emitter:
 
     def refuse(self, why: str) -> UnsupportedInstruction:
         assert self.ins is not None
-        return UnsupportedInstruction(self.ins.spelling, line=self.ins.line, text=self.ins.text, why=why)
+        return refuse(self.ins, why)
+
+    def wrong(self, problem: str) -> PtxError:
+        return PtxError(problem, line=self.ins.line if self.ins else 0, text=self.ins.text if self.ins else "")
 
     def src(self, arg: Operand, kind: str) -> V:
         """A source operand as the element type of the PTX type `kind` (scalar if uniform)."""
@@ -201,21 +204,15 @@ class Emitter:
         if have == e:
             return value
         if have == "i1" or e == "i1":
-            raise PtxError("a predicate and a value are mixed", line=self._line(), text=self._text())
-        have_width = {"float": 32, "double": 64, "half": 16}.get(have) or int(have[1:])
+            raise self.wrong("a predicate and a value are mixed")
+        have_width = bits_of(have)
         if have_width == width:
             return self.c.bits(value, e)
         if have_width < width:
-            raise PtxError(f"a {have_width}-bit register is used as {width} bits", line=self._line(), text=self._text())
+            raise self.wrong(f"a {have_width}-bit register is used as {width} bits")
         whole = self.c.bits(value, f"i{have_width}")
         low = self.c.trunc(whole, f"i{width}")
         return low if elem(low.t) == e else self.c.bits(low, e)
-
-    def _line(self) -> int:
-        return self.ins.line if self.ins else 0
-
-    def _text(self) -> str:
-        return self.ins.text if self.ins else ""
 
     def _immediate(self, arg: Imm, kind: str, e: str) -> V:
         if kind == "pred":
@@ -238,7 +235,7 @@ class Emitter:
 
     def address_of(self, arg: Sym) -> int:
         if arg.name not in self.symbols:
-            raise PtxError(f"{arg.name} is not declared", line=self._line(), text=self._text())
+            raise self.wrong(f"{arg.name} is not declared")
         return self.symbols[arg.name][1] + arg.offset
 
     def vector(self, value: V) -> V:
@@ -253,15 +250,15 @@ class Emitter:
         kind = self.registers[arg.name]
         e = elem(value.t)
         if (e == "i1") != (kind == "pred"):
-            raise PtxError("a predicate and a value are mixed", line=self._line(), text=self._text())
+            raise self.wrong("a predicate and a value are mixed")
         if e != "i1":
-            have = {"float": 32, "double": 64, "half": 16}.get(e) or int(e[1:])
+            have = bits_of(e)
             want = WIDTH[kind]
             if have < want:
                 value = self.c.bits(value, f"i{have}")
                 value = self.c.sext(value, f"i{want}") if signed else self.c.zext(value, f"i{want}")
             elif have > want:
-                raise PtxError(f"a {want}-bit register cannot hold {have} bits", line=self._line(), text=self._text())
+                raise self.wrong(f"a {want}-bit register cannot hold {have} bits")
             value = self.c.bits(value, storage(kind))
         self.write(arg.name, value)
 

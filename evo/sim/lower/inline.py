@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 
-from evo.sim.errors import UnsupportedInstruction
+from evo.sim.errors import UnsupportedInstruction, refuse
 from evo.sim.lower.indirect_calls import candidates
 from evo.sim.lower.recursion import Body, Recursion, placed
 from evo.sim.ptx.ast import (
@@ -128,7 +128,7 @@ class _Inliner:
         if isinstance(target, Reg):
             return self._indirect(call, caller, rename, stack)
         if not isinstance(target, Sym):
-            raise UnsupportedInstruction("call", line=call.line, text=call.text, why="it names no function")
+            raise refuse(call, "it names no function", name="call")
         if target.name in SYSTEM_CALLS:
             return self._system(call, target.name, rename)
         return self._call(call, rename, stack)
@@ -140,7 +140,7 @@ class _Inliner:
         results, target, arguments = call.args
         found = candidates(self.program, call, caller.variables)
         if not found:
-            raise UnsupportedInstruction("call", line=call.line, text=call.text, why="no function can be meant")
+            raise refuse(call, "no function can be meant", name="call")
         self.sites += 1
         name = f"@{self.sites}"
         out: list[Instr | Label] = []
@@ -167,7 +167,7 @@ class _Inliner:
         assert isinstance(results, Vec)
         widths = SYSTEM_CALLS[name]
         if len(arguments.items) != len(widths):
-            raise UnsupportedInstruction(f"call {name}", line=call.line, text=call.text, why="argument count differs")
+            raise refuse(call, "argument count differs", name=f"call {name}")
         args: list[Operand] = [
             self._slot(call, _plain(rename(item), call), 0, width)
             for item, width in zip(arguments.items, widths, strict=True)
@@ -189,11 +189,9 @@ class _Inliner:
         assert isinstance(target, Sym)
         function = self.program.functions.get(target.name)
         if function is None or not function.body:
-            raise UnsupportedInstruction(
-                f"call {target.name}", line=call.line, text=call.text, why="function has no body"
-            )
+            raise refuse(call, "function has no body", name=f"call {target.name}")
         if len(stack) > 64:
-            raise UnsupportedInstruction(f"call {target.name}", line=call.line, text=call.text, why="nested too deeply")
+            raise refuse(call, "nested too deeply", name=f"call {target.name}")
         self.sites += 1
         if target.name in self.recursion.names:
             return self._recursive_call(call, function, rename)
@@ -258,7 +256,7 @@ class _Inliner:
     ) -> list[Instr | Label]:
         out: list[Instr | Label] = []
         if len(arguments.items) != len(function.params):
-            raise UnsupportedInstruction("call", line=call.line, text=call.text, why="argument count differs")
+            raise refuse(call, "argument count differs", name="call")
         for formal, actual in zip(function.params, arguments.items, strict=True):
             if formal.register:
                 out.append(_copied(call, formal, Reg(prefix + formal.name), rename(actual)))
@@ -276,9 +274,7 @@ class _Inliner:
     def _slot(self, item: Instr, name: str, offset: int, width: int) -> Reg:
         known = self.slots.setdefault(name, {}).setdefault(offset, width)
         if known != width:
-            raise UnsupportedInstruction(
-                item.spelling, line=item.line, text=item.text, why="parameter accessed with two widths"
-            )
+            raise refuse(item, "parameter accessed with two widths")
         register = f"{name}+{offset}"
         self.registers[register] = f"b{width}"
         return Reg(register)
@@ -381,7 +377,7 @@ def _jump(call: Instr, label: str, guard: Reg | None = None, negated: bool = Fal
 
 def _plain(arg: Operand, call: Instr) -> str:
     if not isinstance(arg, Sym):
-        raise UnsupportedInstruction("call", line=call.line, text=call.text, why="argument is not a parameter variable")
+        raise refuse(call, "argument is not a parameter variable", name="call")
     return arg.name
 
 

@@ -83,7 +83,7 @@ def _arranged(function: PtxFunction) -> tuple[list[Block], SpinLoops, set[str]]:
     for apart in (False, True):
         blocks = renumber(split_blocks(function, apart=apart))
         for block in blocks:
-            for ins in block.code if block.end is None else (*block.code, block.end):
+            for ins in block.instructions():
                 check(ins)
         spins = spin_loops(blocks)
         uniform = uniform_registers(function, blocks, spins.held)

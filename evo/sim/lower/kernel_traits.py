@@ -87,8 +87,7 @@ def blocks_can_part(blocks: list[Block]) -> bool:
 
 def registers_read(blocks: list[Block]) -> set[str]:
     """Every register that some instruction reads."""
-    ends = [block.end for block in blocks if block.end is not None]
-    return {name for ins in (*_instructions(blocks), *ends) for name in uses(ins)}
+    return {name for block in blocks for ins in block.instructions() for name in uses(ins)}
 
 
 def _commutes(ins: Instr, read: set[str]) -> bool:

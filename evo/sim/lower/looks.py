@@ -65,7 +65,7 @@ class _Kernel:
         self.readers: dict[str, list[Instr]] = {}
         self.setters: dict[str, list[Instr]] = {}
         for block in blocks:
-            for ins in _instructions(block):
+            for ins in block.instructions():
                 read = ins.args if ins.name in _TAKES else ()
                 for name in {name for arg in read for name in reads_of(arg)} if read else uses(ins):
                     self.readers.setdefault(name, []).append(ins)
@@ -130,7 +130,7 @@ class _Kernel:
         if not place or not atomics:
             return False
         names, readers = self._behind(ins)
-        if any("cas" in one.mods and names & _registers(one.args[-2]) for one in atomics):
+        if any("cas" in one.mods and isinstance(old := one.args[-2], Reg) and old.name in names for one in atomics):
             return True
         same = {id(one) for one in atomics}
         return all(reader.name not in _TAKES or id(reader) in same for reader in readers)
@@ -153,11 +153,3 @@ def _keeps(ins: Instr) -> bool:
     """Is its result an address with the same base?"""
     moves = ins.name in ("mov", "cvta") or (ins.name == "add" and isinstance(ins.args[2], Imm))
     return moves and isinstance(ins.args[1], (Reg, Sym))
-
-
-def _registers(arg: Operand) -> set[str]:
-    return {arg.name} if isinstance(arg, Reg) else set()
-
-
-def _instructions(block: Block) -> tuple[Instr, ...]:
-    return (*block.code, block.end) if block.end is not None else tuple(block.code)

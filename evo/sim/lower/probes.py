@@ -14,9 +14,8 @@ from evo.sim.data_conditions import DataConditions
 from evo.sim.llvm_values import V, is_vec
 from evo.sim.lower.cfg import Block
 from evo.sim.lower.emitter import Emitter, rounded
-from evo.sim.lower.isa.opcode_table import defs
-from evo.sim.lower.origins import Origins, joined, origins_of, origins_of_operand
-from evo.sim.ptx.ast import WIDTH, Imm, Instr, Operand, Pair, PtxFunction, Reg
+from evo.sim.lower.isa.opcode_table import defs, results, uses
+from evo.sim.ptx.ast import WIDTH, Imm, Instr, Mem, Operand, Pair, PtxFunction, Reg, Special, Sym
 
 LOG_LANES, LOG_LEFT, LOG_RIGHT, LOG_SIZE = 0, 64, 320, 576  # of one comparison: which lanes ran it, their operands
 _ORDERED = {"f": "olt", "s": "slt", "u": "ult"}
@@ -250,7 +249,7 @@ class Probes:
 
 def _decisive(block: Block) -> Iterator[Instr | str]:
     """The comparisons of a block, and the predicates that it selects by or branches on."""
-    for ins in (*block.code, *((block.end,) if block.end is not None else ())):
+    for ins in block.instructions():
         if ins.guard is not None:
             yield ins.guard.name
         if ins.name == "setp" and ins.mods[-1] in _LOGGED:
@@ -273,3 +272,67 @@ def _constant(arg: Imm, type_: str) -> int:
     if arg.kind == "f64" and type_ == "f32":
         value = rounded(value, 64)
     return value & ((1 << WIDTH[type_]) - 1)
+
+
+Origins = frozenset[str]
+
+
+def origins_of(blocks: list[Block], params: Mapping[str, int]) -> dict[str, Origins]:
+    """Of each register, over all places that set it. Only data flows count, not the branches on the way.
+
+    params: names of the kernel's parameters -> their numbers.
+    """
+    code = [ins for block in blocks for ins in block.instructions()]
+    found: dict[str, Origins] = {}
+    steps = [(tuple(defs(ins)), tuple(uses(ins)), _own(ins, params)) for ins in code]
+    changed = True
+    while changed:
+        changed = False
+        for targets, sources, own in steps:
+            if not targets:
+                continue
+            # What an address is made of does not say what lies there.
+            comes = own if MEMORY in own else own.union(*(found.get(name, frozenset()) for name in sources))
+            for name in targets:
+                before = found.get(name)
+                if before is None or not comes <= before:
+                    found[name] = comes | (before or frozenset())
+                    changed = True
+    return found
+
+
+def joined(blocks: list[Block]) -> frozenset[str]:
+    """Registers that several blocks set, and what is computed from them: branches decide their values too."""
+    code = [(block.number, ins) for block in blocks for ins in block.code]
+    setters: dict[str, set[int]] = {}
+    for number, ins in code:
+        for name in defs(ins):
+            setters.setdefault(name, set()).add(number)
+    found = {name for name, numbers in setters.items() if len(numbers) > 1}
+    steps = [(tuple(defs(ins)), tuple(uses(ins))) for _, ins in code if MEMORY not in _own(ins, {})]
+    changed = True
+    while changed:
+        changed = False
+        for targets, sources in steps:
+            if not found.isdisjoint(sources) and not found.issuperset(targets):
+                found.update(targets)
+                changed = True
+    return frozenset(found)
+
+
+def origins_of_operand(arg: Operand, found: Mapping[str, Origins]) -> tuple[str, ...]:
+    if isinstance(arg, Reg):
+        return tuple(sorted(found.get(arg.name, ())))
+    return (arg.name,) if isinstance(arg, Special) else ()
+
+
+def _own(ins: Instr, params: Mapping[str, int]) -> Origins:
+    """What the instruction itself brings in."""
+    if ins.name in ("ld", "atom"):
+        (address,) = [arg for arg in ins.args[results(ins) :] if isinstance(arg, Mem)][:1] or [Mem(None)]
+        if "param" in ins.mods and isinstance(address.base, Sym) and address.base.name in params:
+            return frozenset((f"param {params[address.base.name]}",))
+        return frozenset((MEMORY,))
+    if ins.name in ("ldmatrix", "wmma.load"):
+        return frozenset((MEMORY,))
+    return frozenset(arg.name for arg in ins.args[results(ins) :] if isinstance(arg, Special))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from evo.sim.errors import refuse
 from evo.sim.lower.cfg import Block
-from evo.sim.lower.isa.opcode_table import defs, refuse, uses
+from evo.sim.lower.isa.opcode_table import defs, uses
 from evo.sim.lower.kernel_traits import STRONG
 from evo.sim.ptx.ast import Imm, Instr, Special
 
@@ -37,7 +38,7 @@ _OF_TIME = frozenset(
 
 def demand_timer_steers(blocks: list[Block]) -> None:
     """Raise UnsupportedInstruction if a value of %globaltimer gets farther than the conditions of a waiting loop."""
-    code = [ins for block in blocks for ins in (*block.code, *((block.end,) if block.end else ()))]
+    code = [ins for block in blocks for ins in block.instructions()]
     times = {name for ins in code if Special("globaltimer") in ins.args for name in defs(ins)}
     while times:
         touched = [ins for ins in code if times & set(uses(ins))]

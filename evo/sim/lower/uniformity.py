@@ -21,7 +21,7 @@ def uniform_registers(function: PtxFunction, blocks: list[Block], held: set[int]
     while changed:
         changed = False
         for block in blocks:
-            for ins in block.code if block.end is None else (*block.code, block.end):
+            for ins in block.instructions():
                 if _varies(ins, varying, block.number in partial):
                     fresh = set(defs(ins)) - varying
                     varying |= fresh

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from evo.sim.abi import CTX, WARP
 from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code
-from evo.sim.llvm_values import V, const, elem, is_vec
+from evo.sim.llvm_values import V, bits_of, const, elem, is_vec
 from evo.sim.lower.cfg import Block
 from evo.sim.lower.emitter import Emitter
 from evo.sim.lower.isa.opcode_table import CARRY, defs, uses
@@ -66,7 +66,7 @@ def fill(c: Code, warp: V, slots: Mapping[str, int], types: Mapping[str, str]) -
         if kind == "i1":
             value = const("i32", _SOME_LANES) if is_vec(t) else c.zext(even, "i8")
         else:
-            bits = {"float": 32, "double": 64}.get(kind) or int(kind[1:])
+            bits = bits_of(kind)
             pair = ODD >> max(0, 64 - bits), (ODD >> max(0, 64 - bits)) - (1 << bits - 1)
             if is_vec(t):
                 value = V(f"<32 x i{bits}>", f"<{', '.join(f'i{bits} {pair[lane & 1]}' for lane in range(32))}>")
@@ -88,15 +88,11 @@ def _counts(ins: Instr, name: str) -> bool:
     return bool(_FLOATS & set(ins.mods)) and ins.name not in _MOVES
 
 
-def _instructions(block: Block) -> tuple[Instr, ...]:
-    return (*block.code, block.end) if block.end is not None else tuple(block.code)
-
-
 def _reads_of_nothing(blocks: list[Block], void: set[int]) -> Iterator[tuple[Instr, list[str]]]:
     """Instructions, and what they read that nothing has written; moves only if all that they read is so."""
     for block, before in zip(blocks, _written_before(blocks, void), strict=True):
         written = before | OWN
-        for ins in _instructions(block):
+        for ins in block.instructions():
             read = list(uses(ins))
             missing = [name for name in read if name not in written]
             if missing and (ins.name != "mov" or len(missing) == len(read)):
@@ -107,7 +103,7 @@ def _reads_of_nothing(blocks: list[Block], void: set[int]) -> Iterator[tuple[Ins
 
 def _written_before(blocks: list[Block], void: set[int]) -> list[set[str]]:
     """Of each block, the registers that some way to it has written."""
-    own = [{name for ins in _instructions(block) if id(ins) not in void for name in defs(ins)} for block in blocks]
+    own = [{name for ins in block.instructions() if id(ins) not in void for name in defs(ins)} for block in blocks]
     before: list[set[str]] = [set() for _ in blocks]
     waiting = list(range(len(blocks)))[::-1]
     while waiting:

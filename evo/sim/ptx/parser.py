@@ -28,7 +28,8 @@ class Parser(StatementParser):
             elif word == ".file":
                 self._file()
             elif word == ".section":
-                self._section()
+                self.skip_to("{")
+                self.skip_to("}")
             elif word == ".pragma":
                 self.skip_statement()
             elif word == ".alias":
@@ -56,10 +57,6 @@ class Parser(StatementParser):
             raise self.fail(f"{name} is to be another name of a function that is not defined")
         self.program.functions[name] = function
         self.expect(";")
-
-    def _section(self) -> None:
-        self.skip_to("{")
-        self.skip_to("}")
 
     def _declaration(self) -> None:
         extern = False

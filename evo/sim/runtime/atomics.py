@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from evo.sim.abi import REC, ROW, SHARED_WINDOW, TRACKED, WARP_SCRATCH, WINDOW_SIZE
+from evo.sim.abi import REC, ROW, SHARED_WINDOW, WARP_SCRATCH, WINDOW_SIZE
 from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code, Var
 from evo.sim.llvm_values import V, const
@@ -14,12 +14,13 @@ from evo.sim.runtime.fault_report import (
     ctx,
     each_group,
     lane_of,
+    racing,
     report,
     report_place,
     resolve,
     spill,
 )
-from evo.sim.runtime.global_memory import count_by_buffer, keep_row, track
+from evo.sim.runtime.global_memory import count_by_buffer, keep_row, note_bytes
 from evo.sim.runtime.inter_block_races import watch
 from evo.sim.runtime.routine import routine
 from evo.sim.runtime.shared_memory import array_of, need_of, waves
@@ -80,9 +81,7 @@ def _global_host(c: Code, host: Var, address: V, lane: V, width: int, rows: V, o
     row = c.call(resolve(), context, w, rec, address, lane, const("i64", width), const("i64", 1))
     with c.if_(c.icmp("ne", c.to_int(row), 0)):
         keep_row(c, rows, lane, row)
-        tracked = c.icmp("ne", c.and_(c.load("i64", row, ROW["flags"], 8), TRACKED), 0)
-        with c.if_(tracked):
-            c.call(track("ld"), context, w, rec, row, address, lane, const("i64", width))
+        note_bytes(c, "ld", row, address, lane, width)
         watch(c, _how(op), row, address, lane, const("i64", width))
         host.set(c.add(address, c.load("i64", row, ROW["delta"], 8)))
 
@@ -99,7 +98,7 @@ def _shared_host(c: Code, host: Var, address: V, lane: V, width: int, op: str) -
         with c.if_(c.icmp("ne", c.and_(old, need), need), likely=False):
             report(c, SimFault.UNINITIALISED, rec, w, lane, address, extra=2, width=width)
             c.store(c.or_(old, need), state)
-        with c.if_(c.icmp("ne", ctx(c, context, "race"), 0)):
+        with c.if_(racing(c, context)):
             c.call(race(_how(op)), context, w, rec, address, lane, const("i64", width), const("i32", 0))
         host.set(c.add(c.to_int(ctx(c, context, "shared", "ptr")), address))
         inside.otherwise()

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from evo.sim.abi import (
-    QUEUE_ENTRY,
-    QUEUE_GROUP,
-    QUEUE_LENGTH,
-    QUEUE_MASK,
-    QUEUE_SIZE,
-    REC,
-    ROW,
-    TRACKED,
-    WARP,
-    WARP_SCRATCH,
-)
+from evo.sim.abi import QUEUE_ENTRY, QUEUE_GROUP, QUEUE_LENGTH, QUEUE_MASK, QUEUE_SIZE, REC, WARP, WARP_SCRATCH
 from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code
 from evo.sim.llvm_values import V, const
-from evo.sim.runtime.fault_report import ctx, lane_of, report, resolve, spill
-from evo.sim.runtime.global_memory import ld_global, track
+from evo.sim.runtime.fault_report import ctx, host_of, lane_of, racing, report, resolve, spill
+from evo.sim.runtime.global_memory import ld_global, note_bytes
 from evo.sim.runtime.routine import routine
 from evo.sim.runtime.shared_memory import checked_mask, waves
 from evo.sim.runtime.shared_races import granule_shift, own_clocks, race
@@ -55,7 +44,7 @@ def _deliver(c: Code, width: int, data: V, mask: V) -> None:
         with c.if_(c.icmp("ne", c.and_(c.load(mark.t, state), mark), 0), likely=False):
             report(c, SimFault.PENDING, rec, w, lane, offset, extra=2, width=width)
         c.store(mark, state)
-    with c.if_(c.icmp("ne", ctx(c, context, "race"), 0), likely=False), c.each_lane(mask) as lane:
+    with c.if_(racing(c, context), likely=False), c.each_lane(mask) as lane:
         offset = c.zext(lane_of(c, place, lane, "i32"), "i64")
         c.call(race("st"), context, w, rec, offset, lane, const("i64", width), const("i32", 0))
 
@@ -78,9 +67,8 @@ def _partial(c: Code, width: int, mask: V) -> None:
             at = c.add(address, step)
             row = c.call(resolve(), context, w, rec, at, lane, const("i64", 1), const("i64", 0))
             with c.if_(c.icmp("ne", c.to_int(row), 0)):
-                with c.if_(c.icmp("ne", c.and_(c.load("i64", row, ROW["flags"], 8), TRACKED), 0)):
-                    c.call(track("ld"), context, w, rec, row, at, lane, const("i64", 1))
-                host = c.to_ptr(c.add(at, c.load("i64", row, ROW["delta"], 8)))
+                note_bytes(c, "ld", row, at, lane, 1)
+                host = host_of(c, row, at)
                 c.store(c.load("i8", host), c.at(into, step))
     whole = c.and_(mask, c.mask_bits(c.icmp("eq", sizes, width)))
     c.store(c.load("<512 x i8>", packed), w, WARP_SCRATCH + 1024)
@@ -130,7 +118,7 @@ def finish_copy(c: Code) -> None:
     states = ctx(c, context, "state", "ptr")
     mask = c.trunc(c.load("i64", entry, QUEUE_MASK, 8), "i32")
     size = c.load("i64", entry, QUEUE_SIZE, 8)
-    checked = c.icmp("ne", ctx(c, context, "race"), 0)
+    checked = racing(c, context)
     with c.each_lane(mask) as lane:
         offset = c.zext(c.load("i32", entry, c.shl(c.zext(lane, "i64"), 2), 4), "i64")
         with c.times(c.lshr(size, 2)) as step:

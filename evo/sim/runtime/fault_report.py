@@ -21,6 +21,15 @@ def ctx(c: Code, base: V, name: str, t: str = "i64") -> V:
     return c.load(t, base, CTX[name], 8)
 
 
+def racing(c: Code, context: V) -> V:
+    return c.icmp("ne", ctx(c, context, "race"), 0)
+
+
+def host_of(c: Code, row: V, address: V) -> V:
+    """Where the bytes of an address of a buffer are."""
+    return c.to_ptr(c.add(address, c.load("i64", row, ROW["delta"], 8)))
+
+
 def report(c: Code, fault: SimFault, rec: V, w: V, lane: V, address: V, *, extra: V | int = 0, width: int = 0) -> None:
     """Record a fault of the lane (i32) at the address (i64) and make the warp stop at its next block."""
     context = c.arg(0)
@@ -51,7 +60,7 @@ def record_fault(c: Code) -> None:
     own = c.or_(c.shl(c.load("i64", w, WARP["index"], 8), 8), 2 << 16)
     reused = c.icmp("eq", c.and_(extra, ~31), own)
     early = c.or_(early, c.and_(reused, c.icmp("eq", kind, SimFault.RACE.number)))
-    early = c.and_(early, c.icmp("ne", ctx(c, context, "race"), 0))
+    early = c.and_(early, racing(c, context))
     budget = ctx(c, context, "budget")
     soft = c.intrinsic("smin", budget, const("i64", GRACE))
     c.store(c.select(early, soft, STOP), context, CTX["budget"], 8)

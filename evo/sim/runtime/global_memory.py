@@ -13,8 +13,10 @@ from evo.sim.runtime.fault_report import (
     count_request,
     ctx,
     each_group,
+    host_of,
     is_run,
     lane_of,
+    racing,
     report,
     resolve,
     spill,
@@ -123,10 +125,8 @@ def slow_global(c: Code, kind: str, width: int) -> None:
         with c.if_else(c.icmp("eq", c.to_int(row), 0)) as bad:
             c.store(const(t, 0), packed)
             bad.otherwise()
-            host = c.to_ptr(c.add(address, c.load("i64", row, ROW["delta"], 8)))
-            tracked = c.icmp("ne", c.and_(c.load("i64", row, ROW["flags"], 8), TRACKED), 0)
-            with c.if_(tracked):
-                c.call(track(kind), context, w, rec, row, address, lane, const("i64", width))
+            host = host_of(c, row, address)
+            note_bytes(c, kind, row, address, lane, width)
             same = c.zext(c.icmp("eq", c.load(t, packed), c.load(t, host, 0, width)), "i32") if store else None
             watch(c, kind, row, address, lane, const("i64", width), same)
             if store:
@@ -156,9 +156,15 @@ def count_by_buffer(c: Code, kind: str, addr: V, rows: V, mask: V) -> None:
     c.store(saved, rec, REC["row"], 8)
 
 
+def note_bytes(c: Code, kind: str, row: V, address: V, lane: V, width: int) -> None:
+    """Of a buffer that tracks what was written: set its bits (st) or demand them (ld)."""
+    context, w, rec = c.args(3)
+    with c.if_(c.icmp("ne", c.and_(c.load("i64", row, ROW["flags"], 8), TRACKED), 0)):
+        c.call(track(kind), context, w, rec, row, address, lane, const("i64", width))
+
+
 @routine("void", "ptr ctx, ptr w, ptr rec, ptr row, i64 address, i32 lane, i64 width")
 def track(c: Code, kind: str) -> None:
-    """Initialised bits of a tracked buffer: set them (st) or demand them (ld)."""
     _, w, rec, row, address, lane, width = c.args(7)
     state = c.load("ptr", row, ROW["state"], 8)
     start = c.sub(address, c.load("i64", row, ROW["low"], 8))
@@ -236,9 +242,7 @@ def line_ld(c: Code) -> None:
     index = c.and_(c.xor(line, c.lshr(line, 7)), c.sub(sets, 1))
     entry = c.at(ctx(c, context, "tags", "ptr"), c.mul(index, LINE))
     tags = c.load("<4 x i64>", entry, 0, 8)
-    wide = c.op("<4 x i64>", f"insertelement <4 x i64> poison, i64 {line.s}, i64 0")
-    wide = c.op("<4 x i64>", f"shufflevector <4 x i64> {wide.s}, <4 x i64> poison, <4 x i32> zeroinitializer")
-    hits = c.op("i4", f"bitcast <4 x i1> {c.icmp('eq', tags, wide).s} to i4")
+    hits = c.op("i4", f"bitcast <4 x i1> {c.icmp('eq', tags, c.splat(line, 4)).s} to i4")
     missing = c.var("i32", sectors)
     with c.if_else(c.icmp("ne", hits, 0)) as hit:
         way = c.intrinsic("cttz", c.zext(hits, "i64"), True)
@@ -279,9 +283,8 @@ def uniform_ld_global(c: Code, width: int) -> None:
             c.store(const("i128", 0), scratch)
             bad.otherwise()
             found = row.get()
-            with c.if_(c.icmp("ne", c.and_(c.load("i64", found, ROW["flags"], 8), TRACKED), 0)):
-                c.call(track("ld"), context, w, rec, found, address, lead, const("i64", width))
-            result.set(c.to_ptr(c.add(address, c.load("i64", found, ROW["delta"], 8))))
+            note_bytes(c, "ld", found, address, lead, width)
+            result.set(host_of(c, found, address))
             watch(c, "ld", found, address, lead, const("i64", width))
             _count_uniform(c, found, good)
     c.ret_(result.get())
@@ -303,3 +306,37 @@ def _count_uniform(c: Code, found: V, known: V) -> None:
         c.store(saved, rec, REC["row"], 8)
         c.store(sector, context, CTX["last_counted"], 8)
     c.store(c.select(watched(c, found), const("i64", -1), sector), context, CTX["last_sector"], 8)
+
+
+DISCARD_BYTES = 128  # the only size of `discard` that PTX has
+_GONE = -1  # NaN in every type of float
+
+
+@routine("void", ACCESS64)
+def discard_global(c: Code) -> None:
+    """PTX calls it a weak write of an indeterminate value: it races like a store, and whoever looks must write first.
+
+    The cache may well keep the old bytes, so without checks nothing happens.
+    """
+    context, w, rec, addr, mask = c.args(5)
+    place, size = spill(c, addr, 256), const("i64", DISCARD_BYTES)
+    with c.each_lane(mask) as lane:
+        address = lane_of(c, place, lane)
+        row = c.call(resolve(), context, w, rec, address, lane, size, const("i64", 1))
+        with c.if_(c.icmp("ne", c.to_int(row), 0)):
+            watch(c, "st", row, address, lane, size)
+            with c.if_(racing(c, context)):
+                _forget(c, row, address)
+    c.ret_()
+
+
+def _forget(c: Code, row: V, address: V) -> None:
+    c.fill(host_of(c, row, address), const("i8", _GONE), const("i64", DISCARD_BYTES))
+    with c.if_(c.icmp("ne", c.and_(c.load("i64", row, ROW["flags"], 8), TRACKED), 0)):
+        start = c.sub(address, c.load("i64", row, ROW["low"], 8))
+        state = c.load("ptr", row, ROW["state"], 8)
+        with c.times(const("i64", DISCARD_BYTES)) as step:
+            at = c.add(start, step)
+            word = c.at(state, c.lshr(at, 2))
+            bit = c.trunc(c.shl(const("i64", 1), c.and_(at, 3)), "i8")
+            c.store(c.and_(c.load("i8", word), c.not_(bit)), word)

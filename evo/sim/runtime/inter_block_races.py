@@ -32,7 +32,7 @@ from evo.sim.abi import (
 from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code
 from evo.sim.llvm_values import IOTA32, V, const
-from evo.sim.runtime.fault_report import all_of, consecutive, ctx, lane_of, record_fault, report, spill
+from evo.sim.runtime.fault_report import all_of, consecutive, ctx, host_of, lane_of, racing, record_fault, report, spill
 from evo.sim.runtime.inter_block_order import comes_after, has_acquired, kept, publish
 from evo.sim.runtime.routine import routine
 from evo.sim.runtime.shared_races import apart, own_clocks, standing
@@ -192,7 +192,7 @@ def _is_unmet(c: Code, first: V, mine: V) -> V:
     warp = c.and_(c.lshr(first, 5), 31)
     then = c.and_(c.lshr(first, STAMP_CLOCK), STAMP_CLOCKS)
     near = c.and_(c.icmp("eq", _slot(c, first), mine), c.icmp("ne", warp, me))
-    near = c.and_(c.and_(near, c.icmp("slt", first, 0)), c.icmp("ne", ctx(c, context, "race"), 0))
+    near = c.and_(c.and_(near, c.icmp("slt", first, 0)), racing(c, context))
     return c.and_(near, c.icmp("ugt", then, _since(c, context, me, warp)))
 
 
@@ -220,7 +220,7 @@ def _demand_step(c: Code, kind: str, other: V, mine: V, address: V, lane: V) -> 
     then = c.and_(c.lshr(other, STAMP_CLOCK), STAMP_CLOCKS)
     slot = _slot(c, other) if kind == "ld" else c.lshr(other, STAMP_SLOT)  # of reads, only plain ones
     near = c.and_(c.icmp("eq", slot, mine), c.icmp("eq", c.and_(c.lshr(other, 5), 31), me))
-    near = c.and_(near, c.and_(c.icmp("ne", then, STAMP_CLOCKS), c.icmp("ne", ctx(c, context, "race"), 0)))
+    near = c.and_(near, c.and_(c.icmp("ne", then, STAMP_CLOCKS), racing(c, context)))
     strong = c.load("i64", rec, REC["strong"], 8)
     near = c.and_(near, c.icmp("ne", strong, 3) if kind == "ld" else c.icmp("eq", strong, 0))
     with c.if_(near):
@@ -238,7 +238,7 @@ def _demand_within(c: Code, other: V, mine: V, address: V, lane: V, how: int) ->
     warp = c.and_(c.lshr(other, 5), 31)
     then = c.and_(c.lshr(other, STAMP_CLOCK), STAMP_CLOCKS)
     near = c.and_(c.icmp("eq", _slot(c, other), mine), c.icmp("ne", warp, me))
-    near = c.and_(near, c.and_(c.icmp("ne", then, STAMP_CLOCKS), c.icmp("ne", ctx(c, context, "race"), 0)))
+    near = c.and_(near, c.and_(c.icmp("ne", then, STAMP_CLOCKS), racing(c, context)))
     with c.if_(near), c.if_(c.icmp("ugt", then, _since(c, context, me, warp)), likely=False):
         who = c.or_(c.shl(warp, 8), c.and_(other, 31))
         report(c, SimFault.RACE, rec, w, lane, address, extra=c.or_(who, (2 if how else 1) << 16), width=4)
@@ -305,7 +305,7 @@ def between_warp(c: Code, kind: str, width: int) -> None:
         same = const("i32", 0)
         if kind == "st":
             t = f"i{8 * width}"
-            there = c.load(t, c.to_ptr(c.add(address, c.load("i64", row, ROW["delta"], 8))), 0, width)
+            there = c.load(t, host_of(c, row, address), 0, width)
             new = c.load(t, c.at(w, WARP_SCRATCH), c.mul(c.zext(lane, "i64"), width))
             same = c.zext(c.icmp("eq", there, new), "i32")
         c.call(between(kind), context, w, rec, row, address, lane, const("i64", width), same)

@@ -27,7 +27,7 @@ from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code
 from evo.sim.llvm_values import V, const
 from evo.sim.runtime.cp_async import finish_copy
-from evo.sim.runtime.fault_report import ACCESS64, ctx, each_group, lane_of, report, spill
+from evo.sim.runtime.fault_report import ACCESS64, ctx, each_group, lane_of, racing, report, spill
 from evo.sim.runtime.routine import routine
 from evo.sim.runtime.shared_races import has_learnt, move_on, own_clocks, race
 
@@ -54,7 +54,7 @@ def mbarrier_init(c: Code) -> None:
             clocks = _clocks_of(c, offset)
             c.store(const(CLOCKS, 0), clocks, 0, 4)
             c.store(const(CLOCKS, 0), clocks, LAST, 4)
-            with c.if_(c.icmp("ne", ctx(c, context, "race"), 0)):
+            with c.if_(racing(c, context)):
                 c.call(race("st"), context, w, rec, offset, lane, const("i64", 8), const("i32", 0))
     c.ret_()
 
@@ -82,7 +82,7 @@ def mbarrier_at(c: Code) -> None:
     with c.if_(c.call(mbarrier_inside(), context, w, rec, offset, lane)):
         place = c.at(ctx(c, context, "shared", "ptr"), offset)
         with c.if_else(_is_valid(c, context, offset), likely=True) as sound:
-            with c.if_(c.icmp("ne", ctx(c, context, "race"), 0)):
+            with c.if_(racing(c, context)):
                 c.call(race("ld"), context, w, rec, offset, lane, const("i64", 8), const("i32", 0))
             found.set(place)
             sound.otherwise()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from evo.sim.abi import CTX, LOCAL_WINDOW, PRINT, PRINT_DATA, PRINT_LIMIT, PRINT_SIZE, ROW, ROW_SIZE, WARP, WARP_SCRATCH
 from evo.sim.llvm_ir import Code, Var
 from evo.sim.llvm_values import V, const
-from evo.sim.runtime.fault_report import ctx, lane_of, spill
+from evo.sim.runtime.fault_report import ctx, host_of, lane_of, spill
 from evo.sim.runtime.routine import routine
 
 
@@ -56,7 +56,7 @@ def print_arguments(c: Code) -> None:
         size = c.load("i64", row, ROW["size"], 8)
         with c.if_(c.icmp("ult", offset, size)):
             total.set(0)
-            host = c.to_ptr(c.add(place, c.load("i64", row, ROW["delta"], 8)))
+            host = host_of(c, row, place)
             with c.times(c.sub(size, offset)) as step:
                 byte = c.zext(c.load("i8", c.at(host, step)), "i32")
                 with c.if_(c.icmp("eq", byte, 0)):

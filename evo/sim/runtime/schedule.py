@@ -6,7 +6,7 @@ from evo.sim.abi import BARRIERS, CTX, DONE, MAX_WARPS, READY, WAITING, WARP, WA
 from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code, Var
 from evo.sim.llvm_values import IOTA32, V, const
-from evo.sim.runtime.fault_report import ctx, report
+from evo.sim.runtime.fault_report import ctx, racing, report
 from evo.sim.runtime.inter_block_order import kept, share_at_barrier
 from evo.sim.runtime.routine import routine
 from evo.sim.runtime.shared_races import own_clocks
@@ -78,7 +78,7 @@ def prepare_block(c: Code) -> None:
             c.store(const("i64", 0), w, WARP[name], 8)
         c.store(c.load("i64", w, WARP["frame"], 8), w, WARP["live"], 8)
         _clear(c, c.at(w, WARP_PEND), c.sub(stride, WARP_PEND), 0)
-    with c.if_(c.icmp("ne", ctx(c, context, "race"), 0)):
+    with c.if_(racing(c, context)):
         c.call(join_all(), context)
     c.ret_()
 
@@ -224,7 +224,7 @@ def open_barrier(c: Code) -> None:
     barrier = c.at(ctx(c, context, "barriers", "ptr"), c.mul(ident, BARRIER_SIZE))
     waiting, gone, wanted = c.var("i64", 0), c.var("i64", 0), c.var("i64", 0)
     joined = c.var(CLOCKS, c.load(CLOCKS, barrier, BARRIER_CLOCKS, 4))
-    races = c.icmp("ne", ctx(c, context, "race"), 0)
+    races = racing(c, context)
     fenced = c.icmp("ne", ctx(c, context, "fenced"), 0)
     told = c.var(CLOCKS, const(CLOCKS, 0))  # a fence before the barrier counts for flags behind it
     votes = [c.var("i64", 0), c.var("i64", 1), c.var("i64", 0)]

@@ -17,6 +17,7 @@ from evo.sim.runtime.fault_report import (
     count_request,
     ctx,
     lane_of,
+    racing,
     report,
     report_place,
     spill,
@@ -80,14 +81,13 @@ def array_of(c: Code, rec: V) -> tuple[V, V]:
     return start, c.sub(c.trunc(c.lshr(marks, ARRAY_END), "i32"), start)
 
 
-def checked_mask(c: Code, width: int, size: int | None = None, only: int = -1) -> V:
+def checked_mask(c: Code, width: int, only: int = -1) -> V:
     """The lanes whose access is in bounds and aligned; the others are reported."""
     _, w, rec, addr, mask = c.args(5)
     mask = c.and_(mask, only)
-    size = size or width
     start, total = array_of(c, rec)
-    fits = c.icmp("uge", total, size)
-    limit = c.select(fits, c.sub(total, size), 0)
+    fits = c.icmp("uge", total, width)
+    limit = c.select(fits, c.sub(total, width), 0)
     aligned = c.icmp("eq", c.and_(addr, width - 1), 0)
     good = c.and_(c.icmp("ule", c.sub(addr, c.splat(start)), c.splat(limit)), aligned)
     bits = c.and_(c.select(fits, c.mask_bits(good), 0), mask)
@@ -97,7 +97,7 @@ def checked_mask(c: Code, width: int, size: int | None = None, only: int = -1) -
         lead = c.intrinsic("cttz", bad, True)
         address = lane_of(c, place, lead, "i32")
         straight = c.icmp("eq", c.and_(address, width - 1), 0)
-        report_place(c, straight, rec, w, lead, c.zext(address, "i64"), extra=2, width=size)
+        report_place(c, straight, rec, w, lead, c.zext(address, "i64"), extra=2, width=width)
     return bits
 
 
@@ -120,7 +120,7 @@ def _shaped(c: Code, store: bool, width: int, mask: V, scratch: V, result: Var) 
         host = c.at(ctx(c, context, "shared", "ptr"), c.zext(first, "i64"))
         c.bump(rec, REC["wavefronts"], width // 4)
         c.bump(rec, REC["ideal"], width // 4)
-        with c.if_(c.icmp("ne", ctx(c, context, "race"), 0), likely=False):
+        with c.if_(racing(c, context), likely=False):
             c.call(race_run("st" if store else "ld"), context, w, rec, c.shl(word, 2), const("i64", width))
         if store:
             c.store(const(f"<{count} x i8>", 15), where)
@@ -158,7 +158,7 @@ def _broadcast(c: Code, width: int, mask: V, first: V, lead: V, scratch: V) -> N
     assert groups is not None
     c.bump(rec, REC["wavefronts"], groups)
     c.bump(rec, REC["ideal"], groups)
-    with c.if_(c.icmp("ne", ctx(c, context, "race"), 0), likely=False):
+    with c.if_(racing(c, context), likely=False):
         second = c.intrinsic("cttz", c.and_(_two_of(c, mask), c.sub(mask, 1)), False)
         again = c.select(c.icmp("ult", second, 32), second, lead)
         for lane in (lead, again):
@@ -215,7 +215,7 @@ def _gather(c: Code, width: int, mask: V, place: V, scratch: V) -> None:
         state = c.load(s, c.at(states, c.lshr(offset, 2)))
         odd.set(c.or_(odd.get(), c.xor(c.and_(state, c.or_(need, c.shl(need, 4))), need)))
         c.store(c.load(t, c.at(data, offset)), c.at(scratch, c.mul(c.zext(lane, "i64"), width)))
-    strange = c.or_(c.icmp("ne", odd.get(), 0), c.icmp("ne", ctx(c, context, "race"), 0))
+    strange = c.or_(c.icmp("ne", odd.get(), 0), racing(c, context))
     with c.if_(strange, likely=False):
         c.call(demand(width), context, w, rec, addr, mask)
 
@@ -250,7 +250,7 @@ def _state(c: Code, width: int, *, store: bool) -> None:
             with c.if_(c.icmp("ne", c.and_(c.or_(old, c.lshr(old, 4)), need), need), likely=False):
                 report(c, SimFault.UNINITIALISED, rec, w, lane, c.zext(address, "i64"), extra=2, width=width)
                 c.store(c.or_(old, need), where)
-    with c.if_(c.icmp("ne", ctx(c, context, "race"), 0), likely=False), c.each_lane(mask) as lane:
+    with c.if_(racing(c, context), likely=False), c.each_lane(mask) as lane:
         address = c.zext(lane_of(c, place, lane, "i32"), "i64")
         same = const("i32", 0)
         if store:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from evo.sim.abi import CTX, FLAG_SIZE, FLAGS, MAX_WARPS, SHARED_WINDOW, WARP, WINDOW_SIZE
 from evo.sim.llvm_ir import Code
 from evo.sim.llvm_values import V, const
-from evo.sim.runtime.fault_report import ctx, lane_of, spill
+from evo.sim.runtime.fault_report import ctx, lane_of, racing, spill
 from evo.sim.runtime.inter_block_order import kept, learn_from_blocks, tell_blocks
 from evo.sim.runtime.routine import routine
 from evo.sim.runtime.shared_races import has_learnt, move_on, own_clocks
@@ -27,7 +27,7 @@ def _told_by(c: Code, context: V, me: V) -> V:
 def fence(c: Code) -> None:
     """What this warp knows now goes with its next flags."""
     context, w = c.args(2)
-    with c.if_(c.icmp("ne", ctx(c, context, "race"), 0)):
+    with c.if_(racing(c, context)):
         me = c.load("i64", w, WARP["index"], 8)
         c.store(c.load(_CLOCKS, own_clocks(c, context, me), 0, 4), _told_by(c, context, me), 0, 4)
         c.store(const("i64", 1), context, CTX["fenced"], 8)

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from evo.decide.modelled import CASE_LOSS, MARGIN, decide_modelled
-from evo.decide.modelled_accuracy import probability_faster
+from evo.decide.modelled import CASE_LOSS, MARGIN, decide_modelled, probability_faster
 from evo.errors import HarnessFault
 from evo.results import CaseBench, Decision, Estimate, Ground, Timing, Verdict
 

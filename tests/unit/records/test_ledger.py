@@ -645,7 +645,7 @@ def test_a_journal_that_cannot_be_read_is_never_guessed_at(tmp_path: Path, text:
 def test_history_is_plain_data(tmp_path: Path) -> None:
     root = repository(tmp_path)
     empty = History.open(repository(tmp_path / "unborn", commit=False))
-    assert (empty.commits(), empty.log("attention")) == ({}, [])
+    assert (empty.commits(), empty.versions(tmp_path / "unborn" / "x.cu")) == ({}, [])
     empty.close()
     ledger, runs, _ = start_ledger(root)
     with ledger:
@@ -656,18 +656,15 @@ def test_history_is_plain_data(tmp_path: Path) -> None:
     assert history.commits() == {f"{RUN}-0001": one, f"{RUN}-0002": two}
     assert history.commit_of(f"{RUN}-0002") == two
     assert history.commit_of("none") is None
-    assert [(row.commit, row.trial) for row in history.log("attention")] == [(two, f"{RUN}-0002"), (one, f"{RUN}-0001")]
-    assert history.log("other") == []
-    commit, text = history.show(two)
-    assert commit.subject == "attention: unroll the loop 2 times"
-    assert "+#define N 2" in text
-    assert "-#define N 1" in history.diff(one, two, root / CHAMPION)
-    assert history.diff(one, two, root / "mine.txt") == ""
+    versions = history.versions(root / CHAMPION)
+    assert [(row.commit, row.trial) for row in versions] == [(one, f"{RUN}-0001"), (two, f"{RUN}-0002")]
+    assert versions[1].subject == "attention: unroll the loop 2 times"
+    assert history.versions(root / "other.cu") == []
     assert history.text_at(one, root / CHAMPION) == text_of(1).encode()
     assert history.text_at("main~4", root / CHAMPION) is None
     for unknown in ("nope", "--all", ""):
         with pytest.raises(UsageError):
-            history.show(unknown)
+            history.text_at(unknown, root / CHAMPION)
     history.close()
 
 

@@ -285,7 +285,7 @@ def test_counts_repeat_exactly() -> None:
     loaded = module(source)
     one, two = (run(loaded, "k", [np.zeros(256, F)], block=(256,), grid=(3,))[1] for _ in range(2))
     assert one.counters.totals() == two.counters.totals()
-    assert one.counters.by_instruction() == two.counters.by_instruction()
+    assert one.counters.by_line() == two.counters.by_line()
 
 
 def part(result: sim.LaunchResult, **more: Any) -> sim.LaunchCounts:

@@ -129,7 +129,7 @@ st.global.u32 [rd2], r7; exit;
 def test_text_of_another_hand() -> None:
     parameter = np.frombuffer(np.array([0, 0, 100], I32).tobytes(), np.uint8)[None].view("V12")[0, 0]
     module = sim.load(OLD)
-    assert module.kernel_names == ("other", "k")
+    assert list(module.kernels) == ["other", "k"]
     out, result = run(module, "k", [np.zeros(32, I32), parameter])
     assert result.faults == ()
     assert out[0].tolist() == [(max(i, 1) if i <= 16 else -7) + 100 + 2 + 255 + 255 + 1 for i in range(32)]

@@ -101,7 +101,7 @@ def _circular(c: Code, x: V, shift: int) -> V:
     cos = _horner(c, square, -1 / 3628800, 1 / 40320, -1 / 720, 1 / 24, -0.5, 1.0)
     out = c.select(c.icmp("ne", c.and_(quarter, 1), 0), cos, sin)
     negative = c.icmp("ne", c.and_(quarter, 2), 0)
-    out = c.select(negative, c.op(out.t, f"fneg {out.t} {out.s}"), out)
+    out = c.select(negative, c.fneg(out), out)
     return c.select(c.fcmp("olt", c.intrinsic("fabs", x), fconst(x.t, math.inf)), out, _nan(c, x))
 
 

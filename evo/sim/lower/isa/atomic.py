@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from evo.sim.abi import WARP_SCRATCH
+from evo.sim.errors import refuse
 from evo.sim.llvm_values import is_vec
 from evo.sim.lower.emitter import Emitter
 from evo.sim.lower.isa.load_store import address, shared_address, space_of, touch_flag
-from evo.sim.lower.isa.opcode_table import defs, one_of, opcode, refuse, type_of
+from evo.sim.lower.isa.opcode_table import defs, one_of, opcode, type_of
 from evo.sim.ptx.ast import WIDTH, Instr
 from evo.sim.runtime.atomics import OPERAND2, atom
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from evo.sim.errors import refuse
 from evo.sim.llvm_values import V, const, elem, is_vec, known_integer
 from evo.sim.lower.emitter import Emitter
 from evo.sim.lower.isa.integer import BITS, INTS, signed, sources
-from evo.sim.lower.isa.opcode_table import alike, one_of, opcode, refuse, type_of
+from evo.sim.lower.isa.opcode_table import alike, one_of, opcode, type_of
 from evo.sim.ptx.ast import WIDTH, Imm, Instr, Pair
 
 

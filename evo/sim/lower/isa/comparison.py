@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from evo.sim.errors import refuse
 from evo.sim.llvm_values import V, elem, is_vec
 from evo.sim.lower.emitter import Emitter
-from evo.sim.lower.isa.opcode_table import refuse
 from evo.sim.ptx.ast import Instr
 
 FLOAT_COMPARISONS = {

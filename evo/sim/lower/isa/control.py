@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from evo.sim.abi import BARRIERS, NO_BARRIER
+from evo.sim.errors import refuse
 from evo.sim.faults import SimFault
 from evo.sim.llvm_values import V, const
 from evo.sim.lower.emitter import Emitter
-from evo.sim.lower.isa.opcode_table import opcode, refuse
+from evo.sim.lower.isa.opcode_table import opcode
 from evo.sim.ptx.ast import Imm, Instr, Operand
 from evo.sim.runtime.fault_report import report
 from evo.sim.runtime.schedule import bar_arrive

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from evo.sim.abi import WARP
+from evo.sim.errors import refuse
 from evo.sim.llvm_values import V, const
 from evo.sim.lower.emitter import Emitter
 from evo.sim.lower.isa.load_store import address, shared_address
 from evo.sim.lower.isa.mbarrier import copies_arrive
-from evo.sim.lower.isa.opcode_table import opcode, refuse
+from evo.sim.lower.isa.opcode_table import opcode
 from evo.sim.ptx.ast import Imm, Instr, Reg
 from evo.sim.runtime.cp_async import cp_async, cp_commit, cp_wait
 

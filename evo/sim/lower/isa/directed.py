@@ -23,7 +23,7 @@ def quotient(e: Emitter, a: V, b: V, mode: str) -> V:
     if single:
         a, b = c.cast("fpext", a, "double"), c.cast("fpext", b, "double")
     q = c.bin("fdiv", a, b)
-    x, y, d = a, _minus(e, q), b
+    x, y, d = a, c.fneg(q), b
     if not single:
         x, (y, d) = _scaled_for(e, x, a), _scaled_smaller(e, y, d, a)
     rest = c.intrinsic("copysign", fconst(a.t, 1.0), b)
@@ -43,7 +43,7 @@ def root(e: Emitter, a: V, mode: str) -> V:
         small = c.fcmp("olt", a, fconst(a.t, _TINY))
         x = c.select(small, c.bin("fmul", a, fconst(a.t, _SCALE)), a)
         y = c.select(small, c.bin("fmul", q, fconst(a.t, math.sqrt(_SCALE))), q)
-    rest = c.intrinsic("fma", _minus(e, y), y, x)
+    rest = c.intrinsic("fma", c.fneg(y), y, x)
     return directed(e, q, rest, mode) if single else _bounded(e, q, rest, mode, a)
 
 
@@ -59,7 +59,7 @@ def product(e: Emitter, a: V, b: V, mode: str) -> V:
     c = e.c
     p = c.bin("fmul", a, b)
     x, y, factors = _scaled_pair(e, a, b, _below(e, p, 2.0**-900))
-    rest = c.intrinsic("fma", x, y, _minus(e, _times(e, p, factors)))
+    rest = c.intrinsic("fma", x, y, c.fneg(_times(e, p, factors)))
     return _bounded(e, p, rest, mode, a, b)
 
 
@@ -72,7 +72,7 @@ def fused(e: Emitter, a: V, b: V, d: V, mode: str) -> V:
     x, y, factors = _scaled_pair(e, a, b, c.and_(tiny, c.not_(far)))
     addend, result = _times(e, d, factors), _times(e, near, factors)
     upper = c.bin("fmul", x, y)
-    first, second = two_sum(e, addend, c.intrinsic("fma", x, y, _minus(e, upper)))
+    first, second = two_sum(e, addend, c.intrinsic("fma", x, y, c.fneg(upper)))
     total_, rest = two_sum(e, upper, first)
     rest = c.bin("fadd", c.bin("fadd", c.bin("fsub", total_, result), rest), second)
     # A product far below the addend's last bit leaves the addend as the nearest result: only its sign counts.
@@ -104,10 +104,6 @@ def _times(e: Emitter, x: V, factors: list[V]) -> V:
     return x
 
 
-def _minus(e: Emitter, x: V) -> V:
-    return e.c.op(x.t, f"fneg {x.t} {x.s}")
-
-
 def _scaled_for(e: Emitter, x: V, measure: V) -> V:
     c = e.c
     small = c.fcmp("olt", c.intrinsic("fabs", measure), fconst(measure.t, _TINY))
@@ -118,10 +114,7 @@ def _scaled_smaller(e: Emitter, x: V, y: V, measure: V) -> tuple[V, V]:
     """Scale the smaller factor of a product that is as tiny as `measure`."""
     c = e.c
     first = c.fcmp("olt", c.intrinsic("fabs", x), c.intrinsic("fabs", y))
-    return (
-        c.select(first, _scaled_for(e, x, measure), x),
-        c.select(first, y, _scaled_for(e, y, measure)),
-    )
+    return (c.select(first, _scaled_for(e, x, measure), x), c.select(first, y, _scaled_for(e, y, measure)))
 
 
 def _bounded(e: Emitter, near: V, rest: V, mode: str, *inputs: V, nonzero: V | None = None) -> V:

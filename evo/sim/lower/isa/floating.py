@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 
-from evo.sim.llvm_values import V, elem, fconst, is_vec
+from evo.sim.errors import refuse
+from evo.sim.llvm_values import V, elem, fconst
 from evo.sim.lower.emitter import Emitter
 from evo.sim.lower.isa import approx
 from evo.sim.lower.isa import directed as exact
 from evo.sim.lower.isa.comparison import FLOAT_COMPARISONS, combined, pick_extremum
 from evo.sim.lower.isa.half import HALF, half_arithmetic, half_compare
 from evo.sim.lower.isa.integer import INTEGER
-from evo.sim.lower.isa.opcode_table import Emit, alike, one_of, only, opcode, refuse, type_of, types_of
+from evo.sim.lower.isa.opcode_table import Emit, alike, one_of, only, opcode, type_of, types_of
 from evo.sim.lower.isa.rounding import directed, flush, saturate, signed_zero, two_sum
 from evo.sim.ptx.ast import Instr, Operand, Pair
 
@@ -58,7 +59,7 @@ def arithmetic(e: Emitter, ins: Instr) -> None:
         finish(e, ins, approx.divide(e.c, a, b) if "approx" in ins.mods else e.c.bin(_OPS[ins.name], a, b))
         return
     if ins.name == "sub":
-        b = e.c.op(b.t, f"fneg {b.t} {b.s}")
+        b = e.c.fneg(b)
     if kind == "f64" or ins.name == "div":
         wide = {"div": exact.quotient, "mul": exact.product}.get(ins.name, exact.total)
         finish(e, ins, wide(e, a, b, mode))
@@ -129,7 +130,7 @@ def negate(e: Emitter, ins: Instr) -> None:
     a = e.src(ins.args[1], kind)
     if "ftz" in ins.mods:
         a = flush(e, a, always=True)
-    e.dst(ins.args[0], c.op(a.t, f"fneg {a.t} {a.s}") if ins.name == "neg" else c.intrinsic("fabs", a))
+    e.dst(ins.args[0], c.fneg(a) if ins.name == "neg" else c.intrinsic("fabs", a))
 
 
 @opcode("copysign", "f32 f64", "alu", operands=(3, 3))
@@ -231,7 +232,7 @@ def write_predicates(e: Emitter, ins: Instr, result: V) -> None:
 @opcode("set", f"{COMPARE} and or xor ftz b16 b32 b64 {TYPES}", "alu", operands=(3, 4))
 def set_value(e: Emitter, ins: Instr) -> None:
     c = e.c
-    target, kind = types_of(ins, 2)
+    target, kind = types_of(ins)
     if kind in HALF:
         half_compare(e, ins)
         return
@@ -253,18 +254,12 @@ def select(e: Emitter, ins: Instr) -> None:
     kind = type_of(ins)
     a, b = e.src(ins.args[1], kind), e.src(ins.args[2], kind)
     choice = e.src(ins.args[3], "pred")
-    e.dst(ins.args[0], choose(e, choice, a, b), signed=kind[0] == "s")
-
-
-def choose(e: Emitter, choice: V, a: V, b: V) -> V:
-    if is_vec(choice.t) or is_vec(a.t) or is_vec(b.t):
-        a, b = e.vector(a), e.vector(b)
-    return e.c.select(choice, a, b)
+    e.dst(ins.args[0], e.c.select(choice, a, b), signed=kind[0] == "s")
 
 
 @opcode("slct", "ftz b16 b32 b64 u16 u32 u64 s16 s32 s64 f32 f64", "alu", operands=(4, 4))
 def slct(e: Emitter, ins: Instr) -> None:
-    types = types_of(ins, 2)
+    types = types_of(ins)
     if types[1] not in ("s32", "f32"):
         raise refuse(ins)
     a, b = e.src(ins.args[1], types[0]), e.src(ins.args[2], types[0])
@@ -275,4 +270,4 @@ def slct(e: Emitter, ins: Instr) -> None:
         choice = e.c.fcmp("oge", x, fconst(x.t, 0.0))
     else:
         choice = e.c.icmp("sge", x, 0)
-    e.dst(ins.args[0], choose(e, choice, a, b))
+    e.dst(ins.args[0], e.c.select(choice, a, b))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from evo.sim.errors import refuse
 from evo.sim.llvm_values import V, const, fconst
 from evo.sim.lower.emitter import Emitter
 from evo.sim.lower.isa.approx import approximation
 from evo.sim.lower.isa.comparison import FLOAT_COMPARISONS, combined, pick_extremum
-from evo.sim.lower.isa.opcode_table import alike, one_of, only, refuse, type_of
+from evo.sim.lower.isa.opcode_table import alike, one_of, only, type_of
 from evo.sim.lower.isa.rounding import flush, narrow, odd, odd_sum, saturate, two_sum, widen
 from evo.sim.ptx.ast import WIDTH, Instr, Operand, Pair
 
@@ -82,7 +83,7 @@ def _one(e: Emitter, ins: Instr, base: str, operands: tuple[V, ...]) -> V:
     elif name == "mul":
         total = c.bin("fmul", xs[0], xs[1])
     else:
-        right = xs[1] if name == "add" else c.op(xs[1].t, f"fneg {xs[1].t} {xs[1].s}")
+        right = xs[1] if name == "add" else c.fneg(xs[1])
         total = odd_sum(e, xs[0], right)
     if "sat" in ins.mods:
         total = saturate(e, total)

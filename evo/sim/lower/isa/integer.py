@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from evo.sim.errors import refuse
 from evo.sim.llvm_values import V, const, elem
 from evo.sim.lower.emitter import Emitter
-from evo.sim.lower.isa.opcode_table import CARRY, Emit, alike, one_of, only, opcode, refuse, type_of, types_of
+from evo.sim.lower.isa.opcode_table import CARRY, Emit, alike, one_of, only, opcode, type_of, types_of
 from evo.sim.ptx.ast import WIDTH, Instr
 
 INTS = "u16 u32 u64 s16 s32 s64"
@@ -203,7 +204,7 @@ def sad(e: Emitter, ins: Instr) -> None:
 
 @opcode("dp4a dp2a", "u32 s32 lo hi", "int", operands=(4, 4))
 def dot(e: Emitter, ins: Instr) -> None:
-    types, c = types_of(ins, 2), e.c
+    types, c = types_of(ins), e.c
     half = one_of(ins, "lo", "hi") if ins.name == "dp2a" else "lo"
     a, b, total = sources(e, ins, "b32", 3)
     step, parts = (8, 4) if ins.name == "dp4a" else (16, 2)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from evo.sim.abi import CTX, REC, SHARED_WINDOW, WARP_SCRATCH
-from evo.sim.errors import PtxError
+from evo.sim.errors import refuse
 from evo.sim.llvm_values import V, const, is_vec
 from evo.sim.lower.emitter import Emitter
-from evo.sim.lower.isa.opcode_table import opcode, refuse, type_of
-from evo.sim.ptx.ast import WIDTH, Imm, Instr, Mem, Operand, Sym, Vec
-from evo.sim.runtime.discarding import SIZE, discard_global
-from evo.sim.runtime.global_memory import ld_global, st_global, uniform_ld_global
+from evo.sim.lower.isa.opcode_table import items_of, opcode, type_of
+from evo.sim.ptx.ast import WIDTH, Imm, Instr, Mem, Operand, Sym
+from evo.sim.runtime.global_memory import DISCARD_BYTES, discard_global, ld_global, st_global, uniform_ld_global
 from evo.sim.runtime.local_memory import ld_generic, ld_local, ld_param, st_generic, st_local
 from evo.sim.runtime.routine import Routine
 from evo.sim.runtime.shared_memory import ld_shared, st_shared, uniform_ld_shared
@@ -87,9 +86,7 @@ def load(e: Emitter, ins: Instr) -> None:
     width = WIDTH[kind] // 8 * count
     if width > 16:
         raise refuse(ins, "wider than 16 bytes")
-    targets = ins.args[0].items if isinstance(ins.args[0], Vec) else (ins.args[0],)
-    if len(targets) != count:
-        raise refuse(ins, "vector length")
+    targets = items_of(ins, 0, count)
     if space == "param":
         base, scalar = _param_place(e, ins, width)
         _spread(e, base, targets, kind, scalar=scalar)
@@ -110,9 +107,7 @@ def _param_place(e: Emitter, ins: Instr, width: int) -> tuple[V, bool]:
     if isinstance(mem.base, Sym) or mem.base is None:
         at = mem.offset + (e.address_of(mem.base) if mem.base else 0)
         if not 0 <= at <= e.param_bytes - width:
-            raise PtxError(
-                f"reads beyond the kernel's {e.param_bytes} bytes of parameters", line=ins.line, text=ins.text
-            )
+            raise e.wrong(f"reads beyond the kernel's {e.param_bytes} bytes of parameters")
         return c.at(c.load("ptr", e.ctx, CTX["params"], 8), at), True
     offset = address(e, mem)
     active = e.active()
@@ -213,9 +208,7 @@ def vector_length(ins: Instr) -> int:
 def store(e: Emitter, ins: Instr) -> None:
     c = e.c
     space, kind = space_of(ins), type_of(ins)
-    items = ins.args[1].items if isinstance(ins.args[1], Vec) else (ins.args[1],)
-    if len(items) != vector_length(ins):
-        raise refuse(ins, "vector length")
+    items = items_of(ins, 1, vector_length(ins))
     values, width = [e.vector(e.src(item, f"b{WIDTH[kind]}")) for item in items], WIDTH[kind] // 8 * len(items)
     if width > 16:
         raise refuse(ins, "wider than 16 bytes")
@@ -229,6 +222,6 @@ def store(e: Emitter, ins: Instr) -> None:
 
 @opcode("discard", "global L2", "mem", results=0, operands=(2, 2))
 def discard(e: Emitter, ins: Instr) -> None:
-    if ins.args[1] != Imm(SIZE):
-        raise refuse(ins, f"it takes {SIZE} bytes")
+    if ins.args[1] != Imm(DISCARD_BYTES):
+        raise refuse(ins, f"it takes {DISCARD_BYTES} bytes")
     e.c.call(discard_global(), e.ctx, e.warp, e.site(ins), e.vector(address(e, ins.args[0])), e.active())

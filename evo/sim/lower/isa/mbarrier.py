@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from evo.sim.abi import MB_COUNT_BITS, SHARED_WINDOW, WARP_SCRATCH
+from evo.sim.errors import refuse
 from evo.sim.llvm_values import V, const, is_vec
 from evo.sim.lower.emitter import Emitter
 from evo.sim.lower.isa.load_store import address, shared_address, space_of
-from evo.sim.lower.isa.opcode_table import opcode, refuse
+from evo.sim.lower.isa.opcode_table import opcode
 from evo.sim.ptx.ast import Instr, Operand, Reg
 from evo.sim.runtime.mbarrier import mbarrier_arrive, mbarrier_copies, mbarrier_init, mbarrier_inval, mbarrier_wait
 

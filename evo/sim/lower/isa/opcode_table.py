@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 
-from evo.sim.errors import UnsupportedInstruction
+from evo.sim.errors import refuse
 from evo.sim.llvm_values import V, is_vec
 from evo.sim.lower.cfg import reads_of
 from evo.sim.lower.emitter import Emitter
-from evo.sim.ptx.ast import WIDTH, Instr, Pair, Reg, Vec
+from evo.sim.ptx.ast import WIDTH, Instr, Operand, Pair, Reg, Vec
 
 Emit = Callable[[Emitter, Instr], None]
 
@@ -32,13 +32,7 @@ TABLE: dict[str, Spec] = {}
 
 
 def opcode(
-    names: str,
-    mods: str,
-    unit: str,
-    *,
-    results: int = 1,
-    uniform: str = "inputs",
-    operands: tuple[int, int] = (1, 5),
+    names: str, mods: str, unit: str, *, results: int = 1, uniform: str = "inputs", operands: tuple[int, int] = (1, 5)
 ) -> Callable[[Emit], Emit]:
     """Register an emitter for space-separated mnemonics with the modifiers it understands."""
 
@@ -54,18 +48,14 @@ def check(ins: Instr) -> Spec:
     """The row of an instruction. Raises UnsupportedInstruction when the mnemonic or a modifier is not in the table."""
     spec = TABLE.get(ins.name)
     if spec is None:
-        raise UnsupportedInstruction(ins.spelling, line=ins.line, text=ins.text)
+        raise refuse(ins)
     for mod in ins.mods:
         if mod not in spec.mods:
-            raise UnsupportedInstruction(ins.spelling, line=ins.line, text=ins.text, why=f".{mod}")
+            raise refuse(ins, f".{mod}")
     low, high = spec.operands
     if not low <= len(ins.args) <= high:
-        raise UnsupportedInstruction(ins.spelling, line=ins.line, text=ins.text, why=f"{len(ins.args)} operands")
+        raise refuse(ins, f"{len(ins.args)} operands")
     return spec
-
-
-def refuse(ins: Instr, why: str = "") -> UnsupportedInstruction:
-    return UnsupportedInstruction(ins.spelling, line=ins.line, text=ins.text, why=why)
 
 
 def type_of(ins: Instr, legal: Container[str] = WIDTH) -> str:
@@ -75,11 +65,11 @@ def type_of(ins: Instr, legal: Container[str] = WIDTH) -> str:
     return ins.mods[-1]
 
 
-def types_of(ins: Instr, count: int) -> tuple[str, ...]:
-    """The types of an instruction that has so many."""
+def types_of(ins: Instr) -> tuple[str, ...]:
+    """The types of an instruction that has two."""
     types = tuple(mod for mod in ins.mods if mod in WIDTH)
-    if len(types) != count:
-        raise refuse(ins, f"it needs {count} types")
+    if len(types) != 2:
+        raise refuse(ins, "it needs 2 types")
     return types
 
 
@@ -89,6 +79,15 @@ def one_of(ins: Instr, *choices: str) -> str:
     if len(found) != 1:
         raise refuse(ins, f"it needs one of {', '.join(f'.{choice}' for choice in choices)}")
     return found[0]
+
+
+def items_of(ins: Instr, index: int, count: int) -> tuple[Operand, ...]:
+    """The parts of a vector operand, of which there must be so many; a plain one is one part."""
+    arg = ins.args[index]
+    items = arg.items if isinstance(arg, Vec) else (arg,)
+    if len(items) != count:
+        raise refuse(ins, "vector length")
+    return items
 
 
 def only(ins: Instr, *legal: str) -> None:

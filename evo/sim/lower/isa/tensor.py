@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from evo.sim.abi import WARP_SCRATCH
+from evo.sim.errors import refuse
 from evo.sim.faults import SimFault
 from evo.sim.llvm_values import const
 from evo.sim.lower.isa.load_store import shared_address
-from evo.sim.lower.isa.opcode_table import one_of, opcode, refuse
-from evo.sim.ptx.ast import Imm, Instr, Operand, Reg, Vec
+from evo.sim.lower.isa.opcode_table import items_of, one_of, opcode
+from evo.sim.ptx.ast import Imm, Instr, Operand, Reg
 from evo.sim.runtime.fault_report import report
 from evo.sim.runtime.tensor import MMA_A, MMA_B, MMA_C, ldmatrix, mma, mma_f64, stmatrix
 
@@ -23,8 +24,8 @@ _TRANSPOSE = [8 * (i % 8) + i // 8 for i in range(64)]
 def load_matrix(e: Emitter, ins: Instr) -> None:
     c = e.c
     count = int(one_of(ins, "x1", "x2", "x4")[1])
-    targets = ins.args[0].items if isinstance(ins.args[0], Vec) else (ins.args[0],)
-    if len(targets) != count or not ({"shared", "shared::cta"} & set(ins.mods)):
+    targets = items_of(ins, 0, count)
+    if not {"shared", "shared::cta"} & set(ins.mods):
         raise refuse(ins)
     addr = e.vector(shared_address(e, ins.args[1]))
     c.call(ldmatrix(count), e.ctx, e.warp, e.site(ins), addr, e.active())
@@ -52,8 +53,8 @@ def transpose(e: Emitter, ins: Instr) -> None:
 def store_matrix(e: Emitter, ins: Instr) -> None:
     c = e.c
     count = int(one_of(ins, "x1", "x2", "x4")[1])
-    sources = ins.args[1].items if isinstance(ins.args[1], Vec) else (ins.args[1],)
-    if len(sources) != count or not ({"shared", "shared::cta"} & set(ins.mods)):
+    sources = items_of(ins, 1, count)
+    if not {"shared", "shared::cta"} & set(ins.mods):
         raise refuse(ins)
     addr = e.vector(shared_address(e, ins.args[0]))
     for index, source in enumerate(sources):
@@ -140,14 +141,6 @@ def _multiply_f64(e: Emitter, ins: Instr) -> None:
     e.c.call(mma_f64(), e.warp)
     for part, out in enumerate(outs):
         e.dst(out, e.c.load("<32 x double>", e.warp, MMA_C + 256 * part, 64))
-
-
-def items_of(ins: Instr, index: int, count: int) -> tuple[Operand, ...]:
-    arg = ins.args[index]
-    items = arg.items if isinstance(arg, Vec) else (arg,)
-    if len(items) != count:
-        raise refuse(ins, "fragment length")
-    return items
 
 
 def _put(e: Emitter, items: tuple[Operand, ...], at: int) -> None:

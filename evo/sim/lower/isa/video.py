@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from evo.sim.errors import refuse
 from evo.sim.llvm_values import V, const
 from evo.sim.lower.emitter import Emitter
-from evo.sim.lower.isa.opcode_table import alike, opcode, refuse
+from evo.sim.lower.isa.opcode_table import alike, opcode
 from evo.sim.ptx.ast import Instr
 
 _OPS = ("vadd", "vsub", "vavrg", "vabsdiff", "vmin", "vmax", "vset")

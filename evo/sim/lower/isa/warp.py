@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from evo.sim.abi import WARP_SCRATCH
+from evo.sim.errors import refuse
 from evo.sim.llvm_values import IOTA32, V, const, iconsts, known_integer, vec
 from evo.sim.lower.emitter import Emitter
-from evo.sim.lower.isa.opcode_table import one_of, opcode, refuse, type_of
+from evo.sim.lower.isa.opcode_table import one_of, opcode, type_of
 from evo.sim.ptx.ast import Instr, Operand, Pair
 from evo.sim.runtime.fault_report import each_group as lane_groups
 from evo.sim.runtime.local_memory import permute_lanes

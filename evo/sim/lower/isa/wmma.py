@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from evo.sim.abi import WARP_SCRATCH
+from evo.sim.errors import refuse
 from evo.sim.faults import SimFault
 from evo.sim.llvm_values import V, const, iconsts, is_vec
 from evo.sim.lower.isa.load_store import LOADS, STORES, address, shared_address, space_of
-from evo.sim.lower.isa.opcode_table import one_of, opcode, refuse, type_of
-from evo.sim.lower.isa.tensor import demand_warp, items_of
+from evo.sim.lower.isa.opcode_table import items_of, one_of, opcode, type_of
+from evo.sim.lower.isa.tensor import demand_warp
 from evo.sim.ptx.ast import WIDTH, Instr, Operand
 from evo.sim.runtime.fault_report import report
-from evo.sim.runtime.wmma import WMMA_A, WMMA_B, WMMA_C, wmma
+from evo.sim.runtime.tensor import WMMA_A, WMMA_B, WMMA_C, wmma
 
 if TYPE_CHECKING:
     from evo.sim.lower.emitter import Emitter

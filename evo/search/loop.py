@@ -34,7 +34,7 @@ from evo.search.settings import Settings, language_model
 from evo.search.single_trial import TrialJobs, trial_job
 from evo.search.status_writer import StatusWriter
 from evo.search.trial_log import TrialLog, open_notebook
-from evo.search.waits import Waits
+from evo.search.waits import InTime, Waits
 from evo.spec.task import Task, load_task
 from evo.spec.variant import Variant, parse_variant, read_variant
 
@@ -53,7 +53,8 @@ def evolve(
     task = load_task(root, settings.task)
     started = clock()
     status = StatusWriter(root, task.name, watch)
-    watch = waits = Waits(status, clock)
+    waits = Waits(status, clock)
+    watch = InTime(waits, settings.budget_s, clock)
 
     with (
         open_notebook(root, task, branch=settings.branch) as trial_log,

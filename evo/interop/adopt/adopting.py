@@ -19,6 +19,7 @@ from evo.interop.adopt.draft import Draft, draft_of
 from evo.interop.adopt.draft_parts import LaunchDraft, TensorDraft
 from evo.interop.adopt.extents import order_extents
 from evo.interop.adopt.far_cases import FAR, far_cases
+from evo.interop.adopt.fills import UNTOLD
 from evo.interop.adopt.given_reference import given_reference, require_readable
 from evo.interop.adopt.guessed_shapes import settle_guesses
 from evo.interop.adopt.headline import headline
@@ -130,6 +131,8 @@ def adopt(root: Path, path: Path, options: Options, say: Callable[[str], None] =
     reference = _write(name, trial, figures, options.reference, wide, target, say)
     variant.write_text(variant_text(draft, name), encoding="utf-8")
     notes = [*draft.notes, *trial.notes]
+    if untold := [t.name for t in draft.given if t.fill == UNTOLD and (t.high is not None or t.ends is not None)]:
+        notes.append(f"what the host code puts into {', '.join(untold)} could not be told: its values are assumed")
     if timed != draft.axes:
         own = ", ".join(f"{axis}={value}" for axis, value in draft.axes.items() if timed[axis] != value)
         smaller = any(timed[axis] < value for axis, value in draft.axes.items())

@@ -23,6 +23,7 @@ from evo.interop.adopt.draft import SMALL_SIZE, Draft
 from evo.interop.adopt.draft_parts import TensorDraft
 from evo.interop.adopt.host_values import problem
 from evo.interop.adopt.index_bounds import narrower
+from evo.interop.adopt.led_into import BUFFER, is_led_into
 from evo.interop.adopt.oracle import Failing, Runner, widened
 from evo.interop.adopt.texts import Figures, elements, inputs_text, task_yaml, variant_text
 from evo.results import FaultKind
@@ -30,7 +31,6 @@ from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import DTYPES, is_float
 from evo.spec.task import Case, Task, read_task
 
-_BUFFER = re.compile(r"buffer '?(\w+)'?")
 _MULTIPLES = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 _REPAIRS = 24
 _RUN_BUDGET = 400_000_000
@@ -133,8 +133,11 @@ class DraftTrial:
         assert self._worst is not None
         raise self._cannot(self._worst)
 
-    def repaired_at(self, axes: Mapping[str, int]) -> bool:
-        """Whether the original runs at these sizes, once what is wrong with the draft is put right."""
+    def repaired_at(self, axes: dict[str, int]) -> bool:
+        """Whether the original runs at these sizes, once what is wrong with the draft is put right.
+
+        A table that is found has a size of its own, which is added to them.
+        """
         for _ in range(_REPAIRS):
             try:
                 self._run_twice(axes)
@@ -187,9 +190,9 @@ class DraftTrial:
         lines = self.draft.program.path.read_text(encoding="utf-8", errors="replace").split("\n")
         return next((number for number, line in enumerate(lines, start=1) if line.strip() == text.strip()), None)
 
-    def _repaired(self, failing: Failing, axes: Mapping[str, int]) -> bool:
+    def _repaired(self, failing: Failing, axes: dict[str, int]) -> bool:
         """Whether something about the draft was changed for another run."""
-        match = _BUFFER.search(str(failing))
+        match = BUFFER.search(str(failing))
         tensor = next((t for t in self.draft.tensors if match and t.name == match[1]), None)
         kind = failing.fault.kind if failing.fault is not None else None
         if tensor is None:
@@ -245,20 +248,19 @@ class DraftTrial:
                 self._candidates[tensor.name] = [list[object](names) for names in products] or [[1]]
                 tensor.dims = self._candidates[tensor.name].pop(0)
                 tensor.why += ", size by trial"
-        if self._candidates:
-            one = {axis: self._trial_length(axis) for axis in axes}
-            self.draft.axes |= {axis: value for axis, value in self.draft.axes.items() if axis not in one}
 
     def _trial_length(self, axis: str) -> int:
         place = list(self.draft.axes).index(axis)
         return (67, 41, 29, 13, 11, 7)[min(place, 5)]
 
-    def _larger(self, tensor: TensorDraft, failing: Failing, axes: Mapping[str, int]) -> bool:
+    def _larger(self, tensor: TensorDraft, failing: Failing, axes: dict[str, int]) -> bool:
         waiting = self._candidates.get(tensor.name)
         length = elements(tensor, {**axes, **self.draft.knobs})
         one_past = f"byte {length * DTYPES[tensor.dtype]} of" in str(failing) and len(tensor.dims or []) == 1
         if waiting is not None and one_past and tensor.dims and isinstance(tensor.dims[0], str):
             tensor.dims = [("+", tensor.dims[0], 1)]  # where each of n parts begins, and where the last one ends
+            return True
+        if waiting is not None and is_led_into(self, tensor, self._candidates, axes):
             return True
         if not waiting:
             return False

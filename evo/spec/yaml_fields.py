@@ -23,11 +23,14 @@ class YamlFields:
     def __init__(self, path: Path, text: str) -> None:
         self.path = path
         self.lines: dict[Place, int] = {}
+        data: object = None
         try:
-            node = yaml.compose(text, Loader=yaml.SafeLoader)  # first: it says what is nested too deeply
-            self._refuse_aliases(text)
-            data = yaml.safe_load(text)
+            loader = yaml.SafeLoader(text)
+            node = loader.get_single_node()  # parsing takes most of the time, so it is done once
             if node is not None:
+                if _has_alias(node):
+                    self._refuse_aliases(text)
+                data = loader.construct_document(node)
                 self._index(node, ())
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
@@ -92,6 +95,21 @@ class YamlFields:
             if not isinstance(entry, dict):
                 raise self.invalid((key, number), "expected a mapping", "write `- {name: ..., ...}`")
             yield number, entry
+
+
+def _has_alias(root: yaml.Node) -> bool:
+    """Whether some node stands at several places."""
+    seen, waiting = set[int](), [root]
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            return True
+        seen.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            waiting += [part for pair in node.value for part in pair]
+        elif isinstance(node, yaml.SequenceNode):
+            waiting += node.value
+    return False
 
 
 def words(at: Place) -> str:

@@ -26,6 +26,7 @@ from evo.interop.adopt.headline import headline
 from evo.interop.adopt.hold_original import Lack, hold_original
 from evo.interop.adopt.integer_ranges import match_integers, narrow_integers, order_offsets, widen_integers
 from evo.interop.adopt.oracle import Failing, digest_of
+from evo.interop.adopt.own_reference import own_reference
 from evo.interop.adopt.program import read_program
 from evo.interop.adopt.special_values import accidents
 from evo.interop.adopt.summed import summed
@@ -342,7 +343,7 @@ def _lack(
     """Write the task and hold it to its self-test. What the original lacks, if anything, it asks no more next time."""
     (folder / "task.yaml").write_text(task_yaml(trial.draft, folder.name, figures), encoding="utf-8")
     task = read_task(folder)
-    found = load_reference(task)
+    found = load_reference(task) if given is not None else own_reference(task, *trial.runners)
     try:
         check_task(task, found)
         if given is None:

@@ -278,10 +278,11 @@ class _Maker:
         named = self.program.host.named
         outer = {n for t in tensors.values() if t.role != "scratch" for dim in t.dims or [] for n in names_of(dim)}
         arguments, blocks, every = set[str](), set[str](), set[str]()
+        device = self._device_words()
         for launched in self.program.launches:
             for argument in launched.arguments:
-                if isinstance(argument, HostNumber):
-                    arguments |= argument.names
+                if isinstance(argument, HostNumber):  # `ceil_div(n, TILE)` tells no tile that the kernel has itself
+                    arguments |= {n for n in argument.names if n == argument.how or n not in device or n in outer}
             for part in (*launched.block.parts, launched.shared):
                 blocks |= part.names
             for part in (*launched.grid.parts, *launched.block.parts, launched.shared):
@@ -289,7 +290,7 @@ class _Maker:
         extents, tiles = set(every), shared_extents(reached(self.program.items, [i.item for i in self.order]))
         every |= tiles
         every |= outer | arguments | {n for t in tensors.values() for dim in t.dims or [] for n in names_of(dim)}
-        device, tables = self._device_words(), table_lengths(list(tensors.values()))
+        tables = table_lengths(list(tensors.values()))
         plain_blocks = {name for name in blocks if name not in outer or _BLOCK_NAME.search(name)}
         axes: dict[str, int] = {}
         knobs: dict[str, int] = {}

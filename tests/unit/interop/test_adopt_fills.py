@@ -13,6 +13,8 @@ from evo.interop.adopt import Options, adopt
 from evo.interop.adopt.draft import Draft, draft_of
 from evo.interop.adopt.draft_parts import TensorDraft
 from evo.interop.adopt.fills import UNTOLD, numpy_text
+from evo.interop.adopt.oracle import Runner
+from evo.interop.adopt.own_reference import own_reference
 from evo.interop.adopt.program import read_program
 from evo.spec.reference import load_reference
 from evo.spec.task import Task, read_task
@@ -297,3 +299,59 @@ def test_angles_are_drawn_in_the_range_that_the_host_code_has(tmp_path: Path) ->
     (tmp_path / "given.cu").write_text(text)
     found = inputs(read_task(adopt(tmp_path, tmp_path / "given.cu", Options(name="given")).folder))
     assert 0 <= found["at"].min() < found["at"].max() < 50
+
+
+FILES = Path(__file__).parents[2] / "data" / "adopt" / "ninth"
+
+
+@pytest.mark.parametrize(
+    ("name", "axes", "tensors", "filled"),
+    [
+        ("convolution_rows.cu", "imageW imageH", "Input:in Kernel:in Output:out", ""),
+        ("gather_pool_ext.cu", "batch dim", "values:in offsets:in output:out", "offsets"),
+        (
+            "residual_rmsnorm.cu",
+            "B T C",
+            "inp1:in inp2:in weight:in out:out residual:scratch rstd:scratch",
+            "",
+        ),
+        ("solve_spmv.cu", "M N", "values:in col_idx:in row_ptr:in x:in y:out", ""),
+        (
+            "standardize.cu",  # kRowsPerBlock is a tile, though `ceil_div(n, kRowsPerBlock)` is passed
+            "n d",
+            "dx:in drows:in dy:out st_psum_:scratch st_psq_:scratch st_mean_:scratch st_inv_:scratch",
+            "drows",
+        ),
+    ],
+)
+def test_files_of_strangers_are_read_as_they_are_meant(name: str, axes: str, tensors: str, filled: str) -> None:
+    found = draft_of(read_program(FILES / name, None, {}), {})
+    assert sorted(found.axes) == sorted(axes.split())
+    assert {f"{t.name}:{t.role}" for t in found.tensors} == set(tensors.split())
+    assert [t.name for t in found.tensors if t.is_told] == filled.split()
+
+
+def test_sizes_as_members_of_a_policy_are_refused_with_the_line() -> None:
+    with pytest.raises(SyntaxInvalid) as refusal:
+        draft_of(read_program(FILES / "block_ops.cu", None, {}), {})
+    assert "block_ops.cu:92:" in str(refusal.value)
+
+
+def test_what_is_compiled_for_the_trial_serves_the_self_test(tmp_path: Path) -> None:
+    """The reference in this process says what it says in a process of its own."""
+    (tmp_path / "given.cu").write_text(SPMV)
+    found = adopt(tmp_path, tmp_path / "given.cu", Options(name="given"))
+    task = read_task(found.folder)
+    runner = Runner(task, (found.folder / "original.cu").read_text())
+    wide = Runner(task, (found.folder / "original_float64.cu").read_text(), wide=True)
+    apart, own = load_reference(task), own_reference(task, runner, wide)
+    try:
+        for case in task.check[:2]:
+            one, other = (each.expectation(case, 5) for each in (apart, own))
+            assert one.expected["y"].tobytes() == other.expected["y"].tobytes()
+            assert one.trusted is not None
+            assert other.trusted is not None
+            assert one.trusted["y"].tobytes() == other.trusted["y"].tobytes()
+            assert all(one.inputs[name].tobytes() == other.inputs[name].tobytes() for name in one.inputs)
+    finally:
+        apart.close()

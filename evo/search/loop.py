@@ -54,8 +54,7 @@ def evolve(
     started = clock()
     status = StatusWriter(root, task.name, watch)
     waits = Waits(status, clock)
-    watch = InTime(waits, settings.budget_s, clock)
-
+    watch = in_time = InTime(waits, settings.budget_s, clock)
     with (
         open_notebook(root, task, branch=settings.branch) as trial_log,
         status,
@@ -66,6 +65,7 @@ def evolve(
         for sentence in trial_log.recovered:
             watch(Event(note=sentence))
         bench.reference(task)  # a task that is no gate is refused before anything is tried
+        bench.watch_calls(in_time.look)
         llm = language_model(task, settings, bench, trial_log, watch, stop)
         try:
             loop = _Loop(task, settings, bench, trial_log, watch, llm, pool, ahead)

@@ -47,17 +47,22 @@ class InTime:
 
     def __init__(self, watch: Observer, budget_s: float | None, clock: Callable[[], float]) -> None:
         self._watch, self._clock, self._budget_s, self._began_s = watch, clock, budget_s, clock()
-        self._is_start = False
+        self._is_start, self._stage = False, ""
 
     def __call__(self, event: Event) -> None:
         """Raises UsageError if the time is over."""
         self._watch(event)
         if isinstance(event.about, TrialBegun | TrialResult):
             self._is_start = isinstance(event.about, TrialBegun) and event.about.kind == "start"
+        self._stage = event.stage or self._stage
+        if event.stage:
+            self.look()
+
+    def look(self) -> None:
+        """Raises UsageError if the time is over: between stages, before each call of a device."""
         spent_s = self._clock() - self._began_s
-        if self._is_start and event.stage and self._budget_s is not None and spent_s > self._budget_s:
-            self._is_start = False  # what ends the run tells stages too
-            words = f"the start was not verified within the time budget ({spent_s:.0f} s, at {event.stage})"
+        if self._is_start and self._budget_s is not None and spent_s > self._budget_s:
+            words = f"the start was not verified within the time budget ({spent_s:.0f} s, at {self._stage})"
             hint = "a longer --budget, or shorter bench cases; nothing was kept"
             raise UsageError(words, hint=hint, problem="budget-spent")
 

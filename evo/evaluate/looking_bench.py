@@ -11,7 +11,8 @@ from evo.device import Program
 from evo.device.remote_device import RemoteGpu, RemoteSimulator
 from evo.evaluate.code_ahead import CodeAhead
 from evo.evaluate.counted_stage import Tell
-from evo.evaluate.gate import THOROUGH, Looked, at_corners, hunt, lawful, mixed, own_kernel, patterns
+from evo.evaluate.gate import THOROUGH, Looked, at_corners, hunt, lawful, mixed, patterns
+from evo.evaluate.gate.own_kernel import own_kernel
 from evo.evaluate.prepare import Prepared, PrepareFailure, bind_more, prepare
 from evo.results import Check
 from evo.spec.chips import Chip
@@ -92,7 +93,8 @@ def inputs_hunted(of: LookSubject, share: float = THOROUGH) -> Check | None:
     """The first structured input at which it is wrong, before a keep also the first law or limit that it breaks."""
     bench, task, prepared, seed, looked = of.bench, of.task, of.prepared, of.seed, of.looked
     reference, variant, checker = bench.reference(task), prepared.variant, of.checkers[0]
-    found = patterns(task, prepared.programs, reference, of.checkers, seed, share=share, looked=looked)
+    ours = partial(bench.own_programs, task)
+    found = patterns(task, prepared.programs, reference, of.checkers, seed, share=share, honest=ours, looked=looked)
     if found is not None or share < THOROUGH:
         return found
     if (found := at_corners(task, variant, bench.chip, seed)) is not None:
@@ -101,7 +103,7 @@ def inputs_hunted(of: LookSubject, share: float = THOROUGH) -> Check | None:
     if (found := lawful(task, many, reference, checker, seed, looked)) is not None:
         return found
     some = partial(bench.bound, task, prepared, most=_SOME_COMPILED)
-    return mixed(task, some, partial(bench.own_programs, task), reference, checker, seed, looked, variant, bench.chip)
+    return mixed(task, some, ours, reference, checker, seed, looked, variant, bench.chip)
 
 
 def sizes_hunted(of: LookSubject, share: float = THOROUGH) -> Check | None:
@@ -118,5 +120,6 @@ def sizes_hunted(of: LookSubject, share: float = THOROUGH) -> Check | None:
         bench.chip,
         of.seed,
         share=share,
+        honest=partial(bench.own_programs, task),
         looked=of.looked,
     )

@@ -11,9 +11,12 @@ from pathlib import Path
 from typing import cast
 
 import yaml
+from yaml.constructor import SafeConstructor
 
 from evo.errors import SyntaxInvalid
 
+_FAST: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_DEEPEST = 100  # fields within fields
 Place = tuple[str | int, ...]
 
 
@@ -23,14 +26,10 @@ class YamlFields:
     def __init__(self, path: Path, text: str) -> None:
         self.path = path
         self.lines: dict[Place, int] = {}
-        data: object = None
         try:
-            loader = yaml.SafeLoader(text)
-            node = loader.get_single_node()  # parsing takes most of the time, so it is done once
+            node = self._composed(text)
+            data = SafeConstructor().construct_document(node) if node is not None else None
             if node is not None:
-                if _has_alias(node):
-                    self._refuse_aliases(text)
-                data = loader.construct_document(node)
                 self._index(node, ())
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
@@ -45,9 +44,22 @@ class YamlFields:
             raise SyntaxInvalid(path, 1, f"{path.name} is not a mapping", hint="start with `name: ...`")
         self.data = cast(dict[str, object], data)
 
-    def _refuse_aliases(self, text: str) -> None:
+    def _composed(self, text: str) -> yaml.Node | None:
+        """By the C library where there is one; what that refuses is read again by the parser that says why."""
+        try:
+            self._refuse_what_grows(text, _FAST)
+            return yaml.compose(text, Loader=_FAST)
+        except yaml.YAMLError:
+            self._refuse_what_grows(text, yaml.SafeLoader)
+            return yaml.compose(text, Loader=yaml.SafeLoader)
+
+    def _refuse_what_grows(self, text: str, loader: type[yaml.SafeLoader]) -> None:
         """Ten lines of aliases to aliases stand for more fields than memory holds, and no file of ours needs one."""
-        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        depth = 0
+        for event in yaml.parse(text, Loader=loader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > _DEEPEST:
+                raise RecursionError
             if isinstance(event, yaml.AliasEvent):
                 mark = event.start_mark
                 line = mark.line + 1 if mark else None
@@ -95,21 +107,6 @@ class YamlFields:
             if not isinstance(entry, dict):
                 raise self.invalid((key, number), "expected a mapping", "write `- {name: ..., ...}`")
             yield number, entry
-
-
-def _has_alias(root: yaml.Node) -> bool:
-    """Whether some node stands at several places."""
-    seen, waiting = set[int](), [root]
-    while waiting:
-        node = waiting.pop()
-        if id(node) in seen:
-            return True
-        seen.add(id(node))
-        if isinstance(node, yaml.MappingNode):
-            waiting += [part for pair in node.value for part in pair]
-        elif isinstance(node, yaml.SequenceNode):
-            waiting += node.value
-    return False
 
 
 def words(at: Place) -> str:

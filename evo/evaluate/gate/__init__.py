@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from evo.evaluate.gate.at_timed_sizes import HIDDEN, TimedSizes, timed_sizes
 from evo.evaluate.gate.compare import compare, first_difference, terms_of
-from evo.evaluate.gate.corner_launches import at_corners, own_kernel
+from evo.evaluate.gate.corner_launches import at_corners
 from evo.evaluate.gate.far_sizes import far_cases, far_sizes
 from evo.evaluate.gate.hunt import (
     QUICK,
@@ -40,6 +40,6 @@ __all__ = [
     "HIDDEN", "QUICK", "THOROUGH", "GateDevices", "Looked", "Sanitized", "StaticProblem", "TimedSizes",
     "UnmetOutcome", "all_distributions", "at_corners", "check_task", "compare", "cost_of", "drawn_mixtures",
     "exercised", "far_cases", "far_sizes", "fault_reason", "first_difference", "hunt", "large_cases",
-    "lawful", "laws_of", "mixed", "own_kernel", "patterns", "ptx_problem", "pursued", "run_gate", "sanitize",
+    "lawful", "laws_of", "mixed", "patterns", "ptx_problem", "pursued", "run_gate", "sanitize",
     "static_problem", "steered_thoroughly", "terms_of", "timed_sizes", "unmet_outcomes",
 ]  # fmt: skip

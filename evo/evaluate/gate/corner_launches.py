@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
+from evo.evaluate.gate.own_kernel import own_kernel
 from evo.evaluate.gate.scaled_cases import named_case
 from evo.evaluate.gate.threshold_cases import AxisSpace
 from evo.results import CaseCheck, Check, Stage, Status
@@ -19,12 +20,6 @@ from evo.spec.variant import Variant, parse_variant
 
 _MOST = 1 << 12  # corners
 _ROOM = 1 << 36  # bytes of all tensors
-
-
-def own_kernel(task: Task) -> str | None:
-    """The text of the task's first kernel: the lowest rung, or what was adopted; None if it has neither."""
-    named = (*task.ladder(), task.folder / "original.cu")
-    return next((path.read_text(encoding="utf-8") for path in named if path.is_file()), None)
 
 
 def at_corners(task: Task, variant: Variant, chip: Chip, seed: int) -> Check | None:

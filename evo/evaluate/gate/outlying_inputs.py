@@ -19,7 +19,9 @@ _SHARE, _LATE = 0.5, 0.4  # of the rows; of long ones
 _JITTER = 2.0**-9  # equal numbers in a row would all be rounded to one side, in a sum of one after the other
 _GAPS = (5.0, 18.0)  # between a peak and the rest: exponentials of them are from a hundredth to a hundred-millionth
 _BEYOND = 1.06  # times a number that the code compares with, at most
-_LOG_LARGEST, _OVER = math.log(3.4028235e38), (0.05, 1.0)  # of what a sum of exponentials holds; its excess
+_LOG_LARGEST, _OVER = math.log(3.4028235e38), (0.05, 0.8)  # of what a sum of exponentials holds; its excess
+_SPREAD = 0.25  # of late numbers
+_MEAN_POWER = (1 - math.exp(-_SPREAD)) / _SPREAD  # of e, over the spread
 _OCTAVES = (4.0, 16.0)  # ... where they are factors
 _EXPONENTS = (3.0, 13.0)
 _PLACES = 64  # whole numbers up to it are no values
@@ -61,9 +63,10 @@ def peaked(values: Reals, scale: float, constants: Sequence[int | float], rng: R
         place = 0 if is_first or len(row) == 1 else int(rng.integers(1, len(row)))
         if rng.random() < (_LATE if len(row) >= LONG else 0.1):
             late = int(rng.integers(len(row) // 64, len(row) // 2 + 1))
-            row[:late] = 0
-            row[late:] = _LOG_LARGEST - math.log(len(row) - late) + rng.uniform(*_OVER)
-            row[late:] -= rng.uniform(0.0, _OVER[0], len(row) - late)  # equal ones lean: an honest sum of them errs
+            # Numbers that are equal, in few digits too, lean: an honest sum of them errs.
+            row[:late] = rng.uniform(-1.0, 0.0, late)
+            row[late:] = _LOG_LARGEST - math.log((len(row) - late) * _MEAN_POWER) + rng.uniform(*_OVER)
+            row[late:] -= rng.uniform(0.0, _SPREAD, len(row) - late)
             continue
         if rng.random() < 0.5:
             gap = rng.uniform(*_GAPS)

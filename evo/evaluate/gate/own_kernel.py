@@ -1,0 +1,58 @@
+"""The task's own first kernel, and what it errs on inputs of the gate's making.
+
+Where many terms are alike, a sum of one after the other is rounded to one side: on such inputs an honest kernel may be
+beyond a tolerance that was meant for the task's own. A variant is held to no less there than the first kernel errs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from evo.evaluate.gate.run_cases import Bind, Step, check_case
+from evo.results import CaseCheck, MismatchKind, Status
+from evo.spec.expectation import Expectation
+from evo.spec.task import Task
+
+_ROUNDED = (MismatchKind.TOLERANCE, MismatchKind.MAX_ERROR, MismatchKind.RMS_ERROR)
+_MORE = 2.0  # times its error: another order of a sum
+_MOST = 8.0  # times the tolerance: what is further off is wrong, whoever wrote it
+
+
+def own_kernel(task: Task) -> str | None:
+    """The text of the task's first kernel: the lowest rung, or what was adopted; None if it has neither."""
+    named = (*task.ladder(), task.folder / "original.cu")
+    return next((path.read_text(encoding="utf-8") for path in named if path.is_file()), None)
+
+
+def is_rounded_alike(task: Task, own: Bind | None, step: Step, expectation: Expectation, row: CaseCheck) -> bool:
+    """Whether numbers are beyond their limits by rounding, and the task's own kernel errs about as much there.
+
+    own: its programs. row: what the variant showed in this step.
+    """
+    is_rounded = row.status is Status.WRONG and row.mismatch is not None and row.mismatch.kind in _ROUNDED
+    if own is None or not is_rounded:
+        return False
+    programs = own([step.case])
+    if step.case.name not in programs:
+        return False
+    theirs, _, _ = check_case(task, programs, expectation, replace(step, check_races=False), {})
+    if theirs.mismatch is None or theirs.mismatch.kind not in _ROUNDED or theirs.max_error is None:
+        return False
+    largest = float(np.max(np.abs(expectation.expected[theirs.mismatch.tensor]), initial=0.0))
+    if theirs.max_error > _MOST * _allowed(task, largest) or _is_far(task, theirs):
+        return False
+    pairs = (row.max_error, theirs.max_error), (row.rms_error, theirs.rms_error)
+    return all(ours is not None and other is not None and ours <= _MORE * other for ours, other in pairs)
+
+
+def _is_far(task: Task, row: CaseCheck) -> bool:
+    found = row.mismatch
+    if found is None or found.kind is not MismatchKind.TOLERANCE or found.got is None or found.expected is None:
+        return False
+    return abs(float(found.got) - float(found.expected)) > _MOST * _allowed(task, abs(float(found.expected)))
+
+
+def _allowed(task: Task, size: float) -> float:
+    return task.tolerance.atol + task.tolerance.rtol * size

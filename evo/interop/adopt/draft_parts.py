@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evo.interop.adopt.fills import UNTOLD
+from evo.interop.adopt.fills import PLACE, UNTOLD
 from evo.interop.adopt.host_numbers import names_of, written
 from evo.interop.adopt.host_values import Allocation
 from evo.interop.adopt.instance import Instance
@@ -42,6 +42,13 @@ class TensorDraft:
     def is_told(self) -> bool:
         """Whether the host code says what is in it."""
         return self.fill not in (None, UNTOLD)
+
+    @property
+    def has_order(self) -> bool:
+        """Whether what the host code puts in has a meaning together, as places where parts begin; not one by one."""
+        kind = self.fill[0] if isinstance(self.fill, tuple) else ""
+        is_linear = self.fill == PLACE or (kind == "+" and self.fill[1] == PLACE)  # type: ignore[index]
+        return self.has_one_more or not (is_linear or kind in ("%", "&", "shuffled"))
 
     def draw_as_filled(self, kind: str = "values") -> None:
         """Draw what the host code puts in, or values between the ends of that."""

@@ -42,7 +42,8 @@ def narrower(trial: Tried, tensor: TensorDraft, axes: Mapping[str, int]) -> bool
     whole = [t for t in draft.given if t.role != "out" and t.is_whole]
     if (told := next((t for t in whole if t.is_told and not t.drawn), None)) is not None:
         others = [t for t in draft.given if t.role != "out" and t is not told and not t.drawn]
-        told.draw_as_filled("values" if others else "range")  # the same inputs for every seed are no test
+        # The same inputs for every seed are no test, and of indices one by one others show more than these.
+        told.draw_as_filled("values" if others and told.has_order else "range")
         return True
     filled, whole = [t for t in whole if t.drawn], [t for t in whole if not t.drawn]
     whole.sort(key=lambda t: t.high is not None)  # what leads into another tensor already comes last

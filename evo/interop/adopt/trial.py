@@ -254,7 +254,10 @@ class DraftTrial:
         for tensor in found:
             tensor.is_distinct = True
             tensor.why += ", each once: writes would meet"
-        return bool(found)
+        filled = [tensor for tensor in self.draft.given if tensor.drawn == "range" and not found]
+        for tensor in filled:
+            tensor.drawn, tensor.why = "values", f"{tensor.why}, exactly: writes would meet"
+        return bool(found or filled)
 
     def _partly_written(self, tensor: TensorDraft) -> bool:
         """Elements that no thread writes: what is there at first stays."""

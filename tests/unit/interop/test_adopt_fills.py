@@ -329,6 +329,7 @@ def test_files_of_strangers_are_read_as_they_are_meant(name: str, axes: str, ten
     assert sorted(found.axes) == sorted(axes.split())
     assert {f"{t.name}:{t.role}" for t in found.tensors} == set(tensors.split())
     assert [t.name for t in found.tensors if t.is_told] == filled.split()
+    assert all(t.has_order == (t.name == "offsets") for t in found.tensors if t.is_told)  # indices one by one have none
 
 
 def test_sizes_as_members_of_a_policy_are_refused_with_the_line() -> None:

@@ -117,7 +117,7 @@ def test_a_malformed_evo_line_names_file_and_line(repository: Path, line: str, w
 
 def test_files_that_are_not_there_or_not_text(repository: Path) -> None:
     fails(evo("check", "nowhere.cu", cwd=repository), 3, "nowhere.cu")
-    fails(evo("check", "kernels", cwd=repository), 2, "folder")
+    fails(evo("check", "kernels", cwd=repository), 3, "folder")  # as for adopt, and for a file that is none
     (repository / "binary.cu").write_bytes(b"\xff\xfe\x00")
     fails(evo("check", "binary.cu", cwd=repository), 3, "binary.cu")
     (repository / "taskless.cu").write_text(FAST.replace("// evo: task   scale\n", ""))

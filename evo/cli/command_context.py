@@ -84,6 +84,8 @@ def read_subject(session: GlobalOptions, file: Path, task_word: str | None) -> F
 
 def find_file(session: GlobalOptions, file: Path, task_word: str | None) -> Path:
     """FILE as given, else inside the task's folder, so that `ladder/00_scalar.cu` is enough with --task."""
+    from evo.spec.source_text import read_source
+
     if "\0" in str(file) or any(len(os.fsencode(part)) > _LONGEST_NAME for part in file.parts):
         raise UsageError(f"{str(file)[:40]}... is not a file name", hint="give the path of one .cu file")
     if file.is_file():
@@ -93,7 +95,7 @@ def find_file(session: GlobalOptions, file: Path, task_word: str | None) -> Path
         if inside.is_file():
             return inside
     if file.is_dir():
-        raise UsageError(f"{file} is a folder", hint="give the path of one .cu file")
+        read_source(file)  # raises, with what the folder holds
     raise SyntaxInvalid(file, None, "no such file", hint=_hint_of(session, file))
 
 

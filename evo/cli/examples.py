@@ -124,6 +124,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "redteam": (
         ("evo redteam --device sim:l4", "all attacks; about a minute and a half of processor time"),
         ("evo redteam --only attention", "some of them: by name, row or task"),
+        ("evo redteam mine.cu", "an attack of your own; the file names its task"),
     ),
     "doctor": (
         ("evo doctor", "what is installed, what is missing"),

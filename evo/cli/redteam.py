@@ -8,14 +8,16 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evo.cli.command_context import session_of
+from evo.cli.command_context import GlobalOptions, session_of
 from evo.cli.options import DEFAULT_ARCH, ArchWord, AsJson, DeviceWord, Seed, choose_device
 from evo.cli.stage_line import stage
 from evo.cli.terminal import duration, is_live, out, out_json, out_table, paint, ratio, say
@@ -30,6 +32,12 @@ _COLOURS = {"lost": "green", "won": "red", "does not count": "yellow", "harness 
 
 def redteam(
     context: typer.Context,
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[FILE]...", show_default=False, help="Attacks of your own (default: the shipped ones)."
+        ),
+    ] = None,
     device: DeviceWord = "auto",
     only: Annotated[
         list[str] | None, typer.Option("--only", metavar="NAME", help="Only this attack, row or task; repeatable.")
@@ -39,11 +47,13 @@ def redteam(
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the table as Markdown.")] = False,
     json: AsJson = False,
 ) -> int:
-    """Run the shipped attacks on evo, and on a naive harness, which should accept them."""
+    """Run attacks on evo, and on a naive harness, which should accept them."""
+    if files and only:
+        raise UsageError("--only chooses among the shipped attacks", hint="give FILEs, or --only")
     if markdown and json:
         raise UsageError("--markdown and --json exclude each other", hint="give one of them")
     started = time.monotonic()
-    outcomes, where = _run(context, device, only or [], arch, seed)
+    outcomes, where = _run(context, device, files or [], only or [], arch, seed)
     elapsed_s = time.monotonic() - started
     if json:
         from evo.cli.analysis_outputs import RedteamOutput
@@ -58,27 +68,28 @@ def redteam(
     return 0 if all(outcome.verdict == "lost" for outcome in outcomes) else WON
 
 
-def _run(context: typer.Context, word: str, only: list[str], arch: str, seed: int) -> tuple[list[Outcome], str]:
+def _run(
+    context: typer.Context, word: str, files: list[Path], only: list[str], arch: str, seed: int
+) -> tuple[list[Outcome], str]:
     from evo.audit.redteam import (
         chosen,
         default_lanes,
         judges,
         load_attacks,
+        own_attacks,
         planted_file,
         run_all,
         run_procedures,
         task_folder,
     )
-    from evo.cli.shipped import shipped_folder
     from evo.evaluate.counted_stage import CountedStage
+    from evo.spec.task import read_task
 
-    session = session_of(context)
-    tasks = session.root() / "kernels" if session.given_root is not None else shipped_folder()
-    attacks, procedures = chosen(load_attacks(), only)
+    attacks, procedures = (own_attacks(files), ()) if files else chosen(load_attacks(), only)
     names = {attack.task for attack in attacks} | {procedure.task for procedure in procedures}
-    if missing := [name for name in sorted(names) if not (task_folder(name, tasks) / "task.yaml").is_file()]:
-        hint = "leave --root out to attack the shipped tasks, or choose with --only"
-        raise UsageError(f"no task {', '.join(missing)} in {tasks}", hint=hint)
+    tasks = _tasks(session_of(context), files, names)
+    for attack in attacks:
+        attack.rival_path(read_task(task_folder(attack.task, tasks)))  # raises before anything is run
     device = choose_device(word)
     if left := [attack.name for attack in attacks if not attack.is_for(device.kind)]:
         say(f"{', '.join(left)}: on the simulator alone, so not run on a GPU")
@@ -97,6 +108,25 @@ def _run(context: typer.Context, word: str, only: list[str], arch: str, seed: in
     stage("")
     order = [*(attack.name for attack in attacks), *(procedure.name for procedure in procedures)]
     return sorted(outcomes, key=lambda outcome: order.index(outcome.attack)), str(device)
+
+
+def _tasks(session: GlobalOptions, files: Sequence[Path], names: Collection[str]) -> Path:
+    """The folder that has all these tasks: the shipped one, or for the user's files the repository's if it has them."""
+    from evo.audit.redteam import task_folder
+    from evo.cli.shipped import shipped_folder
+
+    def missing(tasks: Path) -> list[str]:
+        return [name for name in sorted(names) if not (task_folder(name, tasks) / "task.yaml").is_file()]
+
+    tasks = session.root() / "kernels" if session.given_root is not None else shipped_folder()
+    with suppress(UsageError):
+        if files and not missing(own := session.root(files[0]) / "kernels"):
+            return own
+    if found := missing(tasks):
+        hint = "leave --root out to attack the shipped tasks, or choose with --only"
+        hint = "run it in the repository that has the task, or give --root" if files else hint
+        raise UsageError(f"no task {', '.join(found)} in {tasks}", hint=hint)
+    return tasks
 
 
 def _progress(outcomes: Sequence[Outcome], total: int) -> None:

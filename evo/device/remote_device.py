@@ -78,6 +78,7 @@ class DeviceProcess:
         self._suspect = False  # the last process was killed or faulted: check the device before trusting it again
         self._closed = False
         self.starts = 0
+        self.on_call: Callable[[], object] = lambda: None  # before each call; what it raises ends the call
 
     def __enter__(self) -> Self:
         return self
@@ -157,6 +158,7 @@ class DeviceProcess:
 
     def _called(self, call: RemoteCall, limit_s: float, variants: set[str] | None) -> Any:
         """The value of a call; variants: of the candidates that it runs, None if it runs none."""
+        self.on_call()
         with self._lock:
             try:
                 return self._call(call, limit_s, variants)

@@ -137,6 +137,11 @@ class EvaluationSession(LookingBench):
         for reference in self._references.values():
             reference.close()
 
+    def watch_calls(self, look: Callable[[], object]) -> None:
+        """Have something looked at before each call of a device, such as the time; what it raises ends the call."""
+        for device in (self.remote, self.checker, *self._checkers):
+            device.on_call = look
+
     def rest(self) -> None:
         """End the processes that work ahead or side by side: a run that has no candidates left needs the memory."""
         self.code.close()
@@ -255,6 +260,7 @@ class EvaluationSession(LookingBench):
         """The simulator and others beside it, `count` in all; they live as long as the session."""
         while len(self._checkers) < count - 1:
             self._checkers.append(RemoteSimulator(self.checker.device))
+            self._checkers[-1].on_call = self.checker.on_call
             self._checkers[-1].prepare_spare()
         return [self.checker, *self._checkers[: count - 1]]
 

@@ -34,7 +34,7 @@ from evo.search.settings import Settings, language_model
 from evo.search.single_trial import TrialJobs, trial_job
 from evo.search.status_writer import StatusWriter
 from evo.search.trial_log import TrialLog, open_notebook
-from evo.search.waits import Waits
+from evo.search.waits import InTime, Waits
 from evo.spec.task import Task, load_task
 from evo.spec.variant import Variant, parse_variant, read_variant
 
@@ -53,8 +53,8 @@ def evolve(
     task = load_task(root, settings.task)
     started = clock()
     status = StatusWriter(root, task.name, watch)
-    watch = waits = Waits(status, clock)
-
+    waits = Waits(status, clock)
+    watch = in_time = InTime(waits, settings.budget_s, clock)
     with (
         open_notebook(root, task, branch=settings.branch) as trial_log,
         status,
@@ -65,6 +65,7 @@ def evolve(
         for sentence in trial_log.recovered:
             watch(Event(note=sentence))
         bench.reference(task)  # a task that is no gate is refused before anything is tried
+        bench.watch_calls(in_time.look)
         llm = language_model(task, settings, bench, trial_log, watch, stop)
         try:
             loop = _Loop(task, settings, bench, trial_log, watch, llm, pool, ahead)

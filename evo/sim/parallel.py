@@ -11,6 +11,7 @@ same bytes and one of them wrote, all is undone and the launch starts again in o
 from __future__ import annotations
 
 import functools
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -72,6 +73,12 @@ def run_alone(compiled: CompiledKernel, context: LaunchContext) -> None:
     context.cpu_s = (time.thread_time() - before,)
 
 
+@functools.cache
+def _threads(process: int) -> ThreadPoolExecutor:  # noqa: ARG001 - a fork has none of them
+    """Threads for all launches of this process: to start one takes as long as a small launch. No part waits for one."""
+    return ThreadPoolExecutor(max_workers=MOST, thread_name_prefix="evo-sim")
+
+
 class _Crew:
     """The parts of one launch, each made and run by a thread of its own: making one takes as long as a small launch."""
 
@@ -84,11 +91,11 @@ class _Crew:
 
     def run(self, count: int) -> tuple[int, list[LaunchContext]]:
         """The budget that each part began with, and the parts, the one of this thread first."""
-        with ThreadPoolExecutor(max_workers=max(1, count - 1), thread_name_prefix="evo-sim") as threads:
-            others = [threads.submit(self._run, place) for place in range(1, count)]
-            self._run(0)
-            for other in others:
-                other.result()
+        threads = _threads(os.getpid())
+        others = [threads.submit(self._run, place) for place in range(1, count)]
+        self._run(0)
+        for other in others:
+            other.result()
         return self._budget, [self._parts[place] for place in range(count)]
 
     def _run(self, place: int) -> None:

@@ -29,7 +29,7 @@ from evo.spec.child_main import die_with_driver, end_with
 from evo.spec.connection import Connection, ConnectionClosed, MessageGarbled
 
 _MAIN = "evo.spec.child_main"
-SPAWNER = "evo-spawner"  # the thread that starts children
+_SPAWNER = "evo-spawner"  # the thread that starts children
 _REAP_S = 10.0  # a process stuck inside a driver cannot be reaped, and waiting for it would stop the run
 _POLL_S = 0.02
 _TAIL_BYTES = 4096
@@ -234,7 +234,7 @@ def _run_forked(
 @cache
 def _spawner() -> ThreadPoolExecutor:
     # PR_SET_PDEATHSIG fires when the *thread* that forked ends, so children are started from one that never does.
-    return ThreadPoolExecutor(max_workers=1, thread_name_prefix=SPAWNER)
+    return ThreadPoolExecutor(max_workers=1, thread_name_prefix=_SPAWNER)
 
 
 os.register_at_fork(after_in_child=_spawner.cache_clear)  # the thread stays with the parent

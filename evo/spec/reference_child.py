@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 
 from evo.spec.array_message import packed, unpacked
-from evo.spec.child_process import SPAWNER
 from evo.spec.connection import Connection
 from evo.spec.library_threads import LibraryThreads
 
+_OWN_THREADS = "evo-"  # begin the names of those that evo starts where a reference uses it
 FUNCTIONS = ("inputs", "expected", "trusted", "literal", "rivals")
 _NO_PARAMETERS = -1
 _MOST_PRINTED = 10_000  # characters of one call
@@ -114,5 +114,5 @@ def _answer(request: dict[str, object]) -> dict[str, object]:
     with np.errstate(**errors):
         result = getattr(_modules[0], str(name))(*args, *generator)
     started = set(threading.enumerate()) - threads
-    left = sorted(thread.name for thread in started if not thread.name.startswith(SPAWNER))  # that one is evo's own
+    left = sorted(thread.name for thread in started if not thread.name.startswith(_OWN_THREADS))
     return {"kind": type(result).__name__, "result": result, "threads": left}

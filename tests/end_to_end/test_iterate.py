@@ -42,6 +42,14 @@ def test_it_keeps_what_is_faster_and_reverts_the_rest(run: tuple[Path, Ran]) -> 
     assert problems(root, load_records(root, settled=True)) == []
 
 
+def test_a_budget_that_the_start_takes_ends_the_run_and_keeps_nothing(tmp_path: Path) -> None:
+    root = new_repository(tmp_path / "mine")
+    fails(evo(*ANEW, "--budget", "1s", cwd=root), 2, "--budget")
+    assert load_records(root, "scale") == []
+    assert git(root, "status", "--porcelain").split() == []
+    assert git(root, "log", "--format=%s").splitlines() == ["a task"]
+
+
 def test_every_line_has_the_fields_of_the_contract(run: tuple[Path, Ran]) -> None:
     *trials, done = run[1].lines
     for trial in trials:

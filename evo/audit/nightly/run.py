@@ -298,7 +298,10 @@ class NightlyRun:
                 self._fault("iterate", name, error, began)
                 return
             except EvoError as error:
-                self._fault("iterate", name, error, began)
+                if error.problem == "budget-spent":
+                    self._check("iterate", name, "skipped", error.message, since=began)
+                else:
+                    self._fault("iterate", name, error, began)
 
     def _in_turn(self) -> list[str]:
         """The tasks, the one with the oldest run first."""

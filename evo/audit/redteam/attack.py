@@ -1,15 +1,18 @@
-"""The shipped attacks: one `.cu` file each; its header lines state the attempt and the expected defence."""
+"""Attacks: one `.cu` file each, shipped or the user's; header lines state the attempt and the expected defence."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from evo.errors import SyntaxInvalid
 from evo.results import FaultKind, Ground, MismatchKind, Stage, StaticRule, Status, Verdict
 from evo.spec.input_distributions import DERIVED, DRAWN, MIXED
+from evo.spec.source_text import read_source
+from evo.spec.task import Task
+from evo.spec.variant import parse_variant
 
 FOLDER = Path(__file__).parent / "attacks"
 IMPORTED = Path(__file__).parent / "tasks"  # tasks as an importer writes them, for attacks on such
@@ -72,8 +75,8 @@ class Attack:
     `runs` launches at `time`: by default the same case, and the headline on a GPU, where small ones take no time.
     behind: the simulator's verdict with the static rules off, if they refuse first. gpu: the verdict on a GPU if it
     differs. sim_only: its header says `gpu: none`, since the naive harness takes it on the simulator alone.
-    rival: the honest kernel in the task's folder that it wants to beat. gate: a bound on metrics that its task is given
-    for this trial.
+    rival: the honest kernel in the task's folder that it wants to beat; the first rung if it names none. gate: a bound
+    on metrics that its task is given for this trial. lines: where the fields of its header are.
     """
 
     name: str
@@ -90,14 +93,15 @@ class Attack:
     expect: ExpectedVerdict
     behind: ExpectedVerdict | None
     gpu: ExpectedVerdict | None
-    rival: str
+    rival: str | None
     gate: str | None
     sim_only: bool = False
+    lines: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def is_fixture(self) -> bool:
         """Whether it is only a failure mode: an accident, not a cheat."""
-        return all(row.startswith("F") for row in self.rows)
+        return bool(self.rows) and all(row.startswith("F") for row in self.rows)
 
     def expected_on(self, kind: str) -> ExpectedVerdict:
         """The verdict on a device of that kind, `sim` or `gpu`."""
@@ -107,16 +111,38 @@ class Attack:
         """Whether it is an attack on a device of that kind, `sim` or `gpu`."""
         return kind != "gpu" or not self.sim_only
 
+    def rival_path(self, task: Task) -> Path:
+        """The honest kernel that it wants to beat. Raises SyntaxInvalid if the task has no such file."""
+        if self.rival is None and (rungs := task.ladder()):
+            return rungs[0]
+        path = task.folder / (self.rival or "ladder")
+        if not path.is_file():
+            wanted = f"`rival`: no file {self.rival}" if self.rival else "no `rival`, and no rung"
+            raise _invalid(self.path, self.lines.get("rival", 1), f"{wanted} in {task.folder}")
+        return path
+
 
 def load_attacks() -> tuple[Attack, ...]:
     """All attacks, by catalogue row. Raises SyntaxInvalid naming file, line and field."""
     found = [read_attack(path) for path in sorted(FOLDER.glob("*/*.cu"))]
+    return tuple(sorted(_named_apart(found), key=lambda attack: (*row_order(attack.rows[0]), attack.name)))
+
+
+def own_attacks(paths: Sequence[Path]) -> tuple[Attack, ...]:
+    """Files of the user's, in their order; the task is that of `// evo: task`, and no field is asked for.
+
+    Raises SyntaxInvalid naming file, line and field.
+    """
+    return tuple(_named_apart([read_attack(path, is_own=True) for path in paths]))
+
+
+def _named_apart(attacks: Sequence[Attack]) -> Sequence[Attack]:
     names: dict[str, Path] = {}
-    for attack in found:
+    for attack in attacks:
         if attack.name in names:
             raise _invalid(attack.path, 1, f"attack `{attack.name}` is also the name of {names[attack.name]}")
         names[attack.name] = attack.path
-    return tuple(sorted(found, key=lambda attack: (*row_order(attack.rows[0]), attack.name)))
+    return attacks
 
 
 def task_folder(name: str, tasks: Path) -> Path:
@@ -130,14 +156,17 @@ def row_order(row: str) -> tuple[bool, int]:
     return row.startswith("F"), int(row.lstrip("F"))
 
 
-def read_attack(path: Path) -> Attack:
-    """Read one file; its folder is its task. Raises SyntaxInvalid naming file, line and field."""
-    text = path.read_text(encoding="utf-8")
+def read_attack(path: Path, *, is_own: bool = False) -> Attack:
+    """Read one file; its folder is its task. is_own: as for `own_attacks`. Raises SyntaxInvalid with file and line."""
+    text = read_source(path)
     values, lines = _header(path, text)
-    for name in _REQUIRED:
+    task = parse_variant(text, path=path).task if is_own else path.parent.name
+    if task is None:
+        raise _invalid(path, 1, "no line `// evo: task NAME`")
+    for name in () if is_own else _REQUIRED:
         if name not in values:
             raise _invalid(path, 1, f"field `{name}` is missing")
-    if not _ROW.fullmatch(values["row"]):
+    if "row" in values and not _ROW.fullmatch(values["row"]):
         raise _invalid(path, lines["row"], f"field `row`: {values['row']!r} is not like `3`, `F5` or `16 F12`")
     words = values.get("naive", "").split()
     given = dict(word.split("=", 1) for word in words if "=" in word)
@@ -150,23 +179,24 @@ def read_attack(path: Path) -> Attack:
     given_verdicts = {"behind", "gpu"} & values.keys() - ({"gpu"} if sim_only else set())
     optional = {name: read_expected(values[name], path, lines[name]) for name in given_verdicts}
     return Attack(
-        name=values["attack"],
-        rows=tuple(values["row"].split()),
-        task=path.parent.name,
-        idea=values["idea"],
-        exploits=values["exploits"],
+        name=values.get("attack", path.stem),
+        rows=tuple(values.get("row", "").split()),
+        task=task,
+        idea=values.get("idea", ""),
+        exploits=values.get("exploits", ""),
         text=text,
         path=path,
         naive=naive,
         case=given.get("case"),
         time=given.get("time", given.get("case")),
         runs=int(given.get("runs", "5")),
-        expect=read_expected(values["expect"], path, lines["expect"]),
+        expect=read_expected(values["expect"], path, lines["expect"]) if "expect" in values else ExpectedVerdict({}),
         behind=optional.get("behind"),
         gpu=optional.get("gpu"),
-        rival=values.get("rival", "ladder/00_scalar.cu"),
+        rival=values.get("rival"),
         gate=values.get("gate"),
         sim_only=sim_only,
+        lines=lines,
     )
 
 

@@ -54,7 +54,7 @@ class NaiveHarness:
         self.chip, self.arch, self.planted = chip, arch, planted
         self.modelled = device.kind == "sim"
         self.device = RemoteNaiveDevice(device)
-        self._baselines: dict[tuple[str, str, str, bool], float] = {}
+        self._baselines: dict[tuple[str, Path, str, bool], float] = {}
 
     def __enter__(self) -> NaiveHarness:
         return self
@@ -127,9 +127,10 @@ class NaiveHarness:
 
     def _baseline(self, attack: Attack, task: Task, reference: Reference, case: Case) -> float | None:
         cold = "cold" in attack.naive
-        key = (task.name, attack.rival, case.name, cold)
+        rival = attack.rival_path(task)
+        key = (task.name, rival, case.name, cold)
         if key not in self._baselines:
-            text = (task.folder / attack.rival).read_text(encoding="utf-8")
+            text = rival.read_text(encoding="utf-8")
             prepared = prepare(task, text, chip=self.chip, arch=self.arch, cases=[case])
             assert not isinstance(prepared, PrepareFailure), prepared.reason
             request = NaiveRequest(

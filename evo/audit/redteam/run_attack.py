@@ -159,7 +159,7 @@ def _run(attack: Attack, task: Task, bench: EvaluationSession, naive: NaiveHarne
     started = time.monotonic()
     text = attack.text.replace(_PLANTED, str(naive.planted))
     said = naive.judge(attack, text, task, bench.reference(task))
-    rival = (task.folder / attack.rival).read_text(encoding="utf-8")
+    rival = attack.rival_path(task).read_text(encoding="utf-8")
 
     def judged(static_rules: bool) -> Judgement:
         job = Job(

@@ -8,6 +8,7 @@ FlashAttention; a mean error within four standard errors of the trusted one's, w
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -63,8 +64,8 @@ def compare(task: Task, name: str, outputs: Arrays, expectation: Expectation, ac
             check = floats.check(name, got)
             if check.status is not Status.CORRECT and accumulated > 1:
                 nearer = without_accumulation(got, floats.want, tensor, expectation, accumulated)
-                if floats.check(name, nearer).status is Status.CORRECT:
-                    check = replace(check, status=Status.CORRECT, reason=None, mismatch=None)
+                if (without := floats.check(name, nearer)).status is Status.CORRECT:
+                    check = without  # its errors are those that were held to the budget
         else:
             check = _compare_exact(name, tensor.name, got, want, task.tolerance.integers)
             if check.status is not Status.CORRECT and _are_near_ties(tensor.name, got, want, expectation.honest):
@@ -237,7 +238,8 @@ class _Floats:
             problem = self._allclose_problem(got, limits.get("max_error", math.inf))
         problem = problem or allowed.problem(ours, limits)
         if problem is not None and problem[0].kind in (MismatchKind.MAX_ERROR, MismatchKind.RMS_ERROR):
-            problem = self._problem_by_redrawn(got, ours, problem)
+            problem, allowed_now = self._problem_by_redrawn(got, ours, problem)
+            budget |= allowed_now
         mismatch, reason = problem or (None, None)
         return CaseCheck(
             name=case,
@@ -348,25 +350,30 @@ class _Floats:
         usual = drawn[self.tensor].reshape(self.exact.shape)[beyond]
         return bool((error <= STANDARD_ERRORS * self.tolerance.rival_error_factor * usual).all())
 
-    def _problem_by_redrawn(self, got: Array, ours: Errors, problem: Problem) -> Problem | None:
-        """What is wrong by budgets from redrawn errors: where few elements carry them, those of one run are chance."""
+    def _problem_by_redrawn(
+        self, got: Array, ours: Errors, problem: Problem
+    ) -> tuple[Problem | None, Mapping[str, float]]:
+        """What is wrong by budgets from redrawn errors, and these: where few elements carry them, one run's are chance.
+
+        A largest error that each element is held to by itself is shown beside the largest that one may have.
+        """
         if self.honest is None or not self.has_trusted or (drawn := self.honest.at_each()) is None:
-            return problem
+            return problem, {}
         usual = self._finite(drawn[self.tensor].reshape(self.exact.shape))
         squares = sum_of_squares(usual)
         if not squares:
-            return problem
+            return problem, {}
         # How many errors there are that do not depend on one another (Kish): what is computed alike errs alike.
         alike = np.unique(self.exact, return_inverse=True)[1].reshape(-1)
         carrying = squares**2 / sum_of_squares(np.bincount(alike, np.square(usual).reshape(-1)).astype(np.float64))
         rms = (1 + STANDARD_ERRORS / math.sqrt(2 * carrying)) * math.sqrt(squares) / self.base.norm
         allowed = replace(self.allowed(), base=replace(self.base, relative_rms=max(self.base.relative_rms, rms)))
-        most = allowed.limits(ours)[1]
+        shown, most = allowed.limits(ours)
         factor, unit = STANDARD_ERRORS * self.tolerance.rival_error_factor, ROUNDOFF[self.dtype]
         within = factor * usual + 2 * unit * np.abs(self.exact) + smallest(self.dtype)
         if (np.abs(self._finite(got) - self.exact) <= np.maximum(within, most["max_error"])).all():
-            most = {name: limit for name, limit in most.items() if name != "max_error"}
-        return allowed.problem(ours, most)
+            shown["max_error"] = max(most.pop("max_error"), float(within.max()))
+        return allowed.problem(ours, most), shown
 
     def _tolerance_problem(self, values: Reals, beyond: Mask) -> Problem:
         where = tuple(int(i) for i in np.argwhere(beyond)[0])

@@ -19,12 +19,14 @@ from evo.interop.adopt.draft import Draft, draft_of
 from evo.interop.adopt.draft_parts import LaunchDraft, TensorDraft
 from evo.interop.adopt.extents import order_extents
 from evo.interop.adopt.far_cases import FAR, far_cases
+from evo.interop.adopt.fills import UNTOLD
 from evo.interop.adopt.given_reference import given_reference, require_readable
 from evo.interop.adopt.guessed_shapes import settle_guesses
 from evo.interop.adopt.headline import headline
 from evo.interop.adopt.hold_original import Lack, hold_original
 from evo.interop.adopt.integer_ranges import match_integers, narrow_integers, order_offsets, widen_integers
 from evo.interop.adopt.oracle import Failing, digest_of
+from evo.interop.adopt.own_reference import own_reference
 from evo.interop.adopt.program import read_program
 from evo.interop.adopt.special_values import accidents
 from evo.interop.adopt.summed import summed
@@ -130,6 +132,8 @@ def adopt(root: Path, path: Path, options: Options, say: Callable[[str], None] =
     reference = _write(name, trial, figures, options.reference, wide, target, say)
     variant.write_text(variant_text(draft, name), encoding="utf-8")
     notes = [*draft.notes, *trial.notes]
+    if untold := [t.name for t in draft.given if t.fill == UNTOLD and (t.high is not None or t.ends is not None)]:
+        notes.append(f"what the host code puts into {', '.join(untold)} could not be told: its values are assumed")
     if timed != draft.axes:
         own = ", ".join(f"{axis}={value}" for axis, value in draft.axes.items() if timed[axis] != value)
         smaller = any(timed[axis] < value for axis, value in draft.axes.items())
@@ -339,7 +343,7 @@ def _lack(
     """Write the task and hold it to its self-test. What the original lacks, if anything, it asks no more next time."""
     (folder / "task.yaml").write_text(task_yaml(trial.draft, folder.name, figures), encoding="utf-8")
     task = read_task(folder)
-    found = load_reference(task)
+    found = load_reference(task) if given is not None else own_reference(task, *trial.runners)
     try:
         check_task(task, found)
         if given is None:

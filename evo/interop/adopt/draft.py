@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from evo.analysis.access.preprocess import ExpansionTooLong, expand
 from evo.cuda.source import Param
 from evo.interop.adopt.draft_parts import LaunchDraft, ScalarDraft, TensorDraft, table_lengths
+from evo.interop.adopt.fills import UNTOLD, replaced
 from evo.interop.adopt.host_expressions import VECTORS, bare_type
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied, factors, names_of, substituted, written
 from evo.interop.adopt.host_values import Allocation, DevicePointer, Launched, problem
@@ -27,7 +28,8 @@ _NAME_PARTS = re.compile(r"^(?:d|dev|device|gpu|g|cu)_(?=\w)|_(?:d|dev|device|gp
 _SCALARS = {"eps": 1e-5, "epsilon": 1e-5, "alpha": 1.5, "beta": 0.5, "scale": 0.125, "slope": 0.01, "lr": 0.01}
 _FLOAT_SCALAR = 0.75
 SMALL_SIZE = 16  # up to here a size is what it is: channels, a filter's width
-_TAKEN = ("min", "max", "sqrt", "log2", "ceil_div", "chip", "np", "case", "rng")
+_TAKEN = frozenset(["min", "max", "sqrt", "log2", "ceil_div", "chip", "np", "case", "rng"])
+_TAKEN |= frozenset(["on", "off", "yes", "no", "true", "false", "null"])  # which YAML takes for something else
 _BASES = {"uchar": "unsigned char", "uint": "unsigned int", "ushort": "unsigned short", "char": "signed char"}
 _BASES |= {"longlong": "long long"}
 _BLOCK_NAME = re.compile(r"block|thread|tpb|warp|tile", re.IGNORECASE)
@@ -133,6 +135,7 @@ class _Maker:
         axes, compiled, knobs, fixed = self._axes(tensors)
         for tensor in tensors.values():
             tensor.dims = None if tensor.dims is None else [substituted(dim, fixed) for dim in tensor.dims]
+            tensor.fill = self._fill(tensor, {**{name: name for name in (*axes, *knobs)}, **fixed})
         scalars: dict[str, ScalarDraft] = {}
         launches = [
             self._launch(launched, instance, tensors, fixed, scalars)
@@ -145,6 +148,11 @@ class _Maker:
         return Draft(self.program, axes, compiled, knobs, ordered, numbers, launches, self.constants, notes=self.notes)
 
     # Tensors.
+
+    def _fill(self, tensor: TensorDraft, known: Mapping[str, object]) -> object:
+        """What the host code fills an input of whole numbers with; None if it says nothing."""
+        found = tensor.memory.fill if tensor.memory is not None and not is_float(tensor.dtype) else None
+        return replaced(found, dict(known.items())) if names_of(found) <= set(known) else UNTOLD
 
     def _tensor(self, memory: Allocation) -> TensorDraft:
         uses = self.memories[memory]
@@ -184,7 +192,7 @@ class _Maker:
         """Names of their own, also beside the sizes'."""
         taken = set(self.program.host.named)
         for tensor in tensors:
-            while tensor.name in taken or tensor.name in _TAKEN or keyword.iskeyword(tensor.name):
+            while tensor.name in taken or tensor.name.lower() in _TAKEN or keyword.iskeyword(tensor.name):
                 tensor.name += "_"
             taken.add(tensor.name)
 
@@ -270,10 +278,11 @@ class _Maker:
         named = self.program.host.named
         outer = {n for t in tensors.values() if t.role != "scratch" for dim in t.dims or [] for n in names_of(dim)}
         arguments, blocks, every = set[str](), set[str](), set[str]()
+        device = self._device_words()
         for launched in self.program.launches:
             for argument in launched.arguments:
-                if isinstance(argument, HostNumber):
-                    arguments |= argument.names
+                if isinstance(argument, HostNumber):  # `ceil_div(n, TILE)` tells no tile that the kernel has itself
+                    arguments |= {n for n in argument.names if n == argument.how or n not in device or n in outer}
             for part in (*launched.block.parts, launched.shared):
                 blocks |= part.names
             for part in (*launched.grid.parts, *launched.block.parts, launched.shared):
@@ -281,7 +290,7 @@ class _Maker:
         extents, tiles = set(every), shared_extents(reached(self.program.items, [i.item for i in self.order]))
         every |= tiles
         every |= outer | arguments | {n for t in tensors.values() for dim in t.dims or [] for n in names_of(dim)}
-        device, tables = self._device_words(), table_lengths(list(tensors.values()))
+        tables = table_lengths(list(tensors.values()))
         plain_blocks = {name for name in blocks if name not in outer or _BLOCK_NAME.search(name)}
         axes: dict[str, int] = {}
         knobs: dict[str, int] = {}
@@ -293,7 +302,8 @@ class _Maker:
             # What is neither passed nor part of the launch nor a macro of the kernel, no kernel can follow, unless
             # it is the length of a table, which is followed by what is read as an index.
             is_told = name in arguments or name in device or name in extents or name in tables
-            is_size = ((name in outer and is_told) or name in arguments) and name not in self.program.host.kept
+            stays = self.program.host.kept | self.program.host.counted
+            is_size = ((name in outer and is_told) or name in arguments) and name not in stays
             if is_size and name not in plain_blocks and name in device and self._stays(name):
                 self.constants[name], fixed[name] = int(value), value
             elif is_size and name not in plain_blocks:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from evo.interop.adopt.fills import PLACE, UNTOLD
 from evo.interop.adopt.host_numbers import names_of, written
 from evo.interop.adopt.host_values import Allocation
 from evo.interop.adopt.instance import Instance
 from evo.spec.element_types import is_float
+
+AS_FILLED = ", as the host code fills it"
 
 
 @dataclass
@@ -27,13 +30,45 @@ class TensorDraft:
     ends: tuple[int, int] | None = None  # of integers that may be any of their type
     is_ordered: bool = False  # integers that are drawn in order, from 0 to `high`: where rows begin and end
     is_distinct: bool = False  # integers no two of which are one: places that are written
+    fill: object = None  # of whole numbers: what the host code puts in, as a tree of `fills`
+    drawn: str = ""  # `values`: they are drawn so; `range`: between the ends of that
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it holds whole numbers, other than flags."""
+        return self.dtype != "bool" and not is_float(self.dtype)
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the host code says what is in it."""
+        return self.fill not in (None, UNTOLD)
+
+    @property
+    def has_order(self) -> bool:
+        """Whether what the host code puts in has a meaning together, as places where parts begin; not one by one."""
+        kind = self.fill[0] if isinstance(self.fill, tuple) else ""
+        is_linear = self.fill == PLACE or (kind == "+" and self.fill[1] == PLACE)  # type: ignore[index]
+        return self.has_one_more or not (is_linear or kind in ("%", "&", "shuffled"))
+
+    def draw_as_filled(self, kind: str = "values") -> None:
+        """Draw what the host code puts in, or values between the ends of that."""
+        if isinstance(self.fill, tuple) and self.fill[:2] == ("random", 0):
+            self.high, self.fill = written(self.fill[2]), None
+            self.why += f"{AS_FILLED} with random numbers below {self.high}"
+        else:
+            self.drawn = kind
+            self.why += AS_FILLED if kind == "values" else f", in the range{AS_FILLED[1:]}"
 
     @property
     def may_be_offsets(self) -> bool:
         """Places in another tensor, one more than there are rows."""
+        return self.role == "in" and self.high is not None and self.has_one_more and not is_float(self.dtype)
+
+    @property
+    def has_one_more(self) -> bool:
+        """Whether it has an element more than some size."""
         dims = self.dims or []
-        one_more = len(dims) == 1 and isinstance(dims[0], tuple) and dims[0][0] == "+" and dims[0][2] == 1
-        return self.role == "in" and self.high is not None and one_more and not is_float(self.dtype)
+        return len(dims) == 1 and isinstance(dims[0], tuple) and dims[0][0] == "+" and dims[0][2] == 1
 
     @property
     def shape(self) -> list[str]:

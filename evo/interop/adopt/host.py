@@ -11,13 +11,12 @@ from pathlib import Path
 
 from evo.cuda.source.parser import Node, read
 from evo.cuda.source.types import declarator_name, text_of
-from evo.interop.adopt.host_calls import HostCalls
 from evo.interop.adopt.host_expressions import bare_type, literal
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied
 from evo.interop.adopt.host_records import record_of
+from evo.interop.adopt.host_start import HostStart
 from evo.interop.adopt.host_values import (
     Address,
-    Allocation,
     DevicePointer,
     HostArray,
     HostEvent,
@@ -29,22 +28,21 @@ from evo.interop.adopt.host_values import (
     problem,
 )
 from evo.interop.adopt.host_vectors import misread_vectors
-from evo.interop.adopt.items import function_name
 from evo.interop.adopt.parameters import deduced_type, parameters_of, template_parameters
-from evo.interop.adopt.python_source import LauncherArgument
 
 _MOST_TURNS = 64
 
 
-class Host(HostCalls):
+class Host(HostStart):
     """One program. given: sizes that the user has set, by name."""
 
     def __init__(self, path: Path, given: Mapping[str, int]) -> None:
+        super().__init__()
         self.path, self.given = path, dict(given)
         self.scopes: list[dict[str, HostVariable]] = [{}]
         self.macros, self.types, self.records = {}, {}, {}
         self.tight_rows = False
-        self.passed: Mapping[str, list[LauncherArgument]] = {}  # what Python code calls a launcher with
+        self.passed = {}
         self.functions: dict[str, Node] = {}
         self.heads: dict[str, Node] = {}
         self.compiled_in: set[str] = set()  # words between `<` and `>` of calls and launches
@@ -64,39 +62,6 @@ class Host(HostCalls):
             word, number = f"{name}_{number}", number + 1
         self.named[word] = value
         return word
-
-    # Where it starts.
-
-    def start(self, function: Node, defaults: Mapping[str, int]) -> None:
-        """Run one function: `main`, or a launcher, whose sizes are then given or taken from defaults."""
-        arguments: list[object] = []
-        passed = self.passed.get(function_name(function), [])
-        params = parameters_of(function)
-        for place, param in enumerate(params):
-            kind, name = param.kind, param.name
-            said = passed[place] if place < len(passed) else LauncherArgument()
-            if "Tensor" in kind:
-                arguments.append(self.given_tensor(function, name, said))
-            elif name in ("argc", "argv"):
-                arguments.append(HostNumber.number(1) if name == "argc" else None)
-            elif "*" in kind or "[" in kind:
-                arguments.append(
-                    DevicePointer(Allocation(name, UNKNOWN, function.row + 1, True, element=bare_type(kind)))
-                )
-            elif bare_type(kind) in ("float", "double", "__half"):
-                arguments.append(HostNumber.named(name, said.number))
-            elif "cudaStream_t" in kind or "Handle" in kind:
-                arguments.append(UNKNOWN)
-            else:
-                known = said.number if said.number is not None else defaults.get(name)
-                if known is None and param.default is not None:
-                    known = self.size(param.default).value
-                value = self.given.get(name, int(known) if known is not None else None)
-                arguments.append(HostNumber.named(name, value))
-                self.named[name] = value
-                if name not in self.given and said.number is None:
-                    self.unknown_sizes.append(name)
-        self.run_function(function, arguments)
 
     def run_function(
         self,
@@ -178,6 +143,7 @@ class Host(HostCalls):
     # Statements.
 
     def execute(self, node: Node) -> None:
+        self.count_statement()
         match node.type:
             case "compound_statement" | "else_clause" | "case_statement" | "translation_unit":
                 self.scopes.append({})
@@ -255,7 +221,7 @@ class Host(HostCalls):
         if (
             name is None
             or inside is None
-            or not (self.is_record(kind) or "vector" in kind or bare_type(kind) == "dim3")
+            or not (self.is_record(kind) or "vector" in kind or "_distribution" in kind or bare_type(kind) == "dim3")
         ):
             return
         given = next(n for n in read(f"int x_ = f_{inside.text};".encode()).walk() if n.type == "argument_list")
@@ -292,6 +258,7 @@ class Host(HostCalls):
                 self.notes.append(f"line {node.row + 1}: the first branch is taken, since its test is not known")
             branch = launches[0] if launches else None
             if branch is None:
+                self.untold_in(node)
                 return
         else:
             branch = then if known else otherwise
@@ -354,43 +321,45 @@ class Host(HostCalls):
         if body is None:
             return
         if not self.touches_gpu(body):
-            for cell in self._changed(body):
-                if isinstance(cell.value, HostNumber):
-                    cell.value = UNKNOWN
+            self.read_fill(node)
+            for cell in self.changed(body):
+                cell.value = UNKNOWN
             return
         self.scopes.append({})
         start = node.child("initializer")
         if start is not None:
             self.execute(start) if start.type == "declaration" else self.value(start)
-            for cell in [*self.scopes[-1].values(), *self._changed(start)]:
+            for cell in [*self.scopes[-1].values(), *self.changed(start)]:
                 cell.is_fixed = True
                 if isinstance(cell.value, HostNumber):
                     cell.value = HostNumber(cell.value.value, cell.value.value)
         turns: list[list[HostEvent]] = []
         outer, self.events = self.events, []
         bounds: frozenset[str] = frozenset()
+        is_same = False
         while len(turns) < _MOST_TURNS:
             test = self.value(node.child("condition")) if node.type != "do_statement" or turns else HostNumber.number(1)
             known = test.value if isinstance(test, HostNumber) else None
             bounds |= test.names if isinstance(test, HostNumber) else frozenset()
             if known == 0 or (known is None and turns):
                 break
-            self.events = []
+            self.events, before = [], self.ticks
             self.execute(body)
             turns.append(self.events)
+            is_counted = self.ticks > before
             if (step := node.child("update")) is not None:
                 self.value(step)
-            if len(turns) == 2 and self._same(turns[0], turns[1]):
+            if len(turns) == 2 and (is_same := self._same(turns[0], turns[1], is_counted=is_counted)):
                 break
         self.scopes.pop()
         self.events = outer
         if len(turns) == _MOST_TURNS and any(event.kind == "launch" for event in turns[-1]):
             hint = "choose a smaller size with --axis, or keep one turn of the loop in a file of its own"
             raise problem(self.path, node.row + 1, f"the loop makes {_MOST_TURNS} different launches and more", hint)
-        self._take(turns, node, bounds)
+        self._take(turns, node, bounds, is_same=is_same)
 
-    def _take(self, turns: list[list[HostEvent]], node: Node, bounds: frozenset[str]) -> None:
-        if len(turns) > 1 and self._same(turns[0], turns[1]):
+    def _take(self, turns: list[list[HostEvent]], node: Node, bounds: frozenset[str], *, is_same: bool) -> None:
+        if is_same:
             if any(event.kind == "launch" for event in turns[0]):
                 self.notes.append(f"line {node.row + 1}: the loop repeats its launches; one turn is adopted")
             self.events += turns[0]
@@ -402,19 +371,25 @@ class Host(HostCalls):
         for turn in turns:
             self.events += turn
 
-    def _same(self, first: list[HostEvent], second: list[HostEvent]) -> bool:
-        """Whether two turns do the same, with buffers that may have changed places."""
+    def _same(self, first: list[HostEvent], second: list[HostEvent], *, is_counted: bool) -> bool:
+        """Whether two turns do the same, with buffers that may have changed places.
+
+        is_counted: a variable that is no loop's own counts the turns, and what follows from it differs: time steps.
+        """
         ours, theirs = ([e.launched for e in turn if e.launched is not None] for turn in (first, second))
         if len(ours) != len(theirs):
             return False
         for a, b in zip(ours, theirs, strict=True):
             names = [{p.memory for p in each.arguments if isinstance(p, DevicePointer)} for each in (a, b)]
             numbers = [[s.value for s in each.arguments if isinstance(s, HostNumber)] for each in (a, b)]
-            if a.kernel != b.kernel or names[0] != names[1] or numbers[0] != numbers[1]:
+            ours_and_theirs = list(zip(*numbers, strict=False))
+            if is_counted:
+                ours_and_theirs = [(x, y) for x, y in ours_and_theirs if not _is_next(x, y)]
+            if a.kernel != b.kernel or names[0] != names[1] or any(x != y for x, y in ours_and_theirs):
                 return False
         return True
 
-    def _changed(self, node: Node) -> list[HostVariable]:
-        names = [text_of(n.child("left")) for n in node.walk() if n.type == "assignment_expression"]
-        names += [text_of(n.child("argument")) for n in node.walk() if n.type == "update_expression"]
-        return [cell for name in names if (cell := self.find(name)) is not None]
+
+def _is_next(one: int | float | None, other: int | float | None) -> bool:
+    """Whether a number follows from a count of turns, and the other from the next one."""
+    return isinstance(one, float) or isinstance(other, float) or None in (one, other) or abs(one - other) == 1  # type: ignore[operator]

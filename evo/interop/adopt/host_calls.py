@@ -10,6 +10,7 @@ from pathlib import Path
 from evo.cuda.source.parser import Node
 from evo.cuda.source.types import text_of
 from evo.interop.adopt.host_expressions import bare_type, extent_of, memory_of
+from evo.interop.adopt.host_fills import FILLING, HostFills
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied
 from evo.interop.adopt.host_records import plain_parts
 from evo.interop.adopt.host_tensors import HostTensor
@@ -20,12 +21,12 @@ from evo.interop.adopt.host_values import (
     HostArray,
     HostEvent,
     HostLambda,
+    HostRandom,
     HostRecord,
     HostVariable,
     Launched,
     problem,
 )
-from evo.interop.adopt.host_vectors import HostVectors
 from evo.spec.element_types import OF_C_TYPE, is_float
 
 _ALLOCATE = ("cudaMalloc", "cudaMallocManaged", "cudaMallocAsync", "hipMalloc")
@@ -43,7 +44,7 @@ _DEEPEST = 24
 _GUESS, _LARGEST_GUESS = 16, 1 << 18  # of a count that nothing tells: so many times the largest size, up to this
 
 
-class HostCalls(HostVectors):
+class HostCalls(HostFills):
     """What a call gives, and what it does to the GPU's memory."""
 
     path: Path
@@ -63,10 +64,6 @@ class HostCalls(HostVectors):
     @abc.abstractmethod
     def run_template(self, name: str, template: Sequence[Node], arguments: Sequence[object]) -> object:
         """Run a function of the program that is a template."""
-
-    @abc.abstractmethod
-    def run_lambda(self, held: HostLambda, arguments: Sequence[object]) -> object:
-        """Run a lambda where it sees what it saw when it was made."""
 
     def call(self, node: Node) -> object:
         function, arguments = node.child("function"), node.child("arguments")
@@ -89,8 +86,12 @@ class HostCalls(HostVectors):
         cell = self.find(name)
         if cell is not None and isinstance(cell.value, HostLambda) and self.depth < _DEEPEST:
             return self.run_lambda(cell.value, [self.value(each) for each in given])
+        if cell is not None and isinstance(cell.value, HostRandom):
+            return HostNumber(None, ("random", cell.value.low, cell.value.end)) if self.is_open else UNKNOWN
         if self.is_record(function.text) and name not in self.functions:
             return self.made(function.text, given)
+        if name in FILLING and name not in self.functions and self.fills(name, given):
+            return UNKNOWN
         own = self.find("this")
         if function.type == "identifier" and own is not None and isinstance(own.value, HostRecord):
             record = self.records.get(own.value.type)
@@ -285,6 +286,7 @@ class HostCalls(HostVectors):
         if target is not None and source is not None:
             self.events.append(HostEvent("copy", line, target, source=source))
         elif target is not None:
+            target.fill = of.filled if isinstance(of, HostArray) else None
             self.events.append(HostEvent("in", line, target))
         elif source is not None:
             self.events.append(HostEvent("out", line, source))
@@ -294,6 +296,8 @@ class HostCalls(HostVectors):
         cell = self.scopes[0].get(name)
         if cell is None or not isinstance(cell.value, DevicePointer):
             raise problem(self.path, line, f"{name} is no __constant__ array of this file", "declare it in the file")
+        source = self.value(given[1]) if len(given) > 1 else None
+        cell.value.memory.fill = source.filled if isinstance(source, HostArray) else None
         self.events.append(HostEvent("in", line, cell.value.memory))
 
     # Methods, and functions of the standard library.

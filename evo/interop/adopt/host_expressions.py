@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from evo.cuda.source.parser import Node, read
 from evo.cuda.source.types import text_of
+from evo.interop.adopt.fills import UNTOLD
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied
 from evo.interop.adopt.host_values import (
     Address,
@@ -16,6 +17,7 @@ from evo.interop.adopt.host_values import (
     Extent,
     HostArray,
     HostLambda,
+    HostRandom,
     HostRecord,
     HostVariable,
 )
@@ -68,6 +70,18 @@ class HostExpressions(abc.ABC):
         """The value of a call."""
 
     @abc.abstractmethod
+    def assign(self, node: Node) -> object:
+        """`a = b`, `a += b`; what a is then."""
+
+    @abc.abstractmethod
+    def step(self, node: Node) -> HostNumber:
+        """`a++`; what a is then."""
+
+    @abc.abstractmethod
+    def store(self, cell: HostVariable, value: object) -> None:
+        """Keep a value in a variable."""
+
+    @abc.abstractmethod
     def is_record(self, kind: str) -> bool:
         """Whether a type is a struct or class of the program."""
 
@@ -76,12 +90,21 @@ class HostExpressions(abc.ABC):
         """A value of such a type."""
 
     @abc.abstractmethod
-    def moved(self, cell: HostVariable, value: object, line: int) -> bool:
-        """Whether an assignment copied between vectors of host and GPU."""
-
-    @abc.abstractmethod
     def field_cell(self, node: Node) -> HostVariable | None:
         """The variable that `a.b` is, if a is such a value."""
+
+    @property
+    @abc.abstractmethod
+    def is_open(self) -> bool:
+        """Whether a loop is read that fills arrays, with its counter left open."""
+
+    @abc.abstractmethod
+    def item(self, held: HostArray, index: HostNumber, text: str) -> HostNumber:
+        """An element of an array at an open place. text: the array as it is written."""
+
+    @abc.abstractmethod
+    def random_of(self, kind: str, given: Sequence[Node]) -> HostRandom | None:
+        """A distribution of whole numbers, if the type is one."""
 
     @abc.abstractmethod
     def bytes_of_record(self, kind: str) -> int | None:
@@ -131,7 +154,7 @@ class HostExpressions(abc.ABC):
             case "assignment_expression":
                 return self.assign(node)
             case "update_expression":
-                return self._step(node)
+                return self.step(node)
             case "new_expression":
                 length = self.size(next((n for n in node.walk() if n.field == "length"), None))
                 return HostArray("", length, bare_type(text_of(node.child("type"))))
@@ -177,6 +200,8 @@ class HostExpressions(abc.ABC):
             return DevicePointer(left.memory, applied(operator, left.offset, right))
         if isinstance(left, HostArray):
             return left
+        if self.is_open:
+            left, right = (_opened(side) for side in (left, right))
         if not isinstance(left, HostNumber) or not isinstance(right, HostNumber):
             return UNKNOWN
         if operator in ("&&", "||"):
@@ -203,7 +228,8 @@ class HostExpressions(abc.ABC):
         then, otherwise = self.value(node.child("consequence")), self.value(node.child("alternative"))
         if not test.names and test.value is not None:
             return then if test.value else otherwise
-        if isinstance(then, HostNumber) and isinstance(otherwise, HostNumber) and test.value is not None:
+        is_known = test.value is not None or self.is_open
+        if isinstance(then, HostNumber) and isinstance(otherwise, HostNumber) and is_known:
             return applied("if", test, then, otherwise)
         return then if test.value else otherwise
 
@@ -255,6 +281,9 @@ class HostExpressions(abc.ABC):
                 return cell.value if isinstance(cell.value, HostArray) else Address(cell)
             if argument is not None and argument.type == "field_expression" and (cell := self.field_cell(argument)):
                 return cell.value if isinstance(cell.value, HostArray) else Address(cell)
+            if argument is not None and argument.type == "subscript_expression":
+                held = self.value(argument.child("argument"))
+                return held if isinstance(held, HostArray) else self.value(argument)
             return self.value(argument)
         value = self.value(argument)
         return value.cell.value if isinstance(value, Address) else UNKNOWN
@@ -267,6 +296,8 @@ class HostExpressions(abc.ABC):
             return DevicePointer(held.memory, applied("+", held.offset, index))
         if isinstance(held, HostArray) and isinstance(index.value, int) and 0 <= index.value < len(held.items):
             return held.items[index.value]
+        if isinstance(held, HostArray) and self.is_open and index.how is not None:
+            return self.item(held, index, text_of(node.child("argument")))
         return held if isinstance(held, HostArray) else UNKNOWN
 
     def _field(self, node: Node) -> object:
@@ -276,80 +307,6 @@ class HostExpressions(abc.ABC):
             return getattr(held, name)
         cell = self.field_cell(node) or self.find(node.text)
         return cell.value if cell is not None else UNKNOWN
-
-    def _step(self, node: Node) -> HostNumber:
-        cell = self.find(text_of(node.child("argument")))
-        operator = "+" if "++" in node.text else "-"
-        if cell is None or not isinstance(cell.value, HostNumber):
-            return UNKNOWN
-        cell.value = self._as_written(cell, applied(operator, cell.value, HostNumber.number(1)))
-        return cell.value
-
-    def assign(self, node: Node) -> object:
-        """`a = b`, `a += b`."""
-        value, operator = self.value(node.child("right")), text_of(node.child("operator"))
-        left = node.child("left")
-        cell = self.find(text_of(left))
-        if cell is None and left is not None and left.type == "pointer_expression":
-            place = self.value(left.child("argument"))
-            cell = place.cell if isinstance(place, Address) else None
-        if cell is None and left is not None and left.type == "field_expression":
-            cell = self.field_cell(left)
-            if cell is None:
-                return self._set_field(left, value)
-        if cell is None:
-            return value
-        if operator != "=":
-            old = cell.value
-            if isinstance(old, DevicePointer) and isinstance(value, HostNumber):
-                cell.value = DevicePointer(old.memory, applied(operator[:-1], old.offset, value))
-                return cell.value
-            known = isinstance(old, HostNumber) and isinstance(value, HostNumber)
-            value = applied(operator[:-1], old, value) if known else UNKNOWN  # type: ignore[arg-type]
-        if not self.moved(cell, value, node.row + 1):
-            self.store(cell, value)
-        return cell.value
-
-    def _set_field(self, left: Node, value: object) -> object:
-        cell = self.find(text_of(left.child("argument")))
-        name = text_of(left.child("field"))
-        if cell is not None and isinstance(cell.value, Extent) and name in "xyz" and isinstance(value, HostNumber):
-            parts = dict(zip("xyz", cell.value.parts, strict=True)) | {name: value}
-            cell.value = Extent(parts["x"], parts["y"], parts["z"])
-        else:
-            self.scopes[0].setdefault(left.text, HostVariable(left.text, "")).value = value
-        return value
-
-    def store(self, cell: HostVariable, value: object) -> None:
-        """A number of its own, kept in a variable, goes by the variable's name from here on."""
-        if isinstance(value, HostArray) and not value.name:
-            value.name = cell.name
-        memory = getattr(value, "memory", None)
-        if isinstance(memory, Allocation) and not memory.name:
-            memory.name = cell.name
-        if isinstance(value, HostRecord):
-            for part in value.pointers:
-                memory = part.value.memory  # type: ignore[attr-defined]
-                if memory.name == part.name:  # a buffer that goes by its owner's name
-                    memory.name = cell.name if len(value.pointers) == 1 else f"{cell.name}_{part.name}"
-        cell.value = self._as_written(cell, value) if isinstance(value, HostNumber) else value
-
-    def _as_written(self, cell: HostVariable, value: HostNumber) -> HostNumber:
-        kind = OF_C_TYPE.get(self.types.get(bare_type(cell.type), bare_type(cell.type)), "")
-        if kind.startswith(("int", "uint")) and isinstance(value.how, float):
-            value = HostNumber.number(int(value.how))
-        if kind in ("float32", "float64", "float16") and isinstance(value.value, int):
-            value = applied("real", value)
-        if cell.is_fixed:
-            return HostNumber(value.value, value.value)
-        names = kind.startswith(("int", "uint")) or bare_type(cell.type) == "auto"
-        if names and isinstance(value.how, int) and "*" not in cell.type:
-            return HostNumber.named(self.size_name(cell.name, value.value), value.value)
-        return value
-
-    @abc.abstractmethod
-    def size_name(self, name: str, value: int | float | None) -> str:
-        """The name of a size from here on: the variable's, unless another size has it."""
 
     def constructed(self, kind: str, given: Node | None) -> object:
         """`dim3(a, b)`, `float4{...}`, a vector of the host."""
@@ -362,13 +319,28 @@ class HostExpressions(abc.ABC):
             return extent_of(parts)
         if self.is_record(kind):
             return self.made(kind, inner)
+        if (random := self.random_of(kind, inner)) is not None:
+            return random
         if "vector" in kind or "unique_ptr" in kind:
-            length = self.value(inner[0]) if inner else None
-            element = re.search(r"<\s*([^>]+?)\s*>", kind)
-            return HostArray(
-                "", length if isinstance(length, HostNumber) else UNKNOWN, bare_type(element[1]) if element else None
-            )
+            return self._vector(kind, inner, is_list=given is not None and given.type == "initializer_list")
         return self.value(inner[0]) if len(inner) == 1 else UNKNOWN
+
+    def _vector(self, kind: str, inner: Sequence[Node], *, is_list: bool) -> HostArray:
+        """`std::vector<int> a(n, 7)`, `a{3, 1, 2}`."""
+        found = re.search(r"<\s*([^>]+?)\s*>", kind)
+        element = bare_type(found[1]) if found else None
+        values = [self.value(node) for node in inner]
+        if is_list and len(values) > 1:
+            return HostArray("", HostNumber.number(len(values)), element, tuple(values))
+        numbers = [value if isinstance(value, HostNumber) else UNKNOWN for value in values] or [UNKNOWN]
+        return HostArray("", numbers[0], element, fill=numbers[1].how if len(numbers) == 2 else None)
+
+
+def _opened(value: object) -> HostNumber:
+    """A number for a loop that is read: what is not known is a leaf."""
+    if not isinstance(value, HostNumber) or (value.how is None and value.value is None):
+        return HostNumber(None, UNTOLD)
+    return value if value.how is not None else HostNumber(value.value, value.value)
 
 
 def extent_of(parts: Sequence[object]) -> Extent:

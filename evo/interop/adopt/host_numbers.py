@@ -175,6 +175,8 @@ def _simplified(operator: str, hows: list[object]) -> object:
             return up
     if operator in ("+", "-") and b == 0:
         return a
+    if isinstance(a, tuple) and a[0] == {"-": "+", "+": "-"}.get(operator) and a[2] == b:
+        return a[1]
     if operator == "+" and a == 0:
         return b
     if operator == "//" and isinstance(b, int) and isinstance(a, tuple) and a[0] == "*" and _divides(a[1], b):

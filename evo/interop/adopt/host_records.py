@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from evo.cuda.source.parser import Node
 from evo.cuda.source.types import declarator_name
-from evo.interop.adopt.host_expressions import HostExpressions, bare_type
+from evo.interop.adopt.host_assignments import HostAssignments
+from evo.interop.adopt.host_expressions import bare_type
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber
 from evo.interop.adopt.host_values import Address, DevicePointer, HostArray, HostRecord, HostVariable
 
@@ -33,6 +34,7 @@ class RecordType:
     fields: list[RecordField] = field(default_factory=list)
     constructors: list[Node] = field(default_factory=list)
     methods: dict[str, Node] = field(default_factory=dict)
+    node: Node | None = None
 
 
 def record_of(node: Node) -> RecordType | None:
@@ -57,7 +59,7 @@ def record_of(node: Node) -> RecordType | None:
     if node.type not in ("struct_specifier", "class_specifier") or body is None:
         return None
     word = alias.text if alias is not None else name.text if name is not None else ""
-    record = RecordType(word, params)
+    record = RecordType(word, params, node=node)
     for child in body.named_children:
         _take_member(record, child)
     return record if word else None
@@ -84,7 +86,7 @@ def _take_member(record: RecordType, child: Node) -> None:
             record.methods[name_of] = child
 
 
-class HostRecords(HostExpressions):
+class HostRecords(HostAssignments):
     """Makes values of the program's own types, and calls their methods."""
 
     records: dict[str, RecordType]
@@ -117,10 +119,10 @@ class HostRecords(HostExpressions):
         before = dict(self.types)
         self.types.update({p: self.types.get(a, a) for p, a in zip(record.params, arguments, strict=False)})
         try:
-            found = self._empty(record)
+            found = self.empty(record)
             makers = [node for node in record.constructors if _takes(node, len(values))]
             if makers:
-                self._construct(found, makers[0], values)
+                self.construct(found, makers[0], values)
             else:
                 self._fill(found, given, values)
             return found
@@ -128,7 +130,8 @@ class HostRecords(HostExpressions):
             self.types.clear()
             self.types.update(before)
 
-    def _empty(self, record: RecordType) -> HostRecord:
+    def empty(self, record: RecordType) -> HostRecord:
+        """A value of a type before its constructor has run."""
         found = HostRecord(record.name)
         for each in record.fields:
             kind = self.types.get(bare_type(each.kind), each.kind) + ("*" if "*" in each.kind else "")
@@ -144,7 +147,8 @@ class HostRecords(HostExpressions):
                 cell.value = self.constructed(kind, None)
         return found
 
-    def _construct(self, found: HostRecord, maker: Node, values: Sequence[object]) -> None:
+    def construct(self, found: HostRecord, maker: Node, values: Sequence[object]) -> None:
+        """Run a constructor."""
         fields = {**found.fields, "this": HostVariable("this", found.type, found)}
         setting = next((n for n in maker.children if n.type == "field_initializer_list"), None)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evo.cuda.source.parser import Node
-from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied
+from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied, substituted
 from evo.interop.adopt.host_records import HostRecords
 from evo.interop.adopt.host_values import Allocation, DevicePointer, HostEvent
 from evo.interop.adopt.python_source import LauncherArgument
@@ -47,9 +47,17 @@ class HostTensors(HostRecords):
         rank = len(said.dims) if said.dims else _rank(text, name)
         if not rank:
             return HostTensor(memory, None)
+        memory.fill = said.fill
         dims = []
         for place in range(rank):
-            word, value = said.dims[place] if said.dims else (None, _DEFAULTS.get(rank, 1 << 5))
+            word, value = None, _DEFAULTS.get(rank, 1 << 5)
+            if said.dims:
+                known = said.dims[place]
+                if isinstance(known.how, tuple) and self._take_sizes(said.sizes):
+                    numbers = {name: self.named[name] or 1 for name in known.names}
+                    dims.append(HostNumber(int(substituted(known.how, numbers)), known.how))  # type: ignore[call-overload]
+                    continue
+                word, value = known.how if isinstance(known.how, str) else None, int(known.value or 1)
             word = word or _variable(text, rf"\b{name}\s*\.\s*size\s*\(\s*(?:{place}|{place - rank})\s*\)")
             if word is None and not said.dims:
                 word, number = _checked(text, name, place)
@@ -64,6 +72,14 @@ class HostTensors(HostRecords):
             dims.append(self._dimension(word or f"{name}_{place}", value, is_known=said.dims is not None))
         memory.shape = tuple(dims)
         return HostTensor(memory, tuple(dims))
+
+    def _take_sizes(self, sizes: Mapping[str, int]) -> bool:
+        """Whether these names are sizes of the program from here on."""
+        values = {name: self.given.get(name, value) for name, value in sizes.items()}
+        if any(self.named.get(name, value) != value for name, value in values.items()):
+            return False
+        self.named.update(values)
+        return True
 
     def _dimension(self, word: str, value: int, *, is_known: bool) -> HostNumber:
         value = self.given.get(word, value)

@@ -26,6 +26,8 @@ class Allocation:
     is_managed: bool = False
     rows: tuple[HostNumber, HostNumber] | None = None  # how many rows, and bytes from one to the next
     shape: tuple[HostNumber, ...] | None = None  # in elements, if the host says it
+    fill: object = None  # what the host fills it with, as a tree of `fills`
+    first: object = None  # its element 0, where that is set by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,22 @@ class HostArray:
     length: HostNumber = UNKNOWN
     element: str | None = None
     items: tuple[object, ...] = ()
+    fill: object = None
+    first: object = None
+
+    @property
+    def filled(self) -> object:
+        """What it holds, as a tree of `fills`; None if nothing was put in."""
+        numbers = tuple(each.how for each in self.items if isinstance(each, HostNumber))
+        return ("items", *numbers) if self.fill is None and numbers and None not in numbers else self.fill
+
+
+@dataclass(frozen=True, slots=True)
+class HostRandom:
+    """A distribution of whole numbers, from low up to, not including, end."""
+
+    low: object
+    end: object
 
 
 @dataclass(frozen=True, slots=True)

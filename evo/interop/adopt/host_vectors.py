@@ -42,6 +42,7 @@ class HostVectors(HostTensors):
         if target is not None and source is not None and target is not source:
             self.events.append(HostEvent("copy", line, target, source=source))
         elif target is not None and isinstance(value, HostArray):
+            target.fill = value.filled
             self.events.append(HostEvent("in", line, target))
         elif source is not None and (isinstance(cell.value, HostArray) or "host_vector" in cell.type):
             self.events.append(HostEvent("out", line, source))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from evo.device import Arrays
 from evo.errors import TaskInvalid
 from evo.interop.adopt.draft import Draft
-from evo.interop.adopt.draft_parts import TensorDraft
+from evo.interop.adopt.draft_parts import AS_FILLED, TensorDraft
 from evo.interop.adopt.host_numbers import names_of, written
 from evo.interop.adopt.oracle import Failing
 from evo.interop.adopt.texts import elements, value_of
@@ -39,7 +39,13 @@ def narrower(trial: Tried, tensor: TensorDraft, axes: Mapping[str, int]) -> bool
     First as places in it, then as places along one of its dimensions, then below every table there is.
     """
     draft = trial.draft
-    whole = [t for t in draft.given if t.role != "out" and not is_float(t.dtype) and t.dtype != "bool"]
+    whole = [t for t in draft.given if t.role != "out" and t.is_whole]
+    if (told := next((t for t in whole if t.is_told and not t.drawn), None)) is not None:
+        others = [t for t in draft.given if t.role != "out" and t is not told and not t.drawn]
+        # The same inputs for every seed are no test, and of indices one by one others show more than these.
+        told.draw_as_filled("values" if others and told.has_order else "range")
+        return True
+    filled, whole = [t for t in whole if t.drawn], [t for t in whole if not t.drawn]
     whole.sort(key=lambda t: t.high is not None)  # what leads into another tensor already comes last
     others = [other for other in whole if other is not tensor]
     length = max(1, elements(tensor, {**axes, **draft.knobs}))
@@ -62,6 +68,9 @@ def narrower(trial: Tried, tensor: TensorDraft, axes: Mapping[str, int]) -> bool
         if least and other.high != least:
             other.high, other.why = least, f"copied to the GPU, below {least} as an index"
             return True
+    for other in filled:  # it was read wrongly
+        other.drawn, other.fill, other.why = "", None, other.why.removesuffix(AS_FILLED)
+        return True
     return False
 
 

@@ -16,6 +16,7 @@ from evo.spec.integer_distributions import range_of_dtype
 
 _MOST = 2**62  # of 64 bits, so that a sum of two has a place
 _NARROW = (2, 4, 16, 64)
+_PRECISE = 1e-2  # of the size of an output: larger errors than those of halves come from numbers that are too large
 _MATCHED = 0.005  # of the elements of an output: integers that tell fewer are compared with something
 
 
@@ -26,7 +27,18 @@ def narrow_integers(trial: DraftTrial, base: Mapping[str, int]) -> None:
     """
     if _variety(trial, base) > 0.0:
         return
-    whole = [tensor for tensor in trial.draft.given if _is_whole(tensor)]
+    whole = [tensor for tensor in trial.draft.given if _is_whole(tensor) and not tensor.drawn]
+    if told := [tensor for tensor in whole if tensor.is_told]:
+        for tensor in told:
+            tensor.draw_as_filled("range")
+        trial.changed()
+        twice = {axis: 2 * length for axis, length in base.items()}
+        drawn = [trial.inputs(axes) for axes in (base, twice)]
+        for tensor in told:
+            ends = {(int(each[tensor.name].min()), int(each[tensor.name].max())) for each in drawn}
+            tensor.ends = ends.pop() if len(ends) == 1 and tensor.drawn else None  # the same at any size
+        trial.changed()
+        return
     free = [tensor for tensor in whole if tensor.high is None]
     found: dict[int, float] = {}
     for bound in _NARROW if free else ():
@@ -79,10 +91,15 @@ def match_integers(trial: DraftTrial, base: Mapping[str, int]) -> set[str]:
     """
     found: set[str] = set()
     for tensor in trial.draft.given:
-        if not _is_whole(tensor) or tensor.high is not None or tensor.ends is not None or tensor.is_ordered:
+        is_known = tensor.high is not None or tensor.ends is not None or tensor.is_ordered or tensor.drawn
+        if not _is_whole(tensor) or is_known:
             continue
         shares: dict[int | str | None, float] = {None: _told(trial, tensor, base)}
         if shares[None] >= _MATCHED:
+            continue
+        if tensor.is_told:
+            tensor.draw_as_filled("range")
+            trial.changed()
             continue
         bounds: tuple[int | str, ...] = (*base, *_NARROW)
         for bound in bounds:
@@ -109,7 +126,7 @@ def _told(trial: DraftTrial, tensor: TensorDraft, base: Mapping[str, int]) -> fl
 
 
 def _is_whole(tensor: TensorDraft) -> bool:
-    return tensor.role != "out" and tensor.dtype != "bool" and not is_float(tensor.dtype)
+    return tensor.role != "out" and tensor.is_whole
 
 
 def widen_integers(trial: DraftTrial, base: Mapping[str, int], matched: Collection[str] = ()) -> None:
@@ -122,6 +139,7 @@ def widen_integers(trial: DraftTrial, base: Mapping[str, int], matched: Collecti
         if (
             _is_whole(tensor)
             and tensor.ends is None
+            and not _is_drawn_as_told(trial, tensor, base)
             and DTYPES[tensor.dtype] >= 4
             and (tensor.high is None or tensor.name in matched)
             and _takes_all(trial, tensor, base)
@@ -129,6 +147,37 @@ def widen_integers(trial: DraftTrial, base: Mapping[str, int], matched: Collecti
             tensor.ends = _ends(tensor)
             tensor.why += f", any {tensor.dtype}"
     trial.changed()
+
+
+def _is_drawn_as_told(trial: DraftTrial, tensor: TensorDraft, base: Mapping[str, int]) -> bool:
+    """Whether it is drawn as the host code fills it: where larger numbers cost precision, as angles do, now too."""
+    if tensor.is_told and not tensor.drawn and (larger := _imprecision(trial, base)):
+        tensor.drawn = "range"
+        trial.changed()
+        is_better = larger > 2 * _imprecision(trial, base)
+        tensor.drawn = ""
+        if is_better:
+            tensor.draw_as_filled("range")
+        trial.changed()
+    return bool(tensor.drawn)
+
+
+def _imprecision(
+    trial: DraftTrial, base: Mapping[str, int], others: Mapping[str, NDArray[np.generic]] | None = None
+) -> float:
+    """The largest error of float outputs, relative to their size; 0.0 if that cannot be had."""
+    floats = [t.name for t in trial.draft.given if t.role != "in" and is_float(t.dtype)]
+    exact = trial.run_wide(base, dict(others or {})) if floats else None
+    if exact is None:
+        return 0.0
+    plain = trial.run(base, races=False, others=others)
+    found = 0.0
+    for name in floats:
+        wanted = exact[name].astype(np.float64)
+        with np.errstate(all="ignore"):
+            size = float(np.sqrt(np.mean(np.square(wanted)))) or 1.0
+            found = max(found, float(np.abs(plain[name].astype(np.float64) - wanted).max(initial=0.0)) / size)
+    return found
 
 
 def _ends(tensor: TensorDraft) -> tuple[int, int]:
@@ -143,6 +192,8 @@ def _takes_all(trial: DraftTrial, tensor: TensorDraft, base: Mapping[str, int]) 
         for values in _patterns(drawn, *_ends(tensor)):
             outputs = trial.run(base, races=False, others={tensor.name: values})
             if not all(np.isfinite(v.astype(np.float64)).all() for v in outputs.values() if v.dtype.kind not in "iub"):
+                return False
+            if not _imprecision(trial, base, {tensor.name: values}) <= _PRECISE:
                 return False
     except (Failing, TaskInvalid):
         return False

@@ -116,7 +116,15 @@ class Runner:
         """Compiled for one case. Raises Failing."""
         key = repr(sorted(case.axes.items()))
         if key not in self._programs:
-            found = prepare(self.task, self.text, chip=chip(_CHIP), arch=_ARCH, path="original.cu", cases=[case])
+            found = prepare(
+                self.task,
+                self.text,
+                chip=chip(_CHIP),
+                arch=_ARCH,
+                path="original.cu",
+                cases=[case],
+                addresses=not self._programs,
+            )
             if isinstance(found, PrepareFailure):
                 raise Failing(found.reason)
             self._programs[key] = found.programs[case.name]
@@ -145,6 +153,10 @@ class Original:
         self.folder = Path(reference).parent
         self.digest = digest
         self._runners: dict[bool, Runner] = {}
+
+    def lend(self, plain: Runner, wide: Runner | None) -> None:
+        """Take runners that have compiled these texts already."""
+        self._runners = {False: plain} | ({True: wide} if wide is not None else {})
 
     def exact(self, inputs: Arrays, case: dict[str, int]) -> Arrays:
         """In float64 if there is such a text, else as it is."""

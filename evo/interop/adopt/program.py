@@ -61,15 +61,18 @@ def read_program(path: Path, kernel: str | None, given: Mapping[str, int]) -> Ho
             break
     if chosen is None:
         known = ", ".join(item.names[0] for item in kernels)
-        raise problem(path, None, f"no launch of {kernel} is reached", f"kernels of the file: {known}")
+        what = f"no launch of {kernel} is reached" if kernel else "no launch is reached"
+        raise problem(path, None, what, f"kernels of the file: {known}")
     root, host, sequences, sequence = chosen
+    if root is not roots[-1] and roots[-1].item.names[0] == "main":
+        host.notes.append(f"what {root.name} launches is adopted, which `main` does not reach")
     at = [host.events.index(event) for event in sequence]
     launched = [event.launched for event in sequence if event.launched is not None]
     used = {each.kernel for each in launched}
     refuse_what_cannot_run([i for i in items if i.kind == "device" or (i.kind == "kernel" and i.names[0] in used)])
     others = [item.names[0] for item in kernels if item.names[0] not in used]
     first, last = min(at), max(at)
-    return HostProgram(path, items, host, launched, host.events[:first], host.events[last + 1 :], others, root.names[0])
+    return HostProgram(path, items, host, launched, host.events[:first], host.events[last + 1 :], others, root.name)
 
 
 def _without_kernel(path: Path) -> Exception:
@@ -82,14 +85,33 @@ def _without_kernel(path: Path) -> Exception:
     return problem(path, 1, "no __global__ kernel in this file", hint)
 
 
-def _roots(path: Path, items: Sequence[Item]) -> list[Item]:
-    """Host functions that launch, and that no other one of them calls; `main` alone if it is one of them."""
+@dataclass(frozen=True)
+class _Root:
+    """A function that may be run first. owner: the class whose method it is."""
+
+    item: Item
+    owner: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.item.names[0]
+
+
+def _roots(path: Path, items: Sequence[Item]) -> list[_Root]:
+    """Functions that launch, and that no other one calls: methods of classes, launchers, and `main` as the last."""
     host = _host(path, items, {})
-    launching = [item for item in items if item.kind == "host" and host.touches_gpu(item.inside)]
-    launching = [i for i in launching if _launches(i, host)]
-    if mains := [item for item in launching if item.names[0] == "main"]:
-        return mains
-    return [i for i in launching if not any(i.names[0] in o.words for o in launching if o is not i)]
+    methods = [
+        _Root(Item("host", node.text, (name,), node.row + 1, node, path), owner)
+        for owner, record in host.records.items()
+        for name, node in record.methods.items()
+    ]
+    methods = [each for each in methods if _launches(each.item, host)]
+    launching = [_Root(item) for item in items if item.kind == "host" and "::" not in item.names[0]]
+    launching = [each for each in launching if host.touches_gpu(each.item.inside) and _launches(each.item, host)]
+    every = [(each, words_of(each.item.text)) for each in (*methods, *launching)]
+    called = [each for each, _ in every if any(each.name in words for other, words in every if other is not each)]
+    free = [each for each, _ in every if each not in called]
+    return sorted(free, key=lambda each: each.name == "main")
 
 
 def _launches(item: Item, host: Host) -> bool:
@@ -134,6 +156,11 @@ def _host(path: Path, items: Sequence[Item], given: Mapping[str, int]) -> Host:
                 host.kernels[name] = item.inside
             case "type":
                 host.define_type(item.inside)
+    for name, node in list(host.functions.items()):
+        owner, _, method = name.rpartition("::")
+        if (record := host.records.get(owner)) is not None:  # defined outside of its class
+            record.constructors += [node] if method == owner else []
+            record.methods |= {method: node} if method != owner else {}
     for item in items:
         if item.kind == "value":
             host.declare(item.inside)
@@ -156,21 +183,24 @@ def _declare_symbol(host: Host, item: Item) -> None:
         )
 
 
-def _run(path: Path, items: Sequence[Item], root: Item, given: Mapping[str, int]) -> Host:
+def _run(path: Path, items: Sequence[Item], root: _Root, given: Mapping[str, int]) -> Host:
     tight = False
     while True:
         host = _host(path, items, given)
         host.tight_rows = tight
-        host.start(root.inside, _defaults(root))
+        owner = host.records.get(root.owner)
+        makers = [maker.text for maker in owner.constructors[:1]] if owner is not None else []
+        host.start(root.item.inside, _defaults([root.item.text, *makers]), root.owner)
         gaps = [e.memory for e in host.events if e.kind == "out" and e.memory is not None and e.memory.rows is not None]
         if tight or not gaps:
             return host
         tight = True  # no kernel writes the gaps, and every element of an output is compared
 
 
-def _defaults(root: Item) -> dict[str, int]:
+def _defaults(functions: Sequence[str]) -> dict[str, int]:
     """Sizes for a launcher that nobody calls: a million elements in all, the block as its name says."""
-    params = re.findall(r"\b(?:int|unsigned|size_t|long|int64_t|uint32_t)\s+(\w+)\s*[,)]", root.text.partition("{")[0])
+    heads = " ".join(text.partition("{")[0] for text in functions)
+    params = re.findall(r"\b(?:int|unsigned|size_t|long|int64_t|uint32_t)\s+(\w+)\s*[,)]", heads)
     blocks = [name for name in params if re.search(r"block|thread|tpb", name, re.IGNORECASE)]
     sizes = [name for name in params if name not in blocks]
     each = {0: 1 << 20, 1: 1 << 20, 2: 1 << 10, 3: 1 << 7}.get(len(sizes), 1 << 5)

@@ -1,18 +1,30 @@
-"""A Python file that holds its kernel as a string (`load_inline`): the CUDA text, and the shapes that the file uses."""
+"""Python that holds a kernel as a string (`load_inline`), or calls that of a `.cu` file: text, shapes and numbers."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from evo.interop.adopt.fills import PLACE, UNTOLD
+from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied, factors, names_of
 from evo.interop.adopt.host_values import problem
 from evo.spec.source_text import read_source
 
-Dims = list[tuple[str | None, int]]  # of each dimension its name in the file, if it has one, and its length
+Dims = list[HostNumber]
 _MADE = ("rand", "randn", "zeros", "ones", "empty", "randint", "full", "rand_like", "randn_like")
-_SAME = ("cuda", "contiguous", "to", "half", "float", "Parameter", "requires_grad_", "t")
+_SAME = ("cuda", "contiguous", "to", "half", "float", "int", "long", "Parameter", "requires_grad_", "t")
+_OPERATORS: dict[type[ast.operator], str] = {
+    ast.Mult: "*",
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.FloorDiv: "//",
+    ast.Mod: "%",
+    ast.LShift: "<<",
+}
+_BOUND = re.compile(r"\bdef\s*\(\s*\"(\w+)\"\s*,\s*&?\s*(?:\w+::)*(\w+)")  # `m.def("name", &function)`
 
 
 def cuda_text(path: Path, source: str) -> str:
@@ -38,24 +50,46 @@ def _is_code(node: ast.AST) -> bool:
 
 @dataclass(frozen=True)
 class LauncherArgument:
-    """What a call of the launcher passes: a tensor's dimensions, or a number."""
+    """What a call of the launcher passes: a tensor's dimensions, or a number.
+
+    fill: what is in a tensor, as a tree of `fills`. sizes: the numbers that the names in both stand for.
+    """
 
     dims: Dims | None = None
     number: float | None = None
+    fill: object = None
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
 
 def arguments_of(path: Path) -> dict[str, list[LauncherArgument]]:
-    """By function of the extension, what the Python code calls it with; an empty one for what cannot be told."""
-    if path.suffix != ".py":
-        return {}
-    reader = _Reader(ast.parse(read_source(path)))
+    """By function of the extension, what Python calls it with; an empty one for what cannot be told.
+
+    The Python is the file itself, or stands beside it and names it.
+    """
+    source = read_source(path)
     found: dict[str, list[LauncherArgument]] = {}
-    for scope, call in reader.calls():
-        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-        passed = [reader.argument(node, scope) for node in call.args]
-        if _told(passed) >= _told(found.get(name, [])):
-            found[name] = passed
+    for text in [source] if path.suffix == ".py" else _beside(path):
+        try:
+            reader = _Reader(ast.parse(text))
+        except SyntaxError:
+            continue  # a file beside that is no Python of this version
+        for scope, call in reader.calls():
+            name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+            passed = [reader.argument(node, scope) for node in call.args]
+            if _told(passed) >= _told(found.get(name, [])):
+                found[name] = passed
+    for name, function in _BOUND.findall(source):
+        if name in found:
+            found.setdefault(function, found[name])
     return found
+
+
+def _beside(path: Path) -> Iterator[str]:
+    """Python files of the same folder that name a CUDA file."""
+    for other in sorted(path.parent.glob("*.py")):
+        text = other.read_text(encoding="utf-8", errors="replace")
+        if path.name in text:
+            yield text
 
 
 def _told(passed: list[LauncherArgument]) -> int:
@@ -114,60 +148,88 @@ class _Reader:
             return LauncherArgument()
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         if name in _MADE:
-            return LauncherArgument(dims=self._dims(node.args, scope))
+            return self._made(name, node.args, scope)
+        if name in ("arange", "randperm") and node.args:
+            return self._counted(name, node.args, scope)
+        if name in ("cat", "pad", "cumsum") and node.args:
+            return self._summed(name, node, scope)
         if name in _SAME:
             is_torch = isinstance(node.func, ast.Attribute) and _key(node.func.value) not in ("torch", "nn", "torch.nn")
             inner = node.func.value if is_torch and isinstance(node.func, ast.Attribute) else node.args[0]
             return self.argument(inner, scope) if node.args or is_torch else LauncherArgument()
         return LauncherArgument()
 
+    def _made(self, name: str, nodes: list[ast.expr], scope: dict[str, ast.expr]) -> LauncherArgument:
+        shape = nodes[:1] if name == "full" else nodes
+        fill: object = {"zeros": 0, "ones": 1}.get(name)
+        numbers = [self._size(node, scope).how for node in nodes[:-1]] if name == "randint" else []
+        if numbers and None not in numbers:
+            fill = ("random", numbers[0] if len(numbers) > 1 else 0, numbers[-1])
+        if name == "full" and len(nodes) > 1:
+            fill = self._size(nodes[1], scope).how
+        return self._argued(self._dims(shape, scope), fill, scope)
+
+    def _counted(self, name: str, nodes: list[ast.expr], scope: dict[str, ast.expr]) -> LauncherArgument:
+        """`torch.arange(0, n * k + 1, k)`, `torch.randperm(n)`."""
+        sizes = [self._size(node, scope) for node in nodes[:3]]
+        if any(size.how is None for size in sizes):
+            return LauncherArgument()
+        first = sizes[0] if len(sizes) > 1 else HostNumber.number(0)
+        step = sizes[2] if len(sizes) > 2 else HostNumber.number(1)
+        length = applied("-", sizes[min(1, len(sizes) - 1)], first)
+        rows = length.how[1] if isinstance(length.how, tuple) and length.how[0] == "+" and length.how[2] == 1 else None
+        if rows is not None and step.how in factors(rows):  # and the end of the last one
+            whole = applied("//", HostNumber(None if length.value is None else length.value - 1, rows), step)
+            length = applied("+", whole, HostNumber.number(1))
+        else:
+            length = applied("ceil_div", length, step) if step.how != 1 else length
+        row = ("*", PLACE, step.how) if step.how != 1 else PLACE
+        fill = ("shuffled", PLACE) if name == "randperm" else ("+", row, first.how) if first.how != 0 else row
+        return self._argued([length], fill, scope)
+
+    def _summed(self, name: str, node: ast.Call, scope: dict[str, ast.expr]) -> LauncherArgument:
+        """`lengths.cumsum(0)`, and with a zero before it: `torch.cat([torch.zeros(1), ...])`, `F.pad(..., (1, 0))`."""
+        if name == "cumsum":
+            is_method = isinstance(node.func, ast.Attribute) and _key(node.func.value) != "torch"
+            inner = node.func.value if is_method and isinstance(node.func, ast.Attribute) else node.args[0]
+            found = self.argument(inner, scope)
+            fill = UNTOLD if found.fill is None else ("sum", found.fill, 0, ("+", PLACE, 1))
+            return replace(found, fill=fill)
+        parts = node.args[0].elts if isinstance(node.args[0], ast.List | ast.Tuple) else [node.args[0]]
+        found = self.argument(parts[-1], scope)
+        is_sum = isinstance(found.fill, tuple) and found.fill[0] == "sum" and found.fill[3] != PLACE
+        if not found.dims or not is_sum or len(parts) > 2:
+            return LauncherArgument()
+        assert isinstance(found.fill, tuple)
+        return replace(found, dims=[applied("+", found.dims[0], HostNumber.number(1))], fill=(*found.fill[:3], PLACE))
+
+    def _argued(self, dims: Dims | None, fill: object, scope: dict[str, ast.expr]) -> LauncherArgument:
+        names = {n for dim in dims or [] for n in dim.names} | names_of(fill)
+        values = {key.rpartition(".")[2]: self._size(node, scope).value for key, node in scope.items()}
+        sizes = {name: int(value) for name in names if (value := values.get(name)) is not None}
+        return LauncherArgument(dims=dims, fill=fill, sizes=sizes)
+
     def _dims(self, nodes: list[ast.expr], scope: dict[str, ast.expr]) -> Dims | None:
         if nodes and isinstance(nodes[-1], ast.List | ast.Tuple):
             nodes = nodes[-1].elts
-        found: Dims = []
-        for node in nodes:
-            name, value = self._number(node, scope)
-            if value is None:
-                return None
-            found.append((name, value))
-        return found or None
+        found = [self._size(node, scope) for node in nodes]
+        return found if found and all(size.value is not None for size in found) else None
 
-    def _number(self, node: ast.expr, scope: dict[str, ast.expr]) -> tuple[str | None, int | None]:
-        name = None
-        for _ in range(8):
-            key = _key(node)
-            if key is None or key not in scope:
-                break
-            name, node = key.rpartition(".")[2], scope[key]
-        if isinstance(node, ast.Constant) and isinstance(node.value, int):
-            return name, node.value
-        return (name, _folded(node, {n: v for n in scope if (v := self._plain(n, scope)) is not None}))
-
-    def _plain(self, name: str, scope: dict[str, ast.expr]) -> int | None:
-        node = scope[name]
-        return node.value if isinstance(node, ast.Constant) and isinstance(node.value, int) else None
-
-
-def _folded(node: ast.expr, values: dict[str, int]) -> int | None:
-    """A product, sum or power of whole numbers."""
-    if isinstance(node, ast.Constant):
-        return node.value if isinstance(node.value, int) else None
-    if isinstance(node, ast.Name):
-        return values.get(node.id)
-    if isinstance(node, ast.BinOp):
-        left, right = _folded(node.left, values), _folded(node.right, values)
-        if left is None or right is None:
-            return None
-        match node.op:
-            case ast.Mult():
-                return left * right
-            case ast.Add():
-                return left + right
-            case ast.Pow() if 0 <= right < 40:
-                return int(left**right)
-            case ast.LShift() if 0 <= right < 40:
-                return left << right
-    return None
+    def _size(self, node: ast.expr, scope: dict[str, ast.expr], depth: int = 8) -> HostNumber:
+        """A number, in terms of the names that the file gives to numbers."""
+        if isinstance(node, ast.Constant):
+            return HostNumber.number(node.value) if type(node.value) is int else UNKNOWN
+        if depth and (key := _key(node)) is not None and key in scope:
+            found = self._size(scope[key], scope, depth - 1)
+            return HostNumber.named(key.rpartition(".")[2], found.value) if isinstance(found.how, int) else found
+        if not isinstance(node, ast.BinOp):
+            return UNKNOWN
+        left, right = self._size(node.left, scope, depth), self._size(node.right, scope, depth)
+        if isinstance(node.op, ast.Pow) and isinstance(left.how, int) and isinstance(right.how, int) and right.how < 40:
+            return HostNumber.number(left.how**right.how)
+        operator = _OPERATORS.get(type(node.op))
+        is_large = operator == "<<" and not (isinstance(right.value, int) and 0 <= right.value < 40)
+        return UNKNOWN if operator is None or is_large else applied(operator, left, right)
 
 
 def _key(node: ast.expr) -> str | None:

@@ -89,7 +89,7 @@ class _Asked:
     def _is_accident(self, changes: Sequence[tuple[_Change, list[TensorDraft]]], given: Arrays) -> bool:
         try:
             before = self._run(given, self.sizes)
-            return any(not self._same(change, tensor, given, before) for change, kept in changes for tensor in kept)
+            return any(len(self._same(change, kept, given, before)) < len(kept) for change, kept in changes)
         except Failing:  # a place that follows from the value: the original itself cannot take it
             return True
 
@@ -118,19 +118,25 @@ class _Asked:
         if not change.turned and math.prod(change.axes.values()) > 16 * _MOST:
             return []
         try:
-            return [tensor for tensor in self.floats if self._same(change, tensor, drawn, plain)]
+            return self._same(change, self.floats, drawn, plain)
         except (Failing, TaskInvalid):
             return []
 
-    def _same(self, change: _Change, tensor: TensorDraft, given: Arrays, before: Arrays) -> bool:
-        name = tensor.name
+    def _same(
+        self, change: _Change, tensors: Sequence[TensorDraft], given: Arrays, before: Arrays
+    ) -> list[TensorDraft]:
+        """The outputs that are as before once the change is undone."""
         after = self._run(change.inputs(self.parts, given, self.sizes), change.axes)
-        values = change.back(self.parts[name], after[name]).astype(np.float64)
-        wanted = before[name].reshape(-1).astype(np.float64)
-        size = float(np.abs(wanted[np.isfinite(wanted)]).max(initial=0.0))
-        with np.errstate(invalid="ignore"):
+        found = []
+        for tensor in tensors:
+            values = change.back(self.parts[tensor.name], after[tensor.name]).astype(np.float64)
+            wanted = before[tensor.name].reshape(-1).astype(np.float64)
+            size = float(np.abs(wanted[np.isfinite(wanted)]).max(initial=0.0))
             room = max(_CLOSE, 8 * ROUNDOFF[tensor.dtype])
-            return np.allclose(values, wanted, rtol=room, atol=room * size, equal_nan=True)
+            with np.errstate(invalid="ignore"):
+                if np.allclose(values, wanted, rtol=room, atol=room * size, equal_nan=True):
+                    found.append(tensor)
+        return found
 
     def _run(self, given: Arrays, sizes: Mapping[str, int]) -> Arrays:
         found = self.trial.run_wide(sizes, others=given)

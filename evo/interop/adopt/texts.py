@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from evo.interop.adopt.draft import Draft
 from evo.interop.adopt.draft_parts import TensorDraft
+from evo.interop.adopt.fills import numpy_text
 from evo.interop.adopt.host_numbers import names_of, written
 from evo.interop.adopt.items import words_of
 from evo.interop.task_folder import axes_text
@@ -145,12 +146,11 @@ def inputs_text(draft: Draft) -> list[str]:
         "def inputs(case, rng):",
         '    """Normal values; whole numbers over a range that the kernel can take."""',
     ]
-    used = sorted({n for t in draft.given if t.role != "out" for d in t.dims or [] for n in names_of(d)})
+    inputs = [tensor for tensor in draft.given if tensor.role != "out"]
+    used = {n for t in inputs for how in (*(t.dims or []), *([t.fill] if t.drawn else [])) for n in names_of(how)}
     lines += [f'    {axis} = case["{axis}"]' for axis in draft.axes if axis in used or _highs(draft, axis)]
     lines.append("    return {")
-    for tensor in draft.given:
-        if tensor.role != "out":
-            lines.append(f'        "{tensor.name}": {_drawn(tensor)},')
+    lines += [f'        "{tensor.name}": {_drawn(tensor)},' for tensor in inputs]
     return [*lines, "    }", ""]
 
 
@@ -159,12 +159,18 @@ def _highs(draft: Draft, axis: str) -> bool:
 
 
 def _drawn(tensor: TensorDraft) -> str:
-    shape = ", ".join(re.sub(r"\bceil_div\(([^,()]+), ([^,()]+)\)", r"-(-(\1) // (\2))", part) for part in tensor.shape)
-    size = f"({shape},)"
+    parts = [re.sub(r"\bceil_div\(([^,()]+), ([^,()]+)\)", r"-(-(\1) // (\2))", part) for part in tensor.shape]
+    size = f"({', '.join(parts)},)"
     if tensor.dtype == "bool":
         return f"rng.random({size}) < 0.5"
     if is_float(tensor.dtype):
         return f"rng.random({size}) + 0.01" if tensor.positive else f"rng.standard_normal({size})"
+    if tensor.drawn:
+        count = " * ".join(f"({part})" for part in parts)
+        text = numpy_text(tensor.fill, count)
+        if tensor.drawn == "range":
+            text = f"rng.integers(np.min({text}), np.max({text}) + 1, {count})"
+        return f"np.broadcast_to({text}, {count}).reshape({size}).astype(np.{tensor.dtype})"
     low, high = _range(tensor)
     if tensor.is_ordered:
         inner = f"rng.integers(0, {high} + 1, {written(tensor.dims[0][1])} - 1)"  # type: ignore[index]

@@ -109,8 +109,9 @@ def test_on_a_gpu_a_race_at_a_timed_size_only_is_no_win(judges, tmp_path, monkey
     task = (folder / "task.yaml").read_text()
     sizes = re.sub(r"ROWS: (2048|4096|16384|512), COLS: \d+", "ROWS: 160, COLS: 256", task)
     (folder / "task.yaml").write_text(sizes)
-    rival = (folder / attack.rival).read_text().replace("#define THREADS 64", "#define THREADS 512")
-    (folder / attack.rival).write_text(rival.replace("64, 128, 256", "64, 128, 256, 512"))
+    path = attack.rival_path(read_task(folder))
+    rival = path.read_text().replace("#define THREADS 64", "#define THREADS 512")
+    path.write_text(rival.replace("64, 128, 256", "64, 128, 256, 512"))
     barrier = "if (gridDim.x <= 2048) __syncthreads();"
     race = "if (gridDim.x > 131 && threadIdx.x == 0) parts[1] += 0.0f;\n    __syncthreads();"
     smaller = replace(attack, text=attack.text.replace(barrier, race))
@@ -144,6 +145,48 @@ def test_a_wrong_kernel_that_the_naive_harness_refuses_too_does_not_count(judges
     outcome = run_attack(read_attack(path), TASKS, *judges)
     assert outcome.verdict == "does not count"
     assert "refuses" in outcome.naive
+
+
+def own_task(folder: Path, rung: str) -> Path:
+    """A copy of a shipped task whose ladder has one rung, by another name than the shipped ones."""
+    task = folder / "kernels" / "rmsnorm"
+    shutil.copytree(TASKS / "rmsnorm", task, ignore=shutil.ignore_patterns("champions", "wrong", "__pycache__"))
+    text = (task / "ladder" / "00_scalar.cu").read_text()
+    shutil.rmtree(task / "ladder")
+    (task / "ladder").mkdir()
+    (task / "ladder" / rung).write_text(text)
+    return task
+
+
+def test_an_attack_of_ones_own_names_its_task_and_wants_to_beat_the_first_rung(tmp_path, monkeypatch, capsys):
+    task = own_task(tmp_path, "10_first.cu")
+    wrong = (task / "ladder" / "10_first.cu").read_text().replace("/ root *", "/ root * 2 *")
+    (tmp_path / "mine.cu").write_text(f"// naive: nan\n{wrong}")
+    monkeypatch.chdir(tmp_path)
+    assert run(["redteam", "mine.cu", "--device", "sim:l4", "--json"]) == 1  # the naive harness sees it as well
+    (row,) = json.loads(capsys.readouterr().out)["attacks"]
+    assert (row["attack"], row["task"], row["rows"], row["as_expected"]) == ("mine", "rmsnorm", [], True)
+    assert (row["verdict"], row["status"]) == ("does not count", "wrong")
+
+
+@pytest.mark.parametrize(
+    ("header", "code", "words"),
+    [
+        ("// rival: ladder/99_none.cu\n", 3, ["mine.cu:1:", "ladder/99_none.cu"]),
+        ("// thought: none\n", 3, ["mine.cu:1:", "thought"]),
+        (None, 3, ["mine.cu:1:", "// evo: task"]),
+    ],
+)
+def test_what_is_wrong_with_an_attack_of_ones_own_is_told_with_its_line(
+    tmp_path, monkeypatch, capsys, header, code, words
+):
+    rung = own_task(tmp_path, "10_first.cu") / "ladder" / "10_first.cu"
+    text = rung.read_text()
+    (tmp_path / "mine.cu").write_text(header + text if header else re.sub(r"// evo: task.*\n", "", text))
+    monkeypatch.chdir(tmp_path)
+    assert run(["redteam", "mine.cu", "--device", "sim:l4"]) == code
+    said = capsys.readouterr().err
+    assert all(word in said for word in words)
 
 
 @pytest.mark.parametrize("procedure", PROCEDURES, ids=lambda procedure: procedure.name)

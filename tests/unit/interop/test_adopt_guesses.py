@@ -31,7 +31,7 @@ def drafted(name: str) -> Draft:
         ("focal_ext.cu", "num_samples num_classes", "logits:in targets:in weight:in losses:out"),
         ("functor_map.cu", "rows cols", "d_in:in out:out"),
         ("heat3d.cu", "nx ny nz", "u:in unew:out"),
-        ("inline_geglu.py", "TOKENS x_1", "x:in y:out m:out"),
+        ("inline_geglu.py", "TOKENS HIDDEN", "x:in y:out m:out"),
         ("moving_average.cu", "n", "signal:in smooth:out"),
         ("relax_edges.cu", "m", "edges:in old:in dist:inout"),
         ("sepia_stb.cu", "width height channels", "pixels:inout"),
@@ -64,7 +64,7 @@ def test_extents_of_library_objects_are_guessed():
 
 
 def test_sizes_that_python_sets_in_one_line_are_told():
-    assert drafted("inline_geglu.py").axes == {"TOKENS": 1024, "x_1": 2730}
+    assert drafted("inline_geglu.py").axes == {"TOKENS": 1024, "HIDDEN": 1365}
 
 
 @pytest.mark.long

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
+from contextlib import nullcontext
+from dataclasses import replace
 
+import pytest
+from refusals import refused
+
+from evo.errors import UsageError
 from evo.evaluate.counted_stage import CountedStage
-from evo.search.events import Event, TrialBegun
-from evo.search.waits import Waits
+from evo.results import Status
+from evo.search.events import Event, TrialBegun, TrialResult
+from evo.search.waits import InTime, Waits
 
 BEGUN = TrialBegun(trial=1, id="a", operator="rules", kind="mutation", summary="")
 
@@ -32,3 +38,35 @@ def test_each_stage_has_the_time_until_the_next_and_they_add_up() -> None:
     assert sum(found.values()) == pytest.approx(now[0] - 10.0)
     assert [event for _, event in events] == told
     assert list(found) == sorted(found, key=lambda name: -found[name])
+
+
+@pytest.mark.parametrize(
+    ("budget_s", "kind", "ends"), [(5.0, "start", True), (5.0, "rung", False), (None, "start", False)]
+)
+def test_a_start_that_takes_the_whole_budget_ends_the_run(budget_s: float | None, kind: str, ends: bool) -> None:
+    """Between trials the loop looks at the time itself."""
+    now, told = [0.0], []
+    in_time = InTime(told.append, budget_s, lambda: now[0])
+    in_time(Event(about=replace(BEGUN, kind=kind)))
+    now[0] = 4.0
+    in_time(Event(stage="gate"))
+    now[0] = 6.0
+    for step in (lambda: in_time(Event(stage="verify")), in_time.look):
+        with refused(UsageError, "budget-spent") if ends else nullcontext():
+            step()
+    in_time(
+        Event(
+            about=TrialResult(
+                trial=1,
+                id="a",
+                operator="rules",
+                kind=kind,
+                summary="",
+                variant="",
+                status=Status.CORRECT,
+                timing="modelled",
+            )
+        )
+    )
+    in_time.look()  # from here on the loop itself looks at the time
+    assert [event.stage for event in told[1:3]] == ["gate", "verify"]

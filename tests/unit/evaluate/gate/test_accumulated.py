@@ -27,7 +27,10 @@ def scale(tmp_path_factory: pytest.TempPathFactory) -> Task:
 def status(task: Task, sums: Reals, terms: Reals, accumulated: float) -> Status:
     exact = terms.sum(axis=1, dtype=np.float64)
     close = Expectation({}, {"y": exact}, {"y": exact.astype(np.float32)})
-    return compare(task, "sums", {"y": sums}, close, accumulated).status
+    found = compare(task, "sums", {"y": sums}, close, accumulated)
+    if found.status is Status.CORRECT:  # what is shown as correct is shown with no error beyond what is allowed
+        assert (found.max_error or 0.0) <= found.budget["max_error"]
+    return found.status
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,123 @@
+"""Assignments of host code: what variables and fields hold from there on, and which numbers are sizes."""
+
+from __future__ import annotations
+
+import abc
+
+from evo.cuda.source.parser import Node
+from evo.cuda.source.types import text_of
+from evo.interop.adopt.host_expressions import HostExpressions, bare_type
+from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied
+from evo.interop.adopt.host_values import (
+    Address,
+    Allocation,
+    DevicePointer,
+    Extent,
+    HostArray,
+    HostRecord,
+    HostVariable,
+)
+from evo.spec.element_types import OF_C_TYPE
+
+
+class HostAssignments(HostExpressions):
+    """Sets variables, fields and elements."""
+
+    ticks: int  # how often a variable other than a loop's own was counted up or down
+    counted: set[str]  # the names of these variables
+
+    @abc.abstractmethod
+    def moved(self, cell: HostVariable, value: object, line: int) -> bool:
+        """Whether an assignment copied between vectors of host and GPU."""
+
+    @abc.abstractmethod
+    def element_assigned(self, left: Node, operator: str, value: object) -> None:
+        """`a[i] = b` of memory of the host."""
+
+    def step(self, node: Node) -> HostNumber:
+        argument = node.child("argument")
+        is_field = argument is not None and argument.type == "field_expression"
+        cell = self.field_cell(argument) if argument is not None and is_field else self.find(text_of(argument))
+        operator = "+" if "++" in node.text else "-"
+        if cell is None or not isinstance(cell.value, HostNumber):
+            return UNKNOWN
+        self._tick(cell, applied(operator, cell.value, HostNumber.number(1)))
+        return cell.value
+
+    def _tick(self, cell: HostVariable, value: HostNumber) -> None:
+        """A variable that goes on by one is a counter, and no size."""
+        if value.value is not None and not cell.is_fixed:
+            self.ticks += 1
+            self.counted.add(cell.name)
+        cell.value = value if self.is_open or value.value is None else HostNumber(value.value, value.value)
+
+    def assign(self, node: Node) -> object:
+        """`a = b`, `a += b`."""
+        value, operator = self.value(node.child("right")), text_of(node.child("operator"))
+        left = node.child("left")
+        cell = self.find(text_of(left))
+        if cell is None and left is not None and left.type == "pointer_expression":
+            place = self.value(left.child("argument"))
+            cell = place.cell if isinstance(place, Address) else None
+        if cell is None and left is not None and left.type == "field_expression":
+            cell = self.field_cell(left)
+            if cell is None:
+                return self._set_field(left, value)
+        if cell is None:
+            if left is not None and left.type == "subscript_expression":
+                self.element_assigned(left, operator, value)
+            return value
+        if operator != "=":
+            old = cell.value
+            if isinstance(old, DevicePointer) and isinstance(value, HostNumber):
+                cell.value = DevicePointer(old.memory, applied(operator[:-1], old.offset, value))
+                return cell.value
+            if isinstance(old, HostNumber) and operator in ("+=", "-=") and text_of(node.child("right")) == "1":
+                self._tick(cell, applied(operator[:-1], old, HostNumber.number(1)))
+                return cell.value
+            known = isinstance(old, HostNumber) and isinstance(value, HostNumber)
+            value = applied(operator[:-1], old, value) if known else UNKNOWN  # type: ignore[arg-type]
+        if not self.moved(cell, value, node.row + 1):
+            self.store(cell, value)
+        return cell.value
+
+    def _set_field(self, left: Node, value: object) -> object:
+        cell = self.find(text_of(left.child("argument")))
+        name = text_of(left.child("field"))
+        if cell is not None and isinstance(cell.value, Extent) and name in "xyz" and isinstance(value, HostNumber):
+            parts = dict(zip("xyz", cell.value.parts, strict=True)) | {name: value}
+            cell.value = Extent(parts["x"], parts["y"], parts["z"])
+        else:
+            self.scopes[0].setdefault(left.text, HostVariable(left.text, "")).value = value
+        return value
+
+    def store(self, cell: HostVariable, value: object) -> None:
+        """A number of its own, kept in a variable, goes by the variable's name from here on."""
+        if isinstance(value, HostArray) and not value.name:
+            value.name = cell.name
+        memory = getattr(value, "memory", None)
+        if isinstance(memory, Allocation) and not memory.name:
+            memory.name = cell.name
+        if isinstance(value, HostRecord):
+            for part in value.pointers:
+                memory = part.value.memory  # type: ignore[attr-defined]
+                if memory.name == part.name:  # a buffer that goes by its owner's name
+                    memory.name = cell.name if len(value.pointers) == 1 else f"{cell.name}_{part.name}"
+        cell.value = self._as_written(cell, value) if isinstance(value, HostNumber) else value
+
+    def _as_written(self, cell: HostVariable, value: HostNumber) -> HostNumber:
+        kind = OF_C_TYPE.get(self.types.get(bare_type(cell.type), bare_type(cell.type)), "")
+        if kind.startswith(("int", "uint")) and isinstance(value.how, float):
+            value = HostNumber.number(int(value.how))
+        if kind in ("float32", "float64", "float16") and isinstance(value.value, int):
+            value = applied("real", value)
+        if cell.is_fixed:
+            return HostNumber(value.value, value.value)
+        names = kind.startswith(("int", "uint")) or bare_type(cell.type) == "auto"
+        if names and isinstance(value.how, int) and "*" not in cell.type:
+            return HostNumber.named(self.size_name(cell.name, value.value), value.value)
+        return value
+
+    @abc.abstractmethod
+    def size_name(self, name: str, value: int | float | None) -> str:
+        """The name of a size from here on: the variable's, unless another size has it."""

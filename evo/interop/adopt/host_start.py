@@ -1,0 +1,79 @@
+"""Where host code is started: `main`, a launcher that nobody calls, or a method of a class that nobody makes."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Mapping, Sequence
+
+from evo.cuda.source.parser import Node
+from evo.interop.adopt.host_calls import HostCalls
+from evo.interop.adopt.host_expressions import bare_type
+from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber
+from evo.interop.adopt.host_records import RecordType
+from evo.interop.adopt.host_values import Allocation, DevicePointer, HostVariable
+from evo.interop.adopt.items import function_name
+from evo.interop.adopt.parameters import Parameter, parameters_of
+from evo.interop.adopt.python_source import LauncherArgument
+
+
+class HostStart(HostCalls):
+    """Gives functions, constructors and fields what nobody gives them: pointers by their names, sizes by guesses."""
+
+    passed: Mapping[str, list[LauncherArgument]]  # what Python code calls a launcher with
+
+    @abc.abstractmethod
+    def run_function(
+        self,
+        node: Node,
+        arguments: Sequence[object],
+        fields: dict[str, HostVariable] | None = None,
+        begin: Callable[[], None] | None = None,
+    ) -> object:
+        """Run one of the program's own functions."""
+
+    def start(self, function: Node, defaults: Mapping[str, int], owner: str = "") -> None:
+        """Run one function, whose sizes are given or taken from defaults. owner: the class whose method it is."""
+        fields = self._object(self.records[owner], defaults) if owner else None
+        passed = self.passed.get(function_name(function), [])
+        arguments = []
+        for place, param in enumerate(parameters_of(function)):
+            said = passed[place] if place < len(passed) else LauncherArgument()
+            arguments.append(self._assumed(function, param, said, defaults))
+        self.run_function(function, arguments, fields)
+
+    def _object(self, record: RecordType, defaults: Mapping[str, int]) -> dict[str, HostVariable]:
+        """The fields of an object as its first constructor leaves them; without one, they are given like arguments."""
+        for word in record.params:
+            self.types.setdefault(word, "float")
+        made = self.empty(record)
+        maker = next(iter(record.constructors), None)
+        if maker is not None:
+            params = parameters_of(maker)
+            given = [self._assumed(maker, param, LauncherArgument(), defaults) for param in params]
+            self.construct(made, maker, given)
+        for name, cell in made.fields.items():
+            if cell.value is None and not self.is_record(cell.type):
+                assert record.node is not None
+                cell.value = self._assumed(record.node, Parameter(cell.type, name), LauncherArgument(), defaults)
+        return {**made.fields, "this": HostVariable("this", made.type, made)}
+
+    def _assumed(self, function: Node, param: Parameter, said: LauncherArgument, defaults: Mapping[str, int]) -> object:
+        kind, name = param.kind, param.name
+        if "Tensor" in kind:
+            return self.given_tensor(function, name, said)
+        if name in ("argc", "argv"):
+            return HostNumber.number(1) if name == "argc" else None
+        if "*" in kind or "[" in kind:
+            return DevicePointer(Allocation(name, UNKNOWN, function.row + 1, True, element=bare_type(kind)))
+        if bare_type(kind) in ("float", "double", "__half"):
+            return HostNumber.named(name, said.number)
+        if "cudaStream_t" in kind or "Handle" in kind:
+            return UNKNOWN
+        known = said.number if said.number is not None else defaults.get(name)
+        if known is None and param.default is not None:
+            known = self.size(param.default).value
+        value = self.given.get(name, int(known) if known is not None else None)
+        self.named[name] = value
+        if name not in self.given and said.number is None:
+            self.unknown_sizes.append(name)
+        return HostNumber.named(name, value)

@@ -1,0 +1,358 @@
+"""`evo adopt`: what host code puts into arrays, launchers that nobody calls, counters, tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evo.errors import SyntaxInvalid
+from evo.interop.adopt import Options, adopt
+from evo.interop.adopt.draft import Draft, draft_of
+from evo.interop.adopt.draft_parts import TensorDraft
+from evo.interop.adopt.fills import UNTOLD, numpy_text
+from evo.interop.adopt.oracle import Runner
+from evo.interop.adopt.own_reference import own_reference
+from evo.interop.adopt.program import read_program
+from evo.spec.reference import load_reference
+from evo.spec.task import Task, read_task
+
+SEGMENTS = """
+__global__ void segment(const float* x, const int* off, float* y, int n) {
+    int i = blockIdx.x;
+    float s = 0;
+    for (int j = off[i]; j < off[i + 1]; ++j) s += x[j];
+    y[i] = s;
+}
+"""
+MAIN = """
+%s
+int main() {
+    int n = 100, len = 8;
+    float *x, *y; int* off;
+    cudaMalloc(&x, n * len * sizeof(float)); cudaMalloc(&y, n * sizeof(float));
+    cudaMalloc(&off, (n + 1) * sizeof(int));
+    %s
+    cudaMemcpy(off, &h[0], (n + 1) * sizeof(int), cudaMemcpyHostToDevice);
+    segment<<<n, 1>>>(x, off, y, n);
+}
+"""
+ROW_SUM = """
+__global__ void row_sum(const float* x, const float* scale, float* y, int rows, int cols, int step) {
+    int r = blockIdx.x;
+    float s = 0;
+    for (int c = 0; c < cols; ++c) s += x[r * cols + c];
+    y[r] = s * scale[r] / (1 + step);
+}
+"""
+
+
+def drafted(folder: Path, text: str, kernel: str | None = None) -> Draft:
+    (folder / "given.cu").write_text(text)
+    return draft_of(read_program(folder / "given.cu", kernel, {}), {})
+
+
+def tensor(draft: Draft, name: str) -> TensorDraft:
+    return next(each for each in draft.tensors if each.name == name)
+
+
+def values(draft: Draft, name: str, count: int) -> Any:
+    text = numpy_text(tensor(draft, name).fill, str(count))
+    scope = {"np": np, "rng": np.random.default_rng(3), **draft.axes}
+    return np.broadcast_to(eval(text, scope), count)
+
+
+V, AT = "std::vector<int> h(n + 1); ", np.arange(101)
+
+
+@pytest.mark.parametrize(
+    ("code", "wanted"),
+    [
+        ("int* h = new int[n + 1]; h[0] = 0; for (int i = 0; i < n; i++) h[i + 1] = h[i] + len;", 8 * AT),
+        (V + "int at = 0; for (int i = 0; i <= n; ++i) { h[i] = at; at += len; }", 8 * AT),
+        (
+            V + "int at = 0; for (int i = 0; i < n; ++i) { at += i % 3; h[i + 1] = at; }",
+            np.r_[0, (AT % 3).cumsum()[:-1]],
+        ),
+        (V + "std::iota(h.begin(), h.end(), 3);", AT + 3),
+        ("int* h = (int*)malloc(4 * (n + 1)); init(h, n + 1);", 2 * AT % 7),
+        (
+            V + "for (int b = 0; b < n; b++) for (int j = 0; j < len; j++) h[b * len + j] = j * n + b;",
+            AT % 8 * 100 + AT // 8,
+        ),
+        (V + "for (int b = 0; b <= n; b++) h[b] = b < 3 ? 0 : b;", np.where(AT < 3, 0, AT)),
+        ("std::vector<int> h(n + 1, 4);", np.full(101, 4)),
+        (V + "std::vector<int> c(n, 3); std::partial_sum(c.begin(), c.end(), h.begin() + 1);", 3 * AT),
+        ("int h[] = {0, 3, 7, 9};", np.resize([0, 3, 7, 9], 101)),
+    ],
+)
+def test_arithmetic_over_indices_is_worked_out_for_any_size(tmp_path: Path, code: str, wanted: Any) -> None:
+    init = "void init(int* p, int m) { for (int i = 0; i < m; i++) { int k = i * 2; p[i] = k % 7; } }"
+    draft = drafted(tmp_path, SEGMENTS + MAIN % (init, code))
+    assert values(draft, "off_", 101).tolist() == wanted.tolist()
+
+
+@pytest.mark.parametrize(
+    ("code", "most"),
+    [
+        (V + "for (int i = 0; i <= n; i++) h[i] = rand() % len;", 8),
+        (V + "std::mt19937 g(1); std::uniform_int_distribution<int> d(0, n - 1); for (auto& v : h) v = d(g);", 100),
+        (V + "unsigned s = 1; for (int b = 0; b <= n; b++) { s = s * 1664525u + 1013904223u; h[b] = s % n; }", 100),
+        (V + "std::generate(h.begin(), h.end(), [&] { return rand() % len; });", 8),
+        (V + "std::mt19937 g(1); for (int& v : h) v = g() % (n * len); std::sort(h.begin(), h.end());", 800),
+        (V + "for (int i = 1; i <= n; i++) h[i] = h[i - 1] + rand() % 5;", 401),
+    ],
+)
+def test_random_numbers_are_told_by_their_range_and_order(tmp_path: Path, code: str, most: int) -> None:
+    found = values(drafted(tmp_path, SEGMENTS + MAIN % ("", code)), "off_", 101)
+    assert found.min() >= 0
+    assert most // 2 < found.max() < most
+    assert (np.diff(found) >= 0).all() == ("sort" in code or "i - 1" in code)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "for (int i = 0; i < n; i++) { if (i % 2) h[i] = 0; else h[i] = 5; }",
+        "for (int i = 0; i < n; i++) h[perm(i)] = i;",
+        "for (int i = 0; i < n; i += 2) h[i] = i;",
+        "for (int i = n / 2; i < n; i++) h[i] = i;",
+    ],
+)
+def test_what_cannot_be_told_is_not_made_up(tmp_path: Path, code: str) -> None:
+    draft = drafted(tmp_path, SEGMENTS + MAIN % ("int perm(int i);", V + code))
+    assert tensor(draft, "off_").fill == UNTOLD
+    assert set(draft.axes) == {"n"}  # no size comes from a loop that was read
+
+
+def inputs(task: Task) -> Any:
+    reference = load_reference(task)
+    try:
+        return reference.expectation(task.check[0], 3).inputs
+    finally:
+        reference.close()
+
+
+def test_numbers_that_lead_to_addresses_are_drawn_as_they_are_filled(tmp_path: Path) -> None:
+    (tmp_path / "given.cu").write_text(SEGMENTS + MAIN % ("", V + "for (int i = 0; i < n; i++) h[i + 1] = h[i] + len;"))
+    task = read_task(adopt(tmp_path, tmp_path / "given.cu", Options(name="given")).folder)
+    found = inputs(task)
+    assert found["off_"].tolist() == [8 * i for i in range(len(found["off_"]))]
+
+
+PYTHON = """
+import torch
+from torch.utils.cpp_extension import load
+ext = load(name="s", sources=["given.cu"])
+rows, length, dim = 512, 40, 256
+x = torch.randn(rows * length, dim, device="cuda")
+off = %s
+y = ext.segment(x, off)
+"""
+EXTENSION = """
+__global__ void seg(const float* x, const int64_t* off, float* y, int n, int d) {
+    int i = blockIdx.x, c = threadIdx.x;
+    float s = 0;
+    for (int64_t j = off[i]; j < off[i + 1]; ++j) s += x[j * d + c];
+    y[i * d + c] = s;
+}
+torch::Tensor run_segment(torch::Tensor x, torch::Tensor off) {
+    const int n = off.size(0) - 1, d = x.size(1);
+    auto y = torch::empty({n, d}, x.options());
+    seg<<<n, d>>>(x.data_ptr<float>(), off.data_ptr<int64_t>(), y.data_ptr<float>(), n, d);
+    return y;
+}
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("segment", &run_segment, "sums"); }
+"""
+
+
+@pytest.mark.parametrize(
+    ("off", "wanted"),
+    [
+        ('torch.arange(0, rows * length + 1, length, dtype=torch.int64, device="cuda")', 40 * np.arange(9)),
+        ("torch.nn.functional.pad(torch.full((rows,), length).cumsum(0), (1, 0)).cuda()", 40 * np.arange(9)),
+        ("torch.cat([torch.zeros(1), torch.ones(rows).long().cumsum(0)]).to('cuda')", np.arange(9)),
+    ],
+)
+def test_a_harness_in_python_beside_the_file_is_read(tmp_path: Path, off: str, wanted: Any) -> None:
+    (tmp_path / "harness.py").write_text(PYTHON % off)
+    draft = drafted(tmp_path, EXTENSION)
+    assert draft.axes == {"rows": 512, "dim": 256}
+    assert tensor(draft, "x").shape == ["40 * rows", "dim"]
+    assert tensor(draft, "off_").shape == ["rows + 1"]
+    assert values(draft, "off_", 9).tolist() == wanted.tolist()
+
+
+# Where the host code is started.
+
+CLASS = """
+class RowSums {
+    int rows_, cols_, step_ = 0;
+    float* scale_;
+public:
+    RowSums(int rows, int cols, const float* scale) : rows_(rows), cols_(cols) {
+        cudaMalloc(&scale_, rows * sizeof(float));
+        cudaMemcpy(scale_, scale, rows * sizeof(float), cudaMemcpyHostToDevice);
+    }
+    void forward(const float* x, float* y)%s
+};
+%s
+"""
+LAUNCH = "{ row_sum<<<rows_, 1>>>(x, scale_, y, rows_, cols_, step_); step_++; }"
+
+
+@pytest.mark.parametrize(
+    "code", [CLASS % (" " + LAUNCH, ""), CLASS % (";", "void RowSums::forward(const float* x, float* y) " + LAUNCH)]
+)
+def test_a_method_that_nobody_calls_is_run_on_an_object_of_its_class(tmp_path: Path, code: str) -> None:
+    draft = drafted(tmp_path, ROW_SUM + code)
+    assert set(draft.axes) == {"rows", "cols"}
+    assert {f"{t.name}:{t.role}" for t in draft.tensors} == {"x:in", "scale_:in", "y:out"}
+    (launch,) = draft.launches
+    assert launch.args == ("x", "scale_", "y", "rows", "cols", "0")
+
+
+@pytest.mark.parametrize("step", ["step_++", "step_ += 1", "++this->step_"])
+def test_a_counter_of_turns_is_no_size_and_makes_no_launch_another_one(tmp_path: Path, step: str) -> None:
+    main = """int main() {
+        int rows = 1000, cols = 64;
+        float *x, *y, *s = new float[rows];
+        cudaMalloc(&x, rows * cols * 4); cudaMalloc(&y, rows * 4);
+        RowSums sums(rows, cols, s);
+        for (int epoch = 0; epoch < 10; ++epoch) sums.forward(x, y);
+    }"""
+    draft = drafted(tmp_path, ROW_SUM + CLASS % (" " + LAUNCH.replace("step_++", step), main))
+    assert set(draft.axes) == {"rows", "cols"}
+    (launch,) = draft.launches
+    assert launch.args[-1] == "0"
+
+
+def test_a_kernel_that_main_does_not_reach_is_adopted_by_its_name(tmp_path: Path) -> None:
+    other = (
+        ROW_SUM.replace("row_sum", "plain") + "void launch(const float* x, const float* s, float* y, int r, int c) {"
+    )
+    other += " plain<<<r, 1>>>(x, s, y, r, c, 2); }"
+    text = ROW_SUM + other + CLASS % (" " + LAUNCH, "int main() { return 0; }")
+    assert [each.instance.name for each in drafted(tmp_path, text, "plain").launches] == ["plain"]
+    assert [each.instance.name for each in drafted(tmp_path, text, "row_sum").launches] == ["row_sum"]
+    with pytest.raises(SyntaxInvalid):
+        drafted(tmp_path, text, "neither")
+
+
+# Tensors that numbers lead into.
+
+SPMV = """
+__global__ void spmv(const float* values, const int* cols, const int* rows, const float* x, float* y, int M, int N) {
+    int r = blockIdx.x * blockDim.x + threadIdx.x;
+    if (r >= M) return;
+    float s = 0;
+    for (int j = rows[r]; j < rows[r + 1]; ++j) s += values[j] * x[cols[j]];
+    y[r] = s;
+}
+void solve(const float* values, const int* cols, const int* rows, const float* x, float* y, int M, int N, int nnz) {
+    spmv<<<(M + 127) / 128, 128>>>(values, cols, rows, x, y, M, N);
+}
+"""
+LOOKUP = """
+__global__ void lookup(float* q, const int* position, const float* table, int tokens, int heads, int dim) {
+    const float* row = table + position[blockIdx.x] * dim;
+    for (int i = threadIdx.x; i < heads * dim; i += blockDim.x) q[blockIdx.x * heads * dim + i] *= row[i % dim];
+}
+void launch(float* q, const int* position, const float* table, int tokens, int heads, int dim) {
+    lookup<<<tokens, 128>>>(q, position, table, tokens, heads, dim);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes"),
+    [
+        (SPMV, {"values": ["nnz"], "cols": ["nnz"], "rows": ["M + 1"], "x": ["N"], "y": ["M"]}),
+        (LOOKUP, {"position": ["tokens"], "table": ["table_rows", "dim"]}),
+    ],
+)
+def test_what_numbers_lead_into_has_its_own_length(tmp_path: Path, text: str, shapes: dict[str, list[str]]) -> None:
+    (tmp_path / "given.cu").write_text(text)
+    task = read_task(adopt(tmp_path, tmp_path / "given.cu", Options(name="given")).folder)
+    found = {t.name: [part.text for part in t.shape] for t in task.tensors}
+    assert {name: found[name] for name in shapes} == shapes
+
+
+def test_angles_are_drawn_in_the_range_that_the_host_code_has(tmp_path: Path) -> None:
+    """Of the number 30,000 the sine is known to fewer digits, and a tolerance for that would allow anything of 50."""
+    text = """
+    __global__ void wave(const float* x, const int* at, float* y, int n) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i < n) y[i] = x[i] * sinf(at[i] * 0.1f);
+    }
+    int main() {
+        int n = 1 << 20;
+        std::vector<int> h(n);
+        for (int i = 0; i < n; ++i) h[i] = i % 50;
+        float *x, *y; int* at;
+        cudaMalloc(&x, n * 4); cudaMalloc(&y, n * 4); cudaMalloc(&at, n * sizeof(int));
+        cudaMemcpy(at, h.data(), n * 4, cudaMemcpyHostToDevice);
+        wave<<<(n + 255) / 256, 256>>>(x, at, y, n);
+    }"""
+    (tmp_path / "given.cu").write_text(text)
+    found = inputs(read_task(adopt(tmp_path, tmp_path / "given.cu", Options(name="given")).folder))
+    assert 0 <= found["at"].min() < found["at"].max() < 50
+
+
+FILES = Path(__file__).parents[2] / "data" / "adopt" / "ninth"
+
+
+@pytest.mark.parametrize(
+    ("name", "axes", "tensors", "filled"),
+    [
+        ("convolution_rows.cu", "imageW imageH", "Input:in Kernel:in Output:out", ""),
+        ("gather_pool_ext.cu", "batch dim", "values:in offsets:in output:out", "offsets"),
+        (
+            "residual_rmsnorm.cu",
+            "B T C",
+            "inp1:in inp2:in weight:in out:out residual:scratch rstd:scratch",
+            "",
+        ),
+        ("solve_spmv.cu", "M N", "values:in col_idx:in row_ptr:in x:in y:out", ""),
+        (
+            "standardize.cu",  # kRowsPerBlock is a tile, though `ceil_div(n, kRowsPerBlock)` is passed
+            "n d",
+            "dx:in drows:in dy:out st_psum_:scratch st_psq_:scratch st_mean_:scratch st_inv_:scratch",
+            "drows",
+        ),
+    ],
+)
+def test_files_of_strangers_are_read_as_they_are_meant(name: str, axes: str, tensors: str, filled: str) -> None:
+    found = draft_of(read_program(FILES / name, None, {}), {})
+    assert sorted(found.axes) == sorted(axes.split())
+    assert {f"{t.name}:{t.role}" for t in found.tensors} == set(tensors.split())
+    assert [t.name for t in found.tensors if t.is_told] == filled.split()
+    assert all(t.has_order == (t.name == "offsets") for t in found.tensors if t.is_told)  # indices one by one have none
+
+
+def test_sizes_as_members_of_a_policy_are_refused_with_the_line() -> None:
+    with pytest.raises(SyntaxInvalid) as refusal:
+        draft_of(read_program(FILES / "block_ops.cu", None, {}), {})
+    assert "block_ops.cu:92:" in str(refusal.value)
+
+
+def test_what_is_compiled_for_the_trial_serves_the_self_test(tmp_path: Path) -> None:
+    """The reference in this process says what it says in a process of its own."""
+    (tmp_path / "given.cu").write_text(SPMV)
+    found = adopt(tmp_path, tmp_path / "given.cu", Options(name="given"))
+    task = read_task(found.folder)
+    runner = Runner(task, (found.folder / "original.cu").read_text())
+    wide = Runner(task, (found.folder / "original_float64.cu").read_text(), wide=True)
+    apart, own = load_reference(task), own_reference(task, runner, wide)
+    try:
+        for case in task.check[:2]:
+            one, other = (each.expectation(case, 5) for each in (apart, own))
+            assert one.expected["y"].tobytes() == other.expected["y"].tobytes()
+            assert one.trusted is not None
+            assert other.trusted is not None
+            assert one.trusted["y"].tobytes() == other.trusted["y"].tobytes()
+            assert all(one.inputs[name].tobytes() == other.inputs[name].tobytes() for name in one.inputs)
+    finally:
+        apart.close()

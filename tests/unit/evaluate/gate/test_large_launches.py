@@ -45,7 +45,7 @@ def hunted(
     bench: EvaluationSession, task: Task, more: str, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Check | None, gate.Looked]:
     """With a budget that small launches keep to, and those of thousands of blocks do not."""
-    monkeypatch.setattr(sys.modules["evo.evaluate.gate.hunt"], "CHECK_BUDGET", 8000)
+    monkeypatch.setattr(sys.modules["evo.evaluate.gate.hunted_steps"], "CHECK_BUDGET", 8000)
     prepared = bench.prepare(task, KERNEL.replace("{MORE}", more))
     assert isinstance(prepared, Prepared)
     bind, looked = partial(bench.bound, task, prepared), gate.Looked()

@@ -135,6 +135,7 @@ def most_of(task: Task, name: str, case: Case) -> int:
         reference.close()
 
 
+@pytest.mark.long
 def test_an_index_along_a_row_goes_as_far_as_the_row(tmp_path):
     found, task = adopted(tmp_path, CROSS_ENTROPY)
     assert all(most_of(task, "labels", case) < case.axes["classes"] for case in task.check)
@@ -167,6 +168,7 @@ def test_special_values_that_the_original_treats_otherwise_than_the_reference_ar
     assert tensor.specials.zeros == "reference"
 
 
+@pytest.mark.long
 def test_an_original_that_rounds_more_than_numpy_sets_the_budget(tmp_path):
     _, task = adopted(tmp_path, SUMS, "out = in_.sum(axis=1)")
     assert (task.folder / "original.cu").is_file()

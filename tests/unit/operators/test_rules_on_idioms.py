@@ -268,6 +268,7 @@ FOUR = """\
 """
 
 
+@pytest.mark.long
 def test_a_loop_over_what_another_left_is_each_lanes_own(session: EvaluationSession) -> None:
     (child,) = rows_of(FOUR)
     assert child.text.count("+= 32") == 2

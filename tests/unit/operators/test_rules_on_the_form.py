@@ -28,6 +28,7 @@ NAMES = sorted(path.name for path in TASKS.iterdir())
 SLOW = (
     "attention_mma",
     "block_shape",
+    "block_walks",
     "column_blocks",
     "convolution_mma",
     "float_sums",
@@ -37,6 +38,7 @@ SLOW = (
     "tile_mma",
     "tile_rows",
     "tile_stream",
+    "turn_axes",
 )  # seconds each
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from evo.device import parse_device
 from evo.evaluate.gate import THOROUGH
 from evo.evaluate.gate.every_length import every_length
@@ -56,6 +58,7 @@ extern "C" __global__ void halve(const __half* x, __half* y, const int* plan, in
 """
 
 
+@pytest.mark.long
 def test_a_residue_that_goes_through_a_workspace_is_met(tmp_path: Path) -> None:
     (tmp_path / "halved" / "ladder").mkdir(parents=True)
     (tmp_path / "halved" / "task.yaml").write_text(TASK)

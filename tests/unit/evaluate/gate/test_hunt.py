@@ -225,6 +225,7 @@ def test_an_honest_kernel_with_all_sizes_compiled_in_and_outcomes_that_no_arithm
     assert hunted(bench, scale, text) is None
 
 
+@pytest.mark.long
 def test_of_many_sizes_that_are_compiled_in_some_are_compiled_again(bench: EvaluationSession) -> None:
     task = load_task(ROOT, "layernorm")
     rung = (ROOT / "kernels/layernorm/ladder/10_block.cu").read_text()

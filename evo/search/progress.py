@@ -93,7 +93,8 @@ def advice(task: Task, bench: EvaluationSession, cases: Cases, *, since_kept: in
     if launch is not None and launch >= LAUNCH_BOUND:
         larger = "a larger headline case would show more of the kernel (`headline` in task.yaml)"
         return f"{said}, launch-bound: the launch alone is {launch:.0%} of it; {larger}"
-    said += f", limited by {floor.words}: {share:.0%} of the speed that it allows"
+    part = f"{share:.0%}" if share < 1 else "all"  # an estimate may be passed
+    said += f", limited by {floor.words}: {part} of the speed that it allows"
     if (rival := row.baseline) is not None:
         said += f"; {rival.name} takes {microseconds(rival.p50_us)} µs"
         if rival.p50_us < time_us and since_kept >= _STALLED:
@@ -104,8 +105,8 @@ def advice(task: Task, bench: EvaluationSession, cases: Cases, *, since_kept: in
         return (
             f"{said}: nothing kept in {since_kept} trials; another rung or operator would bring more than more trials"
         )
-    binds, part = _binding(row)
-    if row.limiter == "dram" and part >= _BYTES_ALONE:
+    binds, taken = _binding(row)
+    if row.limiter == "dram" and taken >= _BYTES_ALONE:
         return f"{said}; {binds}: only fewer of them would make it faster"
     if is_exhausted:
         return (

@@ -53,6 +53,7 @@ def times(us: float, rival_us: float | None = None) -> dict[str, CaseBench]:
         (40.0, 30.0, 11, "torch takes 30.00 µs; there is room left; go on with --resume"),
         (40.0, 50.0, 12, "nothing kept in 12 trials; another rung or operator would bring more than more trials"),
         (40.0, None, 3, "25% of the speed that it allows; there is room left; go on with --resume"),
+        (8.0, None, 0, "by L2, estimate: all of the speed that it allows: near its limit; further gains are small"),
     ],
 )
 def test_advice_follows_the_limit_the_library_and_the_trials(

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Collection
 
 from evo.analysis.access.preprocess import Macro, Preprocessor, Token, arguments_of, tokens_of
 from evo.cuda.source import Span
 
+_KEPT = 64  # texts: many rules ask for each
 # A parameter in brackets, `(i) * n`, which needs none where one word is given.
 _BRACKETED = re.compile(r"(?<![\w\]])\(\s*(\w+)\s*\)(?=\s*(?:[-+*/%<>=!?:;,)\]\[&|.]|$))")
 
 
-def macro_uses(data: bytes, left: Collection[str] = ()) -> list[tuple[Span, str]]:
+@functools.lru_cache(_KEPT)
+def macro_uses(data: bytes, left: frozenset[str] = frozenset()) -> tuple[tuple[Span, str], ...]:
     """Where a text uses macros that it defines as more than a number, and what each use stands for.
 
     left: names that are numbers though the text does not define them. What `#if` decides is no macro here. Raises
@@ -20,7 +23,7 @@ def macro_uses(data: bytes, left: Collection[str] = ()) -> list[tuple[Span, str]
     """
     reader = _Uses(left)
     reader.read(tokens_of(data.decode("latin-1")), 0)
-    return reader.found
+    return tuple(reader.found)
 
 
 class _Uses(Preprocessor):

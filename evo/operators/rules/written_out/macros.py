@@ -18,7 +18,7 @@ def expanded_uses(ctx: RuleContext, *, everywhere: bool = False) -> list[Edit]:
     if b"#define" not in source.data and b"# define" not in source.data:
         return []
     try:
-        uses = macro_uses(source.data, {*ctx.variant.macros, *ctx.axes})
+        uses = macro_uses(source.data, frozenset((*ctx.variant.macros, *ctx.axes)))
     except ExpansionTooLong:
         return []
     bodies = [function.body for function in source.functions]

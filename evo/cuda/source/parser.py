@@ -65,7 +65,10 @@ class Node:
 
     def child(self, field: str) -> Node | None:
         """The first child of that field."""
-        return next((child for child in self.children if child.field == field), None)
+        for child in self.children:  # the most frequent question of all
+            if child.field == field:
+                return child
+        return None
 
     def children_of(self, field: str) -> list[Node]:
         return [child for child in self.children if child.field == field]

@@ -139,7 +139,7 @@ def at_large(of: LookSubject) -> tuple[gate.TimedSizes | None, int]:
             count += 1
     far = gate.far_cases(task, own, seed)
     programs = bench.bound(task, prepared, far) | dict(prepared.programs)
-    ours = partial(bench.own_programs, task)
+    ours = of.own_programs
     for case, seen in gate.far_sizes(task, programs, own, checker, seed, [c for c in far if c.name in programs], ours):
         if not seen.status.passed:
             return seen, count

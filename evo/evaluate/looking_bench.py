@@ -88,13 +88,17 @@ class LookSubject:
     checkers: Sequence[RemoteSimulator]
     looked: Looked
 
+    def own_programs(self, cases: Sequence[Case]) -> dict[str, Program]:
+        """Programs of the task's own first kernel."""
+        return self.bench.own_programs(self.task, cases)
+
 
 def inputs_hunted(of: LookSubject, share: float = THOROUGH) -> Check | None:
     """The first structured input at which it is wrong, before a keep also the first law or limit that it breaks."""
     bench, task, prepared, seed, looked = of.bench, of.task, of.prepared, of.seed, of.looked
     reference, variant, checker = bench.reference(task), prepared.variant, of.checkers[0]
-    ours = partial(bench.own_programs, task)
-    found = patterns(task, prepared.programs, reference, of.checkers, seed, share=share, honest=ours, looked=looked)
+    ours, checkers = of.own_programs, of.checkers
+    found = patterns(task, prepared.programs, reference, checkers, seed, share=share, honest=ours, looked=looked)
     if found is not None or share < THOROUGH:
         return found
     if (found := at_corners(task, variant, bench.chip, seed)) is not None:
@@ -120,6 +124,6 @@ def sizes_hunted(of: LookSubject, share: float = THOROUGH) -> Check | None:
         bench.chip,
         of.seed,
         share=share,
-        honest=partial(bench.own_programs, task),
+        honest=of.own_programs,
         looked=of.looked,
     )

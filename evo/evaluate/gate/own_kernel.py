@@ -26,15 +26,15 @@ def own_kernel(task: Task) -> str | None:
     return next((path.read_text(encoding="utf-8") for path in named if path.is_file()), None)
 
 
-def is_rounded_alike(task: Task, own: Bind | None, step: Step, expectation: Expectation, row: CaseCheck) -> bool:
+def is_rounded_alike(task: Task, honest: Bind | None, step: Step, expectation: Expectation, row: CaseCheck) -> bool:
     """Whether numbers are beyond their limits by rounding, and the task's own kernel errs about as much there.
 
-    own: its programs. row: what the variant showed in this step.
+    honest: its programs. row: what the variant showed in this step.
     """
     is_rounded = row.status is Status.WRONG and row.mismatch is not None and row.mismatch.kind in _ROUNDED
-    if own is None or not is_rounded:
+    if honest is None or not is_rounded:
         return False
-    programs = own([step.case])
+    programs = honest([step.case])
     if step.case.name not in programs:
         return False
     theirs, _, _ = check_case(task, programs, expectation, replace(step, check_races=False), {})

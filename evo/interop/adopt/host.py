@@ -70,7 +70,6 @@ class Host(HostStart):
         fields: dict[str, HostVariable] | None = None,
         begin: Callable[[], None] | None = None,
     ) -> object:
-        """Run one of the program's own functions. fields: of the object whose method it is. begin: what comes first."""
         scope: dict[str, HostVariable] = {}
         params = parameters_of(node)
         for param, value in zip(params, arguments, strict=False):

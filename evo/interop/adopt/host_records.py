@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from evo.cuda.source.parser import Node
@@ -94,9 +94,13 @@ class HostRecords(HostAssignments):
 
     @abc.abstractmethod
     def run_function(
-        self, node: Node, arguments: Sequence[object], fields: dict[str, HostVariable] | None = None
+        self,
+        node: Node,
+        arguments: Sequence[object],
+        fields: dict[str, HostVariable] | None = None,
+        begin: Callable[[], None] | None = None,
     ) -> object:
-        """Run one of the program's own functions. fields: of the object whose method it is."""
+        """Run one of the program's own functions. fields: of the object whose method it is. begin: what comes first."""
 
     def record_type(self, kind: str) -> tuple[RecordType | None, list[str]]:
         """What a type's name stands for, and its template's arguments."""
@@ -160,7 +164,7 @@ class HostRecords(HostAssignments):
                     value = self.constructed(cell.type, each.named_children[-1])
                     self.store(cell, value)
 
-        self.run_function(maker, values, fields, begin)  # type: ignore[call-arg]
+        self.run_function(maker, values, fields, begin)
 
     def _fill(self, found: HostRecord, given: Sequence[Node], values: Sequence[object]) -> None:
         """`{4, 2.f}` and `{.n = 4}`."""

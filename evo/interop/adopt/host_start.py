@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import abc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 
 from evo.cuda.source.parser import Node
 from evo.interop.adopt.host_calls import HostCalls
@@ -20,16 +19,6 @@ class HostStart(HostCalls):
     """Gives functions, constructors and fields what nobody gives them: pointers by their names, sizes by guesses."""
 
     passed: Mapping[str, list[LauncherArgument]]  # what Python code calls a launcher with
-
-    @abc.abstractmethod
-    def run_function(
-        self,
-        node: Node,
-        arguments: Sequence[object],
-        fields: dict[str, HostVariable] | None = None,
-        begin: Callable[[], None] | None = None,
-    ) -> object:
-        """Run one of the program's own functions."""
 
     def start(self, function: Node, defaults: Mapping[str, int], owner: str = "") -> None:
         """Run one function, whose sizes are given or taken from defaults. owner: the class whose method it is."""

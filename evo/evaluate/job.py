@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 
+from evo.device.remote_device import RemoteSimulator
 from evo.device.timing_types import StageTimer
 from evo.evaluate import gate
 from evo.evaluate.prepare import Prepared, PrepareFailure
@@ -20,7 +24,7 @@ class Job:
     KEEP_NEUTRAL may be the answer. full: all the checks and figures that a reader wants; without it those that the
     decision needs, so that what is not to be kept ends early. baseline: time the task's library rivals beside what is
     kept. sanitize: ask the GPU's own checkers before it is kept. static_rules=False is for `evo redteam` alone.
-    prepared: what compiling the text gave, if that was done on this machine.
+    prepared: what compiling the text gave, if that was done here. promise: the gain that a first look showed.
     """
 
     task: Task
@@ -36,6 +40,7 @@ class Job:
     baseline: bool = False
     sanitize: bool = False
     prepared: Prepared | PrepareFailure | None = None
+    promise: float | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,14 +63,21 @@ class CheckedJob:
         return self.prepared is None or (self.check is not None and not self.check.status.passed)
 
 
-def part_of_gate(started: CheckedJob, bench: EvaluationSession, places: gate.GateDevices) -> Check:
+def part_of_gate(
+    started: CheckedJob, bench: EvaluationSession, places: gate.GateDevices, beside: RemoteSimulator | None = None
+) -> Check:
+    """beside: a simulator that hunts while the check cases run; the verdict is that of one after the other."""
     assert started.prepared is not None
-    job = started.job
-    check = gate.run_gate(job.task, started.prepared.programs, bench.reference(job.task), places, job.seed)
-    if not check.status.passed or places.half not in (None, "checker"):
-        return check
-    with started.stages.time("hunt"):
-        found = bench.hunt(job.task, started.prepared, [places.checker], job.seed, share=gate.QUICK)
+    job, prepared = started.job, started.prepared
+    hunts = places.half in (None, "checker")
+    with ThreadPoolExecutor(1, thread_name_prefix=threading.current_thread().name) as threads:
+        hunt = partial(bench.hunt, job.task, prepared, [beside or places.checker], job.seed, share=gate.QUICK)
+        coming = threads.submit(hunt) if beside is not None and hunts else None
+        check = gate.run_gate(job.task, prepared.programs, bench.reference(job.task), places, job.seed)
+        if not check.status.passed or not hunts:
+            return check
+        with started.stages.time("hunt"):
+            found = coming.result() if coming is not None else hunt()
     return replace(found, cases=(*check.cases, *found.cases), counters=check.counters) if found else check
 
 

@@ -44,6 +44,7 @@ _TAIL_S = 1.0
 _START = BenchOptions(samples=16, cold_samples=0, warm_up_s=0.6, tail_s=0.3, fewest=4)
 _NOT_KEPT = "outputs at the timed sizes were not compared with the reference, because the variant is not kept"
 _MOST_AHEAD = 12
+_SURE = 1.25  # a gain in a first look from which the looks before a keep begin beside the timing
 _WORKSPACE_LIMIT_S = 20.0
 _OTHER_SEEDS = (7919, 15485)  # more input values: timed launches rotate over all three sets
 
@@ -103,8 +104,13 @@ def _finish_once(
     return known[key]
 
 
-def start(job: Job, bench: EvaluationSession, checker: RemoteSimulator) -> CheckedJob:
-    """The half that needs no GPU: compile, and on the way to a GPU the simulator's checks. It may run elsewhere."""
+def start(
+    job: Job, bench: EvaluationSession, checker: RemoteSimulator, beside: RemoteSimulator | None = None
+) -> CheckedJob:
+    """The half that needs no GPU: compile, and on the way to a GPU the simulator's checks. It may run elsewhere.
+
+    beside: another simulator that is free.
+    """
     began = time.monotonic()
     stages = StageTimer()
     environment = bench.environment(job.task)
@@ -130,6 +136,7 @@ def start(job: Job, bench: EvaluationSession, checker: RemoteSimulator) -> Check
                     started,
                     bench,
                     gate.GateDevices(checker=checker, target=bench.target, half="checker", tell=bench.on_stage),
+                    beside,
                 )
                 if started.check.status.passed:
                     started.check = _undefined_at_bench(started, bench, checker) or started.check
@@ -202,6 +209,8 @@ def _outcome(started: CheckedJob, bench: EvaluationSession) -> Evaluation:
         if rival is None and job.rival is not None:
             rival = bench.parent(job.task, job.rival)
     step = _modelled if bench.modelled else _measured
+    if is_timed_first(job) and (job.promise or 0.0) > _SURE:
+        bench.begin_looks(job.task, prepared, job.seed)
     try:
         with stages.time("estimate" if bench.modelled else "bench"):
             found = step(started, bench, prepared, rival, base)

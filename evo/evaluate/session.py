@@ -242,7 +242,7 @@ class EvaluationSession(LookingBench):
         """Begin with what `timed_sizes` asks of simulators, on the cores that a GPU leaves idle while it is timed."""
         key = (task.hash, prepared.variant.id, seed)
         self.prepare_looks()
-        if self._look_processes is None or key in self._timed:
+        if self._look_processes is None or key in self._timed or key in self._looks:
             return
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_LOOKS, thread_name_prefix="evo-looks")

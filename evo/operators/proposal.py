@@ -23,7 +23,7 @@ class Proposal:
     """One change to a parent, with the hypothesis behind it. variant: the whole new `.cu`, parsed.
 
     arguments: what was chosen, as data (rule, knob, from, to ...), for the bandit and for finding repeats. steps: of a
-    plan, each with the variant that it leads to.
+    plan, each with the variant that it leads to. promise: the gain over its parent that a first look showed.
     """
 
     operator: str
@@ -38,6 +38,7 @@ class Proposal:
     next_if_reverted: str = ""
     arguments: dict[str, Json] = field(default_factory=dict)
     steps: tuple[Proposal, ...] = ()
+    promise: float | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):

@@ -7,9 +7,10 @@ and however many of those that are under way are prepared at once.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
 from evo.device.remote_device import RemoteSimulator
 from evo.errors import WorkerLost
@@ -35,7 +36,7 @@ class LookAhead:
         self._bench = bench
         self._closed = threading.Event()
         self._free: SimpleQueue[RemoteSimulator] = SimpleQueue()
-        for checker in bench.more_checkers(at_once + 1)[1:]:  # the first is that of the device's own half
+        for checker in bench.more_checkers(at_once + 2)[1:]:  # the first is that of the device's own half
             self._free.put(checker)
         self._starters = ThreadPoolExecutor(max_workers=at_once, thread_name_prefix=_THREADS)
         self._device = ThreadPoolExecutor(max_workers=1, thread_name_prefix="evo-device")
@@ -67,11 +68,14 @@ class LookAhead:
     def _start(self, job: Job) -> CheckedJob | Overtaken:
         if job.rival in self._replaced:
             return OVERTAKEN
-        checker = self._free.get()
+        checkers = [self._free.get()]
+        with contextlib.suppress(Empty):  # one more than candidates are prepared, and those of none
+            checkers.append(self._free.get_nowait())
         try:
-            return start(job, self._bench, checker)
+            return start(job, self._bench, *checkers)
         finally:
-            self._free.put(checker)
+            for checker in checkers:
+                self._free.put(checker)
 
     def _finish(self, starting: Future[CheckedJob | Overtaken], known: set[str]) -> Evaluation | KnownCode | Overtaken:
         started = starting.result()

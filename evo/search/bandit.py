@@ -59,8 +59,11 @@ _FIRST_DRAWS = {
 }
 _FIRST_ELSE = 1
 _ROUNDS = 4  # that a first look at a parent is made in; the last ones are left out where an early one finds a gain
-_FRUITLESS = 6  # rounds without an edit that is worth a trial, after which there is none
-_LATER_ARMS = 6  # operators of which one more edit is screened, once the first look at a parent is over
+# Once the first look at a parent is over: edits of a round, of one operator among them, and how many rounds without an
+# edit that is worth a trial are the last. A round has costs of its own (the parent's times, a compiler's latency): they
+# are small beside modelled looks, and more than those of measured ones.
+_LATER_MODELLED = (6, 1, 6)
+_LATER_MEASURED = (18, 2, 3)
 _COSTS = {Status.UNCOMPILED: 0.2, Status.REFUSED: 0.1}  # of a whole trial
 _COST_ELSE = 0.5  # ended at the gate
 
@@ -109,8 +112,12 @@ class OperatorBandit:
         eager: bool = True,
         priors: Mapping[str, Prior] | None = None,
         worth: float = 0.0,
+        soon: Callable[[Sequence[str]], object] = len,
     ) -> None:
-        """worth: the gain that a first look has to show before a small edit becomes a trial."""
+        """worth: the gain that a first look has to show before a small edit becomes a trial.
+
+        soon: hears the texts of the next round before those of this one are looked at, where looks are measured.
+        """
         self._arms = [Arm(operator) for operator in operators]
         for arm in self._arms:
             if (prior := (priors or {}).get(arm.operator.name)) is not None and prior.trials:
@@ -119,10 +126,13 @@ class OperatorBandit:
         self._rng = rng
         self._search = search
         self._eager = eager
+        self._later, self._later_each, self._fruitless = _LATER_MODELLED if eager else _LATER_MEASURED
         self._needed = 1 / (1 - margin)
         self._worth = worth
+        self._soon = soon
         self._looks: dict[str, dict[str, tuple[float, Proposal]]] = {}  # parent -> what was screened, by variant
         self._screened: dict[str, tuple[float, Proposal]] = {}  # for this parent
+        self._next: dict[str, dict[str, Proposal]] = {}  # parent -> the round after those, drawn ahead
         self._rounds: dict[str, int] = {}  # parent -> rounds of the first look that were made
 
     def ask(self, parent: Variant, context: Context, screen: Screen | None = None) -> Proposal | None:
@@ -143,6 +153,8 @@ class OperatorBandit:
 
     def preview(self, parent: Variant, context: Context) -> list[str]:
         """What the next look at a parent's edits would be taken at: the operators then know it when they are asked."""
+        if self._next.get(parent.id):
+            return []  # they have been told already
         small = [arm for arm in self._order() if arm.operator.name.startswith("rules")]
         self._screened = self._looks.get(parent.id, {})
         drawn = self._drawn(small, parent, context, self._rounds.get(parent.id, 0))
@@ -157,6 +169,7 @@ class OperatorBandit:
         if gain is not None:
             self._looks.clear()
             self._rounds.clear()
+            self._next.clear()
         for arm in self._arms:
             if arm.operator.name == operator:
                 arm.trials += 1
@@ -186,25 +199,36 @@ class OperatorBandit:
                 return best  # what was found promising is tried before more is looked for
             before = max(1.0, best[0] if best is not None else 1.0) if self._eager else math.inf
             self._rounds[parent.id] = done + 1
-            drawn = self._drawn(arms, parent, context, done)
+            drawn = self._round(arms, parent, context, done)
             self._look(drawn, screen)
             fruitless += done + 1 >= _ROUNDS
             if fruitless:
                 best = self._best_left(context)
                 if best is not None and self._is_worth(best[0]):
                     return best
-            if fruitless and (not drawn or fruitless >= _FRUITLESS):
+            if fruitless >= self._fruitless or (done >= _ROUNDS and not drawn):
                 return None
 
+    def _round(self, arms: Sequence[Arm], parent: Variant, context: Context, done: int) -> dict[str, Proposal]:
+        """The edits of this round; those of the next one are drawn too where looks are measured, to be compiled."""
+        before = self._next.pop(parent.id, {})
+        drawn = {variant: offer for variant, offer in before.items() if variant not in context.tried}
+        drawn = drawn or self._drawn(arms, parent, context, done)
+        if not self._eager and done:  # the first round often finds what is tried, and then the rest is not looked at
+            context = replace(context, tried={*context.tried, *drawn})
+            self._next[parent.id] = self._drawn(arms, parent, context, done + 1)
+            self._soon([offer.text for offer in self._next[parent.id].values()])
+        return drawn
+
     def _drawn(self, arms: Sequence[Arm], parent: Variant, context: Context, done: int) -> dict[str, Proposal]:
-        """Small edits for the next round of looks; after the first look, one of each operator that has one left."""
+        """Small edits for the next round of looks; after the first look, some of each operator that has any left."""
         drawn: dict[str, Proposal] = {}
         for arm in arms:
-            if done >= _ROUNDS and len(drawn) == _LATER_ARMS:
+            if done >= _ROUNDS and len(drawn) >= self._later:
                 break
             most = _FIRST_DRAWS.get(arm.operator.name, _FIRST_ELSE)
-            count = math.ceil(most * (done + 1) / _ROUNDS) - math.ceil(most * done / _ROUNDS) if done < _ROUNDS else 1
-            for _ in range(count):
+            share = math.ceil(most * (done + 1) / _ROUNDS) - math.ceil(most * done / _ROUNDS)
+            for _ in range(share if done < _ROUNDS else self._later_each):
                 seen = {*context.tried, *self._screened, *drawn}
                 offer = arm.operator.propose(parent, rng=self._rng, context=replace(context, tried=seen))
                 if offer is None:
@@ -217,7 +241,7 @@ class OperatorBandit:
             return
         for (variant, offer), gain in zip(drawn.items(), screen([offer.text for offer in drawn.values()]), strict=True):
             note = f"{offer.expected}; a quick estimate says {gain:.2f}x" if gain else offer.expected
-            self._screened[variant] = (gain or 0.0, replace(offer, expected=note))
+            self._screened[variant] = (gain or 0.0, replace(offer, expected=note, promise=gain))
 
     def _is_worth(self, gain: float) -> bool:
         """Whether a look shows enough for a trial; where no edit of the parent could be looked at, every one does."""

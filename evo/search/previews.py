@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from evo.evaluate.code_ahead import CORES_TO_SPARE
@@ -19,6 +20,8 @@ class Previews:
         self._threads = ThreadPoolExecutor(1, "evo-preview") if is_wanted and has_cores else None
         self._latest: Future[None] | None = None
         self._number = 0
+        if self._threads is not None:
+            proposer.soon = self._of_texts
 
     def of_next(self, text: str, number: int) -> None:
         """Preview trial `number` as an edit of this text, unless another preview is under way."""
@@ -30,6 +33,10 @@ class Previews:
         """Preview the next trial for the case that this text becomes the champion."""
         if self._threads is not None:
             self._latest = self._threads.submit(self._proposer.preview, parse_variant(text), self._number)
+
+    def _of_texts(self, texts: Sequence[str]) -> None:
+        if self._threads is not None:
+            self._threads.submit(self._proposer.compile_ahead, texts)
 
     def close(self) -> None:
         """What is under way ends unheard."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import random
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -80,6 +80,7 @@ class Proposer:
         self.rewrites = 0  # tried in this run
         self.code_seen: set[str] = set()
         self._asking = threading.Lock()
+        self.soon: Callable[[Sequence[str]], object] = len  # hears what will be looked at next
 
     def _searcher(self, without: str | None = None) -> OperatorBandit:
         """A search that knows what earlier runs say, but for one."""
@@ -92,8 +93,12 @@ class Proposer:
             search=settings.search,
             eager=bench.modelled,
             worth=0.0 if settings.neutral else WORTH_MODELLED if bench.modelled else WORTH_MEASURED,
+            soon=self._soon,
             priors={name: Prior(*found) for name, found in outcomes(records, chip=bench.chip_slug).items()},
         )
+
+    def _soon(self, texts: Sequence[str]) -> None:
+        self.soon(texts)
 
     @property
     def skipped(self) -> Skipped:
@@ -117,6 +122,10 @@ class Proposer:
         with self._asking:
             self.search.reseed(random.Random(f"{self._settings.seed}/{number}"))
             texts = self.search.preview(parent, self._context(number, stalled=False, under_way=0))
+        self.compile_ahead(texts)
+
+    def compile_ahead(self, texts: Sequence[str]) -> None:
+        """Have compiled what a first look at these texts will ask for."""
         self._screening.compile_ahead(texts)
 
     def _ask(

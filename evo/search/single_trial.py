@@ -49,7 +49,7 @@ class TrialJobs:
             neutral=self.neutral,
             full=self.full,
         )
-        return replace(job, prepared=candidate.prepared)
+        return replace(job, prepared=candidate.prepared, promise=candidate.proposal.promise)
 
 
 def trial_job(

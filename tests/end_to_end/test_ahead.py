@@ -17,7 +17,7 @@ from evo.errors import WorkerLost
 from evo.evaluate import pipeline
 from evo.evaluate.pipeline import EvaluationSession, Job
 from evo.records.trials import Record, load_records
-from evo.results import Evaluation
+from evo.results import Evaluation, Status
 from evo.search import ahead as ahead_module
 from evo.search import pipelined
 from evo.search.ahead import IN_FLIGHT, LookAhead
@@ -129,6 +129,23 @@ def test_nothing_is_held_against_what_one_before_it_replaces(task: Task) -> None
     assert first.kept
     assert isinstance(second, Overtaken)
     assert isinstance(other, Evaluation)
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        (FAST, Status.CORRECT),
+        (FAST.replace("2.0f * x[i]", "(n > 5000 ? 3.0f : 2.0f) * x[i]"), Status.WRONG),
+    ],
+)
+def test_a_hunt_beside_the_check_cases_changes_no_verdict(task: Task, text: str, status: Status) -> None:
+    with EvaluationSession(DeviceName("gpu", "0"), opener=OPENER) as bench:
+        job = Job(task=task, text=text, rival=SLOW, full=False)
+        checkers = bench.more_checkers(3)[1:]
+        alone, beside = (pipeline.start(job, bench, *some).check for some in (checkers[:1], checkers))
+    assert beside == alone
+    assert beside is not None
+    assert beside.status is status
 
 
 def test_leaving_early_waits_for_nothing_and_leaves_no_result(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -177,6 +177,32 @@ def test_where_the_first_look_shows_no_gain_further_ones_are_short(context: Cont
     assert looks == [5, 5, 5, 5, 1]
 
 
+def test_where_looks_are_dear_the_next_round_is_told_while_one_is_looked_at(context: Context) -> None:
+    told: list[list[str]] = []
+    looks: list[list[str]] = []
+
+    def screen(texts: Sequence[str]) -> Sequence[float | None]:
+        looks.append(list(texts))
+        return [0.9 for _ in texts]
+
+    arms = [Always("rules.knob", MANY[:12]), Always("rules.b", MANY[12:])]
+    search = OperatorBandit(
+        arms, random.Random(0), margin=0.1, eager=False, worth=1.0, soon=lambda texts: told.append(list(texts))
+    )
+    assert search.ask(PARENT, context, screen) is None
+    assert len(looks) > 4
+    assert looks[2:] == [texts for texts in told if texts][: len(looks) - 2]
+
+
+def test_the_last_round_of_a_first_look_may_be_empty(context: Context) -> None:
+    """Of operators that are asked for one edit there, more are left."""
+    edits = [Always("rules.a", MANY[:3]), Always("rules.b", MANY[3:6])]
+    search = OperatorBandit(edits, random.Random(0), margin=0.1, worth=1.02)
+    found = search.ask(PARENT, context, lambda texts: [1.05 if text == MANY[5] else 0.9 for text in texts])
+    assert found is not None
+    assert found.text == MANY[5]
+
+
 def test_what_a_look_shows_to_change_nothing_becomes_no_trial(context: Context) -> None:
     looks: list[int] = []
 

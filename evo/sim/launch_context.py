@@ -21,6 +21,7 @@ from evo.spec.chips import Chip
 
 _PAD = 4096
 _IDLE_LIMIT = 4096  # yields in which nothing changed, before a launch counts as waiting for ever
+_UNCACHED = frozenset(("cg", "cv", "shared", "shared::cta", "local", "param", "const"))
 _RESIDENT_BYTES = 1 << 30  # of all blocks under way; untouched pages cost nothing
 
 
@@ -42,6 +43,7 @@ class LaunchContext:
         local: int,
         race: bool,
         budgets: tuple[int, int],
+        backwards: bool = False,
         ticket: NDArray[np.uint8] | None = None,
     ) -> None:
         """budgets: warp instructions of the launch, and of a block (0: any number; blocks that take turns share those).
@@ -82,6 +84,7 @@ class LaunchContext:
             "race": granule,
             "idle_limit": _IDLE_LIMIT + abi.IDLE_PER_WARP * warps,
             "template": self.field("warps"),
+            "backwards": int(backwards),
         }
         for name, value in values.items():
             self.set_field(name, value)
@@ -291,6 +294,7 @@ class LaunchContext:
             if ins.name == "ld":
                 marks = abi.READ_ONLY_LOAD * ("nc" in ins.mods) | abi.TAKES_VALUE * (looks.get(number) is Look.TAKES)
                 marks |= abi.POLLING_LOAD * (number in polls and is_strong(ins))
+                marks |= abi.CACHED_LOAD * (not is_strong(ins) and not _UNCACHED & set(ins.mods))
             elif ins.name.startswith("wmma"):
                 marks = abi.ANY_LANE
             elif ins.name in ("atom", "red") and "cta" in ins.mods:

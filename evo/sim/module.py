@@ -112,6 +112,7 @@ class Module:
         race: bool = True,
         budget: int | None = None,
         threads: int = 1,
+        backwards: bool = False,
     ) -> LaunchResult:
         """Run a kernel over a grid, or over the listed linear block ids of it.
 
@@ -119,6 +120,7 @@ class Module:
         budget: warp instructions of the launch. Without one, those of each block are bounded too, by the sizes of the
         block and the buffers, so that an endless loop ends in seconds.
         threads: blocks run in so many threads where that cannot change anything (else in one).
+        backwards: the warps of a block take turns from the last to the first.
         """
         if kernel not in self.kernels:
             raise ValueError(f"no kernel {kernel!r} (the module has {', '.join(self.kernels) or 'none'})")
@@ -143,7 +145,8 @@ class Module:
         def make(ticket: NDArray[np.uint8] | None = None) -> LaunchContext:
             return LaunchContext(
                 loaded.kernel, self.chip, buffers, grid3, block3, ids, params, shared=static + shared_bytes,
-                dynamic=shared_bytes, local=local, race=race, budgets=(allowed, bound), ticket=ticket,
+                dynamic=shared_bytes, local=local, race=race, budgets=(allowed, bound), backwards=backwards,
+                ticket=ticket,
             )  # fmt: skip
 
         compiled = self.compile(kernel)

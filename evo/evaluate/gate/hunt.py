@@ -31,6 +31,7 @@ from evo.evaluate.gate.input_patterns import (
 from evo.evaluate.gate.integer_patterns import WAYS
 from evo.evaluate.gate.lanes_apart import all_apart
 from evo.evaluate.gate.looked import Looked
+from evo.evaluate.gate.other_orders import other_orders
 from evo.evaluate.gate.own_kernel import is_rounded_alike
 from evo.evaluate.gate.rough_approximations import GROSS, all_roughened
 from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case, spread_over_cases
@@ -172,7 +173,12 @@ def steered_thoroughly(
 def _other_bits(
     task: Task, programs: Mapping[str, Program], reference: Reference, device: RemoteDevice, seed: int
 ) -> Check | None:
-    """The first check case that is far off on a machine that the ISA allows as well; None if none is."""
+    """The first check case that is far off on a machine that the ISA allows as well, or in another order of its sums;
+    None if none is.
+    """
+    if (unlike := other_orders(task, programs, reference, device, seed)) is not None:
+        step, row, faults = unlike
+        return _failed(row, step, Stage.GATE, f"case {row.name}: {row.reason}", faults, seed)
     others = {
         "if approximate instructions are off by one unit more": all_roughened(programs),
         "if no two lanes happen to be active together": all_apart(programs),

@@ -21,7 +21,11 @@ from evo.sim.abi import (
     MAX_WARPS,
     RECORD_SIZE,
     RECORDS,
+    STAMP_CLOCK,
     STAMP_CLOCKS,
+    STAMP_SLOT,
+    STAMP_STRONG,
+    STAMP_THREADS,
     VOICE,
     VOICE_ALL,
     VOICE_LEADER,
@@ -144,7 +148,44 @@ def publish(c: Code) -> None:
     _put(c, voice, "fence_clock", now)
     _put(c, voice, "version", c.add(_get(c, voice, "version"), 1))
     _put(c, voice, "news", c.or_(_get(c, voice, "news"), _TOLD))
+    c.call(drop_cached(), context)
     c.ret_()
+
+
+@routine("void", "ptr ctx", "noinline cold")
+def drop_cached(c: Code) -> None:
+    """A fence or an acquiring access: the SM gives up what its first-level cache holds, for all warps of the block."""
+    with c.if_(kept(c)), c.times(ctx(c, c.arg(0), "warp_count")) as warp:
+        _put(c, _voice(c, _column(c, ctx(c, c.arg(0), "slot"), warp)), "unfenced", const("i64", 0))
+    c.ret_()
+
+
+@routine("i1", "ptr ctx, ptr w, i64 slot, i64 stamp, i64 between", "noinline cold")
+def cached_before(c: Code) -> None:
+    """May the first-level cache of this warp's SM hold what a stamp of a block `slot` wrote over?
+
+    It may if the block has not fenced since it took up the flag, and a third block has read the same sector and knows
+    nothing of that store, or had taken up nothing when it read: the two may share an SM. `between` is the stamp of that
+    read.
+    """
+    context, w, slot, stamp, between = c.args(5)
+    me = c.load("i64", w, WARP["index"], 8)
+    mine = ctx(c, context, "slot")
+    voice = _voice(c, _column(c, mine, me))
+    reader = c.sub(c.lshr(c.and_(between, STAMP_STRONG - 1), STAMP_SLOT), 1)
+    third = c.and_(c.icmp("ne", reader, mine), c.icmp("ne", reader, slot))
+    third = c.and_(third, c.icmp("ne", between, 0))
+    found = c.var("i1", c.and_(third, c.icmp("ne", _get(c, voice, "unfenced"), 0)))
+    thread = c.and_(stamp, STAMP_THREADS)
+    then = c.and_(c.lshr(stamp, STAMP_CLOCK), STAMP_CLOCKS)
+    theirs = _column(c, c.select(third, reader, mine), c.and_(c.lshr(between, 5), 31))
+    heard = _get(c, _voice(c, theirs), "first_learnt")
+    early = c.icmp("ult", c.and_(c.lshr(between, STAMP_CLOCK), STAMP_CLOCKS), heard)
+    with c.if_(c.and_(found.get(), c.not_(early))), c.times(ctx(c, context, "warp_count")) as warp:
+        for row in _rows(c, _column(c, reader, warp)):
+            knows = c.call(row_covers(), context, row, slot, thread, then, const("i32", 0))
+            found.set(c.and_(found.get(), c.not_(knows)))
+    c.ret_(found.get())
 
 
 def _record(c: Code, me: V, voice: V, lane: V) -> V:
@@ -256,6 +297,7 @@ def learn_from_blocks(c: Code) -> None:
     _put(c, voice, "seen_flag", place)
     _put(c, voice, "seen_count", count)
     _put(c, voice, "news", c.or_(_get(c, voice, "news"), _LEARNT))
+    _put(c, voice, "unfenced", const("i64", 1))
     with c.if_(c.icmp("eq", _get(c, voice, "first_learnt"), 0)):
         _put(c, voice, "first_learnt", _since_start(c, me, now))
     c.ret_()
@@ -287,6 +329,11 @@ def share_at_barrier(c: Code) -> None:
     with c.if_(c.icmp("eq", news.get(), 0)):
         c.leave()
     learnt = c.icmp("ne", c.and_(news.get(), _LEARNT), 0)
+    unfenced = c.var("i64", 1)
+    with c.times(count) as index, c.if_(here(index)):
+        voice = _voice(c, _column(c, slot, index))
+        heard = c.icmp("ne", c.and_(_get(c, voice, "news"), _LEARNT), 0)
+        unfenced.set(c.and_(unfenced.get(), c.select(heard, _get(c, voice, "unfenced"), const("i64", 1))))
     gathered, _ = _rows(c, _column(c, slot, first.get()))
     with c.if_(learnt), c.times(count) as index:
         voice = _voice(c, _column(c, slot, index))
@@ -304,6 +351,7 @@ def share_at_barrier(c: Code) -> None:
             _put(c, voice, "fencers", const("i64", 0xFFFF_FFFF))
             _put(c, voice, "version", c.add(_get(c, voice, "version"), 1))
         with c.if_(learnt):
+            _put(c, voice, "unfenced", unfenced.get())
             with c.if_(c.icmp("ne", index, first.get())):
                 c.copy(_rows(c, column)[0], gathered, ctx(c, context, "known_stride"))
             with c.if_(c.icmp("eq", _get(c, voice, "first_learnt"), 0)):

@@ -22,6 +22,7 @@ from evo.spec.task import Task, Tensor
 
 _FACTORS = (4.0, 16.0, 64.0)  # powers of two: comparisons of numbers that grow together come out as before
 _HALVINGS = 9
+_LARGE = 0.25, 0.49  # what an output is asked to hold is half of its type
 _KINDS = ("nan", "infinities")
 
 
@@ -45,11 +46,11 @@ def others_extreme(
 
 
 def _large(tensor: Tensor, array: NDArray[np.generic], rng: np.random.Generator) -> NDArray[np.generic]:
-    """Numbers of a half to the whole of what the type holds, with the signs that they have."""
+    """Numbers of a quarter to a half of what the type holds, of one sign: where they cancel, no honest kernel is near."""
     kind, domain = NUMPY[tensor.dtype], tensor_domain(tensor, array)
     most = 1.0 if domain == "unit" else min(largest(tensor.dtype), 1e30)
-    signs = np.sign(array.astype(np.float64))
-    return np.asarray(np.where(signs == 0, 1.0, signs) * most * rng.uniform(0.5, 1.0, array.shape)).astype(kind)
+    sign = rng.choice([-1.0, 1.0]) if domain == "real" else 1.0
+    return np.asarray(sign * most * rng.uniform(*_LARGE, array.shape)).astype(kind)
 
 
 def edges(space: InputSpace, start: Arrays, run: Callable[[Arrays], Coverage | None]) -> Iterator[tuple[str, Arrays]]:
@@ -105,8 +106,9 @@ def _scaled(array: NDArray[np.generic], factor: float) -> NDArray[np.generic] | 
 
 
 def has_edges(coverage: Coverage) -> bool:
-    """Whether data are compared, beyond the larger and the smaller of two."""
-    return bool(_counts(coverage))
+    """Whether data are compared, and come out both ways: a case of one element shows nothing."""
+    compared = (point for point in coverage.points if _compares_data(point))
+    return any(point.outcomes["true"] and point.outcomes["false"] for point in compared)
 
 
 def _counts(coverage: Coverage) -> dict[int, int]:

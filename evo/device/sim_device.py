@@ -240,9 +240,9 @@ class SimDevice(ModellingDevice):
         """
         if len(run.results) < len(run.program.launches) and run.request.first_whole:
             return False
-        if fault.kind is FaultKind.UNINITIALISED:
+        if fault.kind in (FaultKind.UNINITIALISED, FaultKind.BUDGET):  # what no order changes, no other block ends
             return run.module.depends_on_order(fault.kernel)
-        return fault.kind in (FaultKind.BUDGET, FaultKind.DEADLOCK)
+        return fault.kind is FaultKind.DEADLOCK
 
     def _representative(
         self, module: sim.Module, case: BenchCase, whole: int, sample: int, fair: float

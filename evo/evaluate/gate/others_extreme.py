@@ -46,7 +46,7 @@ def others_extreme(
 
 
 def _large(tensor: Tensor, array: NDArray[np.generic], rng: np.random.Generator) -> NDArray[np.generic]:
-    """Numbers of a quarter to a half of what the type holds, of one sign: where they cancel, no honest kernel is near."""
+    """Numbers of a quarter to a half of what the type holds, of one sign: where they cancel, all are far off."""
     kind, domain = NUMPY[tensor.dtype], tensor_domain(tensor, array)
     most = 1.0 if domain == "unit" else min(largest(tensor.dtype), 1e30)
     sign = rng.choice([-1.0, 1.0]) if domain == "real" else 1.0

@@ -23,6 +23,7 @@ from evo.spec.task import Task, Tensor
 _FACTORS = (4.0, 16.0, 64.0)  # powers of two: comparisons of numbers that grow together come out as before
 _HALVINGS = 9
 _LARGE = 0.25, 0.49  # what an output is asked to hold is half of its type
+_SHARE = 0.25  # of the elements are special where many are
 _KINDS = ("nan", "infinities")
 
 
@@ -41,8 +42,17 @@ def others_extreme(
         array = inputs[tensor.name]
         kinds = [kind for kind in _KINDS if tensor.specials is not None and kind in tensor.specials.asked]
         if kinds:
-            held = with_specials(array, tensor.dtype, kinds, tensor_domain(tensor, array), rng)
-            yield {**inputs, tensor.name: held}, True
+            few = with_specials(array, tensor.dtype, kinds, tensor_domain(tensor, array), rng)
+            yield {**inputs, tensor.name: few}, True
+            yield {**inputs, tensor.name: _many(array, few, rng)}, True
+
+
+def _many(array: NDArray[np.generic], few: NDArray[np.generic], rng: np.random.Generator) -> NDArray[np.generic]:
+    """The special values of the few at many places: what is left out of one row of many meets one, too."""
+    kinds = few.reshape(-1)[~np.isfinite(few.reshape(-1).astype(np.float64))]
+    if not kinds.size:
+        return few
+    return np.where(rng.random(array.shape) < _SHARE, rng.choice(kinds, array.shape), array)
 
 
 def _large(tensor: Tensor, array: NDArray[np.generic], rng: np.random.Generator) -> NDArray[np.generic]:
@@ -105,10 +115,10 @@ def _scaled(array: NDArray[np.generic], factor: float) -> NDArray[np.generic] | 
     return found if np.isfinite(found.astype(np.float64)).all() else None
 
 
-def has_edges(coverage: Coverage) -> bool:
-    """Whether data are compared, and come out both ways: a case of one element shows nothing."""
-    compared = (point for point in coverage.points if _compares_data(point))
-    return any(point.outcomes["true"] and point.outcomes["false"] for point in compared)
+def tells_of_edges(coverage: Coverage) -> int:
+    """Whether data are compared, and whether they come out both ways: a case of one element shows little."""
+    met = (sum(map(bool, point.outcomes.values())) for point in coverage.points if _compares_data(point))
+    return max(met, default=0)
 
 
 def _counts(coverage: Coverage) -> dict[int, int]:

@@ -24,7 +24,7 @@ from evo.device.remote_device import RemoteSimulator
 from evo.evaluate.gate.distinct_inputs import InputSpace
 from evo.evaluate.gate.input_patterns import special_expectation
 from evo.evaluate.gate.looked import Looked
-from evo.evaluate.gate.others_extreme import edges, has_edges, others_extreme
+from evo.evaluate.gate.others_extreme import edges, others_extreme, tells_of_edges
 from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case, covered_run
 from evo.evaluate.gate.solved_conditions import Setting, SolvedConditions, solved_conditions
 from evo.evaluate.gate.tensors_at_once import alike, some_places
@@ -105,15 +105,15 @@ def _worth_it(
     """Cases in which comparisons of data leave something open; first those that meet some that none before has met.
     And a few, the cheapest, whose comparisons may have edges.
     """
-    edged: list[Case] = []
+    edged: list[tuple[int, Case]] = []
     met: set[tuple[str, str, int]] = set()
     first: list[Case] = []
     then: list[Case] = []
     for case in cases:
         program = programs[case.name]
         seen = covered_run(device, program, reference.inputs(case, seed), case)
-        if seen is not None and has_edges(seen):
-            edged.append(case)
+        if seen is not None and (both := tells_of_edges(seen)):
+            edged.append((both, case))
         if seen is None or not any(_is_open(point) for point in seen.points):
             continue
         reached = {
@@ -123,7 +123,8 @@ def _worth_it(
         }
         (first if reached - met else then).append(case)
         met |= reached
-    return ([*first, *then][:_CASES] if met else []), edged[len(edged) - _EDGES :]
+    edged.sort(key=lambda pair: pair[0])  # the cheap ones come last
+    return ([*first, *then][:_CASES] if met else []), [case for _, case in edged[-_EDGES:]]
 
 
 @dataclass(slots=True)

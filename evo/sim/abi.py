@@ -33,7 +33,7 @@ _CTX = [
     "known_rows",  # of flags, a power of two
     "known_stride",  # bytes of a row
     "voices",
-    "backwards",  # warps take their turns from the last to the first
+    "backwards",  # warps take their turns, and lanes their atomics, from the last to the first
 ]  # fmt: skip
 # Fields that belong to one block: with several blocks under way they are exchanged as one piece.
 _BLOCK = [

@@ -120,7 +120,7 @@ class Module:
         budget: warp instructions of the launch. Without one, those of each block are bounded too, by the sizes of the
         block and the buffers, so that an endless loop ends in seconds.
         threads: blocks run in so many threads where that cannot change anything (else in one).
-        backwards: the warps of a block take turns from the last to the first.
+        backwards: the warps of a block, and the lanes of an atomic, take turns from the last to the first.
         """
         if kernel not in self.kernels:
             raise ValueError(f"no kernel {kernel!r} (the module has {', '.join(self.kernels) or 'none'})")

@@ -193,7 +193,10 @@ class _Far:
             return None
         if found.fault is not None:
             return (found, None) if found.fault.kind in _CERTAIN else None
-        return found, self._compared(case, part, found)
+        try:
+            return found, self._compared(case, part, found)
+        except TaskInvalid:  # they do not for its results either
+            return None
 
     def is_wrong(self, case: Case, programs: Mapping[str, Program], *, short: bool) -> bool:
         """Whether this kernel is wrong there too; not if it cannot be launched. short: writing too little counts."""

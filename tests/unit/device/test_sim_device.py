@@ -9,7 +9,7 @@ import pytest
 
 from evo import sim
 from evo.cuda.compile import Binary, compile_source
-from evo.device import Argument, BenchCase, BoundLaunch, Buffer, DeviceName, Program, RunRequest
+from evo.device import Argument, BenchCase, BoundLaunch, Buffer, DeviceName, Program, RunRequest, SampleRequest
 from evo.device.sim_device import SimDevice
 from evo.results import Fault, FaultKind
 from evo.spec.launch import Launch, Workspace
@@ -120,3 +120,13 @@ def test_an_output_may_start_at_zero_or_at_its_input_anew_each_time(device, init
     for outputs in result.outputs:
         assert np.array_equal(outputs["y"], 2 * given["x"] + (3 if init == "input" else 0))
     assert device.estimate([BenchCase(program=found, inputs=given)])[0].time_us > 0
+
+
+def test_of_a_block_without_an_end_the_others_are_asked_only_if_they_could_end_it(device):
+    n, wholes = 256 * 400, []
+    for body in ("for (float v = x[i]; v < 1e30f; v *= 0.5f) y[i] = v;", "while (atomicAdd(s, 1) >= 0) y[i] = x[i];"):
+        case = BenchCase(program=program(body, n=n, init="zero"), inputs=inputs(n))
+        found = device.run_sample(SampleRequest(case=case, draw=5, blocks=32, budget=1_000_000))
+        assert found.fault.kind is FaultKind.BUDGET
+        wholes.append(found.whole)
+    assert wholes == [True, False]

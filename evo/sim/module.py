@@ -117,8 +117,7 @@ class Module:
         """Run a kernel over a grid, or over the listed linear block ids of it.
 
         A launch that the chip could not start is a fault of kind `launch`; wrong arguments are a ValueError.
-        budget: warp instructions of the launch. Without one, those of each block are bounded too, by the sizes of the
-        block and the buffers, so that an endless loop ends in seconds.
+        budget: warp instructions of the launch. Without one those of each block are bounded too, by what it may touch.
         threads: blocks run in so many threads where that cannot change anything (else in one).
         backwards: the warps of a block, and the lanes of an atomic, take turns from the last to the first.
         """
@@ -138,15 +137,13 @@ class Module:
         buffers = [*memory.buffers, *self.memory.buffers, *self.constants.buffers]
         buffers += [_readable(params)] if loaded.kernel.points_at_params else []
 
-        bound, allowed = 0, budget or 0
-        if budget is None:
-            bound, allowed = _budgets(buffers, block3, ids.size, waits=loaded.kernel.waits)
+        limits = _budgets(buffers, block3, ids.size, waits=loaded.kernel.waits)
+        each, allowed = limits if budget is None else (0, budget)
 
         def make(ticket: NDArray[np.uint8] | None = None) -> LaunchContext:
             return LaunchContext(
                 loaded.kernel, self.chip, buffers, grid3, block3, ids, params, shared=static + shared_bytes,
-                dynamic=shared_bytes, local=local, race=race, budgets=(allowed, bound), backwards=backwards,
-                ticket=ticket,
+                local=local, dynamic=shared_bytes, race=race, budgets=(allowed, each), backwards=backwards, ticket=ticket,
             )  # fmt: skip
 
         compiled = self.compile(kernel)

@@ -21,11 +21,7 @@ from evo.sim.abi import (
     MAX_WARPS,
     RECORD_SIZE,
     RECORDS,
-    STAMP_CLOCK,
     STAMP_CLOCKS,
-    STAMP_SLOT,
-    STAMP_STRONG,
-    STAMP_THREADS,
     VOICE,
     VOICE_ALL,
     VOICE_LEADER,
@@ -160,28 +156,20 @@ def drop_cached(c: Code) -> None:
     c.ret_()
 
 
-@routine("i1", "ptr ctx, ptr w, i64 slot, i64 stamp, i64 between", "noinline cold")
+@routine("i1", "ptr ctx, ptr w, i64 slot, i64 thread, i64 then, i64 reader, i64 by, i64 at", "noinline cold")
 def cached_before(c: Code) -> None:
-    """May the first-level cache of this warp's SM hold what a stamp of a block `slot` wrote over?
+    """May the first-level cache of this warp's SM hold what a thread of block `slot` wrote over `then`?
 
-    It may if the block has not fenced since it took up the flag, and a third block has read the same sector and knows
-    nothing of that store, or had taken up nothing when it read: the two may share an SM. `between` is the stamp of that
-    read.
+    It may if the block has not fenced since it took up the flag, and a third block, the reader, read the same sector by
+    a warp `at` a clock, and knows nothing of that store or knew nothing yet: the two may share an SM.
     """
-    context, w, slot, stamp, between = c.args(5)
-    me = c.load("i64", w, WARP["index"], 8)
+    context, w, slot, thread, then, reader, by, at = c.args(8)
     mine = ctx(c, context, "slot")
-    voice = _voice(c, _column(c, mine, me))
-    reader = c.sub(c.lshr(c.and_(between, STAMP_STRONG - 1), STAMP_SLOT), 1)
+    voice = _voice(c, _column(c, mine, c.load("i64", w, WARP["index"], 8)))
     third = c.and_(c.icmp("ne", reader, mine), c.icmp("ne", reader, slot))
-    third = c.and_(third, c.icmp("ne", between, 0))
     found = c.var("i1", c.and_(third, c.icmp("ne", _get(c, voice, "unfenced"), 0)))
-    thread = c.and_(stamp, STAMP_THREADS)
-    then = c.and_(c.lshr(stamp, STAMP_CLOCK), STAMP_CLOCKS)
-    theirs = _column(c, c.select(third, reader, mine), c.and_(c.lshr(between, 5), 31))
-    heard = _get(c, _voice(c, theirs), "first_learnt")
-    early = c.icmp("ult", c.and_(c.lshr(between, STAMP_CLOCK), STAMP_CLOCKS), heard)
-    with c.if_(c.and_(found.get(), c.not_(early))), c.times(ctx(c, context, "warp_count")) as warp:
+    heard = _get(c, _voice(c, _column(c, reader, by)), "first_learnt")
+    with c.if_(c.and_(found.get(), c.icmp("uge", at, heard))), c.times(ctx(c, context, "warp_count")) as warp:
         for row in _rows(c, _column(c, reader, warp)):
             knows = c.call(row_covers(), context, row, slot, thread, then, const("i32", 0))
             found.set(c.and_(found.get(), c.not_(knows)))
@@ -309,7 +297,7 @@ def share_at_barrier(c: Code) -> None:
     context, ident = c.args(2)
     warps, stride = ctx(c, context, "warps", "ptr"), ctx(c, context, "warp_stride")
     count, slot = ctx(c, context, "warp_count"), ctx(c, context, "slot")
-    news, absent, first = c.var("i64", 0), c.var("i64", 0), c.var("i64", -1)
+    news, absent, first, unfenced = c.var("i64", 0), c.var("i64", 0), c.var("i64", -1), c.var("i64", 1)
     told = [c.var(_CLOCKS, const(_CLOCKS, 0)) for _ in range(2)]
 
     def here(index: V) -> V:
@@ -321,6 +309,8 @@ def share_at_barrier(c: Code) -> None:
         voice = _voice(c, _column(c, slot, index))
         first.set(c.select(c.icmp("eq", first.get(), -1), index, first.get()))
         news.set(c.or_(news.get(), _get(c, voice, "news")))
+        heard = c.icmp("ne", c.and_(_get(c, voice, "news"), _LEARNT), 0)
+        unfenced.set(c.and_(unfenced.get(), c.select(heard, _get(c, voice, "unfenced"), 1)))
         for var, at in zip(told, (VOICE_ALL, VOICE_LEADER), strict=True):
             var.set(c.intrinsic("umax", var.get(), c.load(_CLOCKS, voice, at, 4)))
         waits.otherwise()
@@ -329,11 +319,6 @@ def share_at_barrier(c: Code) -> None:
     with c.if_(c.icmp("eq", news.get(), 0)):
         c.leave()
     learnt = c.icmp("ne", c.and_(news.get(), _LEARNT), 0)
-    unfenced = c.var("i64", 1)
-    with c.times(count) as index, c.if_(here(index)):
-        voice = _voice(c, _column(c, slot, index))
-        heard = c.icmp("ne", c.and_(_get(c, voice, "news"), _LEARNT), 0)
-        unfenced.set(c.and_(unfenced.get(), c.select(heard, _get(c, voice, "unfenced"), const("i64", 1))))
     gathered, _ = _rows(c, _column(c, slot, first.get()))
     with c.if_(learnt), c.times(count) as index:
         voice = _voice(c, _column(c, slot, index))

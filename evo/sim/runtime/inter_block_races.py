@@ -165,9 +165,12 @@ def _demand_fresh(c: Code, last: V, mine: V, address: V, lane: V) -> None:
         seen.set(V("i1", "false"))
         with c.times(c.lshr(const("i64", _SECTOR), shift)) as step:
             other = c.load("i64", readers, c.shl(c.add(start, step), 3), 8)
-            with c.if_(c.and_(_how(c, other, 0), c.not_(seen.get()))):
-                writer = c.sub(_slot(c, last), 1)
-                seen.set(c.call(cached_before(), context, w, writer, last, other))
+            read = c.and_(_how(c, other, 0), c.icmp("ne", other, 0))
+            with c.if_(c.and_(read, c.not_(seen.get()))):
+                writer, reader = c.sub(_slot(c, last), 1), c.sub(_slot(c, other), 1)
+                then, at = (c.and_(c.lshr(stamp, STAMP_CLOCK), STAMP_CLOCKS) for stamp in (last, other))
+                by, thread = c.and_(c.lshr(other, 5), 31), c.and_(last, STAMP_THREADS)
+                seen.set(c.call(cached_before(), context, w, writer, thread, then, reader, by, at))
         with c.if_(seen.get(), likely=False):
             report(c, SimFault.UNACQUIRED, rec, w, lane, address, width=4)
 

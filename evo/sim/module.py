@@ -142,8 +142,8 @@ class Module:
 
         def make(ticket: NDArray[np.uint8] | None = None) -> LaunchContext:
             return LaunchContext(
-                loaded.kernel, self.chip, buffers, grid3, block3, ids, params, shared=static + shared_bytes,
-                local=local, dynamic=shared_bytes, race=race, budgets=(allowed, each), backwards=backwards, ticket=ticket,
+                loaded.kernel, self.chip, buffers, grid3, block3, ids, params, local=local, race=race, ticket=ticket,
+                shared=static + shared_bytes, dynamic=shared_bytes, budgets=(allowed, each), backwards=backwards,
             )  # fmt: skip
 
         compiled = self.compile(kernel)

@@ -42,7 +42,7 @@ from evo.evaluate.session_baselines import SessionBaselines
 from evo.results import CaseBench, Control, Environment, Fault, Loaded
 from evo.spec.chips import Chip, chip
 from evo.spec.proc_files import memory_limit
-from evo.spec.process_settings import take_short_turns
+from evo.spec.process_settings import collect_seldom, take_short_turns
 from evo.spec.reference import Reference, load_reference
 from evo.spec.task import Task
 
@@ -79,6 +79,7 @@ class EvaluationSession(LookingBench):
 
         `about` is what a device elsewhere says of itself: then none is opened here, and nothing can be timed."""
         take_short_turns()
+        collect_seldom()
         self.device, self.jobs = device, jobs
         self.on_stage = on_stage
         self.remote = open_remote(device, opener=opener, on_wait=lambda: self.on_stage(f"waiting for {device}"))

@@ -73,8 +73,7 @@ class EvaluationSession(LookingBench):
     ) -> None:
         """judge: the entry of another process than a GPU's own that works on large cases.
 
-        jobs: how many first looks are taken side by side (default: as the cores allow); 1 leaves the looks before a
-        keep to this process too.
+        jobs: first looks side by side (default: as the cores allow); 1 leaves looks before a keep to this process too.
         task: whose reference is read while the device is opened.
 
         `about` is what a device elsewhere says of itself: then none is opened here, and nothing can be timed."""

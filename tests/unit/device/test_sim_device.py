@@ -102,7 +102,7 @@ DECIDING = {
         float sum = 0.0f;
         for (int j = 0; j < (int)held[255 - threadIdx.x] % 7; ++j) sum += x[j];
         y[i] = sum;""",
-    "workspace": "s[i] = (int)x[i] % 5; float t = 0.0f; for (int j = 0; j < *(volatile int*)&s[i]; ++j) t += x[j]; y[i] = t;",
+    "workspace": "s[i] = (int)x[i] % 5; int c = 0; while (c < *(volatile int*)&s[i]) ++c; y[i] = expf(x[c]);",
     "lanes": "float t = __shfl_xor_sync(~0u, x[i], 1); y[i] = __any_sync(~0u, t > 500.0f) ? x[(int)t % n] : expf(t);",
     "atomics": "int at = atomicAdd(s, 1) % n; y[i] = x[at] + rsqrtf(x[i] + 1.0f);",
 }

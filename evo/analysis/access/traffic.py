@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 SECTOR = 32  # bytes
 _BANKS = 32
+_SPARSE = 16  # places for each that is touched
 _ENUMERATED = 1 << 17  # instances of a block that are listed one by one
 
 
@@ -81,12 +83,16 @@ class ArrayTraffic:
         return (self.reads + self.writes) / self.compulsory if self.compulsory else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Traffic:
-    """The traffic of a launch: by access number and by array name."""
+    """The traffic of a launch: by access number and by array name. Arrays take longer, so they are counted if asked."""
 
     accesses: Mapping[int, AccessTraffic]
-    arrays: Mapping[str, ArrayTraffic]
+    count_arrays: Callable[[], Mapping[str, ArrayTraffic]]
+
+    @functools.cached_property
+    def arrays(self) -> Mapping[str, ArrayTraffic]:
+        return self.count_arrays()
 
 
 def traffic_of(form: Form, sizes: FormSizes) -> Traffic:
@@ -103,10 +109,11 @@ def traffic_of(form: Form, sizes: FormSizes) -> Traffic:
             boxes[access.number] = _box(access, sample, sizes)
         except (NoValue, TooMany):
             continue
-    arrays = {}
-    for array in form.arrays:
-        if array.space in ("global", "shared"):
-            arrays[array.name] = _of_array(form, array, sizes, counted, boxes)
+
+    def arrays() -> dict[str, ArrayTraffic]:
+        placed = [array for array in form.arrays if array.space in ("global", "shared")]
+        return {array.name: _of_array(form, array, sizes, counted, boxes) for array in placed}
+
     return Traffic(counted, arrays)
 
 
@@ -307,9 +314,23 @@ def footprint(
             continue
     union = _united(boxes)
     if is_exact and keys:
-        count = len(np.unique(np.concatenate(keys)))
-        return Footprint(elements=count, box=union.box if union else None, first=union.first if union else None)
+        return Footprint(
+            elements=_how_many(np.concatenate(keys)),
+            box=union.box if union else None,
+            first=union.first if union else None,
+        )
     return union
+
+
+def _how_many(keys: NDArray[Any]) -> int:
+    """Distinct keys. Where they lie close together, as places in memory do, no sort is needed."""
+    import numpy as np
+
+    if not len(keys) or (span := int(keys.max()) - (first := int(keys.min())) + 1) > _SPARSE * len(keys):
+        return len(np.unique(keys))
+    seen = np.zeros(span, np.bool_)
+    seen[keys - first] = True
+    return int(np.count_nonzero(seen))
 
 
 def _box_of(access: Access, columns: Any, sizes: FormSizes) -> Footprint:

@@ -59,7 +59,7 @@ class Legality:
 
         scans: but for stores of what reductions have come to on the way, which then have to be made in order.
         """
-        if loop.blocked is not None:
+        if loop.blocked is not None and not loop.is_given:
             return Permission(None if loop.blocked.by_data else False, loop.blocked.reason)
         combined = {carried for r in self.reductions for carried in r.carried}
         others = [carried.name for carried in loop.carried if carried not in combined]
@@ -164,6 +164,14 @@ class Legality:
                 why = found.why or f"blocks share elements of `{array.name}` that they write"
                 return Permission(None if found.holds is None else False, why, found.dependences)
         return Permission(True)
+
+    @cached_property
+    def is_seen(self) -> bool:
+        """Whether all that could not be followed is where a tensor is read that nothing writes, or the end of a loop
+        that is known when it begins."""
+        spans = {a.span for a in self.form.accesses if a.mode == "read" and a.array and self.is_read_only(a.array)}
+        spans |= {loop.span for loop in self.form.loops.values() if loop.is_given}
+        return all(blocked.span in spans for blocked in self.form.blocked)
 
     def is_read_only(self, array: Array) -> bool:
         """Whether the launch writes no element of an array."""

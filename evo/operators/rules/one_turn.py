@@ -91,10 +91,14 @@ def _header(ctx: RuleContext, loop: Statement, tops: tuple[Statement, ...]) -> t
 
 
 def launch_words(ctx: RuleContext, function: Function, limit: str) -> str | None:
-    """The limit in the words of a launch line, if it is a product of axes."""
-    if not re.fullmatch(r"[\w\s*()]+", limit):
+    """The limit in the words of a launch line, if it is a product of axes, or a name for one."""
+    if not re.fullmatch(r"[\w\s*()]+", limit) or not _NAME.search(limit):
         return None
-    said = {name: ctx.axis_of(function, name) for name in _NAME.findall(limit)}
-    if not said or None in said.values():
-        return None
-    return _NAME.sub(lambda match: str(said[match[0]]), limit)
+    said: dict[str, str] = {}
+    for name in _NAME.findall(limit):
+        axis, value = ctx.axis_of(function, name), ctx.constant(function, name)
+        found = axis or (launch_words(ctx, function, value) if value not in (None, name) else None)
+        if found is None:
+            return None
+        said[name] = found if axis or limit.strip() == name else f"({found})"
+    return _NAME.sub(lambda match: said[match[0]], limit)

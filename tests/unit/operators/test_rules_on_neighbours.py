@@ -183,6 +183,7 @@ def test_what_the_grid_alone_bounds_stays_within_it() -> None:
 PAIRS = read_task(TASK.folder.parent / "complex_product")
 PAIR = PAIRS.ladder()[0].read_text(encoding="utf-8")
 WHOLE = PAIR[PAIR.index("    out[2 * i] =") : PAIR.rindex("}")]
+PLACE = "int i = blockIdx.x * blockDim.x + threadIdx.x"
 BY_PART = """    for (int k = 0; k < 2; ++k)
         out[2 * i + k] = a[2 * i] * b[2 * i + k] + (k ? 1.0f : -1.0f) * a[2 * i + 1] * b[2 * i + 1 - k];
 """
@@ -194,8 +195,8 @@ BY_PART = """    for (int k = 0; k < 2; ++k)
         pytest.param("", "", id="as it is"),
         pytest.param(WHOLE, BY_PART, id="a loop over both"),
         pytest.param(
-            "int i = blockIdx.x * blockDim.x + threadIdx.x;\n    if (i >= N) return;",
-            "int all = N;\n    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < all; i += gridDim.x * blockDim.x) {",
+            f"{PLACE};\n    if (i >= N) return;",
+            f"int all = N;\n    for ({PLACE}; i < all; i += gridDim.x * blockDim.x) {{",
             id="a loop over the grid to a limit with a name",
         ),
     ],

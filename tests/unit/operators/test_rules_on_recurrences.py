@@ -64,7 +64,7 @@ def test_what_is_not_linear_stays_in_order(step: str) -> None:
     "step",
     [
         pytest.param("m += x[n * L + l]; h += m;", id="sums of running sums"),
-        pytest.param("m = fmaxf(m, x[n * L + l]); if (m > a) h += a;", id="sums of what a running maximum lets through"),
+        pytest.param("m = fmaxf(m, x[n * L + l]); if (m > a) h += a;", id="what a running maximum lets through"),
         pytest.param("m += a; h = m * h + x[n * L + l];", id="factors that are running sums"),
     ],
 )

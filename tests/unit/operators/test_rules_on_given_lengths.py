@@ -14,7 +14,7 @@ from evo.operators import RULES
 from evo.spec.task import read_task
 from evo.spec.variant import parse_variant
 
-TASK = read_task(Path(__file__).parents[2] / "data" / "rules" / "given_lengths")
+TASK = read_task(Path(__file__).parents[2] / "data" / "idioms" / "given_lengths")
 BY_NAME = {rule.name: rule for rule in RULES}
 HEAD = "for (int i = first[r]; i < first[r + 1]; ++i)"
 KERNEL = TASK.ladder()[0].read_text(encoding="utf-8")

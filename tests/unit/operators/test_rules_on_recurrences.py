@@ -15,7 +15,7 @@ from evo.operators.one_change import clutter
 from evo.spec.task import read_task
 from evo.spec.variant import parse_variant
 
-TASK = read_task(Path(__file__).parents[2] / "data" / "rules" / "recurrences")
+TASK = read_task(Path(__file__).parents[2] / "data" / "idioms" / "recurrences")
 BY_NAME = {rule.name: rule for rule in RULES}
 KERNEL = TASK.ladder()[0].read_text(encoding="utf-8")
 STEP = "h = a * h + x[n * L + l];"

@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
-from evo.cuda.source import Edit, Function, Source, Span, Statement
+from evo.cuda.source import Edit, Source, Span, Statement
 from evo.operators.rules.directives import line_span
 from evo.operators.rules.lifting import NotPrinted, names_of
 from evo.operators.rules.normal_form import behind_guard
+from evo.operators.rules.one_turn import derived_sizes
 from evo.operators.rules.rewriting import bare, fresh, indent_of, merged, rewritten
 from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.rule_context import RuleContext
@@ -20,7 +21,6 @@ from evo.operators.rules.thread_index import ThreadIndex, thread_indices
 from evo.spec.expr import parse
 
 _BLOCKS = ((32, 8), (64, 4), (16, 16))
-_NAME = re.compile(r"[A-Za-z_]\w*")
 _PLACED = re.compile(r"\b(?:threadIdx|blockIdx|blockDim|gridDim)\b")
 _GUARD = re.compile(r"\s*\(?\s*(?P<name>\w+)\s*(?P<relation>>=|<)\s*(?P<bound>[\w\s*()]+?)\s*\)?\s*")
 
@@ -48,7 +48,9 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
 def _edits(ctx: RuleContext, index: ThreadIndex, block: tuple[int, int]) -> list[Edit]:
     """Raises NotPrinted."""
     source, function = ctx.source, index.function
-    axes = {name: text for text, name in names_of(ctx, function).items()} | _derived(ctx, index)
+    axes = {name: text for text, name in names_of(ctx, function).items()} | derived_sizes(
+        ctx, index.function, index.place
+    )
     test = _test(ctx, index, axes)
     order, places = _taken_apart(ctx, index, test.inside, test.sizes)
     names = [places[k].name if k in places else fresh(ctx, f"place{k}") for k in range(len(order))]
@@ -104,31 +106,6 @@ def _unwrapped(ctx: RuleContext, edits: list[Edit], test: Edit, indent: str) -> 
     body = rewritten(source, Span(start, end), edits)
     outside = [edit for edit in edits if not test.span.holds(edit.span)]
     return [*outside, Edit(test.span, textwrap.indent(textwrap.dedent(body).strip(), indent).lstrip())]
-
-
-def _derived(ctx: RuleContext, index: ThreadIndex) -> dict[str, str]:
-    """Sizes that the kernel works out in front of its index, in the words of a launch line."""
-    found: dict[str, str] = {}
-    for each in ctx.source.statements(index.function)[: index.place]:
-        value = ctx.constant(index.function, each.name) if each.kind == "declare" else None
-        said = _launch_words(ctx, index.function, value) if value is not None and value != each.name else None
-        if said is not None:
-            found[each.name] = ast.unparse(parse(said).tree)
-    return found
-
-
-def _launch_words(ctx: RuleContext, function: Function, text: str) -> str | None:
-    """An integer expression over axes as a launch line has it; None for another."""
-    said: dict[str, str] = {}
-    if not re.fullmatch(r"[\w\s*/+()-]+", text):
-        return None
-    for name in set(_NAME.findall(text)):
-        axis, value = ctx.axis_of(function, name), ctx.constant(function, name)
-        inner = _launch_words(ctx, function, value) if axis is None and value not in (None, name) else None
-        if axis is None and inner is None:
-            return None
-        said[name] = axis or f"({inner})"
-    return _NAME.sub(lambda match: said[match[0]], text).replace("/", "//")
 
 
 def _factors(tree: ast.expr) -> list[str]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from evo.cuda.source import Edit, Function, Span, Statement
 from evo.operators.rules.directives import line_span
 from evo.operators.rules.lifting import names_of
+from evo.operators.rules.one_turn import derived_sizes, launch_words, plain_words
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import ThreadIndex, kernels
 from evo.spec.comments import without_comments
@@ -63,11 +64,12 @@ def _index(
     signs = [sign for sign, _, _ in uses]
     if {by for _, by, _ in uses} != {match["by"] or ""} or signs.count(match["sign"] or "") != 1:
         return None
-    names = names_of(ctx, function)
+    sizes = {text: name for name, text in derived_sizes(ctx, function, place).items()} | names_of(ctx, function)
     factors = _factors(ctx, launch, at)
-    words = [text for text, name in names.items() if name == match["by"]]
-    mine = [each for each in factors if (each[1] in words) == (match["sign"] == "%")]
-    if len(mine) != 1 or len(factors) != (2 if match["by"] else 1) or mine[0][1] not in names:
+    divisor = launch_words(ctx, function, match["by"]) if match["by"] else None
+    inner = [text for _, text in factors if divisor is not None and text == plain_words(divisor)]
+    mine = [each for each in factors if (each[1] in inner) == (match["sign"] == "%")]
+    if len(mine) != 1 or len(inner) != bool(match["by"]) or mine[0][1] not in sizes:
         return None
     (span, extent), end = mine[0], statement.value.start + len(ctx.source.slice(statement.value).rstrip().encode())
     index = ThreadIndex(
@@ -86,7 +88,7 @@ def _index(
         grid_at=span,
     )
     is_inner = match["sign"] == "%"
-    return BlockIndex(index, names[extent], match["by"] if is_inner else "", tuple(u[2] for u in uses if is_inner))
+    return BlockIndex(index, sizes[extent], match["by"] if is_inner else "", tuple(u[2] for u in uses if is_inner))
 
 
 def _uses(ctx: RuleContext, function: Function, axis: str) -> list[tuple[str, str, Span]]:
@@ -120,6 +122,6 @@ def _factors(ctx: RuleContext, launch: LaunchLine, at: int) -> list[tuple[Span, 
         else:
             assert tree.end_col_offset is not None
             here = Span(start + tree.col_offset, start + tree.end_col_offset)
-            yield here, part[tree.col_offset : tree.end_col_offset]
+            yield here, ast.unparse(tree)
 
     return list(split(ast.parse(part, mode="eval").body)) if parse(part).text == part else []

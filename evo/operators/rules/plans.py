@@ -9,6 +9,7 @@ first looks found faster edit by edit is a plan as well (`TOGETHER`).
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -215,7 +216,7 @@ class PlanOperator:
                 yield f"{plan.name}, {len(line)} steps", plan, line
 
     def _together(self, context: Context) -> list[Proposal]:
-        """The best edit that was looked at, and behind it all others that gain and still apply, one of each rule."""
+        """The best edit that was looked at, and behind it all others that gain and still apply, each at one value."""
         looks = [each for gain, each in context.looks if gain >= _WORTH and _key(each) not in context.losers]
         found = tuple(each.variant.id for each in looks)
         if found != self._looked:
@@ -226,14 +227,13 @@ class PlanOperator:
         if not looks:
             return []
         first = looks[0].steps or (looks[0],)
-        line = list(first)
-        rules = {step.arguments.get("rule") for step in line}
+        line, made = list(first), {_what(step) for step in first}
         for each in looks[1:]:
             rule = each.arguments.get("rule")
-            if len(line) < MOST_STEPS and isinstance(rule, str) and rule not in rules:
+            if len(line) < MOST_STEPS and isinstance(rule, str) and _what(each) not in made:
                 step = self._step(rule, line[-1].variant, context, key=_key(each))
                 line += [step] if step is not None else []
-                rules |= {rule} if step is not None else set()
+                made |= {_what(each)} if step is not None else set()
         return line if len(line) > len(first) else []
 
     def _line(self, plan: RulePlan, parent: Variant, context: Context) -> Iterator[Proposal]:
@@ -281,6 +281,12 @@ class PlanOperator:
 
 def _key(proposal: Proposal) -> str:
     return str(proposal.arguments.get("change_key", ""))
+
+
+def _what(proposal: Proposal) -> str:
+    """What an edit changes, apart from the value that it sets."""
+    chosen = json.loads(_key(proposal)) if _key(proposal).startswith("{") else {}
+    return json.dumps({name: value for name, value in chosen.items() if name != "to"}, sort_keys=True)
 
 
 def _is_new(line: Sequence[Proposal], context: Context) -> bool:

@@ -191,8 +191,9 @@ class PlanOperator:
     def propose(self, parent: Variant, *, rng: random.Random, context: Context) -> Proposal | None:
         """The next plan whose end was not tried; plans that failed before come last. Nothing is drawn."""
         del rng
-        if _is_new(together := self._together(context), context):
-            return _proposal(TOGETHER, together, TOGETHER.name)
+        for line in self._together(context):
+            if _is_new(line, context):
+                return _proposal(TOGETHER, line, TOGETHER.name)
         for is_loser in (False, True):
             for name, plan, line in self._offers(parent, context):
                 if (name in context.losers) == is_loser and _is_new(line, context):
@@ -215,13 +216,14 @@ class PlanOperator:
                 line = lines[plan.name][:-shorter]
                 yield f"{plan.name}, {len(line)} steps", plan, line
 
-    def _together(self, context: Context) -> list[Proposal]:
-        """The best edit that was looked at, and behind it all others that gain and still apply, each at one value."""
+    def _together(self, context: Context) -> Iterator[Sequence[Proposal]]:
+        """The best edit that was looked at, and behind it all others that gain and still apply; then fewer of them."""
         looks = [each for gain, each in context.looks if gain >= _WORTH and _key(each) not in context.losers]
         found = tuple(each.variant.id for each in looks)
         if found != self._looked:
             self._looked, self._joined = found, self._join(looks, context)
-        return self._joined
+        for end in reversed(range(len(self._joined))):
+            yield self._joined[: end + 1]
 
     def _join(self, looks: Sequence[Proposal], context: Context) -> list[Proposal]:
         if not looks:

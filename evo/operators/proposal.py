@@ -78,7 +78,8 @@ class Context:
     hashes of machine code that was tried. trials_left: how many trials the run may still make; None: not told. losers:
     changes (`change_key`) that failed or cost time in this line of descent; rules offer them last. stalled: nothing was
     kept for a while, far from what the limits allow. under_way: trials without a verdict so far.
-    rewrites_left: how many proposals of the kind `rewrite` the run may still try.
+    rewrites_left: how many proposals of the kind `rewrite` the run may still try. looks: what first looks at edits of
+    the parent have shown, as gains with their proposals, the largest first.
     """
 
     task: Task
@@ -93,6 +94,7 @@ class Context:
     stalled: bool = False
     under_way: int = 0
     rewrites_left: int = 0
+    looks: Sequence[tuple[float, Proposal]] = ()
 
     def fits(self, variant: Variant) -> bool:
         """Whether the launch plan is legal on the chip at every bench case; if not, a trial would be wasted."""

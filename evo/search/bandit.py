@@ -55,7 +55,7 @@ _FIRST_DRAWS = {
     "rules.loop": 3,
     "rules.unroll": 2,
     "rules.staging": 2,
-    "rules.plan": 4,
+    "rules.plan": 8,
 }
 _FIRST_ELSE = 1
 _ROUNDS = 4  # that a first look at a parent is made in; the last ones are left out where an early one finds a gain
@@ -223,6 +223,7 @@ class OperatorBandit:
     def _drawn(self, arms: Sequence[Arm], parent: Variant, context: Context, done: int) -> dict[str, Proposal]:
         """Small edits for the next round of looks; after the first look, some of each operator that has any left."""
         drawn: dict[str, Proposal] = {}
+        looks = sorted(self._screened.values(), key=lambda found: -found[0])
         for arm in arms:
             if done >= _ROUNDS and len(drawn) >= self._later:
                 break
@@ -230,7 +231,7 @@ class OperatorBandit:
             share = math.ceil(most * (done + 1) / _ROUNDS) - math.ceil(most * done / _ROUNDS)
             for _ in range(share if done < _ROUNDS else self._later_each):
                 seen = {*context.tried, *self._screened, *drawn}
-                offer = arm.operator.propose(parent, rng=self._rng, context=replace(context, tried=seen))
+                offer = arm.operator.propose(parent, rng=self._rng, context=replace(context, tried=seen, looks=looks))
                 if offer is None:
                     break
                 drawn[offer.variant.id] = offer

@@ -101,12 +101,13 @@ def _negated(condition: object) -> object:
     return condition.negated() if isinstance(condition, Unsure | Compare) else None
 
 
+def asked_for(form: Form, condition: object) -> set[Carried]:
+    """What loops carry that a condition depends on."""
+    symbols: frozenset[Symbol] = getattr(condition, "symbols", frozenset)()
+    parts = [part for symbol in symbols if symbol in form.values for part in parts_of(form.values[symbol].data)]
+    return {part.detail for part in parts if part.op == "carried" and isinstance(part.detail, Carried)}
+
+
 def follows(form: Form, condition: object, carried: Carried) -> bool:
     """Whether a condition depends on what the turns before made of any number that the same loop carries."""
-    symbols: frozenset[Symbol] = getattr(condition, "symbols", frozenset)()
-    known = [form.values[symbol].data for symbol in symbols if symbol in form.values]
-    return any(
-        part.op == "carried" and isinstance(part.detail, Carried) and part.detail.loop == carried.loop
-        for data in known
-        for part in parts_of(data)
-    )
+    return any(each.loop == carried.loop for each in asked_for(form, condition))

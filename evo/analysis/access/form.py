@@ -142,7 +142,8 @@ class Loop:
 
     values: what it takes if they are no such row (16, 8, 4, 2, 1). until: the turn in which it holds is the last one.
     trip: how often it runs, None if that has no formula. parent: the loop around it. factor: of `#pragma unroll`, as
-    text, None without one. carried: numbers that go from turn to turn.
+    text, None without one. carried: numbers that go from turn to turn. is_given: data says how often it runs, but is
+    known when it begins.
     """
 
     symbol: Symbol
@@ -160,6 +161,7 @@ class Loop:
     carried: tuple[Carried, ...] = ()
     calls: tuple[str, ...] = ()
     blocked: Blocked | None = None
+    is_given: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from evo.analysis.access.dependences import Dependence, Dependences
 from evo.analysis.access.form import BLOCK, THREAD, Access, Array, Barrier, Form, Loop
 from evo.analysis.access.instances import FormSizes, TooMany, instances, offsets, places
 from evo.analysis.access.numeric import NoValue, masks_of
-from evo.analysis.access.reductions import Reduction
+from evo.analysis.access.reductions import RECURRENCE, Reduction
 from evo.analysis.access.sampling import one_block, repeated
 from evo.analysis.access.sets import ANY, Existence, meet
 from evo.analysis.access.terms import Symbol
@@ -57,11 +57,11 @@ class Legality:
     def parallel(self, loop: Loop, *, scans: bool = False) -> Permission:
         """Whether the turns of a loop may be carried out in any order, or at once; reductions are named as such.
 
-        scans: but for stores of what reductions have come to on the way, which then have to be made in order.
+        scans: but for stores of what reductions have come to on the way, recurrences too: these are made in order.
         """
-        if loop.blocked is not None:
+        if loop.blocked is not None and not loop.is_given:
             return Permission(None if loop.blocked.by_data else False, loop.blocked.reason)
-        combined = {carried for r in self.reductions for carried in r.carried}
+        combined = {carried for r in self.reductions for carried in r.carried if scans or r.kind != RECURRENCE}
         others = [carried.name for carried in loop.carried if carried not in combined]
         if others:
             return Permission(False, f"each turn needs {_listed(others)} of the turn before")
@@ -164,6 +164,14 @@ class Legality:
                 why = found.why or f"blocks share elements of `{array.name}` that they write"
                 return Permission(None if found.holds is None else False, why, found.dependences)
         return Permission(True)
+
+    @cached_property
+    def is_seen(self) -> bool:
+        """Whether all that could not be followed is where a tensor is read that nothing writes, or the end of a loop
+        that is known when it begins."""
+        spans = {a.span for a in self.form.accesses if a.mode == "read" and a.array and self.is_read_only(a.array)}
+        spans |= {loop.span for loop in self.form.loops.values() if loop.is_given}
+        return all(blocked.span in spans for blocked in self.form.blocked)
 
     def is_read_only(self, array: Array) -> bool:
         """Whether the launch writes no element of an array."""

@@ -234,6 +234,7 @@ class LoadsAndStores(AddressReader):
         self._narrow(term, kind)
         if key and isinstance(term.atom, Symbol):
             self.loaded[key] = term.atom
+            self.loaded_from[term.atom] = place.term
         return Number(term, kind)
 
     def store(self, place: ArrayPlace, value: Value, node: Node, route: str = "plain") -> None:

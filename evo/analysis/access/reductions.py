@@ -9,10 +9,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from evo.analysis.access.data_values import is_old, mentions, parts_of, plain, read_of
-from evo.analysis.access.extrema import condition_of_place, extremum_by_comparison, follows, is_one_test, is_strict
+from evo.analysis.access.extrema import (
+    asked_for,
+    condition_of_place,
+    extremum_by_comparison,
+    follows,
+    is_one_test,
+    is_strict,
+)
 from evo.analysis.access.form import Access, Carried, Data, Form, Loop
 from evo.analysis.access.terms import Symbol
 
+RECURRENCE = "recurrence"
 _OPERATIONS = {"add": "sum", "sub": "sum", "max": "max", "min": "min", "mul": "product"}
 _WORDS = {"add": "sum", "sub": "sum", "max": "max", "min": "min", "and": "and", "or": "or", "xor": "xor"}
 
@@ -21,8 +29,9 @@ _WORDS = {"add": "sum", "sub": "sum", "max": "max", "min": "min", "and": "and", 
 class Reduction:
     """Values combined into one.
 
-    kind: `sum`, `max`, `min`, `product`, `argmax`, `argmin`, `welford`, `online_softmax`, `rescaled_sum` or another
-    operation by name. place: `register`, `shared`, `global`, `local` (the thread's own array), `shuffle` or `atomic`.
+    kind: `sum`, `max`, `min`, `product`, `argmax`, `argmin`, `welford`, `online_softmax`, `rescaled_sum`, `recurrence`
+    (`x = a * x + b`, whose turns stay in order) or another operation by name. place: `register`, `shared`, `global`,
+    `local` (the thread's own array), `shuffle` or `atomic`.
     loops: over whose turns. names: the variables or arrays; accesses: the places in memory, by number. operand: what
     is combined.
     """
@@ -58,18 +67,47 @@ def of_loop(form: Form, loop: Loop) -> Iterator[Reduction]:
             names = tuple(member.name for member in members)
             if not taken & set(names):
                 taken |= set(names)
-                yield Reduction(
-                    kind=kind, place="register", loops=(loop.symbol,), names=names, line=loop.line, operand=operand,
-                    carried=members,
-                )  # fmt: skip
+                if _stand_alone(form, loop, members):
+                    yield Reduction(
+                        kind=kind, place="register", loops=(loop.symbol,), names=names, line=loop.line,
+                        operand=operand, carried=members,
+                    )  # fmt: skip
     for carried in loop.carried:
-        if carried.name in single and carried.name not in taken:
+        if carried.name in taken or not _stand_alone(form, loop, (carried,)):
+            continue
+        if carried.name in single:
             operation, operand = single[carried.name]
             place = "shuffle" if is_shuffled(operand, carried) else "register"
             yield Reduction(
                 kind=operation, place=place, loops=(loop.symbol,), names=(carried.name,), line=loop.line,
                 operand=operand, carried=(carried,),
             )  # fmt: skip
+        elif _is_linear(carried.update, carried):
+            yield Reduction(
+                kind=RECURRENCE, place="register", loops=(loop.symbol,), names=(carried.name,), line=loop.line,
+                carried=(carried,),
+            )  # fmt: skip
+
+
+def _stand_alone(form: Form, loop: Loop, members: tuple[Carried, ...]) -> bool:
+    """Whether nothing else that the loop carries has a say in what these come to: a sum of running sums is none."""
+    seen: set[object] = set()
+    for part in (part for member in members for part in parts_of(member.update)):
+        seen |= (
+            {part.detail} if part.op == "carried" else asked_for(form, part.detail) if part.op == "select" else set()
+        )
+    return not any(carried in seen for carried in loop.carried if carried not in members)
+
+
+def _is_linear(data: Data | None, carried: Carried) -> bool:
+    """Whether a value is `a * old + b`, where neither a nor b depends on the old one."""
+    found = plain(data)
+    if is_old(found, carried):
+        return True
+    if found is None or found.op not in ("add", "sub", "mul"):
+        return False
+    mine = [arg for arg in found.args if mentions(arg, carried)]
+    return len(mine) == 1 and _is_linear(mine[0], carried)
 
 
 def _combination(form: Form, carried: Carried) -> tuple[str, Data] | None:

@@ -239,6 +239,7 @@ class Repetition(LoopTurns):
                 until=until, trip=trip, span=span, header=header, line=self.line(span),
                 parent=self.frames[-1].symbol if self.frames else None, factor=_factor(parts.node),
                 carried=tuple(carried), calls=tuple(self.calls), blocked=blocked,
+                is_given=until is None and self._is_given(condition, course),
             ),
             body,
         )  # fmt: skip

@@ -24,13 +24,17 @@ class NotLinear(Exception):
 
 @dataclass(slots=True)
 class AccessInstance:
-    """One instance of an access in a formula: the names of its indices, and what must hold. tag: sets names apart."""
+    """One instance of an access in a formula: the names of its indices, and what must hold. tag: sets names apart.
+
+    unsaid: why something that must hold too has no formula; the set has more points then, never fewer.
+    """
 
     sizes: FormSizes
     tag: str
     names: dict[Symbol, str] = field(default_factory=dict)
     unknowns: list[str] = field(default_factory=list)
     constraints: list[str] = field(default_factory=list)
+    unsaid: str = ""
     _count: itertools.count[int] = field(default_factory=itertools.count)
 
     def fresh(self, word: str) -> str:
@@ -127,6 +131,15 @@ class AccessInstance:
             return "(" + f" {condition.word} ".join(f"({self.condition(item)})" for item in condition.items) + ")"
         raise NotLinear(f"`{condition.text}` depends on data")
 
+    def require(self, condition: Condition) -> None:
+        """What must hold; noted if it has no formula."""
+        said = len(self.constraints)
+        try:
+            self.constraints.append(self.condition(condition))
+        except NotLinear as reason:
+            del self.constraints[said:]
+            self.unsaid = str(reason)
+
 
 def point(
     form: Form, access: Access, sizes: FormSizes, tag: str, shared: Mapping[Symbol, str] | None = None
@@ -147,7 +160,7 @@ def point(
             else:
                 _add_loop(found, form.loops[part])
         else:
-            found.constraints.append(found.condition(part))
+            found.require(part)
     return found
 
 
@@ -157,9 +170,12 @@ def _add_loop(found: AccessInstance, loop: Loop) -> None:
         found.constraints.append("(" + " or ".join(f"{name} = {value}" for value in loop.values) + ")")
         return
     turn = found.fresh("k")
-    found.constraints.append(f"{turn} >= 0 and {name} = {found.term(loop.start)} + {_times(found, loop, turn)}")
+    try:
+        found.constraints.append(f"{turn} >= 0 and {name} = {found.term(loop.start)} + {_times(found, loop, turn)}")
+    except NotLinear as reason:
+        found.unsaid = str(reason)
     if loop.until is not None:
-        raise NotLinear("a loop is left early")
+        found.unsaid = "a loop is left early"
 
 
 def _times(found: AccessInstance, loop: Loop, turn: str) -> str:
@@ -210,7 +226,10 @@ def meet(
     between.append(f"{start_a} < {start_b} + {second.bytes} and {start_b} < {start_a} + {first.bytes}")
     names = ", ".join([*left.unknowns, *right.unknowns])
     text = f"{{ [] : exists ({names} : {' and '.join([*left.constraints, *right.constraints, *between])}) }}"
-    return Existence(not isl.Set(text).is_empty())
+    if isl.Set(text).is_empty():
+        return Existence(False)
+    unsaid = left.unsaid or right.unsaid
+    return Existence(None, unsaid) if unsaid else Existence(True)
 
 
 def _earlier(form: Form, sizes: FormSizes, symbol: Symbol, a: str, b: str) -> str:

@@ -83,6 +83,7 @@ class ReadState:
         self._numbers = itertools.count(1)
         self._lines = [0, *(at + 1 for at, byte in enumerate(data) if byte == 10)]
         self.loaded: dict[str, Symbol] = {}
+        self.loaded_from: dict[Symbol, Term] = {}
         self.named: dict[Term, str] = {}  # what the author calls an index
         self.doubles: list[Span] = []  # arithmetic in double precision
         self.derived: dict[Term, Symbol] = {}  # sizes that follow from axes, with a symbol each

@@ -234,6 +234,22 @@ class LoopTurns(Calls):
             return -rest if number == 1 else -divide(self.bounds, rest, Term.number(number))
         return None
 
+    def _is_given(self, condition: Condition, course: LoopProgress) -> bool:
+        """Whether the loop's end is data, and the same from its first turn to its last one."""
+        part = bounding(condition, course.symbol)
+        if part != condition or not is_unsure(condition):
+            return False
+        return all(self._is_settled(symbol, course) for symbol in condition.symbols())
+
+    def _is_settled(self, symbol: Symbol, course: LoopProgress) -> bool:
+        """Whether a symbol in a loop's test stands for what no turn changes; an input may be read in each of them."""
+        if symbol.kind != "value" or symbol.number <= course.trial.newest:
+            return True
+        place = self.loaded_from.get(symbol)
+        return place is not None and all(
+            each != course.symbol and self._is_settled(each, course) for each in place.symbols()
+        )
+
     def _until(self, first: int, inside: int) -> Condition | None:
         """When the loop is left early."""
         found = []

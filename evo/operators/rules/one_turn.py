@@ -6,6 +6,7 @@ behind a launch of as many blocks as the index needs: rules on the index of a th
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator, Mapping
 
@@ -14,6 +15,7 @@ from evo.operators.rules.directives import line_span
 from evo.operators.rules.rewriting import bare, indent_of, with_its_line
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import index_in, kernels
+from evo.spec.expr import parse
 from evo.spec.variant import LaunchLine
 
 _HEADLESS = re.compile(
@@ -91,10 +93,29 @@ def _header(ctx: RuleContext, loop: Statement, tops: tuple[Statement, ...]) -> t
 
 
 def launch_words(ctx: RuleContext, function: Function, limit: str) -> str | None:
-    """The limit in the words of a launch line, if it is a product of axes."""
-    if not re.fullmatch(r"[\w\s*()]+", limit):
+    """An integer expression over axes, or a name for one, in the words of a launch line; None for another."""
+    if not re.fullmatch(r"[\w\s*/+()-]+", limit) or not _NAME.search(limit):
         return None
-    said = {name: ctx.axis_of(function, name) for name in _NAME.findall(limit)}
-    if not said or None in said.values():
-        return None
-    return _NAME.sub(lambda match: str(said[match[0]]), limit)
+    said: dict[str, str] = {}
+    for name in _NAME.findall(limit):
+        axis, value = ctx.axis_of(function, name), ctx.constant(function, name)
+        found = axis or (launch_words(ctx, function, value) if value not in (None, name) else None)
+        if found is None:
+            return None
+        said[name] = found if axis or limit.strip() == name else f"({found})"
+    return _NAME.sub(lambda match: said[match[0]], re.sub(r"/+", "//", limit))
+
+
+def derived_sizes(ctx: RuleContext, function: Function, place: int) -> dict[str, str]:
+    """Sizes that a kernel works out in front of a statement, by its number, in the words of a launch line."""
+    found: dict[str, str] = {}
+    for each in ctx.source.statements(function)[:place]:
+        said = launch_words(ctx, function, each.name) if each.kind == "declare" else None
+        if said is not None:
+            found[each.name] = plain_words(said)
+    return found
+
+
+def plain_words(text: str) -> str:
+    """An expression of a launch line with the blanks and brackets that it needs."""
+    return ast.unparse(parse(text).tree)

@@ -2,13 +2,16 @@
 
 A plan is a list of steps; a step names the rules that may take it, the first that applies is taken. Each step is one
 change of the variant before it, and is verified as that. What the later steps find follows from the analysis of what
-the earlier ones wrote, so a plan that the kernel does not allow ends early, and with fewer than two steps is none.
+the earlier ones wrote, so a plan that the kernel does not allow ends early, and with fewer than two steps is none. A
+last step may cost more than it brings, so the beginnings of a plan are proposed too, once all whole ones were. What
+first looks found faster edit by edit is a plan as well (`TOGETHER`).
 """
 
 from __future__ import annotations
 
+import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from evo.cuda.source import classify, tree_difference
@@ -156,6 +159,15 @@ PLANS = (
     ),
 )
 
+TOGETHER = RulePlan(
+    name="together",
+    sentence="Makes at once several edits that first looks at the parent found faster, the best of them first.",
+    steps=(),
+    reason="edits that gain a few percent each are not kept one by one",
+    expected="about the product of what each was estimated to bring",
+)
+_WORTH = 1.02  # the gain that a look has to show for its edit to be one of them
+
 
 class PlanOperator:
     """All plans as one arm."""
@@ -165,17 +177,31 @@ class PlanOperator:
     def __init__(self, rules: tuple[Rule, ...], plans: tuple[RulePlan, ...] = PLANS) -> None:
         self._rules = {rule.name: rule for rule in rules}
         self._plans = plans
+        self._looked: tuple[str, ...] = ()  # what was put together last
+        self._joined: list[Proposal] = []
         self._lines: dict[str, dict[str, tuple[Proposal, ...]]] = {}  # of the last parents, by plan
 
     @property
     def docs(self) -> tuple[OperatorDoc, ...]:
         return tuple(
-            OperatorDoc(name=f"{self.name}/{plan.name}", family="plan", sentence=plan.sentence) for plan in self._plans
+            OperatorDoc(name=f"{self.name}/{plan.name}", family="plan", sentence=plan.sentence)
+            for plan in (*self._plans, TOGETHER)
         )
 
     def propose(self, parent: Variant, *, rng: random.Random, context: Context) -> Proposal | None:
         """The next plan whose end was not tried; plans that failed before come last. Nothing is drawn."""
         del rng
+        for line in self._together(context):
+            if _is_new(line, context):
+                return _proposal(TOGETHER, line, TOGETHER.name)
+        for is_loser in (False, True):
+            for name, plan, line in self._offers(parent, context):
+                if (name in context.losers) == is_loser and _is_new(line, context):
+                    return _proposal(plan, line, name)
+        return None
+
+    def _offers(self, parent: Variant, context: Context) -> Iterator[tuple[str, RulePlan, tuple[Proposal, ...]]]:
+        """All plans with their names and lines, then the beginnings of these, long ones first."""
         if parent.text not in self._lines:
             while len(self._lines) >= PARENTS:
                 self._lines.pop(next(iter(self._lines)))
@@ -184,10 +210,33 @@ class PlanOperator:
         for plan in sorted(self._plans, key=lambda each: each.name in context.losers):
             if plan.name not in lines:
                 lines[plan.name] = tuple(self._line(plan, parent, context))[:MOST_STEPS]
-            line = lines[plan.name]
-            if len(line) > 1 and line[-1].variant.id not in context.tried and context.fits(line[-1].variant):
-                return _proposal(plan, line)
-        return None
+            yield plan.name, plan, lines[plan.name]
+        for shorter in range(1, MOST_STEPS - 1):
+            for plan in self._plans:
+                line = lines[plan.name][:-shorter]
+                yield f"{plan.name}, {len(line)} steps", plan, line
+
+    def _together(self, context: Context) -> Iterator[Sequence[Proposal]]:
+        """The best edit that was looked at, and behind it all others that gain and still apply; then fewer of them."""
+        looks = [each for gain, each in context.looks if gain >= _WORTH and _key(each) not in context.losers]
+        found = tuple(each.variant.id for each in looks)
+        if found != self._looked:
+            self._looked, self._joined = found, self._join(looks, context)
+        for end in reversed(range(len(self._joined))):
+            yield self._joined[: end + 1]
+
+    def _join(self, looks: Sequence[Proposal], context: Context) -> list[Proposal]:
+        if not looks:
+            return []
+        first = looks[0].steps or (looks[0],)
+        line, made = list(first), {_what(step) for step in first}
+        for each in looks[1:]:
+            rule = each.arguments.get("rule")
+            if len(line) < MOST_STEPS and isinstance(rule, str) and _what(each) not in made:
+                step = self._step(rule, line[-1].variant, context, key=_key(each))
+                line += [step] if step is not None else []
+                made |= {_what(each)} if step is not None else set()
+        return line if len(line) > len(first) else []
 
     def _line(self, plan: RulePlan, parent: Variant, context: Context) -> Iterator[Proposal]:
         """The steps that the kernel allows, each a proposal of its own; none without the first."""
@@ -199,7 +248,8 @@ class PlanOperator:
             elif place == 0:
                 return
 
-    def _step(self, name: str, parent: Variant, context: Context) -> Proposal | None:
+    def _step(self, name: str, parent: Variant, context: Context, key: str | None = None) -> Proposal | None:
+        """The first application of a rule that is one change; key: of the only change that will do."""
         rule = self._rules.get(name)
         if rule is None:
             return None
@@ -207,7 +257,8 @@ class PlanOperator:
         places = rule.applications(
             parent, flags=task.flags, axes=integers_of(task), task=task, chip=context.chip
         )  # fmt: skip
-        for application in sorted(places, key=lambda each: each.rank)[:_TRIED]:
+        found = sorted(places, key=lambda each: each.rank)
+        for application in [each for each in found if key in (None, change_key(rule, each))][:_TRIED]:
             child = rule.build(parent, application)
             if child is None or not context.fits(child):
                 continue
@@ -230,7 +281,21 @@ class PlanOperator:
         return None
 
 
-def _proposal(plan: RulePlan, line: tuple[Proposal, ...]) -> Proposal:
+def _key(proposal: Proposal) -> str:
+    return str(proposal.arguments.get("change_key", ""))
+
+
+def _what(proposal: Proposal) -> str:
+    """What an edit changes, apart from the value that it sets."""
+    chosen = json.loads(_key(proposal)) if _key(proposal).startswith("{") else {}
+    return json.dumps({name: value for name, value in chosen.items() if name != "to"}, sort_keys=True)
+
+
+def _is_new(line: Sequence[Proposal], context: Context) -> bool:
+    return len(line) > 1 and line[-1].variant.id not in context.tried and context.fits(line[-1].variant)
+
+
+def _proposal(plan: RulePlan, line: Sequence[Proposal], name: str) -> Proposal:
     last = line[-1]
     words = ", then ".join(str(step.arguments["rule"]) for step in line)
     steps: list[Json] = [
@@ -247,6 +312,6 @@ def _proposal(plan: RulePlan, line: tuple[Proposal, ...]) -> Proposal:
         risk="; ".join(dict.fromkeys(step.risk for step in line)),
         next_if_kept="the knobs of what was written",
         next_if_reverted="its steps one by one",
-        arguments={"plan": plan.name, "change_key": plan.name, "steps": steps},
-        steps=line,
+        arguments={"plan": plan.name, "change_key": name, "steps": steps},
+        steps=tuple(line),
     )

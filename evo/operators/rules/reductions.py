@@ -79,7 +79,7 @@ def _chosen(source: Source, statement: Statement) -> ReductionLoop | None:
 
 def shareable(source: Source, loop: Statement) -> Shareable | None:
     """The proof for one counted loop, or None."""
-    if not isinstance(loop, CountedFor) or _EFFECTS.search(source.slice(loop.body_span)):
+    if not isinstance(loop, CountedFor) or not _is_plain(source, loop):
         return None
     reductions: dict[str, list[ReductionLoop]] = {}
     stores: set[str] = set()
@@ -118,7 +118,7 @@ def takes_any_order(source: Source, loop: Statement) -> bool:
     """
     if shareable(source, loop) is not None:
         return True
-    if not isinstance(loop, CountedFor) or _EFFECTS.search(source.slice(loop.body_span)):
+    if not isinstance(loop, CountedFor) or not _is_plain(source, loop):
         return False
     own = {inner.name for inner in loop.all() if inner.kind == "declare"}
     totals: dict[str, list[Statement]] = {}
@@ -136,6 +136,13 @@ def takes_any_order(source: Source, loop: Statement) -> bool:
         everywhere.count(name) == [each for s in statements for each, _ in source.names(s.span)].count(name)
         for name, statements in totals.items()
     )
+
+
+def _is_plain(source: Source, loop: CountedFor) -> bool:
+    """Whether turns have no effects but what they write, and the one that fails the test is the last of all."""
+    names = {name for name, _ in source.names(loop.limit)}
+    ends_once = not names & (source.changed_in(loop.body_span) | {loop.name})
+    return ends_once and not _EFFECTS.search(source.slice(loop.body_span))
 
 
 def _adds(source: Source, statement: Statement) -> bool:

@@ -47,7 +47,7 @@ def listed(text: str) -> list[str]:
 
 def bracketed(text: str) -> str:
     """A factor of a product: in brackets unless it is one word."""
-    return text if text.isidentifier() or text.isdigit() else f"({text})"
+    return text if text.replace(".", "").isidentifier() or text.isdigit() else f"({text})"
 
 
 def fresh(ctx: RuleContext, wanted: str, taken: Collection[str] = ()) -> str:

@@ -75,6 +75,39 @@ def test_a_plan_that_failed_is_offered_last(task: Task, scalar: Variant, line: l
     assert offered.variant.id == last.variant.id != first.variant.id
 
 
+def test_the_beginnings_of_plans_come_behind_all_whole_ones(line: list[Proposal]) -> None:
+    names = [str(each.arguments["plan"]) for each in line]
+    whole = len(set(names))
+    assert whole == len(set(names[:whole]))
+    ends = {names[at]: [step.text for step in line[at].steps] for at in range(whole)}
+    for proposal in line[whole:]:
+        texts = [step.text for step in proposal.steps]
+        assert texts == ends[str(proposal.arguments["plan"])][: len(texts)]
+
+
+def test_edits_that_looks_found_faster_are_made_together(task: Task, scalar: Variant) -> None:
+    """The best first, then what still applies; what lost before or gains nothing is left out."""
+    drawn: dict[str, Proposal] = {}
+    known = {operator.name: operator for operator in operators(["rules"])}
+    for name in ("rules.sizes", "rules.loop", "rules.order", "rules.bounds", "rules.knob"):
+        offer = known[name].propose(scalar, rng=random.Random(0), context=Context(task=task, chip=chip("l4")))
+        assert offer is not None
+        drawn[name] = offer
+    gains = {"rules.sizes": 1.08, "rules.loop": 1.05, "rules.order": 1.04, "rules.bounds": 1.01, "rules.knob": 1.03}
+    looks = sorted(((gain, drawn[name]) for name, gain in gains.items()), key=lambda look: -look[0])
+    context = Context(
+        task=task, chip=chip("l4"), looks=looks, losers={str(drawn["rules.order"].arguments["change_key"])}
+    )
+    offered = PlanOperator(all_rules()).propose(scalar, rng=random.Random(0), context=context)
+    assert offered is not None
+    assert [step.operator for step in offered.steps] == ["rules.sizes", "rules.loop", "rules.knob"]
+    assert not_one_change(task, offered, scalar) is None
+    tried = replace(context, tried={offered.variant.id})
+    other = PlanOperator(all_rules()).propose(scalar, rng=random.Random(0), context=tried)
+    assert other is not None
+    assert [step.text for step in other.steps] == [step.text for step in offered.steps[:2]]
+
+
 def test_steps_name_rules_and_rules_include_plans() -> None:
     known = {rule.name for rule in all_rules()}
     assert all(name in known for plan in PLANS for names in plan.steps for name in names)

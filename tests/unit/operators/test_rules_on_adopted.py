@@ -276,3 +276,16 @@ def test_a_block_gets_another_shape_with_its_grid() -> None:
 def test_a_block_that_shares_memory_keeps_its_shape() -> None:
     shared = WINDOW.replace("    float acc", "    __shared__ float s;\n    float acc")
     assert children("block_shape", shared, read_task(TASKS / "block_shape")) == []
+
+
+def test_sizes_that_a_kernel_works_out_are_axes_of_its_grid() -> None:
+    """Every other place of an image: its sizes are halves, which the launch line says in its own words."""
+    sizes = "const int OH = (H + 1) / 2, OW = (W + 1) / 2;\n    int index ="
+    text = FLAT.replace("int index =", sizes).replace("C * H * W, 256", "C * ((H + 1) // 2) * ((W + 1) // 2), 256")
+    text = text.replace("C * H * W)", "C * OH * OW)").replace("index % W", "index % OW")
+    text = text.replace("(index / W) % H", "(index / OW) % OH").replace("index / W / H", "index / (OH * OW)")
+    (child, *_) = children("unflatten", text, read_task(TASKS / "unflatten"))
+    grid = [part.text for part in child.launches[0].grid]
+    assert grid == ["ceil_div((W + 1) // 2, 32)", "ceil_div((H + 1) // 2, 8)", "C"]
+    behind = text.replace(sizes, "int index =").replace("if (index <", f"{sizes.splitlines()[0]}\n    if (index <")
+    assert children("unflatten", behind, read_task(TASKS / "unflatten")) == []

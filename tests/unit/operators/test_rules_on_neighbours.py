@@ -178,3 +178,40 @@ def test_what_the_grid_alone_bounds_stays_within_it() -> None:
         for child in built(RULE, parse_variant(bare), task):
             found = evaluate(Job(task=task, text=child.text, path="child.cu", upto="check"), session)
             assert found.status.passed, child.text
+
+
+PAIRS = read_task(TASK.folder.parents[1] / "idioms" / "complex_product")
+PAIR = PAIRS.ladder()[0].read_text(encoding="utf-8")
+WHOLE = PAIR[PAIR.index("    out[2 * i] =") : PAIR.rindex("}")]
+PLACE = "int i = blockIdx.x * blockDim.x + threadIdx.x"
+BY_PART = """    for (int k = 0; k < 2; ++k)
+        out[2 * i + k] = a[2 * i] * b[2 * i + k] + (k ? 1.0f : -1.0f) * a[2 * i + 1] * b[2 * i + 1 - k];
+"""
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise"),
+    [
+        pytest.param("", "", id="as it is"),
+        pytest.param(WHOLE, BY_PART, id="a loop over both"),
+        pytest.param(
+            f"{PLACE};\n    if (i >= N) return;",
+            f"int all = N;\n    for ({PLACE}; i < all; i += gridDim.x * blockDim.x) {{",
+            id="a loop over the grid to a limit with a name",
+        ),
+    ],
+)
+def test_numbers_of_two_elements_are_written_in_wide_pieces(written: str, otherwise: str) -> None:
+    text = PAIR.replace(written, otherwise) if written else PAIR
+    text = f"{text}}}\n" if "gridDim" in text else text
+    found = built(RULE, parse_variant(text), PAIRS)
+    assert {each.text.count("128 * 2)") for each in found} == {0, 1}
+    with EvaluationSession(DeviceName("sim", "l4")) as session:
+        for child in found:
+            assert "alignas(16)" in windows(child.text)[0]
+            assert evaluate(Job(task=PAIRS, text=child.text, path="child.cu", upto="check"), session).status.passed
+
+
+def test_a_number_of_which_a_part_is_not_written_is_left_alone() -> None:
+    text = PAIR.replace(WHOLE, WHOLE[: WHOLE.index("    out[2 * i + 1]")])
+    assert built(RULE, parse_variant(text), PAIRS) == []

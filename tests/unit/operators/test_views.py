@@ -268,7 +268,6 @@ def test_sums_before_the_element_come_from_the_lane_before() -> None:
 @pytest.mark.parametrize(
     ("written", "otherwise"),
     [
-        ("total += x[n * L + l];", "total = total * 0.5f + x[n * L + l];"),
         ("y[n * L + l] = total;", "y[l * N + n] = total;"),
         ("            y[n * L + l] = total;\n", ""),
         ("y[n * L + l] = total;", "y[n * L + l] = total + (l > 0 ? y[n * L + l - 1] : 0);"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,10 +13,12 @@ from evo.cuda.source import Edit, Source, Span, Statement
 from evo.operators.rules.directives import line_span
 from evo.operators.rules.lifting import NotPrinted, names_of
 from evo.operators.rules.normal_form import behind_guard
+from evo.operators.rules.one_turn import derived_sizes
 from evo.operators.rules.rewriting import bare, fresh, indent_of, merged, rewritten
 from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import ThreadIndex, thread_indices
+from evo.spec.expr import parse
 
 _BLOCKS = ((32, 8), (64, 4), (16, 16))
 _PLACED = re.compile(r"\b(?:threadIdx|blockIdx|blockDim|gridDim)\b")
@@ -45,7 +48,9 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
 def _edits(ctx: RuleContext, index: ThreadIndex, block: tuple[int, int]) -> list[Edit]:
     """Raises NotPrinted."""
     source, function = ctx.source, index.function
-    axes = {name: text for text, name in names_of(ctx, function).items()}
+    axes = {name: text for text, name in names_of(ctx, function).items()} | derived_sizes(
+        ctx, index.function, index.place
+    )
     test = _test(ctx, index, axes)
     order, places = _taken_apart(ctx, index, test.inside, test.sizes)
     names = [places[k].name if k in places else fresh(ctx, f"place{k}") for k in range(len(order))]
@@ -80,7 +85,7 @@ def _edits(ctx: RuleContext, index: ThreadIndex, block: tuple[int, int]) -> list
         lines.append(f"{index.statement.type.strip()} {index.name} = {whole};")
     grid = [f"ceil_div({axes[order[k]]}, {block[k]})" for k in (0, 1)]
     if len(order) > 2:
-        grid.append(" * ".join(axes[size] for size in order[2:]))
+        grid.append(" * ".join(axes[size] if axes[size].isidentifier() else f"({axes[size]})" for size in order[2:]))
     line = index.launch
     text = f"// evo: launch {line.kernel} grid ({', '.join(grid)}) block ({block[0]}, {block[1]})"
     text += f" shared {line.shared.text}{line.args_text}"
@@ -103,6 +108,13 @@ def _unwrapped(ctx: RuleContext, edits: list[Edit], test: Edit, indent: str) -> 
     return [*outside, Edit(test.span, textwrap.indent(textwrap.dedent(body).strip(), indent).lstrip())]
 
 
+def _factors(tree: ast.expr) -> list[str]:
+    """The factors of a product in a launch line, as they are spelled without blanks that vary."""
+    if isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Mult):
+        return [*_factors(tree.left), *_factors(tree.right)]
+    return [ast.unparse(tree)]
+
+
 @dataclass(frozen=True, slots=True)
 class _Test:
     """What lets only numbers below the product of the sizes through. inside: the statements that it guards."""
@@ -118,7 +130,7 @@ def _test(ctx: RuleContext, index: ThreadIndex, axes: Mapping[str, str]) -> _Tes
     """Raises NotPrinted."""
     source = ctx.source
     tops = source.statements(index.function)
-    extent = sorted(part.strip("() ") for part in index.extent.split("*"))
+    extent = sorted(_factors(parse(index.extent).tree))
     values = {s.name: s for s in tops if s.kind == "declare" and s.value is not None and not s.dims}
     for place, each in enumerate(tops[index.place + 1 :], index.place + 1):
         if each.kind == "declare":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,11 +10,14 @@ from dataclasses import dataclass
 from evo.analysis.access import Access, Array, Form, LaunchAnalysis
 from evo.analysis.access.passes import walk_of
 from evo.cuda.source import CountedFor, Edit, Function, Span
-from evo.operators.rules.lifting import NotPrinted, accumulator
+from evo.errors import SyntaxInvalid
+from evo.operators.rules.lifting import NotPrinted, accumulator, in_c
 from evo.operators.rules.rewriting import bracketed, fresh, indent_of, merged, rewritten
 from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.rule_context import RuleContext
+from evo.spec.expr import parse
 
+_NAME = re.compile(r"[A-Za-z_][\w.]*")
 _TURNS, _REGISTERS = 32, 64  # of one array, and of all
 
 
@@ -84,7 +88,7 @@ def _walk(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, array:
     said = {(*map(ctx.source.slice, (loop.start, loop.limit)), loop.step) for loop in loops}
     if len(said) != 1 or len({form.loops[symbol].factor for symbol in symbols} | {None}) != 1:
         raise NotPrinted("loops that are written in another way")
-    return _Walk(array, loops, tuple(first), tuple(others), is_stored, *_count(ctx, analysis, loops[0]))
+    return _Walk(array, loops, tuple(first), tuple(others), is_stored, *_count(ctx, analysis, function, loops[0]))
 
 
 def _check(form: Form, access: Access, others: Sequence[Access]) -> None:
@@ -110,20 +114,23 @@ def _loop(ctx: RuleContext, function: Function, span: Span) -> CountedFor:
     return found[0]
 
 
-def _count(ctx: RuleContext, analysis: LaunchAnalysis, loop: CountedFor) -> tuple[int, str]:
+def _count(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, loop: CountedFor) -> tuple[int, str]:
     """The most turns of a thread in any case, and how the text says that. Raises NotPrinted if no compiler knows it."""
-    source, task = ctx.source, ctx.task
+    task = ctx.task
     assert task is not None
-    limit, step = source.slice(loop.limit).strip(), loop.step.strip()
+    limit, step = (_known(ctx, function, text) for text in (ctx.source.slice(loop.limit), loop.step))
     ends, steps = [], []
     for case in (*task.check, *task.bench):
         known = {name: case.axes[name] for name in ctx.variant.macros if name in case.axes}
         known |= {name: value for name, value in ctx.variant.knob_values.items() if isinstance(value, int)}
-        known |= {text: number for text in (limit, step) if (number := source.integer(text)) is not None}
-        if limit not in known or step not in known or known[step] < 1:
-            raise NotPrinted("a length that no compiler knows")
-        ends.append(known[limit])
-        steps.append(known[step])
+        try:
+            end, each = (int(parse(text.replace("/", "//")).value(known)) for text in (limit, step))
+        except SyntaxInvalid:
+            raise NotPrinted("a length that no compiler knows") from None
+        if each < 1:
+            raise NotPrinted("a loop that does not count up")
+        ends.append(end)
+        steps.append(each)
     starts = [each.start for each in analysis.form.loops.values() if each.span == loop.span]
     if any((analysis.form.bounds.smallest(start) or 0) < 0 for start in starts):
         raise NotPrinted("a start before the first element")
@@ -131,6 +138,25 @@ def _count(ctx: RuleContext, analysis: LaunchAnalysis, loop: CountedFor) -> tupl
     if not 2 <= turns <= _TURNS:
         raise NotPrinted("too many elements for registers")
     return turns, limit if step == "1" else f"({limit} + {step} - 1) / {step}"
+
+
+def _known(ctx: RuleContext, function: Function, text: str) -> str:
+    """A number in words that a compiler knows: macros, knobs, numbers and what stands for them. Raises NotPrinted."""
+    names = {name: name for name in (*ctx.variant.macros, *ctx.variant.knob_values)}
+    (line,) = (line for line in ctx.variant.launches if line.kernel == function.name)
+
+    def said(match: re.Match[str]) -> str:
+        word = match[0]
+        if word in names or (number := ctx.source.integer(word)) is not None:
+            return word if word in names else str(number)
+        if word == "blockDim.x":
+            return in_c(line.block[0].tree, names)
+        value = ctx.constant(function, word)
+        if value is None or value == word:
+            raise NotPrinted("a length that no compiler knows")
+        return bracketed(_known(ctx, function, value))
+
+    return _NAME.sub(said, text.strip())
 
 
 def _edits(ctx: RuleContext, function: Function, walks: Sequence[_Walk]) -> list[Edit]:

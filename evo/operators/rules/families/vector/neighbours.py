@@ -43,7 +43,8 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
         index = next((each for each in indices if each.function.name == form.kernel), None)
         if index is None or form.shared or form.exchanges or form.barriers or form.multiplies:
             continue
-        if analysis.legality.threads_permute.holds is not True or not _is_seen(analysis) or not _is_open(ctx, index):
+        legality = analysis.legality
+        if legality.threads_permute.holds is not True or not legality.is_seen or not _is_open(ctx, index):
             continue
         for count, has_edges in product(_COUNTS, (False, True)):
             found = Neighbours(form, count, has_edges)
@@ -62,13 +63,6 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
                 rank=rank,
                 is_schedule=True,
             )
-
-
-def _is_seen(analysis: LaunchAnalysis) -> bool:
-    """Whether all that could not be followed is where a tensor is read that nothing writes."""
-    reads = [access for access in analysis.form.accesses if access.mode == "read" and access.array is not None]
-    spans = {a.span for a in reads if a.array is not None and analysis.legality.is_read_only(a.array)}
-    return all(blocked.span in spans for blocked in analysis.form.blocked)
 
 
 def _is_open(ctx: RuleContext, index: ThreadIndex) -> bool:

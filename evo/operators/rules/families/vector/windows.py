@@ -171,6 +171,15 @@ class Neighbours:
         ends = sorted((start, start + step * (trip - 1)))
         return ends[0], ends[1]
 
+    def elements(self, place: Spot) -> set[int]:
+        """Where an access goes for the first output, over all turns of the loops around it. Raises NotPrinted."""
+        found = [place.inside.substitute({OUTPUT: Term.number(0)})]
+        for symbol in place.inside.symbols() - {OUTPUT}:
+            low, high = self._ends(symbol)
+            turns = range(low, high + 1, abs(self.form.loops[symbol].step.value or 1))
+            found = [term.substitute({symbol: Term.number(turn)}) for term in found for turn in turns]
+        return {term.constant for term in found}
+
     def requirements(self, condition: Condition) -> list[Test]:
         """What makes a condition hold for all outputs and turns. Raises NotPrinted."""
         self.assumed = []
@@ -264,8 +273,8 @@ def _is_apart(found: Neighbours, window: Stretch, spans: Mapping[Span, int]) -> 
         return False  # a place of the text that is also another place of memory
     if not window.is_written:
         return not any(access.is_write for access in found.form.of(window.array))
-    inside = {place.inside for place in window.places}
-    return len(mine) == len(found.form.of(window.array)) and len(inside) == 1 and not window.rows
+    own = {element for place in window.places for element in found.elements(place)}
+    return len(mine) == len(found.form.of(window.array)) and len(own) == window.step and not window.rows
 
 
 def _is_sized(found: Neighbours, window: Stretch) -> bool:
@@ -273,10 +282,10 @@ def _is_sized(found: Neighbours, window: Stretch) -> bool:
     low = min(place.low for place in window.places)
     high = max(place.high for place in window.places) + window.step * (found.count - 1)
     window.unit = math.gcd(window.step * found.count, max(1, _WIDE // window.array.element_bytes))
-    if window.is_written:
-        if window.step != 1 or low != high - found.count + 1:
+    if window.is_written:  # by each output all elements up to the next one's
+        if high - low + 1 != window.step * found.count:
             return False
-        window.start, window.size = low, found.count
+        window.start, window.size = low, window.step * found.count
         return window.unit > 1 and low % window.unit == 0
     window.start = low // window.unit * window.unit
     window.size = -(-(high + 1) // window.unit) * window.unit - window.start

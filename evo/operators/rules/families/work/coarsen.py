@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from evo.cuda.source import CountedFor, Edit, Source, Span, Statement
 from evo.operators.rules.directives import new_knob
-from evo.operators.rules.normal_form import behind_guard, guard_of
+from evo.operators.rules.families.work.block_index import BlockIndex, block_indices
+from evo.operators.rules.normal_form import behind_guard, guard_of, is_guard
 from evo.operators.rules.rewriting import fresh, indent_of
 from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.rule_context import RuleContext
@@ -186,7 +187,7 @@ class _Repeater:
     def _repeat(self, statement: Statement, conditions: tuple[str, ...], *, bare: bool) -> None:
         tests = [*self._needed(statement, statement.span, conditions)]
         if self._stores(statement):
-            tests.append(f"{self.index.name} + {self.counter} * {self.index.stride} < {self.bound}")
+            tests.append(f"{self.index.name} + {_apart(self.counter, self.index)} < {self.bound}")
             self.within.append(statement.span)
         body = self._selected(statement, tests)
         indent = indent_of(self.source, statement.span.start)
@@ -247,26 +248,45 @@ def _base(source: Source, target: Span) -> str:
 
 
 def _find(ctx: RuleContext) -> Iterator[Application]:
+    found = tuple(behind_guard(_of_threads)(ctx))
+    yield from found
+    if found:  # where a thread's own index cannot be seen, it may be in another view of the text
+        yield from behind_guard(_of_blocks)(ctx)
+
+
+def _of_threads(ctx: RuleContext) -> Iterator[Application]:
     for index in thread_indices(ctx):
-        for value in _REPEATS[1:]:
-            edits = _edits(ctx, index, value)
-            if edits:
-                yield Application(
-                    edits=tuple(edits),
-                    summary=f"{index.function.name}: {value} outputs per thread along {index.name}",
-                    arguments={"kernel": index.function.name, "index": index.name, "to": value},
-                    rank=0 if value < 8 else 1,
-                )
+        yield from _applications(ctx, index, None)
 
 
-def _edits(ctx: RuleContext, index: ThreadIndex, value: int) -> list[Edit]:
+def _of_blocks(ctx: RuleContext) -> Iterator[Application]:
+    for block in block_indices(ctx):
+        yield from _applications(ctx, block.index, block)
+
+
+def _applications(ctx: RuleContext, index: ThreadIndex, block: BlockIndex | None) -> Iterator[Application]:
+    for value in _REPEATS[1:]:
+        edits = _edits(ctx, index, value, block)
+        if edits:
+            yield Application(
+                edits=tuple(edits),
+                summary=f"{index.function.name}: {value} outputs per thread along {index.name}",
+                arguments={"kernel": index.function.name, "index": index.name, "to": value},
+                rank=0 if value < 8 else 1,
+            )
+
+
+def _edits(ctx: RuleContext, index: ThreadIndex, value: int, block: BlockIndex | None) -> list[Edit]:
     source = ctx.source
     if _SHARING.search(source.slice(index.function.body)):
         return []
     statements = source.statements(index.function)
     guard = guard_of(source, statements, index.name)
     rest = [s for place, s in enumerate(statements) if place > index.place]
-    if guard is not None:
+    if block is not None:
+        bound, guard = block.bound, (index.place, block.bound)
+        rest = [s for s in rest if not is_guard(s) or index.name in s.reads]
+    elif guard is not None:
         place, bound = guard
         rest = [s for s in rest if s != statements[place]]
     elif rest and (found := _wrapped(source, rest[-1], index.name)) is not None:
@@ -294,13 +314,13 @@ def _edits(ctx: RuleContext, index: ThreadIndex, value: int) -> list[Edit]:
     if _reads_as_others_write(ctx, index, repeater.within):
         return []
     indent = indent_of(source, index.statement.span.start)
-    c, k = counter, index.stride
+    c = counter
     # `min` takes no index of 64 bits and int together.
     final = f"{bound} - 1" if index.kind in _SHORT else f"({index.kind}){bound} - 1"
     table = (
         f"\n{indent}{index.kind} {places}[{knob_name}];  // those past the end repeat the last one and are not stored"
         f"\n#pragma unroll\n{indent}for (int {c} = 0; {c} < {knob_name}; ++{c})"
-        f" {places}[{c}] = min({index.name} + {c} * {k}, {final});"
+        f" {places}[{c}] = min({index.name} + {_apart(c, index)}, {final});"
     )
     last = _known_at(statements, index, bound)
     if last is None:
@@ -310,10 +330,22 @@ def _edits(ctx: RuleContext, index: ThreadIndex, value: int) -> list[Edit]:
     at = end + len(remark.encode()) if remark.strip().startswith("//") else end
     return [
         *new_knob(ctx, knob_name, _REPEATS, value),
-        Edit(index.grid_at, f"ceil_div({index.extent}, {index.stride.replace('/', '//')} * {knob_name})"),
-        Edit(index.threads_at, f"({index.stride} * {knob_name})"),
+        *(block.edits(knob_name) if block is not None else _launched(index, knob_name)),
         Edit(Span(at, at), table),
         *repeater.edits,
+    ]
+
+
+def _apart(counter: str, index: ThreadIndex) -> str:
+    """How far an output is from the thread's first one."""
+    return counter if index.stride == "1" else f"{counter} * {index.stride}"
+
+
+def _launched(index: ThreadIndex, knob: str) -> list[Edit]:
+    """Fewer blocks, each of which covers more values of the index."""
+    return [
+        Edit(index.grid_at, f"ceil_div({index.extent}, {index.stride.replace('/', '//')} * {knob})"),
+        Edit(index.threads_at, f"({index.stride} * {knob})"),
     ]
 
 
@@ -351,7 +383,7 @@ RULES = (
         family="work",
         sentence="Gives each thread several outputs along one of its indices: what depends on the index becomes an"
         " array in registers, and what does not is loaded once for all of them.",
-        find=behind_guard(_find),
+        find=_find,
         examples=(Example.of_files("coarsen"),),
         reason="what several outputs have in common is loaded once instead of once per output",
         expected="fewer load instructions per multiply-add, by up to the number of outputs",

@@ -64,9 +64,9 @@ def found_columns(ctx: RuleContext, is_scan: bool = False) -> Iterator[Applicati
 def _columns(ctx: RuleContext, analysis: LaunchAnalysis) -> _Columns | None:
     form, sizes = analysis.form, analysis.sizes
     function = ctx.kernel(form.kernel)
-    if function is None or not ctx.is_launched_once(form.kernel) or sizes.block[1:] != (1, 1) or form.blocked:
+    if function is None or not ctx.is_launched_once(form.kernel) or sizes.block[1:] != (1, 1):
         return None
-    if form.barriers or form.exchanges or form.shared:
+    if form.barriers or form.exchanges or form.shared or not analysis.legality.is_seen:
         return None
     if sizes.blocks * sizes.threads >= _FULL * analysis.chip.sms and not passes_of(form, analysis.reductions):
         return None  # with several passes, lanes may keep what one thread cannot
@@ -100,7 +100,9 @@ def _loops(ctx: RuleContext, analysis: LaunchAnalysis) -> list[SharedLoop]:
 
 def _walks_down(analysis: LaunchAnalysis, loop: Loop) -> bool:
     """Whether neighbouring threads touch neighbouring elements in a loop, and its turns go down the rows."""
-    if loop.step.value != 1 or loop.values is not None or loop.until is not None or loop.blocked is not None:
+    if loop.step.value != 1 or loop.values is not None or loop.until is not None:
+        return False
+    if loop.blocked is not None and not loop.is_given:
         return False
     beside = 0
     for access in analysis.form.accesses:

@@ -16,6 +16,7 @@ from evo.spec.variant import LaunchLine
 
 COLUMNS = (8, 16, 32, 64)  # of a block; eight floats are a sector
 TURNS = 16  # from which on a walk may be worth sharing
+_GIVEN = 64  # turns of a loop that data gives, which a first look tells apart
 _EACH = 4  # turns of a lane at least: what lanes combine costs as much as a few
 # Words that place a thread in the first dimension; a kernel that has others than its index is left alone.
 PLACED = re.compile(r"\b(?:threadIdx|blockIdx\.x|gridDim\.x|blockDim|__shared__|__sync\w*|\w+_sync|laneid)\b")
@@ -25,8 +26,8 @@ _MOST = 1024  # threads of a block
 
 
 def turns_of(analysis: LaunchAnalysis, loops: Iterable[Loop]) -> int:
-    """The most turns that one of these loops has for a thread; 0 if they are not known."""
-    return max((analysis.turns(loop) or 0 for loop in loops), default=0)
+    """The most turns that one of these loops has for a thread; 0 if they are not known, some if data gives them."""
+    return max((analysis.turns(loop) or (_GIVEN if loop.is_given else 0) for loop in loops), default=0)
 
 
 def applications(

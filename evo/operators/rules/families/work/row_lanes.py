@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import partial
 
-from evo.analysis.access import Access, Form, LaunchAnalysis, Loop, Node, Symbol, Term
+from evo.analysis.access import THREAD, Access, Form, LaunchAnalysis, Loop, Node, Symbol, Term
+from evo.analysis.access.numeric import number_of
 from evo.cuda.source import Edit, Function, Span
 from evo.operators.rules.families.work.row_places import WARP, RowPlace, block_place, row_place
 from evo.operators.rules.families.work.scanning import scanned_row
@@ -146,7 +147,9 @@ def _is_rest(analysis: LaunchAnalysis, loop: Loop, body: tuple[Node, ...]) -> bo
 
 def _walks(analysis: LaunchAnalysis, loop: Loop, inside: list[Access], is_alone: bool) -> bool:
     """Whether a turn further is an element further at most, for most of what the loop touches."""
-    if (loop.step.value or 0) < 1 or loop.values is not None or loop.until is not None or loop.blocked is not None:
+    if (loop.step.value or 0) < 1 or loop.values is not None or loop.until is not None:
+        return False
+    if loop.blocked is not None and not loop.is_given:
         return False
     far, ways = 0, set[bool]()  # a walk may go backwards as a whole
     for access in inside:
@@ -161,9 +164,21 @@ def _walks(analysis: LaunchAnalysis, loop: Loop, inside: list[Access], is_alone:
             return False
         if apart not in (access.array.element_bytes, 0) and access.is_write:
             return False
-        traffic = analysis.traffic.accesses.get(access.number)
-        far += traffic is not None and traffic.sectors is not None and traffic.sectors > 2 * max(traffic.ideal or 1, 1)
+        far += _is_far(analysis, loop, access)
     return len(ways) == 1 and (far > 0 or is_alone)
+
+
+def _is_far(analysis: LaunchAnalysis, loop: Loop, access: Access) -> bool:
+    """Whether the threads of a warp touch more sectors than their elements need, as far as sizes or places tell."""
+    traffic = analysis.traffic.accesses.get(access.number)
+    if traffic is not None and traffic.sectors is not None:
+        return traffic.sectors > 2 * max(traffic.ideal or 1, 1)
+    place = _by_turns(analysis, loop, access)
+    apart = place.coefficient(THREAD[0])
+    number = number_of(apart, analysis.sizes.values) if apart is not None else None
+    if number is not None and number:
+        return abs(number) > 2 * access.bytes
+    return any(symbol.kind == "value" for symbol in place.symbols())  # rows that begin where data says
 
 
 def _by_turns(analysis: LaunchAnalysis, loop: Loop, access: Access) -> Term:

@@ -20,8 +20,9 @@ RULES = (
     Rule(
         name="scan_lanes",
         family="work",
-        sentence="Shares a row or a column whose running sums, products or extrema a thread stores on the way: a row's"
-        " neighbouring elements come together by shuffles, a column's stretches by what those before come to.",
+        sentence="Shares a row or a column whose running sums, products, extrema or recurrences a thread stores on the"
+        " way: a row's neighbouring elements come together by shuffles, a column's stretches by what those before come"
+        " to.",
         find=_find,
         examples=(Example.of_files("scan_lanes"), Example.of_files("scan_lanes_2")),
         reason="threads that each walk a row of their own read and write a row apart: one sector per element; those"

@@ -1,4 +1,5 @@
-"""Loops that store what they have come to on the way, as lanes share them: running sums, products and extrema."""
+"""Loops that store what they have come to on the way, as lanes share them: running sums, products and extrema, and
+recurrences `x = a * x + b`, of which a stretch comes to a factor of what was before it and an addend."""
 
 from __future__ import annotations
 
@@ -8,7 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from evo.analysis.access import LaunchAnalysis
+from evo.analysis.access.reductions import RECURRENCE
 from evo.cuda.source import CountedFor, Edit, Span, Statement
+from evo.operators.rules.families.work.slopes import slope_of
 from evo.operators.rules.families.work.walks import (
     SharedLoop,
     combined,
@@ -22,7 +25,7 @@ from evo.operators.rules.rule_context import RuleContext
 
 _ALL, _WARP = "0xffffffffu", 32
 _SIGNS = {"sum": "+", "product": "*"}
-_KINDS = ("sum", "product", "max", "min", "argmax", "argmin")
+_KINDS = ("sum", "product", "max", "min", "argmax", "argmin", RECURRENCE)
 _LEAVES = re.compile(r"\b(?:break|continue|goto|return)\b")
 
 
@@ -36,9 +39,15 @@ class _Turn:
 
     loop: CountedFor
     kinds: dict[str, str]  # the carried names with their types
+    slopes: dict[str, str]  # of recurrences, what their factors are called
     early: tuple[Statement, ...]
     late: tuple[tuple[Statement, bool], ...]
     kept: tuple[Statement, ...]
+
+    @property
+    def parts(self) -> dict[str, str]:
+        """All that a lane's turns come to, with types: the carried names, and the factors of recurrences."""
+        return self.kinds | {slope: self.kinds[name] for name, slope in self.slopes.items()}
 
 
 def is_scanned(shared: SharedLoop) -> bool:
@@ -56,6 +65,7 @@ def _turn(ctx: RuleContext, analysis: LaunchAnalysis, shared: SharedLoop) -> _Tu
     if _LEAVES.search(source.slice(loop.body_span)) or not is_scanned(shared) or shared.edits:
         raise NotPrinted("a turn that may end early")
     kinds = {name: type_of(ctx, shared.loop, name) for found in shared.reductions for name in found.names}
+    slopes = {f.names[0]: f"{f.names[0]}.slope" for f in shared.reductions if f.kind == RECURRENCE}
     early, late = list[Statement](), list[tuple[Statement, int]]()
     own, waiting, updates = set[str](), set[str](kinds), 0
     for each in loop.body:
@@ -78,7 +88,7 @@ def _turn(ctx: RuleContext, analysis: LaunchAnalysis, shared: SharedLoop) -> _Tu
         raise NotPrinted("a store in the middle of a sum")
     read = frozenset[str]().union(*(each.reads for each, _ in late))
     kept = tuple(each for each in early if each.kind == "declare" and each.name in read)
-    found = _Turn(loop, kinds, tuple(early), tuple((each, not at) for each, at in late), kept)
+    found = _Turn(loop, kinds, slopes, tuple(early), tuple((each, not at) for each, at in late), kept)
     _check(ctx, analysis, shared, found)
     return found
 
@@ -121,6 +131,9 @@ def _early(ctx: RuleContext, turn: _Turn, names: dict[str, str], signs: Mapping[
             lines += _lines(ctx, each, names)
         elif each.value is not None:
             lines.append(f"{each.name} = {ctx.source.renamed(each.value, names)};")
+        for name in ctx.source.changed_in(each.span) & turn.slopes.keys():
+            slope = slope_of(ctx.source, each, name)
+            lines += [f"{names[turn.slopes[name]]} *= {slope};"] if slope != "1" else []
     return lines
 
 
@@ -146,16 +159,27 @@ def _lines(ctx: RuleContext, statement: Statement, names: dict[str, str]) -> lis
 
 
 def _guarded(test: str, lines: list[str]) -> list[str]:
-    if len(lines) == 1:
-        return [f"{test} {lines[0]}"]
+    if len(lines) == 1 or not test:
+        return [f"{test} {line}".lstrip() for line in lines]
     return [f"{test} {{", *(f"    {line}" for line in lines), "}"]
 
 
-def _merged(ctx: RuleContext, shared: SharedLoop, own: dict[str, str], head: str, other: dict[str, str]) -> list[str]:
-    """Lines by which `own` names get what others have. Raises NotPrinted."""
+def _merged(
+    ctx: RuleContext,
+    shared: SharedLoop,
+    own: dict[str, str],
+    head: str,
+    other: dict[str, str],
+    *,
+    is_earlier: bool = False,
+) -> list[str]:
+    """Lines by which `own` names get what others have, of turns behind them or in front. Raises NotPrinted."""
     lines: list[str] = []
     theirs = {own[name]: other[name] for name in own}
     for found in shared.reductions:
+        if found.kind == RECURRENCE:
+            lines += _guarded(head, _continued(found.names[0], own, other, is_earlier=is_earlier))
+            continue
         mine = replace(found, names=tuple(own[name] for name in found.names))
         made = combined(ctx, mine, head, theirs.__getitem__)
         if made is None:
@@ -164,10 +188,24 @@ def _merged(ctx: RuleContext, shared: SharedLoop, own: dict[str, str], head: str
     return lines
 
 
+def _continued(name: str, own: dict[str, str], other: dict[str, str], *, is_earlier: bool) -> list[str]:
+    """A recurrence over two stretches, of which one has a factor and an addend."""
+    slope = f"{name}.slope"
+    if is_earlier:
+        return [f"{own[name]} += {own[slope]} * {other[name]};", f"{own[slope]} *= {other[slope]};"]
+    return [f"{own[name]} = {other[slope]} * {own[name]} + {other[name]};"]
+
+
 def _parts(shared: SharedLoop, turn: _Turn, parts: dict[str, str]) -> list[str]:
     """What each lane begins with: nothing of what adds up, and the extrema so far."""
     starts = {name: value for found in shared.reductions for name, value in neutral_of(found).items()}
-    return [f"{kind} {parts[name]} = {starts.get(name, name)};" for name, kind in turn.kinds.items()]
+    starts |= dict.fromkeys(turn.slopes, "0") | dict.fromkeys(turn.slopes.values(), "1")
+    return [f"{kind} {parts[name]} = {starts.get(name, name)};" for name, kind in turn.parts.items()]
+
+
+def _words(ctx: RuleContext, turn: _Turn, word: str) -> dict[str, str]:
+    """New names for all that a lane's turns come to."""
+    return {name: fresh(ctx, f"{name.replace('.', '_')}_{word}") for name in turn.parts}
 
 
 def scanned_row(ctx: RuleContext, analysis: LaunchAnalysis, shared: SharedLoop, lane: str, lanes: str) -> list[Edit]:
@@ -175,15 +213,16 @@ def scanned_row(ctx: RuleContext, analysis: LaunchAnalysis, shared: SharedLoop, 
     turn, source = _turn(ctx, analysis, shared), ctx.source
     loop, is_block = turn.loop, lanes != str(_WARP)
     first, step, before = fresh(ctx, "first"), fresh(ctx, "step"), any(is_before for _, is_before in turn.late)
-    said = {name: name.replace(".", "_") for name in turn.kinds}
-    part, near, here, past = (
-        {name: fresh(ctx, f"{said[name]}_{word}") for name in said} for word in ("part", "near", "here", "before")
+    part, near = _words(ctx, turn, "part"), _words(ctx, turn, "near")
+    here, past = (
+        {name: own for name, own in _words(ctx, turn, word).items() if name in turn.kinds}
+        for word in ("here", "before")
     )
     start, limit, index = (source.slice(loop.start).strip(), source.slice(loop.limit).strip(), loop.type.strip())
     place = f"{lane} % {_WARP}" if is_block else lane
     signs = {name: _SIGNS[found.kind] for found in shared.reductions for name in neutral_of(found)}
     up = [
-        f"const {kind} {near[name]} = __shfl_up_sync({_ALL}, {part[name]}, {{}});" for name, kind in turn.kinds.items()
+        f"const {kind} {near[name]} = __shfl_up_sync({_ALL}, {part[name]}, {{}});" for name, kind in turn.parts.items()
     ]
     body = [
         f"const {index} {loop.name} = {first} + {lane};",
@@ -192,7 +231,7 @@ def scanned_row(ctx: RuleContext, analysis: LaunchAnalysis, shared: SharedLoop, 
         *_guarded(f"if ({loop.name} {loop.relation} {limit})", _early(ctx, turn, part, signs)),
         f"for (int {step} = 1; {step} < {_WARP}; {step} *= 2) {{",
         *(f"    {line.format(step)}" for line in up),
-        *(f"    {line}" for line in _merged(ctx, shared, part, f"if ({place} >= {step})", near)),
+        *(f"    {line}" for line in _merged(ctx, shared, part, f"if ({place} >= {step})", near, is_earlier=True)),
         "}",
     ]  # fmt: skip
     if is_block:
@@ -205,7 +244,12 @@ def scanned_row(ctx: RuleContext, analysis: LaunchAnalysis, shared: SharedLoop, 
     if is_block:
         body += _merged(ctx, shared, here, "", part)
     else:
-        here |= {name: part[name] for name in part if name not in signs}  # extrema know of all before
+        # Extrema know of all before.
+        here |= {name: part[name] for name in here if name not in signs and name not in turn.slopes}
+        body += [
+            f"const {turn.kinds[name]} {here[name]} = {part[slope]} * {name} + {part[name]};"
+            for name, slope in turn.slopes.items()
+        ]
         body += [f"const {turn.kinds[name]} {here[name]} = {name} {sign} {part[name]};" for name, sign in signs.items()]
     stores = [line for each, is_before in turn.late for line in _lines(ctx, each, past if is_before else here)]
     body += _guarded(f"if ({loop.name} {loop.relation} {limit})", stores)
@@ -228,9 +272,9 @@ def _of_earlier_warps(
 ) -> list[str]:
     """What the warps in front of a thread's own have come to. names: of a lane's part, and of what it is added to."""
     (lane, count), (part, here) = lanes, names
-    warps, warp = {name: parts_name(ctx, name) for name in turn.kinds}, fresh(ctx, "warp")
-    lines = [f"__shared__ {kind} {warps[name]}[{count} / {_WARP}];" for name, kind in turn.kinds.items()]
-    stores = [f"{warps[name]}[{lane} / {_WARP}] = {part[name]};" for name in turn.kinds]
+    warps, warp = {name: parts_name(ctx, name) for name in turn.parts}, fresh(ctx, "warp")
+    lines = [f"__shared__ {kind} {warps[name]}[{count} / {_WARP}];" for name, kind in turn.parts.items()]
+    stores = [f"{warps[name]}[{lane} / {_WARP}] = {part[name]};" for name in turn.parts]
     lines += [*_guarded(f"if ({lane} % {_WARP} == {_WARP - 1})", stores), "__syncthreads();"]
     head = f"for (int {warp} = 0; {warp} < (int){lane} / {_WARP}; ++{warp})"
     return lines + _merged(ctx, shared, here, head, {name: f"{own}[{warp}]" for name, own in warps.items()})
@@ -240,7 +284,7 @@ def _of_all_warps(ctx: RuleContext, shared: SharedLoop, turn: _Turn, count: str)
     """The carried numbers behind what all warps have come to."""
     warp, own = fresh(ctx, "warp"), {name: name for name in turn.kinds}
     head = f"for (int {warp} = 0; {warp} < {count} / {_WARP}; ++{warp})"
-    theirs = {name: f"{parts_name(ctx, name)}[{warp}]" for name in turn.kinds}
+    theirs = {name: f"{parts_name(ctx, name)}[{warp}]" for name in turn.parts}
     return [*_merged(ctx, shared, own, head, theirs), "__syncthreads();"]
 
 
@@ -256,8 +300,8 @@ def scanned_column(
     start, limit = source.slice(loop.start).strip(), source.slice(loop.limit).strip()
     kind = loop.type.replace("const", "").strip()
     each, begin, end, other = (fresh(ctx, word) for word in ("each", "begin", "end", "other"))
-    part = {name: fresh(ctx, f"{name.replace('.', '_')}_part") for name in turn.kinds}
-    parts = {name: parts_name(ctx, name) for name in turn.kinds}
+    part = _words(ctx, turn, "part")
+    parts = {name: parts_name(ctx, name) for name in turn.parts}
     theirs = {name: f"{own}[{other}][{column}]" for name, own in parts.items()}
     turns, at = (limit, "") if start == "0" else (f"{limit} - ({start})", f"{start} + ")
     lines = [
@@ -267,8 +311,8 @@ def scanned_column(
         f"for ({kind} {loop.name} = {begin}; {loop.name} < {end}; ++{loop.name}) {{",
         *(f"    {line}" for line in _early(ctx, replace(turn, kept=()), part)),
         "}",
-        *(f"__shared__ {kind} {parts[name]}[{per}][{count}];" for name, kind in turn.kinds.items()),
-        *(f"{parts[name]}[{lane}][{column}] = {part[name]};" for name in turn.kinds),
+        *(f"__shared__ {kind} {parts[name]}[{per}][{count}];" for name, kind in turn.parts.items()),
+        *(f"{parts[name]}[{lane}][{column}] = {part[name]};" for name in turn.parts),
         "__syncthreads();",
     ]
     after, whole = [], {name: fresh(ctx, f"{name.replace('.', '_')}_whole") for name in turn.kinds}

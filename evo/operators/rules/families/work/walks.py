@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from evo.analysis.access import BLOCK, THREAD, Access, Branch, Data, LaunchAnalysis, Loop, Nest, Node, Reduction, Term
 from evo.analysis.access.data_values import parts_of, plain
+from evo.analysis.access.reductions import RECURRENCE
 from evo.cuda.source import Edit, Function, Span
 from evo.operators.rules.families.work.moments import is_moments, merging, with_count
 from evo.operators.rules.families.work.walked_pointers import indexed
@@ -22,6 +23,7 @@ _INIT = re.compile(r"(?P<head>\s*(?:[\w:]+[\s*&]+)*?(?P<name>\w+)\s*=\s*)(?P<val
 _COMBINED = {"sum": "{0} += {1}", "product": "{0} *= {1}"}
 _VECTOR = re.compile(r"(float|double|int|uint)[234]")
 _WORD = re.compile(r"[\w.]+")
+_CONTROLS = re.compile(r"(?:return|for|if|while|do)\b")
 _TYPES = re.compile(r"[A-Za-z_][\w:<> ]*")
 _NEUTRAL = {"sum": "0", "product": "1", "online_softmax": "0"}
 _LOWEST = {"float": "-3.402823466e+38f", "double": "-1.7976931348623157e+308"}
@@ -63,7 +65,7 @@ def nests(nodes: tuple[Node, ...]) -> Iterator[tuple[Loop, tuple[Node, ...]]]:
 
 
 def are_known(loop: Loop, reductions: tuple[Reduction, ...]) -> bool:
-    known = ("sum", "product", "max", "min", "argmax", "argmin", "online_softmax", "welford")
+    known = ("sum", "product", "max", "min", "argmax", "argmin", "online_softmax", "welford", RECURRENCE)
     named = {name for r in reductions for name in r.names}
     return (
         all(r.kind in known and r.place == "register" for r in reductions)
@@ -280,7 +282,7 @@ def stored_if(ctx: RuleContext, access: Access, condition: str) -> Edit | None:
     """The edit that puts a condition in front of a store."""
     statement = ctx.source.enclosing_statement(access.span)
     text = ctx.source.slice(statement)
-    if not text.endswith(";") or text.startswith(("return", "for", "if", "while", "do")) or statement == access.span:
+    if not text.endswith(";") or _CONTROLS.match(text) or statement == access.span:
         return None
     if access.mode == "atomic" and not text.startswith("atomic"):
         return None  # its result is used

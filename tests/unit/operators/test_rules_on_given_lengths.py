@@ -1,0 +1,58 @@
+"""Loops whose lengths are data: lanes share those whose end is known when they begin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rule_children import built
+
+from evo.device import DeviceName
+from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
+from evo.operators import RULES
+from evo.spec.task import read_task
+from evo.spec.variant import parse_variant
+
+TASK = read_task(Path(__file__).parents[2] / "data" / "idioms" / "given_lengths")
+BY_NAME = {rule.name: rule for rule in RULES}
+HEAD = "for (int i = first[r]; i < first[r + 1]; ++i)"
+KERNEL = TASK.ladder()[0].read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[EvaluationSession]:
+    with EvaluationSession(DeviceName("sim", "l4")) as session:
+        yield session
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        pytest.param(HEAD, id="read in each turn"),
+        pytest.param(
+            "const int begin = first[r], end = first[r + 1];\n    for (int i = begin; i < end; i++)", id="read before"
+        ),
+        pytest.param("int left = first[r + 1] - first[r];\n    for (int i = 0; i < left; ++i)", id="a length"),
+    ],
+)
+def test_lanes_share_a_row_that_ends_where_data_says(session: EvaluationSession, head: str) -> None:
+    text = KERNEL.replace(HEAD, head)
+    text = text.replace("value[i]", "value[first[r] + i]") if "left" in head else text
+    (child,) = built(BY_NAME["row_lanes"], parse_variant(text), TASK)
+    assert evaluate(Job(task=TASK, text=child.text, path="child.cu", upto="check"), session).status.passed
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise"),
+    [
+        pytest.param(HEAD, f"int end = first[r + 1];\n    {HEAD.replace('first[r + 1]', 'end')}", id="moves"),
+        pytest.param("i < first[r + 1]", "i < first[i % R + 1]", id="another in each turn"),
+    ],
+)
+def test_an_end_that_moves_on_the_way_is_left_alone(written: str, otherwise: str) -> None:
+    text = KERNEL.replace(written, otherwise)
+    if "int end" in text:
+        text = text.replace("total += value[i];", "{ total += value[i]; if (value[i] < 0.0f) --end; }")
+    for name in ("row_lanes", "row_blocks", "lanes"):
+        assert built(BY_NAME[name], parse_variant(text), TASK) == []

@@ -113,6 +113,17 @@ class Access:
         return all_of(self.conditions)
 
     @property
+    def memory(self) -> Array:
+        """The array, of an access that is known to go to one."""
+        assert self.array is not None
+        return self.array
+
+    @property
+    def is_global(self) -> bool:
+        """Whether it is known to go to memory that all blocks share."""
+        return self.array is not None and self.array.is_tensor
+
+    @property
     def is_read(self) -> bool:
         return self.mode in ("read", "atomic")
 

@@ -28,6 +28,7 @@ class LaunchAnalysis:
     form: Form
     sizes: FormSizes
     chip: Chip
+    task: Task
     case: Case
 
     @cached_property
@@ -91,5 +92,5 @@ def analyse(variant: Variant, task: Task, case: Case, chip: Chip) -> tuple[Launc
         values |= {Symbol(f"chip.{name}", "chip"): int(value) for name, value in chip.names().items()}
         sizes = sizes_of(form, values)
         if sizes is not None:
-            found.append(LaunchAnalysis(form, sizes, chip, case))
+            found.append(LaunchAnalysis(form, sizes, chip, task, case))
     return tuple(found)

@@ -29,7 +29,7 @@ def in_indices(term: Term, old: Sequence[Term], new: Sequence[Symbol]) -> Term:
             elif free is not None:
                 ops[free] = Term.of(name) - (place - Term.of(free))
     for op in sorted(ops, key=lambda each: -len(each.key)):
-        term = _replaced(term, op, ops[op])
+        term = replaced(term, op, ops[op])
     return term.substitute(values)
 
 
@@ -46,7 +46,7 @@ def _free(place: Term, values: Mapping[Symbol, Term]) -> Symbol | Op | None:
     return None
 
 
-def _replaced(term: Term, op: Op, by: Term) -> Term:
+def replaced(term: Term, op: Op, by: Term) -> Term:
     """The term with an operation replaced, inside of others too."""
     if not any(inner == op for inner in term.ops()):
         return term
@@ -57,7 +57,7 @@ def _replaced(term: Term, op: Op, by: Term) -> Term:
             if atom == op:
                 product = product * by
             elif isinstance(atom, Op) and all(isinstance(arg, Term) for arg in atom.args):
-                product = product * fold(Op(atom.name, tuple(_replaced(arg, op, by) for arg in atom.terms)))
+                product = product * fold(Op(atom.name, tuple(replaced(arg, op, by) for arg in atom.terms)))
             else:
                 product = product * Term.of(atom)
         total = total + product

@@ -40,14 +40,13 @@ def staged_of(form: Form) -> tuple[Staged, ...]:
         if not write.is_write or write.array is None or write.array.space != "shared":
             continue
         sources = [form.accesses[number] for number in reads_in(write.value)]
-        tensors = [read for read in sources if read.array is not None and read.array.space == "global"]
+        tensors = [read for read in sources if read.is_global]
         for read in tensors:
-            assert read.array is not None
-            key = write.array.address, read.array.address
+            key = write.array.address, read.memory.address
             known = found.get(key)
             is_copy = len(sources) == 1 and leaf(form, write.value) is not None
             made = Staged(
-                shared=write.array, tensor=read.array, writes=(write.number,), reads=(read.number,), is_copy=is_copy
+                shared=write.array, tensor=read.memory, writes=(write.number,), reads=(read.number,), is_copy=is_copy
             )
             if known is not None:
                 made = replace(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from evo.analysis.access.comparisons import ALWAYS, NEVER, Condition, all_of
 from evo.analysis.access.form import Access, Array, Blocked, Data
 from evo.analysis.access.preprocess import Expanded
+from evo.analysis.access.renaming import replaced
 from evo.analysis.access.simplify import rebuilt, split
 from evo.analysis.access.state import ReadState
 from evo.analysis.access.term_bounds import Bounds
@@ -131,12 +132,12 @@ class AddressReader(ReadState):
                 assert isinstance(chosen, Condition)
                 for side, when in ((first, chosen), (second, chosen.negated())):
                     both = when if condition is None else all_of((condition, when))
-                    yield from self._resolved(_replaced(term, op, side), both, left - 1)
+                    yield from self._resolved(replaced(term, op, side), both, left - 1)
                 return
             if op.name in ("xor", "or", "and"):
                 lifted = self._lifted(op)
                 if lifted is not None:
-                    yield from self._resolved(_replaced(term, op, lifted), condition, left)
+                    yield from self._resolved(replaced(term, op, lifted), condition, left)
                     return
         yield None, term, condition
 
@@ -157,14 +158,3 @@ def _outermost(term: Term) -> Iterator[Op]:
         for atom in mono:
             if isinstance(atom, Op):
                 yield atom
-
-
-def _replaced(term: Term, op: Op, by: Term) -> Term:
-    """The sum with an operation that is one of its factors replaced."""
-    total = ZERO
-    for mono, n in term.parts.items():
-        product = Term.number(n)
-        for atom in mono:
-            product = product * (by if atom == op else Term.of(atom))
-        total = total + product
-    return total

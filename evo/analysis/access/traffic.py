@@ -125,7 +125,7 @@ def _counted(access: Access, sample: Sample, sizes: FormSizes) -> AccessTraffic:
     try:
         offset = column_of(access.offset, sample, sizes)
         stride, is_even = _stride(offset, inverse)
-        if access.array is not None and access.array.space == "global":
+        if access.is_global:
             counts = _distinct(offset, access.bytes, SECTOR, inverse, len(requests))
             sectors = float((counts * weight).sum() / total)
             fewest = -(-_distinct(offset, access.bytes, 1, inverse, len(requests)) // SECTOR)

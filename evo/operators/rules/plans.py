@@ -11,12 +11,11 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from evo.cuda.source import classify, tree_difference
-from evo.operators.one_change import clutter
 from evo.operators.proposal import Context, OperatorDoc, Proposal
-from evo.operators.rules.operator import PARENTS, change_key, integers_of
+from evo.operators.rules.operator import PARENTS, places_of
 from evo.operators.rules.rule import Rule
 from evo.results import Json
+from evo.spec.recent import RecentCache
 from evo.spec.variant import Variant
 
 MOST_STEPS = 6
@@ -165,7 +164,7 @@ class PlanOperator:
     def __init__(self, rules: tuple[Rule, ...], plans: tuple[RulePlan, ...] = PLANS) -> None:
         self._rules = {rule.name: rule for rule in rules}
         self._plans = plans
-        self._lines: dict[str, dict[str, tuple[Proposal, ...]]] = {}  # of the last parents, by plan
+        self._lines: RecentCache[dict[str, tuple[Proposal, ...]]] = RecentCache(PARENTS)  # by plan
 
     @property
     def docs(self) -> tuple[OperatorDoc, ...]:
@@ -176,11 +175,7 @@ class PlanOperator:
     def propose(self, parent: Variant, *, rng: random.Random, context: Context) -> Proposal | None:
         """The next plan whose end was not tried; plans that failed before come last. Nothing is drawn."""
         del rng
-        if parent.text not in self._lines:
-            while len(self._lines) >= PARENTS:
-                self._lines.pop(next(iter(self._lines)))
-            self._lines[parent.text] = {}
-        lines = self._lines[parent.text]
+        lines = self._lines.made(parent.text, dict)
         for plan in sorted(self._plans, key=lambda each: each.name in context.losers):
             if plan.name not in lines:
                 lines[plan.name] = tuple(self._line(plan, parent, context))[:MOST_STEPS]
@@ -201,33 +196,9 @@ class PlanOperator:
 
     def _step(self, name: str, parent: Variant, context: Context) -> Proposal | None:
         rule = self._rules.get(name)
-        if rule is None:
-            return None
-        task = context.task
-        places = rule.applications(
-            parent, flags=task.flags, axes=integers_of(task), task=task, chip=context.chip
-        )  # fmt: skip
-        for application in sorted(places, key=lambda each: each.rank)[:_TRIED]:
-            child = rule.build(parent, application)
-            if child is None or not context.fits(child):
-                continue
-            is_one = (
-                clutter(parent.text, child.text) is None
-                if application.is_schedule
-                else classify(tree_difference(parent.text, child.text)).is_single
-            )
-            if is_one:
-                return Proposal(
-                    operator=f"rules.{rule.family}",
-                    kind="schedule" if application.is_schedule else "mutation",
-                    variant=child,
-                    summary=application.summary,
-                    reason=rule.reason,
-                    expected=rule.expected,
-                    risk=rule.risk,
-                    arguments={"rule": rule.name, "change_key": change_key(rule, application)},
-                )
-        return None
+        places = places_of(rule, parent, context.task, context.chip) if rule is not None else []
+        tried = sorted(places, key=lambda place: place.rank)[:_TRIED]
+        return next((made for place in tried if (made := place.proposal(context)) is not None), None)
 
 
 def _proposal(plan: RulePlan, line: tuple[Proposal, ...]) -> Proposal:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Collection, Sequence
 
@@ -23,12 +24,18 @@ def bare(text: str) -> str:
 
 
 def balanced(text: str) -> bool:
+    depths = [*itertools.accumulate((each == "(") - (each == ")") for each in text)]
+    return not depths or (min(depths) >= 0 and depths[-1] == 0)
+
+
+def closed(text: str, at: int) -> int:
+    """The place behind the bracket that closes the one at a place; -1 if none does."""
     depth = 0
-    for character in text:
-        depth += (character == "(") - (character == ")")
-        if depth < 0:
-            return False
-    return depth == 0
+    for place in range(at, len(text)) if at >= 0 else ():
+        depth += (text[place] in "([{") - (text[place] in ")]}")
+        if not depth:
+            return place + 1
+    return -1
 
 
 def listed(text: str) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from evo.cuda.source import Edit, Source, Span, new_dead_code, parse, syntax_errors
 from evo.errors import SyntaxInvalid
-from evo.operators.rules.application import Application, Find
+from evo.operators.rules.application import Application, Find, by_launch
 from evo.operators.rules.counted_view import counted
 from evo.operators.rules.flat_view import flat_blocks
 from evo.operators.rules.idle_knobs import without_idle_knobs
@@ -26,7 +26,7 @@ from evo.spec.chips import Chip
 from evo.spec.task import Task
 from evo.spec.variant import Variant, parse_variant
 
-__all__ = ["Application", "Example", "Rule", "RuleContext", "example_variant"]
+__all__ = ["Application", "Example", "Rule", "RuleContext", "by_launch", "example_variant"]
 
 _EXAMPLES = Path(__file__).parent / "families" / "examples"
 _LONGEST_TEXT, _LONGEST_LINE, _LONGEST_RUN = 200_000, 2_000, 400  # characters

@@ -69,7 +69,7 @@ def _of_loop(source: Source, kernel: Function, node: Node) -> Iterator[Edit]:
     said = test.text if test is not None else ""
     if said not in _ENDLESS or body is None or body.type != "compound_statement":
         return
-    inside = [each for each in body.named_children if each.type != "comment"]
+    inside = body.inside
     if not inside or any(each.type.startswith("preproc_if") for each in inside):
         return
     leaves = ("break;", "return;") if _is_last(source, kernel, node) else ("break;",)
@@ -116,11 +116,11 @@ def _leaving(source: Source, kernel: Function, node: Node, leaves: tuple[str, ..
     test, then = node.child("condition"), node.child("consequence")
     if node.type != "if_statement" or test is None or then is None or node.child("initializer") is not None:
         return None
-    held = [each for each in test.named_children if each.type != "comment"]
+    held = test.inside
     if len(held) != 1 or held[0].type in ("declaration", "init_statement"):
         return None
     other = node.child("alternative")
-    otherwise = next((c for c in other.named_children if c.type != "comment"), None) if other is not None else None
+    otherwise = next(iter(other.inside), None) if other is not None else None
     if _only(then) in leaves:
         return _negated(source, kernel, held[0]), otherwise
     if otherwise is not None and _only(otherwise) in leaves:
@@ -130,7 +130,7 @@ def _leaving(source: Source, kernel: Function, node: Node, leaves: tuple[str, ..
 
 def _only(node: Node) -> str:
     """The text of a statement, maybe alone in a block."""
-    inside = [each for each in node.named_children if each.type != "comment"]
+    inside = node.inside
     if node.type == "compound_statement":
         return inside[0].text if len(inside) == 1 else ""
     return node.text

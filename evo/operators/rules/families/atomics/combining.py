@@ -10,6 +10,7 @@ from evo.analysis.access import BLOCK, THREAD, Access, LaunchAnalysis, Term, num
 from evo.cuda.source import Edit, Span
 from evo.operators.rules.directives import line_span
 from evo.operators.rules.lifting import NotPrinted
+from evo.operators.rules.rewriting import listed
 from evo.operators.rules.rule_context import RuleContext
 
 RESIDENT = 1024  # threads of an SM that are kept busy
@@ -58,21 +59,10 @@ def statements(ctx: RuleContext, accesses: Collection[Access]) -> Iterator[tuple
         if not _ATOMIC.fullmatch(text):
             raise NotPrinted("the atomic is part of a larger statement")
         inside = text[text.index("(") + 1 : text.rindex(")")]
-        parts = _arguments(inside)
+        parts = listed(inside)
         if len(parts) != 2:
             raise NotPrinted("an atomic of another form")
-        yield span, parts[0].strip(), parts[1].strip()
-
-
-def _arguments(text: str) -> list[str]:
-    found, depth = [""], 0
-    for character in text:
-        depth += (character in "([{") - (character in ")]}")
-        if character == "," and depth == 0:
-            found.append("")
-        else:
-            found[-1] += character
-    return found if depth == 0 else []
+        yield span, parts[0], parts[1]
 
 
 def over_a_warp(name: str, how: Combining, address: str) -> list[str]:

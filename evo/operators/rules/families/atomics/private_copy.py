@@ -20,7 +20,7 @@ from evo.operators.rules.families.atomics.combining import (
 )
 from evo.operators.rules.lifting import NotPrinted, in_c, named, names_of, taken
 from evo.operators.rules.rewriting import indented, rewritten
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule import Application, Example, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 
 _ROOM = 32 * 1024  # bytes of a block's own copy
@@ -43,26 +43,23 @@ class _Met:
         return f"its own copy of `{self.array.name}`" if self.count > 1 else f"what goes to `{self.array.name}`"
 
 
-def _find(ctx: RuleContext) -> Iterator[Application]:
-    for analysis in ctx.launches:
-        form = analysis.form
-        function = ctx.kernel(form.kernel)
-        if function is None or analysis.sizes.block[1:] != (1, 1) or analysis.sizes.grid[1:] != (1, 1):
+def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[Application]:
+    if analysis.sizes.block[1:] != (1, 1) or analysis.sizes.grid[1:] != (1, 1):
+        return
+    met = tuple(_met(ctx, analysis, function))
+    for rank, chosen in enumerate([met, *((each,) for each in met if len(met) > 1)]):
+        try:
+            edits = _edits(ctx, analysis, function, chosen)
+        except NotPrinted:
             continue
-        met = tuple(_met(ctx, analysis, function))
-        for rank, chosen in enumerate([met, *((each,) for each in met if len(met) > 1)]):
-            try:
-                edits = _edits(ctx, analysis, function, chosen)
-            except NotPrinted:
-                continue
-            names, parts = (" and ".join(each) for each in zip(*((e.array.name, e.words) for e in chosen), strict=True))
-            yield Application(
-                edits=tuple(edits),
-                summary=f"{form.kernel}: each block adds up {parts}, over many elements",
-                arguments={"kernel": form.kernel, "array": names},
-                rank=rank,
-                is_schedule=True,
-            )
+        names, parts = (" and ".join(each) for each in zip(*((e.array.name, e.words) for e in chosen), strict=True))
+        yield Application(
+            edits=tuple(edits),
+            summary=f"{function.name}: each block adds up {parts}, over many elements",
+            arguments={"kernel": function.name, "array": names},
+            rank=rank,
+            is_schedule=True,
+        )
 
 
 def _met(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[_Met]:
@@ -166,7 +163,7 @@ RULES = (
         family="atomics",
         sentence="Adds up within a block, in shared memory or a register, what atomics of all blocks add to a few"
         " elements; each block takes many elements, and adds its part once.",
-        find=_find,
+        find=by_launch(_find),
         examples=(Example.of_files("private_copy"),),
         reason="atomics that meet on one element are carried out one after the other",
         expected="one atomic for each block and element instead of one for each value",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from evo.cuda.source import Edit
-from evo.operators.rules.directives import line_span
+from evo.operators.rules.directives import line_span, without_bounds
 from evo.operators.rules.normal_form import behind_guard
 from evo.operators.rules.rewriting import merged, rewritten
 from evo.operators.rules.rule import Application, Example, Rule
@@ -54,9 +54,7 @@ def _edits(ctx: RuleContext, indices: tuple[ThreadIndex, ThreadIndex], shape: tu
     text = rewritten(source, line, edits)
     text = re.sub(r"\bblock\s*\([^()]*\)", f"block ({shape[0]}, {shape[1]})", text, count=1)
     found = [Edit(line, text), *(edit for edit in edits if not line.holds(edit.span))]
-    if function.bounds is not None:
-        found.append(Edit(function.bounds, ""))
-    return merged(found)
+    return merged([*found, *without_bounds(function)])
 
 
 RULES = (

@@ -9,7 +9,8 @@ from evo.analysis.access import THREAD, Access, LaunchAnalysis
 from evo.cuda.source import CountedFor, Edit, Span, Statement
 from evo.operators.rules.directives import new_knob
 from evo.operators.rules.families.tile.halo import ROOM, Dim, box_of, replaced_reads, staged
-from evo.operators.rules.lifting import NotPrinted, unused
+from evo.operators.rules.idle_declarations import without_unused
+from evo.operators.rules.lifting import NotPrinted
 from evo.operators.rules.normal_form import behind_guard, is_guard
 from evo.operators.rules.rewriting import fresh, indent_of, indented, merged, rewritten, with_its_line
 from evo.operators.rules.rule import Application, Example, Rule
@@ -84,7 +85,7 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, index: ThreadIndex, rows:
     if source.line_start(rest[0].span.start) < guard.span.end:
         raise NotPrinted("a statement beside the guard")
     text = _without_blocks(index, knob, row)
-    body = rewritten(source, whole, merged([*inner, *unused(ctx, function, merged([*inner]))]))
+    body = rewritten(source, whole, without_unused(ctx, function, whole, merged(inner)))
     loop = (
         f"{head.lstrip(chr(10))}\n#pragma unroll\n{indent}for (int {row} = 0; {row} < {knob}; ++{row}) {{\n"
         f"{indent}    {index.statement.type.strip()} {index.name} = {text};\n{indented(body)}\n{indent}}}"

@@ -242,7 +242,7 @@ def _without_tests(writer: WindowText) -> list[Edit]:
     """Tests for an edge that hold for all outputs of a thread: the guards in front, and those around something."""
     known = set(writer.found.tests)
     source = writer.ctx.source
-    statements = {s.span: s for top in source.statements(writer.index.function) for s in top.all()}
+    statements = {s.span: s for s in source.inside(writer.index.function)}
     made: list[Edit] = []
     for node in writer.analysis.form.walk():
         if not isinstance(node, Branch):

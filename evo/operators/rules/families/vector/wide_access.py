@@ -125,7 +125,7 @@ def _is_counting(source: Source, statement: CountedFor) -> bool:
 def _is_rest(ctx: RuleContext, function: Function, loop: CountedFor) -> bool:
     """Whether a loop does what a wide one in front of it leaves: it begins where that one ended."""
     start = ctx.source.slice(loop.start).strip()
-    heads = (s.header for top in ctx.source.statements(function) for s in top.all() if s.kind == "for")
+    heads = (s.header for s in ctx.source.inside(function) if s.kind == "for")
     return any(head and re.search(rf";\s*{re.escape(start)}\s*\+=", ctx.source.slice(head)) for head in heads)
 
 
@@ -160,13 +160,13 @@ def _walks_grid(ctx: RuleContext, launch: LaunchLine, function: Function, start:
 
 
 def _is_array(ctx: RuleContext, function: Function, name: str) -> bool:
-    return any(s.name == name and s.dims for top in ctx.source.statements(function) for s in top.all())
+    return any(s.name == name and s.dims for s in ctx.source.inside(function))
 
 
 def _is_pointer(ctx: RuleContext, function: Function, name: str) -> bool:
     if any(param.name == name and param.type.count("*") == 1 for param in function.params):
         return True
-    found = [s for top in ctx.source.statements(function) for s in top.all() if s.name == name and s.kind == "declare"]
+    found = [s for s in ctx.source.inside(function) if s.name == name and s.kind == "declare"]
     return len(found) == 1 and found[0].type.count("*") == 1
 
 

@@ -228,10 +228,9 @@ def windows_of(found: Neighbours) -> list[Stretch]:
             place, needed = found.place(access)
         except NotPrinted:
             continue
-        assert access.array is not None
-        key = (access.array.name, place.base, place.step)
+        key = (access.memory.name, place.base, place.step)
         rows = tuple(symbol for symbol in access.loops if symbol in place.base.symbols())
-        window = known.setdefault(key, Stretch(access.array, place.base, place.step, [], rows))
+        window = known.setdefault(key, Stretch(access.memory, place.base, place.step, [], rows))
         window.places.append(place)
         window.needed += needed
         tested = found.reached(access)

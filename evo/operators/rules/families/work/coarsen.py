@@ -232,7 +232,7 @@ class _Repeater:
 
     def _is_pointer(self, name: str) -> bool:
         function = self.index.function
-        declared = [s for top in self.source.statements(function) for s in top.all() if s.kind == "declare"]
+        declared = [s for s in self.source.inside(function) if s.kind == "declare"]
         return any(s.name == name and "*" in s.type for s in declared)
 
     def _renamed(self, span: Span) -> str:

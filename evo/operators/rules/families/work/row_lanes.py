@@ -25,7 +25,7 @@ from evo.operators.rules.families.work.walks import (
 from evo.operators.rules.index_text import with_turns
 from evo.operators.rules.lifting import NotPrinted
 from evo.operators.rules.rewriting import fresh, indent_of, merged
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule import Application, Example, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 
 Placed = Callable[[RuleContext, LaunchAnalysis, Function], RowPlace | None]
@@ -36,28 +36,25 @@ _TURN = Symbol("turn", "loop")
 _RECORD = 64  # bytes of what a lane reads whole in one turn
 
 
-def found_rows(ctx: RuleContext, *, is_block: bool, is_scan: bool = False) -> Iterator[Application]:
+def found_rows(
+    ctx: RuleContext, analysis: LaunchAnalysis, function: Function, *, is_block: bool, is_scan: bool = False
+) -> Iterator[Application]:
     """The kernels whose rows a warp or a block can share; is_scan: those that store on the way what a row comes to."""
     placed, who, to = (block_place, "threads of a block", "block") if is_block else (row_place, "lanes of a warp", WARP)
-    for analysis in ctx.launches:
-        try:
-            edits = _edits(ctx, analysis, placed, is_scan=is_scan)
-        except NotPrinted:
-            continue
-        if edits:
-            name = analysis.form.kernel
-            yield Application(
-                edits=tuple(merged(edits)),
-                summary=f"{name}: the {who} share what each thread walked alone",
-                arguments={"kernel": name, "to": to},
-                is_schedule=any(each.calls for each in analysis.form.loops.values()),  # several functions are touched
-            )
+    if edits := _edits(ctx, analysis, function, placed, is_scan=is_scan):
+        yield Application(
+            edits=tuple(merged(edits)),
+            summary=f"{function.name}: the {who} share what each thread walked alone",
+            arguments={"kernel": function.name, "to": to},
+            is_schedule=any(each.calls for each in analysis.form.loops.values()),  # several functions are touched
+        )
 
 
-def _edits(ctx: RuleContext, analysis: LaunchAnalysis, placed: Placed, *, is_scan: bool) -> list[Edit] | None:
+def _edits(
+    ctx: RuleContext, analysis: LaunchAnalysis, function: Function, placed: Placed, *, is_scan: bool
+) -> list[Edit] | None:
     form = analysis.form
-    function = ctx.kernel(form.kernel)
-    if function is None or form.barriers or form.exchanges or form.shared:
+    if form.barriers or form.exchanges or form.shared:
         return None
     place = placed(ctx, analysis, function)
     shared = _loops(ctx, analysis, place is not None and place.is_alone)
@@ -90,7 +87,7 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, placed: Placed, *, is_sca
     edits += [edit for made in seen.values() for edit in made]
     inside = {each.loop.symbol for each in shared}
     for access in form.accesses:
-        if not access.is_write or access.array is None or access.array.space != "global" or inside & set(access.loops):
+        if not access.is_write or not access.is_global or inside & set(access.loops):
             continue
         edit = stored_if(ctx, access, f"{lane} == 0")
         if edit is None:
@@ -121,7 +118,7 @@ def _walked(
     found: list[SharedLoop] = []
     for loop, body in nests(nodes):
         inside = [access for access in form.accesses if loop.symbol in access.loops]
-        if not any(a.array is not None and a.array.space == "global" for a in inside):
+        if not any(a.is_global for a in inside):
             continue
         if _walks(analysis, loop, inside, is_alone):
             shared = shared_of(ctx, analysis, loop)
@@ -150,16 +147,16 @@ def _walks(analysis: LaunchAnalysis, loop: Loop, inside: list[Access], is_alone:
         return False
     far, ways = 0, set[bool]()  # a walk may go backwards as a whole
     for access in inside:
-        if access.array is None or access.array.space != "global":
+        if not access.is_global:
             continue
         way = _apart(analysis, loop, access)
         if way is None:
             return False
         ways |= {way > 0} if way else set()
         apart = abs(way)
-        if apart > access.array.element_bytes and not _is_record(analysis, loop, access, inside):
+        if apart > access.memory.element_bytes and not _is_record(analysis, loop, access, inside):
             return False
-        if apart not in (access.array.element_bytes, 0) and access.is_write:
+        if apart not in (access.memory.element_bytes, 0) and access.is_write:
             return False
         traffic = analysis.traffic.accesses.get(access.number)
         far += traffic is not None and traffic.sectors is not None and traffic.sectors > 2 * max(traffic.ideal or 1, 1)
@@ -278,7 +275,7 @@ RULES = (
         family="work",
         sentence="Gives each index a warp instead of a thread where a thread walks along memory alone: lanes take"
         " neighbouring elements, and shuffles combine their sums, maxima and best ones.",
-        find=partial(found_rows, is_block=False),
+        find=by_launch(partial(found_rows, is_block=False)),
         examples=(Example.of_files("row_lanes"),),
         reason="threads that each walk a row of their own read addresses a row apart: one sector per element",
         expected="each fetched sector is used whole, and 32 times as many threads keep the memory busy",
@@ -291,7 +288,7 @@ RULES = (
         family="work",
         sentence="Gives each index a block instead of a thread where a thread walks along memory alone: its threads"
         " take neighbouring elements and combine through shuffles and shared memory.",
-        find=partial(found_rows, is_block=True),
+        find=by_launch(partial(found_rows, is_block=True)),
         examples=(Example.of_files("row_blocks"),),
         reason="a few long rows, each walked by a thread, keep a small part of the chip busy and waste sectors",
         expected="each fetched sector is used whole, and few rows fill the chip",

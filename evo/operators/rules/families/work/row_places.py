@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from evo.analysis.access import BLOCK, THREAD, LaunchAnalysis, Term
 from evo.cuda.source import Edit, Function, Span
-from evo.operators.rules.directives import ceil_divs, grid_part_of, line_span, new_knob
+from evo.operators.rules.directives import ceil_divs, grid_part_of, line_span, new_knob, relaunched
 from evo.operators.rules.families.work.walks import index_of
 from evo.operators.rules.rewriting import fresh, same
 from evo.operators.rules.rule_context import RuleContext
@@ -65,8 +65,7 @@ def block_place(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) 
     extents = [e for at, e, per in ceil_divs(ctx, launch) if same(per, threads) and not grid_part_of(ctx, launch, at)]
     blocks = extents[0] if len(extents) == 1 else f"({first}) * {threads}"
     rest = "".join(f", {part.text}" for part in launch.grid[1:])
-    text = f"// evo: launch {launch.kernel} grid ({blocks}{rest}) block ({knob}) shared {launch.shared.text}"
-    line = Edit(line_span(ctx, launch.line), f"{text}{launch.args_text}")
+    line = relaunched(ctx, launch, grid=f"{blocks}{rest}", block=knob)
     return RowPlace("threadIdx.x", (Edit(index, "blockIdx.x"), line, *_lanes_knob(ctx, knob)), False, knob)
 
 
@@ -141,7 +140,6 @@ def _launch(ctx: RuleContext, analysis: LaunchAnalysis) -> list[Edit]:
     launch = ctx.variant.launches[analysis.form.position]
     threads, warps = launch.block[0].text, analysis.sizes.threads // WARP
     line = line_span(ctx, launch.line)
-    shared = f"shared {launch.shared.text}{launch.args_text}"
     rest = "".join(f", {part.text}" for part in launch.grid[1:])
     for span, extent, per in ceil_divs(ctx, launch):
         if not same(per, threads) or grid_part_of(ctx, launch, span):
@@ -149,11 +147,9 @@ def _launch(ctx: RuleContext, analysis: LaunchAnalysis) -> list[Edit]:
         if warps in _WARPS and threads.isdigit():
             # The block's size is a knob from here on: grid and block follow it together.
             knob = fresh(ctx, "WARPS")
-            grid, block = f"ceil_div({extent}, {knob}){rest}", f"{WARP} * {knob}"
-            text = f"// evo: launch {launch.kernel} grid ({grid}) block ({block}) {shared}"
-            return [Edit(line, text), *new_knob(ctx, knob, _WARPS, warps)]
-        grid = f"ceil_div({extent}, {per} // {WARP}){rest}"
-        return [Edit(line, f"// evo: launch {launch.kernel} grid ({grid}) block ({threads}) {shared}")]
+            edit = relaunched(ctx, launch, grid=f"ceil_div({extent}, {knob}){rest}", block=f"{WARP} * {knob}")
+            return [edit, *new_knob(ctx, knob, _WARPS, warps)]
+        return [relaunched(ctx, launch, grid=f"ceil_div({extent}, {per} // {WARP}){rest}", block=threads)]
     text, first = ctx.source.slice(line), launch.grid[0].text
     return [Edit(line, text.replace(f"({first}", f"(({first}) * {WARP}", 1))] if f"({first}" in text else []
 

@@ -50,7 +50,7 @@ def _turn(ctx: RuleContext, analysis: LaunchAnalysis, shared: SharedLoop) -> _Tu
     """Raises NotPrinted if stores and sums of a turn cannot be told apart."""
     source, span = ctx.source, shared.loop.span
     function = next(f for f in source.functions if f.body.holds(span))
-    loop = next((s for top in source.statements(function) for s in top.all() if s.span == span), None)
+    loop = next((s for s in source.inside(function) if s.span == span), None)
     if not isinstance(loop, CountedFor) or loop.step != "1" or shared.loop.calls:
         raise NotPrinted("a loop that does not count up by one")
     if _LEAVES.search(source.slice(loop.body_span)) or not is_scanned(shared) or shared.edits:

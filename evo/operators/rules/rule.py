@@ -57,18 +57,25 @@ class Example:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """find lists the places; everything else is what a proposal says about itself."""
+    """find lists the places; all sentences are what a proposal says about itself.
+
+    A shipped rule has the family that it stands in, and without examples the files of its name.
+    """
 
     name: str
-    family: str
     sentence: str
     find: Find
-    examples: tuple[Example, ...]
     reason: str
     expected: str
     risk: str
     next_if_kept: str
     next_if_reverted: str
+    family: str = ""
+    examples: tuple[Example, ...] = ()
+
+    def placed(self, family: str) -> Rule:
+        """The rule in its family, with the files of its name as its example if it has none."""
+        return replace(self, family=family, examples=self.examples or (Example.of_files(self.name),))
 
     def applications(
         self,

@@ -94,7 +94,6 @@ _SWIZZLED = (
 RULES = (
     Rule(
         name="row_pad",
-        family="layout",
         sentence="Pads the rows of a `__shared__` array by 16 or 32 bytes, or takes the pad away; rows stay aligned.",
         find=_find_pads,
         examples=(
@@ -105,7 +104,6 @@ RULES = (
     ),
     Rule(
         name="xor_swizzle",
-        family="layout",
         sentence="Stores a row of a `__shared__` array under a column number exclusive-or its row number.",
         find=_find_xor,
         examples=(Example(_SQUARE, _SWIZZLED),),

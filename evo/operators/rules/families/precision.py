@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from evo.analysis.access import LaunchAnalysis, Reduction
 from evo.cuda.source import Edit, Function, Span, Statement
 from evo.operators.rules.rewriting import fresh, indent_of
-from evo.operators.rules.rule import Application, Example, Rule, by_launch
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -110,11 +110,9 @@ def _with_rests(ctx: RuleContext, function: Function, edits: list[Edit], sums: l
 RULES = (
     Rule(
         name="float_sums",
-        family="precision",
         sentence="Writes the double variables of a kernel as floats if no tensor is double, plainly or with what each"
         " sum loses by rounding kept beside it and added again.",
         find=by_launch(_find),
-        examples=(Example.of_files("float_sums"),),
         reason="double precision runs at a 64th of the speed on most chips, and its registers are twice as wide",
         expected="no double-precision instructions; a compensated sum errs about as little",
         risk="values beside the sums round as floats do; the error budget decides",

@@ -100,10 +100,8 @@ _LOOP = "  for (int i = 0; i < 16; ++i) {\n    o[i] += a[i];\n  }\n"
 RULES = (
     Rule(
         name="unroll_registers",
-        family="unroll",
         sentence="Unrolls together all loops of a known length that index a thread's own arrays.",
         find=_find_registers,
-        examples=(Example.of_files("unroll_registers"),),
         reason="an array that any loop indexes by a variable lies in local memory, whatever the other loops do",
         expected="the array lies in registers: no local loads and stores",
         risk="more registers, and code that leaves the instruction cache",
@@ -112,7 +110,6 @@ RULES = (
     ),
     Rule(
         name="unroll",
-        family="unroll",
         sentence="Adds, changes or removes `#pragma unroll` on one counted loop.",
         find=_find,
         examples=(

@@ -20,7 +20,7 @@ from evo.operators.rules.families.atomics.combining import (
 )
 from evo.operators.rules.lifting import NotPrinted, in_c, is_zero, named, names_of, taken
 from evo.operators.rules.rewriting import indent_of, indented, rewritten, with_its_line
-from evo.operators.rules.rule import Application, Example, Rule, by_launch
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 
 _BLOCK = re.compile(r"\bblockIdx\.x\b")
@@ -185,11 +185,9 @@ def _in_registers(ctx: RuleContext, parts: _Parts) -> tuple[list[str], list[str]
 RULES = (
     Rule(
         name="block_walks",
-        family="atomics",
         sentence="Lets a block that adds up in shared memory take the elements of many blocks before it hands its part"
         " on; a sum of one element is kept in registers.",
         find=by_launch(_find),
-        examples=(Example.of_files("block_walks"),),
         reason="each block sets its sums up, waits and adds them to memory that all blocks share, for a few elements",
         expected="as many fewer atomics of all blocks, and no atomics in shared memory for single sums",
         risk="floats are added in another order",

@@ -20,7 +20,7 @@ from evo.operators.rules.families.atomics.combining import (
 )
 from evo.operators.rules.lifting import NotPrinted, in_c, named, names_of, taken
 from evo.operators.rules.rewriting import indented, rewritten
-from evo.operators.rules.rule import Application, Example, Rule, by_launch
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 
 _ROOM = 32 * 1024  # bytes of a block's own copy
@@ -160,11 +160,9 @@ def _around(met: Sequence[_Met], body: str) -> str:
 RULES = (
     Rule(
         name="private_copy",
-        family="atomics",
         sentence="Adds up within a block, in shared memory or a register, what atomics of all blocks add to a few"
         " elements; each block takes many elements, and adds its part once.",
         find=by_launch(_find),
-        examples=(Example.of_files("private_copy"),),
         reason="atomics that meet on one element are carried out one after the other",
         expected="one atomic for each block and element instead of one for each value",
         risk="floats are added in another order; shared memory limits the blocks of an SM",

@@ -12,7 +12,7 @@ from evo.analysis.access.comparisons import Compare, conjuncts
 from evo.cuda.source import Edit, Function, Span, Statement
 from evo.operators.rules.families.atomics.combining import Combining, combining, over_a_warp, statements
 from evo.operators.rules.rewriting import fresh, indent_of, merged
-from evo.operators.rules.rule import Application, Example, Rule, by_launch
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 
 _MEETS = re.compile(r"__sync|_sync\b|\breturn\b|\bgoto\b|\basm\b|\bshfl")
@@ -125,11 +125,9 @@ def _edits(ctx: RuleContext, sums: Sequence[_Sum]) -> Iterator[Edit]:
 RULES = (
     Rule(
         name="warp_sums",
-        family="atomics",
         sentence="Keeps in a register what each thread of a block adds to one element by atomics; shuffles combine it,"
         " and one lane of each warp adds it.",
         find=by_launch(_find),
-        examples=(Example.of_files("warp_sums"),),
         reason="atomics of a warp on one element are carried out one after the other",
         expected="one atomic for each warp instead of one for each value",
         risk="floats are added in another order",

@@ -10,7 +10,7 @@ from evo.cuda.source import CountedFor, CountedLoop, Edit, Source, Span, Stateme
 from evo.operators.rules.directives import new_knob
 from evo.operators.rules.loops import counted_loops, loop_words
 from evo.operators.rules.rewriting import fresh, indented
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule import Application, Rule
 from evo.operators.rules.rule_context import RuleContext
 
 _SIZES = (2, 4, 8, 16)
@@ -200,11 +200,9 @@ def _rescaled(
 RULES = (
     Rule(
         name="batch_online",
-        family="loop",
         sentence="Lets an online softmax take several steps under one maximum: their scores first, then one rescaling,"
         " then their weighted values.",
         find=_find,
-        examples=(Example.of_files("batch_online"),),
         reason="each step waits for the maximum of the one before it and rescales everything that was added up",
         expected="independent scores that overlap, and as many times fewer rescalings as steps in a batch",
         risk="registers for the scores of a batch; steps past the end are computed and weighted by zero",

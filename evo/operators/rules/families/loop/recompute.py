@@ -9,7 +9,7 @@ from evo.analysis.access import Access, Array, LaunchAnalysis, Symbol, Term
 from evo.cuda.source import CountedFor, Edit, Function, Span, Statement
 from evo.operators.rules.loops import counted_loops
 from evo.operators.rules.rewriting import bare, fresh, merged, with_its_line
-from evo.operators.rules.rule import Application, Example, Rule, by_launch
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 
 _TYPES = ("float", "double", "int")  # what is kept of them is what memory would hold, and arithmetic is their own
@@ -133,11 +133,9 @@ def _value(ctx: RuleContext, analysis: LaunchAnalysis, store: Statement, both: S
 RULES = (
     Rule(
         name="recompute",
-        family="loop",
         sentence="Computes a value again in the pass that finishes it, where one pass stores it and a later one of the"
         " same thread reads it back.",
         find=by_launch(_find, once=True),
-        examples=(Example.of_files("recompute"),),
         reason="a value that waits in memory between two passes is written, read and written again",
         expected="one store and one or two loads fewer for each element, for its arithmetic once more",
         risk="arithmetic that costs more than a trip through a cache",

@@ -10,7 +10,7 @@ from evo.cuda.source import Edit, Function, Span
 from evo.operators.rules.directives import line_span, new_knob, relaunched
 from evo.operators.rules.normal_form import behind_guard, guard_of, is_guard
 from evo.operators.rules.rewriting import fresh, indent_of
-from evo.operators.rules.rule import Application, Example, Rule, by_launch
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import ThreadIndex, kernels, thread_indices
 from evo.spec.variant import LaunchLine
@@ -170,11 +170,9 @@ def _find_turned(ctx: RuleContext, analysis: LaunchAnalysis, function: Function)
 RULES = (
     Rule(
         name="turn_axes",
-        family="order",
         sentence="Lets x and y of threads and blocks change places where threadIdx.y runs along the contiguous"
         " dimension.",
         find=by_launch(_find_turned, once=True),
-        examples=(Example.of_files("turn_axes"),),
         reason="lanes that are a row apart take a sector for each element",
         expected="a request takes as few sectors as it has bytes",
         risk="the other dimension of what is read may then be scattered",
@@ -183,10 +181,8 @@ RULES = (
     ),
     Rule(
         name="raster",
-        family="order",
         sentence="Runs blocks in groups of rows, column by column, instead of row by row.",
         find=_find_raster,
-        examples=(Example.of_files("raster"),),
         reason="blocks that run at the same time share rows and columns of their inputs in L2",
         expected="less DRAM traffic if the inputs do not fit in L2",
         risk="a few integer instructions per block; no gain if L2 holds everything",
@@ -195,10 +191,8 @@ RULES = (
     ),
     Rule(
         name="swap_axes",
-        family="order",
         sentence="Swaps the x and y axes of a grid, so that blocks run down columns before rows.",
         find=_find_swap,
-        examples=(Example.of_files("swap_axes"),),
         reason="blocks with neighbouring numbers run together; what they share should be the larger input",
         expected="more L2 hits, or fewer blocks that wait for the same DRAM row",
         risk="the inputs swap roles, and the other one may be the worse",
@@ -207,10 +201,8 @@ RULES = (
     ),
     Rule(
         name="grid_stride",
-        family="order",
         sentence="Starts a few blocks per SM, each of which walks the index with the grid's stride.",
         find=behind_guard(_find_stride),
-        examples=(Example.of_files("grid_stride"),),
         reason="starting a block costs time, and a last wave leaves SMs idle",
         expected="no tail wave, and set-up once per thread instead of once per element",
         risk="fewer threads in flight; the loop's own instructions",

@@ -9,7 +9,7 @@ from evo.cuda.source import Edit
 from evo.operators.rules.directives import line_span, without_bounds
 from evo.operators.rules.normal_form import behind_guard
 from evo.operators.rules.rewriting import merged, rewritten
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule import Application, Rule
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import ThreadIndex, thread_indices
 
@@ -60,10 +60,8 @@ def _edits(ctx: RuleContext, indices: tuple[ThreadIndex, ThreadIndex], shape: tu
 RULES = (
     Rule(
         name="block_shape",
-        family="order",
         sentence="Gives a block of two dimensions another shape: wider, so that a warp goes along one row.",
         find=behind_guard(_find),
-        examples=(Example.of_files("block_shape"),),
         reason="a warp over two rows asks for more sectors and lines, and a tile of its border is larger",
         expected="fewer sectors for each request, other blocks for each SM",
         risk="edges that are no multiple of the block leave lanes idle",

@@ -90,7 +90,6 @@ def _moved(ctx: RuleContext, function: Function, loop: CountedFor, axes: int) ->
 RULES = (
     Rule(
         name="spread_loop",
-        family="order",
         sentence="Makes blocks of the turns of a kernel's loop, where a few blocks walk what more could take at once.",
         find=by_launch(_find, once=True),
         examples=(Example.of_files("spread_loop", axes=("N", "C", "P")),),

@@ -13,7 +13,7 @@ from evo.operators.rules.directives import relaunched, without_bounds
 from evo.operators.rules.lifting import NotPrinted, names_of
 from evo.operators.rules.normal_form import behind_guard
 from evo.operators.rules.rewriting import bare, fresh, indent_of, merged, rewritten
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule import Application, Rule
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import ThreadIndex, thread_indices
 
@@ -199,11 +199,9 @@ def _spellings(name: str, order: Sequence[str], k: int) -> set[str]:
 RULES = (
     Rule(
         name="unflatten",
-        family="order",
         sentence="Gives threads an index for each axis where they divide one number by the axes' sizes: blocks become"
         " boxes, and the divisions go.",
         find=behind_guard(_find),
-        examples=(Example.of_files("unflatten"),),
         reason="a number over all axes costs divisions, and a block is a strip that shares little with itself",
         expected="fewer integer instructions, and boxes that tiles and rows of results fit on",
         risk="an inner axis that is no multiple of the block leaves lanes idle",

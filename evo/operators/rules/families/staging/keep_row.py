@@ -71,7 +71,6 @@ def _kept(ctx: RuleContext, body: Span, loops: list[CountedFor], name: str) -> l
 RULES = (
     Rule(
         name="keep_row",
-        family="staging",
         sentence="Keeps the elements of a row in shared memory between the passes of a block over it.",
         find=_find_keep,
         examples=(Example.of_files("keep_row", axes=("N",)),),

@@ -11,7 +11,7 @@ from evo.analysis.access.passes import walk_of
 from evo.cuda.source import CountedFor, Edit, Function, Span
 from evo.operators.rules.lifting import NotPrinted, accumulator
 from evo.operators.rules.rewriting import bracketed, fresh, indent_of, merged, rewritten
-from evo.operators.rules.rule import Application, Example, Rule, by_launch
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 
 _TURNS, _REGISTERS = 32, 64  # of one array, and of all
@@ -196,11 +196,9 @@ def _unrolled(ctx: RuleContext, loop: CountedFor, count: str, turn: str, edits: 
 RULES = (
     Rule(
         name="keep_turns",
-        family="staging",
         sentence="Keeps in registers what a thread reads in several passes, or stores in one and finishes in a later"
         " one, where the number of its turns is known when compiled.",
         find=by_launch(_find, once=True),
-        examples=(Example.of_files("keep_turns"),),
         reason="each pass over the same elements reads them again, from L2 if a block's are too many for L1",
         expected="one read and one store of each element, and the reads of a pass all in flight at once",
         risk="as many registers as a thread has elements",

@@ -12,7 +12,7 @@ from evo.operators.rules.element import BYTES
 from evo.operators.rules.normal_form import behind_guard, guard_of, is_guard
 from evo.operators.rules.reductions import shareable
 from evo.operators.rules.rewriting import fresh, indent_of, indented, rewritten
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule import Application, Rule
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import ThreadIndex, thread_indices
 
@@ -152,11 +152,9 @@ def _loop(ctx: RuleContext, walk: _TiledSum, tile: str, start: str, at: str, abo
 RULES = (
     Rule(
         name="stage_tiles",
-        family="staging",
         sentence="Loads what the rows and the columns of a block read in common into tiles in shared memory, a number"
         " of steps at a time.",
         find=behind_guard(_find),
-        examples=(Example.of_files("stage_tiles"),),
         reason="each thread of a row, and of a column, loads the same elements from global memory",
         expected="as many times fewer loads from global memory as the block is wide and high",
         risk="two barriers per tile; the caches may have held the elements anyway",

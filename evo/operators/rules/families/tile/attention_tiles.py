@@ -28,7 +28,7 @@ from evo.operators.rules.families.tile.attention_pieces import attention_body
 from evo.operators.rules.families.tile.mma_pieces import MMA_TYPES, has_tensor_cores
 from evo.operators.rules.lifting import NotPrinted, Printer, named, names_of, taken
 from evo.operators.rules.rewriting import bracketed, fresh, merged
-from evo.operators.rules.rule import Application, Example, Rule, by_launch
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.spelling import spelled
 from evo.spec.launch import macros_of
@@ -275,11 +275,9 @@ def _factor(text: str) -> str:
 RULES = (
     Rule(
         name="attention_mma",
-        family="tile",
         sentence="Computes attention of 16-bit floats on tensor cores: scores, an online softmax and the output of a"
         " warp's rows stay in registers, tiles of keys and values come by cp.async.",
         find=by_launch(_find, once=True),
-        examples=(Example.of_files("attention_mma"),),
         reason="scores and output are matrix products, and each thread multiplies and loads on its own",
         expected="bound by tensor cores or exponentials instead of by multiply-adds and loads",
         risk="weights are rounded to 16 bits before the second product; few rows leave SMs idle",

@@ -28,7 +28,7 @@ from evo.operators.rules.families.tile.mma_pieces import (
 )
 from evo.operators.rules.lifting import NotPrinted, Printer, accumulator, in_c, names_of, stored
 from evo.operators.rules.rewriting import bracketed
-from evo.operators.rules.rule import Application, Example, Rule, by_launch
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.spelling import counts_all, is_border, own_conditions, spelled, stores_all
 from evo.spec.task import Tensor
@@ -261,11 +261,9 @@ def _fetched_windows(channels: str) -> str:
 RULES = (
     Rule(
         name="convolution_mma",
-        family="tile",
         sentence="Computes a convolution of 16-bit floats, channels last, as a matrix product on tensor cores, whose"
         " matrix of windows is gathered by cp.async and never stored.",
         find=by_launch(_find, once=True),
-        examples=(Example.of_files("convolution_mma"),),
         reason="two loads and two conversions feed one multiply-add, though filters and windows form a matrix product",
         expected="the product is bound by shared memory or tensor cores instead of by multiply-adds and loads",
         risk="few channels or filters leave a part of each tile empty; sums are added in another order",

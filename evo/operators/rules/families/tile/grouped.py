@@ -24,7 +24,7 @@ from evo.operators.rules.families.tile.mma_pieces import (
 )
 from evo.operators.rules.lifting import NotPrinted, Printer, accumulator, names_of, stored
 from evo.operators.rules.rewriting import bracketed, indented
-from evo.operators.rules.rule import Application, Example, Rule, by_launch
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.slices import Slice, slice_of
 from evo.operators.rules.spelling import counts_all, own_conditions, stores_all
@@ -192,11 +192,9 @@ def _turns(m: str, product: str) -> str:
 RULES = (
     Rule(
         name="grouped_mma",
-        family="tile",
         sentence="Computes products of 16-bit floats with a matrix for each group of rows on tensor cores: a tile's"
         " rows are taken by runs of one group, in whatever order the groups come.",
         find=by_launch(_find, once=True),
-        examples=(Example.of_files("grouped_mma"),),
         reason="two loads feed one multiply-add, though the rows of a group form a matrix product",
         expected="the product is bound by memory or tensor cores instead of by multiply-adds and loads",
         risk="groups of few rows leave a part of each tile empty; sums are added in another order",

@@ -13,7 +13,7 @@ from evo.cuda.source import Edit, Function, Span
 from evo.operators.rules.idle_declarations import without_unused
 from evo.operators.rules.lifting import NotPrinted, Printer, accumulator, names_of, type_of_elements
 from evo.operators.rules.rewriting import closed, fresh, merged
-from evo.operators.rules.rule import Application, Example, Rule, by_launch
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.spelling import is_border
 from evo.spec.element_types import is_float
@@ -263,11 +263,9 @@ def _is_finite(ctx: RuleContext, analysis: LaunchAnalysis, value: Data | None) -
 RULES = (
     Rule(
         name="tile_halo",
-        family="tile",
         sentence="Stages what the threads of a block read around their places, with its border and zeros outside of the"
         " tensor, in shared memory; tests for the edge in front of sums are gone.",
         find=by_launch(_find),
-        examples=(Example.of_files("tile_halo"),),
         reason="neighbouring threads read the same elements again and again, each with tests and an address of its own",
         expected="one load for each element and block; reads of the tile have fixed offsets",
         risk="small windows gain little over what the cache does",

@@ -13,7 +13,7 @@ from evo.operators.rules.idle_declarations import without_unused
 from evo.operators.rules.lifting import NotPrinted
 from evo.operators.rules.normal_form import behind_guard, is_guard
 from evo.operators.rules.rewriting import fresh, indent_of, indented, merged, rewritten, with_its_line
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule import Application, Rule
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import ThreadIndex, thread_indices
 
@@ -155,11 +155,9 @@ def _unrolled(ctx: RuleContext, rest: Sequence[Statement]) -> Iterator[Edit]:
 RULES = (
     Rule(
         name="tile_rows",
-        family="tile",
         sentence="Stages what a block reads around its places, with its border, and gives each thread several rows of"
         " results, unrolled, so that what neighbouring windows share is read once.",
         find=behind_guard(_find),
-        examples=(Example.of_files("tile_rows"),),
         reason="the windows of neighbouring results overlap: each thread reads again what it has just read",
         expected="shared reads for each result fall to little more than one row of the window",
         risk="registers grow with the window; fewer threads",

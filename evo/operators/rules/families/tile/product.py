@@ -21,7 +21,7 @@ from evo.operators.rules.lifting import (
     taken,
 )
 from evo.operators.rules.rewriting import fresh, merged
-from evo.operators.rules.rule import Application, Example, Rule, by_launch
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 from evo.spec.task import Tensor
 
@@ -314,11 +314,9 @@ def _body(found: Product, tiling: Tiling, *, kind: str) -> str:
 RULES = (
     Rule(
         name="tile_product",
-        family="tile",
         sentence="Computes a matrix product by tiles: each block stages a tile of both factors in shared memory,"
         " and each thread keeps several results in registers.",
         find=by_launch(_find),
-        examples=(Example.of_files("tile_product"),),
         reason="two loads feed one multiply-add where each thread computes one result",
         expected="each loaded element is used as often as a thread has rows or columns: the multiply-adds bind",
         risk="small matrices leave blocks idle; sums are added in another order",

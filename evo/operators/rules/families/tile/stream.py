@@ -10,7 +10,7 @@ from evo.cuda.source import Function
 from evo.operators.rules.families.tile.product import Factor, Product, Tiling, product_of, term_of, tiled_edits
 from evo.operators.rules.families.tile.side_sums import declared_sides, side_steps
 from evo.operators.rules.rewriting import indented
-from evo.operators.rules.rule import Application, Example, Rule, by_launch
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 
 # Tiles of a block (rows, columns, depth) and of a thread (rows, columns); the first that fills the chip comes first.
@@ -163,11 +163,9 @@ def _body(found: Product, tiling: Tiling) -> str:
 RULES = (
     Rule(
         name="tile_stream",
-        family="tile",
         sentence="Computes a matrix product of floats by tiles that come by cp.async, one while another is multiplied;"
         " each thread keeps several results in registers.",
         find=by_launch(_find),
-        examples=(Example.of_files("tile_stream"),),
         reason="a block that loads a tile, waits and multiplies leaves the multiply-adds idle while it waits",
         expected="copies cost one instruction for four elements, and their wait is hidden behind a tile's products",
         risk="twice the shared memory; many registers; sums are added in another order",

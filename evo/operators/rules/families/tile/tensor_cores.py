@@ -25,7 +25,7 @@ from evo.operators.rules.families.tile.mma_pieces import (
 )
 from evo.operators.rules.families.tile.product import Product, extents_of, printer_of, product_of
 from evo.operators.rules.lifting import NotPrinted, stored
-from evo.operators.rules.rule import Application, Example, Rule, by_launch
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 
 
@@ -90,12 +90,10 @@ def _factors(found: Product, m: str, n: str, k: str, kind: MmaKind) -> str:
 RULES = (
     Rule(
         name="tile_mma",
-        family="tile",
         sentence="Computes a matrix product of 16-bit floats on tensor cores: tiles come by cp.async, fragments by"
         " ldmatrix, products by mma.sync with float sums. Of float32 too, each number as two of tf32 and each"
         " product as three, if that is faster than the scalar pipe of the chip.",
         find=by_launch(_find, once=True),
-        examples=(Example.of_files("tile_mma"),),
         reason="multiply-adds run on the scalar pipe, at a fraction of the rate of tensor cores",
         expected="the product is bound by shared memory or tensor cores instead of by multiply-adds and loads",
         risk="small matrices leave blocks idle; sums are added in another order",

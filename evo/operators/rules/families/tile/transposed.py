@@ -234,7 +234,6 @@ def _body(
 RULES = (
     Rule(
         name="tile_transposed",
-        family="tile",
         sentence="Takes a transposition or another permutation of dimensions, some maybe backwards, through a padded"
         " tile of shared memory, so that reads and writes both go along rows.",
         find=by_launch(_find),

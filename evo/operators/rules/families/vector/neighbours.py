@@ -23,7 +23,7 @@ from evo.operators.rules.idle_declarations import uses_of, without_unused
 from evo.operators.rules.lifting import NotPrinted
 from evo.operators.rules.normal_form import behind_guard
 from evo.operators.rules.rewriting import fresh, indent_of, indented, merged, rewritten, with_its_line
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule import Application, Rule
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import ThreadIndex, thread_indices
 from evo.spec.comments import without_comments
@@ -293,11 +293,9 @@ def _taken(source: Source, span: Span, statement: Statement | None) -> Iterator[
 RULES = (
     Rule(
         name="neighbours",
-        family="vector",
         sentence="Gives each thread 2 to 16 neighbouring outputs: the elements that all of them read, also those of"
         " overlapping windows, are loaded once and in wide pieces, and the outputs are stored in wide pieces.",
         find=behind_guard(_find),
-        examples=(Example.of_files("neighbours"),),
         reason="outputs side by side read windows that touch or overlap, an element and an address at a time",
         expected="as many times fewer loads, stores and tests for edges as outputs per thread",
         risk="fewer threads in flight; blocks at an edge, and rows that are not aligned, take the narrow loop",

@@ -16,7 +16,7 @@ from evo.operators.rules.loops import above, counted_loops, loop_words
 from evo.operators.rules.normal_form import as_counted
 from evo.operators.rules.reductions import offset_of, takes_any_order
 from evo.operators.rules.rewriting import balanced, bare, fresh, same
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule import Application, Rule
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import index_in, kernels
 from evo.spec.variant import LaunchLine
@@ -248,11 +248,9 @@ def _body(ctx: RuleContext, walk: _WideLoop, packs: dict[tuple[str, str], str], 
 RULES = (
     Rule(
         name="wide_access",
-        family="vector",
         sentence="Lets a loop over neighbouring elements load and store 2, 4 or 8 of them per instruction, where the"
         " addresses are aligned at run time.",
         find=as_counted(_find),
-        examples=(Example.of_files("wide_access"),),
         reason="a warp moves 32 elements per instruction; wider ones keep more bytes in flight for the same count",
         expected="as many times fewer memory instructions as elements per access",
         risk="rows that are not aligned still take the narrow loop; more registers",

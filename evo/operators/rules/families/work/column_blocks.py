@@ -17,7 +17,7 @@ from evo.operators.rules.idle_declarations import without_unused
 from evo.operators.rules.lifting import NotPrinted, Printer, in_c, names_of, stored
 from evo.operators.rules.normal_form import behind_guard
 from evo.operators.rules.rewriting import fresh, indent_of, rewritten, with_its_line
-from evo.operators.rules.rule import Application, Example, Rule, by_launch
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 from evo.spec.comments import without_comments
 
@@ -231,11 +231,9 @@ def _named(data: Data | None, result: BlockResult, reads: dict[int, str]) -> Dat
 RULES = (
     Rule(
         name="column_blocks",
-        family="work",
         sentence="Gives a block that sums up one column several neighbouring ones: each row's reads are next to each"
         " other, and the lanes of a column combine their sums in shared memory.",
         find=behind_guard(by_launch(_find, once=True)),
-        examples=(Example.of_files("column_blocks"),),
         reason="the threads of a block that sums up a column read elements a row apart: one sector for each",
         expected="each fetched sector is used whole",
         risk="fewer blocks; sums are added in another order",

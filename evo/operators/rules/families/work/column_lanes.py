@@ -26,7 +26,7 @@ from evo.operators.rules.families.work.walks import (
 )
 from evo.operators.rules.lifting import NotPrinted, in_c, names_of
 from evo.operators.rules.rewriting import fresh, indent_of, same
-from evo.operators.rules.rule import Application, Example, Rule, by_launch
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 from evo.spec.expr import Number, parse
 
@@ -267,11 +267,9 @@ def _shared_out(ctx: RuleContext, shared: SharedLoop, names: dict[str, str]) -> 
 RULES = (
     Rule(
         name="column_lanes",
-        family="work",
         sentence="Gives each column the lanes of a block of a few neighbouring columns where a thread walks down a"
         " column alone: lanes take every so many rows, and combine their sums in shared memory.",
         find=by_launch(found_columns, once=True),
-        examples=(Example.of_files("column_lanes"),),
         reason="a thread for each column leaves most of the chip idle, and each waits for one row after the other",
         expected="as many more loads in flight as a column has lanes; whole sectors are read as before",
         risk="few rows leave lanes idle; sums are added in another order",

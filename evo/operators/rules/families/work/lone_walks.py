@@ -12,7 +12,7 @@ from evo.operators.rules.families.work.row_lanes import shared_out
 from evo.operators.rules.families.work.walks import are_known, shared_loop, stored_if
 from evo.operators.rules.lifting import NotPrinted
 from evo.operators.rules.rewriting import merged
-from evo.operators.rules.rule import Application, Example, Rule, by_launch
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 
 _WARP = 32
@@ -108,11 +108,9 @@ def _check(ctx: RuleContext, analysis: LaunchAnalysis, region: Statement, ours: 
 RULES = (
     Rule(
         name="lone_walks",
-        family="work",
         sentence="Lets the lanes of a warp share a walk over what a block has left in shared memory, where one thread"
         " takes it alone; shuffles combine what they find, and the one thread stores it.",
         find=by_launch(_find),
-        examples=(Example.of_files("lone_walks"),),
         reason="a block waits for one thread that reads an element after the other",
         expected="as many times fewer turns as a warp has lanes, and a few shuffles",
         risk="floats are added in another order",

@@ -13,7 +13,7 @@ from evo.operators.rules.families.work.walks import index_of
 from evo.operators.rules.lifting import NotPrinted
 from evo.operators.rules.normal_form import behind_guard
 from evo.operators.rules.rewriting import bracketed, fresh, indent_of, merged, rewritten, same
-from evo.operators.rules.rule import Application, Example, Rule, by_launch
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 
 _TYPES = ("float", "double", "int", "unsigned", "unsigned int")
@@ -331,11 +331,9 @@ def _placed(found: _Matrices, index: Span) -> list[Edit]:
 RULES = (
     Rule(
         name="matrix_lanes",
-        family="work",
         sentence="Shares a small matrix that a thread had for itself among a few lanes: each keeps a column in"
         " registers, and gets elements of other columns by shuffles.",
         find=behind_guard(by_launch(_find, once=True)),
-        examples=(Example.of_files("matrix_lanes"),),
         reason="a matrix in one thread's arrays lies in local memory, or takes more registers than a thread has",
         expected="the matrix in registers, loads that lie next to each other, and more threads",
         risk="what no loop over columns does is done by all lanes; a shuffle for each element of another column",

@@ -10,7 +10,7 @@ from evo.cuda.source import Edit, Function, Span
 from evo.operators.rules.directives import new_knob, relaunched, require, without_bounds
 from evo.operators.rules.lifting import NotPrinted, in_c, names_of
 from evo.operators.rules.rewriting import bracketed, fresh, merged
-from evo.operators.rules.rule import Application, Example, Rule, by_launch
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 from evo.spec.comments import without_comments
 
@@ -89,10 +89,8 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, count
 RULES = (
     Rule(
         name="pack_blocks",
-        family="work",
         sentence="Gives one block the work of several small ones whose threads do not meet.",
         find=by_launch(_find, once=True),
-        examples=(Example.of_files("pack_blocks"),),
         reason="an SM starts so many blocks at a time, and holds so many: many of a warp or two leave it half empty",
         expected="as many warps as an SM holds, started in fewer steps",
         risk="the last block may be idle in part",

@@ -25,7 +25,7 @@ from evo.operators.rules.families.work.walks import (
 from evo.operators.rules.index_text import with_turns
 from evo.operators.rules.lifting import NotPrinted
 from evo.operators.rules.rewriting import fresh, indent_of, merged
-from evo.operators.rules.rule import Application, Example, Rule, by_launch
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 
 Placed = Callable[[RuleContext, LaunchAnalysis, Function], RowPlace | None]
@@ -272,11 +272,9 @@ def _of_warps(ctx: RuleContext, shared: SharedLoop, lane: str, lanes: str, *, is
 RULES = (
     Rule(
         name="row_lanes",
-        family="work",
         sentence="Gives each index a warp instead of a thread where a thread walks along memory alone: lanes take"
         " neighbouring elements, and shuffles combine their sums, maxima and best ones.",
         find=by_launch(partial(found_rows, is_block=False)),
-        examples=(Example.of_files("row_lanes"),),
         reason="threads that each walk a row of their own read addresses a row apart: one sector per element",
         expected="each fetched sector is used whole, and 32 times as many threads keep the memory busy",
         risk="short rows leave lanes idle; sums are added in another order",
@@ -285,11 +283,9 @@ RULES = (
     ),
     Rule(
         name="row_blocks",
-        family="work",
         sentence="Gives each index a block instead of a thread where a thread walks along memory alone: its threads"
         " take neighbouring elements and combine through shuffles and shared memory.",
         find=by_launch(partial(found_rows, is_block=True)),
-        examples=(Example.of_files("row_blocks"),),
         reason="a few long rows, each walked by a thread, keep a small part of the chip busy and waste sectors",
         expected="each fetched sector is used whole, and few rows fill the chip",
         risk="short rows leave threads idle at barriers; sums are added in another order",

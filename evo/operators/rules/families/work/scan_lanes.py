@@ -20,7 +20,6 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
 RULES = (
     Rule(
         name="scan_lanes",
-        family="work",
         sentence="Shares a row or a column whose running sums, products or extrema a thread stores on the way: a row's"
         " neighbouring elements come together by shuffles, a column's stretches by what those before come to.",
         find=_find,

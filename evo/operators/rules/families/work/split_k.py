@@ -187,7 +187,6 @@ def _is_unused(ctx: RuleContext, found: _Sum, statement: Statement, kept: Sequen
 RULES = (
     Rule(
         name="split_k",
-        family="work",
         sentence="Lets several blocks share one long sum: each adds up a part of it into a workspace, and a second"
         " kernel adds up the parts.",
         find=behind_guard(_find),

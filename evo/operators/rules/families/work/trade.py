@@ -13,7 +13,7 @@ from evo.operators.rules.families.work.lane_groups import ALL, LaneGroupEdit, No
 from evo.operators.rules.normal_form import behind_guard, is_guard
 from evo.operators.rules.reductions import reduction_of
 from evo.operators.rules.rewriting import fresh, indent_of, indented, rewritten
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule import Application, Rule
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import thread_indices
 
@@ -190,11 +190,9 @@ def _rescaled(trader: LaneGroupEdit, loop: Statement, heads: dict[Span, str], ke
 RULES = (
     Rule(
         name="trade",
-        family="work",
         sentence="Lets the lanes of a group work on all rows of the group together: each has a slice of every row's"
         " private arrays, loads that slice once for all rows, and gets its own row's score back by shuffles.",
         find=behind_guard(_find),
-        examples=(Example.of_files("trade"),),
         reason="threads with a row each load and convert the same keys and values, once per row",
         expected="as many times fewer loads and conversions as lanes, for a few shuffles per step",
         risk="shuffles and selections cost what short rows save; all lanes of a warp go as far as its longest row",

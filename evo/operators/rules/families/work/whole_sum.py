@@ -14,7 +14,7 @@ from evo.cuda.source import Edit, Function
 from evo.operators.rules.directives import new_knob, relaunched, without_bounds
 from evo.operators.rules.lifting import NotPrinted, Printer, accumulator, converted, in_c, named, names_of, taken
 from evo.operators.rules.rewriting import fresh, merged
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule import Application, Rule
 from evo.operators.rules.rule_context import RuleContext
 from evo.spec.expr import Expression, Number
 from evo.spec.variant import LaunchLine
@@ -286,11 +286,9 @@ def _tail(one: _Sum, say: Printer, kind: str, names: dict[str, str], sums: Seque
 RULES = (
     Rule(
         name="whole_sum",
-        family="work",
         sentence="Combines a whole array by a loop over the grid with wide loads, shuffles within warps and one step"
         " between them, in place of trees of a block over a few elements.",
         find=_find,
-        examples=(Example.of_files("whole_sum"),),
         reason="a block that sums up a few hundred elements waits at barriers for most of its time",
         expected="many loads in flight for each thread, one barrier for each block: the memory binds",
         risk="floats are added in another order; small arrays leave blocks idle",

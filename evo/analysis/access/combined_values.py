@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 from evo.analysis.access.form import Carried, Data, Form, is_neutral
 
 _DEEPEST = 60
@@ -11,7 +13,7 @@ class Unfit(Exception):
     """The value is combined in another way. Internal."""
 
 
-class Follower:
+class Follower(ABC):
     """operation: `add`, `max` or `min`, once one was met. What a class takes is not followed further."""
 
     def __init__(self, form: Form) -> None:
@@ -19,9 +21,9 @@ class Follower:
         self.operation: str | None = None
         self.seen: set[object] = set()
 
+    @abstractmethod
     def takes(self, data: Data) -> bool:
         """Whether a value is one that others are combined from; notes it."""
-        raise NotImplementedError
 
     def follow(self, data: Data, depth: int = 0) -> None:
         """Raises Unfit."""

@@ -6,7 +6,8 @@ bytes of the file that it came from.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from evo.analysis.access.comparisons import Condition, all_of
@@ -282,6 +283,11 @@ class Form:
     def of(self, array: Array) -> tuple[Access, ...]:
         """The accesses to an array."""
         return tuple(access for access in self.accesses if access.array == array)
+
+    def turns(self, loops: Iterable[Symbol]) -> int:
+        """How often something in these loops is carried out; loops of no known length count once."""
+        trips = (self.loops[symbol].trip for symbol in loops)
+        return math.prod(trip.value or 1 for trip in trips if trip is not None)
 
     @property
     def tensors(self) -> tuple[Array, ...]:

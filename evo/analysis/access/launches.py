@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -72,13 +73,11 @@ class LaunchAnalysis:
     @property
     def static_shared_bytes(self) -> int:
         """Of shared arrays that the text sizes."""
-        total = 0
-        for array in self.form.shared:
-            elements = 1
-            for dim in array.shape:
-                elements *= dim.value or 0
-            total += 0 if array.is_dynamic else elements * array.element_bytes
-        return total
+        return sum(
+            math.prod(dim.value or 0 for dim in array.shape) * array.element_bytes
+            for array in self.form.shared
+            if not array.is_dynamic
+        )
 
 
 def analyse(variant: Variant, task: Task, case: Case, chip: Chip) -> tuple[LaunchAnalysis, ...]:

@@ -11,7 +11,7 @@ from evo.analysis.access.renaming import replaced
 from evo.analysis.access.simplify import rebuilt, split
 from evo.analysis.access.state import ReadState
 from evo.analysis.access.term_bounds import Bounds
-from evo.analysis.access.terms import ONE, ZERO, Op, Symbol, Term, apply
+from evo.analysis.access.terms import ONE, Op, Symbol, Term, apply
 from evo.analysis.access.values import (
     ArrayPlace,
 )
@@ -87,14 +87,9 @@ class AddressReader(ReadState):
         """A term without the choices that the conditions around have made."""
         if not any(op.chooses for op in _outermost(term)):
             return term
-        total = ZERO
-        for mono, n in term.parts.items():
-            product = Term.number(n)
-            for atom in mono:
-                is_choice = isinstance(atom, Op) and atom.chooses
-                product = product * (self._settled_op(atom) if is_choice else Term.of(atom))  # type: ignore[arg-type]
-            total = total + product
-        return total
+        return term.mapped(
+            lambda atom: self._settled_op(atom) if isinstance(atom, Op) and atom.chooses else Term.of(atom)
+        )
 
     def _settled_op(self, op: Op) -> Term:
         if op.name == "select" and isinstance(op.args[0], Condition):
@@ -126,9 +121,7 @@ class AddressReader(ReadState):
             return
         for op in others:
             if op.name == "select" and left:
-                chosen, first, second = op.args
-                assert isinstance(first, Term)
-                assert isinstance(second, Term)
+                chosen, (first, second) = op.args[0], op.terms
                 assert isinstance(chosen, Condition)
                 for side, when in ((first, chosen), (second, chosen.negated())):
                     both = when if condition is None else all_of((condition, when))

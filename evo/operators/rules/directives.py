@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from evo.cuda.source import Edit, Function, Span
 from evo.operators.rules.rewriting import closed, listed, same
@@ -111,6 +111,17 @@ def new_knob(ctx: RuleContext, name: str, domain: Sequence[int], value: int) -> 
             f"// evo: knob {name} in {', '.join(map(str, domain))}\n",
         ),
         Edit(definition_place(ctx), f"#define {name} {value}\n"),
+    ]
+
+
+def shape_knobs(
+    ctx: RuleContext, names: Mapping[str, str], domains: Mapping[str, Sequence[int]], shape: Sequence[int]
+) -> list[Edit]:
+    """A new knob for each part of a shape, in the order of the domains. names: what the knobs are called here."""
+    return [
+        edit
+        for (word, domain), value in zip(domains.items(), shape, strict=True)
+        for edit in new_knob(ctx, names[word], domain, value)
     ]
 
 

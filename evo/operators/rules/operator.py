@@ -20,7 +20,7 @@ PARENTS = 2  # whose places are kept: the champion's, and those of what may repl
 _LOSER = 100  # ranks that a change falls behind if it has failed in this run
 
 
-class Place:
+class RulePlace:
     """Where one rule applies to one parent, and what comes of it, worked out when it is first asked for."""
 
     def __init__(self, parent: Variant, rule: Rule, application: Application) -> None:
@@ -63,10 +63,10 @@ class Place:
         )
 
 
-def places_of(rule: Rule, parent: Variant, task: Task, chip: Chip | None) -> list[Place]:
+def places_of(rule: Rule, parent: Variant, task: Task, chip: Chip | None) -> list[RulePlace]:
     """Where a rule applies to a parent."""
     found = rule.applications(parent, flags=task.flags, axes=integers_of(task), task=task, chip=chip)
-    return [Place(parent, rule, each) for each in found]
+    return [RulePlace(parent, rule, each) for each in found]
 
 
 class RuleOperator:
@@ -75,7 +75,7 @@ class RuleOperator:
     def __init__(self, family: str, rules: tuple[Rule, ...]) -> None:
         self.name = f"rules.{family}"
         self.rules = rules
-        self._places: RecentCache[list[Place]] = RecentCache(PARENTS)
+        self._places: RecentCache[list[RulePlace]] = RecentCache(PARENTS)
 
     def propose(self, parent: Variant, *, rng: random.Random, context: Context) -> Proposal | None:
         places = [
@@ -89,7 +89,7 @@ class RuleOperator:
                 return proposal
         return None
 
-    def _all(self, parent: Variant, task: Task, chip: Chip | None) -> list[Place]:
+    def _all(self, parent: Variant, task: Task, chip: Chip | None) -> list[RulePlace]:
         """Every place of every rule; kept, since a parent is asked about for as many proposals as are screened."""
         flags, axes = task.flags, integers_of(task)
         return self._places.made(
@@ -103,7 +103,7 @@ def integers_of(task: Task) -> tuple[str, ...]:
     return (*("" for scalar in task.scalars if scalar.dtype == "int32"), *task.axes)
 
 
-def _in_turn(places: Iterable[tuple[int, float, Place]]) -> list[tuple[int, float, Place]]:
+def _in_turn(places: Iterable[tuple[int, float, RulePlace]]) -> list[tuple[int, float, RulePlace]]:
     """By rank; within a rank the rules take turns, so that one with many places does not crowd the others out."""
     seen: dict[tuple[int, str], int] = {}
     turns = []

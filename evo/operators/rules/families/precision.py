@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from evo.analysis.access import LaunchAnalysis, Reduction
 from evo.cuda.source import Edit, Function, Span, Statement
-from evo.operators.rules.rewriting import fresh, indent_of
+from evo.operators.rules.rewriting import fresh, indent_of, rewritten
 from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 
@@ -88,11 +88,7 @@ def _with_rests(ctx: RuleContext, function: Function, edits: list[Edit], sums: l
         lost, term, total = (fresh(ctx, f"{name}_{word}") for word in ("lost", "term", "sum"))
         if any(edit.text.lstrip().startswith(f"float {lost}") for edit in found):
             return None
-        value = source.slice(statement.value)
-        inner = [e for e in edits if statement.value.holds(e.span)]
-        for edit in sorted(inner, key=lambda e: e.span, reverse=True):
-            a, b = edit.span.start - statement.value.start, edit.span.end - statement.value.start
-            value = value[:a] + edit.text + value[b:]
+        value, inner = rewritten(source, statement.value, edits), [e for e in edits if statement.value.holds(e.span)]
         found = [edit for edit in found if edit not in inner]
         found.append(Edit(Span(above, above), f"{indent}float {lost} = 0;  // what the sum has lost\n"))
         inner_indent = indent_of(source, statement.span.start)

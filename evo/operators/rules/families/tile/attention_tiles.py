@@ -23,7 +23,7 @@ from evo.analysis.access import (
 )
 from evo.analysis.access.data_values import plain
 from evo.cuda.source import Edit, Function, Span
-from evo.operators.rules.directives import directive_place, new_knob, relaunched, require, without_bounds
+from evo.operators.rules.directives import directive_place, relaunched, require, shape_knobs, without_bounds
 from evo.operators.rules.families.tile.attention_pieces import attention_body
 from evo.operators.rules.families.tile.mma_pieces import MMA_TYPES, has_tensor_cores
 from evo.operators.rules.lifting import NotPrinted, Printer, named, names_of, taken
@@ -178,8 +178,7 @@ def _edits(ctx: RuleContext, found: _Found, position: int, shape: tuple[int, ...
     shared = f"(({knobs['BM']} + {knobs['STAGES']} * 2 * {knobs['BN']}) * {pitch} * 2)"
     edits.append(relaunched(ctx, line, grid=grid, block=f"{knobs['BM']} * 2", shared=shared))
     edits.append(Edit(found.function.body, body))
-    for word, value in zip(_DOMAINS, shape, strict=True):
-        edits += new_knob(ctx, knobs[word], _DOMAINS[word], value)
+    edits += shape_knobs(ctx, knobs, _DOMAINS, shape)
     edits += require(ctx, "shared <= chip.shared_per_block_optin")
     return merged([*edits, *without_bounds(found.function)])
 

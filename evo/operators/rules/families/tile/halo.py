@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -66,26 +67,16 @@ def box_of(ctx: RuleContext, analysis: LaunchAnalysis, array: Array) -> list[Dim
     if any(a.mode != "read" or a.calls or a.blocked or len(a.subscripts) != len(array.shape) for a in reads):
         return None
     found = []
-    asked = sum(_instances(analysis, read) for read in reads) * analysis.sizes.threads
+    asked = sum(analysis.form.turns(read.loops) for read in reads) * analysis.sizes.threads
     for place in range(len(array.shape)):
         dim = _dim(ctx, analysis, [read.subscripts[place] for read in reads])
         if dim is None:
             return None
         found.append(dim)
-    elements = 1
-    for dim in found:
-        elements *= dim.count
+    elements = math.prod(dim.count for dim in found)
     if elements * array.element_bytes > ROOM or asked < _REUSED * elements or found[-1].count < 2:
         return None
     return found
-
-
-def _instances(analysis: LaunchAnalysis, read: Access) -> int:
-    many = 1
-    for symbol in read.loops:
-        trip = analysis.form.loops[symbol].trip
-        many *= (trip.value or 1) if trip is not None else 1
-    return many
 
 
 def _dim(ctx: RuleContext, analysis: LaunchAnalysis, terms: list[Term]) -> Dim | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 
@@ -11,6 +12,7 @@ from evo.operators.rules.directives import new_knob
 from evo.operators.rules.families.tile.halo import ROOM, Dim, box_of, replaced_reads, staged
 from evo.operators.rules.idle_declarations import without_unused
 from evo.operators.rules.lifting import NotPrinted
+from evo.operators.rules.loops import unrolled
 from evo.operators.rules.normal_form import behind_guard, is_guard
 from evo.operators.rules.rewriting import fresh, indent_of, indented, merged, rewritten, with_its_line
 from evo.operators.rules.rule import Application, Rule
@@ -50,9 +52,8 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, index: ThreadIndex, rows:
     if len(boxes) != 1:
         raise NotPrinted("no one tensor is read with a border")
     (array, dims) = boxes[0]
-    elements = 1
-    for dim in dims:
-        elements *= dim.count + (analysis.sizes.block[1] * (rows - 1) if _Y in dim.walked else 0)
+    more = analysis.sizes.block[1] * (rows - 1)
+    elements = math.prod(dim.count + (more if _Y in dim.walked else 0) for dim in dims)
     if elements * array.element_bytes > ROOM:
         raise NotPrinted("the tile is too large")
     others = [access for access in form.accesses if access.array is not array]
@@ -78,7 +79,8 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, index: ThreadIndex, rows:
     inner = list(replaced_reads(ctx, analysis, function, array, dims))
     inner = [Edit(edit.span, _of_thread(edit.text, knob, row)) for edit in inner]
     inner += _guarded(ctx, form.accesses, guard)
-    inner += _unrolled(ctx, rest)
+    loops = (each for top in rest for each in top.all() if isinstance(each, CountedFor))
+    inner += [edit for loop in loops if not source.is_bare(loop.span) for edit in unrolled(source, loop.span)]
     indent = indent_of(source, index.statement.span.start)
     assert index.statement.value is not None
     whole = Span(source.line_start(rest[0].span.start), rest[-1].span.end)
@@ -140,16 +142,6 @@ def _guarded(ctx: RuleContext, accesses: Sequence[Access], guard: Statement) -> 
     test = " && ".join(f"{match[1]} < {match[2]}" for match in tests if match is not None)
     for span in sorted({ctx.source.enclosing_statement(a.span) for a in accesses if a.is_write}):
         yield Edit(Span(span.start, span.start), f"if ({test}) ")
-
-
-def _unrolled(ctx: RuleContext, rest: Sequence[Statement]) -> Iterator[Edit]:
-    for top in rest:
-        for each in top.all():
-            if isinstance(each, CountedFor):
-                start = ctx.source.line_start(each.span.start)
-                before = ctx.source.data[:start].rstrip()  # the grammar takes no directive as the body of a loop
-                if not ctx.source.slice(Span(start, each.span.start)).strip() and before.endswith((b"{", b"}", b";")):
-                    yield Edit(Span(start, start), "#pragma unroll\n")
 
 
 RULES = (

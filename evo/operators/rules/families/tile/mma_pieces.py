@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from evo.analysis.access import LaunchAnalysis
 from evo.cuda.source import Edit, Function
-from evo.operators.rules.directives import new_knob, relaunched, require, without_bounds
+from evo.operators.rules.directives import new_knob, relaunched, require, shape_knobs, without_bounds
 from evo.operators.rules.lifting import named, taken
 from evo.operators.rules.rewriting import fresh, merged
 from evo.operators.rules.rule import Application
@@ -133,8 +133,7 @@ def _edits(
     shared = f"({knobs['STAGES']} * ({left_size} + {right_size}) * {kind.bytes})"
     launch = relaunched(ctx, line, grid=grid, block=f"{bm} // {wm} * ({bn} // {wn}) * 32", shared=shared)
     edits = [launch, Edit(function.body, body)]
-    for word, value in zip(_DOMAINS, shape, strict=True):
-        edits += new_knob(ctx, knobs[word], kind.depths if word == "BK" else _DOMAINS[word], value)
+    edits += shape_knobs(ctx, knobs, _DOMAINS | {"BK": kind.depths}, shape)
     for word, values in written.extra.items():
         edits += new_knob(ctx, knobs[word], sorted(values), values[0])
     edits += require(

@@ -8,7 +8,7 @@ from functools import partial
 
 from evo.analysis.access import Contraction, LaunchAnalysis, Term
 from evo.cuda.source import Edit, Function
-from evo.operators.rules.directives import new_knob, relaunched, require, without_bounds
+from evo.operators.rules.directives import relaunched, require, shape_knobs, without_bounds
 from evo.operators.rules.families.tile.side_sums import SideSum, declared_sides, side_steps, sides_of, summed
 from evo.operators.rules.lifting import (
     NotPrinted,
@@ -248,8 +248,7 @@ def tiled_edits(found: Product, shape: tuple[int, ...], body: Callable[[Tiling],
         grid += f", {' * '.join(sizes['b'][1])}"
     threads = f"{knobs['BM']} // {knobs['TM']} * ({knobs['BN']} // {knobs['TN']})"
     edits = [relaunched(ctx, line, grid=grid, block=threads, shared="0"), Edit(found.function.body, text)]
-    for word, value in zip(_DOMAINS, shape, strict=True):
-        edits += new_knob(ctx, knobs[word], _DOMAINS[word], value)
+    edits += shape_knobs(ctx, knobs, _DOMAINS, shape)
     edits += require(ctx, named(requires, (), knobs))
     return merged([*edits, *without_bounds(found.function)])
 

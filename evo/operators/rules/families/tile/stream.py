@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import partial
 
@@ -59,10 +60,7 @@ def _are_floats(found: Product) -> bool:
 
 def _blocks(found: Product, shape: tuple[int, ...]) -> int:
     """How many blocks there are at the headline case, edges left aside."""
-    results = 1
-    for dim in found.output.shape:
-        results *= int(dim.value(found.analysis.case.axes))
-    return results // (shape[0] * shape[1])
+    return math.prod(found.output.dims(found.analysis.case)) // (shape[0] * shape[1])
 
 
 def _fill(found: Product, side: Factor, own: str, first: str, extent: str, k: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evo.analysis.access import BLOCK, THREAD, Compare, LaunchAnalysis, Op, Symbol, Term
-from evo.operators.rules.element import BYTES
+from evo.operators.rules.element import BYTES, pack_name, pack_struct
 from evo.operators.rules.families.vector.windows import FIRST, OUTPUT, PLACES, Divisible, Neighbours, Stretch, Test
 from evo.operators.rules.lifting import NotPrinted, names_of
 from evo.operators.rules.rewriting import bracketed, fresh
@@ -107,13 +107,12 @@ class WindowText:
 
     def pieces(self, window: Stretch, size: int = 0) -> str:
         """The name of the struct that holds a window, or so many elements of it."""
-        return f"{_named(self._kind(window))}{size or window.size}x{window.unit}"
+        return f"{pack_name(self._kind(window))}{size or window.size}x{window.unit}"
 
     def structs(self, window: Stretch) -> list[str]:
         kind = self._kind(window)
         sizes = dict.fromkeys((window.size, window.unit) if window.is_ragged else (window.size,))
-        aligned = f"struct alignas({window.unit * BYTES[kind]})"
-        return [f"{aligned} {self.pieces(window, size)} {{\n    {kind} at[{size}];\n}};\n" for size in sizes]
+        return [pack_struct(self.pieces(window, size), kind, size, window.unit) for size in sizes]
 
     def _kind(self, window: Stretch) -> str:
         kind = self.ctx.source.element_type(self.index.function.name, window.array.parameter)
@@ -177,8 +176,3 @@ class WindowText:
 
     def stored(self, window: Stretch, pack: str, indent: str) -> str:
         return f"{indent}*reinterpret_cast<{self.pieces(window)}*>(&{self.address(window)}) = {pack};\n"
-
-
-def _named(kind: str) -> str:
-    """`unsigned char` -> UnsignedChar."""
-    return "".join(word.capitalize() for word in re.findall(r"[A-Za-z0-9]+", kind))

@@ -70,10 +70,7 @@ class Stretch:
     @property
     def total(self) -> Term:
         """How many elements the tensor has."""
-        total = Term.number(1)
-        for size in self.array.shape:
-            total = total * size
-        return total
+        return math.prod(self.array.shape, start=Term.number(1))
 
     @property
     def is_read(self) -> bool:
@@ -203,17 +200,14 @@ class Neighbours:
             raise NotPrinted("no neighbours")
         inside = Term.of(OUTPUT) * step.value + whole.constant
         low = high = whole.constant
-        turns = 1
         for symbol in access.loops:
             ends = self._ends(symbol)
-            trip = self.form.loops[symbol].trip
-            turns *= trip.value or 1 if trip is not None else 1
             apart = whole.coefficient(symbol)
             if apart is not None and apart.value is not None and abs(apart.value) * (ends[1] - ends[0]) <= _WIDE:
                 inside = inside + Term.of(symbol) * apart.value
                 reach = sorted(apart.value * end for end in ends)
                 low, high = low + reach[0], high + reach[1]
-        if turns > _MOST_TURNS:
+        if self.form.turns(access.loops) > _MOST_TURNS:
             raise NotPrinted("too much to unroll")
         return Spot(access, whole - inside, inside, step.value, low, high), needed
 
@@ -289,10 +283,8 @@ def _alignment(found: Neighbours, window: Stretch) -> Iterator[Test]:
         by = number * (found.count if numbered else 1)
         if by % window.unit == 0:
             continue
-        sizes = Term.number(1)
-        for atom in mono:
-            if isinstance(atom, Symbol) and atom.kind == "axis":
-                sizes = sizes * Term.of(atom)
+        axes = [atom for atom in mono if isinstance(atom, Symbol) and atom.kind == "axis"]
+        sizes = math.prod(map(Term.of, axes), start=Term.number(1))
         if sizes.value is not None:
             raise NotPrinted("rows that begin anywhere")
         yield Divisible(sizes, window.unit // math.gcd(window.unit, number))

@@ -13,7 +13,6 @@ from evo.cuda.source import CountedFor, CountedLoop, Edit, Function, Source, Spa
 from evo.operators.rules.directives import definition_place
 from evo.operators.rules.element import BYTES, pack_name, pack_struct
 from evo.operators.rules.loops import above, counted_loops, loop_words
-from evo.operators.rules.normal_form import as_counted
 from evo.operators.rules.reductions import offset_of, takes_any_order
 from evo.operators.rules.rewriting import balanced, bare, fresh, rewritten, same
 from evo.operators.rules.rule import Application, Rule
@@ -233,7 +232,7 @@ RULES = (
         name="wide_access",
         sentence="Lets a loop over neighbouring elements load and store 2, 4 or 8 of them per instruction, where the"
         " addresses are aligned at run time.",
-        find=as_counted(_find),
+        find=_find,
         reason="a warp moves 32 elements per instruction; wider ones keep more bytes in flight for the same count",
         expected="as many times fewer memory instructions as elements per access",
         risk="rows that are not aligned still take the narrow loop; more registers",

@@ -66,6 +66,12 @@ def parts_of(data: Data | None) -> Iterator[Data]:
             continue
 
 
+def accesses_in(form: Form, data: Data | None) -> list[Access]:
+    """What a value is computed from, without what loops that have ended have read."""
+    numbers = {part.detail for part in parts_of(data) if part.op == "read" and isinstance(part.detail, int)}
+    return [form.accesses[number] for number in sorted(numbers) if number >= 0]
+
+
 def read_of(form: Form, data: Data | None) -> Access | None:
     """The access that a value was read by, through conversions and parts."""
     found = plain(data)

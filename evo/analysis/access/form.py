@@ -173,6 +173,14 @@ class Loop:
     calls: tuple[str, ...] = ()
     blocked: Blocked | None = None
 
+    @property
+    def counted(self) -> range | None:
+        """The values of its variable, if those are numbers that its header tells."""
+        start, step, trip = self.start.value, self.step.value, self.trip.value if self.trip is not None else None
+        if self.values is not None or start is None or not step or trip is None:
+            return None
+        return range(start, start + step * trip, step)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nest:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from evo.analysis.access.data_values import parts_of, plain
+from evo.analysis.access.data_values import accesses_in, plain
 from evo.analysis.access.form import THREAD, Access, Array, Data, Form
 from evo.analysis.access.terms import ZERO, Symbol, Term
 
@@ -39,7 +39,7 @@ def staged_of(form: Form) -> tuple[Staged, ...]:
     for write in form.accesses:
         if not write.is_write or write.array is None or write.array.space != "shared":
             continue
-        sources = [form.accesses[number] for number in reads_in(write.value)]
+        sources = accesses_in(form, write.value)
         tensors = [read for read in sources if read.is_global]
         for read in tensors:
             key = write.array.address, read.memory.address
@@ -55,12 +55,6 @@ def staged_of(form: Form) -> tuple[Staged, ...]:
                 )  # fmt: skip
             found[key] = made
     return tuple(found.values())
-
-
-def reads_in(data: Data | None) -> list[int]:
-    """The accesses that a value is computed from, without those inside of loops that have ended."""
-    numbers = [part.detail for part in parts_of(data) if part.op == "read"]
-    return sorted({number for number in numbers if isinstance(number, int) and number >= 0})
 
 
 def leaf(form: Form, data: Data | None) -> tuple[Access, int | Term] | None:

@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from evo.analysis.access.combined_values import Follower, Unfit
-from evo.analysis.access.data_values import parts_of
+from evo.analysis.access.data_values import accesses_in, parts_of
 from evo.analysis.access.form import BLOCK, Access, Data, Form
 from evo.analysis.access.instances import FormSizes, NoValue, TooMany, column, instances, places
-from evo.analysis.access.staging import reads_in
 from evo.analysis.access.terms import Term
 
 COUNTED = 1 << 21  # the most elements that are counted out
@@ -70,16 +69,15 @@ class _Tracer(Follower):
 
     def results(self, data: Data) -> Iterator[int]:
         """Reads of shared memory in an expression of the result."""
-        for number in reads_in(data):
-            array = self.form.accesses[number].array
-            if array is not None and array.space == "shared":
-                yield number
+        for read in accesses_in(self.form, data):
+            if read.memory.space == "shared":
+                yield read.number
 
     def takes(self, data: Data) -> bool:
         """Whether a value has elements of tensors in it, and nothing that was combined before."""
         if any(part.op in ("carried", "result", "shuffle", "unknown", "select") for part in parts_of(data)):
             return False
-        reads = [self.form.accesses[number] for number in reads_in(data)]
+        reads = accesses_in(self.form, data)
         if not reads or not all(read.is_global for read in reads):
             return False
         if data.op in _COMBINES and len({read.index for read in reads}) > 1:
@@ -106,7 +104,7 @@ def reads_all_once(form: Form, sizes: FormSizes, total: Total, elements: int) ->
     found = []
     start = places(sizes, range(sizes.blocks), range(sizes.threads))
     for part in total.parts:
-        (first, *others) = [form.accesses[number] for number in reads_in(part)]
+        first, *others = accesses_in(form, part)
         if first.index is None or any(each.index != first.index for each in others):
             return False
         try:

@@ -15,13 +15,12 @@ from evo.analysis.access import LaunchAnalysis, Loop, Symbol, Term
 from evo.cuda.source import CountedFor, Edit, Function, Span
 from evo.operators.rules.index_text import IndexText, with_turns
 from evo.operators.rules.lifting import NotPrinted, names_of
-from evo.operators.rules.rewriting import closed, fresh, listed, rewritten
+from evo.operators.rules.rewriting import LEAVES, closed, fresh, listed, rewritten
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.written_out.macros import expanded_uses
 
 _HEAD = re.compile(r"(?:while|for)\s*\(")
 _COUNTS = re.compile(r"(?P<name>\w+)\s*(?:<|!=)\s*(?P<limit>[\w.]+|\([^()]*\))")
-_LEAVES = re.compile(r"\b(?:break|continue|goto|return)\b")
 _KINDS = ("int", "unsigned", "unsigned int", "size_t", "long", "long long")
 _MOVED = r"(?:(?:\+\+|--)\s*\b{0}\b|\b{0}\b\s*(?:\+\+|--)|\b{0}\b\s*[-+]?=(?!=)[^;{{}}]*?)\s*;"
 _STEPPED = r"(?:\+\+|--)\s*{0}\b|\b{0}\s*(?:\+\+|--|[-+]=)|[;{{}}(,)]\s*{0}\s*=(?!=)"
@@ -145,7 +144,7 @@ class _Counted:
             raise NotPrinted("how often a loop runs")
         text, old = self.source.slice(loop.span), loop.symbol.name
         body = _body(loop, text)
-        if _LEAVES.search(_TEXT.sub("", self.source.slice(body))):
+        if LEAVES.search(_TEXT.sub("", self.source.slice(body))):
             raise NotPrinted("a loop that is left")
         kind = self._integer(old)
         head = self.source.slice(Span(loop.span.start, body.start))

@@ -7,11 +7,9 @@ import re
 from collections.abc import Mapping, Sequence
 
 from evo.cuda.source import Edit, Function, Span
-from evo.operators.rules.rewriting import closed, listed, same
+from evo.operators.rules.rewriting import TEMPLATE, closed, listed, same
 from evo.operators.rules.rule_context import RuleContext
 from evo.spec.variant import LaunchLine
-
-_TEMPLATE = re.compile(rb"template\s*<[^;{}]*>\s*\Z")  # in front of a function
 
 
 def line_span(ctx: RuleContext, number: int) -> Span:
@@ -151,7 +149,7 @@ def directive_place(ctx: RuleContext, kinds: Sequence[str]) -> Span:
 def definition_place(ctx: RuleContext) -> Span:
     """After the last knob's `#define` above the first function, else right above that function."""
     first = min((function.span.start for function in ctx.source.functions), default=len(ctx.source.data))
-    head = _TEMPLATE.search(ctx.source.data[:first])
+    head = TEMPLATE.search(ctx.source.data[:first])
     start = ctx.source.line_start(head.start() if head is not None else first)
     ends = [line_span(ctx, define.line).end + 1 for define in ctx.source.defines]
     before = [end for end in ends if end <= start]

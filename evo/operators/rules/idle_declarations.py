@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from evo.cuda.source import Edit, Function, Span
-from evo.operators.rules.rewriting import listed, rewritten, with_its_line
+from evo.operators.rules.rewriting import CHANGES, listed, rewritten, with_its_line
 from evo.operators.rules.rule_context import RuleContext
 from evo.spec.comments import without_comments
 
@@ -14,7 +14,6 @@ _DECLARED = re.compile(
     r"(?P<type>(?:const\s+)?[A-Za-z_][\w:]*(?:\s+\w+)*?[\s*&]+(?:const\s+|__restrict__\s+)*)(?P<rest>[A-Za-z_]\w*\s*[=;,\[].*)",
     re.DOTALL,
 )
-_ACTS = re.compile(r"\+\+|--|(?<![=!<>])=(?!=)")
 
 
 def without_unused(ctx: RuleContext, function: Function, span: Span, edits: Sequence[Edit]) -> list[Edit]:
@@ -67,4 +66,4 @@ def _declarators(text: str) -> Iterator[tuple[str, str]]:
 def _does_more(part: str, takers: set[str]) -> bool:
     """Whether a declaration's value changes something else."""
     value = part.partition("=")[2]
-    return bool(_ACTS.search(value)) or any(re.search(rf"\b{name}\s*\(", value) for name in takers)
+    return bool(CHANGES.search(value)) or any(re.search(rf"\b{name}\s*\(", value) for name in takers)

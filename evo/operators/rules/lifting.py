@@ -33,10 +33,6 @@ _CALLS = frozenset({
 })  # fmt: skip
 _WORDS = re.compile(r"\$?[A-Za-z_]\w*")
 _DEFINED = re.compile(r"(?m)^[ \t]*#[ \t]*define[ \t]+(\w+)")
-_DECLARED = re.compile(
-    rb"(?m)^[ \t]*(?:const )?(?:unsigned |long )*(?:int|float|uint|size_t|long|auto|unsigned)\b([^;{}]*=[^;{}]*);"
-    rb"[ \t]*\n"
-)
 
 
 class NotPrinted(Exception):

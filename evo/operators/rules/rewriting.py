@@ -10,6 +10,11 @@ from evo.cuda.source import Edit, Source, Span
 from evo.operators.rules.rule_context import RuleContext
 from evo.spec.comments import without_comments
 
+WORD = re.compile(r"[A-Za-z_]\w*")
+LEAVES = re.compile(r"\b(?:break|continue|goto|return)\b")  # a loop, by a statement inside
+CHANGES = re.compile(r"\+\+|--|(?<![=!<>])=(?!=)")  # a variable, within an expression
+TEMPLATE = re.compile(rb"template\s*<[^;{}]*>\s*\Z")  # in front of a function
+
 
 def same(one: str, other: str) -> bool:
     """Whether two expressions are the same but for blanks and an outer pair of brackets."""

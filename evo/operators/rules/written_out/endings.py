@@ -8,14 +8,13 @@ from collections.abc import Iterator
 from evo.cuda.source import Edit, Function, Source, Span
 from evo.cuda.source.nodes import span_of
 from evo.cuda.source.parser import Node
-from evo.operators.rules.rewriting import with_its_line
+from evo.operators.rules.rewriting import LEAVES, with_its_line
 from evo.operators.rules.rule_context import RuleContext
 
 _ENDLESS = frozenset(["", "1", "true", "(1)", "(true)"])
 _OPPOSITE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
 _REAL = re.compile(r"\d\.|\.\d|\d[fF]\b|\b\w*f\s*\(")
 _INSIDE = re.compile(r"\(\s*(\w+) < (\w+)\s*\)")
-_LEAVES = re.compile(r"\b(?:break|continue|return|goto)\b")
 _NEVER = frozenset(["(0)", "(false)"])
 
 
@@ -51,7 +50,7 @@ def _last_turns(source: Source, kernel: Function) -> Iterator[Edit]:
         wanted = rf"\(?\s*{index} \+ 1 < {limit}\s*\)?"
         after = Span(node.end_byte, kernel.body.end)
         is_read = any(name == index for name, _ in source.names(after)) or index in source.changed_in(span)
-        if re.fullmatch(wanted, before.text) and not is_read and not _LEAVES.search(above.text + node.text):
+        if re.fullmatch(wanted, before.text) and not is_read and not LEAVES.search(above.text + node.text):
             yield Edit(Span(node.start_byte, test.end_byte), f"for (; {index} < {limit}; ++{index})")
 
 

@@ -122,7 +122,7 @@ def _edits(ctx: RuleContext, parts: _Parts) -> list[Edit]:
     moved = _moved(ctx, parts)
     edits = [Edit(with_its_line(source, statement.span), "") for statement in moved]
     fewer = fewer_blocks(ctx, analysis)
-    if fewer is None or (not first and analysis.sizes.blocks * analysis.sizes.threads <= RESIDENT * analysis.chip.sms):
+    if not first and analysis.sizes.blocks * analysis.sizes.threads <= RESIDENT * analysis.chip.sms:
         raise NotPrinted("as many blocks as before")
     if strides(analysis, source.slice(parts.function.body)):
         edits, text = [fewer], body

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from evo.analysis.access import Access, Array, LaunchAnalysis
 from evo.cuda.source import Edit, Function, Span
-from evo.operators.rules.directives import line_span
+from evo.operators.rules.directives import relaunched
 from evo.operators.rules.families.atomics.combining import (
     RESIDENT,
     Combining,
@@ -94,8 +94,7 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, met: 
     launch = ctx.variant.launches[analysis.form.position]
     edits: list[Edit] = []
     if is_striding:
-        fewer = fewer_blocks(ctx, analysis) if strides(analysis, body) else None
-        edits += [fewer] if fewer is not None else []
+        edits += [fewer_blocks(ctx, analysis)] if strides(analysis, body) else []
         body = body.rstrip() + "\n"
     else:
         blocks = in_c(launch.grid[0].tree, names)
@@ -104,12 +103,8 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, met: 
         end = "        __syncthreads();\n" if analysis.form.barriers else ""
         head = f"    for (int $block = blockIdx.x; $block < {blocks}; $block += gridDim.x) {{"
         body = f"{head}{indented(body.rstrip())}\n{end}    }}\n"
-        many = max(1, RESIDENT // analysis.sizes.threads)
-        line, grid = line_span(ctx, launch.line), launch.grid[0].text
-        whole = source.slice(line)
-        if f"({grid})" not in whole:
-            raise NotPrinted("the launch line")
-        edits.append(Edit(line, whole.replace(f"({grid})", f"(min({grid}, {many} * chip.sms))", 1)))
+        many, grid = max(1, RESIDENT // analysis.sizes.threads), ", ".join(part.text for part in launch.grid)
+        edits.append(relaunched(ctx, launch, grid=f"min({grid}, {many} * chip.sms)"))
     own = {name for name, _ in source.names(function.span)} | set(source.declared(function.span))
     return [*edits, Edit(function.body, named(_around(met, body), own | taken(ctx, names)))]
 

@@ -11,12 +11,11 @@ from evo.analysis.access.arrivals import all_arrive
 from evo.analysis.access.comparisons import Compare, conjuncts
 from evo.cuda.source import Edit, Function, Span, Statement
 from evo.operators.rules.families.atomics.combining import Combining, combining, over_a_warp, statements
-from evo.operators.rules.rewriting import fresh, indent_of, merged
+from evo.operators.rules.rewriting import WORD, fresh, indent_of, merged
 from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 
 _MEETS = re.compile(r"__sync|_sync\b|\breturn\b|\bgoto\b|\basm\b|\bshfl")
-_WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,7 @@ def _sums(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Ite
             continue
         ((span, address, value),) = statements(ctx, [access])
         others = [a.span for a in form.of(array) if a.span != access.span]
-        found = _region(ctx, analysis, ctx.source.statements(function), span, set(_WORD.findall(address)))
+        found = _region(ctx, analysis, ctx.source.statements(function), span, set(WORD.findall(address)))
         if found is None or any(found.span.holds(other) for other in others):
             continue
         if all_arrive(analysis.form.body, found.span):

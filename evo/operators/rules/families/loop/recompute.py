@@ -8,13 +8,12 @@ from collections.abc import Iterator, Sequence
 from evo.analysis.access import Access, Array, LaunchAnalysis, Symbol, Term
 from evo.cuda.source import CountedFor, Edit, Function, Span, Statement
 from evo.operators.rules.loops import counted_loops
-from evo.operators.rules.rewriting import bare, fresh, merged, with_its_line
+from evo.operators.rules.rewriting import WORD, bare, fresh, merged, with_its_line
 from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 
 _TYPES = ("float", "double", "int")  # what is kept of them is what memory would hold, and arithmetic is their own
 _CHANGES = re.compile(r"\+\+|--|(?<![=!<>])=(?!=)|\batomic")
-_WORDS = re.compile(r"[A-Za-z_]\w*")
 _LEAVES = re.compile(r"\b(?:return|break|continue|goto|asm)\b|__sync|_sync\b")
 
 
@@ -121,7 +120,7 @@ def _value(ctx: RuleContext, analysis: LaunchAnalysis, store: Statement, both: S
         return None
     inside = {name for statement in loop.body for name in source.declared(statement.span)}
     arrays = {name for array in analysis.form.tensors for name in (array.name, array.parameter)}
-    words = set(_WORDS.findall(text)) | set(_WORDS.findall(source.slice(loop.header)))
+    words = set(WORD.findall(text)) | set(WORD.findall(source.slice(loop.header)))
     if words & ((source.changed_in(both) - arrays - {loop.name}) | inside):
         return None
     for access in analysis.form.accesses:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from evo.analysis.access import LaunchAnalysis, opportunities_of
 from evo.cuda.source import Edit, Function, Span
-from evo.operators.rules.directives import line_span, new_knob, relaunched
+from evo.operators.rules.directives import new_knob, relaunched
 from evo.operators.rules.normal_form import behind_guard, guard_of, is_guard
 from evo.operators.rules.rewriting import fresh, indent_of
 from evo.operators.rules.rule import Application, Rule, by_launch
@@ -71,16 +71,10 @@ def _find_raster(ctx: RuleContext) -> Iterator[Application]:
 
 def _find_swap(ctx: RuleContext) -> Iterator[Application]:
     for function, launch, uses in _grids(ctx):
-        first, second = launch.grid[0].text.strip(), launch.grid[1].text.strip()
-        line = line_span(ctx, launch.line)
-        text = ctx.source.slice(line)
-        before = re.search(rf"grid\s*\(\s*{re.escape(first)}\s*,\s*{re.escape(second)}", text)
-        if before is None:
-            continue
-        at = line.start + len(text[: before.start()].encode())
+        first, second, *rest = (part.text for part in launch.grid)
         yield Application(
             edits=(
-                Edit(Span(at, at + len(before[0].encode())), f"grid ({second}, {first}"),
+                relaunched(ctx, launch, grid=", ".join([second, first, *rest])),
                 *(Edit(span, "blockIdx.y") for span in uses["x"]),
                 *(Edit(span, "blockIdx.x") for span in uses["y"]),
             ),

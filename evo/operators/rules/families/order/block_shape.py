@@ -44,8 +44,8 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
 
 
 def _edits(ctx: RuleContext, indices: tuple[ThreadIndex, ThreadIndex], shape: tuple[int, int]) -> list[Edit]:
-    source, function = ctx.source, indices[0].function
-    line = line_span(ctx, indices[0].launch.line)
+    source, function, launch = ctx.source, indices[0].function, indices[0].launch
+    line = line_span(ctx, launch.line)
     edits = []
     for index, count in zip(indices, shape, strict=True):
         edits.append(Edit(index.grid_at, f"ceil_div({index.extent}, {count})"))

@@ -9,14 +9,13 @@ from evo.analysis.access import LaunchAnalysis
 from evo.cuda.source import CountedFor, Edit, Function, Span
 from evo.operators.rules.directives import relaunched
 from evo.operators.rules.one_turn import launch_words
-from evo.operators.rules.rewriting import bare, indent_of
+from evo.operators.rules.rewriting import LEAVES, bare, indent_of
 from evo.operators.rules.rule import Application, Example, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 from evo.spec.comments import without_comments
 
 _AXES = "xyz"
 _FEW = 1024  # threads of an SM
-_LEAVES = re.compile(r"\b(?:break|continue|goto|return)\b")
 _MOST = 65535  # blocks along y or z
 
 
@@ -28,7 +27,7 @@ def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Ite
         return
     tops = ctx.source.statements(function)
     loop = tops[-1] if tops else None
-    if not isinstance(loop, CountedFor) or any(_LEAVES.search(ctx.source.slice(s.span)) for s in tops[:-1]):
+    if not isinstance(loop, CountedFor) or any(LEAVES.search(ctx.source.slice(s.span)) for s in tops[:-1]):
         return
     if edits := _edits(ctx, analysis, function, loop):
         yield Application(
@@ -45,7 +44,7 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, loop:
     launch = ctx.variant.launches[form.position]
     known = [each for each in form.loops.values() if each.span == loop.span and not each.calls]
     body, kind = source.slice(loop.body_span), loop.type.replace("const", "").strip()
-    if len(known) != 1 or not kind or loop.relation != "<" or _LEAVES.search(body) or known[0].carried:
+    if len(known) != 1 or not kind or loop.relation != "<" or LEAVES.search(body) or known[0].carried:
         return []
     stores = [a for a in form.accesses if a.is_write and a.is_global]
     if not analysis.legality.parallel(known[0]).holds or any(known[0].symbol not in a.loops for a in stores):

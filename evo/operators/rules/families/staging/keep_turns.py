@@ -113,7 +113,7 @@ def _count(ctx: RuleContext, analysis: LaunchAnalysis, loop: CountedFor) -> tupl
     ends, steps = [], []
     for case in (*task.check, *task.bench):
         known = {name: case.axes[name] for name in ctx.variant.macros if name in case.axes}
-        known |= {name: value for name, value in ctx.variant.knob_values.items() if isinstance(value, int)}
+        known |= ctx.variant.integer_knobs
         known |= {text: number for text in (limit, step) if (number := source.integer(text)) is not None}
         if limit not in known or step not in known or known[step] < 1:
             raise NotPrinted("a length that no compiler knows")

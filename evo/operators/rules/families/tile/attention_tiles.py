@@ -27,7 +27,7 @@ from evo.operators.rules.directives import directive_place, relaunched, require,
 from evo.operators.rules.families.tile.attention_pieces import attention_body
 from evo.operators.rules.families.tile.mma_pieces import MMA_TYPES, has_tensor_cores
 from evo.operators.rules.lifting import NotPrinted, Printer, named, names_of, taken
-from evo.operators.rules.rewriting import bracketed, fresh, merged
+from evo.operators.rules.rewriting import WORD, bracketed, fresh, merged
 from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.spelling import spelled
@@ -38,7 +38,6 @@ from evo.spec.task import Case, Task, Tensor
 _SHAPES = ((32, 64, 2), (64, 64, 2), (128, 64, 2), (64, 32, 3), (16, 32, 3))
 _DOMAINS = {"BM": (16, 32, 64, 128), "BN": (16, 32, 64, 128), "STAGES": (2, 3, 4)}
 _OF_HEADERS = re.compile(r"T|[a-z]\w*")  # names that the toolkit's own headers use: as a macro one breaks them
-_WORDS = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +187,7 @@ def _with_width(ctx: RuleContext, found: _Found) -> tuple[list[Edit], dict[str, 
     width = found.tensors[found.made.query.name].shape[-1].text
     edits: list[Edit] = []
     names = dict(found.names)
-    for axis in dict.fromkeys(_WORDS.findall(width)):
+    for axis in dict.fromkeys(WORD.findall(width)):
         names[axis] = axis
         if axis in ctx.variant.macros:
             continue

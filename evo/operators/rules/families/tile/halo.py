@@ -119,10 +119,8 @@ def _range(analysis: LaunchAnalysis, symbol: Symbol) -> tuple[int, int] | None:
     if symbol in THREAD:
         return 0, analysis.sizes.block[THREAD.index(symbol)] - 1
     loop = analysis.form.loops.get(symbol)
-    if loop is None or loop.values is not None or loop.trip is None:
-        return None
-    start, step, trip = loop.start.value, loop.step.value, loop.trip.value
-    return (start, start + step * (trip - 1)) if start is not None and step is not None and trip is not None else None
+    values = loop.counted if loop is not None else None
+    return (values[0], values[-1]) if values else None
 
 
 def _edits(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, array: Array, dims: list[Dim]) -> list[Edit]:

@@ -15,7 +15,6 @@ from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import ThreadIndex
 
 _LONG = re.compile(r"\b(?:long|size_t|ptrdiff_t|u?int64_t)\b")
-_SIGNED = ("int", "long", "long long", "int64_t")
 _SHORT = ("int", "unsigned", "unsigned int", "uint32_t")
 
 
@@ -124,18 +123,18 @@ class WindowText:
         """Which of a window's stretches a turn has, as subscripts."""
         said = ""
         for symbol in window.rows:
-            start, step, _ = self._turns(symbol)
+            turns = self._turns(symbol)
+            start, step = turns.start, turns.step
             at = symbol.name if start == 0 else f"{symbol.name} - {start}" if start > 0 else f"{symbol.name} + {-start}"
             said += f"[{at}]" if step == 1 else f"[({at}) / {step}]"
         return said
 
-    def _turns(self, symbol: Symbol) -> tuple[int, int, int]:
-        """Start, step and number of a loop's turns. Raises NotPrinted."""
-        loop = self.analysis.form.loops[symbol]
-        start, step, trip = loop.start.value, loop.step.value, loop.trip.value if loop.trip is not None else None
-        if start is None or step is None or trip is None or step <= 0:
+    def _turns(self, symbol: Symbol) -> range:
+        """The values of a loop's variable. Raises NotPrinted."""
+        values = self.analysis.form.loops[symbol].counted
+        if values is None or values.step < 0:
             raise NotPrinted("a loop of no known length")
-        return start, step, trip
+        return values
 
     def address(self, window: Stretch) -> str:
         return f"{window.array.parameter}[{self.said(window.base + window.start)}]"
@@ -149,12 +148,12 @@ class WindowText:
         if not window.rows and not window.is_ragged:
             return f"{indent}{'' if window.is_written else 'const '}{kind} {pack} = {load};\n"
         turns = [self._turns(symbol) for symbol in window.rows]
-        text = f"{indent}{kind} {pack}{''.join(f'[{trip}]' for *_, trip in turns)};\n"
+        text = f"{indent}{kind} {pack}{''.join(f'[{len(values)}]' for values in turns)};\n"
         heads = []
-        for symbol, (start, step, trip) in zip(window.rows, turns, strict=True):
-            name, end = symbol.name, start + step * trip
+        for symbol, values in zip(window.rows, turns, strict=True):
+            name, step = symbol.name, values.step
             grows = f"++{name}" if step == 1 else f"{name} += {step}"
-            heads.append(f"for (int {name} = {start}; {name} < {end}; {grows}) {{")
+            heads.append(f"for (int {name} = {values.start}; {name} < {values.stop}; {grows}) {{")
         line = f"{pack}{self.row(window)} = {load};"
         if window.is_ragged:
             piece = fresh(self.ctx, "piece")

@@ -160,13 +160,10 @@ class Neighbours:
         if symbol == OUTPUT:
             return 0, self.count - 1
         loop = self.form.loops.get(symbol)
-        if loop is None or loop.values is not None or loop.until is not None or loop.blocked or loop.trip is None:
+        values = loop.counted if loop is not None and loop.until is None and not loop.blocked else None
+        if not values or len(values) > _MOST_TURNS:
             raise NotPrinted("a loop of no known length")
-        start, step, trip = loop.start.value, loop.step.value, loop.trip.value
-        if start is None or step is None or trip is None or not 0 < trip <= _MOST_TURNS:
-            raise NotPrinted("a loop of no known length")
-        ends = sorted((start, start + step * (trip - 1)))
-        return ends[0], ends[1]
+        return min(values[0], values[-1]), max(values[0], values[-1])
 
     def requirements(self, condition: Condition) -> list[Test]:
         """What makes a condition hold for all outputs and turns. Raises NotPrinted."""

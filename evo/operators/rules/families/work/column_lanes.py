@@ -155,8 +155,7 @@ def _extent(ctx: RuleContext, analysis: LaunchAnalysis, shared: list[SharedLoop]
     (limit,) = limits
     extent = parse(per[0])
     for case in (*ctx.task.check, *ctx.task.bench):
-        numbers: dict[str, Number] = {**case.axes, **analysis.chip.names()}
-        numbers |= {name: value for name, value in ctx.variant.knob_values.items() if isinstance(value, int)}
+        numbers: dict[str, Number] = {**case.axes, **analysis.chip.names(), **ctx.variant.integer_knobs}
         if number_of(limit, axis_values(ctx.task, case)) != extent.value(numbers):
             return None
     return per[0]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from evo.analysis.access import Array, LaunchAnalysis
 from evo.cuda.source import CountedFor, Edit, Function, Span, Statement, Subscript
-from evo.operators.rules.directives import ceil_divs, definition_place, line_span
+from evo.operators.rules.directives import ceil_divs, definition_place, relaunched
 from evo.operators.rules.families.work.walks import index_of
 from evo.operators.rules.lifting import NotPrinted
 from evo.operators.rules.normal_form import behind_guard
@@ -303,16 +303,14 @@ def _placed(found: _Matrices, index: Span) -> list[Edit]:
     """The launch of as many times more threads, and which lane of which group a thread is. Raises NotPrinted."""
     ctx, lanes = found.ctx, found.lanes
     launch = ctx.variant.launches[found.analysis.form.position]
-    line, grid, threads = line_span(ctx, launch.line), launch.grid[0].text, launch.block[0].text
-    whole, times = ctx.source.slice(line), bracketed(found.in_launch)
-    known = [(span, extent) for span, extent, per in ceil_divs(ctx, launch) if same(per, threads)]
+    (grid, *rest), threads, times = [p.text for p in launch.grid], launch.block[0].text, bracketed(found.in_launch)
+    known = [extent for _, extent, per in ceil_divs(ctx, launch) if same(per, threads)]
     if len(known) == 1 and grid.startswith("ceil_div("):
-        span, extent = known[0]
-        edit = Edit(span, f"ceil_div({bracketed(extent)} * {times}, {threads})")
-    elif f"grid ({grid})" in whole:
-        edit = Edit(line, whole.replace(f"grid ({grid})", f"grid ({bracketed(grid)} * {times})", 1))
+        grid = f"ceil_div({bracketed(known[0])} * {times}, {threads})"
+    elif rest:
+        raise NotPrinted("a grid of several dimensions")
     else:
-        raise NotPrinted("the launch line")
+        grid = f"{bracketed(grid)} * {times}"
     declared = [statement for statement in _every(found) if statement.kind == "declare"]
     if len(found.arrays) != sum(statement.name in found.arrays for statement in declared):
         raise NotPrinted("matrices of one name")
@@ -322,7 +320,7 @@ def _placed(found: _Matrices, index: Span) -> list[Edit]:
         mask = f"0xffffffffu >> (32 - {lanes}) << (threadIdx.x % 32 / {lanes} * {lanes})"
         text += f"\n    const unsigned {found.group} = {'0xffffffffu' if lanes == '32' else mask};"
     return [
-        edit,
+        relaunched(ctx, launch, grid=", ".join([grid, *rest])),
         Edit(Span(body, body), text),
         Edit(index, f"(blockIdx.x * blockDim.x + threadIdx.x) / {lanes}"),
     ]

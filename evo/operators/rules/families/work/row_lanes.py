@@ -204,7 +204,10 @@ def _is_record(analysis: LaunchAnalysis, loop: Loop, access: Access, inside: lis
             return False
         places = [there - here.substitute(_first_turn(analysis, loop, access))]
         for symbol in each.loops[each.loops.index(loop.symbol) + 1 :]:
-            turns = _turns(analysis.form.loops[symbol])
+            inner = analysis.form.loops[symbol]
+            turns = inner.counted if inner.until is None else None
+            if turns is None or len(turns) > _RECORD:
+                return False
             places = [place.substitute({symbol: Term.number(turn)}) for place in places for turn in turns]
         if not places or len(places) > _RECORD or any(place.value is None for place in places):
             return False
@@ -215,14 +218,6 @@ def _is_record(analysis: LaunchAnalysis, loop: Loop, access: Access, inside: lis
 def _first_turn(analysis: LaunchAnalysis, loop: Loop, access: Access) -> dict[Symbol, Term]:
     inner = access.loops[access.loops.index(loop.symbol) + 1 :]
     return {symbol: analysis.form.loops[symbol].start for symbol in inner}
-
-
-def _turns(loop: Loop) -> list[int]:
-    """The values of a loop's variable, if they are few and known."""
-    first, step, trip = loop.start.value, loop.step.value, loop.trip.value if loop.trip is not None else None
-    if first is None or step is None or trip is None or trip > _RECORD or loop.until is not None:
-        return []
-    return [first + step * turn for turn in range(trip)]
 
 
 def shared_out(ctx: RuleContext, shared: SharedLoop, lane: str, lanes: str, *, is_again: bool) -> list[Edit] | None:

@@ -17,13 +17,12 @@ from evo.operators.rules.families.work.walks import (
     type_of,
 )
 from evo.operators.rules.lifting import NotPrinted
-from evo.operators.rules.rewriting import fresh, indent_of
+from evo.operators.rules.rewriting import LEAVES, fresh, indent_of
 from evo.operators.rules.rule_context import RuleContext
 
 _ALL, _WARP = "0xffffffffu", 32
 _SIGNS = {"sum": "+", "product": "*"}
 _KINDS = ("sum", "product", "max", "min", "argmax", "argmin")
-_LEAVES = re.compile(r"\b(?:break|continue|goto|return)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ def _turn(ctx: RuleContext, analysis: LaunchAnalysis, shared: SharedLoop) -> _Tu
     loop = next((s for s in source.inside(function) if s.span == span), None)
     if not isinstance(loop, CountedFor) or loop.step != "1" or shared.loop.calls:
         raise NotPrinted("a loop that does not count up by one")
-    if _LEAVES.search(source.slice(loop.body_span)) or not is_scanned(shared) or shared.edits:
+    if LEAVES.search(source.slice(loop.body_span)) or not is_scanned(shared) or shared.edits:
         raise NotPrinted("a turn that may end early")
     kinds = {name: type_of(ctx, shared.loop, name) for found in shared.reductions for name in found.names}
     early, late = list[Statement](), list[tuple[Statement, int]]()

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from evo.analysis.access import LaunchAnalysis, axis_values, sizes_of
-from evo.analysis.access.data_values import plain
-from evo.analysis.access.staging import reads_in
+from evo.analysis.access.data_values import accesses_in, plain
 from evo.analysis.access.totals import Total, reads_all_once, total_of
 from evo.cuda.source import Edit, Function
 from evo.operators.rules.directives import new_knob, relaunched, without_bounds
@@ -73,11 +72,10 @@ def _sum(ctx: RuleContext, analysis: LaunchAnalysis) -> _Sum | None:
     total = total_of(form)
     if total is None:
         return None
-    used = {number for part in total.parts for number in reads_in(part)}
-    read = [array for number in used if (array := form.accesses[number].array) is not None]
-    arrays = {array.name: array.parameter or array.name for array in read}
+    read = {access.number: access.memory for part in total.parts for access in accesses_in(form, part)}
+    arrays = {array.name: array.parameter or array.name for array in read.values()}
     outside = [a for a in form.accesses if a.is_read and a.mode == "read" and a.array is not None]
-    if any(a.is_global and a.number not in used for a in outside):
+    if any(a.is_global and a.number not in read for a in outside):
         return None
     shapes = {t.name: t.shape for t in analysis.task.tensors} | {s.name: s.shape for s in ctx.variant.scratch}
     if not arrays or any(len(shapes.get(name, ())) != 1 for name in arrays):
@@ -97,8 +95,7 @@ def _is_everything(ctx: RuleContext, analysis: LaunchAnalysis, total: Total, len
         if any(case.axes.get(macro) != number for macro, number in fixed.items()):
             continue
         sizes = sizes_of(analysis.form, chip | axis_values(task, case))
-        numbers: dict[str, Number] = {**case.axes, **analysis.chip.names()}
-        numbers |= {name: value for name, value in ctx.variant.knob_values.items() if isinstance(value, int)}
+        numbers: dict[str, Number] = {**case.axes, **analysis.chip.names(), **ctx.variant.integer_knobs}
         found = reads_all_once(analysis.form, sizes, total, int(length.value(numbers))) if sizes is not None else False
         if found is False:
             return False
@@ -178,7 +175,7 @@ def _length(ctx: RuleContext, function: Function, sums: Sequence[_Sum]) -> str:
 
 def _body(ctx: RuleContext, function: Function, one: _Sum, sums: Sequence[_Sum]) -> str:
     form, total = one.analysis.form, one.total
-    elements = {a.array.element for p in total.parts for n in reads_in(p) if (a := form.accesses[n]).array is not None}
+    elements = {access.memory.element for part in total.parts for access in accesses_in(form, part)}
     kinds = {accumulator(element) or element for element in elements}
     if len(kinds) != 1 or (kind := kinds.pop()) not in ("float", "double", "int", "unsigned", "unsigned int"):
         raise NotPrinted("elements of several types")
@@ -205,11 +202,9 @@ def _value(one: _Sum, say: Printer, spelled: str) -> str:
     form, texts = one.analysis.form, set()
     for part in one.total.parts:
         reads = {}
-        for number in reads_in(part):
-            array = form.accesses[number].array
-            assert array is not None
-            text = spelled.format(pointer=one.arrays[array.name])
-            reads[number] = converted(array.element, text)
+        for access in accesses_in(form, part):
+            text = spelled.format(pointer=one.arrays[access.memory.name])
+            reads[access.number] = converted(access.memory.element, text)
         texts.add(replace(say, reads=reads).value(part))
     if len(texts) != 1:
         raise NotPrinted("parts of several kinds")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from evo.cuda.source import Edit, Source, Span, new_dead_code, parse, syntax_errors
 from evo.errors import SyntaxInvalid
-from evo.operators.rules.application import Application, Find
+from evo.operators.rules.application import Application, Find, by_launch
 from evo.operators.rules.counted_view import counted
 from evo.operators.rules.flat_view import flat_blocks
 from evo.operators.rules.idle_knobs import without_idle_knobs
@@ -19,6 +19,7 @@ from evo.operators.rules.one_turn import one_turn
 from evo.operators.rules.plain_view import passed_on, plain_types
 from evo.operators.rules.recurrence_view import with_last_elements
 from evo.operators.rules.register_sum_view import with_register_sums
+from evo.operators.rules.rewriting import TEMPLATE
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.through import found_in_view, through
 from evo.operators.rules.written_out import written_out
@@ -26,13 +27,12 @@ from evo.spec.chips import Chip
 from evo.spec.task import Task
 from evo.spec.variant import Variant, parse_variant
 
-__all__ = ["Application", "Example", "Rule", "RuleContext", "example_variant"]
+__all__ = ["Application", "Example", "Rule", "RuleContext", "by_launch", "example_variant"]
 
 _EXAMPLES = Path(__file__).parent / "families" / "examples"
 _LONGEST_TEXT, _LONGEST_LINE, _LONGEST_RUN = 200_000, 2_000, 400  # characters
 _OF_INDICES = ("work", "tile", "order", "vector")  # families that move work between threads
 _OF_LOOPS = (*_OF_INDICES, "atomics", "staging", "loop")  # families that read loops and subscripts
-_TEMPLATE = re.compile(rb"template\s*<[^;{}]*>\s*\Z")
 _LINE_END = re.compile(rb";?[ \t]*\r?\n")
 _RUN = re.compile(r"\s++|\S++")
 _EXAMPLE_LAUNCH = "// evo: launch k grid (1) block (32) shared 0\n"
@@ -57,18 +57,25 @@ class Example:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """find lists the places; everything else is what a proposal says about itself."""
+    """find lists the places; all sentences are what a proposal says about itself.
+
+    A shipped rule has the family that it stands in, and without examples the files of its name.
+    """
 
     name: str
-    family: str
     sentence: str
     find: Find
-    examples: tuple[Example, ...]
     reason: str
     expected: str
     risk: str
     next_if_kept: str
     next_if_reverted: str
+    family: str = ""
+    examples: tuple[Example, ...] = ()
+
+    def placed(self, family: str) -> Rule:
+        """The rule in its family, with the files of its name as its example if it has none."""
+        return replace(self, family=family, examples=self.examples or (Example.of_files(self.name),))
 
     def applications(
         self,
@@ -118,12 +125,8 @@ class Rule:
             views.append((turned, []))
         if self.family in _OF_LOOPS:
             views += self._counted(ctx, [*passed, *types])
-            if kept := with_kept_value(ctx):
-                views.append((kept, []))
-            if sums := with_register_sums(ctx):
-                views.append((sums, []))
-            if last := with_last_elements(ctx):
-                views.append((last, []))
+            looks = (with_kept_value, with_register_sums, with_last_elements)
+            views += [(made, []) for look in looks if (made := look(ctx))]
         for always, free in views:
             for found in found_in_view(self.find, ctx, always, free):
                 yield replace(found, is_schedule=found.is_schedule or bool(always))
@@ -175,7 +178,7 @@ def _without_dead_code(parent: str, text: str) -> str:
 
 def _with_its_head(source: Source, span: Span) -> Span:
     """With the `template <...>` in front, and the end of the line."""
-    head = _TEMPLATE.search(source.data[: span.start])
+    head = TEMPLATE.search(source.data[: span.start])
     start = head.start() if head is not None else span.start
     after = _LINE_END.match(source.data, span.end)
     return Span(start, after.end() if after is not None else span.end)

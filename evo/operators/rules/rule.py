@@ -11,17 +11,12 @@ from pathlib import Path
 from evo.cuda.source import Edit, Source, Span, new_dead_code, parse, syntax_errors
 from evo.errors import SyntaxInvalid
 from evo.operators.rules.application import Application, Find, by_launch
-from evo.operators.rules.counted_view import counted
 from evo.operators.rules.flat_view import flat_blocks
 from evo.operators.rules.idle_knobs import without_idle_knobs
-from evo.operators.rules.kept_value_view import with_kept_value
-from evo.operators.rules.one_turn import one_turn
-from evo.operators.rules.plain_view import passed_on, plain_types
-from evo.operators.rules.recurrence_view import with_last_elements
-from evo.operators.rules.register_sum_view import with_register_sums
 from evo.operators.rules.rewriting import TEMPLATE
 from evo.operators.rules.rule_context import RuleContext
-from evo.operators.rules.through import found_in_view, through
+from evo.operators.rules.through import found_in_view
+from evo.operators.rules.views import views_of
 from evo.operators.rules.written_out import written_out
 from evo.spec.chips import Chip
 from evo.spec.task import Task
@@ -112,37 +107,16 @@ class Rule:
                 yield replace(found, is_schedule=True)
 
     def _seen_plainly(self, ctx: RuleContext) -> Iterator[Application]:
-        """The places in the text as the views show it, as changes of the text as it is written.
-
-        The views: `plain_view`, `one_turn`, `counted_view` (behind the first too),
-        `kept_value_view`, `register_sum_view` and `recurrence_view`.
-        """
-        passed = list(passed_on(ctx.source))
-        inside = [edit.span for edit in passed]
-        types = [edit for edit in plain_types(ctx.source) if not any(span.holds(edit.span) for span in inside)]
-        views = [(passed, types)] if passed or types else []
-        if self.family in _OF_INDICES and self.name != "grid_stride" and (turned := one_turn(ctx)):
-            views.append((turned, []))
+        """The places in the text as the views show it, as changes of the text as it is written."""
+        seen = views_of(ctx)
+        views = [*seen.plain]
+        if self.family in _OF_INDICES and self.name != "grid_stride":
+            views += seen.of_grids
         if self.family in _OF_LOOPS:
-            views += self._counted(ctx, [*passed, *types])
-            looks = (with_kept_value, with_register_sums, with_last_elements)
-            views += [(made, []) for look in looks if (made := look(ctx))]
+            views += seen.of_loops
         for always, free in views:
             for found in found_in_view(self.find, ctx, always, free):
                 yield replace(found, is_schedule=found.is_schedule or bool(always))
-
-    def _counted(self, ctx: RuleContext, plain: list[Edit]) -> Iterator[tuple[list[Edit], list[Edit]]]:
-        """Edits after which loops count up and pointers stay: of the text, and of how else it is seen."""
-        if made := counted(ctx):
-            yield made, []
-            return
-        if plain:
-            try:
-                other = ctx.after(plain)
-            except SyntaxInvalid:
-                return
-            if made := counted(other):
-                yield list(through(other.source, plain, made)), []
 
     def build(self, variant: Variant, application: Application) -> Variant | None:
         """The child, or None if the edit would not leave a readable, different variant behind."""

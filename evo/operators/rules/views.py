@@ -1,0 +1,76 @@
+"""The ways in which a text is shown to rules that find nothing in it as it is written, worked out once for all rules.
+
+The views: `plain_view`, `one_turn`, `counted_view` (behind the first too), `kept_value_view`, `register_sum_view` and
+`recurrence_view`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+from evo.cuda.source import Edit
+from evo.errors import SyntaxInvalid
+from evo.operators.rules.counted_view import counted
+from evo.operators.rules.kept_value_view import with_kept_value
+from evo.operators.rules.one_turn import one_turn
+from evo.operators.rules.plain_view import passed_on, plain_types
+from evo.operators.rules.recurrence_view import with_last_elements
+from evo.operators.rules.register_sum_view import with_register_sums
+from evo.operators.rules.rule_context import RuleContext
+from evo.operators.rules.through import through
+from evo.spec.recent import RecentCache
+
+View = tuple[list[Edit], list[Edit]]  # edits, and those that are left out where an application does not touch them
+
+_KEPT = 16  # texts; all rules look at one parent, one after the other
+
+
+class Views:
+    """The views of one text."""
+
+    def __init__(self, ctx: RuleContext) -> None:
+        self.ctx = ctx
+
+    @cached_property
+    def plain(self) -> tuple[View, ...]:
+        """Of functions that only pass on, and of names for types."""
+        passed = list(passed_on(self.ctx.source))
+        inside = [edit.span for edit in passed]
+        types = [edit for edit in plain_types(self.ctx.source) if not any(span.holds(edit.span) for span in inside)]
+        return ((passed, types),) if passed or types else ()
+
+    @cached_property
+    def of_grids(self) -> tuple[View, ...]:
+        """Of loops over the grid."""
+        turned = one_turn(self.ctx)
+        return ((turned, []),) if turned else ()
+
+    @cached_property
+    def of_loops(self) -> tuple[View, ...]:
+        """Of how loops count, and of what they carry."""
+        made = (with_kept_value(self.ctx), with_register_sums(self.ctx), with_last_elements(self.ctx))
+        return (*self._counted(), *((edits, []) for edits in made if edits))
+
+    def _counted(self) -> Iterator[View]:
+        """Edits after which loops count up and pointers stay: of the text, and of how else it is seen."""
+        if made := counted(self.ctx):
+            yield made, []
+            return
+        plain = [edit for passed, types in self.plain for edit in (*passed, *types)]
+        if plain:
+            try:
+                other = self.ctx.after(plain)
+            except SyntaxInvalid:
+                return
+            if made := counted(other):
+                yield list(through(other.source, plain, made)), []
+
+
+_SEEN: RecentCache[Views] = RecentCache(_KEPT)  # a view keeps its task, so its id is
+
+
+def views_of(ctx: RuleContext) -> Views:
+    """The views of a text, which no rule changes."""
+    key = (ctx.source.text, ctx.written, ctx.axes, id(ctx.task), ctx.chip.slug if ctx.chip is not None else "")
+    return _SEEN.made(key, lambda: Views(ctx))

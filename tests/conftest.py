@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -14,3 +15,6 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # time of such sums, and the suite already uses every core by its own processes. Before numpy is imported.
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
+
+# A process of tests holds millions of objects, and reads thousands of texts: every search for garbage looks at many.
+gc.set_threshold(50_000, 20, 20)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import io
 import re
 import subprocess
 import sys
@@ -106,10 +107,15 @@ def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+@functools.cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(tree_of(path)))
+
+
 def imports_of(path: Path) -> Iterator[tuple[int, str]]:
     """Every imported module as (line, dotted name); `from evo import x` is `evo.x`."""
     inside = path.relative_to(ROOT).with_suffix("").parts
-    for node in ast.walk(tree_of(path)):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -127,7 +133,7 @@ def module_of(path: Path) -> str:
 
 def imported_names(path: Path) -> Iterator[str]:
     """Everything that a file imports, names within modules included: `from a.b import c` is a.b.c."""
-    for node in ast.walk(tree_of(path)):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module is not None and node.level == 0:
@@ -141,7 +147,7 @@ def prefixes(module: str) -> list[str]:
 
 
 def functions_of(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(tree_of(path)):
+    for node in nodes_of(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
 
@@ -215,7 +221,7 @@ def test_the_loop_hands_out_none_of_its_methods() -> None:
     # Calls go down the layers: what the loop has made never calls the loop. It tells its observer, which gets events.
     wrong = []
     for path in (PACKAGE / "search").glob("*.py"):
-        for made in (node for node in ast.walk(tree_of(path)) if isinstance(node, ast.ClassDef)):
+        for made in (node for node in nodes_of(path) if isinstance(node, ast.ClassDef)):
             methods = {part.name for part in made.body if isinstance(part, ast.FunctionDef) and not part.decorator_list}
             for call in (node for node in ast.walk(made) if isinstance(node, ast.Call)):
                 wrong += [
@@ -304,7 +310,7 @@ def test_only_the_cli_prints() -> None:
         at(path, node.lineno, "print")
         for path in sources()
         if room_of(path) != "cli"
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
     ]
     assert not wrong, "\n".join(wrong)
@@ -314,7 +320,7 @@ def test_broad_excepts_stay_few() -> None:
     found = [
         at(path, node.lineno, "broad except")
         for path in sources()
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.ExceptHandler)
         and (node.type is None or (isinstance(node.type, ast.Name) and node.type.id in ("Exception", "BaseException")))
     ]
@@ -325,13 +331,13 @@ def test_nothing_is_left_for_later() -> None:
     left = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
     wrong = []
     for path in sources():
-        with path.open("rb") as file:
-            for token in tokenize.tokenize(file.readline):
+        if left.search(text := path.read_text(encoding="utf-8")):
+            for token in tokenize.generate_tokens(io.StringIO(text).readline):
                 if token.type == tokenize.COMMENT and left.search(token.string):
                     wrong.append(at(path, token.start[0], token.string))
         wrong += [
             at(path, node.lineno, "NotImplementedError")
-            for node in ast.walk(tree_of(path))
+            for node in nodes_of(path)
             if isinstance(node, ast.Raise)
             and isinstance(called := node.exc.func if isinstance(node.exc, ast.Call) else node.exc, ast.Name)
             and called.id == "NotImplementedError"
@@ -354,7 +360,7 @@ def test_tests_decide_by_fields_and_not_by_sentences() -> None:
     # A better sentence breaks no test: errors have a class and a `problem`, evaluations a FaultKind and a Stage.
     matched, compared = list[str](), list[str]()
     for path in (ROOT / "tests").rglob("test_*.py"):
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             if isinstance(node, ast.keyword) and node.arg == "match":
                 matched += quoted(path, node.value, r"[A-Za-z]{2,}[,']? [a-z]{2,}")
             elif isinstance(node, ast.Assert):

@@ -96,9 +96,10 @@ class RunRequest:
     run to a sample of that many blocks per launch, check_races switches the race checker, and budget is the number of
     warp instructions that a launch may execute. draw: seeds the sample.
     first_whole: all launches but the last run in full, so that the sampled last one reads complete inputs. backwards:
-    the simulator starts blocks in falling order, or those of a sample in an order by `draw`, which changes results that
-    depend on the order of atomics. coverage: the simulator also reports the outcomes of conditions. filled: bytes of
-    the buffers that their inputs fill again and again; only what is touched of them takes memory.
+    the simulator starts blocks in falling order, or those of a sample in an order by `draw`, and the last warp of each
+    first, which changes results that depend on the order of atomics. coverage: the simulator also reports the outcomes
+    of conditions. filled: bytes of the buffers that their inputs fill again and again; only what is touched of them
+    takes memory.
     """
 
     program: Program

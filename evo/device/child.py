@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import importlib
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -28,8 +27,7 @@ from evo.device.remote_calls import (
 from evo.errors import Crashed, EvoError, HarnessFault, TimedOut
 from evo.spec.child_main import die_with_driver, find_entry
 from evo.spec.connection import Connection, ConnectionClosed
-
-_COLLECT_AFTER = 20_000  # objects
+from evo.spec.process_settings import collect_seldom
 
 
 def open_device(name: DeviceName) -> Any:
@@ -68,9 +66,8 @@ def serve(connection: Connection, kind: str, which: str, opener: str) -> None:
         opened = find_entry(opener)(DeviceName(kind, which))
         if hasattr(opened, "notify"):
             opened.notify = lambda state: connection.send(packed(LockState(waiting=state == "waiting")))
-        if kind == "sim":  # a kernel's translation is many small objects, none of them garbage
-            gc.freeze()
-            gc.set_threshold(_COLLECT_AFTER)
+        if kind == "sim":
+            collect_seldom()
         reply(None)
     arrays = Receiver()
     while opened is not None:

@@ -240,9 +240,9 @@ class SimDevice(ModellingDevice):
         """
         if len(run.results) < len(run.program.launches) and run.request.first_whole:
             return False
-        if fault.kind is FaultKind.UNINITIALISED:
+        if fault.kind in (FaultKind.UNINITIALISED, FaultKind.BUDGET):  # what no order changes, no other block ends
             return run.module.depends_on_order(fault.kernel)
-        return fault.kind in (FaultKind.BUDGET, FaultKind.DEADLOCK)
+        return fault.kind is FaultKind.DEADLOCK
 
     def _representative(
         self, module: sim.Module, case: BenchCase, whole: int, sample: int, fair: float
@@ -306,7 +306,7 @@ class SimDevice(ModellingDevice):
     def _module(self, program: Program, *, coverage: bool = False, quick: bool = False) -> sim.Module | Fault:
         """PTX that the simulator cannot execute is the variant's failure here, named by instruction and line.
 
-        quick: a few blocks are all that it will run, so the code is not optimised; what it does and counts is the same.
+        quick: a few blocks are all that it will run, for what they count, so the code has no more and is not optimised.
         """
         # Code that keeps coverage does for all: it costs a few percent, compiling once more costs seconds.
         binary = program.binary
@@ -315,8 +315,9 @@ class SimDevice(ModellingDevice):
         if (held := known.get(key)) is not None:
             return held
         try:
-            level = 0 if known is self._quick else 1
-            module = sim.load(binary.ptx, chip=self.chip, opt_level=level, coverage=key[1])
+            less = known is self._quick
+            level = 0 if less else 1
+            module = sim.load(binary.ptx, chip=self.chip, opt_level=level, coverage=key[1], counts_only=less)
         except sim.PtxError as refusal:
             return Fault(kind=FaultKind.UNSUPPORTED, kernel=program.launches[0].launch.kernel, message=refusal.message)
         return known.put(key, module, len(binary.ptx))

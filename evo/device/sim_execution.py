@@ -122,6 +122,7 @@ class Execution:
             blocks=blocks,
             race=race,
             budget=budget,
+            backwards=self.request.backwards,
             threads=1 if self.request.filled else _THREADS,  # each thread has a copy of the account of a buffer
         )
 

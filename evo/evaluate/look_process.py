@@ -22,7 +22,7 @@ from evo.evaluate.prepare import Prepared
 from evo.results import Check
 from evo.results.coverage import Coverage
 from evo.spec.chips import chip
-from evo.spec.process_settings import give_back_freed_arrays, take_short_turns
+from evo.spec.process_settings import collect_seldom, give_back_freed_arrays, take_short_turns
 from evo.spec.reference import Reference, load_reference
 from evo.spec.task import Task
 
@@ -63,6 +63,7 @@ def open_looks(device: DeviceName) -> LooksHere:
     """For a child process, which opens objects by the name of a device."""
     give_back_freed_arrays()
     take_short_turns()
+    collect_seldom()
     return LooksHere(device)
 
 

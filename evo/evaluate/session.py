@@ -42,7 +42,7 @@ from evo.evaluate.session_baselines import SessionBaselines
 from evo.results import CaseBench, Control, Environment, Fault, Loaded
 from evo.spec.chips import Chip, chip
 from evo.spec.proc_files import memory_limit
-from evo.spec.process_settings import take_short_turns
+from evo.spec.process_settings import collect_seldom, take_short_turns
 from evo.spec.reference import Reference, load_reference
 from evo.spec.task import Task
 
@@ -73,12 +73,12 @@ class EvaluationSession(LookingBench):
     ) -> None:
         """judge: the entry of another process than a GPU's own that works on large cases.
 
-        jobs: how many first looks are taken side by side (default: as the cores allow); 1 leaves the looks before a
-        keep to this process too.
+        jobs: first looks side by side (default: as the cores allow); 1 leaves looks before a keep to this process too.
         task: whose reference is read while the device is opened.
 
         `about` is what a device elsewhere says of itself: then none is opened here, and nothing can be timed."""
         take_short_turns()
+        collect_seldom()
         self.device, self.jobs = device, jobs
         self.on_stage = on_stage
         self.remote = open_remote(device, opener=opener, on_wait=lambda: self.on_stage(f"waiting for {device}"))

@@ -33,6 +33,7 @@ _CTX = [
     "known_rows",  # of flags, a power of two
     "known_stride",  # bytes of a row
     "voices",
+    "backwards",  # warps take their turns, and lanes their atomics, from the last to the first
 ]  # fmt: skip
 # Fields that belong to one block: with several blocks under way they are exchanged as one piece.
 _BLOCK = [
@@ -66,8 +67,9 @@ _RECORD = [
 ]  # fmt: skip
 REC: dict[str, int] = {name: 8 * index for index, name in enumerate(_RECORD)}
 # In a record's marks: a load through the read-only cache; a strong one in a poll; a matrix of which nobody may know
-# what lane has what; an atomic that only its own block sees in order; a strong load whose value is taken on.
-READ_ONLY_LOAD, POLLING_LOAD, ANY_LANE, BLOCK_SCOPE, IN_LOCAL, TAKES_VALUE = 1, 2, 4, 8, 16, 32
+# what lane has what; an atomic that only its own block sees in order; a strong load whose value is taken on; a load
+# that the first-level cache may answer.
+READ_ONLY_LOAD, POLLING_LOAD, ANY_LANE, BLOCK_SCOPE, IN_LOCAL, TAKES_VALUE, CACHED_LOAD = 1, 2, 4, 8, 16, 32, 64
 # Above these marks, where the array of an access begins and ends: in local memory, if marked so, or in shared memory
 # (all of that if none is known).
 ARRAY_START, ARRAY_END, ARRAY_BITS = 16, 40, 24
@@ -138,9 +140,10 @@ _VOICE = [
     "acquired_since",  # acquired_clock from the start of the block
     "news",  # what a barrier has to hand on
     "seen_flag", "seen_count",
+    "unfenced",  # it has taken something up, and its block has not fenced since
 ]  # fmt: skip
 VOICE: dict[str, int] = {name: 8 * index for index, name in enumerate(_VOICE)}
-VOICE_ALL, VOICE_LEADER, VOICE_RECORDS = 128, 128 + 4 * MAX_WARPS, 128 + 8 * MAX_WARPS
+VOICE_ALL, VOICE_LEADER, VOICE_RECORDS = 192, 192 + 4 * MAX_WARPS, 192 + 8 * MAX_WARPS
 RECORDS, RECORD_SIZE = 16, 8 * MAX_WARPS + 64  # both vectors, and the clock when it was last told
 VOICE_SIZE = VOICE_RECORDS + RECORDS * RECORD_SIZE
 FLAG_HEAD: dict[str, int] = {"count": 0, "teller": 8, "told": 16}  # how often told; who told last, and what

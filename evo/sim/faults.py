@@ -28,6 +28,10 @@ _MISALIGNED = "{at.action} at address {at.address:#x} is not a multiple of its w
 _OVERFLOW = f"calls are nested deeper than the stack of a thread allows ({STACK_BYTES} bytes)"
 _REGISTER = "{at.ins.spelling} reads a register that no instruction has written"
 _STALE = "{at.action} through the read-only cache (ld.global.nc) of what this launch has written: {at.place}"
+_UNACQUIRED = (
+    "{at.action} may get from the first-level cache what was there before another block wrote it: nobody fences between"
+    " the flag that tells of it and this: {at.place}"
+)
 _SOURCE = "{at.action} is given {at.extra} bytes of source, more than it copies (undefined)"
 _PENDING = "{at.action} touches bytes that an unfinished cp.async still writes; wait for its group first: {at.place}"
 
@@ -130,6 +134,7 @@ class SimFault(enum.Enum):
     STALE = (13, FaultKind.RACE, _STALE, True)
     UNWRITTEN_REGISTER = (14, FaultKind.UNINITIALISED, _REGISTER, False)
     SOURCE_SIZE = (15, FaultKind.OUT_OF_BOUNDS, _SOURCE, False)
+    UNACQUIRED = (16, FaultKind.RACE, _UNACQUIRED, True)
 
     def __init__(self, number: int, kind: FaultKind, text: str | Callable[[Occurrence], str], located: bool) -> None:
         self.number, self.kind, self._text, self.located = number, kind, text, located

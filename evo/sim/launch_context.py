@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from evo.spec.chips import Chip
 
 _PAD = 4096
 _IDLE_LIMIT = 4096  # yields in which nothing changed, before a launch counts as waiting for ever
+_UNCACHED = frozenset(("cg", "cv", "shared", "shared::cta", "local", "param", "const"))
 _RESIDENT_BYTES = 1 << 30  # of all blocks under way; untouched pages cost nothing
 
 
@@ -42,14 +43,15 @@ class LaunchContext:
         local: int,
         race: bool,
         budgets: tuple[int, int],
+        backwards: bool = False,
         ticket: NDArray[np.uint8] | None = None,
     ) -> None:
         """budgets: warp instructions of the launch, and of a block (0: any number; blocks that take turns share those).
         ticket: for one part of a launch, whose parts draw their blocks from it; they share nothing else but it and
         the bytes of buffers.
         """
-        self.kernel, self.buffers = kernel, list(buffers)
-        self.shared, self.dynamic, self.grid = shared, dynamic, grid
+        self.kernel, self.buffers, self.grid = kernel, list(buffers), grid
+        self.shared, self.dynamic = shared, dynamic
         self.cpu_s: tuple[float, ...] = ()  # of each thread that ran generated code
         self.private = ticket is not None
         self.taken: list[NDArray[np.uint8]] = []
@@ -81,10 +83,9 @@ class LaunchContext:
             "local_size": local,
             "race": granule,
             "idle_limit": _IDLE_LIMIT + abi.IDLE_PER_WARP * warps,
-            "template": self.field("warps"),
+            "backwards": int(backwards),
         }
-        for name, value in values.items():
-            self.set_field(name, value)
+        self._set_fields(values)
         if self.under_way > 1:
             self._table()
 
@@ -147,9 +148,9 @@ class LaunchContext:
             "dynamic_shared": self.dynamic,
             "queue_size": abi.QUEUE_LENGTH,
             "granule": self.between,
+            "template": self.field("warps"),
         }
-        for name, value in sizes.items():
-            self.set_field(name, value)
+        self._set_fields(sizes)
 
     @property
     def address(self) -> int:
@@ -181,6 +182,10 @@ class LaunchContext:
 
     def set_field(self, name: str, value: int) -> None:
         self.fields[CTX[name] // 8] = value
+
+    def _set_fields(self, values: Mapping[str, int]) -> None:
+        for name, value in values.items():
+            self.set_field(name, value)
 
     def _bytes(self, size: int, *, clear: bool = True) -> NDArray[np.uint8]:
         data = page_pool.take(size, clear=clear)
@@ -291,6 +296,7 @@ class LaunchContext:
             if ins.name == "ld":
                 marks = abi.READ_ONLY_LOAD * ("nc" in ins.mods) | abi.TAKES_VALUE * (looks.get(number) is Look.TAKES)
                 marks |= abi.POLLING_LOAD * (number in polls and is_strong(ins))
+                marks |= abi.CACHED_LOAD * (not is_strong(ins) and not _UNCACHED & set(ins.mods))
             elif ins.name.startswith("wmma"):
                 marks = abi.ANY_LANE
             elif ins.name in ("atom", "red") and "cta" in ins.mods:

@@ -64,8 +64,10 @@ class Module:
         cache: CacheFolder,
         *,
         coverage: bool = False,
+        counts_only: bool = False,
     ) -> None:
-        self.ptx, self.chip, self.opt_level, self.cache, self.coverage = ptx, chip, opt_level, cache, coverage
+        self.ptx, self.chip, self.opt_level, self.cache = ptx, chip, opt_level, cache
+        self.coverage, self.counts_only = coverage, counts_only
         self.kernels = translation.kernels
         self.memory, self.constants = translation.memory, translation.constants
 
@@ -86,7 +88,10 @@ class Module:
 
         def texts() -> list[str]:
             # Without texts the module came from disk but its machine code is gone.
-            return loaded.texts or _translated(self.ptx, coverage=self.coverage).kernels[kernel].texts
+            if loaded.texts:
+                return loaded.texts
+            again = _translated(self.ptx, coverage=self.coverage, counts_only=self.counts_only)
+            return again.kernels[kernel].texts
 
         loaded.keys = loaded.keys or jit.object_keys(loaded.texts, self.opt_level)
         return jit.link(loaded.keys, texts, self.opt_level, self.cache)
@@ -112,13 +117,14 @@ class Module:
         race: bool = True,
         budget: int | None = None,
         threads: int = 1,
+        backwards: bool = False,
     ) -> LaunchResult:
         """Run a kernel over a grid, or over the listed linear block ids of it.
 
         A launch that the chip could not start is a fault of kind `launch`; wrong arguments are a ValueError.
-        budget: warp instructions of the launch. Without one, those of each block are bounded too, by the sizes of the
-        block and the buffers, so that an endless loop ends in seconds.
+        budget: warp instructions of the launch. Without one those of each block are bounded too, by what it may touch.
         threads: blocks run in so many threads where that cannot change anything (else in one).
+        backwards: the warps of a block, and the lanes of an atomic, take turns from the last to the first.
         """
         if kernel not in self.kernels:
             raise ValueError(f"no kernel {kernel!r} (the module has {', '.join(self.kernels) or 'none'})")
@@ -136,14 +142,13 @@ class Module:
         buffers = [*memory.buffers, *self.memory.buffers, *self.constants.buffers]
         buffers += [_readable(params)] if loaded.kernel.points_at_params else []
 
-        bound, allowed = 0, budget or 0
-        if budget is None:
-            bound, allowed = _budgets(buffers, block3, ids.size, waits=loaded.kernel.waits)
+        limits = _budgets(buffers, block3, ids.size, waits=loaded.kernel.waits)
+        each, allowed = limits if budget is None else (0, budget)
 
         def make(ticket: NDArray[np.uint8] | None = None) -> LaunchContext:
             return LaunchContext(
-                loaded.kernel, self.chip, buffers, grid3, block3, ids, params, shared=static + shared_bytes,
-                dynamic=shared_bytes, local=local, race=race, budgets=(allowed, bound), ticket=ticket,
+                loaded.kernel, self.chip, buffers, grid3, block3, ids, params, local=local, race=race, ticket=ticket,
+                shared=static + shared_bytes, dynamic=shared_bytes, budgets=(allowed, each), backwards=backwards,
             )  # fmt: skip
 
         compiled = self.compile(kernel)
@@ -250,33 +255,41 @@ def _raw(param: PtxParam, arg: Arg) -> bytes:
 
 
 def load(
-    ptx: str, chip: Chip | None = None, opt_level: int = 1, cache: Path | None = None, *, coverage: bool = False
+    ptx: str,
+    chip: Chip | None = None,
+    opt_level: int = 1,
+    cache: Path | None = None,
+    *,
+    coverage: bool = False,
+    counts_only: bool = False,
 ) -> Module:
     """Parse and translate PTX. Raises UnsupportedInstruction or PtxError before anything runs.
 
     A HarnessFault is a defect of the simulator and says at which instruction it shows.
 
     cache: folder for machine code; by default `sim` in the user's cache (docs/design.md). coverage: every launch says
-    which outcomes of conditions it has seen; the code is compiled apart from the one without.
+    which outcomes of conditions it has seen; the code is compiled apart from the one without. counts_only: what it
+    computes only to store it is left out, so that it is compiled in a fraction of the time and counts the same.
     """
     if opt_level not in (0, 1, 2, 3):
         raise ValueError(f"opt_level is 0 to 3, got {opt_level}")
     chip = chip or CHIPS["l4"]
-    folder, name = jit.cache_of(cache), module_cache.name_of(ptx, chip, opt_level, coverage=coverage)
+    kind = {"coverage": coverage, "counts_only": counts_only}
+    folder, name = jit.cache_of(cache), module_cache.name_of(ptx, chip, opt_level, **kind)
     kept = module_cache.fetch(folder, name)
     if isinstance(kept, Translation):
-        return Module(kept, ptx, chip, opt_level, folder, coverage=coverage)
-    module = Module(_translated(ptx, coverage=coverage), ptx, chip, opt_level, folder, coverage=coverage)
+        return Module(kept, ptx, chip, opt_level, folder, **kind)
+    module = Module(_translated(ptx, **kind), ptx, chip, opt_level, folder, **kind)
     if sum(b.size_bytes for b in (*module.memory.buffers, *module.constants.buffers)) <= _LARGEST:
         module_cache.keep(folder, name, module.state())
     return module
 
 
-def _translated(ptx: str, *, coverage: bool) -> Translation:
+def _translated(ptx: str, *, coverage: bool, counts_only: bool) -> Translation:
     if not ptx.strip("\0 \t\r\n"):
         raise PtxError("the text is empty: there is no PTX to load")
     with NamedDefects():
         program = parse(ptx, TABLE)
         if not program.target:
             raise PtxError("the text has no .target: it is no PTX")
-        return translate(program, coverage=coverage)
+        return translate(program, coverage=coverage, counts_only=counts_only)

@@ -30,9 +30,9 @@ def _source() -> str:
     return digest.hexdigest()
 
 
-def name_of(ptx: str, chip: Chip, opt_level: int, *, coverage: bool = False) -> str:
+def name_of(ptx: str, chip: Chip, opt_level: int, **kind: bool) -> str:
     """What an entry is called: it depends on all that decides what it holds."""
-    parts = (_source(), jit.host_key(), repr(chip), str(opt_level), str(coverage), ptx)
+    parts = (_source(), jit.host_key(), repr(chip), str(opt_level), repr(kind), ptx)
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
     return f"{digest[:2]}/{digest}.module"
 

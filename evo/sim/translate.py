@@ -9,6 +9,7 @@ import numpy as np
 from evo.sim.abi import CONST_BASE, MODULE_BASE
 from evo.sim.errors import NamedDefects, PtxError, UnsupportedInstruction
 from evo.sim.llvm_ir import Code
+from evo.sim.lower.deciding import GLOBAL
 from evo.sim.lower.declared_arrays import DeclaredArray
 from evo.sim.lower.indirect_calls import function_addresses
 from evo.sim.lower.inline import inline_calls
@@ -34,6 +35,16 @@ class TranslatedKernel:
 
 
 @dataclass(slots=True)
+class _LaidOut:
+    """One kernel before its code is written; the bytes are as in `TranslatedKernel`."""
+
+    function: PtxFunction
+    flow: Flow
+    shared: int
+    local: int
+
+
+@dataclass(slots=True)
 class Translation:
     """What PTX becomes, before any machine code: its kernels, and the module's variables in memory."""
 
@@ -42,17 +53,18 @@ class Translation:
     constants: Memory
 
 
-def translate(program: PtxModule, *, coverage: bool = False) -> Translation:
+def translate(program: PtxModule, *, coverage: bool = False, counts_only: bool = False) -> Translation:
     """Raises PtxError or UnsupportedInstruction for what cannot be executed.
 
-    coverage: the code also counts the outcomes of conditions and logs comparisons.
+    coverage: the code also counts the outcomes of conditions and logs comparisons. counts_only: it goes the same ways
+    and counts the same, and leaves out what is computed only to be stored.
     """
-    return _Translator(program, coverage=coverage).run()
+    return _Translator(program, coverage=coverage, counts_only=counts_only).run()
 
 
 class _Translator:
-    def __init__(self, program: PtxModule, *, coverage: bool) -> None:
-        self.program, self.coverage = program, coverage
+    def __init__(self, program: PtxModule, *, coverage: bool, counts_only: bool) -> None:
+        self.program, self.coverage, self.counts_only = program, coverage, counts_only
         self.memory, self.constants = Memory(MODULE_BASE), Memory(CONST_BASE)
         self.globals: dict[str, SimBuffer] = {}
         self.functions = function_addresses(program)
@@ -64,7 +76,12 @@ class _Translator:
         for variable in variables:
             self._patch(variable)
         entries = [function for function in self.program.functions.values() if function.entry]
-        kernels = {function.name: self._kernel(function) for function in entries}
+        laid_out = [self._laid_out(function) for function in entries]
+        deciding = [one.flow.deciding for one in laid_out if one.flow.deciding is not None]
+        if any("global" in each.spaces for each in deciding):  # what a launch stores, a later one may go by
+            for each in deciding:
+                each.add(GLOBAL)
+        kernels = {one.function.name: self._emitted(one) for one in laid_out}
         return Translation(kernels, self.memory, self.constants)
 
     def _place_global(self, variable: Variable) -> None:
@@ -87,7 +104,7 @@ class _Translator:
             place = self.globals[symbol].address if symbol in self.globals else self.functions[symbol]
             self.memory.write(self.globals[variable.name], np.array([place + addend], np.int64), at=offset)
 
-    def _kernel(self, function: PtxFunction) -> TranslatedKernel:
+    def _laid_out(self, function: PtxFunction) -> _LaidOut:
         function = inline_calls(self.program, function)
         symbols: dict[str, tuple[str, int]] = {n: ("function", a) for n, a in self.functions.items()}
         symbols |= {n: ("global", b.address) for n, b in self.globals.items()}
@@ -121,12 +138,16 @@ class _Translator:
             symbols[variable.name] = ("shared", start)
             arrays[variable.name] = DeclaredArray(variable.name, "shared", start, None)
         symbols |= {name: ("param", at) for name, at in function.param_offsets()[0].items()}
-        flow = Flow(function, symbols, arrays, coverage=self.coverage)
+        flow = Flow(function, symbols, arrays, coverage=self.coverage, counts_only=self.counts_only)
+        return _LaidOut(function, flow, start if dynamic else shared, align(local, 16))
+
+    def _emitted(self, laid_out: _LaidOut) -> TranslatedKernel:
+        function, flow = laid_out.function, laid_out.flow
         with NamedDefects(lambda: flow.e.ins):
             kernel = flow.emit()
         function.body = []
         texts = _modules(flow.code, _entry(ftz=flow.e.hardware_ftz))
-        return TranslatedKernel(function, kernel, start if dynamic else shared, align(local, 16), texts)
+        return TranslatedKernel(function, kernel, laid_out.shared, laid_out.local, texts)
 
 
 def align(value: int, to: int) -> int:

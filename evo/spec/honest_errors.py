@@ -16,7 +16,7 @@ from evo.errors import TaskInvalid
 from evo.spec.conditioning import SUMMATION
 from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import ROUNDOFF
-from evo.spec.input_distributions import perturbed
+from evo.spec.input_distributions import largest, perturbed
 from evo.spec.tensor_arrays import Arrays, distance
 
 Reals = dict[str, NDArray[np.float64]]
@@ -85,13 +85,18 @@ class HonestErrors:
         return {name: np.sqrt(values / count) for name, values in sums.items()}
 
     def _neighbours(self, rng: np.random.Generator) -> Arrays:
-        """Each number a step or two away in its type; for want of a trusted implementation, a rounding away."""
+        """Each number a step or two away in its type; for want of a trusted implementation, a rounding away.
+
+        The largest number has no neighbour above it.
+        """
         moved = dict(self.inputs)
         for name, dtype in self.types.items():
             if self.trusted is None:
                 moved[name] = perturbed(self.inputs[name], self.roundoff, rng)
             else:
-                moved[name] = perturbed(self.inputs[name], 2 * ROUNDOFF[dtype], rng).astype(NUMPY[dtype])
+                given = self.inputs[name].astype(np.float64)
+                near = np.clip(perturbed(given, 2 * ROUNDOFF[dtype], rng), -largest(dtype), largest(dtype))
+                moved[name] = np.where(np.isfinite(given), near, given).astype(NUMPY[dtype])
         return moved
 
     @staticmethod

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 NO_SCOREBOARD = 7
 
 
-@dataclass(frozen=True, slots=True)
-class MachineInstruction:
+class MachineInstruction(NamedTuple):
     """One instruction, as far as the scheduler sees it.
 
     opcode: the base mnemonic, empty if unknown. stall: clocks until the warp may issue again. sets: the scoreboard

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from evo_server import LIMIT_S, server
+
 from evo.spec.task import Task, read_task
 
 TASK_YAML = """\
@@ -90,16 +92,13 @@ class Ran:
 
 
 def evo(*arguments: object, cwd: Path, env: Mapping[str, str] | None = None) -> Ran:
-    """Run `evo` as a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-m", "evo", *map(str, arguments)],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment(env),
-        timeout=240,
-    )
+    """Run `evo` as a process of its own: a copy of one that has imported it, unless it is to begin otherwise."""
+    words, environs = list(map(str, arguments)), environment(env)
+    copies = server() if not any(name.startswith("PYTHON") for name in env or ()) else None
+    if copies is not None and (ran := copies.run(words, cwd, environs)) is not None:
+        return Ran(*ran)
+    command = [sys.executable, "-m", "evo", *words]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, env=environs, timeout=LIMIT_S)
     return Ran(done.returncode, done.stdout, done.stderr)
 
 

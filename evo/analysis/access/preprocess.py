@@ -10,6 +10,7 @@ import bisect
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from evo.cuda.source import Span
 from evo.errors import SyntaxInvalid
@@ -47,8 +48,7 @@ class ExpansionTooLong(Exception):
     """Macros that stand for more text than can be read: a few nested ones stand for millions of tokens."""
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """kind: a group of the pattern. start, end: bytes of the file it came from."""
 
     kind: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 SECTOR = 32  # bytes
 _BANKS = 32
+_SPARSE = 16  # places for each that is touched
 _ENUMERATED = 1 << 17  # instances of a block that are listed one by one
 
 
@@ -82,12 +84,16 @@ class ArrayTraffic:
         return (self.reads + self.writes) / self.compulsory if self.compulsory else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Traffic:
-    """The traffic of a launch: by access number and by array name."""
+    """The traffic of a launch: by access number and by array name. Arrays take longer, so they are counted if asked."""
 
     accesses: Mapping[int, AccessTraffic]
-    arrays: Mapping[str, ArrayTraffic]
+    count_arrays: Callable[[], Mapping[str, ArrayTraffic]]
+
+    @functools.cached_property
+    def arrays(self) -> Mapping[str, ArrayTraffic]:
+        return self.count_arrays()
 
 
 def traffic_of(form: Form, sizes: FormSizes) -> Traffic:
@@ -104,10 +110,11 @@ def traffic_of(form: Form, sizes: FormSizes) -> Traffic:
             boxes[access.number] = _box(access, sample, sizes)
         except (NoValue, TooMany):
             continue
-    arrays = {}
-    for array in form.arrays:
-        if array.space in ("global", "shared"):
-            arrays[array.name] = _of_array(form, array, sizes, counted, boxes)
+
+    def arrays() -> dict[str, ArrayTraffic]:
+        placed = [array for array in form.arrays if array.space in ("global", "shared")]
+        return {array.name: _of_array(form, array, sizes, counted, boxes) for array in placed}
+
     return Traffic(counted, arrays)
 
 
@@ -298,9 +305,23 @@ def footprint(
             continue
     union = _united(boxes)
     if is_exact and keys:
-        count = len(np.unique(np.concatenate(keys)))
-        return Footprint(elements=count, box=union.box if union else None, first=union.first if union else None)
+        return Footprint(
+            elements=_how_many(np.concatenate(keys)),
+            box=union.box if union else None,
+            first=union.first if union else None,
+        )
     return union
+
+
+def _how_many(keys: NDArray[Any]) -> int:
+    """Distinct keys. Where they lie close together, as places in memory do, no sort is needed."""
+    import numpy as np
+
+    if not len(keys) or (span := int(keys.max()) - (first := int(keys.min())) + 1) > _SPARSE * len(keys):
+        return len(np.unique(keys))
+    seen = np.zeros(span, np.bool_)
+    seen[keys - first] = True
+    return int(np.count_nonzero(seen))
 
 
 def _asked(form: Form, accesses: Sequence[Access], sizes: FormSizes) -> int:

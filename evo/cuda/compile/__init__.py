@@ -167,7 +167,7 @@ def _compile(
         key="",
         arch=arch,
         ptx=ptx,
-        cubin=cubin,
+        cubin=bytes(cubin),  # as it comes from the cache too
         kernels=kernels,
         macros={},
         code_hash=code_hash(cubin) if cubin else ptx_hash(ptx),

@@ -6,6 +6,7 @@ The layout of the 128 bits and of the control word is that of sm_70 to sm_90; th
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Iterator
 
@@ -21,6 +22,7 @@ _INDIRECT = {0x949: "BRX"}  # not of the opcodes that the compile counts
 _ALWAYS = 7  # the predicate that is true
 
 
+@functools.lru_cache(maxsize=4)  # several cases of one binary are modelled, one after the other
 def machine_code(cubin: bytes, arch: str) -> dict[str, tuple[MachineInstruction, ...]]:
     """The instructions of each kernel, without padding at the end; none without a line table or of an unknown arch."""
     sections = elf_sections(cubin)
@@ -59,7 +61,7 @@ def _decoded(
                 waits=(control >> 11) & 0x3F,
                 target=address + 16 + _offset(low, high, wide=wide) if opcode in ("BRA", "CALL") else None,
                 line=line,
-                helper=any(begin <= address < end for begin, end in helpers),
+                helper=bool(helpers) and any(begin <= address < end for begin, end in helpers),
             )
         )
     while out and out[-1].opcode in ("NOP", "BRA") and (out[-1].opcode == "NOP" or out[-1].target == out[-1].address):

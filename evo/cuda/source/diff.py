@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from evo.cuda.source.diff_groups import grouped
 from evo.cuda.source.diff_regions import Region
@@ -77,8 +78,7 @@ class Classification:
 _Code = tuple[str, int, int, int, int]  # of a matcher: what is done, and the ranges
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
+class _Token(NamedTuple):
     text: str
     start: int  # characters
     end: int

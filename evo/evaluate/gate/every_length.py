@@ -37,7 +37,7 @@ def every_length(task: Task, compiled: Collection[str], seed: int, most: float) 
         step = max(1, space.steps[axis])
         for length in range(max(low, step), min(high, low + _LENGTHS * step) + 1, step):
             tried = (
-                _beside(task, space, axis, length, base, few)
+                beside_others(task, space, axis, length, int(base), few=few)
                 for few in (True, False)
                 for base in rng.permutation(len(task.check))
             )
@@ -46,12 +46,17 @@ def every_length(task: Task, compiled: Collection[str], seed: int, most: float) 
                 yield case
 
 
-def _beside(task: Task, space: AxisSpace, axis: str, length: int, base: int, few: bool) -> Case | None:
-    """A check case with this length, the other axes short; None if it is not allowed."""
+def beside_others(
+    task: Task, space: AxisSpace, axis: str, length: int, base: int, *, few: bool = True, turn: int | None = None
+) -> Case | None:
+    """A check case with this length, the other axes short; None if it is not allowed.
+
+    turn: which of the short ones (by default, others for each length).
+    """
     axes = {**task.check[base].axes, axis: length}
     for other in space.free if few else ():
         short = [value for value in space.small[other] if 1 < value <= _FEW]
         if other != axis and short:
-            axes[other] = short[length % len(short)]
+            axes[other] = short[(length if turn is None else turn) % len(short)]
     space.settle(axes, {axis: length})
     return named_case(axes) if space.allows(task, axes) else None

@@ -31,6 +31,7 @@ from evo.evaluate.gate.input_patterns import (
 from evo.evaluate.gate.integer_patterns import WAYS
 from evo.evaluate.gate.lanes_apart import all_apart
 from evo.evaluate.gate.looked import Looked
+from evo.evaluate.gate.other_orders import other_orders
 from evo.evaluate.gate.own_kernel import is_rounded_alike
 from evo.evaluate.gate.rough_approximations import GROSS, all_roughened
 from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case, spread_over_cases
@@ -66,6 +67,7 @@ _AFFORDABLE = 6e9  # flops and bytes of a reference that takes seconds
 _SAMPLED = 256  # blocks, of which a sample stands for all
 _LARGE = 3  # cases that are looked at by a sample of their blocks
 _HELD, _SIMULATED = 1 << 28, 1 << 22  # elements of them: as are drawn in a few seconds, or simulated
+_FIRST = (0, 0, 0)  # block
 _CHEAP = 0.6  # of the dearest check case: a trial prefers those that cost less
 _HUNTED = "hunted"  # so few elements say nothing about a bias
 
@@ -110,7 +112,7 @@ def hunt(
     steps = [*dealt_steps(task, [case for case in cases if case.name in bound], device, seed, thorough=thorough)]
     if thorough:
         steps += patterned_steps(task, [case for case in cases if case.name in bound], reached, counted, device)
-        short, more = short_steps(task, variant, programs, bind, seed, device)
+        short, more = short_steps(task, variant, programs, bind, own, seed, device)
         bound = {**more, **bound}
         steps += [step for step in short if step.case not in cases]
 
@@ -149,10 +151,12 @@ def _at_suggested(
 ) -> tuple[CaseCheck | None, tuple[Fault, ...]]:
     """What a size shows; None for a launch too large to be run whole, of which a sample of blocks is right.
 
-    Its launch may be large where the task's work is small. An endless loop is one in any of its blocks.
+    Its launch may be large where the task's work is small. An endless loop is one in any of its blocks, and what the
+    first block by itself has no end of, no sample of others tells more about.
     """
     row, _, faults = check_case(task, programs, expectation, step, {})
-    if any(fault.kind is FaultKind.BUDGET for fault in faults) and _has_many_blocks(programs[step.case.name]):
+    spent = any(fault.kind is FaultKind.BUDGET and fault.block != _FIRST for fault in faults)
+    if spent and _has_many_blocks(programs[step.case.name]):
         seen = timed_sizes(task, programs, reference, device, seed, cases=[step.case])
         if seen.status.passed and seen.unseen is None:
             return None, ()  # on other inputs, and by a sample: nothing is said of this size
@@ -172,7 +176,12 @@ def steered_thoroughly(
 def _other_bits(
     task: Task, programs: Mapping[str, Program], reference: Reference, device: RemoteDevice, seed: int
 ) -> Check | None:
-    """The first check case that is far off on a machine that the ISA allows as well; None if none is."""
+    """The first check case that is far off on a machine that the ISA allows as well, or in another order of its sums;
+    None if none is.
+    """
+    if (unlike := other_orders(task, programs, reference, device, seed)) is not None:
+        step, row, faults = unlike
+        return _failed(row, step, Stage.GATE, f"case {row.name}: {row.reason}", faults, seed)
     others = {
         "if approximate instructions are off by one unit more": all_roughened(programs),
         "if no two lanes happen to be active together": all_apart(programs),

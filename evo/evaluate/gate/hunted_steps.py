@@ -8,23 +8,25 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from evo.device import Program
-from evo.device.remote_device import RemoteDevice
+from evo.device.remote_device import RemoteDevice, RemoteSimulator
 from evo.evaluate.gate.every_length import every_length, may_hold_sizes
 from evo.evaluate.gate.input_patterns import PEAKED, UNEVEN
 from evo.evaluate.gate.integer_patterns import WAYS
 from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step
 from evo.evaluate.gate.scaled_cases import named_case
+from evo.evaluate.gate.sought_lengths import sought_lengths
 from evo.evaluate.gate.threshold_cases import AxisLimits, AxisSpace, cost_of
 from evo.spec.element_types import is_float
 from evo.spec.input_distributions import DRAWN, ENDS, suited_to
 from evo.spec.integer_distributions import EXTREME
+from evo.spec.reference import Reference
 from evo.spec.task import Case, Task
 from evo.spec.variant import Variant
 
 _ENDS = (ENDS, EXTREME)  # what a thorough look adds to the drawn inputs
 _DEALT = 6  # hunted sizes at which whole numbers are dealt in every way
 _SOME = 7  # whole numbers
-_SHORT = 4e6  # flops and bytes of a size that takes a hundredth of a second
+_SHORT, _SOUGHT = 4e6, 4e7  # flops and bytes of sizes that take a hundredth and a tenth of a second
 
 
 def dealt_steps(
@@ -44,11 +46,21 @@ def dealt_steps(
 
 
 def short_steps(
-    task: Task, variant: Variant, programs: Mapping[str, Program], bind: Bind, seed: int, device: RemoteDevice
+    task: Task,
+    variant: Variant,
+    programs: Mapping[str, Program],
+    bind: Bind,
+    reference: Reference,
+    seed: int,
+    device: RemoteSimulator,
 ) -> tuple[list[Step], Mapping[str, Program]]:
-    """Every short length, where a size may come from memory, and their programs."""
-    from_memory = any(may_hold_sizes(task, program) for program in programs.values())
-    short = [*every_length(task, variant.macros, seed, _SHORT)] if from_memory else []
+    """Every short length, where a size may come from memory, longer ones that comparisons lead to; their programs."""
+    if not any(may_hold_sizes(task, program) for program in programs.values()):
+        return [], {}
+    short = [*every_length(task, variant.macros, seed, _SHORT)]
+    known = {case.name for case in short}
+    sought = sought_lengths(task, variant.macros, bind, reference, device, seed, _SOUGHT)
+    short += [case for case in sought if case.name not in known]
     bound = bind(short)
     return [Step(case, device, budget=CHECK_BUDGET) for case in short if case.name in bound], bound
 

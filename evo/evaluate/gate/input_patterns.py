@@ -34,7 +34,7 @@ STRUCTURES = 3  # turns of structured inputs
 
 _SHRINKS = (1.0, 0.25, 0.0625)  # of shifts, until the reference is accurate
 _ZERO_SHARE = 0.25
-_WIDEST = 65504.0  # the largest number of a type whose squares float32 can still add up
+_WIDEST = 65504.0  # the largest number of half precision; float32 can still add squares of it up
 _EXACT = 1 << 12  # of a recurrence, whose numbers are exact in ten bits
 _NEAR, _LONG = 0.8, 16  # how near to the end of an axis drawn places come, and how long it must be to tell
 
@@ -150,13 +150,13 @@ def _outlying(
 
     one = free[int(rng.integers(len(free)))]
     if pattern == OUTERMOST:
-        narrow = [t for t in free if largest(t.dtype) <= _WIDEST]
-        for part in (1.0, 0.5) if narrow and of_one_sign else ():
-            most = {t.name: rng.choice([-1.0, 1.0]) * part * largest(t.dtype) for t in narrow}
-            yield {t.name: fitted(t, most[t.name] * rng.uniform(0.5, 1.0, reals[t.name].shape), 1.0) for t in narrow}
-        for part in (1.0, 0.5) if narrow else ():
-            for some in (narrow, [narrow[int(rng.integers(len(narrow)))]]):
-                most = {t.name: part * largest(t.dtype) for t in some}
+        ends = {t.name: min(largest(t.dtype), _WIDEST) for t in free}
+        for part in (1.0, 0.5) if of_one_sign else ():
+            most = {t.name: rng.choice([-1.0, 1.0]) * part * ends[t.name] for t in free}
+            yield {t.name: fitted(t, most[t.name] * rng.uniform(0.5, 1.0, reals[t.name].shape), 1.0) for t in free}
+        for part in (1.0, 0.5):
+            for some in (free, [free[int(rng.integers(len(free)))]]):
+                most = {t.name: part * ends[t.name] for t in some}
                 yield {t.name: fitted(t, outermost(reals[t.name], most[t.name], rng), 1.0) for t in some}
     elif pattern == PEAKED:
         others = {t.name: fitted(t, np.abs(reals[t.name])) for t in free if t is not one}
@@ -385,7 +385,7 @@ def _special_zeros(
     kinds = [kind for kind in one.specials.asked if kind in ("nan", "infinities")]
     domain = one.domain or distributions.domain_of(one.dtype, drawn[one.name])
     changed[one.name] = distributions.with_specials(changed[one.name], one.dtype, kinds, domain, rng)
-    return _with_specials(reference, case, drawn | changed)
+    return special_expectation(reference, case, drawn | changed)
 
 
 def _special_rows(
@@ -404,10 +404,11 @@ def _special_rows(
     if not kinds:
         return None
     values = special_rows(drawn[one.name].astype(np.float64), kinds, rng).astype(NUMPY[one.dtype])
-    return _with_specials(reference, case, {**drawn, one.name: np.ascontiguousarray(values)})
+    return special_expectation(reference, case, {**drawn, one.name: np.ascontiguousarray(values)})
 
 
-def _with_specials(reference: Reference, case: Case, inputs: Arrays) -> Expectation:
+def special_expectation(reference: Reference, case: Case, inputs: Arrays) -> Expectation:
+    """What is right where special values lie among the inputs."""
     with np.errstate(all="ignore"):
         found = reference.expectation_of(inputs, case)
     return Expectation(found.inputs, found.expected, found.trusted, SPECIAL)

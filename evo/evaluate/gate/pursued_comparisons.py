@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -22,7 +22,9 @@ from numpy.typing import NDArray
 from evo.device import Arrays, Program
 from evo.device.remote_device import RemoteSimulator
 from evo.evaluate.gate.distinct_inputs import InputSpace
+from evo.evaluate.gate.input_patterns import special_expectation
 from evo.evaluate.gate.looked import Looked
+from evo.evaluate.gate.others_extreme import edges, others_extreme, tells_of_edges
 from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case, covered_run
 from evo.evaluate.gate.solved_conditions import Setting, SolvedConditions, solved_conditions
 from evo.evaluate.gate.tensors_at_once import alike, some_places
@@ -30,6 +32,7 @@ from evo.evaluate.gate.threshold_cases import cost_of
 from evo.results import Check, Stage, Status
 from evo.results.coverage import BRANCHES, MEMORY, Coverage, CoveragePoint, Operand, PointKind
 from evo.sim.bit_arithmetic import TESTS
+from evo.spec.expectation import Expectation
 from evo.spec.reference import Reference
 from evo.spec.task import Case, Task
 
@@ -42,12 +45,14 @@ _PLACES = 8  # elements that a logged number may be
 _TOGETHER = (1, 1, 1, 2, 3)  # comparisons that are turned in one run
 _OPEN = 4.0  # times as likely is a comparison turned of which an outcome is missing
 _CYCLES = 3  # of turning elements, and then all of a tensor
-_AT_ONCE = 20  # ways to change all of a tensor
+_AT_ONCE = 24  # ways to change all of a tensor
 _KEPT = 2  # new outcomes of such a run that are kept while elements are put back
 _PUT_BACK = 16  # tries to put back a part
 _LEAST_WORK = 1e6  # operations that a run takes as long as
 _SOLVED = 0.5  # of the turns of what may be compared as it lies, too
 _UNSOLVED = 4  # times that no elements are found, and a condition is given up
+_EDGES = 2  # cases at which the edges of comparisons are sought
+_BESIDE = 8  # new outcomes of a case with which other tensors are extreme
 _COMPARED = (PointKind.COMPARISON, PointKind.MINIMUM, PointKind.MAXIMUM)
 _SETP = re.compile(r"set[p]?\.(?P<how>[a-z]+)")
 
@@ -75,12 +80,16 @@ def pursued(
     cases = [*sorted(task.check, key=lambda case: -cost_of(task, case)), *others]
     own = reference.beside()
     work, solved = _Work(), dict[str, dict[str, SolvedConditions]]()
-    for case in _worth_it([case for case in cases if case.name in bound], bound, own, device, seed):
+    worth, edged = _worth_it([case for case in cases if case.name in bound], bound, own, device, seed)
+    for case in (*edged, *worth):
         binary = bound[case.name].binary
         if binary.key not in solved:
             solved[binary.key] = solved_conditions(binary.ptx)
         pursuit = _Pursuit(task, case, bound[case.name], own, device, rng, solved[binary.key], work)
-        if (found := pursuit.wrong(bound, seed)) is not None:
+        found = pursuit.wrong_at_edges(bound, seed) if case in edged else None
+        if found is None and case in worth:
+            found = pursuit.wrong(bound, seed)
+        if found is not None:
             return found
         looked.inputs.add(PURSUED)
     return None
@@ -92,14 +101,19 @@ def _worth_it(
     reference: Reference,
     device: RemoteSimulator,
     seed: int,
-) -> list[Case]:
-    """Cases in which comparisons of data leave something open; first those that meet some that none before has met."""
+) -> tuple[list[Case], list[Case]]:
+    """Cases in which comparisons of data leave something open; first those that meet some that none before has met.
+    And a few, the cheapest, whose comparisons may have edges.
+    """
+    edged: list[tuple[int, Case]] = []
     met: set[tuple[str, str, int]] = set()
     first: list[Case] = []
     then: list[Case] = []
     for case in cases:
         program = programs[case.name]
         seen = covered_run(device, program, reference.inputs(case, seed), case)
+        if seen is not None and (both := tells_of_edges(seen)):
+            edged.append((both, case))
         if seen is None or not any(_is_open(point) for point in seen.points):
             continue
         reached = {
@@ -109,7 +123,8 @@ def _worth_it(
         }
         (first if reached - met else then).append(case)
         met |= reached
-    return [*first, *then][:_CASES] if met else []
+    edged.sort(key=lambda pair: pair[0])  # the cheap ones come last
+    return ([*first, *then][:_CASES] if met else []), [case for _, case in edged[-_EDGES:]]
 
 
 @dataclass(slots=True)
@@ -134,6 +149,18 @@ class _Pursuit:
     work: _Work
     known: set[_Outcome] = field(default_factory=set)
     unsolved: Counter[tuple[str, int, str]] = field(default_factory=Counter)
+    extremes: int = 0  # times that other tensors were made extreme
+
+    def wrong_at_edges(self, programs: Mapping[str, Program], seed: int) -> Check | None:
+        """What is wrong just before comparisons come out otherwise, if other tensors are large then."""
+        space = InputSpace.of(self.task, self.case, self.reference, seed)
+        start = space.distinct(self.rng)
+
+        def run(inputs: Arrays) -> Coverage | None:
+            return covered_run(self.device, self.program, inputs, self.case)
+
+        found = (self._beside(programs, inputs, {name}, seed) for name, inputs in edges(space, start, run))
+        return next((check for check in found if check is not None), None)
 
     def wrong(self, programs: Mapping[str, Program], seed: int) -> Check | None:
         """The first inputs with a new outcome at which the variant is wrong."""
@@ -167,7 +194,7 @@ class _Pursuit:
         self, best: _Seen, space: InputSpace, programs: Mapping[str, Program], seed: int
     ) -> tuple[_Seen, Check | None]:
         """A few elements changed at a time: the run that has gone furthest, and what is wrong on the way there."""
-        in_vain = 0
+        in_vain, start = 0, best.inputs
         for _ in range(_RUNS):
             if in_vain >= _IN_VAIN or self.work.elements < 0 or not self._is_open(best):
                 break
@@ -181,7 +208,10 @@ class _Pursuit:
                 continue
             best, in_vain = seen, 0
             self.known |= new
-            if new and (found := self._checked(programs, best.inputs, seed)) is not None:
+            if new and (found := self._checked(programs, best.inputs, seed)) is None and self._decides(best, new):
+                stays = {name for name, array in start.items() if best.inputs[name] is not array}
+                found = self._beside(programs, best.inputs, stays, seed)
+            if new and found is not None:
                 return best, found
         return best, None
 
@@ -197,10 +227,11 @@ class _Pursuit:
             seen = self._run({**start.inputs, name: array})
             new = sorted(_outcomes(seen.coverage) - self.known) if seen is not None else []
             self.known |= set(new)
-            decided = [outcome for outcome in new if outcome[:3] in _of_data(start.coverage)]
+            decided = self._decides(start, new)
             for at in self.rng.permutation(len(decided))[:_KEPT]:
                 kept = self._put_back(name, {**start.inputs, name: array}, start, decided[int(at)])
-                if (found := self._checked(programs, kept, seed)) is not None:
+                found = self._checked(programs, kept, seed) or self._beside(programs, kept, {name}, seed)
+                if found is not None:
                     return best, found
                 best = self._run(kept) or best
         return best, None
@@ -249,8 +280,27 @@ class _Pursuit:
         self.unsolved[_key(point)] += not found
         return found
 
-    def _checked(self, programs: Mapping[str, Program], inputs: Arrays, seed: int) -> Check | None:
-        expectation = self.reference.sound(self.case, inputs, PURSUED, self.rng)
+    def _decides(self, seen: _Seen, new: Iterable[_Outcome]) -> list[_Outcome]:
+        """Those that data decide."""
+        of_data = _of_data(seen.coverage)
+        return [outcome for outcome in new if outcome[:3] in of_data]
+
+    def _beside(self, programs: Mapping[str, Program], inputs: Arrays, stays: set[str], seed: int) -> Check | None:
+        """What is wrong if tensors other than these are extreme."""
+        if self.extremes >= _BESIDE:
+            return None
+        self.extremes += 1
+        tried = others_extreme(self.task, inputs, stays, self.rng)
+        found = (self._checked(programs, other, seed, special=special) for other, special in tried)
+        return next((check for check in found if check is not None), None)
+
+    def _checked(
+        self, programs: Mapping[str, Program], inputs: Arrays, seed: int, *, special: bool = False
+    ) -> Check | None:
+        if special:
+            expectation: Expectation | None = special_expectation(self.reference, self.case, inputs)
+        else:
+            expectation = self.reference.sound(self.case, inputs, PURSUED, self.rng)
         if expectation is None:
             return None
         step = Step(self.case, self.device, check_races=True, distribution=PURSUED, budget=CHECK_BUDGET)

@@ -22,12 +22,30 @@ _NUMBERS = 14  # that are tried of a tensor
 def alike(
     inputs: Arrays, coverage: Coverage, space: InputSpace, most: int
 ) -> Iterator[tuple[str, NDArray[np.generic]]]:
-    """Names of tensors, and what they may be: of one number, sorted, of one sign, with equal rows or columns."""
-    ways = {name: [*_numbers(name, coverage, space), *_STRUCTURES] for name in space.free if not space.is_dealt(name)}
+    """Names of tensors, and what they may be: another one of their shape or its negative, of one number, sorted, of one
+    sign, with equal rows or columns.
+    """
+    ways = {
+        name: [*_others(name, inputs, space), *_numbers(name, coverage, space), *_STRUCTURES]
+        for name in space.free
+        if not space.is_dealt(name)
+    }
     for turn in range(min(most, max(map(len, ways.values()), default=0))):
         for name in (name for name in ways if turn < len(ways[name])):
             way = ways[name][turn]
             yield name, np.ascontiguousarray(way(inputs[name])).astype(inputs[name].dtype, copy=False)
+
+
+def _others(name: str, inputs: Arrays, space: InputSpace) -> Iterator[Way]:
+    """What another tensor is that may hold the same, and its negative: sums and differences of the two vanish."""
+    own = inputs[name]
+    for other in (other for other in space.free if other != name and inputs[other].shape == own.shape):
+        array = inputs[other]
+        if array.dtype != own.dtype or not space.fits(name, array.astype(np.float64)).all():
+            continue
+        if space.domains[name] == "real":
+            yield lambda _, array=array: -array  # type: ignore[misc]
+        yield lambda _, array=array: array  # type: ignore[misc]
 
 
 def _numbers(name: str, coverage: Coverage, space: InputSpace) -> Iterator[Way]:

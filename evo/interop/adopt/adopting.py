@@ -284,11 +284,11 @@ def _are_close(outputs: Sequence[tuple[Array, Array]], figures: Figures, room: f
 
 
 def _adds_floats(draft: Draft, floats: Sequence[TensorDraft]) -> bool:
-    return (
-        bool(floats)
-        and re.search(r"\batomicAdd\w*\s*\(", draft.code) is not None
-        and any(t.init == "zero" or t.role == "inout" for t in floats)
-    )
+    """Whether atomics may add to floats, of an output or in shared memory: their order is no law."""
+    if not floats or re.search(r"\batomicAdd\w*\s*\(", draft.code) is None:
+        return False
+    shared = re.search(r"\b__shared__\b[^;]{0,80}\b(?:float|double|__half)", draft.code)
+    return shared is not None or any(t.init == "zero" or t.role == "inout" for t in floats)
 
 
 def _largest(values: np.ndarray, exact: np.ndarray) -> float:

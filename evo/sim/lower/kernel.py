@@ -14,6 +14,7 @@ from evo.sim.llvm_values import V, const
 from evo.sim.lower import barrier, divergence, sync_checks
 from evo.sim.lower.branching import DONE, EXIT_RESUME, STOPPED, Branching, PendingBlocks
 from evo.sim.lower.cfg import EXIT, Block, is_warp_sync, liveness, renumber, split_blocks
+from evo.sim.lower.deciding import Deciding
 from evo.sim.lower.declared_arrays import DeclaredArray, arrays_of_sites
 from evo.sim.lower.emitter import Emitter
 from evo.sim.lower.isa.opcode_table import CARRY, TABLE, check, defs, uses
@@ -123,6 +124,7 @@ class Flow(Branching):
         arrays: Mapping[str, DeclaredArray],
         *,
         coverage: bool = False,
+        counts_only: bool = False,
     ) -> None:
         self.function, self.arrays = function, arrays
         blocks, spins, uniform = _arranged(function)
@@ -130,7 +132,8 @@ class Flow(Branching):
         if any("cc" in ins.mods for block in blocks for ins in block.code):
             function.registers[CARRY] = "pred"
         liveness(blocks, defs, uses)
-        self.unwritten = unwritten_reads(blocks)
+        self.unwritten = {} if counts_only else unwritten_reads(blocks)  # no faults there
+        self.deciding = Deciding(blocks) if counts_only else None
         at_once = bool(spins.heads) or any(is_warp_sync(block.end) for block in blocks)
         waiting = PendingBlocks.of(blocks, at_once=at_once)
         slots, self.stride = _layout(blocks, function.registers, uniform, waiting.end)
@@ -157,6 +160,7 @@ class Flow(Branching):
         self.pending.set(0)
         resume = c.load("i32", e.warp, WARP["resume"], 8)
         resumes = len(c.lines)
+        self.idle = self.deciding.idle() if self.deciding is not None else set()
         for block in self.blocks:
             self._block(block)
         if self.dense:
@@ -235,7 +239,8 @@ class Flow(Branching):
         c.br("stopped")
         c.label(on)
         for ins in block.code:
-            self._instruction(ins)
+            if id(ins) not in self.idle:
+                self._instruction(ins)
         self._end(block)
 
     def _instruction(self, ins: Instr) -> None:

@@ -11,6 +11,7 @@ from evo.sim.lower.isa.opcode_table import defs, one_of
 from evo.sim.lower.kernel_traits import is_strong
 from evo.sim.ptx.ast import Instr
 from evo.sim.runtime.fault_report import report
+from evo.sim.runtime.inter_block_order import drop_cached
 from evo.sim.runtime.inter_block_races import between_release
 from evo.sim.runtime.local_memory import demand_shfl
 from evo.sim.runtime.shared_races import lanes_step
@@ -28,6 +29,8 @@ def before(e: Emitter, ins: Instr) -> None:
             _demand_sources(e, ins)
     if _releases(ins):
         e.c.call(between_release(), e.ctx, e.warp, e.active())
+    elif ins.name in ("membar", "fence") and "acquire" in ins.mods and "cta" not in ins.mods:
+        e.c.call(drop_cached(), e.ctx)
     if ins.name in ("atom", "red", "st") and {"release", "acq_rel"} & set(ins.mods):
         e.c.call(fence(), e.ctx, e.warp)
 
@@ -41,6 +44,8 @@ def after(e: Emitter, ins: Instr, *, shared: bool, read: set[str]) -> None:
     learns = bool(set(defs(ins)) & read) if ins.name == "atom" else ins.name == "ld" and is_strong(ins)
     if learns and not _NEAR & set(ins.mods):
         e.c.store(const("i64", 1), e.ctx, CTX["acquired"], 8)
+        if {"acquire", "acq_rel"} & set(ins.mods) and "cta" not in ins.mods:
+            e.c.call(drop_cached(), e.ctx)
 
 
 def step_of_warp(e: Emitter, masks: V, *, shared: bool) -> None:

@@ -1,4 +1,4 @@
-"""Atomics: lane by lane in lane order, as one indivisible step each."""
+"""Atomics: lane by lane, from the first or from the last, as one indivisible step each."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def atom(c: Code, space: str, op: str, kind: str) -> None:
     with c.if_(c.icmp("ne", mask, 0)):
         count_request(c, rec, mask)
     good, rows = c.var("i32", 0), c.buffer(256)
-    with c.each_lane(mask) as lane:
+    backwards = c.icmp("ne", ctx(c, c.arg(0), "backwards"), 0)
+    with c.each_lane(c.select(backwards, c.intrinsic("bitreverse", mask), mask)) as turn:
+        lane = c.select(backwards, c.sub(const("i32", 31), turn), turn)
         host = c.var("i64", 0)
         host.set(0)
         address = lane_of(c, place, lane)

@@ -144,7 +144,36 @@ def publish(c: Code) -> None:
     _put(c, voice, "fence_clock", now)
     _put(c, voice, "version", c.add(_get(c, voice, "version"), 1))
     _put(c, voice, "news", c.or_(_get(c, voice, "news"), _TOLD))
+    c.call(drop_cached(), context)
     c.ret_()
+
+
+@routine("void", "ptr ctx", "noinline cold")
+def drop_cached(c: Code) -> None:
+    """A fence or an acquiring access: the SM gives up what its first-level cache holds, for all warps of the block."""
+    with c.if_(kept(c)), c.times(ctx(c, c.arg(0), "warp_count")) as warp:
+        _put(c, _voice(c, _column(c, ctx(c, c.arg(0), "slot"), warp)), "unfenced", const("i64", 0))
+    c.ret_()
+
+
+@routine("i1", "ptr ctx, ptr w, i64 slot, i64 thread, i64 then, i64 reader, i64 by, i64 at", "noinline cold")
+def cached_before(c: Code) -> None:
+    """May the first-level cache of this warp's SM hold what a thread of block `slot` wrote over `then`?
+
+    It may if the block has not fenced since it took up the flag, and a third block, the reader, read the same sector by
+    a warp `at` a clock, and knows nothing of that store or knew nothing yet: the two may share an SM.
+    """
+    context, w, slot, thread, then, reader, by, at = c.args(8)
+    mine = ctx(c, context, "slot")
+    voice = _voice(c, _column(c, mine, c.load("i64", w, WARP["index"], 8)))
+    third = c.and_(c.icmp("ne", reader, mine), c.icmp("ne", reader, slot))
+    found = c.var("i1", c.and_(third, c.icmp("ne", _get(c, voice, "unfenced"), 0)))
+    heard = _get(c, _voice(c, _column(c, reader, by)), "first_learnt")
+    with c.if_(c.and_(found.get(), c.icmp("uge", at, heard))), c.times(ctx(c, context, "warp_count")) as warp:
+        for row in _rows(c, _column(c, reader, warp)):
+            knows = c.call(row_covers(), context, row, slot, thread, then, const("i32", 0))
+            found.set(c.and_(found.get(), c.not_(knows)))
+    c.ret_(found.get())
 
 
 def _record(c: Code, me: V, voice: V, lane: V) -> V:
@@ -256,6 +285,7 @@ def learn_from_blocks(c: Code) -> None:
     _put(c, voice, "seen_flag", place)
     _put(c, voice, "seen_count", count)
     _put(c, voice, "news", c.or_(_get(c, voice, "news"), _LEARNT))
+    _put(c, voice, "unfenced", const("i64", 1))
     with c.if_(c.icmp("eq", _get(c, voice, "first_learnt"), 0)):
         _put(c, voice, "first_learnt", _since_start(c, me, now))
     c.ret_()
@@ -267,7 +297,7 @@ def share_at_barrier(c: Code) -> None:
     context, ident = c.args(2)
     warps, stride = ctx(c, context, "warps", "ptr"), ctx(c, context, "warp_stride")
     count, slot = ctx(c, context, "warp_count"), ctx(c, context, "slot")
-    news, absent, first = c.var("i64", 0), c.var("i64", 0), c.var("i64", -1)
+    news, absent, first, unfenced = c.var("i64", 0), c.var("i64", 0), c.var("i64", -1), c.var("i64", 1)
     told = [c.var(_CLOCKS, const(_CLOCKS, 0)) for _ in range(2)]
 
     def here(index: V) -> V:
@@ -279,6 +309,8 @@ def share_at_barrier(c: Code) -> None:
         voice = _voice(c, _column(c, slot, index))
         first.set(c.select(c.icmp("eq", first.get(), -1), index, first.get()))
         news.set(c.or_(news.get(), _get(c, voice, "news")))
+        heard = c.icmp("ne", c.and_(_get(c, voice, "news"), _LEARNT), 0)
+        unfenced.set(c.and_(unfenced.get(), c.select(heard, _get(c, voice, "unfenced"), 1)))
         for var, at in zip(told, (VOICE_ALL, VOICE_LEADER), strict=True):
             var.set(c.intrinsic("umax", var.get(), c.load(_CLOCKS, voice, at, 4)))
         waits.otherwise()
@@ -304,6 +336,7 @@ def share_at_barrier(c: Code) -> None:
             _put(c, voice, "fencers", const("i64", 0xFFFF_FFFF))
             _put(c, voice, "version", c.add(_get(c, voice, "version"), 1))
         with c.if_(learnt):
+            _put(c, voice, "unfenced", unfenced.get())
             with c.if_(c.icmp("ne", index, first.get())):
                 c.copy(_rows(c, column)[0], gathered, ctx(c, context, "known_stride"))
             with c.if_(c.icmp("eq", _get(c, voice, "first_learnt"), 0)):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from evo.sim.abi import (
     BLOCK_SCOPE,
+    CACHED_LOAD,
     CTX,
     OTHER_BLOCK,
     OTHER_READ,
@@ -33,10 +34,11 @@ from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code
 from evo.sim.llvm_values import IOTA32, V, const
 from evo.sim.runtime.fault_report import all_of, consecutive, ctx, host_of, lane_of, racing, record_fault, report, spill
-from evo.sim.runtime.inter_block_order import comes_after, has_acquired, kept, publish
+from evo.sim.runtime.inter_block_order import cached_before, comes_after, has_acquired, kept, publish
 from evo.sim.runtime.routine import routine
 from evo.sim.runtime.shared_races import apart, own_clocks, standing
 
+_SECTOR = 32  # bytes that the first-level cache fetches together
 _PLACE = STAMP_STRONG - 1  # the bits of a stamp that say where and when
 _HOW = STAMP_ATOMIC | STAMP_STRONG  # ... and those that say how
 
@@ -120,6 +122,7 @@ def between(c: Code, kind: str) -> None:
                 _demand_between(c, last, mine, address, lane, 0)
             if kind == "ld":
                 _demand_of_strong(c, last, first, mine, address, lane)
+                _demand_fresh(c, last, mine, address, lane)
             with c.if_(_meets_reader(c, kind, first, weak)):
                 if kind != "ld":
                     _demand_within(c, first, mine, address, lane, OTHER_READ)
@@ -145,6 +148,31 @@ def between(c: Code, kind: str) -> None:
                 c.store(c.to_int(rec), context, CTX["equal_stores"], 8)
             c.store(c.select(c.icmp("eq", last, 0), stamp, c.load("i64", writers, at, 8)), writers, at, 8)
     c.ret_()
+
+
+def _demand_fresh(c: Code, last: V, mine: V, address: V, lane: V) -> None:
+    """A cached load of what another block wrote: no word of its sector may have been cached before that."""
+    context, w, rec, row = c.args(4)
+    marks = c.load("i64", rec, REC["marks"], 8)
+    foreign = c.and_(c.icmp("ne", last, 0), c.icmp("ne", _slot(c, last), mine))
+    asked = c.and_(c.and_(foreign, c.icmp("ne", c.and_(marks, CACHED_LOAD), 0)), kept(c))
+    with c.if_(asked, likely=False):
+        shift = c.intrinsic("cttz", ctx(c, context, "granule"), False)
+        sector = c.intrinsic("umax", c.and_(address, -_SECTOR), c.load("i64", row, ROW["low"], 8))
+        start = _first(c, context, row, sector)
+        readers = c.load("ptr", row, ROW["readers"], 8)
+        seen = c.var("i1", V("i1", "false"))
+        seen.set(V("i1", "false"))
+        with c.times(c.lshr(const("i64", _SECTOR), shift)) as step:
+            other = c.load("i64", readers, c.shl(c.add(start, step), 3), 8)
+            read = c.and_(_how(c, other, 0), c.icmp("ne", other, 0))
+            with c.if_(c.and_(read, c.not_(seen.get()))):
+                writer, reader = c.sub(_slot(c, last), 1), c.sub(_slot(c, other), 1)
+                then, at = (c.and_(c.lshr(stamp, STAMP_CLOCK), STAMP_CLOCKS) for stamp in (last, other))
+                by, thread = c.and_(c.lshr(other, 5), 31), c.and_(last, STAMP_THREADS)
+                seen.set(c.call(cached_before(), context, w, writer, thread, then, reader, by, at))
+        with c.if_(seen.get(), likely=False):
+            report(c, SimFault.UNACQUIRED, rec, w, lane, address, width=4)
 
 
 def _demand_of_strong(c: Code, last: V, first: V, mine: V, address: V, lane: V) -> None:

@@ -134,7 +134,9 @@ def run_block(c: Code) -> None:
         ready, done, turned = c.var("i64", 0), c.var("i64", 0), c.var("i64", 0)
         for var in (ready, done, turned):
             var.set(0)
-        with c.times(count) as index:
+        with c.times(count) as turn:
+            last = c.sub(c.sub(count, turn), 1)
+            index = c.select(c.icmp("eq", ctx(c, context, "backwards"), 0), turn, last)
             w = c.at(warps, c.mul(index, stride))
             state = c.load("i64", w, WARP["state"], 8)
             runs = c.and_(c.icmp("eq", state, READY), c.icmp("sge", ctx(c, context, "budget"), 0))

@@ -9,7 +9,7 @@ import pytest
 
 from evo import sim
 from evo.cuda.compile import Binary, compile_source
-from evo.device import Argument, BenchCase, BoundLaunch, Buffer, DeviceName, Program, RunRequest
+from evo.device import Argument, BenchCase, BoundLaunch, Buffer, DeviceName, Program, RunRequest, SampleRequest
 from evo.device.sim_device import SimDevice
 from evo.results import Fault, FaultKind
 from evo.spec.launch import Launch, Workspace
@@ -90,6 +90,67 @@ def test_a_screening_does_not_optimise_and_shows_the_same(monkeypatch):
     assert levels == [1, 0, 1, 0]
 
 
+# What is stored only, and what decides how often a loop turns or where it reads: in registers, by way of shared memory,
+# of the launch before, of other lanes.
+DECIDING = {
+    "nothing": "y[i] = sqrtf(x[i]) * 3.0f + expf(x[i]);",
+    "data": "float t = x[i]; int c = 0; while (t > 1.0f) { t *= 0.5f; ++c; } y[i] = c;",
+    "shared": """
+        __shared__ float held[256];
+        held[threadIdx.x] = x[i] * 2.0f;
+        __syncthreads();
+        float sum = 0.0f;
+        for (int j = 0; j < (int)held[255 - threadIdx.x] % 7; ++j) sum += x[j];
+        y[i] = sum;""",
+    "workspace": "s[i] = (int)x[i] % 5; int c = 0; while (c < *(volatile int*)&s[i]) ++c; y[i] = expf(x[c]);",
+    "lanes": "float t = __shfl_xor_sync(~0u, x[i], 1); y[i] = __any_sync(~0u, t > 500.0f) ? x[(int)t % n] : expf(t);",
+    "atomics": "int at = atomicAdd(s, 1) % n; y[i] = x[at] + rsqrtf(x[i] + 1.0f);",
+}
+
+
+@pytest.mark.parametrize("body", DECIDING.values(), ids=list(DECIDING))
+def test_a_first_look_counts_what_the_whole_kernel_does(body):
+    case = BenchCase(program=program(body, n=1 << 12, init="zero"), inputs=inputs(1 << 12))
+    fresh, used = SimDevice(DeviceName("sim", "l4")), SimDevice(DeviceName("sim", "l4"))
+    used.translate(case.program)
+    assert not isinstance(used.screen([case]), Fault)
+    assert fresh.screen([case]) == used.screen([case])
+
+
+def test_counting_a_kernel_leaves_out_what_is_only_stored():
+    text = program("float t = x[i]; y[i] = sqrtf(t) * 3.0f + expf(t); s[i] = (int)t;", n=512).binary.ptx
+    memory = sim.Memory()
+    x, y, s = (memory.allocate(2048, name) for name in "xys")
+    memory.write(x, np.ones(512, np.float32))
+    shape = {"grid": (2,), "block": (256,), "args": [x, y, s, np.int32(512)], "memory": memory}
+    whole = sim.load(text).launch("k", **shape)
+    counted = sim.load(text, opt_level=0, counts_only=True).launch("k", **shape)
+    assert whole.counters.totals() == counted.counters.totals()
+    assert not memory.read(y, np.float32, (512,)).any()  # nothing that was computed
+    assert not counted.faults
+
+
+def test_what_a_kernel_stores_for_the_next_one_may_decide_there():
+    texts = """
+    extern "C" __global__ void first(const float* x, int* s) { s[threadIdx.x] = (int)(x[threadIdx.x] * 3.0f); }
+    extern "C" __global__ void second(const int* s, float* y) {
+        float t = 0.0f;
+        for (int j = 0; j < s[threadIdx.x]; ++j) t += j;
+        y[threadIdx.x] = t;
+    }"""
+    binary = compile_source(texts, name="k.cu", macros={})
+    assert isinstance(binary, Binary), binary
+    turns = []
+    for less in (False, True):
+        memory = sim.Memory()
+        x, s, y = (memory.allocate(128, name) for name in "xsy")
+        memory.write(x, np.arange(32, dtype=np.float32))
+        module = sim.load(binary.ptx, opt_level=0, counts_only=less)
+        module.launch("first", grid=(1,), block=(32,), args=[x, s], memory=memory)
+        turns.append(module.launch("second", grid=(1,), block=(32,), args=[s, y], memory=memory).counters.totals())
+    assert turns[0] == turns[1]
+
+
 @pytest.mark.parametrize("n", [1 << 12, 1 << 18], ids=["whole", "sampled"])
 def test_a_variant_that_writes_nothing_at_a_size_has_no_time_there(device, n):
     found = device.estimate([BenchCase(program=program("if (n < 0) y[i] = x[i];", n=n), inputs=inputs(n))])
@@ -120,3 +181,13 @@ def test_an_output_may_start_at_zero_or_at_its_input_anew_each_time(device, init
     for outputs in result.outputs:
         assert np.array_equal(outputs["y"], 2 * given["x"] + (3 if init == "input" else 0))
     assert device.estimate([BenchCase(program=found, inputs=given)])[0].time_us > 0
+
+
+def test_of_a_block_without_an_end_the_others_are_asked_only_if_they_could_end_it(device):
+    n, wholes = 256 * 400, []
+    for body in ("for (float v = x[i]; v < 1e30f; v *= 0.5f) y[i] = v;", "while (atomicAdd(s, 1) >= 0) y[i] = x[i];"):
+        case = BenchCase(program=program(body, n=n, init="zero"), inputs=inputs(n))
+        found = device.run_sample(SampleRequest(case=case, draw=5, blocks=32, budget=1_000_000))
+        assert found.fault.kind is FaultKind.BUDGET
+        wholes.append(found.whole)
+    assert wholes == [True, False]

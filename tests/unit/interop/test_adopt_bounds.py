@@ -102,6 +102,23 @@ int main() {
     total<<<(n + 255) / 256, 256>>>(x, out, n);
 }
 """
+SHARED = """
+__global__ void norms(const float* x, float* out, int n, int d) {
+    __shared__ float sum;
+    if (threadIdx.x == 0) sum = 0.0f;
+    __syncthreads();
+    for (int j = threadIdx.x; j < d; j += blockDim.x) atomicAdd(&sum, x[blockIdx.x * d + j] * x[blockIdx.x * d + j]);
+    __syncthreads();
+    if (threadIdx.x == 0) out[blockIdx.x] = sqrtf(sum);
+}
+int main() {
+    int n = 512, d = 96;
+    float *x, *out;
+    cudaMalloc(&x, n * d * sizeof(float));
+    cudaMalloc(&out, n * sizeof(float));
+    norms<<<n, 64>>>(x, out, n, d);
+}
+"""
 SUMS = """
 __global__ void sums(const float* in, float* out, int n, int d) {
     int row = blockIdx.x * blockDim.x + threadIdx.x;
@@ -188,8 +205,9 @@ def test_an_extent_that_is_compiled_in_has_its_place(tmp_path):
     assert shapes["in_"] == ["height", "width", "3"]  # a short one is part of the kernel
 
 
-def test_an_original_passes_at_the_size_that_is_timed(tmp_path):
-    found, task = adopted(tmp_path, TOTAL)
+@pytest.mark.parametrize("text", [TOTAL, SHARED])
+def test_an_original_passes_at_the_size_that_is_timed(tmp_path, text):
+    found, task = adopted(tmp_path, text)
     with EvaluationSession(parse_device("sim:l4"), arch="sm_89") as session:
         job = Job(task=task, text=found.variant.read_text(), path="given.cu", seed=3, rival=None)
         assert evaluate(job, session).status is Status.CORRECT

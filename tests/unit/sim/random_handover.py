@@ -188,7 +188,8 @@ def _lock(rng: random.Random, wrong: str, group: str, blocks: int, threads: int)
     turn = rng.randrange(1, 40)
     # Each thread adds to the word of another one, so that what it reads was written by another warp or lane.
     lines = [f"int at = (t + b * {turn}) % {threads}, v = x[b * blockDim.x + t];"]
-    lines += [f"if (t == 0) {{ {take} {rng.choice([*FENCES, ''])} }} {after}", "work[at] += v;", leave]
+    # The blocks before have read these words: whoever takes the lock must give up what its SM holds of them.
+    lines += [f"if (t == 0) {{ {take} {rng.choice([*FENCES, FENCES[0]])} }} {after}", "work[at] += v;", leave]
     lines += ["y[b * blockDim.x + t] = v;"]
     return "\n  ".join(lines), _inputs(blocks, threads)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -29,7 +28,7 @@ EXIT: dict[str, Any] = {"opcode": "EXIT", "line": 9}
 
 
 def work(*rows: dict[str, Any], executed: dict[int, float] | None = None, **of_memory: Any) -> MachineWork:
-    code = [replace(PLAIN, **{"address": 16 * at} | row) for at, row in enumerate(rows)]
+    code = [PLAIN._replace(**{"address": 16 * at} | row) for at, row in enumerate(rows)]
     lines = executed or {row.get("line", 1): 1.0 for row in rows}
     counted = Executions(lines, {line: n for line, n in lines.items() if line >= 8}, 1.0)
     return machine_work(code, counted, Accesses(**{"loads": {}, "stores": {}, "pending": {}} | of_memory))

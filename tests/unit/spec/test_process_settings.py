@@ -9,6 +9,19 @@ import pytest
 
 from evo.spec.child_process import child_environment
 
+SEARCHES = """
+import gc
+from evo.cuda.source import parse
+from evo.spec.process_settings import collect_seldom
+found = []
+gc.callbacks.append(lambda phase, _: found.append(phase))
+for number, step in enumerate((lambda: None, collect_seldom)):
+    step()
+    for line in range(60):
+        parse(f"__global__ void k(float* a) {{ a[{number}] = " + "1 + " * 40 + f"{line}; }}")
+    print(len(found))
+    found.clear()
+"""
 PROGRAM = """
 import numpy as np
 from evo.spec.process_settings import give_back_freed_arrays
@@ -39,3 +52,9 @@ def test_a_child_takes_a_part_of_the_cores_unless_the_user_says_more(monkeypatch
     monkeypatch.delenv("OPENBLAS_NUM_THREADS")
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     assert child_environment()["OPENBLAS_NUM_THREADS"] == "2"
+
+
+def test_texts_are_read_with_few_searches_for_garbage() -> None:
+    done = subprocess.run([sys.executable, "-c", SEARCHES], capture_output=True, text=True, check=True)
+    usual, seldom = map(int, done.stdout.split())
+    assert seldom * 10 < usual

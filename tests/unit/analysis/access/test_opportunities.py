@@ -59,3 +59,12 @@ def test_what_all_lanes_read_at_once_needs_no_tile() -> None:
     """`bias[col]` is asked for by 16 threads of a block, once in 2,048 reads of the factors."""
     staged = [f.facts["array"] for f in opportunities_of(launch("tile_product")) if f.name == "stage_in_shared"]
     assert staged == ["a", "b"]
+
+
+@pytest.mark.parametrize(("place", "touched"), [("c", 1024), ("c / 3", 342), ("(c & 7) * 131", 8), ("c * 64", 1024)])
+def test_the_elements_that_a_block_touches_are_counted_near_and_far(place: str, touched: int) -> None:
+    analysis = launch("lone_walks", ("x[row * C + c]", f"x[{place}]"))
+    block = analysis.traffic.arrays["x"].block
+    assert block is not None
+    assert block.is_exact
+    assert block.elements == touched

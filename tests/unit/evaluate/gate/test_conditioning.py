@@ -110,6 +110,22 @@ def test_an_element_beyond_the_tolerance_may_err_what_honest_implementations_err
     assert compare(task, "case", {"o": output}, expectation).status is status
 
 
+@pytest.mark.filterwarnings("error")
+def test_the_largest_number_has_no_neighbour_above_it() -> None:
+    inputs = {"q": np.full(64, 65504, np.float16)}
+    honest = HonestErrors(
+        inputs,
+        lambda given: {"o": given["q"].astype(np.float64) / 4},
+        lambda given: {"o": (given["q"].astype(np.float32) / 4).astype(np.float16)},
+        {"q": "float16"},
+        ("o",),
+        2.0**-11,
+    )
+    errors = honest.at_each()
+    assert errors is not None
+    assert np.isfinite(errors["o"]).all()
+
+
 def test_many_elements_beyond_the_tolerance_are_no_chance(cancelling: tuple[Task, Expectation]) -> None:
     task, expectation = cancelling
     output = expectation.expected["o"].astype(np.float64)

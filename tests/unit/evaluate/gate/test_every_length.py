@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from evo.device import parse_device
 from evo.evaluate.gate import THOROUGH
 from evo.evaluate.gate.every_length import every_length
+from evo.evaluate.gate.sought_lengths import sought_lengths
 from evo.evaluate.prepare import Prepared
 from evo.evaluate.session import EvaluationSession
 from evo.results import Status
@@ -74,6 +76,23 @@ def test_a_residue_that_goes_through_a_workspace_is_met(tmp_path: Path) -> None:
     assert found[1] is not None
     assert found[1].status is Status.WRONG
     assert "COLS 143)" in found[1].cases[0].name
+
+
+def test_a_long_residue_is_worked_out_from_a_few_lengths(tmp_path: Path) -> None:
+    (tmp_path / "halved" / "ladder").mkdir(parents=True)
+    (tmp_path / "halved" / "task.yaml").write_text(TASK.replace("COLS: 300}", "COLS: 9000}"))
+    (tmp_path / "halved" / "reference.py").write_text(REFERENCE)
+    task = read_task(tmp_path / "halved")
+    found = []
+    with EvaluationSession(parse_device("sim:l4")) as bench:
+        for text in ("(37 * cols + threadIdx.x) % 1013", "threadIdx.x + 146"):
+            prepared = bench.prepare(task, KERNEL.replace("(cols + threadIdx.x) % 197", text).replace("ODD", "911"))
+            assert isinstance(prepared, Prepared)
+            bind = partial(bench.bound, task, prepared)
+            found.append(sought_lengths(task, (), bind, bench.reference(task).beside(), bench.checker, 1, 4e7))
+    assert found[0]
+    assert all((37 * case.axes["COLS"] + 3) % 1013 == 911 for case in found[0])
+    assert not found[1]  # the same at all lengths
 
 
 def test_lengths_are_those_that_a_task_allows_and_no_binary_of_their_own() -> None:

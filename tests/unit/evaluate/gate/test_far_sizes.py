@@ -19,7 +19,7 @@ from evo.evaluate.prepare import Prepared
 from evo.evaluate.session import EvaluationSession
 from evo.results import FaultKind, Stage, Status
 from evo.sim import Memory
-from evo.spec.reference import load_reference
+from evo.spec.reference import Reference, load_reference
 from evo.spec.task import Task, load_task, read_task
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -116,6 +116,34 @@ def test_a_size_at_which_the_tasks_own_kernel_is_wrong_says_nothing(bench: Evalu
     programs = bench.bound(task, prepared, cases) | dict(prepared.programs)
     own = partial(bench.own_programs, task)
     assert list(far_sizes(task, programs, reference, bench.checker, 1, cases, own)) == []
+
+
+def test_sizes_that_do_not_go_together_say_nothing(bench: EvaluationSession, tmp_path: Path) -> None:
+    folder = tmp_path / "halved"
+    (folder / "ladder").mkdir(parents=True)
+    wide = TASK.replace("LONGEST", "5000").replace("COLS: int}", "COLS: int, OUT: int}")
+    wide = wide.replace(
+        "role: out, dtype: float16, shape: [ROWS, COLS]", "role: out, dtype: float16, shape: [ROWS, OUT]"
+    )
+    for cols in (64, 37, 1, 9, 5000):
+        wide = wide.replace(f"COLS: {cols}}}", f"COLS: {cols}, OUT: {cols}}}")
+    (folder / "task.yaml").write_text(wide)
+    (folder / "reference.py").write_text(REFERENCE)
+    text = KERNEL.replace("int cols)", "int inner, int cols)").replace("(INDEX)blockIdx.x * cols", "blockIdx.x * cols")
+    assert all(seen.status is Status.CORRECT for seen in looked_at(bench, read_task(folder), text))
+
+
+def test_what_no_block_of_a_sample_has_written_is_not_worked_out(
+    bench: EvaluationSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worked_out, usual = [], Reference.expectation
+    monkeypatch.setattr(
+        Reference, "expectation", lambda self, case, seed: worked_out.append(case.name) or usual(self, case, seed)
+    )
+    task = halved(tmp_path / "halved", 5000)
+    idle = KERNEL.replace("    const long", "    if (blockIdx.x != 1 << 30) return;\n    const long")
+    looked_at(bench, task, idle.replace("INDEX", "long long"))
+    assert not [name for name in worked_out if name not in {case.name for case in (*task.check, *task.bench)}]
 
 
 def test_far_sizes_fit_the_memory_of_a_simulator(tmp_path: Path) -> None:

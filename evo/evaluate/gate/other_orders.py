@@ -1,0 +1,36 @@
+"""Sums of floats by atomics: every check case once more, with blocks and warps in another order.
+
+In a trial one run of the gate has another order, of a case or two. A sum shows its order in a few elements of many, so
+before a keep all cases of a kernel that has such sums are run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from evo.device import Arrays, Program
+from evo.device.remote_device import RemoteDevice
+from evo.evaluate.gate.run_cases import CHECK_BUDGET, Step, check_case
+from evo.results import CaseCheck, Fault, Status
+from evo.spec.reference import Reference
+from evo.spec.task import Task
+
+_FLOAT_SUM = re.compile(r"\b(?:atom|red)\.[a-z0-9_.:]*add\.[a-z0-9_.]*(?:f16|f32|f64|bf16)")
+
+
+def other_orders(
+    task: Task, programs: Mapping[str, Program], reference: Reference, device: RemoteDevice, seed: int
+) -> tuple[Step, CaseCheck, tuple[Fault, ...]] | None:
+    """The first check case that gives other bits in another order; None if none does, or if the task allows it."""
+    if task.nondeterministic is not None:
+        return None
+    for case in task.check:
+        if not _FLOAT_SUM.search(programs[case.name].binary.ptx):
+            continue
+        first: dict[tuple[str, int], Arrays] = {}
+        for step in (Step(case, device, budget=CHECK_BUDGET), Step(case, device, again=True, budget=CHECK_BUDGET)):
+            row, _, faults = check_case(task, programs, reference.expectation(case, seed), step, first)
+            if row.status is not Status.CORRECT:
+                return step, row, faults
+    return None

@@ -1,0 +1,165 @@
+"""Conditions of one tensor that do harm beside another one only: large or special numbers; and sums in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from evo.device import parse_device
+from evo.evaluate import gate
+from evo.evaluate.gate.other_orders import other_orders
+from evo.evaluate.prepare import Prepared
+from evo.evaluate.session import EvaluationSession
+from evo.results import Check, Status
+from evo.spec.task import Task, read_task
+
+TASK = """\
+name: blend
+description: Two numbers, weighted by the exponentials of two others.
+axes: {ROWS: int}
+tensors:
+  - {name: x, role: in, dtype: float16, shape: [ROWS, 2]}
+  - {name: w, role: in, dtype: float16, shape: [ROWS, 2], specials: true}
+  - {name: y, role: out, dtype: float16, shape: [ROWS]}
+specials:
+  w: reference
+tolerance: {rtol: 1e-2, atol: 1e-3, rival_error_factor: 4, because: half precision}
+check:
+  - {name: whole, ROWS: 64}
+  - {name: ragged, ROWS: 37}
+bench:
+  tall: {ROWS: 900}
+work: {flop: 8 * ROWS, bytes: 10 * ROWS}
+"""
+REFERENCE = """\
+import numpy as np
+
+
+def inputs(case, rng):
+    return {name: rng.standard_normal((case["ROWS"], 2)).astype(np.float16) for name in "xw"}
+
+
+def expected(inputs):
+    x, w = (inputs[name].astype(np.float64) for name in "xw")
+    weights = np.exp(x - x.max(1, keepdims=True))
+    return {"y": (weights * w).sum(1) / weights.sum(1)}
+"""
+KERNEL = """\
+// evo: task blend
+// evo: launch blend grid (ceil_div(ROWS, 64)) block (64) shared 0
+#include <cuda_fp16.h>
+extern "C" __global__ void blend(const __half* x, const __half* w, __half* y, int rows) {
+    const int row = blockIdx.x * 64 + threadIdx.x;
+    if (row >= rows) return;
+    const float first = __half2float(x[2 * row]), second = __half2float(x[2 * row + 1]);
+    const float v = __half2float(w[2 * row]), u = __half2float(w[2 * row + 1]);
+    const float most = MOST;
+    const float a = expf(first - most), b = expf(second - most);
+    y[row] = __float2half(RESULT);
+}
+"""
+MOST, RESULT = "fmaxf(first, second)", "(a * v + b * u) / (a + b)"
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[EvaluationSession]:
+    with EvaluationSession(parse_device("sim:l4")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
+    return _task(tmp_path_factory.mktemp("kernels"), TASK, REFERENCE)
+
+
+def _task(root: Path, text: str, reference: str) -> Task:
+    folder = root / text.split()[1]
+    (folder / "ladder").mkdir(parents=True)
+    (folder / "task.yaml").write_text(text)
+    (folder / "reference.py").write_text(reference)
+    return read_task(folder)
+
+
+def _pursued(bench: EvaluationSession, task: Task, most: str, result: str) -> Check | None:
+    prepared = bench.prepare(task, KERNEL.replace("MOST", most).replace("RESULT", result))
+    assert isinstance(prepared, Prepared)
+    reference = bench.reference(task)
+    return gate.pursued(task, prepared.programs, lambda _: {}, reference, bench.checker, 5, [], gate.Looked())
+
+
+def test_a_score_just_below_a_threshold_meets_large_values(bench: EvaluationSession, task: Task) -> None:
+    assert _pursued(bench, task, MOST, RESULT) is None
+    assert _pursued(bench, task, "second > first + 2.0f ? second : first", RESULT) is None
+    found = _pursued(bench, task, "second > first + 80.0f ? second : first", RESULT)
+    assert found is not None
+    assert found.status is Status.WRONG
+
+
+def test_what_is_left_out_meets_special_values(bench: EvaluationSession, task: Task) -> None:
+    found = _pursued(bench, task, MOST, "first - second > 30.0f ? v : (a * v + b * u) / (a + b)")
+    assert found is not None
+    assert found.status is Status.WRONG
+
+
+SUMS = """\
+name: sums
+description: The sum of each row.
+axes: {ROWS: int}
+tensors:
+  - {name: x, role: in, dtype: float32, shape: [ROWS, 256]}
+  - {name: y, role: out, dtype: float32, shape: [ROWS]}
+tolerance: {rtol: 1e-4, atol: 1e-4, rival_error_factor: 4, because: sums of 256}
+check:
+  - {name: one, ROWS: 1}
+  - {name: some, ROWS: 40}
+bench:
+  tall: {ROWS: 900}
+work: {flop: 256 * ROWS, bytes: 1028 * ROWS}
+"""
+SUMS_REFERENCE = """\
+import numpy as np
+
+
+def inputs(case, rng):
+    return {"x": rng.standard_normal((case["ROWS"], 256), dtype=np.float32)}
+
+
+def expected(inputs):
+    return {"y": inputs["x"].astype(np.float64).sum(1)}
+"""
+SUM = """\
+// evo: task sums
+// evo: launch sum grid (ROWS) block (256) shared 0
+extern "C" __global__ void sum(const float* x, float* y, int rows) {
+    __shared__ float parts[8];
+    const float own = x[blockIdx.x * 256 + threadIdx.x];
+    float value = own;
+    for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(~0u, value, step);
+    if (threadIdx.x < 8) parts[threadIdx.x] = 0.0f;
+    __syncthreads();
+    const bool first = threadIdx.x % 32 == 0;
+    ADD;
+    __syncthreads();
+    float total = 0.0f;
+    for (int i = 0; i < 8; ++i) total += parts[i];
+    if (threadIdx.x == 0) y[blockIdx.x] = total;
+}
+"""
+
+
+def test_warps_of_a_block_add_in_any_order(bench: EvaluationSession, tmp_path: Path) -> None:
+    task = _task(tmp_path, SUMS, SUMS_REFERENCE)
+    statuses = []
+    for add in (
+        "if (first) parts[threadIdx.x / 32] = value",
+        "if (first) atomicAdd(parts + threadIdx.x / 32, value)",
+        "if (first) atomicAdd(parts, value)",
+        "atomicAdd(parts + threadIdx.x / 32, own * (first || true))",
+    ):
+        prepared = bench.prepare(task, SUM.replace("ADD", add))
+        assert isinstance(prepared, Prepared)
+        found = other_orders(task, prepared.programs, bench.reference(task), bench.checker, 5)
+        statuses.append(None if found is None else found[1].status)
+    assert statuses == [None, None, Status.UNSTABLE, Status.UNSTABLE]

@@ -112,12 +112,8 @@ class OperatorBandit:
         eager: bool = True,
         priors: Mapping[str, Prior] | None = None,
         worth: float = 0.0,
-        soon: Callable[[Sequence[str]], object] = len,
     ) -> None:
-        """worth: the gain that a first look has to show before a small edit becomes a trial.
-
-        soon: hears the texts of the next round before those of this one are looked at, where looks are measured.
-        """
+        """worth: the gain that a first look has to show before a small edit becomes a trial."""
         self._arms = [Arm(operator) for operator in operators]
         for arm in self._arms:
             if (prior := (priors or {}).get(arm.operator.name)) is not None and prior.trials:
@@ -129,14 +125,22 @@ class OperatorBandit:
         self._later, self._later_each, self._fruitless = _LATER_MODELLED if eager else _LATER_MEASURED
         self._needed = 1 / (1 - margin)
         self._worth = worth
-        self._soon = soon
         self._looks: dict[str, dict[str, tuple[float, Proposal]]] = {}  # parent -> what was screened, by variant
         self._screened: dict[str, tuple[float, Proposal]] = {}  # for this parent
         self._next: dict[str, dict[str, Proposal]] = {}  # parent -> the round after those, drawn ahead
         self._rounds: dict[str, int] = {}  # parent -> rounds of the first look that were made
 
-    def ask(self, parent: Variant, context: Context, screen: Screen | None = None) -> Proposal | None:
-        """The next proposal, or None when no operator has one left."""
+    def ask(
+        self,
+        parent: Variant,
+        context: Context,
+        screen: Screen | None = None,
+        soon: Callable[[Sequence[str]], object] = len,
+    ) -> Proposal | None:
+        """The next proposal, or None when no operator has one left.
+
+        soon: hears the texts of the next round before those of this one are looked at, where looks are measured.
+        """
         if self._search != "bandit":
             return self._first(self._shuffled(), parent, context)
         if screen is None:
@@ -146,7 +150,7 @@ class OperatorBandit:
         large = [arm for arm in order if not arm.operator.name.startswith("rules")]
         if not self._eager and order[0] in large and (offer := self._first(order[:1], parent, context)) is not None:
             return offer
-        best = self._screen(small, parent, context, screen)
+        best = self._screen(small, parent, context, screen, soon)
         if best is not None and best[0] > self._needed:
             return best[1]
         return self._first(large, parent, context) or (best[1] if best else None)
@@ -188,7 +192,12 @@ class OperatorBandit:
         return next((offer for offer in offers if offer is not None), None)
 
     def _screen(
-        self, arms: Sequence[Arm], parent: Variant, context: Context, screen: Screen
+        self,
+        arms: Sequence[Arm],
+        parent: Variant,
+        context: Context,
+        screen: Screen,
+        soon: Callable[[Sequence[str]], object],
     ) -> tuple[float, Proposal] | None:
         """Draw and estimate small edits, many at first sight of a parent; the best of all that are worth a trial."""
         self._screened = self._looks.setdefault(parent.id, {})
@@ -200,6 +209,7 @@ class OperatorBandit:
             before = max(1.0, best[0] if best is not None else 1.0) if self._eager else math.inf
             self._rounds[parent.id] = done + 1
             drawn = self._round(arms, parent, context, done)
+            soon([offer.text for offer in self._next.get(parent.id, {}).values()])
             self._look(drawn, screen)
             fruitless += done + 1 >= _ROUNDS
             if fruitless:
@@ -217,7 +227,6 @@ class OperatorBandit:
         if not self._eager and done:  # the first round often finds what is tried, and then the rest is not looked at
             context = replace(context, tried={*context.tried, *drawn})
             self._next[parent.id] = self._drawn(arms, parent, context, done + 1)
-            self._soon([offer.text for offer in self._next[parent.id].values()])
         return drawn
 
     def _drawn(self, arms: Sequence[Arm], parent: Variant, context: Context, done: int) -> dict[str, Proposal]:

@@ -35,7 +35,7 @@ class Previews:
             self._latest = self._threads.submit(self._proposer.preview, parse_variant(text), self._number)
 
     def _of_texts(self, texts: Sequence[str]) -> None:
-        if self._threads is not None:
+        if self._threads is not None and texts:
             self._threads.submit(self._proposer.compile_ahead, texts)
 
     def close(self) -> None:

@@ -93,12 +93,8 @@ class Proposer:
             search=settings.search,
             eager=bench.modelled,
             worth=0.0 if settings.neutral else WORTH_MODELLED if bench.modelled else WORTH_MEASURED,
-            soon=self._soon,
             priors={name: Prior(*found) for name, found in outcomes(records, chip=bench.chip_slug).items()},
         )
-
-    def _soon(self, texts: Sequence[str]) -> None:
-        self.soon(texts)
 
     @property
     def skipped(self) -> Skipped:
@@ -134,7 +130,7 @@ class Proposer:
         self.search.reseed(random.Random(f"{self._settings.seed}/{number}"))
         gains = functools.partial(self._screening.gains, parent.text)
         for _ in range(DUPLICATES):
-            proposal = self.search.ask(parent, self._context(number, stalled, under_way), gains)
+            proposal = self.search.ask(parent, self._context(number, stalled, under_way), gains, self.soon)
             if proposal is None:
                 return None
             self.tried.add(proposal.variant.id)

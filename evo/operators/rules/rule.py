@@ -15,8 +15,8 @@ from evo.operators.rules.flat_view import flat_blocks
 from evo.operators.rules.idle_knobs import without_idle_knobs
 from evo.operators.rules.rewriting import TEMPLATE
 from evo.operators.rules.rule_context import RuleContext
+from evo.operators.rules.text_views import views_of
 from evo.operators.rules.through import found_in_view
-from evo.operators.rules.views import views_of
 from evo.operators.rules.written_out import written_out
 from evo.spec.chips import Chip
 from evo.spec.task import Task

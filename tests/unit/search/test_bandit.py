@@ -186,10 +186,8 @@ def test_where_looks_are_dear_the_next_round_is_told_while_one_is_looked_at(cont
         return [0.9 for _ in texts]
 
     arms = [Always("rules.knob", MANY[:12]), Always("rules.b", MANY[12:])]
-    search = OperatorBandit(
-        arms, random.Random(0), margin=0.1, eager=False, worth=1.0, soon=lambda texts: told.append(list(texts))
-    )
-    assert search.ask(PARENT, context, screen) is None
+    search = OperatorBandit(arms, random.Random(0), margin=0.1, eager=False, worth=1.0)
+    assert search.ask(PARENT, context, screen, lambda texts: told.append(list(texts))) is None
     assert len(looks) > 4
     assert looks[2:] == [texts for texts in told if texts][: len(looks) - 2]
 

@@ -5,6 +5,7 @@ A plan that the chip refuses is the variant's failure (`Refusal`), not the harne
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -183,7 +184,4 @@ def _triple(expressions: tuple[Expression, ...], names: Mapping[str, Number]) ->
 
 
 def _product(shape: tuple[Expression, ...], names: Mapping[str, Number]) -> int:
-    total = 1
-    for dim in shape:
-        total *= int(dim.value(names))
-    return total
+    return math.prod(int(dim.value(names)) for dim in shape)

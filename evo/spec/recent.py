@@ -1,10 +1,10 @@
-"""A cache of the most recently used values, by key, up to a number of bytes. Thread-safe."""
+"""A cache of the most recently used values, by key, up to a number of bytes, or of values. Thread-safe."""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 V = TypeVar("V")
@@ -43,6 +43,11 @@ class RecentCache(Generic[V]):
                 _, (_, size) = self._held.popitem(last=False)
                 total -= size
             return value
+
+    def made(self, key: Hashable, make: Callable[[], V]) -> V:
+        """The value, made first if it is not held; of a cache whose limit is a number of values."""
+        known = self.get(key)
+        return known if known is not None else self.put(key, make(), 1)
 
     def clear(self) -> None:
         """Hold nothing any more."""

@@ -46,7 +46,6 @@ _INPUT_BYTES = 448 << 20  # held at most; drawing them anew takes a judge a tent
 _EXPECTATION_BYTES = 384 << 20
 _DERIVED_BYTES = 128 << 20
 _BESIDE_BYTES = 64 << 20  # of sizes that the task does not list: inputs, expectations and derived ones each
-_FEW_STEPS = 64
 _NUMBERS = "biufcV"  # kinds of dtypes; the narrow floats of ml_dtypes are V to numpy
 
 

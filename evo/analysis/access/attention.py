@@ -59,7 +59,7 @@ class Attention:
 def attention_of(analysis: LaunchAnalysis) -> Attention | None:
     """The attention that a launch computes, if that is all that it computes."""
     form, reductions = analysis.form, analysis.reductions
-    stores = [a for a in form.accesses if a.is_write and a.array is not None and a.array.space == "global"]
+    stores = [a for a in form.accesses if a.is_write and a.is_global]
     if len(stores) != 1 or stores[0].mode != "write" or len(stores[0].subscripts) < 3 or form.multiplies:
         return None
     reader = ValueReader(form, reductions)

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from evo.analysis.access.form import THREAD, Access, Carried, Data, Form, is_neutral
+from evo.analysis.access.combined_values import Follower, Unfit
+from evo.analysis.access.form import THREAD, Access, Carried, Data, Form
 from evo.analysis.access.terms import Symbol, Term
 
 _DEEPEST = 60
@@ -31,10 +32,6 @@ class BlockResult:
     sums: Mapping[int, BlockSum]
 
 
-class _Unfit(Exception):
-    """The value is no such combination. Internal."""
-
-
 def block_results(form: Form, loops: Collection[Symbol]) -> tuple[BlockResult, ...]:
     """All that a launch writes, if it is one number for each block and array, of registers that these loops leave.
 
@@ -51,7 +48,7 @@ def block_results(form: Form, loops: Collection[Symbol]) -> tuple[BlockResult, .
         sums: dict[int, BlockSum] = {}
         try:
             _split(form, access.value, loops, sums)
-        except _Unfit:
+        except Unfit:
             return ()
         found.append(BlockResult(access, sums))
     return tuple(found) if any(each.sums for each in found) else ()
@@ -60,22 +57,22 @@ def block_results(form: Form, loops: Collection[Symbol]) -> tuple[BlockResult, .
 def _split(form: Form, data: Data, loops: Collection[Symbol], sums: dict[int, BlockSum], depth: int = 0) -> None:
     """Find the combined values in an expression; all else in it has to be the same for every thread."""
     if depth > _DEEPEST:
-        raise _Unfit
+        raise Unfit
     if _is_combined(form, data):
         tracer = _Tracer(form, loops)
         tracer.follow(data)
-        if len(tracer.registers) != 1 or tracer.kind is None:
-            raise _Unfit
-        sums[id(data)] = BlockSum(tracer.kind, tracer.registers[0])
+        if len(tracer.registers) != 1 or tracer.operation is None:
+            raise Unfit
+        sums[id(data)] = BlockSum(_COMBINES[tracer.operation], tracer.registers[0])
         return
     if data.op == "read":
         assert isinstance(data.detail, int)
         if not form.accesses[data.detail].offset.symbols().isdisjoint(THREAD):
-            raise _Unfit
+            raise Unfit
     if data.op in ("carried", "result", "shuffle", "unknown", "select"):
-        raise _Unfit
+        raise Unfit
     if data.op == "index" and isinstance(data.detail, Term) and not data.detail.symbols().isdisjoint(THREAD):
-        raise _Unfit
+        raise Unfit
     for arg in data.args:
         _split(form, arg, loops, sums, depth + 1)
 
@@ -88,64 +85,18 @@ def _is_combined(form: Form, data: Data) -> bool:
     return data.op in ("carried", "result", "shuffle")
 
 
-class _Tracer:
+class _Tracer(Follower):
     """Follows a combined value back to the registers that loops over memory leave."""
 
     def __init__(self, form: Form, loops: Collection[Symbol]) -> None:
-        self.form, self.loops = form, loops
-        self.kind: str | None = None
+        super().__init__(form)
+        self.loops = loops
         self.registers: list[Carried] = []
-        self.seen: set[object] = set()
 
-    def follow(self, data: Data, depth: int = 0) -> None:
-        if depth > _DEEPEST:
-            raise _Unfit
-        match data.op:
-            case "same" | "convert" | "shuffle":
-                self.follow(data.args[0], depth + 1)
-            case "constant" | "index" if is_neutral(data):
-                return
-            case "add" | "max" | "min":
-                self._set(_COMBINES[data.op])
-                for arg in data.args:
-                    self.follow(arg, depth + 1)
-            case "select":
-                for arg in data.args:
-                    self.follow(arg, depth + 1)
-            case "carried" | "result" if isinstance(data.detail, Carried):
-                self._carried(data.detail, depth)
-            case "read":
-                self._read(data, depth)
-            case _:
-                raise _Unfit
-
-    def _set(self, kind: str) -> None:
-        if self.kind not in (None, kind):
-            raise _Unfit
-        self.kind = kind
-
-    def _carried(self, carried: Carried, depth: int) -> None:
-        if carried in self.registers or id(carried) in self.seen:
-            return
-        if carried.loop in self.loops:
+    def takes(self, data: Data) -> bool:
+        carried = data.detail
+        if not isinstance(carried, Carried) or carried.loop not in self.loops:
+            return False
+        if carried not in self.registers:
             self.registers.append(carried)
-            return
-        self.seen.add(id(carried))
-        if carried.update is None:
-            raise _Unfit
-        self.follow(carried.initial, depth + 1)
-        self.follow(carried.update, depth + 1)
-
-    def _read(self, data: Data, depth: int) -> None:
-        assert isinstance(data.detail, int)
-        array = self.form.accesses[data.detail].array
-        if array is None or array.space != "shared":
-            raise _Unfit
-        if array.name in self.seen:
-            return
-        self.seen.add(array.name)
-        for each in self.form.of(array):
-            if each.is_write:
-                if each.value is None or each.mode != "write":
-                    raise _Unfit
-                self.follow(each.value, depth + 1)
+        return True

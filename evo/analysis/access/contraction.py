@@ -33,6 +33,12 @@ class Contraction:
     line: int
     operand: Data | None = None  # what is summed
 
+    @property
+    def store(self) -> Access:
+        """The output, of one that is known to have it."""
+        assert self.output is not None
+        return self.output
+
 
 def contractions_of(form: Form, reductions: tuple[Reduction, ...]) -> tuple[Contraction, ...]:
     """All contractions of a form; of nested sums over one product the whole."""
@@ -144,7 +150,7 @@ def _output(form: Form, reduction: Reduction) -> tuple[Access | None, tuple[Term
     """The store that the sum goes to, with its subscripts in the indices of the sum."""
     names = {carried.name for carried in reduction.carried}
     for access in form.accesses:
-        if not access.is_write or access.array is None or access.array.space != "global" or not access.subscripts:
+        if not access.is_write or not access.is_global or not access.subscripts:
             continue
         for part in _computed_from(access.value):
             if reduction.place == "register" and getattr(part.detail, "name", "") in names:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from evo.analysis.access.form import Access, Carried, Data, Form
@@ -19,13 +20,18 @@ def plain(data: Data | None) -> Data | None:
     return data
 
 
+def number_in(data: Data | None) -> float:
+    """The number that a value is; NaN for anything else."""
+    found = plain(data)
+    if found is None or found.op not in ("constant", "index"):
+        return math.nan
+    value = found.detail.value if isinstance(found.detail, Term) else found.detail
+    return float(value) if isinstance(value, int | float) else math.nan
+
+
 def is_number(data: Data | None, wanted: float) -> bool:
     """Whether a value is this number."""
-    found = plain(data)
-    if found is None:
-        return False
-    value = found.detail.value if isinstance(found.detail, Term) else found.detail
-    return found.op in ("constant", "index") and isinstance(value, int | float) and value == wanted
+    return number_in(data) == wanted
 
 
 def is_old(data: Data | None, carried: Carried) -> bool:
@@ -58,6 +64,12 @@ def parts_of(data: Data | None) -> Iterator[Data]:
         waiting += part.args
         if part.op == "carried" and isinstance(part.detail, Carried):
             continue
+
+
+def accesses_in(form: Form, data: Data | None) -> list[Access]:
+    """What a value is computed from, without what loops that have ended have read."""
+    numbers = {part.detail for part in parts_of(data) if part.op == "read" and isinstance(part.detail, int)}
+    return [form.accesses[number] for number in sorted(numbers) if number >= 0]
 
 
 def read_of(form: Form, data: Data | None) -> Access | None:

@@ -106,7 +106,7 @@ class Declarators(LoadsAndStores):
     def template_arguments(self, template: Node, given: Node | None) -> Bound:
         """Template parameters by name, bound to the arguments that stand in the text, or to their defaults."""
         bound: Bound = {}
-        arguments = [c for c in given.named_children if c.type != "comment"] if given is not None else []
+        arguments = given.inside if given is not None else []
         for at, (name, default, is_type) in enumerate(template_params(template)):
             argument = arguments[at] if at < len(arguments) else default
             if argument is None:

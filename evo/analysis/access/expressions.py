@@ -73,7 +73,7 @@ class Expressions(Lvalues):
         how = _KINDS.get(node.type)
         if how is not None:
             return how(self, node)
-        inner = [child for child in node.named_children if child.type != "comment"]
+        inner = node.inside
         if len(inner) == 1:
             return self.evaluate(inner[0])
         return Real(Data("unknown"), OTHER)
@@ -88,7 +88,7 @@ class Expressions(Lvalues):
     def condition(self, node: Node) -> Condition:
         """An expression as a condition."""
         if node.type in ("condition_clause", "parenthesized_expression"):
-            inner = [c for c in node.named_children if c.type != "comment"]
+            inner = node.inside
             for extra in inner[:-1]:
                 self.evaluate(extra)
             return self.condition(inner[-1]) if inner else ALWAYS
@@ -161,8 +161,7 @@ class Expressions(Lvalues):
 
     def _unary(self, node: Node) -> Value:
         operator = node.children[0].text
-        argument = node.child("argument")
-        assert argument is not None
+        (argument,) = node.parts("argument")
         if operator in ("!", "not"):
             return truth(self.condition(argument).negated())
         value = self.evaluate(argument)
@@ -199,10 +198,7 @@ class Expressions(Lvalues):
         return truth(all_of((first, second)) if word == "&&" else any_of((first, second)))
 
     def _assignment(self, node: Node) -> Value:
-        left, right, operator = node.child("left"), node.child("right"), node.child("operator")
-        assert left is not None
-        assert right is not None
-        assert operator is not None
+        left, right, operator = node.parts("left", "right", "operator")
         word = operator.text
         if word == "=":
             value = self.evaluate(right)
@@ -225,8 +221,7 @@ class Expressions(Lvalues):
         raise AssertionError(node.type, value, kind)
 
     def _update(self, node: Node) -> Value:
-        argument = node.child("argument")
-        assert argument is not None
+        (argument,) = node.parts("argument")
         place = self.place(argument)
         old = self.fetch(place, argument)
         is_prefix = node.children[0] is not argument
@@ -236,10 +231,7 @@ class Expressions(Lvalues):
         return new if is_prefix else old
 
     def _conditional(self, node: Node) -> Value:
-        test, left, right = (node.child(f) for f in ("condition", "consequence", "alternative"))
-        assert test is not None
-        assert left is not None
-        assert right is not None
+        test, left, right = node.parts("condition", "consequence", "alternative")
         condition = self.bounds.decided(self.condition(test))
         if condition in (ALWAYS, NEVER):
             return self.evaluate(left if condition == ALWAYS else right)
@@ -254,15 +246,11 @@ class Expressions(Lvalues):
         return self.merged(condition, first, second, node)
 
     def _cast(self, node: Node) -> Value:
-        kind, value = node.child("type"), node.child("value")
-        assert kind is not None
-        assert value is not None
+        kind, value = node.parts("type", "value")
         return self.cast(self.descriptor(kind), self.evaluate(value), value)
 
     def _comma(self, node: Node) -> Value:
-        left, right = node.child("left"), node.child("right")
-        assert left is not None
-        assert right is not None
+        left, right = node.parts("left", "right")
         self.evaluate(left)
         return self.evaluate(right)
 
@@ -284,11 +272,9 @@ class Expressions(Lvalues):
         return number(kind.size, UINT) if kind.size else Number(self.unknown(node, "a size that is not known"), UINT)
 
     def _compound(self, node: Node) -> Value:
-        kind, listed = node.child("type"), node.child("value")
-        assert kind is not None
-        assert listed is not None
+        kind, listed = node.parts("type", "value")
         named = self.descriptor(kind) if kind.type == "type_descriptor" else self.base_type(kind)
-        return self.construct(named, [c for c in listed.named_children if c.type != "comment"], node)
+        return self.construct(named, listed.inside, node)
 
     def _assembly(self, node: Node) -> Value:
         self.assembly(node)

@@ -6,7 +6,8 @@ bytes of the file that it came from.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from evo.analysis.access.comparisons import Condition, all_of
@@ -113,6 +114,17 @@ class Access:
         return all_of(self.conditions)
 
     @property
+    def memory(self) -> Array:
+        """The array, of an access that is known to go to one."""
+        assert self.array is not None
+        return self.array
+
+    @property
+    def is_global(self) -> bool:
+        """Whether it is known to go to memory that all blocks share."""
+        return self.array is not None and self.array.is_tensor
+
+    @property
     def is_read(self) -> bool:
         return self.mode in ("read", "atomic")
 
@@ -162,6 +174,14 @@ class Loop:
     calls: tuple[str, ...] = ()
     blocked: Blocked | None = None
     is_given: bool = False
+
+    @property
+    def counted(self) -> range | None:
+        """The values of its variable, if those are numbers that its header tells."""
+        start, step, trip = self.start.value, self.step.value, self.trip.value if self.trip is not None else None
+        if self.values is not None or start is None or not step or trip is None:
+            return None
+        return range(start, start + step * trip, step)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,6 +293,11 @@ class Form:
     def of(self, array: Array) -> tuple[Access, ...]:
         """The accesses to an array."""
         return tuple(access for access in self.accesses if access.array == array)
+
+    def turns(self, loops: Iterable[Symbol]) -> int:
+        """How often something in these loops is carried out; loops of no known length count once."""
+        trips = (self.loops[symbol].trip for symbol in loops)
+        return math.prod(trip.value or 1 for trip in trips if trip is not None)
 
     @property
     def tensors(self) -> tuple[Array, ...]:

@@ -120,7 +120,7 @@ def _passed(node: Node, hands_over: Callable[[str, int], bool]) -> Iterator[str]
         yield from (n.text for n in function.walk() if n.type == "identifier")
     while function.type in ("qualified_identifier", "template_function"):
         function = function.child("name") or function.children[0]
-    for at, argument in enumerate(c for c in arguments.named_children if c.type != "comment"):
+    for at, argument in enumerate(arguments.inside):
         if argument.type in ("identifier", "subscript_expression", "field_expression") and hands_over(
             function.text, at
         ):

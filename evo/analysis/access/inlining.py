@@ -60,7 +60,7 @@ class Calls(Assembly):
         if node.type == "template_function":  # named, not called
             function, listed = node, None
         assert function is not None
-        nodes = [c for c in listed.named_children if c.type != "comment"] if listed is not None else []
+        nodes = listed.inside if listed is not None else []
         if function.type == "field_expression":
             return self._method_call(function, nodes, node)
         if function.type in ("compound_literal_expression", "lambda_expression", "call_expression"):
@@ -122,7 +122,7 @@ class Calls(Assembly):
         return found if found is not None else self.intrinsic(name, arguments, node)
 
     def _cast_call(self, name: str, template: Node, argument: Node) -> Value:
-        target = next(c for c in template.named_children if c.type != "comment")
+        target = template.inside[0]
         kind = self.descriptor(target) if target.type == "type_descriptor" else self.base_type(target)
         value = self.evaluate(argument)
         is_reference = "&" in target.text
@@ -146,9 +146,7 @@ class Calls(Assembly):
         return self.struct_type(node, self.template_arguments(node, template))
 
     def _method_call(self, function: Node, nodes: list[Node], node: Node) -> Value:
-        argument, field = function.child("argument"), function.child("field")
-        assert argument is not None
-        assert field is not None
+        argument, field = function.parts("argument", "field")
         name = field.text.split("<")[0]
         place = self.place(argument)
         value = self.fetch(place, argument) if not isinstance(place, Cell) else place.value
@@ -245,7 +243,7 @@ class Calls(Assembly):
         if given is None or known is None:
             return
         open_names = {name for name, _, _ in template_params(function)}
-        names = [c for c in given.named_children if c.type != "comment"]
+        names = given.inside
         for name, value in zip(names, known[1].values(), strict=False):
             if name.text in open_names:
                 bound[name.text] = self.scopes[-1][name.text] = value
@@ -319,7 +317,7 @@ class Calls(Assembly):
     def listed(self, node: Node) -> StructValue:
         """`{a, b}` before its type is known: numbered fields."""
         fields: dict[str, Binding] = {}
-        for at, child in enumerate(c for c in node.named_children if c.type != "comment"):
+        for at, child in enumerate(node.inside):
             inner = child.child("value") if child.type == "initializer_pair" else child
             value = self.evaluate(inner or child)
             fields[str(at)] = Cell(str(at), getattr(value, "type", AUTO), value, self.frame)

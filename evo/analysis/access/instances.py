@@ -39,6 +39,12 @@ class FormSizes:
     def blocks(self) -> int:
         return self.grid[0] * self.grid[1] * self.grid[2]
 
+    @property
+    def middle(self) -> int:
+        """The number of the block in the middle."""
+        x, y, z = self.grid
+        return x // 2 + x * (y // 2 + y * (z // 2))
+
 
 def sizes_of(form: Form, axes: Mapping[Symbol, int]) -> FormSizes | None:
     """The numbers at a case; None if an extent of the launch has none."""
@@ -90,15 +96,11 @@ def rows_in(columns: Columns) -> int:
 
 def offsets(access: Access, columns: Columns, sizes: FormSizes) -> NDArray[Any]:
     """The first byte of each instance, from the beginning of the array."""
-    return _column(access.offset, columns, sizes)
+    return column(access.offset, columns, sizes)
 
 
 def column(term: Term, columns: Columns, sizes: FormSizes) -> NDArray[Any]:
     """A term for each row."""
-    return _column(term, columns, sizes)
-
-
-def _column(term: Term, columns: Columns, sizes: FormSizes) -> NDArray[Any]:
     import numpy as np
 
     found = numbers_of(term, {**sizes.values, **columns})
@@ -118,12 +120,12 @@ def _repeated(loop: Loop, columns: Columns, sizes: FormSizes, most: int, turns: 
     """Each row once for every turn of a loop."""
     import numpy as np
 
-    first, step = _column(loop.start, columns, sizes), _column(loop.step, columns, sizes)
+    first, step = column(loop.start, columns, sizes), column(loop.step, columns, sizes)
     if loop.values is not None:
         taken = loop.values[:turns]
         counts = np.full(len(first), len(taken), np.int64)
     elif loop.trip is not None and loop.until is None:
-        counts = np.maximum(_column(loop.trip, columns, sizes), 0)
+        counts = np.maximum(column(loop.trip, columns, sizes), 0)
         counts = counts if turns is None else np.minimum(counts, turns)
     else:
         return _stepped(loop, columns, sizes, most, turns)
@@ -145,8 +147,8 @@ def _stepped(loop: Loop, columns: Columns, sizes: FormSizes, most: int, turns: i
     import numpy as np
 
     alive = np.arange(rows_in(columns))
-    value = _column(loop.start, columns, sizes).copy()
-    step = _column(loop.step, columns, sizes)
+    value = column(loop.start, columns, sizes).copy()
+    step = column(loop.step, columns, sizes)
     kept_rows, kept_values = [], []
     total = 0
     for _ in range(_MOST_TURNS if turns is None else turns):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -28,6 +29,7 @@ class LaunchAnalysis:
     form: Form
     sizes: FormSizes
     chip: Chip
+    task: Task
     case: Case
 
     @cached_property
@@ -71,13 +73,11 @@ class LaunchAnalysis:
     @property
     def static_shared_bytes(self) -> int:
         """Of shared arrays that the text sizes."""
-        total = 0
-        for array in self.form.shared:
-            elements = 1
-            for dim in array.shape:
-                elements *= dim.value or 0
-            total += 0 if array.is_dynamic else elements * array.element_bytes
-        return total
+        return sum(
+            math.prod(dim.value or 0 for dim in array.shape) * array.element_bytes
+            for array in self.form.shared
+            if not array.is_dynamic
+        )
 
 
 def analyse(variant: Variant, task: Task, case: Case, chip: Chip) -> tuple[LaunchAnalysis, ...]:
@@ -91,5 +91,5 @@ def analyse(variant: Variant, task: Task, case: Case, chip: Chip) -> tuple[Launc
         values |= {Symbol(f"chip.{name}", "chip"): int(value) for name, value in chip.names().items()}
         sizes = sizes_of(form, values)
         if sizes is not None:
-            found.append(LaunchAnalysis(form, sizes, chip, case))
+            found.append(LaunchAnalysis(form, sizes, chip, task, case))
     return tuple(found)

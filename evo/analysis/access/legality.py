@@ -203,7 +203,7 @@ class Legality:
         """Conditions on block and thread indices around accesses to tensors."""
         around: dict[Compare, list[int]] = {}
         for access in self.form.accesses:
-            if access.array is None or access.array.space != "global":
+            if not access.is_global:
                 continue
             for condition in access.conditions:
                 for part in conjuncts(condition):

@@ -47,20 +47,16 @@ class Lvalues(Arithmetic):
             case "identifier":
                 return self._named_place(node)
             case "parenthesized_expression":
-                return self.place(next(c for c in node.named_children if c.type != "comment"))
+                return self.place(node.inside[0])
             case "subscript_expression":
                 return self._subscript(node)
             case "field_expression":
                 return self._field(node)
             case "pointer_expression" if node.children[0].text == "*":
-                argument = node.child("argument")
-                assert argument is not None
+                (argument,) = node.parts("argument")
                 return self.deref(self.evaluate(argument), node)
             case "conditional_expression":
-                test, left, right = (node.child(f) for f in ("condition", "consequence", "alternative"))
-                assert test is not None
-                assert left is not None
-                assert right is not None
+                test, left, right = node.parts("condition", "consequence", "alternative")
                 return Chosen(self.condition(test), self.place(left), self.place(right))
             case "assignment_expression" | "update_expression":
                 self.evaluate(node)
@@ -68,9 +64,7 @@ class Lvalues(Arithmetic):
                 assert target is not None
                 return self.place(target)
             case "comma_expression":
-                left, right = node.child("left"), node.child("right")
-                assert left is not None
-                assert right is not None
+                left, right = node.parts("left", "right")
                 self.evaluate(left)
                 return self.place(right)
         return self.held(self.evaluate(node), node)
@@ -98,7 +92,7 @@ class Lvalues(Arithmetic):
 
     def _subscript(self, node: Node) -> Place:
         argument, listed = node.child("argument"), node.child("indices")
-        indices = [c for c in listed.named_children if c.type != "comment"] if listed is not None else []
+        indices = listed.inside if listed is not None else []
         assert argument is not None
         base = self.place(argument)
         if isinstance(base, Cell) and base.type.kind == "array" and isinstance(base.value, Real):
@@ -122,9 +116,7 @@ class Lvalues(Arithmetic):
         return self.deref(value, node)
 
     def _field(self, node: Node) -> Place:
-        argument, name = node.child("argument"), node.child("field")
-        assert argument is not None
-        assert name is not None
+        argument, name = node.parts("argument", "field")
         is_arrow = any(child.text == "->" for child in node.children)
         if is_arrow:
             value = self.evaluate(argument)
@@ -151,8 +143,7 @@ class Lvalues(Arithmetic):
         return self.held(Real(Data("part", (data,), name.text), OTHER), node)
 
     def _pointer(self, node: Node) -> Value:
-        argument = node.child("argument")
-        assert argument is not None
+        (argument,) = node.parts("argument")
         if node.children[0].text == "&":
             return self.address_of(self.place(argument), node)
         return self.fetch(self.deref(self.evaluate(argument), node), node)

@@ -53,10 +53,8 @@ def _symbol(symbol: Symbol, values: Mapping[Symbol, int]) -> int:
 
 def _operation(op: Op, values: Mapping[Symbol, int]) -> int:
     if op.name == "select":
-        condition, left, right = op.args
+        condition, (left, right) = op.args[0], op.terms
         assert isinstance(condition, Condition)
-        assert isinstance(left, Term)
-        assert isinstance(right, Term)
         return _number(left if _holds(condition, values) else right, values)
     left, right = op.terms
     found = FOLDED[op.name](_number(left, values), _number(right, values))
@@ -113,10 +111,8 @@ def _operations(op: Op, values: Mapping[Symbol, Numbers]) -> Numbers:
     import numpy as np
 
     if op.name == "select":
-        condition, left, right = op.args
+        condition, (left, right) = op.args[0], op.terms
         assert isinstance(condition, Condition)
-        assert isinstance(left, Term)
-        assert isinstance(right, Term)
         found: Numbers = np.where(masks_of(condition, values), numbers_of(left, values), numbers_of(right, values))
         return found
     left_numbers, right_numbers = (np.asarray(numbers_of(term, values), dtype=np.int64) for term in op.terms)

@@ -167,21 +167,21 @@ def _lone_walks(analysis: LaunchAnalysis) -> Iterator[Opportunity]:
 
 def _atomics(analysis: LaunchAnalysis) -> Iterator[Opportunity]:
     for access in analysis.form.accesses:
-        if access.mode != "atomic" or access.array is None or access.array.space != "global":
+        if access.mode != "atomic" or not access.is_global:
             continue
         traffic = analysis.traffic.accesses.get(access.number)
-        size = analysis.traffic.arrays[access.array.name].compulsory
+        size = analysis.traffic.arrays[access.memory.name].compulsory
         if traffic is None or not size:
             continue
-        often = traffic.executions * access.array.element_bytes / size
+        often = traffic.executions * access.memory.element_bytes / size
         if often < REUSED:
             continue
         yield Opportunity(
             name="privatise",
-            why=f"{traffic.executions:,} atomics meet on {size // access.array.element_bytes:,} elements of"
-            f" `{access.array.name}`: a copy per block in shared memory ({size:,} bytes) takes most of them",
+            why=f"{traffic.executions:,} atomics meet on {size // access.memory.element_bytes:,} elements of"
+            f" `{access.memory.name}`: a copy per block in shared memory ({size:,} bytes) takes most of them",
             lines=(access.line,),
-            facts={"array": access.array.name, "atomics_per_element": round(often, 1), "bytes": size},
+            facts={"array": access.memory.name, "atomics_per_element": round(often, 1), "bytes": size},
         )  # fmt: skip
 
 
@@ -211,7 +211,7 @@ def _wide(analysis: LaunchAnalysis) -> Iterator[Opportunity]:
     narrow: list[Access] = []
     for access in analysis.form.accesses:
         traffic = analysis.traffic.accesses.get(access.number)
-        if traffic is None or access.array is None or not access.array.is_tensor or access.mode == "atomic":
+        if traffic is None or not access.is_global or access.mode == "atomic":
             continue
         is_side_by_side = access.bytes < WIDE and traffic.stride == access.bytes and traffic.is_even
         if is_side_by_side and (traffic.sectors or 0) * traffic.requests * SECTOR >= WORTH * moved:

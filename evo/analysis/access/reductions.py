@@ -8,7 +8,7 @@ import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from evo.analysis.access.data_values import is_old, mentions, parts_of, plain, read_of
+from evo.analysis.access.data_values import accesses_in, is_old, mentions, parts_of, plain, read_of
 from evo.analysis.access.extrema import (
     asked_for,
     condition_of_place,
@@ -289,8 +289,7 @@ def _in_memory(form: Form) -> Iterator[Reduction]:
 
 def _reads_array(form: Form, data: Data | None, access: Access) -> bool:
     """Whether a value is computed from elements of the array that an access writes."""
-    reads = (part.detail for part in parts_of(data) if part.op == "read")
-    return any(isinstance(n, int) and n >= 0 and form.accesses[n].array == access.array for n in reads)
+    return any(read.array == access.array for read in accesses_in(form, data))
 
 
 def _accumulates(form: Form, access: Access, update: Data, at: int) -> tuple[str, Access] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from evo.analysis.access.form import THREAD
-from evo.analysis.access.terms import Op, Symbol, Term, fold
+from evo.analysis.access.terms import Atom, Op, Symbol, Term, fold
 
 
 def in_indices(term: Term, old: Sequence[Term], new: Sequence[Symbol]) -> Term:
@@ -29,7 +29,7 @@ def in_indices(term: Term, old: Sequence[Term], new: Sequence[Symbol]) -> Term:
             elif free is not None:
                 ops[free] = Term.of(name) - (place - Term.of(free))
     for op in sorted(ops, key=lambda each: -len(each.key)):
-        term = _replaced(term, op, ops[op])
+        term = replaced(term, op, ops[op])
     return term.substitute(values)
 
 
@@ -46,19 +46,16 @@ def _free(place: Term, values: Mapping[Symbol, Term]) -> Symbol | Op | None:
     return None
 
 
-def _replaced(term: Term, op: Op, by: Term) -> Term:
+def replaced(term: Term, op: Op, by: Term) -> Term:
     """The term with an operation replaced, inside of others too."""
     if not any(inner == op for inner in term.ops()):
         return term
-    total = Term({})
-    for mono, n in term.parts.items():
-        product = Term.number(n)
-        for atom in mono:
-            if atom == op:
-                product = product * by
-            elif isinstance(atom, Op) and all(isinstance(arg, Term) for arg in atom.args):
-                product = product * fold(Op(atom.name, tuple(_replaced(arg, op, by) for arg in atom.terms)))
-            else:
-                product = product * Term.of(atom)
-        total = total + product
-    return total
+
+    def made(atom: Atom) -> Term:
+        if atom == op:
+            return by
+        if isinstance(atom, Op) and all(isinstance(arg, Term) for arg in atom.args):
+            return fold(Op(atom.name, tuple(replaced(arg, op, by) for arg in atom.terms)))
+        return Term.of(atom)
+
+    return term.mapped(made)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from evo.analysis.access.comparisons import all_of, conjuncts
 from evo.analysis.access.form import BLOCK, THREAD, Access, Form, Loop
-from evo.analysis.access.instances import FormSizes
+from evo.analysis.access.instances import FormSizes, places, rows_in
 from evo.analysis.access.numeric import masks_of, numbers_of
 from evo.analysis.access.terms import Symbol, Term
 
@@ -87,17 +87,15 @@ def threads_of(sizes: FormSizes, *, whole_block: bool = False) -> Sample:
 
 def one_block(sizes: FormSizes) -> Sample:
     """All threads of the middle block."""
+    return whole(places(sizes, [sizes.middle], range(sizes.threads)))
+
+
+def whole(columns: Columns) -> Sample:
+    """All threads of one block, by warps; none of them stands for others."""
     import numpy as np
 
-    linear = np.arange(sizes.threads, dtype=np.int64)
-    width, height, _ = sizes.block
-    columns: Columns = {symbol: np.full_like(linear, n // 2) for symbol, n in zip(BLOCK, sizes.grid, strict=True)}
-    columns |= {
-        THREAD[0]: linear % width,
-        THREAD[1]: linear // width % height,
-        THREAD[2]: linear // (width * height),
-    }
-    return Sample(columns, np.ones(len(linear)), linear // WARP, True)
+    count = rows_in(columns)
+    return Sample(columns, np.ones(count), np.arange(count) // WARP, True)
 
 
 def sampled(form: Form, access: Access, sizes: FormSizes, start: Sample, *, assuming: bool = False) -> Sample:

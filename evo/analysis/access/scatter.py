@@ -95,9 +95,7 @@ def contiguous_index(access: Access) -> Symbol | None:
 
 def _is_transposed(analysis: LaunchAnalysis, access: Access) -> bool:
     """Whether the other tensors of the launch are walked along by threadIdx.x where this one is not."""
-    others = [
-        a for a in analysis.form.accesses if a.array is not None and a.array.is_tensor and a.array != access.array
-    ]
+    others = [a for a in analysis.form.accesses if a.is_global and a.array != access.array]
     return bool(others) and any(contiguous_index(other) == THREAD[0] for other in others)
 
 

@@ -80,10 +80,8 @@ class AccessInstance:
             return number
         result = self.fresh("q")
         if op.name == "select":
-            condition, left, right = op.args
+            condition, (left, right) = op.args[0], op.terms
             assert isinstance(condition, Condition)
-            assert isinstance(left, Term)
-            assert isinstance(right, Term)
             then = f"{self.condition(condition)} and {result} = {self.term(left)}"
             otherwise = f"{self.condition(condition.negated())} and {result} = {self.term(right)}"
             self.constraints.append(f"(({then}) or ({otherwise}))")

@@ -214,9 +214,7 @@ def as_unsigned(bounds: Bounds, term: Term, bits: int) -> Term:
 def rebuilt(bounds: Bounds, op: Op) -> Term:
     """An operation made anew after a substitution, simplified."""
     if op.name == "select":
-        condition, left, right = op.args
-        assert isinstance(left, Term)
-        assert isinstance(right, Term)
+        condition, (left, right) = op.args[0], op.terms
         assert isinstance(condition, Condition)
         return choose(bounds, condition, left, right)
     left, right = op.terms

@@ -50,13 +50,7 @@ class Wording:
 
     def _named_inside(self, term: Term) -> Term:
         """Operands of divisions in the author's words."""
-        total = Term({})
-        for mono, n in term.parts.items():
-            product = Term.number(n)
-            for atom in mono:
-                product = product * (Term.of(self._op(atom)) if isinstance(atom, Op) else Term.of(atom))
-            total = total + product
-        return total
+        return term.mapped(lambda atom: Term.of(self._op(atom) if isinstance(atom, Op) else atom))
 
     def _op(self, op: Op) -> Op:
         args: list[Term | Predicate] = []

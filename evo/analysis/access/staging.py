@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from evo.analysis.access.data_values import parts_of, plain
+from evo.analysis.access.data_values import accesses_in, plain
 from evo.analysis.access.form import THREAD, Access, Array, Data, Form
 from evo.analysis.access.terms import ZERO, Symbol, Term
 
@@ -39,15 +39,14 @@ def staged_of(form: Form) -> tuple[Staged, ...]:
     for write in form.accesses:
         if not write.is_write or write.array is None or write.array.space != "shared":
             continue
-        sources = [form.accesses[number] for number in reads_in(write.value)]
-        tensors = [read for read in sources if read.array is not None and read.array.space == "global"]
+        sources = accesses_in(form, write.value)
+        tensors = [read for read in sources if read.is_global]
         for read in tensors:
-            assert read.array is not None
-            key = write.array.address, read.array.address
+            key = write.array.address, read.memory.address
             known = found.get(key)
             is_copy = len(sources) == 1 and leaf(form, write.value) is not None
             made = Staged(
-                shared=write.array, tensor=read.array, writes=(write.number,), reads=(read.number,), is_copy=is_copy
+                shared=write.array, tensor=read.memory, writes=(write.number,), reads=(read.number,), is_copy=is_copy
             )
             if known is not None:
                 made = replace(
@@ -56,12 +55,6 @@ def staged_of(form: Form) -> tuple[Staged, ...]:
                 )  # fmt: skip
             found[key] = made
     return tuple(found.values())
-
-
-def reads_in(data: Data | None) -> list[int]:
-    """The accesses that a value is computed from, without those inside of loops that have ended."""
-    numbers = [part.detail for part in parts_of(data) if part.op == "read"]
-    return sorted({number for number in numbers if isinstance(number, int) and number >= 0})
 
 
 def leaf(form: Form, data: Data | None) -> tuple[Access, int | Term] | None:

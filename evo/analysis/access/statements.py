@@ -114,7 +114,7 @@ class StatementReader(Repetition):
         if value is None:
             return None
         if value.type in ("initializer_list", "argument_list"):
-            nodes = [c for c in value.named_children if c.type != "comment"]
+            nodes = value.inside
             if kind.kind in ("struct", "vector", "int", "bool", "real"):
                 return self.construct(kind, nodes, node)
             if kind.kind == "pointer" and nodes:
@@ -128,7 +128,7 @@ class StatementReader(Repetition):
     def _local_array(self, declared: Declarator, node: Node) -> None:
         kind, value = declared.type, declared.value
         if kind.count is None and value is not None and value.type == "initializer_list":
-            count = sum(1 for c in value.named_children if c.type != "comment")
+            count = len(value.inside)
             kind = array_of(kind.of or OTHER, count)
         place = self.array(declared.name, "local", kind, node)
         self.scopes[-1][declared.name] = place
@@ -137,7 +137,7 @@ class StatementReader(Repetition):
 
     def _fill(self, place: ArrayPlace, listed: Node, node: Node) -> None:
         """`= {}` and `= {a, b}` as stores."""
-        nodes = [c for c in listed.named_children if c.type != "comment"]
+        nodes = listed.inside
         of = place.type.of or OTHER
         if not nodes:
             zero = Data("constant", detail=0.0)
@@ -198,15 +198,14 @@ class StatementReader(Repetition):
     # Branches.
 
     def _if(self, node: Node) -> None:
-        test, then, otherwise = (node.child(f) for f in ("condition", "consequence", "alternative"))
-        assert test is not None
-        assert then is not None
+        test, then = node.parts("condition", "consequence")
+        otherwise = node.child("alternative")
         with self.scope():
             for inner in test.named_children:
                 if inner.type in ("init_statement", "declaration"):
                     self.execute(inner)
             condition = self.bounds.decided(self.condition(test))
-            other = next((c for c in otherwise.named_children if c.type != "comment"), None) if otherwise else None
+            other = next(iter(otherwise.inside), None) if otherwise else None
             self.choice(condition, lambda: self.execute(then), (lambda: self.execute(other)) if other else None, node)
 
     def choice(
@@ -255,10 +254,8 @@ class StatementReader(Repetition):
 
     def _switch(self, node: Node) -> None:
         """A switch in which every case ends in a break or return is a chain of tests."""
-        test, body = node.child("condition"), node.child("body")
-        assert test is not None
-        assert body is not None
-        value = self.term(next(c for c in test.named_children if c.type != "comment"))
+        test, body = node.parts("condition", "body")
+        value = self.term(test.inside[0])
         groups: list[tuple[list[Condition] | None, list[Node]]] = []
         labels: list[Condition] | None = []
         for case in body.named_children:
@@ -312,7 +309,7 @@ class StatementReader(Repetition):
         self.loop(LoopSyntax(node, node.child("condition"), None, node.child("body"), is_do=True))
 
     def _return(self, node: Node) -> None:
-        inner = next((c for c in node.named_children if c.type != "comment"), None)
+        inner = next(iter(node.inside), None)
         self.returns(self.evaluate(inner) if inner is not None else None, node)
 
     def _jump(self, node: Node) -> None:
@@ -327,7 +324,7 @@ class StatementReader(Repetition):
         while above is not None and above.type != "function_definition":
             above = above.parent
         body = above.child("body") if above is not None else None
-        last = [c for c in body.named_children if c.type != "comment"][-1:] if body is not None else []
+        last = body.inside[-1:] if body is not None else []
         if last and last[0].type == "labeled_statement" and label is not None:
             name = last[0].child("label")
             rest = [c for c in last[0].named_children if c is not name]

@@ -266,11 +266,15 @@ class Term:
         """The term with symbols replaced, in operations too. rebuild: how an operation is made anew."""
         if not any(symbol in values for symbol in self.symbols()):
             return self
+        return self.mapped(lambda atom: _substituted(atom, values, rebuild))
+
+    def mapped(self, made: Callable[[Atom], Term]) -> Term:
+        """The term with each of its factors made anew."""
         total = Term({})
         for mono, n in self.parts.items():
             product = Term.number(n)
             for atom in mono:
-                product = product * _substituted(atom, values, rebuild)
+                product = product * made(atom)
             total = total + product
         return total
 
@@ -318,21 +322,16 @@ def _joined(parts: dict[Monomial, int], mono: Monomial, n: int) -> dict[Monomial
 
 
 ZERO, ONE = Term.number(0), Term.number(1)
-
-
 _ALWAYS, _NEVER = "and()", "or()"  # the keys of the conditions that always and never hold
 
 
 def fold(op: Op) -> Term:
     """The operation, or its value if the operands are numbers; trivial ones are their operand."""
-    if op.name == "select":
-        condition, left, right = op.args
-        assert isinstance(left, Term)
-        assert isinstance(right, Term)
-        if condition.key == _ALWAYS or left == right:
-            return left
-        return right if condition.key == _NEVER else Term.of(op)
     left, right = op.terms
+    if op.name == "select":
+        if op.args[0].key == _ALWAYS or left == right:
+            return left
+        return right if op.args[0].key == _NEVER else Term.of(op)
     a, b = left.value, right.value
     if a is not None and b is not None:
         found = FOLDED[op.name](a, b)

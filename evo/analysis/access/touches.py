@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from evo.analysis.access.comparisons import ALWAYS, NEVER, Condition, all_of
 from evo.analysis.access.form import Access, Array, Blocked, Data
 from evo.analysis.access.preprocess import Expanded
+from evo.analysis.access.renaming import replaced
 from evo.analysis.access.simplify import rebuilt, split
 from evo.analysis.access.state import ReadState
 from evo.analysis.access.term_bounds import Bounds
-from evo.analysis.access.terms import ONE, ZERO, Op, Symbol, Term, apply
+from evo.analysis.access.terms import ONE, Op, Symbol, Term, apply
 from evo.analysis.access.values import (
     ArrayPlace,
 )
@@ -86,14 +87,9 @@ class AddressReader(ReadState):
         """A term without the choices that the conditions around have made."""
         if not any(op.chooses for op in _outermost(term)):
             return term
-        total = ZERO
-        for mono, n in term.parts.items():
-            product = Term.number(n)
-            for atom in mono:
-                is_choice = isinstance(atom, Op) and atom.chooses
-                product = product * (self._settled_op(atom) if is_choice else Term.of(atom))  # type: ignore[arg-type]
-            total = total + product
-        return total
+        return term.mapped(
+            lambda atom: self._settled_op(atom) if isinstance(atom, Op) and atom.chooses else Term.of(atom)
+        )
 
     def _settled_op(self, op: Op) -> Term:
         if op.name == "select" and isinstance(op.args[0], Condition):
@@ -125,18 +121,16 @@ class AddressReader(ReadState):
             return
         for op in others:
             if op.name == "select" and left:
-                chosen, first, second = op.args
-                assert isinstance(first, Term)
-                assert isinstance(second, Term)
+                chosen, (first, second) = op.args[0], op.terms
                 assert isinstance(chosen, Condition)
                 for side, when in ((first, chosen), (second, chosen.negated())):
                     both = when if condition is None else all_of((condition, when))
-                    yield from self._resolved(_replaced(term, op, side), both, left - 1)
+                    yield from self._resolved(replaced(term, op, side), both, left - 1)
                 return
             if op.name in ("xor", "or", "and"):
                 lifted = self._lifted(op)
                 if lifted is not None:
-                    yield from self._resolved(_replaced(term, op, lifted), condition, left)
+                    yield from self._resolved(replaced(term, op, lifted), condition, left)
                     return
         yield None, term, condition
 
@@ -157,14 +151,3 @@ def _outermost(term: Term) -> Iterator[Op]:
         for atom in mono:
             if isinstance(atom, Op):
                 yield atom
-
-
-def _replaced(term: Term, op: Op, by: Term) -> Term:
-    """The sum with an operation that is one of its factors replaced."""
-    total = ZERO
-    for mono, n in term.parts.items():
-        product = Term.number(n)
-        for atom in mono:
-            product = product * (by if atom == op else Term.of(atom))
-        total = total + product
-    return total

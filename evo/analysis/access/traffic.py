@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from evo.analysis.access.form import Access, Array, Form
 from evo.analysis.access.instances import FormSizes, TooMany, instances, places, rows_in
 from evo.analysis.access.instances import column as full_column
 from evo.analysis.access.numeric import NoValue, number_of
-from evo.analysis.access.sampling import WARP, Sample, column_of, one_block, sampled, threads_of
+from evo.analysis.access.sampling import WARP, Sample, column_of, one_block, sampled, threads_of, whole
 from evo.analysis.access.terms import Term
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def _counted(access: Access, sample: Sample, sizes: FormSizes) -> AccessTraffic:
     try:
         offset = column_of(access.offset, sample, sizes)
         stride, is_even = _stride(offset, inverse)
-        if access.array is not None and access.array.space == "global":
+        if access.is_global:
             counts = _distinct(offset, access.bytes, SECTOR, inverse, len(requests))
             sectors = float((counts * weight).sum() / total)
             fewest = -(-_distinct(offset, access.bytes, 1, inverse, len(requests)) // SECTOR)
@@ -208,20 +209,13 @@ def _box(access: Access, sample: Sample, sizes: FormSizes) -> Footprint:
         lows.append(int(values.min()))
         highs.append(int(values.max()) + (access.elements - 1 if is_last else 0))
     box = tuple(high - low + 1 for low, high in zip(lows, highs, strict=True))
-    return Footprint(elements=_product(box), box=box, first=tuple(lows), is_exact=False)
+    return Footprint(elements=math.prod(box), box=box, first=tuple(lows), is_exact=False)
 
 
 def _dims(access: Access) -> tuple[Term, ...]:
     if access.subscripts:
         return access.subscripts
     return (access.index if access.index is not None else access.offset,)
-
-
-def _product(numbers: Iterable[int]) -> int:
-    total = 1
-    for number in numbers:
-        total *= number
-    return total
 
 
 def _of_array(
@@ -258,7 +252,7 @@ def size_of(array: Array, sizes: FormSizes) -> int | None:
     dims = [number_of(term, sizes.values) for term in array.shape]
     if not dims or any(dim is None for dim in dims):
         return None
-    return _product(dim or 0 for dim in dims) * array.element_bytes
+    return math.prod(dim or 0 for dim in dims) * array.element_bytes
 
 
 def _united(boxes: Sequence[Footprint]) -> Footprint | None:
@@ -272,7 +266,7 @@ def _united(boxes: Sequence[Footprint]) -> Footprint | None:
         for pairs in zip(*(tuple(zip(box.first or (), box.box or (), strict=True)) for box in some), strict=True)
     ]
     extents = tuple(end - low for low, end in zip(lows, ends, strict=True))
-    return Footprint(elements=_product(extents), box=extents, first=tuple(lows), is_exact=False)
+    return Footprint(elements=math.prod(extents), box=extents, first=tuple(lows), is_exact=False)
 
 
 def footprint(
@@ -285,11 +279,8 @@ def footprint(
     import numpy as np
 
     keys, boxes, is_exact = [], [], True
-    grid = sizes.grid
-    middle = grid[0] // 2 + grid[0] * (grid[1] // 2 + grid[1] * (grid[2] // 2))
-    start = places(sizes, [middle], range(sizes.threads) if threads is None else threads)
-    count = rows_in(start)
-    block = Sample(start, np.ones(count), np.arange(count) // WARP, True)
+    start = places(sizes, [sizes.middle], range(sizes.threads) if threads is None else threads)
+    block = whole(start)
     for access in accesses:
         if access.blocked is not None:
             is_exact = False
@@ -301,7 +292,7 @@ def footprint(
                 element = full_column(index, columns, sizes)
                 keys.append((element[:, None] + np.arange(access.elements)[None, :]).ravel())
                 if rows_in(columns):
-                    boxes.append(_box_of(access, columns, sizes))
+                    boxes.append(_box(access, whole(columns), sizes))
                 continue
         except TooMany:
             is_exact = False
@@ -331,13 +322,6 @@ def _how_many(keys: NDArray[Any]) -> int:
     seen = np.zeros(span, np.bool_)
     seen[keys - first] = True
     return int(np.count_nonzero(seen))
-
-
-def _box_of(access: Access, columns: Any, sizes: FormSizes) -> Footprint:
-    import numpy as np
-
-    count = rows_in(columns)
-    return _box(access, Sample(columns, np.ones(count), np.zeros(count, np.int64), True), sizes)
 
 
 def _asked(form: Form, accesses: Sequence[Access], sizes: FormSizes) -> int:

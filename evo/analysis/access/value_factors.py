@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from evo.analysis.access.data_values import is_number, parts_of, plain
+from evo.analysis.access.data_values import is_number, parts_of, plain, read_of
 from evo.analysis.access.form import Access, Carried, Data, Form
 from evo.analysis.access.reductions import Reduction
 from evo.analysis.access.terms import Symbol
@@ -56,12 +56,7 @@ class ValueReader:
 
     def read(self, data: Data | None) -> Access | None:
         """The access that a value is read by."""
-        found = plain(data)
-        while found is not None and found.op == "part" and found.args:
-            found = plain(found.args[0])
-        if found is None or found.op != "read" or not isinstance(found.detail, int) or found.detail < 0:
-            return None
-        return self.form.accesses[found.detail]
+        return read_of(self.form, data)
 
     def source(self, access: Access) -> Access | None:
         """The store that a read of an array of the thread or the block gets its value from: the last one before it."""

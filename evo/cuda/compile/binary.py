@@ -161,7 +161,7 @@ class Section:
     info: int
 
 
-SYMBOLS, _SHT_RELA, _SHT_NOBITS, _SHT_REL = 2, 4, 8, 9
+SYMBOLS, _SHT_RELA, _SHT_NOBITS = 2, 4, 8
 _CODE = (".text", ".nv.constant", ".nv.global", ".rodata")
 _SHARED_SECTION = ".nv.shared"
 

@@ -14,7 +14,7 @@ from typing import Any  # the JSON of one message
 
 _ADDRESS_SPACE_BYTES = 4 << 30  # a normal compile maps under 1 GiB; a bomb is stopped before it hurts the host
 _CUBIN_LIMIT_BYTES = 64 << 20  # initialised globals end up in the image
-_COMPILATION, _OUT_OF_MEMORY, _INVALID_OPTION = 6, 1, 5  # nvrtcResult
+_COMPILATION, _OUT_OF_MEMORY = 6, 1  # nvrtcResult
 
 
 def _compile(nvrtc: Any, job: dict[str, Any]) -> dict[str, Any]:

@@ -70,6 +70,17 @@ class Node:
                 return child
         return None
 
+    def parts(self, *fields: str) -> list[Node]:
+        """The first child of each field, of a node that has them all."""
+        found = [child for child in map(self.child, fields) if child is not None]
+        assert len(found) == len(fields), self.type
+        return found
+
+    @property
+    def inside(self) -> list[Node]:
+        """Its named children but comments."""
+        return [child for child in self.named_children if child.type != "comment"]
+
     def children_of(self, field: str) -> list[Node]:
         return [child for child in self.children if child.field == field]
 

@@ -39,6 +39,10 @@ class Source(Tree):
             self._bodies[function.body] = statements_in(node) if node is not None else ()
         return self._bodies[function.body]
 
+    def inside(self, function: Function) -> list[Statement]:
+        """All statements of a function, outer ones before those that they hold."""
+        return [inner for top in self.statements(function) for inner in top.all()]
+
     def hidden_writes(self, function: Function) -> frozenset[str]:
         """Names that a function changes implicitly: by reference, method, address or macro."""
         return self._hidden.get(function.name, frozenset())

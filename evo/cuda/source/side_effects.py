@@ -31,7 +31,7 @@ def _takers(root: Node) -> dict[str, set[int]]:
             continue
         name = re.split(r"\W+", text_of(head.child("declarator")))[-1]
         params = head.child("parameters")
-        rows = [p for p in params.named_children if p.type != "comment"] if params is not None else []
+        rows = params.inside if params is not None else []
         found.setdefault(name, set()).update(place for place, row in enumerate(rows) if _is_writable(text_of(row)))
     return found
 
@@ -126,7 +126,7 @@ def _changed(node: Node, known: Mapping[str, set[int]], constant: set[str], macr
 
 def _by_call(node: Node, known: Mapping[str, set[int]], constant: set[str], macros: Mapping[str, str]) -> Iterator[str]:
     callee, listed = node.child("function"), node.child("arguments")
-    arguments = [a for a in listed.named_children if a.type != "comment"] if listed is not None else []
+    arguments = listed.inside if listed is not None else []
     if callee is None:
         return
     if callee.type == "field_expression" and text_of(callee.child("field")) not in constant:

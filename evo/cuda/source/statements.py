@@ -207,7 +207,7 @@ def _step(update: Node, name: str) -> str:
 def _if(node: Node) -> Statement | None:
     condition, then = node.child("condition"), node.child("consequence")
     otherwise = node.child("alternative")
-    inner = next((c for c in condition.named_children if c.type != "comment"), None) if condition is not None else None
+    inner = next(iter(condition.inside), None) if condition is not None else None
     if inner is None or then is None or len(condition.named_children if condition else []) != 1:
         return None
     other = next(iter(otherwise.named_children), None) if otherwise is not None else None

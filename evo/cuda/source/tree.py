@@ -132,7 +132,7 @@ class Tree:
         for node, function in self._inside():
             name, arguments = node.child("function"), node.child("arguments")
             if node.type == "call_expression" and name is not None and arguments is not None:
-                inner = [c for c in arguments.named_children if c.type != "comment"]
+                inner = arguments.inside
                 names = self._names[function]
                 found.append(
                     Call(

@@ -164,7 +164,7 @@ class WrittenNames:
 
     def arguments(self, node: Node) -> tuple[Node, ...]:
         inside = node.child("arguments")
-        return tuple(child for child in inside.named_children if child.type != "comment") if inside else ()
+        return tuple(inside.inside) if inside else ()
 
     @functools.cached_property
     def _used(self) -> dict[str, list[tuple[Node, bool]]]:

@@ -96,7 +96,7 @@ class WrittenTerms:
             case "identifier" | "type_identifier":
                 return self._named(node.text, node, local)
             case "parenthesized_expression" | "condition_clause" | "type_descriptor" | "initializer_list":
-                inner = [child for child in node.named_children if child.type != "comment"]
+                inner = node.inside
                 return self.term(inner[0], local) if len(inner) == 1 else None
             case "binary_expression":
                 return self._made(node, text_of(node.child("operator")), ("left", "right"), local)
@@ -183,7 +183,7 @@ class WrittenTerms:
         function, arguments = node.child("function"), node.child("arguments")
         if function is None or arguments is None:
             return None
-        given = [self.term(child, local) for child in arguments.named_children if child.type != "comment"]
+        given = [self.term(child, local) for child in arguments.inside]
         parts = tuple(part for part in given if part is not None)
         if len(parts) < len(given):
             return None
@@ -225,7 +225,7 @@ class WrittenTerms:
             return ()
         match node.type:
             case "compound_statement" | "else_clause" | "comma_expression":
-                parts = [self._steps(child, local) for child in node.named_children if child.type != "comment"]
+                parts = [self._steps(child, local) for child in node.inside]
                 return tuple(step for part in parts for step in part or ()) if None not in parts else None
             case "declaration":
                 return self._declared(node, local)

@@ -25,7 +25,6 @@ _PLACES = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/ncu")
 _PERMISSION = "ERR_NVGPUCTRPERM"
 _BASE_NAME = re.compile(r"^([a-z0-9]+__\w+)\b", re.MULTILINE)
 _COMPLAINT = re.compile(r"==(?:ERROR|WARNING)==\s*(.+)")
-_STALLS = ("long_scoreboard", "short_scoreboard", "mio_throttle", "lg_throttle", "barrier", "math_pipe_throttle")
 _LSU = "_pipe_lsu_mem_"
 
 # name -> groups to be added up -> alternatives, best first -> metrics to be added up

@@ -133,7 +133,7 @@ class HostExpressions(abc.ABC):
             case "lambda_expression":
                 return HostLambda(node, tuple(self.scopes))
             case "parenthesized_expression" | "initializer_list" | "condition_clause" | "argument_list":
-                inner = node.child("value") or next((c for c in node.named_children if c.type != "comment"), None)
+                inner = node.child("value") or next(iter(node.inside), None)
                 return self.value(inner)
             case "binary_expression":
                 return self._binary(node)

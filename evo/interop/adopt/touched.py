@@ -149,7 +149,7 @@ def _passed(inner: Node, arguments: Node, followed: bool, functions: Functions, 
     callee = call.child("function") if call is not None else None
     name = callee.text.rpartition("::")[2].partition("<")[0] if callee is not None else ""
     if name in functions:
-        places = [c for c in arguments.named_children if c.type != "comment"]
+        places = arguments.inside
         at = next((i for i, c in enumerate(places) if c is inner), -1)
         found = [
             _of([node], functions, above).get(params[at].name, Touch())

@@ -22,8 +22,12 @@ __all__ = [
 
 
 def _shipped() -> tuple[Rule, ...]:
-    modules = pkgutil.walk_packages(families.__path__, f"{families.__name__}.")
-    return tuple(rule for module in modules for rule in getattr(importlib.import_module(module.name), "RULES", ()))
+    here = f"{families.__name__}."
+    return tuple(
+        rule.placed(module.name.removeprefix(here).split(".")[0])
+        for module in pkgutil.walk_packages(families.__path__, here)
+        for rule in getattr(importlib.import_module(module.name), "RULES", ())
+    )
 
 
 RULES = _shipped()
@@ -35,8 +39,9 @@ def all_rules() -> tuple[Rule, ...]:
     found = {rule.name: rule for rule in RULES}
     for point, loaded in plugins("evo.rules").items():
         for rule in loaded if isinstance(loaded, list | tuple) else (loaded,):
-            if not isinstance(rule, Rule):
-                raise UsageError(f"plug-in {point!r} of evo.rules is not a rule", hint="see docs/plugins.md")
+            if not isinstance(rule, Rule) or not rule.family:
+                problem = f"plug-in {point!r} of evo.rules is not a rule of a family"
+                raise UsageError(problem, hint="see docs/plugins.md")
             if rule.name in found:
                 raise UsageError(f"plug-in {point!r} adds rule {rule.name!r}, which exists already", hint="rename it")
             found[rule.name] = rule

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from evo.cuda.source import Edit
+from evo.analysis.access import LaunchAnalysis
+from evo.cuda.source import Edit, Function
+from evo.operators.rules.lifting import NotPrinted
 from evo.operators.rules.rule_context import RuleContext
 from evo.results import Json
 
@@ -26,3 +29,18 @@ class Application:
 
 
 Find = Callable[[RuleContext], Iterable[Application]]  # what lists the places of a rule
+FindOfLaunch = Callable[[RuleContext, LaunchAnalysis, Function], Iterable[Application]]
+
+
+def by_launch(find: FindOfLaunch, *, once: bool = False) -> Find:
+    """A rule that looks at one launch and its kernel at a time; one where it raises NotPrinted has no more places.
+
+    once: leaves out kernels that several lines launch.
+    """
+
+    def found(ctx: RuleContext) -> Iterator[Application]:
+        for analysis, function in ctx.analysed(once=once):
+            with contextlib.suppress(NotPrinted):
+                yield from find(ctx, analysis, function)
+
+    return found

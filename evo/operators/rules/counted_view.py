@@ -15,13 +15,12 @@ from evo.analysis.access import LaunchAnalysis, Loop, Symbol, Term
 from evo.cuda.source import CountedFor, Edit, Function, Span
 from evo.operators.rules.index_text import IndexText, with_turns
 from evo.operators.rules.lifting import NotPrinted, names_of
-from evo.operators.rules.rewriting import fresh, listed, rewritten
+from evo.operators.rules.rewriting import LEAVES, closed, fresh, listed, rewritten
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.written_out.macros import expanded_uses
 
 _HEAD = re.compile(r"(?:while|for)\s*\(")
 _COUNTS = re.compile(r"(?P<name>\w+)\s*(?:<|!=)\s*(?P<limit>[\w.]+|\([^()]*\))")
-_LEAVES = re.compile(r"\b(?:break|continue|goto|return)\b")
 _KINDS = ("int", "unsigned", "unsigned int", "size_t", "long", "long long")
 _MOVED = r"(?:(?:\+\+|--)\s*\b{0}\b|\b{0}\b\s*(?:\+\+|--)|\b{0}\b\s*[-+]?=(?!=)[^;{{}}]*?)\s*;"
 _STEPPED = r"(?:\+\+|--)\s*{0}\b|\b{0}\s*(?:\+\+|--|[-+]=)|[;{{}}(,)]\s*{0}\s*=(?!=)"
@@ -44,10 +43,7 @@ def counted(ctx: RuleContext) -> list[Edit]:
     """The edits that make such loops and pointers plain, in all kernels that have some."""
     found: list[Edit] = []
     macros = [edit.span for edit in expanded_uses(ctx)]
-    for analysis in ctx.launches:
-        function = ctx.kernel(analysis.form.kernel)
-        if function is None or not ctx.is_launched_once(function.name):
-            continue
+    for analysis, function in ctx.analysed(once=True):
         if any(function.body.holds(span) for span in macros):
             continue  # they may read what moves
         try:
@@ -79,7 +75,7 @@ class _Counted:
     def __init__(self, ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> None:
         self.ctx, self.form, self.function = ctx, analysis.form, function
         self.source = ctx.source
-        self.inside = [s for top in self.source.statements(function) for s in top.all()]
+        self.inside = self.source.inside(function)
         self.given = names_of(ctx, function)
 
     def edits(self) -> list[Edit]:
@@ -127,7 +123,7 @@ class _Counted:
         heads: of loops that count by it.
         """
         known = [*heads]
-        known += [a.span for a in self.form.accesses if a.array is not None and a.array.is_tensor and not a.calls]
+        known += [a.span for a in self.form.accesses if a.is_global and not a.calls]
         known += [s.span for s in self.inside if s.kind in ("declare", "assign") and s.name == name]
         begin, text = self.function.body.start, self.source.slice(self.function.body)
         if not text.isascii():
@@ -148,7 +144,7 @@ class _Counted:
             raise NotPrinted("how often a loop runs")
         text, old = self.source.slice(loop.span), loop.symbol.name
         body = _body(loop, text)
-        if _LEAVES.search(_TEXT.sub("", self.source.slice(body))):
+        if LEAVES.search(_TEXT.sub("", self.source.slice(body))):
             raise NotPrinted("a loop that is left")
         kind = self._integer(old)
         head = self.source.slice(Span(loop.span.start, body.start))
@@ -215,22 +211,12 @@ def _body(loop: Loop, text: str) -> Span:
         raise NotPrinted("a loop's header")
     at = match.end()
     if not text.startswith("do"):
-        at = _closed(text, match.end() - 1)
+        at = closed(text, match.end() - 1)
         at += len(text[at:]) - len(text[at:].lstrip())
-    end = _closed(text, at) if text[at : at + 1] == "{" else len(text)
-    if not text[at:end].strip(" ;\n") or (end < len(text) and not text.startswith("do")):
+    end = closed(text, at) if text[at : at + 1] == "{" else len(text)
+    if at < 0 or not text[at:end].strip(" ;\n") or (end < len(text) and not text.startswith("do")):
         raise NotPrinted("a loop's body")
     return Span(loop.span.start + at, loop.span.start + end)
-
-
-def _closed(text: str, at: int) -> int:
-    """The place behind the bracket that closes the one at a place."""
-    depth = 0
-    for place in range(at, len(text)):
-        depth += (text[place] in "([{") - (text[place] in ")]}")
-        if not depth:
-            return place + 1
-    raise NotPrinted("a bracket")
 
 
 def _tidied(body: str, moving: set[str], made: list[_Turn], tensors: set[str]) -> str:
@@ -319,7 +305,7 @@ def _loops(body: str, made: list[_Turn], name: str | None) -> Iterator[tuple[int
         while at >= 0:
             start = at + len(turn.header)
             is_block = body[start : start + 1] == "{"
-            end = _closed(body, start) if is_block else body.find(";", start) + 1
+            end = closed(body, start) if is_block else body.find(";", start) + 1
             yield at, end
             at = body.find(turn.header, end)
 

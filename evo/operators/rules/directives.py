@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from evo.cuda.source import Edit, Span
-from evo.operators.rules.rewriting import same
+from evo.cuda.source import Edit, Function, Span
+from evo.operators.rules.rewriting import TEMPLATE, closed, listed, same
 from evo.operators.rules.rule_context import RuleContext
 from evo.spec.variant import LaunchLine
-
-_TEMPLATE = re.compile(rb"template\s*<[^;{}]*>\s*\Z")  # in front of a function
 
 
 def line_span(ctx: RuleContext, number: int) -> Span:
@@ -21,6 +19,27 @@ def line_span(ctx: RuleContext, number: int) -> Span:
     return Span(start, start + len(lines[number - 1]))
 
 
+def relaunched(
+    ctx: RuleContext,
+    launch: LaunchLine,
+    *,
+    grid: str = "",
+    block: str = "",
+    shared: str = "",
+    arguments: str | None = None,
+) -> Edit:
+    """The launch line anew; what is not given stays. arguments: the whole ` args (...)`."""
+    grid = grid or ", ".join(part.text for part in launch.grid)
+    block = block or ", ".join(part.text for part in launch.block)
+    end = f"shared {shared or launch.shared.text}{launch.args_text if arguments is None else arguments}"
+    return Edit(line_span(ctx, launch.line), f"// evo: launch {launch.kernel} grid ({grid}) block ({block}) {end}")
+
+
+def without_bounds(function: Function) -> list[Edit]:
+    """The kernel without its `__launch_bounds__`, which another block may not keep."""
+    return [] if function.bounds is None else [Edit(function.bounds, "")]
+
+
 def ceil_divs(ctx: RuleContext, launch: LaunchLine) -> list[tuple[Span, str, str]]:
     """Each `ceil_div(a, b)` of a launch line's grid, or `(a + b - 1) // b`: its bytes, a and b."""
     line = line_span(ctx, launch.line)
@@ -28,17 +47,11 @@ def ceil_divs(ctx: RuleContext, launch: LaunchLine) -> list[tuple[Span, str, str
     end = text.find(" block")
     found = []
     for match in re.finditer(r"\bceil_div\(", text[: end if end > 0 else len(text)]):
-        depth, comma, at = 1, -1, match.end()
-        while depth and at < len(text):
-            character = text[at]
-            depth += (character == "(") - (character == ")")
-            if character == "," and depth == 1:
-                comma = at
-            at += 1
-        if comma > 0 and not depth:
+        at = closed(text, match.end() - 1)
+        parts = listed(text[match.end() : at - 1]) if at > 0 else []
+        if len(parts) == 2:
             start = line.start + len(text[: match.start()].encode())
-            span = Span(start, start + len(text[match.start() : at].encode()))
-            found.append((span, text[match.end() : comma].strip(), text[comma + 1 : at - 1].strip()))
+            found.append((Span(start, start + len(text[match.start() : at].encode())), parts[0], parts[1]))
     return found + [each for each in _rounded_up(line, text, launch) if not any(f[0].holds(each[0]) for f in found)]
 
 
@@ -99,6 +112,17 @@ def new_knob(ctx: RuleContext, name: str, domain: Sequence[int], value: int) -> 
     ]
 
 
+def shape_knobs(
+    ctx: RuleContext, names: Mapping[str, str], domains: Mapping[str, Sequence[int]], shape: Sequence[int]
+) -> list[Edit]:
+    """A new knob for each part of a shape, in the order of the domains. names: what the knobs are called here."""
+    return [
+        edit
+        for (word, domain), value in zip(domains.items(), shape, strict=True)
+        for edit in new_knob(ctx, names[word], domain, value)
+    ]
+
+
 def require(ctx: RuleContext, condition: str) -> list[Edit]:
     """A `// evo: require` line, unless the text has it already."""
     if any(same(each.text, condition) for each in ctx.variant.requires):
@@ -125,7 +149,7 @@ def directive_place(ctx: RuleContext, kinds: Sequence[str]) -> Span:
 def definition_place(ctx: RuleContext) -> Span:
     """After the last knob's `#define` above the first function, else right above that function."""
     first = min((function.span.start for function in ctx.source.functions), default=len(ctx.source.data))
-    head = _TEMPLATE.search(ctx.source.data[:first])
+    head = TEMPLATE.search(ctx.source.data[:first])
     start = ctx.source.line_start(head.start() if head is not None else first)
     ends = [line_span(ctx, define.line).end + 1 for define in ctx.source.defines]
     before = [end for end in ends if end <= start]

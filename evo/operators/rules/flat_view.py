@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 
 from evo.analysis.access import BLOCK, THREAD, LaunchAnalysis, Term
 from evo.cuda.source import CountedFor, Edit, Function, Span, Statement
-from evo.operators.rules.directives import line_span
-from evo.operators.rules.rewriting import bracketed, with_its_line
+from evo.operators.rules.directives import relaunched
+from evo.operators.rules.idle_declarations import without_unused
+from evo.operators.rules.rewriting import bracketed
 from evo.operators.rules.rule_context import RuleContext
 from evo.spec.comments import without_comments
 from evo.spec.variant import LaunchLine
@@ -27,10 +28,9 @@ _THREADS = re.compile(r"\bblockDim\s*\.\s*[xyz](?:\s*\*\s*blockDim\s*\.\s*[xyz])
 def flat_blocks(ctx: RuleContext) -> list[Edit]:
     """The edits that number the threads of such blocks along x, in all kernels that have some."""
     found: list[Edit] = []
-    for analysis in ctx.launches:
+    for analysis, function in ctx.analysed(once=True):
         launch = ctx.variant.launches[analysis.form.position]
-        function = ctx.kernel(analysis.form.kernel)
-        if len(launch.block) > 1 and function is not None and ctx.is_launched_once(function.name):
+        if len(launch.block) > 1:
             found += _of_kernel(ctx, analysis, function, launch)
     return found
 
@@ -41,18 +41,15 @@ def _of_kernel(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, l
     beside = without_comments(_between(ctx, Span(0, len(source.data)), bodies))
     if _HIDDEN.search("\n".join(line for line in beside.splitlines() if "__launch_bounds__" not in line)):
         return []  # a function or a macro that may ask where a thread is
-    inside = [each for top in source.statements(function) for each in top.all()]
+    inside = source.inside(function)
     edits = [*_indices(ctx, analysis, inside)]
     edits += _products(ctx, function, [edit.span for edit in edits], tuple(part.text for part in launch.block))
-    unused = list(_unused(ctx, function, inside, [edit.span for edit in edits]))
-    edits = [edit for edit in edits if not any(each.span.holds(edit.span) for each in unused)] + unused
+    edits = without_unused(ctx, function, function.body, edits)
     rest = without_comments(_between(ctx, function.body, [edit.span for edit in edits]))
     is_thin = all(part.text == "1" for part in launch.block[1:])
     if re.search(r"\b(?:threadIdx|blockDim)\b(?!\s*\.\s*x\b)|\basm\b", rest) or (not is_thin and _PLACED.search(rest)):
         return []
-    grid = ", ".join(part.text for part in launch.grid)
-    text = f"// evo: launch {launch.kernel} grid ({grid}) block ({_threads(launch)}) shared {launch.shared.text}"
-    return [*edits, Edit(line_span(ctx, launch.line), f"{text}{launch.args_text}")]
+    return [*edits, relaunched(ctx, launch, block=_threads(launch))]
 
 
 def _threads(launch: LaunchLine) -> str:
@@ -98,21 +95,6 @@ def _products(ctx: RuleContext, function: Function, edited: Sequence[Span], bloc
         axes = re.findall(r"blockDim\s*\.\s*([xyz])", match[0])
         if wanted <= set(axes) and len(set(axes)) == len(axes) and not any(each.holds(span) for each in edited):
             yield Edit(span, "blockDim.x")
-
-
-def _unused(
-    ctx: RuleContext, function: Function, inside: Sequence[Statement], edited: Sequence[Span]
-) -> Iterator[Edit]:
-    """Declarations of places in the block that only what was spelt anew has used."""
-    uses = [(name, at) for name, at in ctx.source.names(function.body) if not any(span.holds(at) for span in edited)]
-    for statement in inside:
-        if statement.kind not in ("declare", "other") or not _PLACED.search(ctx.source.slice(statement.span)):
-            continue
-        names = [statement.name] if statement.kind == "declare" else ctx.source.declared(statement.span)
-        is_used = any(name in names and not statement.span.holds(at) for name, at in uses)
-        was_used = any(name in names and not statement.span.holds(at) for name, at in ctx.source.names(function.body))
-        if was_used and not is_used:
-            yield Edit(with_its_line(ctx.source, statement.span), "")
 
 
 def _between(ctx: RuleContext, whole: Span, spans: Sequence[Span]) -> str:

@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator, Sequence
 
 from evo.cuda.source import Edit, Function, Span
-from evo.operators.rules.rewriting import rewritten, with_its_line
+from evo.operators.rules.rewriting import CHANGES, listed, rewritten, with_its_line
 from evo.operators.rules.rule_context import RuleContext
+from evo.spec.comments import without_comments
 
 _DECLARED = re.compile(
     r"(?P<type>(?:const\s+)?[A-Za-z_][\w:]*(?:\s+\w+)*?[\s*&]+(?:const\s+|__restrict__\s+)*)(?P<rest>[A-Za-z_]\w*\s*[=;,\[].*)",
     re.DOTALL,
 )
-_ACTS = re.compile(r"\+\+|--|(?<![=!<>])=(?!=)")
 
 
 def without_unused(ctx: RuleContext, function: Function, span: Span, edits: Sequence[Edit]) -> list[Edit]:
@@ -23,14 +23,13 @@ def without_unused(ctx: RuleContext, function: Function, span: Span, edits: Sequ
     takers = {f.name for f in source.functions if any(param.is_pointer or "&" in param.type for param in f.params)}
     waiting = [
         s
-        for top in source.statements(function)
-        for s in top.all()
+        for s in source.inside(function)
         if s.kind in ("declare", "other") and span.holds(s.span) and not any(edit.span.holds(s.span) for edit in edits)
     ]
     changed = True
     while changed:
         changed = False
-        text = rewritten(source, span, found)
+        text = without_comments(rewritten(source, span, found))
         for statement in list(waiting):
             parts = list(_declarators(source.slice(statement.span)))
             idle = [part for name, part in parts if uses_of(name, text) == 1]
@@ -59,17 +58,12 @@ def _declarators(text: str) -> Iterator[tuple[str, str]]:
     match = _DECLARED.fullmatch(text.strip())
     if match is None or match["type"].split()[0] in ("return", "else", "goto", "case", "static", "extern", "using"):
         return
-    depth, last, rest = 0, 0, match["rest"].rstrip(";")
-    for at, character in enumerate(f"{rest},"):
-        depth += (character in "([{") - (character in ")]}")
-        if character == "," and not depth:
-            part = rest[last:at].strip()
-            if name := re.match(r"\w+", part):
-                yield name[0], part
-            last = at + 1
+    for part in listed(match["rest"].rstrip(";")):
+        if name := re.match(r"\w+", part):
+            yield name[0], part
 
 
 def _does_more(part: str, takers: set[str]) -> bool:
     """Whether a declaration's value changes something else."""
     value = part.partition("=")[2]
-    return bool(_ACTS.search(value)) or any(re.search(rf"\b{name}\s*\(", value) for name in takers)
+    return bool(CHANGES.search(value)) or any(re.search(rf"\b{name}\s*\(", value) for name in takers)

@@ -19,10 +19,7 @@ _TEST = re.compile(r"\s*(?P<left>\w+\s*\[[^\[\]<>]*\])\s*(?P<relation>[<>])\s*(?
 def with_kept_value(ctx: RuleContext) -> list[Edit]:
     """The edits that keep the value of the best element, in all kernels that look one up by its place."""
     found: list[Edit] = []
-    for analysis in ctx.launches:
-        function = ctx.kernel(analysis.form.kernel)
-        if function is None or not ctx.is_launched_once(function.name):
-            continue
+    for analysis, function in ctx.analysed(once=True):
         read_only = {array.parameter for array in analysis.form.tensors if analysis.legality.is_read_only(array)}
         for top in ctx.source.statements(function):
             for loop in top.all():
@@ -65,7 +62,7 @@ def _is_of(ctx: RuleContext, function: Function, pointer: str, read_only: set[st
     """Whether a name is a tensor that is only read, or a pointer into one that stays where it is."""
     if pointer in read_only:
         return True
-    said = [s for top in ctx.source.statements(function) for s in top.all() if s.name == pointer]
+    said = [s for s in ctx.source.inside(function) if s.name == pointer]
     if len(said) != 1 or said[0].kind != "declare" or said[0].value is None or "*" not in said[0].type:
         return False
     text = ctx.source.slice(function.body)
@@ -76,7 +73,7 @@ def _is_of(ctx: RuleContext, function: Function, pointer: str, read_only: set[st
 
 def _starts_at_0(ctx: RuleContext, function: Function, loop: CountedFor, best: str) -> bool:
     """Whether the place is declared as 0, and set nowhere but in this loop."""
-    said = [s for top in ctx.source.statements(function) for s in top.all() if s.name == best]
+    said = [s for s in ctx.source.inside(function) if s.name == best]
     inside = [s for s in said if loop.span.holds(s.span)]
     before = [s for s in said if s not in inside]
     if len(inside) != 1 or len(before) != 1 or before[0].kind != "declare" or before[0].value is None:

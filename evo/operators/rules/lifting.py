@@ -9,12 +9,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from evo.analysis.access import Data, LaunchAnalysis, Symbol, Term, Unsure
+from evo.analysis.access.data_values import is_number
 from evo.analysis.access.terms import Atom
 from evo.cuda.source import Edit, Function, Span
-from evo.operators.rules.rewriting import rewritten
 from evo.operators.rules.rule_context import RuleContext
 from evo.spec.expr import Expression
-from evo.spec.task import Task, Tensor
+from evo.spec.task import Tensor
 from evo.spec.variant import LaunchLine
 
 # Of an element as a kernel declares it: the type that sums are kept in, and how a value gets there and back.
@@ -33,10 +33,6 @@ _CALLS = frozenset({
 })  # fmt: skip
 _WORDS = re.compile(r"\$?[A-Za-z_]\w*")
 _DEFINED = re.compile(r"(?m)^[ \t]*#[ \t]*define[ \t]+(\w+)")
-_DECLARED = re.compile(
-    rb"(?m)^[ \t]*(?:const )?(?:unsigned |long )*(?:int|float|uint|size_t|long|auto|unsigned)\b([^;{}]*=[^;{}]*);"
-    rb"[ \t]*\n"
-)
 
 
 class NotPrinted(Exception):
@@ -50,7 +46,6 @@ class Printer:
     """
 
     analysis: LaunchAnalysis
-    task: Task
     names: Mapping[str, str]  # of tensors, scalars and axes, in the kernel
     places: Mapping[Term, str]
     values: Mapping[str, str]
@@ -107,13 +102,13 @@ class Printer:
         if isinstance(data.detail, int) and data.detail in self.reads:
             return self.reads[data.detail]
         access = self.analysis.form.accesses[data.detail] if isinstance(data.detail, int) else None
-        if access is None or access.array is None or access.array.space != "global" or not access.subscripts:
+        if access is None or not access.is_global or not access.subscripts:
             raise NotPrinted("a read that is no element of a tensor")
-        tensor = next((t for t in self.task.tensors if t.name == access.array.name), None)
+        tensor = next((t for t in self.analysis.task.tensors if t.name == access.memory.name), None)
         if tensor is None:
-            raise NotPrinted(access.array.name)
+            raise NotPrinted(access.memory.name)
         at = self.element(tensor, [self.term(term) for term in access.subscripts])
-        return converted(access.array.element, at)
+        return converted(access.memory.element, at)
 
     def element(self, tensor: Tensor, at: list[str]) -> str:
         """`name[...]` at subscripts, by rows."""
@@ -161,19 +156,13 @@ class Printer:
 
 
 def is_zero(data: Data | None) -> bool:
-    """Whether a value is the number 0."""
-    while data is not None and data.op in ("same", "convert"):
-        data = data.args[0]
-    if data is None:
-        return True
-    value = data.detail.value if isinstance(data.detail, Term) else data.detail
-    return data.op in ("constant", "index") and isinstance(value, int | float) and value == 0
+    """Whether a value is the number 0; one that nothing is known of begins as it."""
+    return data is None or is_number(data, 0)
 
 
 def names_of(ctx: RuleContext, function: Function) -> dict[str, str]:
     """What the kernel calls tensors, scratch, scalars and axes: by place in its parameters, or as macros."""
-    assert ctx.task is not None
-    task = ctx.task
+    task = ctx.declared
     given = [t.name for t in task.tensors] + [s.name for s in ctx.variant.scratch] + [s.name for s in task.scalars]
     given += list(task.axes)
     own = [line.args for line in ctx.variant.launches if line.kernel == function.name]
@@ -231,6 +220,14 @@ def _number(value: object) -> str:
     raise NotPrinted(str(value))
 
 
+def type_of_elements(ctx: RuleContext, function: Function, pointer: str) -> str:
+    """As the text writes it. Raises NotPrinted for a name that has two."""
+    kind = ctx.source.element_type(function.name, pointer)
+    if kind is None:
+        raise NotPrinted(f"{pointer} has two types")
+    return kind
+
+
 def named(text: str, taken: Collection[str], constants: Mapping[str, str] | None = None) -> str:
     """A body whose own names are written `$name`: each as it is, or with a dash, or more, if the kernel has that name.
 
@@ -270,32 +267,3 @@ def in_c(node: ast.expr, names: Mapping[str, str]) -> str:
             per = in_c(second, names)
             return f"(({in_c(first, names)} + {per} - 1) / {per})"
     raise NotPrinted(ast.unparse(node))
-
-
-def unused(ctx: RuleContext, function: Function, edits: Sequence[Edit]) -> list[Edit]:
-    """Declarations of a function whose names its other edits leave without a use. Raises NotPrinted for half of one."""
-    source = ctx.source
-    found: list[Edit] = []
-    waiting = list(_DECLARED.finditer(source.data, function.body.start, function.body.end))
-    changed = True
-    while changed:
-        changed = False
-        body = rewritten(source, function.body, [*edits, *found])
-        for match in list(waiting):
-            names = re.findall(r"(\w+)\s*=(?!=)", match[1].decode())
-            uses = [len(re.findall(rf"\b{name}\b", body)) for name in names]
-            span = Span(match.start(), match.end())
-            if (
-                names
-                and all(count == 1 for count in uses)
-                and not any(edit.span.start in range(*match.span()) for edit in edits)
-            ):
-                found.append(Edit(span, ""))
-                waiting.remove(match)
-                changed = True
-    for match in waiting:
-        names = re.findall(r"(\w+)\s*=(?!=)", match[1].decode())
-        body = rewritten(source, function.body, [*edits, *found])
-        if any(len(re.findall(rf"\b{name}\b", body)) == 1 for name in names):
-            raise NotPrinted(f"{', '.join(names)} are half unused")
-    return found

@@ -4,21 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from evo.cuda.source import CountedFor, CountedLoop, Statement
+from evo.cuda.source import CountedFor, CountedLoop, Edit, Source, Span, Statement
+from evo.operators.rules.rewriting import indent_of
 from evo.operators.rules.rule_context import RuleContext
 
 
 def counted_loops(ctx: RuleContext) -> Iterator[tuple[CountedLoop, CountedFor, tuple[Statement, ...]]]:
     """Counted loops that start a line, with their statement and the statements of the same block."""
     for function in ctx.source.functions:
-        tops = ctx.source.statements(function)
-        inside = [inner for top in tops for inner in top.all()]
+        tops, inside = ctx.source.statements(function), ctx.source.inside(function)
         blocks = (tops, *(block for outer in inside for block in (outer.body, outer.alternative)))
         beside = {statement.span: block for block in blocks for statement in block}
         known = {s.span: s for s in inside if isinstance(s, CountedFor)}
         for loop in ctx.source.loops:
             if loop.function == function.name and loop.span in known:
                 yield loop, known[loop.span], beside[loop.span]
+
+
+def unrolled(source: Source, span: Span) -> list[Edit]:
+    """`#pragma unroll` in front of a loop; braces around one that stands alone in another, where it cannot stand."""
+    start, indent = source.line_start(span.start), indent_of(source, span.start)
+    if source.is_bare(span):
+        return [
+            Edit(Span(span.start, span.start), f"{{\n#pragma unroll\n{indent}"),
+            Edit(Span(span.end, span.end), "\n}"),
+        ]
+    if source.data[start : span.start].strip():
+        return [Edit(Span(span.start, span.start), f"\n#pragma unroll\n{indent}")]
+    return [Edit(Span(start, start), "#pragma unroll\n")]
 
 
 def above(ctx: RuleContext, loop: CountedLoop) -> int:

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 from evo.cuda.source import Edit, Function, Source, Span, Statement
 from evo.operators.rules.application import Application, Find
-from evo.operators.rules.rewriting import indent_of, with_its_line
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.through import found_in_view
 
@@ -22,17 +20,6 @@ _SEVERAL = re.compile(
     r"((?:const\s+)?(?:int|float|unsigned int|unsigned|double|half|__half))\s+([A-Za-z_].*),.*;$", re.DOTALL
 )
 _ONE = re.compile(r"[A-Za-z_]\w*\s*(?:\[[^\[\]]*\]\s*)*(?:=(?!=)|$)")
-_WHILE = re.compile(
-    r"while\s*\((?P<test>\s*(?P<name>[A-Za-z_]\w*)\s*<[^;{}()=]+)\)\s*\{(?P<body>.*)"
-    r"(?<=[;}\s])(?P=name)\s*\+=(?P<step>[^;{}]+);\s*\}\s*\Z",
-    re.DOTALL,
-)
-# `for (; i < n; i += step) { ... }`, whose variable is declared in front of it
-_HEADLESS = re.compile(
-    r"for\s*\(\s*;(?P<test>\s*(?P<name>[A-Za-z_]\w*)\s*<[^;{}=]+);\s*(?P=name)\s*\+=(?P<step>[^;{}]+)\)\s*"
-    r"\{(?P<body>.*)\}\s*\Z",
-    re.DOTALL,
-)
 
 
 def behind_guard(find: Find) -> Find:
@@ -47,45 +34,6 @@ def behind_guard(find: Find) -> Find:
         yield from found_in_view(find, ctx, guards, apart)
 
     return both
-
-
-def as_counted(find: Find) -> Find:
-    """The same rule, which also finds its places in `while (i < n) { ...; i += step; }`, as the `for` that it is."""
-
-    def both(ctx: RuleContext) -> Iterator[Application]:
-        found = tuple(find(ctx))
-        yield from found
-        loops = [] if found else [edit for f in ctx.source.functions if f.is_kernel for edit in _counted(ctx.source, f)]
-        for application in found_in_view(find, ctx, loops):
-            yield replace(application, is_schedule=True)
-
-    return both
-
-
-def _counted(source: Source, function: Function) -> Iterator[Edit]:
-    """A loop at the top of a kernel whose variable is declared in front of it and steps at the end of its body."""
-    tops = source.statements(function)
-    for place, loop in enumerate(tops):
-        forms = {"other": _WHILE, "for": _HEADLESS}
-        match = forms[loop.kind].match(source.slice(loop.span)) if loop.kind in forms else None
-        if match is None or re.search(r"\b(continue|break|goto|return)\b", match[0]):
-            continue
-        name, body, step = match["name"], match["body"], match["step"].strip()
-        first = next((each for each in range(place) if tops[each].kind == "declare" and tops[each].name == name), None)
-        start = tops[first].value if first is not None else None
-        if first is None or start is None or tops[first].dims or ";" in step:
-            continue
-        between, after = tops[first + 1 : place], tops[place + 1 :]
-        if any(each.kind != "declare" or name in each.reads for each in between) or any(
-            name in inner.reads or inner.name == name for each in after for inner in each.all()
-        ):
-            continue
-        if re.search(rf"\b{name}\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--|&\s*{name}\b", body):
-            continue
-        kind = " ".join(word for word in tops[first].type.split() if word != "const")
-        yield Edit(with_its_line(source, tops[first].span), "")
-        head = f"for ({kind} {name} = {source.slice(start).strip()}; {match['test'].strip()}; {name} += {step})"
-        yield Edit(loop.span, f"{head} {{{body.rstrip()}\n{indent_of(source, loop.span.start)}}}")
 
 
 def _turned(source: Source, function: Function) -> Sequence[Edit]:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from evo.cuda.source import CountedFor, Edit, Function, Statement
-from evo.operators.rules.directives import line_span
+from evo.operators.rules.directives import relaunched
 from evo.operators.rules.rewriting import bare, indent_of, with_its_line
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import index_in, kernels
@@ -67,8 +67,7 @@ def _of_kernel(ctx: RuleContext, function: Function, launch: LaunchLine) -> Iter
         if only is not None and all(only.span.holds(at) for at in uses):  # nothing else uses it, which is an error
             yield Edit(with_its_line(source, only.span), "")
     grid = f"ceil_div({extent}, {launch.block[0].text})"
-    text = f"// evo: launch {launch.kernel} grid ({grid}) block ({launch.block[0].text}) shared {launch.shared.text}"
-    yield Edit(line_span(ctx, launch.line), f"{text}{launch.args_text}")
+    yield relaunched(ctx, launch, grid=grid)
 
 
 def _spelt(text: str, constant: Mapping[str, str]) -> str:

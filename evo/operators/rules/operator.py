@@ -12,6 +12,7 @@ from evo.operators.one_change import clutter
 from evo.operators.proposal import Context, Proposal
 from evo.operators.rules.rule import Application, Rule
 from evo.spec.chips import Chip
+from evo.spec.recent import RecentCache
 from evo.spec.task import Task
 from evo.spec.variant import Variant
 
@@ -19,7 +20,7 @@ PARENTS = 2  # whose places are kept: the champion's, and those of what may repl
 _LOSER = 100  # ranks that a change falls behind if it has failed in this run
 
 
-class _Place:
+class RulePlace:
     """Where one rule applies to one parent, and what comes of it, worked out when it is first asked for."""
 
     def __init__(self, parent: Variant, rule: Rule, application: Application) -> None:
@@ -43,6 +44,30 @@ class _Place:
             return clutter(self.parent.text, self.child.text) is None
         return classify(tree_difference(self.parent.text, self.child.text)).is_single
 
+    def proposal(self, context: Context) -> Proposal | None:
+        """The child, if it is one change and may be launched."""
+        rule, child = self.rule, self.child
+        if child is None or not self.is_one_change or not context.fits(child):
+            return None
+        return Proposal(
+            operator=f"rules.{rule.family}",
+            kind="schedule" if self.application.is_schedule else "mutation",
+            variant=child,
+            summary=self.application.summary,
+            reason=rule.reason,
+            expected=rule.expected,
+            risk=rule.risk,
+            next_if_kept=rule.next_if_kept,
+            next_if_reverted=rule.next_if_reverted,
+            arguments={"rule": rule.name, "change_key": self.key, **self.application.arguments},
+        )
+
+
+def places_of(rule: Rule, parent: Variant, task: Task, chip: Chip | None) -> list[RulePlace]:
+    """Where a rule applies to a parent."""
+    found = rule.applications(parent, flags=task.flags, axes=integers_of(task), task=task, chip=chip)
+    return [RulePlace(parent, rule, each) for each in found]
+
 
 class RuleOperator:
     """All rules of one family as one arm: lowest rank first, drawn by the generator within a rank."""
@@ -50,7 +75,7 @@ class RuleOperator:
     def __init__(self, family: str, rules: tuple[Rule, ...]) -> None:
         self.name = f"rules.{family}"
         self.rules = rules
-        self._places: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[_Place]] = {}  # of the last parents
+        self._places: RecentCache[list[RulePlace]] = RecentCache(PARENTS)
 
     def propose(self, parent: Variant, *, rng: random.Random, context: Context) -> Proposal | None:
         places = [
@@ -58,37 +83,19 @@ class RuleOperator:
             for place in self._all(parent, context.task, context.chip)
         ]
         for _, _, place in _in_turn(places):
-            child, rule = place.child, place.rule
-            if child is None or child.id in context.tried or not place.is_one_change or not context.fits(child):
+            if place.child is None or place.child.id in context.tried:
                 continue
-            return Proposal(
-                operator=self.name,
-                kind="schedule" if place.application.is_schedule else "mutation",
-                variant=child,
-                summary=place.application.summary,
-                reason=rule.reason,
-                expected=rule.expected,
-                risk=rule.risk,
-                next_if_kept=rule.next_if_kept,
-                next_if_reverted=rule.next_if_reverted,
-                arguments={"rule": rule.name, "change_key": place.key, **place.application.arguments},
-            )
+            if (proposal := place.proposal(context)) is not None:
+                return proposal
         return None
 
-    def _all(self, parent: Variant, task: Task, chip: Chip | None) -> list[_Place]:
+    def _all(self, parent: Variant, task: Task, chip: Chip | None) -> list[RulePlace]:
         """Every place of every rule; kept, since a parent is asked about for as many proposals as are screened."""
         flags, axes = task.flags, integers_of(task)
-        key = (parent.text, flags, axes)
-        if key not in self._places:
-            found = [
-                _Place(parent, rule, each)
-                for rule in self.rules
-                for each in rule.applications(parent, flags=flags, axes=axes, task=task, chip=chip)
-            ]
-            while len(self._places) >= PARENTS:
-                self._places.pop(next(iter(self._places)))
-            self._places[key] = found
-        return self._places[key]
+        return self._places.made(
+            (parent.text, flags, axes),
+            lambda: [place for rule in self.rules for place in places_of(rule, parent, task, chip)],
+        )
 
 
 def integers_of(task: Task) -> tuple[str, ...]:
@@ -96,7 +103,7 @@ def integers_of(task: Task) -> tuple[str, ...]:
     return (*("" for scalar in task.scalars if scalar.dtype == "int32"), *task.axes)
 
 
-def _in_turn(places: Iterable[tuple[int, float, _Place]]) -> list[tuple[int, float, _Place]]:
+def _in_turn(places: Iterable[tuple[int, float, RulePlace]]) -> list[tuple[int, float, RulePlace]]:
     """By rank; within a rank the rules take turns, so that one with many places does not crowd the others out."""
     seen: dict[tuple[int, str], int] = {}
     turns = []

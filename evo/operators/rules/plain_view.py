@@ -106,7 +106,7 @@ def type_arguments(
 
 def _clashes(source: Source, called: Function, names: dict[str, str]) -> bool:
     """Whether a variable of the body has the name of what a parameter becomes."""
-    inside = [s for top in source.statements(called) for s in top.all()]
+    inside = source.inside(called)
     own = {name for s in inside for name in _declared(source, s)}
     return bool(own & set(names.values()))
 

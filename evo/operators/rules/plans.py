@@ -14,12 +14,11 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from evo.cuda.source import classify, tree_difference
-from evo.operators.one_change import clutter
 from evo.operators.proposal import Context, OperatorDoc, Proposal
-from evo.operators.rules.operator import PARENTS, change_key, integers_of
+from evo.operators.rules.operator import PARENTS, places_of
 from evo.operators.rules.rule import Rule
 from evo.results import Json
+from evo.spec.recent import RecentCache
 from evo.spec.variant import Variant
 
 MOST_STEPS = 6
@@ -179,7 +178,7 @@ class PlanOperator:
         self._plans = plans
         self._looked: tuple[str, ...] = ()  # what was put together last
         self._joined: list[Proposal] = []
-        self._lines: dict[str, dict[str, tuple[Proposal, ...]]] = {}  # of the last parents, by plan
+        self._lines: RecentCache[dict[str, tuple[Proposal, ...]]] = RecentCache(PARENTS)  # by plan
 
     @property
     def docs(self) -> tuple[OperatorDoc, ...]:
@@ -202,11 +201,7 @@ class PlanOperator:
 
     def _offers(self, parent: Variant, context: Context) -> Iterator[tuple[str, RulePlan, tuple[Proposal, ...]]]:
         """All plans with their names and lines, then the beginnings of these, long ones first."""
-        if parent.text not in self._lines:
-            while len(self._lines) >= PARENTS:
-                self._lines.pop(next(iter(self._lines)))
-            self._lines[parent.text] = {}
-        lines = self._lines[parent.text]
+        lines = self._lines.made(parent.text, dict)
         for plan in sorted(self._plans, key=lambda each: each.name in context.losers):
             if plan.name not in lines:
                 lines[plan.name] = tuple(self._line(plan, parent, context))[:MOST_STEPS]
@@ -251,34 +246,9 @@ class PlanOperator:
     def _step(self, name: str, parent: Variant, context: Context, key: str | None = None) -> Proposal | None:
         """The first application of a rule that is one change; key: of the only change that will do."""
         rule = self._rules.get(name)
-        if rule is None:
-            return None
-        task = context.task
-        places = rule.applications(
-            parent, flags=task.flags, axes=integers_of(task), task=task, chip=context.chip
-        )  # fmt: skip
-        found = sorted(places, key=lambda each: each.rank)
-        for application in [each for each in found if key in (None, change_key(rule, each))][:_TRIED]:
-            child = rule.build(parent, application)
-            if child is None or not context.fits(child):
-                continue
-            is_one = (
-                clutter(parent.text, child.text) is None
-                if application.is_schedule
-                else classify(tree_difference(parent.text, child.text)).is_single
-            )
-            if is_one:
-                return Proposal(
-                    operator=f"rules.{rule.family}",
-                    kind="schedule" if application.is_schedule else "mutation",
-                    variant=child,
-                    summary=application.summary,
-                    reason=rule.reason,
-                    expected=rule.expected,
-                    risk=rule.risk,
-                    arguments={"rule": rule.name, "change_key": change_key(rule, application)},
-                )
-        return None
+        places = places_of(rule, parent, context.task, context.chip) if rule is not None else []
+        found = [place for place in sorted(places, key=lambda each: each.rank) if key in (None, place.key)]
+        return next((made for place in found[:_TRIED] if (made := place.proposal(context)) is not None), None)
 
 
 def _key(proposal: Proposal) -> str:

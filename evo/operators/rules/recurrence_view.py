@@ -18,10 +18,8 @@ from evo.operators.rules.rule_context import RuleContext
 def with_last_elements(ctx: RuleContext) -> list[Edit]:
     """The edits that keep such elements in variables, in all kernels."""
     found: list[Edit] = []
-    for analysis in ctx.launches:
-        function = ctx.kernel(analysis.form.kernel)
-        if function is not None and ctx.is_launched_once(function.name):
-            found += _within(ctx, analysis, function, ctx.source.statements(function))
+    for analysis, function in ctx.analysed(once=True):
+        found += _within(ctx, analysis, function, ctx.source.statements(function))
     return found
 
 

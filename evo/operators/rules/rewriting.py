@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Collection, Sequence
 
 from evo.cuda.source import Edit, Source, Span
 from evo.operators.rules.rule_context import RuleContext
 from evo.spec.comments import without_comments
+
+WORD = re.compile(r"[A-Za-z_]\w*")
+LEAVES = re.compile(r"\b(?:break|continue|goto|return)\b")  # a loop, by a statement inside
+CHANGES = re.compile(r"\+\+|--|(?<![=!<>])=(?!=)")  # a variable, within an expression
+TEMPLATE = re.compile(rb"template\s*<[^;{}]*>\s*\Z")  # in front of a function
 
 
 def same(one: str, other: str) -> bool:
@@ -23,12 +29,18 @@ def bare(text: str) -> str:
 
 
 def balanced(text: str) -> bool:
+    depths = [*itertools.accumulate((each == "(") - (each == ")") for each in text)]
+    return not depths or (min(depths) >= 0 and depths[-1] == 0)
+
+
+def closed(text: str, at: int) -> int:
+    """The place behind the bracket that closes the one at a place; -1 if none does."""
     depth = 0
-    for character in text:
-        depth += (character == "(") - (character == ")")
-        if depth < 0:
-            return False
-    return depth == 0
+    for place in range(at, len(text)) if at >= 0 else ():
+        depth += (text[place] in "([{") - (text[place] in ")]}")
+        if not depth:
+            return place + 1
+    return -1
 
 
 def listed(text: str) -> list[str]:

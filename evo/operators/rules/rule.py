@@ -10,9 +10,10 @@ from pathlib import Path
 
 from evo.cuda.source import Edit, Source, Span, new_dead_code, parse, syntax_errors
 from evo.errors import SyntaxInvalid
-from evo.operators.rules.application import Application, Find
+from evo.operators.rules.application import Application, Find, by_launch
 from evo.operators.rules.flat_view import flat_blocks
 from evo.operators.rules.idle_knobs import without_idle_knobs
+from evo.operators.rules.rewriting import TEMPLATE
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.text_views import views_of
 from evo.operators.rules.through import found_in_view
@@ -21,13 +22,12 @@ from evo.spec.chips import Chip
 from evo.spec.task import Task
 from evo.spec.variant import Variant, parse_variant
 
-__all__ = ["Application", "Example", "Rule", "RuleContext", "example_variant"]
+__all__ = ["Application", "Example", "Rule", "RuleContext", "by_launch", "example_variant"]
 
 _EXAMPLES = Path(__file__).parent / "families" / "examples"
 _LONGEST_TEXT, _LONGEST_LINE, _LONGEST_RUN = 200_000, 2_000, 400  # characters
 _OF_INDICES = ("work", "tile", "order", "vector")  # families that move work between threads
 _OF_LOOPS = (*_OF_INDICES, "atomics", "staging", "loop")  # families that read loops and subscripts
-_TEMPLATE = re.compile(rb"template\s*<[^;{}]*>\s*\Z")
 _LINE_END = re.compile(rb";?[ \t]*\r?\n")
 _RUN = re.compile(r"\s++|\S++")
 _EXAMPLE_LAUNCH = "// evo: launch k grid (1) block (32) shared 0\n"
@@ -52,18 +52,25 @@ class Example:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """find lists the places; everything else is what a proposal says about itself."""
+    """find lists the places; all sentences are what a proposal says about itself.
+
+    A shipped rule has the family that it stands in, and without examples the files of its name.
+    """
 
     name: str
-    family: str
     sentence: str
     find: Find
-    examples: tuple[Example, ...]
     reason: str
     expected: str
     risk: str
     next_if_kept: str
     next_if_reverted: str
+    family: str = ""
+    examples: tuple[Example, ...] = ()
+
+    def placed(self, family: str) -> Rule:
+        """The rule in its family, with the files of its name as its example if it has none."""
+        return replace(self, family=family, examples=self.examples or (Example.of_files(self.name),))
 
     def applications(
         self,
@@ -145,7 +152,7 @@ def _without_dead_code(parent: str, text: str) -> str:
 
 def _with_its_head(source: Source, span: Span) -> Span:
     """With the `template <...>` in front, and the end of the line."""
-    head = _TEMPLATE.search(source.data[: span.start])
+    head = TEMPLATE.search(source.data[: span.start])
     start = head.start() if head is not None else span.start
     after = _LINE_END.match(source.data, span.end)
     return Span(start, after.end() if after is not None else span.end)

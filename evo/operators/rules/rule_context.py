@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from evo.analysis.access import LaunchAnalysis, analyse
 from evo.cuda.source import Edit, Function, Source, parse
 from evo.spec.chips import Chip, chip
 from evo.spec.element_types import ELEMENT_TYPES
+from evo.spec.recent import RecentCache
 from evo.spec.task import Task
 from evo.spec.variant import Variant, parse_variant
 
 _DEFAULT_CHIP = "l4"  # for an operator that is asked without a chip
 _HEAVY = re.compile(r"\basm\b|\bmma\b|\bwmma\b")  # takes seconds to follow, and no rule on the form is for it
 _KEPT = 16  # analyses; all rules look at one parent, one after the other
-_ANALYSED: dict[tuple[str, int, str], tuple[Task, tuple[LaunchAnalysis, ...]]] = {}  # a task is kept, so its id is
+_ANALYSED: RecentCache[tuple[Task, tuple[LaunchAnalysis, ...]]] = RecentCache(_KEPT)  # a task is kept, so its id is
 _INTEGERS = frozenset(ELEMENT_TYPES["int32"].c_types + ELEMENT_TYPES["uint32"].c_types)  # as a task passes one
 
 
@@ -38,18 +39,27 @@ class RuleContext:
     written: str = ""
 
     @property
+    def declared(self) -> Task:
+        """The task, of a context that is known to have one: there is no analysis without."""
+        assert self.task is not None
+        return self.task
+
+    @property
     def launches(self) -> tuple[LaunchAnalysis, ...]:
         """The access analysis of each launch at the headline case; none without one, nor of tensor-core code."""
         if self.task is None or not self.task.bench or _HEAVY.search(self.variant.text):
             return ()
         known = self.chip or chip(_DEFAULT_CHIP)
         key = (self.variant.text, id(self.task), known.slug)
-        if key not in _ANALYSED:
-            if len(_ANALYSED) >= _KEPT:
-                _ANALYSED.pop(next(iter(_ANALYSED)))
-            found = analyse(self.variant, self.task, self.task.case(self.task.headline), known)
-            _ANALYSED[key] = (self.task, found)
-        return _ANALYSED[key][1]
+        task = self.task
+        return _ANALYSED.made(key, lambda: (task, analyse(self.variant, task, task.case(task.headline), known)))[1]
+
+    def analysed(self, *, once: bool = False) -> Iterator[tuple[LaunchAnalysis, Function]]:
+        """Each analysed launch with its kernel; once: not those of kernels that several lines launch."""
+        for analysis in self.launches:
+            kernel = self.kernel(analysis.form.kernel)
+            if kernel is not None and not (once and not self.is_launched_once(kernel.name)):
+                yield analysis, kernel
 
     def after(self, edits: Sequence[Edit]) -> RuleContext:
         """The same context with the parent's text edited. Raises SyntaxInvalid if that cannot be read."""

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from evo.cuda.source import Function, Span, Statement
 from evo.operators.rules.lifting import NotPrinted
-from evo.operators.rules.rewriting import indent_of
+from evo.operators.rules.rewriting import WORD, indent_of
 from evo.operators.rules.rule_context import RuleContext
 
-_WORD = re.compile(r"[A-Za-z_]\w*")
 # What makes a value depend on the thread, or a statement do more than compute it.
 _FORBIDDEN = re.compile(
     r"\b(?:threadIdx|blockIdx|return|goto|asm|__shared__|static)\b|__sync|__shfl|__ballot|atomic|\$"
@@ -34,7 +33,7 @@ def slice_of(ctx: RuleContext, function: Function, value: str, given: str, apart
     writers = {top: {s.name for s in top.all() if s.name and s.kind in ("declare", "assign", "for")} for top in tops}
     declared = {s.name for top in tops for s in top.all() if s.kind in ("declare", "for") and s.name}
     hidden = ctx.source.hidden_writes(function)
-    needed = set(_WORD.findall(value)) & declared - {given}
+    needed = set(WORD.findall(value)) & declared - {given}
     taken: set[Statement] = set()
     while True:
         more = {top for top in tops if writers[top] & needed} - taken
@@ -42,7 +41,7 @@ def slice_of(ctx: RuleContext, function: Function, value: str, given: str, apart
             break
         taken |= more
         for top in more:
-            needed |= set(_WORD.findall(ctx.source.slice(top.span))) & declared - {given}
+            needed |= set(WORD.findall(ctx.source.slice(top.span))) & declared - {given}
     if needed & hidden or any(given in writers[top] for top in taken):
         raise NotPrinted(f"{value} is written in a way that is not followed")
     spans = sorted({top.span for top in taken})

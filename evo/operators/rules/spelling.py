@@ -3,39 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from evo.analysis.access import THREAD, Access, Combined, Compare, Condition, Form, Op, Symbol, Term, Unsure
+from evo.analysis.access import Access, Combined, Compare, Condition, Form, Op, Symbol, Term, Unsure
+from evo.analysis.access.comparisons import conjuncts
 from evo.operators.rules.lifting import NotPrinted
 
 _OPERATORS = {"div": "/", "mod": "%"}
-
-
-def in_new_indices(term: Term, old: Sequence[Term], new: Sequence[Symbol]) -> Term:
-    """A term of blocks and threads, said in what the old terms are called now. What it cannot say stays as it was.
-
-    An old term is an operation (`pixel / width`), which is replaced wherever it stands, or a sum with a thread index,
-    which is solved for that index.
-    """
-    values: dict[Symbol, Term] = {}
-    for place, name in zip(old, new, strict=True):
-        if isinstance(place.atom, Op):
-            term = _replaced(term, place.atom, name)
-            continue
-        free = [s for s in place.symbols() if s in THREAD and s not in values and place.parts.get((s,)) == 1]
-        if free and not any(free[0] in op.symbols() for op in place.ops()):
-            values[free[0]] = Term.of(name) - (place - Term.of(free[0]))
-    return term.substitute(values)
-
-
-def _replaced(term: Term, op: Op, name: Symbol) -> Term:
-    total = Term({})
-    for mono, n in term.parts.items():
-        product = Term.number(n)
-        for atom in mono:
-            product = product * (Term.of(name) if atom == op else Term.of(atom))
-        total = total + product
-    return total
 
 
 def spelled(term: Term, names: Mapping[Symbol, str]) -> str:
@@ -91,20 +65,14 @@ def condition_in_c(condition: Condition, names: Mapping[Symbol, str]) -> str:
 def own_conditions(form: Form, access: Access, beside: Access) -> tuple[Condition, ...]:
     """What an access is under and another one is not, without the headers of its loops."""
     headers = {form.loops[symbol].condition for symbol in access.loops}
-    known = {part for condition in beside.conditions for part in _conjuncts(condition)}
+    known = {part for condition in beside.conditions for part in conjuncts(condition)}
     return tuple(
         part
         for condition in access.conditions
         if condition not in headers
-        for part in _conjuncts(condition)
+        for part in conjuncts(condition)
         if part not in known
     )
-
-
-def _conjuncts(condition: Condition) -> tuple[Condition, ...]:
-    if isinstance(condition, Combined) and condition.word == "and":
-        return tuple(part for item in condition.items for part in _conjuncts(item))
-    return (condition,)
 
 
 def counts_all(form: Form, symbol: Symbol, extent: Term) -> bool:
@@ -165,4 +133,4 @@ def _is_leading_part(term: Term, store: Access) -> bool:
 
 def stores_all(store: Access) -> bool:
     """Whether every thread with an element of the output stores it."""
-    return all(is_within_output(part, store) for condition in store.conditions for part in _conjuncts(condition))
+    return all(is_within_output(part, store) for condition in store.conditions for part in conjuncts(condition))

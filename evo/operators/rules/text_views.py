@@ -19,6 +19,7 @@ from evo.operators.rules.recurrence_view import with_last_elements
 from evo.operators.rules.register_sum_view import with_register_sums
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.through import through
+from evo.spec.recent import RecentCache
 
 View = tuple[list[Edit], list[Edit]]  # edits, and those that are left out where an application does not touch them
 
@@ -66,14 +67,10 @@ class Views:
                 yield list(through(other.source, plain, made)), []
 
 
-_SEEN: dict[tuple[object, ...], Views] = {}  # a view keeps its task, so its id is
+_SEEN: RecentCache[Views] = RecentCache(_KEPT)  # a view keeps its task, so its id is
 
 
 def views_of(ctx: RuleContext) -> Views:
     """The views of a text, which no rule changes."""
     key = (ctx.source.text, ctx.written, ctx.axes, id(ctx.task), ctx.chip.slug if ctx.chip is not None else "")
-    if key not in _SEEN:
-        while len(_SEEN) >= _KEPT:
-            _SEEN.pop(next(iter(_SEEN)))
-        _SEEN[key] = Views(ctx)
-    return _SEEN[key]
+    return _SEEN.made(key, lambda: Views(ctx))

@@ -97,7 +97,7 @@ def thread_indices(ctx: RuleContext, *, whole: bool = False) -> Iterator[ThreadI
 
 def _declared(source: Source, function: Function) -> list[str]:
     """The names of a kernel's variables, one that hides another once more."""
-    return [s.name for top in source.statements(function) for s in top.all() if s.kind in ("declare", "for")]
+    return [s.name for s in source.inside(function) if s.kind in ("declare", "for")]
 
 
 def _own(source: Source, function: Function) -> set[str]:

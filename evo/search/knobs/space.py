@@ -6,6 +6,7 @@ known, and nothing is enumerated.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -64,10 +65,7 @@ class Space:
     @property
     def product(self) -> int:
         """Combinations, legal or not."""
-        total = 1
-        for size in self.sizes:
-            total *= size
-        return total
+        return math.prod(self.sizes)
 
     @property
     def count(self) -> int:

@@ -40,7 +40,6 @@ _KERNEL = 'extern "C" __global__ void {}k(float* o) {{ o[threadIdx.x] = 1.0f; }}
 RULES = (
     Rule(
         name="register_cap",
-        family="bounds",
         sentence="Caps a kernel's registers with `__maxnreg__`.",
         find=_find_cap,
         examples=(Example(_KERNEL.format(""), _KERNEL.format("__maxnreg__(64) ")),),

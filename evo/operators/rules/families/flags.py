@@ -65,7 +65,6 @@ def _removed(ctx: RuleContext, flag: str) -> Edit | None:
 RULES = (
     Rule(
         name="flag",
-        family="flags",
         sentence="Adds or removes one compile flag out of those the task allows.",
         find=_find,
         examples=(

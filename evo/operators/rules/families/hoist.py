@@ -54,7 +54,6 @@ def _find_root(ctx: RuleContext) -> Iterator[Application]:
 RULES = (
     Rule(
         name="inverse_root",
-        family="hoist",
         sentence="Computes a reciprocal square root once where a square root is only divided by.",
         find=_find_root,
         examples=(
@@ -71,7 +70,6 @@ RULES = (
     ),
     Rule(
         name="float_literal",
-        family="hoist",
         sentence="Writes a double literal that meets a float as a float literal.",
         find=_find_double,
         examples=(Example("  o[0] = x * 0.5;\n", "  o[0] = x * 0.5f;\n"),),

@@ -184,7 +184,6 @@ def _size_knob(ctx: RuleContext, own: Define | None, domain: Sequence[int], valu
 RULES = (
     Rule(
         name="knob",
-        family="knob",
         sentence="Moves one declared knob to another value of its domain, neighbours first.",
         find=_find_moves,
         examples=(
@@ -202,10 +201,8 @@ RULES = (
     ),
     Rule(
         name="block_size",
-        family="knob",
         sentence="Turns a literal block size into a knob, with another value.",
         find=_find_sizes,
-        examples=(Example.of_files("block_size"),),
         reason="the block size decides how many warps an SM holds, and how large the last wave is",
         expected="more resident warps, or less waiting at barriers",
         risk="another use of the same number in the kernel may depend on it",

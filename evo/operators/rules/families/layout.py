@@ -52,7 +52,7 @@ def _find_xor(ctx: RuleContext) -> Iterator[Application]:
         function = next(f for f in ctx.source.functions if f.name == array.function)
         uses = [use for use in ctx.source.subscripts(function.body) if use.name == array.name]
         names = [name for name, _ in ctx.source.names(function.body)].count(array.name)
-        declared = [s for top in ctx.source.statements(function) for s in top.all() if s.name == array.name]
+        declared = [s for s in ctx.source.inside(function) if s.name == array.name]
         uses = [use for use in uses if not any(s.span.holds(use.span) and s.kind == "declare" for s in declared)]
         if len(declared) != 1 or names != len(uses) + 1 or not all(len(use.indices) == 2 for use in uses) or not uses:
             continue
@@ -94,7 +94,6 @@ _SWIZZLED = (
 RULES = (
     Rule(
         name="row_pad",
-        family="layout",
         sentence="Pads the rows of a `__shared__` array by 16 or 32 bytes, or takes the pad away; rows stay aligned.",
         find=_find_pads,
         examples=(
@@ -105,7 +104,6 @@ RULES = (
     ),
     Rule(
         name="xor_swizzle",
-        family="layout",
         sentence="Stores a row of a `__shared__` array under a column number exclusive-or its row number.",
         find=_find_xor,
         examples=(Example(_SQUARE, _SWIZZLED),),

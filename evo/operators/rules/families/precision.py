@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from evo.analysis.access import Reduction
+from evo.analysis.access import LaunchAnalysis, Reduction
 from evo.cuda.source import Edit, Function, Span, Statement
-from evo.operators.rules.rewriting import fresh, indent_of
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rewriting import fresh, indent_of, rewritten
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -18,21 +18,16 @@ _CALLS = re.compile(r"\b(exp|log|sqrt|fabs|pow|tanh|sin|cos|fmax|fmin|erf|rsqrt)
 _CAST = re.compile(r"\(\s*double\s*\)\s*")
 
 
-def _find(ctx: RuleContext) -> Iterator[Application]:
-    if ctx.task is None or any(tensor.dtype == "float64" for tensor in ctx.task.tensors):
+def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[Application]:
+    if ctx.task is None or any(tensor.dtype == "float64" for tensor in ctx.task.tensors) or not analysis.form.doubles:
         return
-    for analysis in ctx.launches:
-        function = ctx.kernel(analysis.form.kernel)
-        if function is None or not analysis.form.doubles:
-            continue
-        edits = list(_plain(ctx, function))
-        sums = list(_sums(ctx, function, analysis.reductions))
-        if not edits or any(abs(float(text)) > _LARGEST for text in _LITERAL.findall(ctx.source.slice(function.body))):
-            continue
-        for rank, exact in enumerate(([], sums) if sums else ([],)):
-            made = _with_rests(ctx, function, edits, exact)
-            if made is None:
-                continue
+    edits = list(_plain(ctx, function))
+    sums = list(_sums(ctx, function, analysis.reductions))
+    if not edits or any(abs(float(text)) > _LARGEST for text in _LITERAL.findall(ctx.source.slice(function.body))):
+        return
+    for rank, exact in enumerate(([], sums) if sums else ([],)):
+        made = _with_rests(ctx, function, edits, exact)
+        if made is not None:
             how = f", what {' and '.join(s.name for s in exact)} lose kept beside" if exact else ""
             yield Application(
                 edits=tuple(made),
@@ -61,12 +56,9 @@ def _plain(ctx: RuleContext, function: Function) -> Iterator[Edit]:
 def _sums(ctx: RuleContext, function: Function, reductions: tuple[Reduction, ...]) -> Iterator[Statement]:
     """The statements `s += x;` of loops that add up a double of the kernel."""
     doubles = {
-        s.name
-        for top in ctx.source.statements(function)
-        for s in top.all()
-        if s.kind == "declare" and "double" in s.type.split() and not s.dims
+        s.name for s in ctx.source.inside(function) if s.kind == "declare" and "double" in s.type.split() and not s.dims
     }
-    every = [s for top in ctx.source.statements(function) for s in top.all()]
+    every = ctx.source.inside(function)
     doubles |= {
         name
         for s in every
@@ -86,7 +78,7 @@ def _sums(ctx: RuleContext, function: Function, reductions: tuple[Reduction, ...
 def _with_rests(ctx: RuleContext, function: Function, edits: list[Edit], sums: list[Statement]) -> list[Edit] | None:
     """The edits, with each sum written so that what rounding takes from it is added to the next term."""
     source, found = ctx.source, list(edits)
-    every = [s for top in source.statements(function) for s in top.all()]
+    every = source.inside(function)
     for statement in sums:
         loops = [s for s in every if s.kind == "for" and s.body_span is not None and s.body_span.holds(statement.span)]
         above = source.above(loops[0].span)
@@ -96,11 +88,7 @@ def _with_rests(ctx: RuleContext, function: Function, edits: list[Edit], sums: l
         lost, term, total = (fresh(ctx, f"{name}_{word}") for word in ("lost", "term", "sum"))
         if any(edit.text.lstrip().startswith(f"float {lost}") for edit in found):
             return None
-        value = source.slice(statement.value)
-        inner = [e for e in edits if statement.value.holds(e.span)]
-        for edit in sorted(inner, key=lambda e: e.span, reverse=True):
-            a, b = edit.span.start - statement.value.start, edit.span.end - statement.value.start
-            value = value[:a] + edit.text + value[b:]
+        value, inner = rewritten(source, statement.value, edits), [e for e in edits if statement.value.holds(e.span)]
         found = [edit for edit in found if edit not in inner]
         found.append(Edit(Span(above, above), f"{indent}float {lost} = 0;  // what the sum has lost\n"))
         inner_indent = indent_of(source, statement.span.start)
@@ -118,11 +106,9 @@ def _with_rests(ctx: RuleContext, function: Function, edits: list[Edit], sums: l
 RULES = (
     Rule(
         name="float_sums",
-        family="precision",
         sentence="Writes the double variables of a kernel as floats if no tensor is double, plainly or with what each"
         " sum loses by rounding kept beside it and added again.",
-        find=_find,
-        examples=(Example.of_files("float_sums"),),
+        find=by_launch(_find),
         reason="double precision runs at a 64th of the speed on most chips, and its registers are twice as wide",
         expected="no double-precision instructions; a compensated sum errs about as little",
         risk="values beside the sums round as floats do; the error budget decides",

@@ -99,7 +99,6 @@ def _indent(ctx: RuleContext, function: Function, statements: Sequence[Statement
 RULES = (
     Rule(
         name="compile_in",
-        family="sizes",
         sentence="Makes axes of the case constants of the kernel: one binary for each distinct size.",
         find=_find_compile_in,
         examples=(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from evo.cuda.source import CountedLoop, Edit, Span
-from evo.operators.rules.rewriting import indent_of
+from evo.operators.rules.loops import unrolled
 from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.rule_context import RuleContext
 
@@ -48,7 +48,7 @@ def _find_registers(ctx: RuleContext) -> Iterator[Application]:
                     loops.clear()
                     break
                 loops[loop.span] = symbol.name
-        edits = [edit for span in loops for edit in _pragma(ctx, span)]
+        edits = [edit for span in loops for edit in unrolled(ctx.source, span)]
         if len(loops) > 1:
             yield Application(
                 edits=tuple(edits),
@@ -57,21 +57,6 @@ def _find_registers(ctx: RuleContext) -> Iterator[Application]:
                 rank=-1,
                 is_schedule=True,
             )
-
-
-def _pragma(ctx: RuleContext, span: Span) -> Iterator[Edit]:
-    """In front of a loop; braces around one that stands alone in another."""
-    source = ctx.source
-    indent = indent_of(source, span.start)
-    if source.is_bare(span):
-        yield Edit(Span(span.start, span.start), f"{{\n{indent}#pragma unroll\n{indent}")
-        yield Edit(Span(span.end, span.end), f"\n{indent}}}")
-    else:
-        start = source.line_start(span.start)
-        if source.data[start : span.start].strip():
-            yield Edit(Span(span.start, span.start), f"\n{indent}#pragma unroll\n{indent}")
-        else:
-            yield Edit(Span(start, start), f"{indent}#pragma unroll\n")
 
 
 def _wanted(loop: CountedLoop) -> Iterator[str | None]:
@@ -100,10 +85,8 @@ _LOOP = "  for (int i = 0; i < 16; ++i) {\n    o[i] += a[i];\n  }\n"
 RULES = (
     Rule(
         name="unroll_registers",
-        family="unroll",
         sentence="Unrolls together all loops of a known length that index a thread's own arrays.",
         find=_find_registers,
-        examples=(Example.of_files("unroll_registers"),),
         reason="an array that any loop indexes by a variable lies in local memory, whatever the other loops do",
         expected="the array lies in registers: no local loads and stores",
         risk="more registers, and code that leaves the instruction cache",
@@ -112,7 +95,6 @@ RULES = (
     ),
     Rule(
         name="unroll",
-        family="unroll",
         sentence="Adds, changes or removes `#pragma unroll` on one counted loop.",
         find=_find,
         examples=(

@@ -15,6 +15,7 @@ from evo.operators.rules.written_out.endings import with_tests
 from evo.operators.rules.written_out.macros import expanded_uses
 from evo.operators.rules.written_out.names import without_shadows
 from evo.operators.rules.written_out.sums import with_single_sums
+from evo.spec.recent import RecentCache
 
 _STEPS: tuple[Callable[[RuleContext], Sequence[Edit]], ...] = (
     expanded_uses,
@@ -26,17 +27,12 @@ _STEPS: tuple[Callable[[RuleContext], Sequence[Edit]], ...] = (
 _MOST = 60  # steps: each writes out one thing or several
 _LONGEST = 60_000  # bytes
 _KEPT = 16  # texts; all rules look at one parent, one after the other
-_WRITTEN: dict[tuple[str, tuple[str, ...]], list[Edit]] = {}
+_WRITTEN: RecentCache[list[Edit]] = RecentCache(_KEPT)
 
 
 def written_out(ctx: RuleContext) -> list[Edit]:
     """The bodies of kernels anew in which there was something to write out; none if there was nothing."""
-    key = (ctx.source.text, ctx.axes)  # no step asks for more of a task
-    if key not in _WRITTEN:
-        while len(_WRITTEN) >= _KEPT:
-            _WRITTEN.pop(next(iter(_WRITTEN)))
-        _WRITTEN[key] = _bodies(ctx)
-    return _WRITTEN[key]
+    return _WRITTEN.made((ctx.source.text, ctx.axes), lambda: _bodies(ctx))  # no step asks for more of a task
 
 
 def _bodies(ctx: RuleContext) -> list[Edit]:

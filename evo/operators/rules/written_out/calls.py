@@ -12,14 +12,13 @@ from dataclasses import dataclass, field
 
 from evo.cuda.source import Call, Edit, Function, Source, Span, Statement
 from evo.operators.rules.plain_view import type_arguments
-from evo.operators.rules.rewriting import indent_of, listed
+from evo.operators.rules.rewriting import WORD, indent_of, listed
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.written_out.short_calls import inlined
 
 _STAYS = re.compile(
     r"__shared__|__sync|_sync\b|\basm\b|\bstatic\b|\bgoto\b|\[[&=]?\]\s*\(|^\s*#\s*(?!pragma)", re.MULTILINE
 )
-_WORD = re.compile(r"[A-Za-z_]\w*")
 _NUMBER = re.compile(r"-?\d[\w.]*")
 _PLACE = re.compile(r"\w+(?:\[\w+\])?(?:\.\w+)?")
 _CHANGES = re.compile(r"\+\+|--|(?<![=!<>])=(?!=)|\batomic\w*")
@@ -76,10 +75,10 @@ class _Written:
             raise _Stays
         kinds = [self._kind_of(text) for text in given]
         meant = type_arguments(source, self.called, types, kinds)
-        if meant is None or meant.keys() & {word for text in given for word in _WORD.findall(text)}:
+        if meant is None or meant.keys() & {word for text in given for word in WORD.findall(text)}:
             raise _Stays
         self.meant = meant
-        self.taken = set(_WORD.findall(source.slice(self.kernel.span))) | set(given)
+        self.taken = set(WORD.findall(source.slice(self.kernel.span))) | set(given)
         whole, is_alone, target = self._statement()
         self._bind(given, self._itself(whole, given))
         for name in dict.fromkeys(source.declared(self.called.body)):
@@ -129,7 +128,7 @@ class _Written:
 
     def _kind_of(self, text: str) -> str | None:
         """The type of an argument that is a name, as `type_arguments` asks for it."""
-        if not _WORD.fullmatch(text):
+        if not WORD.fullmatch(text):
             return None
         param = next((p for p in self.kernel.params if p.name == text), None)
         kind = self.source.element_type(self.kernel.name, text)
@@ -149,7 +148,7 @@ class _Written:
         name = next((p.name for p in self.called.params if said is not None and p.name == said[1]), "")
         at = [param.name for param in self.called.params].index(name) if name else 0
         is_back = bool(name) and re.match(rf"{given[at]}\s*=\s*\w+\s*[<(]", self.source.slice(whole)) is not None
-        is_once = is_back and [text for text in given if given[at] in _WORD.findall(text)] == [given[at]]
+        is_once = is_back and [text for text in given if given[at] in WORD.findall(text)] == [given[at]]
         return name if is_once and len(_RETURN.findall(self.source.slice(self.called.body))) == 1 else ""
 
     def _bind(self, given: Sequence[str], itself: str) -> None:
@@ -160,7 +159,7 @@ class _Written:
             others = [each for each in handed if each is not text]
             if "&" in param.type or text.startswith("&"):
                 place = text.removeprefix("&").strip()
-                is_shared = set(_WORD.findall(place)) & {w for other in others for w in _WORD.findall(other)}
+                is_shared = set(WORD.findall(place)) & {w for other in others for w in WORD.findall(other)}
                 if not _PLACE.fullmatch(place) or is_shared or (text[:1] == "&" and param.name in changed):
                     raise _Stays
                 self.names[param.name] = place if "&" in param.type else f"(&{place})"
@@ -169,7 +168,7 @@ class _Written:
                 raise _Stays
             kind = self._typed(param.type)
             is_same = _NUMBER.fullmatch(text) is not None and "*" not in kind and self._is_number(kind, text)
-            if _WORD.fullmatch(text) and not {text} & {w for other in others for w in _WORD.findall(other)}:
+            if WORD.fullmatch(text) and not {text} & {w for other in others for w in WORD.findall(other)}:
                 is_same |= self._is_same(text, kind, span)
             if is_same and (param.name not in changed or param.name == itself):
                 self.names[param.name] = text
@@ -199,7 +198,7 @@ class _Written:
 
     def _typed(self, text: str) -> str:
         """A text of the function with the types that its template's parameters stand for."""
-        return _WORD.sub(lambda word: self.meant.get(word[0], word[0]), text)
+        return WORD.sub(lambda word: self.meant.get(word[0], word[0]), text)
 
     def _is_same(self, text: str, kind: str, span: Span) -> bool:
         """Whether a name of the kernel is of the parameter's type."""
@@ -227,7 +226,7 @@ class _Written:
             return name, f"{kind} {name};\n{self._plain(self._lines(tops, name))}"
         last = self._plain(self._value(tops[-1]))
         text = self._plain(self._text(tops[:-1]))
-        if target == kind or (_WORD.fullmatch(last) and self._has_type(last, kind)):
+        if target == kind or (WORD.fullmatch(last) and self._has_type(last, kind)):
             return last, text
         name = self._free("value")
         return name, f"{text}\n{kind} {name} = {last};"

@@ -8,14 +8,13 @@ from collections.abc import Iterator
 from evo.cuda.source import Edit, Function, Source, Span
 from evo.cuda.source.nodes import span_of
 from evo.cuda.source.parser import Node
-from evo.operators.rules.rewriting import with_its_line
+from evo.operators.rules.rewriting import LEAVES, with_its_line
 from evo.operators.rules.rule_context import RuleContext
 
 _ENDLESS = frozenset(["", "1", "true", "(1)", "(true)"])
 _OPPOSITE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
 _REAL = re.compile(r"\d\.|\.\d|\d[fF]\b|\b\w*f\s*\(")
 _INSIDE = re.compile(r"\(\s*(\w+) < (\w+)\s*\)")
-_LEAVES = re.compile(r"\b(?:break|continue|return|goto)\b")
 _NEVER = frozenset(["(0)", "(false)"])
 
 
@@ -51,7 +50,7 @@ def _last_turns(source: Source, kernel: Function) -> Iterator[Edit]:
         wanted = rf"\(?\s*{index} \+ 1 < {limit}\s*\)?"
         after = Span(node.end_byte, kernel.body.end)
         is_read = any(name == index for name, _ in source.names(after)) or index in source.changed_in(span)
-        if re.fullmatch(wanted, before.text) and not is_read and not _LEAVES.search(above.text + node.text):
+        if re.fullmatch(wanted, before.text) and not is_read and not LEAVES.search(above.text + node.text):
             yield Edit(Span(node.start_byte, test.end_byte), f"for (; {index} < {limit}; ++{index})")
 
 
@@ -69,7 +68,7 @@ def _of_loop(source: Source, kernel: Function, node: Node) -> Iterator[Edit]:
     said = test.text if test is not None else ""
     if said not in _ENDLESS or body is None or body.type != "compound_statement":
         return
-    inside = [each for each in body.named_children if each.type != "comment"]
+    inside = body.inside
     if not inside or any(each.type.startswith("preproc_if") for each in inside):
         return
     leaves = ("break;", "return;") if _is_last(source, kernel, node) else ("break;",)
@@ -116,11 +115,11 @@ def _leaving(source: Source, kernel: Function, node: Node, leaves: tuple[str, ..
     test, then = node.child("condition"), node.child("consequence")
     if node.type != "if_statement" or test is None or then is None or node.child("initializer") is not None:
         return None
-    held = [each for each in test.named_children if each.type != "comment"]
+    held = test.inside
     if len(held) != 1 or held[0].type in ("declaration", "init_statement"):
         return None
     other = node.child("alternative")
-    otherwise = next((c for c in other.named_children if c.type != "comment"), None) if other is not None else None
+    otherwise = next(iter(other.inside), None) if other is not None else None
     if _only(then) in leaves:
         return _negated(source, kernel, held[0]), otherwise
     if otherwise is not None and _only(otherwise) in leaves:
@@ -130,7 +129,7 @@ def _leaving(source: Source, kernel: Function, node: Node, leaves: tuple[str, ..
 
 def _only(node: Node) -> str:
     """The text of a statement, maybe alone in a block."""
-    inside = [each for each in node.named_children if each.type != "comment"]
+    inside = node.inside
     if node.type == "compound_statement":
         return inside[0].text if len(inside) == 1 else ""
     return node.text

@@ -42,7 +42,7 @@ def inlined(source: Source) -> list[Edit]:
 
 def _without_lambda(source: Source, kernel: Function) -> Iterator[Edit]:
     """One lambda of a kernel at all of its calls, none of which lies in another's arguments."""
-    for statement in (each for top in source.statements(kernel) for each in top.all()):
+    for statement in source.inside(kernel):
         called = _lambda(source, kernel, statement)
         if called is None:
             continue

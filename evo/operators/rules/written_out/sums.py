@@ -48,7 +48,7 @@ def with_single_sums(ctx: RuleContext) -> list[Edit]:
 
 
 def _in_kernel(source: Source, function: Function) -> list[Edit]:
-    inside = [s for top in source.statements(function) for s in top.all()]
+    inside = source.inside(function)
     known = {parts.name: parts for s in inside if (parts := _parts(source, inside, s)) is not None}
     for span, names in _totals(source, function, known):
         added = [known[name] for name in dict.fromkeys(names)]

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from evo.analysis.access import BLOCK, Access, Array, Condition, Data, LaunchAnalysis
+from evo.analysis.access import BLOCK, Access, Array, Condition, LaunchAnalysis
+from evo.analysis.access.data_values import read_of
 from evo.cuda.source import Edit, Function, Span, Statement
 from evo.operators.rules.families.atomics.combining import (
     RESIDENT,
@@ -19,7 +20,7 @@ from evo.operators.rules.families.atomics.combining import (
 )
 from evo.operators.rules.lifting import NotPrinted, in_c, is_zero, named, names_of, taken
 from evo.operators.rules.rewriting import indent_of, indented, rewritten, with_its_line
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 
 _BLOCK = re.compile(r"\bblockIdx\.x\b")
@@ -42,28 +43,20 @@ class _Parts:
     sums: dict[Array, Combining]
 
 
-def _find(ctx: RuleContext) -> Iterator[Application]:
-    for analysis in ctx.launches:
-        parts = _parts(ctx, analysis)
-        if parts is None:
-            continue
-        try:
-            edits = _edits(ctx, parts)
-        except NotPrinted:
-            continue
-        name = analysis.form.kernel
+def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[Application]:
+    parts = _parts(ctx, analysis, function)
+    if parts is not None:
         yield Application(
-            edits=tuple(edits),
-            summary=f"{name}: a block adds up the elements of many before it hands its part on",
-            arguments={"kernel": name},
+            edits=tuple(_edits(ctx, parts)),
+            summary=f"{function.name}: a block adds up the elements of many before it hands its part on",
+            arguments={"kernel": function.name},
             is_schedule=True,
         )
 
 
-def _parts(ctx: RuleContext, analysis: LaunchAnalysis) -> _Parts | None:
+def _parts(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> _Parts | None:
     form, sizes = analysis.form, analysis.sizes
-    function = ctx.kernel(form.kernel)
-    if function is None or sizes.block[1:] != (1, 1) or sizes.grid[1:] != (1, 1) or form.exchanges or form.multiplies:
+    if sizes.block[1:] != (1, 1) or sizes.grid[1:] != (1, 1) or form.exchanges or form.multiplies:
         return None
     if any(barrier.context or barrier.scope != "block" for barrier in form.barriers) or form.blocked:
         return None
@@ -111,21 +104,12 @@ def _hands_on(analysis: LaunchAnalysis, access: Access, sums: dict[Array, Combin
         return False
     if access.array in sums:
         return access.mode == "read"
-    value = access.value
-    while value is not None and value.op in ("same", "convert"):
-        value = value.args[0]
-    added = _read(analysis, value)
+    added = read_of(analysis.form, access.value)
     how = combining(access.operation, access.array.element) if access.mode == "atomic" else None
     if added is None or how is None or added.array not in sums or sums[added.array].atomic != how.atomic:
         return False
     tests = [part for part in access.context if isinstance(part, Condition)]
     return all(symbol.kind in ("thread", "axis", "loop") for test in tests for symbol in test.symbols())
-
-
-def _read(analysis: LaunchAnalysis, value: Data | None) -> Access | None:
-    if value is None or value.op != "read" or not isinstance(value.detail, int):
-        return None
-    return analysis.form.accesses[value.detail]
 
 
 def _edits(ctx: RuleContext, parts: _Parts) -> list[Edit]:
@@ -138,7 +122,7 @@ def _edits(ctx: RuleContext, parts: _Parts) -> list[Edit]:
     moved = _moved(ctx, parts)
     edits = [Edit(with_its_line(source, statement.span), "") for statement in moved]
     fewer = fewer_blocks(ctx, analysis)
-    if fewer is None or (not first and analysis.sizes.blocks * analysis.sizes.threads <= RESIDENT * analysis.chip.sms):
+    if not first and analysis.sizes.blocks * analysis.sizes.threads <= RESIDENT * analysis.chip.sms:
         raise NotPrinted("as many blocks as before")
     if strides(analysis, source.slice(parts.function.body)):
         edits, text = [fewer], body
@@ -201,11 +185,9 @@ def _in_registers(ctx: RuleContext, parts: _Parts) -> tuple[list[str], list[str]
 RULES = (
     Rule(
         name="block_walks",
-        family="atomics",
         sentence="Lets a block that adds up in shared memory take the elements of many blocks before it hands its part"
         " on; a sum of one element is kept in registers.",
-        find=_find,
-        examples=(Example.of_files("block_walks"),),
+        find=by_launch(_find),
         reason="each block sets its sums up, waits and adds them to memory that all blocks share, for a few elements",
         expected="as many fewer atomics of all blocks, and no atomics in shared memory for single sums",
         risk="floats are added in another order",

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from evo.analysis.access import BLOCK, THREAD, Access, LaunchAnalysis, Term, number_of
 from evo.cuda.source import Edit, Span
-from evo.operators.rules.directives import line_span
+from evo.operators.rules.directives import relaunched
 from evo.operators.rules.lifting import NotPrinted
+from evo.operators.rules.rewriting import listed
 from evo.operators.rules.rule_context import RuleContext
 
 RESIDENT = 1024  # threads of an SM that are kept busy
@@ -58,21 +59,10 @@ def statements(ctx: RuleContext, accesses: Collection[Access]) -> Iterator[tuple
         if not _ATOMIC.fullmatch(text):
             raise NotPrinted("the atomic is part of a larger statement")
         inside = text[text.index("(") + 1 : text.rindex(")")]
-        parts = _arguments(inside)
+        parts = listed(inside)
         if len(parts) != 2:
             raise NotPrinted("an atomic of another form")
-        yield span, parts[0].strip(), parts[1].strip()
-
-
-def _arguments(text: str) -> list[str]:
-    found, depth = [""], 0
-    for character in text:
-        depth += (character in "([{") - (character in ")]}")
-        if character == "," and depth == 0:
-            found.append("")
-        else:
-            found[-1] += character
-    return found if depth == 0 else []
+        yield span, parts[0], parts[1]
 
 
 def over_a_warp(name: str, how: Combining, address: str) -> list[str]:
@@ -106,14 +96,8 @@ def strides(analysis: LaunchAnalysis, body: str) -> bool:
     return walks and not any(BLOCK[0] in symbols for symbols in known) and not _PLACED.search(_THREADS.sub("", body))
 
 
-def fewer_blocks(ctx: RuleContext, analysis: LaunchAnalysis) -> Edit | None:
+def fewer_blocks(ctx: RuleContext, analysis: LaunchAnalysis) -> Edit:
     """The launch line with as many blocks as keep the SMs busy, for a kernel that does with any number of them."""
     launch = ctx.variant.launches[analysis.form.position]
-    line = line_span(ctx, launch.line)
-    whole, grid = ctx.source.slice(line), launch.grid[0].text
-    many = max(1, RESIDENT // analysis.sizes.threads)
-    if f"({grid})" not in whole:
-        return None
-    busy = f"{many} * chip.sms"
-    new = busy if grid.isdigit() else f"min({grid}, {busy})"
-    return Edit(line, whole.replace(f"({grid})", f"({new})", 1))
+    (grid, *rest), busy = [p.text for p in launch.grid], f"{max(1, RESIDENT // analysis.sizes.threads)} * chip.sms"
+    return relaunched(ctx, launch, grid=", ".join([busy if grid.isdigit() else f"min({grid}, {busy})", *rest]))

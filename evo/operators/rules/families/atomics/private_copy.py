@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from evo.analysis.access import Access, Array, LaunchAnalysis
 from evo.cuda.source import Edit, Function, Span
-from evo.operators.rules.directives import line_span
+from evo.operators.rules.directives import relaunched
 from evo.operators.rules.families.atomics.combining import (
     RESIDENT,
     Combining,
@@ -20,7 +20,7 @@ from evo.operators.rules.families.atomics.combining import (
 )
 from evo.operators.rules.lifting import NotPrinted, in_c, named, names_of, taken
 from evo.operators.rules.rewriting import indented, rewritten
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 
 _ROOM = 32 * 1024  # bytes of a block's own copy
@@ -43,26 +43,23 @@ class _Met:
         return f"its own copy of `{self.array.name}`" if self.count > 1 else f"what goes to `{self.array.name}`"
 
 
-def _find(ctx: RuleContext) -> Iterator[Application]:
-    for analysis in ctx.launches:
-        form = analysis.form
-        function = ctx.kernel(form.kernel)
-        if function is None or analysis.sizes.block[1:] != (1, 1) or analysis.sizes.grid[1:] != (1, 1):
+def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[Application]:
+    if analysis.sizes.block[1:] != (1, 1) or analysis.sizes.grid[1:] != (1, 1):
+        return
+    met = tuple(_met(ctx, analysis, function))
+    for rank, chosen in enumerate([met, *((each,) for each in met if len(met) > 1)]):
+        try:
+            edits = _edits(ctx, analysis, function, chosen)
+        except NotPrinted:
             continue
-        met = tuple(_met(ctx, analysis, function))
-        for rank, chosen in enumerate([met, *((each,) for each in met if len(met) > 1)]):
-            try:
-                edits = _edits(ctx, analysis, function, chosen)
-            except NotPrinted:
-                continue
-            names, parts = (" and ".join(each) for each in zip(*((e.array.name, e.words) for e in chosen), strict=True))
-            yield Application(
-                edits=tuple(edits),
-                summary=f"{form.kernel}: each block adds up {parts}, over many elements",
-                arguments={"kernel": form.kernel, "array": names},
-                rank=rank,
-                is_schedule=True,
-            )
+        names, parts = (" and ".join(each) for each in zip(*((e.array.name, e.words) for e in chosen), strict=True))
+        yield Application(
+            edits=tuple(edits),
+            summary=f"{function.name}: each block adds up {parts}, over many elements",
+            arguments={"kernel": function.name, "array": names},
+            rank=rank,
+            is_schedule=True,
+        )
 
 
 def _met(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[_Met]:
@@ -97,8 +94,7 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, met: 
     launch = ctx.variant.launches[analysis.form.position]
     edits: list[Edit] = []
     if is_striding:
-        fewer = fewer_blocks(ctx, analysis) if strides(analysis, body) else None
-        edits += [fewer] if fewer is not None else []
+        edits += [fewer_blocks(ctx, analysis)] if strides(analysis, body) else []
         body = body.rstrip() + "\n"
     else:
         blocks = in_c(launch.grid[0].tree, names)
@@ -107,12 +103,8 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, met: 
         end = "        __syncthreads();\n" if analysis.form.barriers else ""
         head = f"    for (int $block = blockIdx.x; $block < {blocks}; $block += gridDim.x) {{"
         body = f"{head}{indented(body.rstrip())}\n{end}    }}\n"
-        many = max(1, RESIDENT // analysis.sizes.threads)
-        line, grid = line_span(ctx, launch.line), launch.grid[0].text
-        whole = source.slice(line)
-        if f"({grid})" not in whole:
-            raise NotPrinted("the launch line")
-        edits.append(Edit(line, whole.replace(f"({grid})", f"(min({grid}, {many} * chip.sms))", 1)))
+        many, grid = max(1, RESIDENT // analysis.sizes.threads), ", ".join(part.text for part in launch.grid)
+        edits.append(relaunched(ctx, launch, grid=f"min({grid}, {many} * chip.sms)"))
     own = {name for name, _ in source.names(function.span)} | set(source.declared(function.span))
     return [*edits, Edit(function.body, named(_around(met, body), own | taken(ctx, names)))]
 
@@ -163,11 +155,9 @@ def _around(met: Sequence[_Met], body: str) -> str:
 RULES = (
     Rule(
         name="private_copy",
-        family="atomics",
         sentence="Adds up within a block, in shared memory or a register, what atomics of all blocks add to a few"
         " elements; each block takes many elements, and adds its part once.",
-        find=_find,
-        examples=(Example.of_files("private_copy"),),
+        find=by_launch(_find),
         reason="atomics that meet on one element are carried out one after the other",
         expected="one atomic for each block and element instead of one for each value",
         risk="floats are added in another order; shared memory limits the blocks of an SM",

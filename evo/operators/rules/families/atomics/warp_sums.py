@@ -11,13 +11,11 @@ from evo.analysis.access.arrivals import all_arrive
 from evo.analysis.access.comparisons import Compare, conjuncts
 from evo.cuda.source import Edit, Function, Span, Statement
 from evo.operators.rules.families.atomics.combining import Combining, combining, over_a_warp, statements
-from evo.operators.rules.lifting import NotPrinted
-from evo.operators.rules.rewriting import fresh, indent_of, merged
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rewriting import WORD, fresh, indent_of, merged
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 
 _MEETS = re.compile(r"__sync|_sync\b|\breturn\b|\bgoto\b|\basm\b|\bshfl")
-_WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,23 +30,17 @@ class _Sum:
     how: Combining
 
 
-def _find(ctx: RuleContext) -> Iterator[Application]:
-    for analysis in ctx.launches:
-        function = ctx.kernel(analysis.form.kernel)
-        if function is None or analysis.sizes.block[1:] != (1, 1) or analysis.sizes.threads % 32:
-            continue
-        try:
-            sums = list(_sums(ctx, analysis, function))
-        except NotPrinted:
-            continue
-        if sums:
-            names = " and ".join(dict.fromkeys(f"`{s.access.array.name}`" for s in sums if s.access.array is not None))
-            yield Application(
-                edits=tuple(merged(list(_edits(ctx, sums)))),
-                summary=f"{function.name}: registers and one atomic a warp for what goes to {names}",
-                arguments={"kernel": function.name},
-                is_schedule=True,
-            )
+def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[Application]:
+    if analysis.sizes.block[1:] != (1, 1) or analysis.sizes.threads % 32:
+        return
+    if sums := list(_sums(ctx, analysis, function)):
+        names = " and ".join(dict.fromkeys(f"`{s.access.array.name}`" for s in sums if s.access.array is not None))
+        yield Application(
+            edits=tuple(merged(list(_edits(ctx, sums)))),
+            summary=f"{function.name}: registers and one atomic a warp for what goes to {names}",
+            arguments={"kernel": function.name},
+            is_schedule=True,
+        )
 
 
 def _sums(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[_Sum]:
@@ -63,7 +55,7 @@ def _sums(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Ite
             continue
         ((span, address, value),) = statements(ctx, [access])
         others = [a.span for a in form.of(array) if a.span != access.span]
-        found = _region(ctx, analysis, ctx.source.statements(function), span, set(_WORD.findall(address)))
+        found = _region(ctx, analysis, ctx.source.statements(function), span, set(WORD.findall(address)))
         if found is None or any(found.span.holds(other) for other in others):
             continue
         if all_arrive(analysis.form.body, found.span):
@@ -132,11 +124,9 @@ def _edits(ctx: RuleContext, sums: Sequence[_Sum]) -> Iterator[Edit]:
 RULES = (
     Rule(
         name="warp_sums",
-        family="atomics",
         sentence="Keeps in a register what each thread of a block adds to one element by atomics; shuffles combine it,"
         " and one lane of each warp adds it.",
-        find=_find,
-        examples=(Example.of_files("warp_sums"),),
+        find=by_launch(_find),
         reason="atomics of a warp on one element are carried out one after the other",
         expected="one atomic for each warp instead of one for each value",
         risk="floats are added in another order",

@@ -85,7 +85,6 @@ _SUM = "  float s = 0.0f;\n"
 RULES = (
     Rule(
         name="accumulators",
-        family="loop",
         sentence="Splits the sum or maximum of a loop over 2 or 4 accumulators that are combined at the end.",
         find=_find_accumulators,
         examples=(

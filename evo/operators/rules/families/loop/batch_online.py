@@ -10,7 +10,7 @@ from evo.cuda.source import CountedFor, CountedLoop, Edit, Source, Span, Stateme
 from evo.operators.rules.directives import new_knob
 from evo.operators.rules.loops import counted_loops, loop_words
 from evo.operators.rules.rewriting import fresh, indented
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule import Application, Rule
 from evo.operators.rules.rule_context import RuleContext
 
 _SIZES = (2, 4, 8, 16)
@@ -111,44 +111,6 @@ def _updates(
         yield from _updates(source, inner, keep, weight, (*around, statement) if statement.kind == "for" else around)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SoftmaxBatch:
-    """An online softmax whose loop takes `steps` steps at a time, and the names that the new body gives to its parts.
-
-    counter: of a step in the batch; every: the array of its scores; place: what stands first where steps are walked.
-    """
-
-    online: OnlineSoftmax
-    loop: CountedFor
-    limit: str
-    steps: str
-    indent: str
-    counter: str
-    every: str
-    place: str
-
-    def body(self, *, scores: str, rescaled: str, weighted: str) -> str:
-        """All scores, one maximum, one rescaling, then the weighted values."""
-        online, u, every, inner, deeper = (
-            self.online,
-            self.counter,
-            self.every,
-            self.indent + "    ",
-            self.indent + "        ",
-        )
-        new, keep = online.new_largest, online.keep
-        over = f"#pragma unroll\n{inner}for (int {u} = 0; {u} < {self.steps}; ++{u})"
-        return (
-            f"{{\n{inner}float {every}[{self.steps}];\n{over} {{\n{self.place}{scores}"
-            f"{deeper}{every}[{u}] = {self.loop.name} + {u} < {self.limit} ? {online.score} : -INFINITY;\n{inner}}}\n"
-            f"{inner}float {new} = {online.largest};\n{over} {new} = fmaxf({new}, {every}[{u}]);\n"
-            f"{inner}const float {keep} = {online.exp}({online.largest} - {new});\n"
-            f"{inner}{online.largest} = {new};\n{inner}{online.total} *= {keep};\n{rescaled}"
-            f"{over} {{\n{self.place}{deeper}const float {online.weight} = {online.exp}({every}[{u}] - {new});\n"
-            f"{deeper}{online.total} += {online.weight};\n{weighted}{inner}}}\n{self.indent}}}"
-        )
-
-
 def _edits(
     ctx: RuleContext, loop: CountedLoop, statement: CountedFor, online: OnlineSoftmax, value: int
 ) -> Iterator[Edit]:
@@ -165,20 +127,19 @@ def _edits(
         old = f"{target} = {target} * {online.keep} + {online.weight} *"
         added = added.replace(old, f"{target} += {online.weight} *")
     pragma = "#pragma unroll\n" if online.after[0].kind == "for" else ""
-    batch = SoftmaxBatch(
-        online=online,
-        loop=statement,
-        limit=limit,
-        steps=count,
-        indent=indent,
-        counter=u,
-        every=every,
-        place=f"{deeper}const int {at} = min({j} + {u}, {limit} - 1);\n",
-    )
-    body = batch.body(
-        scores=indented(scores) + "\n",
-        rescaled="".join(_rescaled(source, online, update, around, inner) for update, around in online.updates),
-        weighted=f"{pragma}{deeper}{added}\n",
+    place = f"{deeper}const int {at} = min({j} + {u}, {limit} - 1);\n"
+    over = f"#pragma unroll\n{inner}for (int {u} = 0; {u} < {count}; ++{u})"
+    new, keep = online.new_largest, online.keep
+    rescaled = "".join(_rescaled(source, online, update, around, inner) for update, around in online.updates)
+    # All scores, one maximum, one rescaling, then the weighted values.
+    body = (
+        f"{{\n{inner}float {every}[{count}];\n{over} {{\n{place}{indented(scores)}\n"
+        f"{deeper}{every}[{u}] = {j} + {u} < {limit} ? {online.score} : -INFINITY;\n{inner}}}\n"
+        f"{inner}float {new} = {online.largest};\n{over} {new} = fmaxf({new}, {every}[{u}]);\n"
+        f"{inner}const float {keep} = {online.exp}({online.largest} - {new});\n"
+        f"{inner}{online.largest} = {new};\n{inner}{online.total} *= {keep};\n{rescaled}"
+        f"{over} {{\n{place}{deeper}const float {online.weight} = {online.exp}({every}[{u}] - {new});\n"
+        f"{deeper}{online.total} += {online.weight};\n{pragma}{deeper}{added}\n{inner}}}\n{indent}}}"
     )
     yield from new_knob(ctx, count, _SIZES, value)
     yield Edit(statement.update, f"{j} += {count}")
@@ -200,11 +161,9 @@ def _rescaled(
 RULES = (
     Rule(
         name="batch_online",
-        family="loop",
         sentence="Lets an online softmax take several steps under one maximum: their scores first, then one rescaling,"
         " then their weighted values.",
         find=_find,
-        examples=(Example.of_files("batch_online"),),
         reason="each step waits for the maximum of the one before it and rescales everything that was added up",
         expected="independent scores that overlap, and as many times fewer rescalings as steps in a batch",
         risk="registers for the scores of a batch; steps past the end are computed and weighted by zero",

@@ -86,7 +86,6 @@ def _exponentials(
 RULES = (
     Rule(
         name="online",
-        family="loop",
         sentence="Finds a maximum and the sum of exponentials below it in one pass instead of two.",
         find=_find_online,
         examples=(

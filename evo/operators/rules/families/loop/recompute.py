@@ -8,24 +8,19 @@ from collections.abc import Iterator, Sequence
 from evo.analysis.access import Access, Array, LaunchAnalysis, Symbol, Term
 from evo.cuda.source import CountedFor, Edit, Function, Span, Statement
 from evo.operators.rules.loops import counted_loops
-from evo.operators.rules.rewriting import bare, fresh, merged, with_its_line
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rewriting import WORD, bare, fresh, merged, with_its_line
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 
 _TYPES = ("float", "double", "int")  # what is kept of them is what memory would hold, and arithmetic is their own
 _CHANGES = re.compile(r"\+\+|--|(?<![=!<>])=(?!=)|\batomic")
-_WORDS = re.compile(r"[A-Za-z_]\w*")
 _LEAVES = re.compile(r"\b(?:return|break|continue|goto|asm)\b|__sync|_sync\b")
 
 
-def _find(ctx: RuleContext) -> Iterator[Application]:
-    for analysis in ctx.launches:
-        function = ctx.kernel(analysis.form.kernel)
-        if function is None or not ctx.is_launched_once(function.name):
-            continue
-        for array in analysis.legality.rereads_output:
-            if array.element in _TYPES and _is_private(analysis, array):
-                yield from _of_array(ctx, analysis, function, array)
+def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[Application]:
+    for array in analysis.legality.rereads_output:
+        if array.element in _TYPES and _is_private(analysis, array):
+            yield from _of_array(ctx, analysis, function, array)
 
 
 def _is_private(analysis: LaunchAnalysis, array: Array) -> bool:
@@ -125,7 +120,7 @@ def _value(ctx: RuleContext, analysis: LaunchAnalysis, store: Statement, both: S
         return None
     inside = {name for statement in loop.body for name in source.declared(statement.span)}
     arrays = {name for array in analysis.form.tensors for name in (array.name, array.parameter)}
-    words = set(_WORDS.findall(text)) | set(_WORDS.findall(source.slice(loop.header)))
+    words = set(WORD.findall(text)) | set(WORD.findall(source.slice(loop.header)))
     if words & ((source.changed_in(both) - arrays - {loop.name}) | inside):
         return None
     for access in analysis.form.accesses:
@@ -137,11 +132,9 @@ def _value(ctx: RuleContext, analysis: LaunchAnalysis, store: Statement, both: S
 RULES = (
     Rule(
         name="recompute",
-        family="loop",
         sentence="Computes a value again in the pass that finishes it, where one pass stores it and a later one of the"
         " same thread reads it back.",
-        find=_find,
-        examples=(Example.of_files("recompute"),),
+        find=by_launch(_find, once=True),
         reason="a value that waits in memory between two passes is written, read and written again",
         expected="one store and one or two loads fewer for each element, for its arithmetic once more",
         risk="arithmetic that costs more than a trip through a cache",

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from evo.analysis.access import opportunities_of
+from evo.analysis.access import LaunchAnalysis, opportunities_of
 from evo.cuda.source import Edit, Function, Span
-from evo.operators.rules.directives import line_span, new_knob
+from evo.operators.rules.directives import new_knob, relaunched
 from evo.operators.rules.normal_form import behind_guard, guard_of, is_guard
 from evo.operators.rules.rewriting import fresh, indent_of
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import ThreadIndex, kernels, thread_indices
 from evo.spec.variant import LaunchLine
@@ -71,16 +71,10 @@ def _find_raster(ctx: RuleContext) -> Iterator[Application]:
 
 def _find_swap(ctx: RuleContext) -> Iterator[Application]:
     for function, launch, uses in _grids(ctx):
-        first, second = launch.grid[0].text.strip(), launch.grid[1].text.strip()
-        line = line_span(ctx, launch.line)
-        text = ctx.source.slice(line)
-        before = re.search(rf"grid\s*\(\s*{re.escape(first)}\s*,\s*{re.escape(second)}", text)
-        if before is None:
-            continue
-        at = line.start + len(text[: before.start()].encode())
+        first, second, *rest = (part.text for part in launch.grid)
         yield Application(
             edits=(
-                Edit(Span(at, at + len(before[0].encode())), f"grid ({second}, {first}"),
+                relaunched(ctx, launch, grid=", ".join([second, first, *rest])),
                 *(Edit(span, "blockIdx.y") for span in uses["x"]),
                 *(Edit(span, "blockIdx.x") for span in uses["y"]),
             ),
@@ -142,50 +136,37 @@ def strided(ctx: RuleContext, index: ThreadIndex) -> tuple[Edit, ...]:
 _BUILTIN = re.compile(r"\b(threadIdx|blockIdx|blockDim|gridDim)\.([xy])\b")
 
 
-def _find_turned(ctx: RuleContext) -> Iterator[Application]:
+def _find_turned(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[Application]:
     """Kernels whose requests are scattered because threadIdx.y runs along the contiguous dimension."""
-    for analysis in ctx.launches:
-        form, source = analysis.form, ctx.source
-        function = ctx.kernel(form.kernel)
-        launch = ctx.variant.launches[form.position]
-        if (
-            function is None
-            or not ctx.is_launched_once(form.kernel)
-            or len(launch.grid) < 2
-            or len(launch.block) < 2
-            or form.exchanges
-        ):
-            continue
-        if not any(found.name == "swap_thread_axes" for found in opportunities_of(analysis)):
-            continue
-        elsewhere = [f for f in source.functions if f != function and _BUILTIN.search(source.slice(f.body))]
-        body = source.data[function.body.start : function.body.end]
-        edits = []
-        for match in re.finditer(_BUILTIN.pattern.encode(), body):
-            at = function.body.start + match.start(2)
-            edits.append(Edit(Span(at, at + 1), "y" if match[2] == b"x" else "x"))
-        if elsewhere or not edits:
-            continue
-        grid, block = ([part.text for part in parts] for parts in (launch.grid, launch.block))
-        grid[:2], block[:2] = grid[1::-1], block[1::-1]
-        shared = f" shared {launch.shared.text}{launch.args_text}"
-        text = f"// evo: launch {launch.kernel} grid ({', '.join(grid)}) block ({', '.join(block)}){shared}"
-        yield Application(
-            edits=(Edit(line_span(ctx, launch.line), text), *edits),
-            summary=f"{form.kernel}: x and y change places, so that lanes go along memory",
-            arguments={"kernel": form.kernel},
-            is_schedule=True,
-        )
+    source, launch = ctx.source, ctx.variant.launches[analysis.form.position]
+    if len(launch.grid) < 2 or len(launch.block) < 2 or analysis.form.exchanges:
+        return
+    if not any(found.name == "swap_thread_axes" for found in opportunities_of(analysis)):
+        return
+    elsewhere = [f for f in source.functions if f != function and _BUILTIN.search(source.slice(f.body))]
+    body = source.data[function.body.start : function.body.end]
+    edits = []
+    for match in re.finditer(_BUILTIN.pattern.encode(), body):
+        at = function.body.start + match.start(2)
+        edits.append(Edit(Span(at, at + 1), "y" if match[2] == b"x" else "x"))
+    if elsewhere or not edits:
+        return
+    grid, block = ([part.text for part in parts] for parts in (launch.grid, launch.block))
+    grid[:2], block[:2] = grid[1::-1], block[1::-1]
+    yield Application(
+        edits=(relaunched(ctx, launch, grid=", ".join(grid), block=", ".join(block)), *edits),
+        summary=f"{function.name}: x and y change places, so that lanes go along memory",
+        arguments={"kernel": function.name},
+        is_schedule=True,
+    )
 
 
 RULES = (
     Rule(
         name="turn_axes",
-        family="order",
         sentence="Lets x and y of threads and blocks change places where threadIdx.y runs along the contiguous"
         " dimension.",
-        find=_find_turned,
-        examples=(Example.of_files("turn_axes"),),
+        find=by_launch(_find_turned, once=True),
         reason="lanes that are a row apart take a sector for each element",
         expected="a request takes as few sectors as it has bytes",
         risk="the other dimension of what is read may then be scattered",
@@ -194,10 +175,8 @@ RULES = (
     ),
     Rule(
         name="raster",
-        family="order",
         sentence="Runs blocks in groups of rows, column by column, instead of row by row.",
         find=_find_raster,
-        examples=(Example.of_files("raster"),),
         reason="blocks that run at the same time share rows and columns of their inputs in L2",
         expected="less DRAM traffic if the inputs do not fit in L2",
         risk="a few integer instructions per block; no gain if L2 holds everything",
@@ -206,10 +185,8 @@ RULES = (
     ),
     Rule(
         name="swap_axes",
-        family="order",
         sentence="Swaps the x and y axes of a grid, so that blocks run down columns before rows.",
         find=_find_swap,
-        examples=(Example.of_files("swap_axes"),),
         reason="blocks with neighbouring numbers run together; what they share should be the larger input",
         expected="more L2 hits, or fewer blocks that wait for the same DRAM row",
         risk="the inputs swap roles, and the other one may be the worse",
@@ -218,10 +195,8 @@ RULES = (
     ),
     Rule(
         name="grid_stride",
-        family="order",
         sentence="Starts a few blocks per SM, each of which walks the index with the grid's stride.",
         find=behind_guard(_find_stride),
-        examples=(Example.of_files("grid_stride"),),
         reason="starting a block costs time, and a last wave leaves SMs idle",
         expected="no tail wave, and set-up once per thread instead of once per element",
         risk="fewer threads in flight; the loop's own instructions",

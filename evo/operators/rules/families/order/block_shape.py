@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 
 from evo.cuda.source import Edit
-from evo.operators.rules.directives import line_span
+from evo.operators.rules.directives import line_span, without_bounds
 from evo.operators.rules.normal_form import behind_guard
 from evo.operators.rules.rewriting import merged, rewritten
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule import Application, Rule
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import ThreadIndex, thread_indices
 
@@ -44,8 +44,8 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
 
 
 def _edits(ctx: RuleContext, indices: tuple[ThreadIndex, ThreadIndex], shape: tuple[int, int]) -> list[Edit]:
-    source, function = ctx.source, indices[0].function
-    line = line_span(ctx, indices[0].launch.line)
+    source, function, launch = ctx.source, indices[0].function, indices[0].launch
+    line = line_span(ctx, launch.line)
     edits = []
     for index, count in zip(indices, shape, strict=True):
         edits.append(Edit(index.grid_at, f"ceil_div({index.extent}, {count})"))
@@ -54,18 +54,14 @@ def _edits(ctx: RuleContext, indices: tuple[ThreadIndex, ThreadIndex], shape: tu
     text = rewritten(source, line, edits)
     text = re.sub(r"\bblock\s*\([^()]*\)", f"block ({shape[0]}, {shape[1]})", text, count=1)
     found = [Edit(line, text), *(edit for edit in edits if not line.holds(edit.span))]
-    if function.bounds is not None:
-        found.append(Edit(function.bounds, ""))
-    return merged(found)
+    return merged([*found, *without_bounds(function)])
 
 
 RULES = (
     Rule(
         name="block_shape",
-        family="order",
         sentence="Gives a block of two dimensions another shape: wider, so that a warp goes along one row.",
         find=behind_guard(_find),
-        examples=(Example.of_files("block_shape"),),
         reason="a warp over two rows asks for more sectors and lines, and a tile of its border is larger",
         expected="fewer sectors for each request, other blocks for each SM",
         risk="edges that are no multiple of the block leave lanes idle",

@@ -7,37 +7,35 @@ from collections.abc import Iterator
 
 from evo.analysis.access import LaunchAnalysis
 from evo.cuda.source import CountedFor, Edit, Function, Span
-from evo.operators.rules.directives import line_span
+from evo.operators.rules.directives import relaunched
 from evo.operators.rules.one_turn import launch_words
-from evo.operators.rules.rewriting import bare, indent_of
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rewriting import LEAVES, bare, indent_of
+from evo.operators.rules.rule import Application, Example, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 from evo.spec.comments import without_comments
 
 _AXES = "xyz"
 _FEW = 1024  # threads of an SM
-_LEAVES = re.compile(r"\b(?:break|continue|goto|return)\b")
 _MOST = 65535  # blocks along y or z
 
 
-def _find(ctx: RuleContext) -> Iterator[Application]:
-    for analysis in ctx.launches:
-        function, form, sizes = ctx.kernel(analysis.form.kernel), analysis.form, analysis.sizes
-        if function is None or not ctx.is_launched_once(function.name) or form.blocked:
-            continue
-        if form.barriers or form.exchanges or form.shared or sizes.blocks * sizes.threads >= _FEW * analysis.chip.sms:
-            continue
-        tops = ctx.source.statements(function)
-        loop = tops[-1] if tops else None
-        if isinstance(loop, CountedFor) and not any(_LEAVES.search(ctx.source.slice(s.span)) for s in tops[:-1]):
-            edits = _edits(ctx, analysis, function, loop)
-            if edits:
-                yield Application(
-                    edits=tuple(edits),
-                    summary=f"{function.name}: the turns over {loop.name} are blocks of their own",
-                    arguments={"kernel": function.name, "loop": loop.name},
-                    is_schedule=True,
-                )
+def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[Application]:
+    form, sizes = analysis.form, analysis.sizes
+    if form.blocked or form.barriers or form.exchanges or form.shared:
+        return
+    if sizes.blocks * sizes.threads >= _FEW * analysis.chip.sms:
+        return
+    tops = ctx.source.statements(function)
+    loop = tops[-1] if tops else None
+    if not isinstance(loop, CountedFor) or any(LEAVES.search(ctx.source.slice(s.span)) for s in tops[:-1]):
+        return
+    if edits := _edits(ctx, analysis, function, loop):
+        yield Application(
+            edits=tuple(edits),
+            summary=f"{function.name}: the turns over {loop.name} are blocks of their own",
+            arguments={"kernel": function.name, "loop": loop.name},
+            is_schedule=True,
+        )
 
 
 def _edits(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, loop: CountedFor) -> list[Edit]:
@@ -46,9 +44,9 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, loop:
     launch = ctx.variant.launches[form.position]
     known = [each for each in form.loops.values() if each.span == loop.span and not each.calls]
     body, kind = source.slice(loop.body_span), loop.type.replace("const", "").strip()
-    if len(known) != 1 or not kind or loop.relation != "<" or _LEAVES.search(body) or known[0].carried:
+    if len(known) != 1 or not kind or loop.relation != "<" or LEAVES.search(body) or known[0].carried:
         return []
-    stores = [a for a in form.accesses if a.is_write and a.array is not None and a.array.space == "global"]
+    stores = [a for a in form.accesses if a.is_write and a.is_global]
     if not analysis.legality.parallel(known[0]).holds or any(known[0].symbol not in a.loops for a in stores):
         return []
     grid = [part.text for part in launch.grid if part.text != "1"]
@@ -68,9 +66,7 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, loop:
         edits = [*moved, Edit(loop.header, said)]
     else:
         return []
-    shape = ", ".join(part.text for part in launch.block)
-    line = f"// evo: launch {launch.kernel} grid ({', '.join(grid)}) block ({shape}) shared {launch.shared.text}"
-    return [*edits, Edit(line_span(ctx, launch.line), f"{line}{launch.args_text}")]
+    return [*edits, relaunched(ctx, launch, grid=", ".join(grid))]
 
 
 def _moved(ctx: RuleContext, function: Function, loop: CountedFor, axes: int) -> list[Edit] | None:
@@ -93,9 +89,8 @@ def _moved(ctx: RuleContext, function: Function, loop: CountedFor, axes: int) ->
 RULES = (
     Rule(
         name="spread_loop",
-        family="order",
         sentence="Makes blocks of the turns of a kernel's loop, where a few blocks walk what more could take at once.",
-        find=_find,
+        find=by_launch(_find, once=True),
         examples=(Example.of_files("spread_loop", axes=("N", "C", "P")),),
         reason="fewer threads than the chip holds walk one turn after the other",
         expected="as many more threads as the loop has turns",

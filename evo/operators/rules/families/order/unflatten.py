@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from itertools import permutations
 
 from evo.cuda.source import Edit, Source, Span, Statement
-from evo.operators.rules.directives import line_span
+from evo.operators.rules.directives import relaunched, without_bounds
 from evo.operators.rules.lifting import NotPrinted, names_of
 from evo.operators.rules.normal_form import behind_guard
 from evo.operators.rules.one_turn import derived_sizes
 from evo.operators.rules.rewriting import bare, fresh, indent_of, merged, rewritten
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule import Application, Rule
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import ThreadIndex, thread_indices
 from evo.spec.expr import parse
@@ -59,7 +59,7 @@ def _edits(ctx: RuleContext, index: ThreadIndex, block: tuple[int, int]) -> list
         raise NotPrinted("threads of a block meet")
     if any(_PLACED.search(source.slice(f.body)) for f in source.functions if not f.is_kernel):
         raise NotPrinted("another function looks at its thread")
-    every = [each for top in source.statements(function) for each in top.all()]
+    every = source.inside(function)
     if any(each.kind == "assign" and each.name == index.name for each in every):
         raise NotPrinted("the index changes")
     indent = indent_of(source, index.statement.span.start)
@@ -86,13 +86,12 @@ def _edits(ctx: RuleContext, index: ThreadIndex, block: tuple[int, int]) -> list
     grid = [f"ceil_div({axes[order[k]]}, {block[k]})" for k in (0, 1)]
     if len(order) > 2:
         grid.append(" * ".join(axes[size] if axes[size].isidentifier() else f"({axes[size]})" for size in order[2:]))
-    line = index.launch
-    text = f"// evo: launch {line.kernel} grid ({', '.join(grid)}) block ({block[0]}, {block[1]})"
-    text += f" shared {line.shared.text}{line.args_text}"
-    found = [Edit(line_span(ctx, line.line), text), Edit(index.statement.span, f"\n{indent}".join(lines))]
-    if function.bounds is not None:
-        found.append(Edit(function.bounds, ""))
-    return merged([*found, *_unwrapped(ctx, edits, test.gone, indent)])
+    return merged([
+        relaunched(ctx, index.launch, grid=", ".join(grid), block=f"{block[0]}, {block[1]}"),
+        Edit(index.statement.span, f"\n{indent}".join(lines)),
+        *without_bounds(function),
+        *_unwrapped(ctx, edits, test.gone, indent),
+    ])  # fmt: skip
 
 
 def _unwrapped(ctx: RuleContext, edits: list[Edit], test: Edit, indent: str) -> list[Edit]:
@@ -212,11 +211,9 @@ def _spellings(name: str, order: Sequence[str], k: int) -> set[str]:
 RULES = (
     Rule(
         name="unflatten",
-        family="order",
         sentence="Gives threads an index for each axis where they divide one number by the axes' sizes: blocks become"
         " boxes, and the divisions go.",
         find=behind_guard(_find),
-        examples=(Example.of_files("unflatten"),),
         reason="a number over all axes costs divisions, and a block is a strip that shares little with itself",
         expected="fewer integer instructions, and boxes that tiles and rows of results fit on",
         risk="an inner axis that is no multiple of the block leaves lanes idle",

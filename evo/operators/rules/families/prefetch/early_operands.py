@@ -16,7 +16,7 @@ from evo.operators.rules.families.prefetch.operands import (
     reads_in,
 )
 from evo.operators.rules.rewriting import fresh, indent_of
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule import Application, Rule
 from evo.operators.rules.rule_context import RuleContext
 
 _WAIT = re.compile(r"\b(__syncthreads\w*|__shfl\w*|__syncwarp|__reduce_\w+)\s*\(|\bbar\.sync\b")
@@ -163,10 +163,8 @@ def _passed(body: KernelBody, reads: Sequence[OperandRead], arrays: dict[str, st
 RULES = (
     Rule(
         name="early_operands",
-        family="prefetch",
         sentence="Loads what a pass behind a reduction needs in front of it, into registers.",
         find=_find_early,
-        examples=(Example.of_files("early_operands"),),
         reason="a load behind a barrier starts when all have arrived, and its latency is paid by every thread at once",
         expected="the latency of a load less on the way through a small kernel",
         risk="registers hold the values through the reduction: fewer resident warps",

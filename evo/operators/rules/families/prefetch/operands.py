@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from evo.cuda.source import Call, CountedFor, Function, Param, Span, Statement
+from evo.operators.rules.rewriting import LEAVES
 from evo.operators.rules.rule_context import RuleContext
 
-_LEAVES = re.compile(r"\b(break|continue|return|goto)\b")
 _LEFT = re.compile(r"\breturn\b[^;]*;")
 NO_OPERAND = re.compile(r"\w\s*\(|\[|->|\+\+|--|(?<![=!<>])=(?!=)|(?:^|[(,&|?:=<>])\s*[*&]")
 LAMBDA = re.compile(r"\[[^\]]*\]\s*\(((?:[^()]|\([^()]*\))*)\)")
@@ -151,7 +151,7 @@ def loops_in(
 def reads_in(body: KernelBody, loop: CountedFor, guards: tuple[str, ...]) -> Iterator[OperandRead]:
     ctx, known = body.ctx, [loop.name]
     changes = _changes(ctx, loop)
-    if _LEAVES.search(ctx.source.slice(loop.body_span)) or changes[loop.name]:
+    if LEAVES.search(ctx.source.slice(loop.body_span)) or changes[loop.name]:
         return
     body = replace(body, written=body.written | set(changes))
     made: list[Statement] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from evo.cuda.source import CountedFor, Edit, Span
-from evo.operators.rules.directives import line_span, require
+from evo.operators.rules.directives import relaunched, require
 from evo.operators.rules.element import BYTES
 from evo.operators.rules.reductions import shareable
 from evo.operators.rules.rule import Application, Example, Rule
@@ -32,13 +32,11 @@ def _find_keep(ctx: RuleContext) -> Iterator[Application]:
             kind = ctx.source.element_type(function.name, name)
             if edits is None or kind not in BYTES:
                 continue
-            line = line_span(ctx, launch.line)
-            at = line.start + ctx.source.slice(line).rindex("shared 0")
             start = function.body.start + 1
             yield Application(
                 edits=(
                     *require(ctx, "shared <= chip.shared_per_block_optin"),
-                    Edit(Span(at, at + len("shared 0")), f"shared ({axis} * {BYTES[kind]})"),
+                    relaunched(ctx, launch, shared=f"({axis} * {BYTES[kind]})"),
                     Edit(Span(start, start), f"\n    extern __shared__ {kind} {name}_kept[];"),
                     *edits,
                 ),
@@ -71,7 +69,6 @@ def _kept(ctx: RuleContext, body: Span, loops: list[CountedFor], name: str) -> l
 RULES = (
     Rule(
         name="keep_row",
-        family="staging",
         sentence="Keeps the elements of a row in shared memory between the passes of a block over it.",
         find=_find_keep,
         examples=(Example.of_files("keep_row", axes=("N",)),),

@@ -13,7 +13,7 @@ from evo.cuda.source import CountedFor, Edit, Function, Span
 from evo.errors import SyntaxInvalid
 from evo.operators.rules.lifting import NotPrinted, accumulator, in_c
 from evo.operators.rules.rewriting import bracketed, fresh, indent_of, merged, rewritten
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 from evo.spec.expr import parse
 
@@ -36,27 +36,23 @@ class _Walk:
     count: str
 
 
-def _find(ctx: RuleContext) -> Iterator[Application]:
-    for analysis in ctx.launches:
-        function = ctx.kernel(analysis.form.kernel)
-        if function is None or not ctx.is_launched_once(function.name):
+def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[Application]:
+    walks = []
+    for array in analysis.form.tensors:
+        try:
+            walks.append(_walk(ctx, analysis, function, array))
+        except NotPrinted:
             continue
-        walks = []
-        for array in analysis.form.tensors:
-            try:
-                walks.append(_walk(ctx, analysis, function, array))
-            except NotPrinted:
-                continue
-        while walks and sum(walk.turns for walk in walks) > _REGISTERS:
-            walks.pop()
-        if walks:
-            names = " and ".join(f"`{walk.array.parameter}`" for walk in walks)
-            yield Application(
-                edits=tuple(merged(_edits(ctx, function, walks))),
-                summary=f"{function.name}: {names} kept in registers between passes",
-                arguments={"kernel": function.name, "arrays": len(walks)},
-                is_schedule=True,
-            )
+    while walks and sum(walk.turns for walk in walks) > _REGISTERS:
+        walks.pop()
+    if walks:
+        names = " and ".join(f"`{walk.array.parameter}`" for walk in walks)
+        yield Application(
+            edits=tuple(merged(_edits(ctx, function, walks))),
+            summary=f"{function.name}: {names} kept in registers between passes",
+            arguments={"kernel": function.name, "arrays": len(walks)},
+            is_schedule=True,
+        )
 
 
 def _walk(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, array: Array) -> _Walk:
@@ -104,7 +100,7 @@ def _check(form: Form, access: Access, others: Sequence[Access]) -> None:
 
 def _loop(ctx: RuleContext, function: Function, span: Span) -> CountedFor:
     """Raises NotPrinted."""
-    found = [s for top in ctx.source.statements(function) for s in top.all() if s.span == span]
+    found = [s for s in ctx.source.inside(function) if s.span == span]
     if not found or not isinstance(found[0], CountedFor) or found[0].relation != "<":
         raise NotPrinted("a loop that does not count up")
     if {name for name, _ in ctx.source.names(Span(span.start, found[0].body_span.start))} & (
@@ -116,13 +112,12 @@ def _loop(ctx: RuleContext, function: Function, span: Span) -> CountedFor:
 
 def _count(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, loop: CountedFor) -> tuple[int, str]:
     """The most turns of a thread in any case, and how the text says that. Raises NotPrinted if no compiler knows it."""
-    task = ctx.task
-    assert task is not None
+    task = analysis.task
     limit, step = (_known(ctx, function, text) for text in (ctx.source.slice(loop.limit), loop.step))
     ends, steps = [], []
     for case in (*task.check, *task.bench):
         known = {name: case.axes[name] for name in ctx.variant.macros if name in case.axes}
-        known |= {name: value for name, value in ctx.variant.knob_values.items() if isinstance(value, int)}
+        known |= ctx.variant.integer_knobs
         try:
             end, each = (int(parse(text.replace("/", "//")).value(known)) for text in (limit, step))
         except SyntaxInvalid:
@@ -227,11 +222,9 @@ def _unrolled(ctx: RuleContext, loop: CountedFor, count: str, turn: str, edits: 
 RULES = (
     Rule(
         name="keep_turns",
-        family="staging",
         sentence="Keeps in registers what a thread reads in several passes, or stores in one and finishes in a later"
         " one, where the number of its turns is known when compiled.",
-        find=_find,
-        examples=(Example.of_files("keep_turns"),),
+        find=by_launch(_find, once=True),
         reason="each pass over the same elements reads them again, from L2 if a block's are too many for L1",
         expected="one read and one store of each element, and the reads of a pass all in flight at once",
         risk="as many registers as a thread has elements",

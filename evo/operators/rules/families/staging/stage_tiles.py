@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from evo.cuda.source import CountedFor, Edit, Function, Span, Statement, Subscript
-from evo.operators.rules.dependence import is_own, varying
+from evo.cuda.source import CountedFor, Edit, Function, Source, Span, Statement, Subscript
 from evo.operators.rules.directives import new_knob
 from evo.operators.rules.element import BYTES
 from evo.operators.rules.normal_form import behind_guard, guard_of, is_guard
 from evo.operators.rules.reductions import shareable
 from evo.operators.rules.rewriting import fresh, indent_of, indented, rewritten
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule import Application, Rule
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import ThreadIndex, thread_indices
 
@@ -70,11 +70,11 @@ def _tiled_sum(ctx: RuleContext, row: ThreadIndex, column: ThreadIndex) -> _Tile
         return None
     stores = [top for top in tops if top.kind == "assign" and not top.name]
     rest = [top for top in tops if top not in (*guards, *stores, loop)]
-    if not stores or any(not is_own(source, top) or top.dims for top in rest):
+    if not stores or any(not _is_own(source, top) or top.dims for top in rest):
         return None
     if any(s.kind == "return" for top in tops if top is not guards[0] for s in top.all()):
         return None
-    by_row, by_column = varying(source, tops, row), varying(source, tops, column)
+    by_row, by_column = _varying(source, tops, row), _varying(source, tops, column)
     limit = {name for name, _ in source.names(loop.limit)}
     shared = shareable(source, loop)
     if shared is None or shared.stores:
@@ -149,14 +149,46 @@ def _loop(ctx: RuleContext, walk: _TiledSum, tile: str, start: str, at: str, abo
     )
 
 
+def _varying(source: Source, tops: Sequence[Statement], index: ThreadIndex) -> set[str]:
+    """Names that depend on the index, through values and through loops and tests that do."""
+    found, before = {index.name}, 0
+    own = {s.name for top in tops for s in top.all() if s.kind == "declare"}
+    own |= {name for top in tops for s in top.all() if s.kind == "other" for name, _ in source.names(s.span)}
+    while before != len(found):
+        before = len(found)
+        for top in tops:
+            _spread(source, top, found, own, under=False)
+    return found
+
+
+def _spread(source: Source, statement: Statement, found: set[str], own: set[str], *, under: bool) -> None:
+    names = {name for name, _ in source.names(statement.span)}
+    if statement.kind == "declare" and names & found:
+        found.add(statement.name)
+    if statement.kind == "assign" and statement.target is not None and (under or names & found):
+        found |= {source.names(statement.target)[0][0]} & own
+    if statement.kind == "other" and names & found:
+        found |= names
+    head = statement.limit if isinstance(statement, CountedFor) else statement.condition
+    under = under or (head is not None and bool({name for name, _ in source.names(head)} & found))
+    for inner in (*statement.body, *statement.alternative):
+        _spread(source, inner, found, own, under=under)
+
+
+def _is_own(source: Source, statement: Statement) -> bool:
+    """Whether a statement changes nothing but variables of the thread's own."""
+    if statement.kind in ("declare", "empty") or (statement.kind == "assign" and statement.name):
+        return True
+    text = source.slice(statement.span)  # float a = 0, b = 0;
+    return re.match(r"(const\s+)?(float|int)\s+\w+\s*=", text) is not None and not re.search(r"\*\s*\w+\s*=", text)
+
+
 RULES = (
     Rule(
         name="stage_tiles",
-        family="staging",
         sentence="Loads what the rows and the columns of a block read in common into tiles in shared memory, a number"
         " of steps at a time.",
         find=behind_guard(_find),
-        examples=(Example.of_files("stage_tiles"),),
         reason="each thread of a row, and of a column, loads the same elements from global memory",
         expected="as many times fewer loads from global memory as the block is wide and high",
         risk="two barriers per tile; the caches may have held the elements anyway",

@@ -21,16 +21,16 @@ from evo.analysis.access import (
     axis_values,
     number_of,
 )
+from evo.analysis.access.data_values import plain
 from evo.cuda.source import Edit, Function, Span
-from evo.operators.rules.directives import directive_place, line_span, new_knob, require
+from evo.operators.rules.directives import directive_place, relaunched, require, shape_knobs, without_bounds
 from evo.operators.rules.families.tile.attention_pieces import attention_body
 from evo.operators.rules.families.tile.mma_pieces import MMA_TYPES, has_tensor_cores
 from evo.operators.rules.lifting import NotPrinted, Printer, named, names_of, taken
-from evo.operators.rules.rewriting import bracketed, fresh, merged
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rewriting import WORD, bracketed, fresh, merged
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.spelling import spelled
-from evo.spec.chips import chip
 from evo.spec.launch import macros_of
 from evo.spec.task import Case, Task, Tensor
 
@@ -38,8 +38,6 @@ from evo.spec.task import Case, Task, Tensor
 _SHAPES = ((32, 64, 2), (64, 64, 2), (128, 64, 2), (64, 32, 3), (16, 32, 3))
 _DOMAINS = {"BM": (16, 32, 64, 128), "BN": (16, 32, 64, 128), "STAGES": (2, 3, 4)}
 _OF_HEADERS = re.compile(r"T|[a-z]\w*")  # names that the toolkit's own headers use: as a macro one breaks them
-_WORDS = re.compile(r"[A-Za-z_]\w*")
-_DEFAULT_CHIP = "l4"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,33 +53,23 @@ class _Found:
     names: dict[str, str]
 
 
-def _find(ctx: RuleContext) -> Iterator[Application]:
-    if not has_tensor_cores(ctx) or ctx.task is None:
+def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[Application]:
+    found = _attention(ctx, analysis, function) if has_tensor_cores(ctx) else None
+    if found is None:
         return
-    for place, analysis in enumerate(ctx.launches):
-        found = _attention(ctx, place, analysis)
-        if found is None:
-            continue
-        for rank, shape in enumerate(_SHAPES):
-            try:
-                edits = _edits(ctx, found, analysis.form.position, shape)
-            except NotPrinted:
-                break
-            block = "x".join(map(str, shape[:2]))
-            yield Application(
-                edits=tuple(edits),
-                summary=f"{found.function.name}: tensor cores, {shape[0]} queries for a block, {shape[1]} keys a stage",
-                arguments={"kernel": found.function.name, "launch": place, "block": block, "stages": shape[2]},
-                rank=rank,
-                is_schedule=True,
-            )
+    position = analysis.form.position
+    for rank, shape in enumerate(_SHAPES):
+        block = "x".join(map(str, shape[:2]))
+        yield Application(
+            edits=tuple(_edits(ctx, found, position, shape)),
+            summary=f"{function.name}: tensor cores, {shape[0]} queries for a block, {shape[1]} keys a stage",
+            arguments={"kernel": function.name, "launch": position, "block": block, "stages": shape[2]},
+            rank=rank,
+            is_schedule=True,
+        )
 
 
-def _attention(ctx: RuleContext, place: int, analysis: LaunchAnalysis) -> _Found | None:
-    form = analysis.form
-    function = ctx.kernel(form.kernel)
-    if function is None or not ctx.is_launched_once(function.name):
-        return None
+def _attention(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> _Found | None:
     made = attention_of(analysis)
     if made is None or made.query.element not in MMA_TYPES or made.key.element != made.query.element:
         return None
@@ -89,33 +77,31 @@ def _attention(ctx: RuleContext, place: int, analysis: LaunchAnalysis) -> _Found
         return None
     if made.store.array.element not in (made.query.element, "float"):
         return None
-    assert ctx.task is not None
-    tensors = {tensor.name: tensor for tensor in ctx.task.tensors}
+    tensors = {tensor.name: tensor for tensor in analysis.task.tensors}
     specials = tensors[made.value.name].specials
     if specials is not None and specials.not_finite:  # a key that does not count has weight 0, and 0 * NaN is NaN
         return None
-    limits = _limits(ctx, place)
+    limits = _limits(ctx, analysis)
     if limits is None:
         return None
     made, said, grows = limits
     return _Found(function, analysis, made, said, grows, tensors, names_of(ctx, function))
 
 
-def _limits(ctx: RuleContext, place: int) -> tuple[Attention, tuple[tuple[str, Term], ...], bool] | None:
+def _limits(ctx: RuleContext, analysis: LaunchAnalysis) -> tuple[Attention, tuple[tuple[str, Term], ...], bool] | None:
     """The attention as it is said for most cases, and how many keys a row sees in each binary.
 
     None if one binary computes anything else. What is known of the sizes in one binary may shorten what is said there,
     so that two are one if they agree on their cases.
     """
-    task = ctx.task
-    assert task is not None
+    task, position = analysis.task, analysis.form.position
     cases: dict[tuple[tuple[str, int], ...], list[Case]] = {}
     for case in (*task.check, *task.bench):
         cases.setdefault(tuple(sorted(macros_of(ctx.variant, case).items())), []).append(case)
     groups: list[tuple[dict[str, int], Attention, list[Case]]] = []
     for values, own in cases.items():
-        launches = analyse(ctx.variant, task, own[0], ctx.chip or chip(_DEFAULT_CHIP))
-        made = attention_of(launches[place]) if place < len(launches) else None
+        launches = analyse(ctx.variant, task, own[0], analysis.chip)
+        made = next((attention_of(each) for each in launches if each.form.position == position), None)
         if made is None:
             return None
         groups.append((dict(values), made, own))
@@ -175,11 +161,10 @@ def _by_macro(found: dict[Term, list[dict[str, int]]]) -> tuple[tuple[str, Term]
 
 def _edits(ctx: RuleContext, found: _Found, position: int, shape: tuple[int, ...]) -> list[Edit]:
     """Raises NotPrinted."""
-    assert ctx.task is not None
     edits, names = _with_width(ctx, found)
     knobs = {word: fresh(ctx, word) for word in _DOMAINS}
     words = taken(ctx, names) | {param.name for param in found.function.params}
-    body = named(_body(ctx, replace(found, names=names)), words, knobs)
+    body = named(_body(replace(found, names=names)), words, knobs)
     line = ctx.variant.launches[position]
     output = found.tensors[found.made.store.array.name] if found.made.store.array is not None else None
     assert output is not None
@@ -189,17 +174,12 @@ def _edits(ctx: RuleContext, found: _Found, position: int, shape: tuple[int, ...
     rows, width = output.shape[found.made.row].text, output.shape[-1].text
     grid = ", ".join([f"ceil_div({rows}, {knobs['BM']})", *reversed(planes)])
     pitch = f"(ceil_div({width}, 16) * 16 + 8)"
-    text = (
-        f"// evo: launch {line.kernel} grid ({grid}) block ({knobs['BM']} * 2)"
-        f" shared (({knobs['BM']} + {knobs['STAGES']} * 2 * {knobs['BN']}) * {pitch} * 2){line.args_text}"
-    )
-    edits += [Edit(line_span(ctx, line.line), text), Edit(found.function.body, body)]
-    for word, value in zip(_DOMAINS, shape, strict=True):
-        edits += new_knob(ctx, knobs[word], _DOMAINS[word], value)
+    shared = f"(({knobs['BM']} + {knobs['STAGES']} * 2 * {knobs['BN']}) * {pitch} * 2)"
+    edits.append(relaunched(ctx, line, grid=grid, block=f"{knobs['BM']} * 2", shared=shared))
+    edits.append(Edit(found.function.body, body))
+    edits += shape_knobs(ctx, knobs, _DOMAINS, shape)
     edits += require(ctx, "shared <= chip.shared_per_block_optin")
-    if found.function.bounds is not None:
-        edits.append(Edit(found.function.bounds, ""))
-    return merged(edits)
+    return merged([*edits, *without_bounds(found.function)])
 
 
 def _with_width(ctx: RuleContext, found: _Found) -> tuple[list[Edit], dict[str, str]]:
@@ -207,7 +187,7 @@ def _with_width(ctx: RuleContext, found: _Found) -> tuple[list[Edit], dict[str, 
     width = found.tensors[found.made.query.name].shape[-1].text
     edits: list[Edit] = []
     names = dict(found.names)
-    for axis in dict.fromkeys(_WORDS.findall(width)):
+    for axis in dict.fromkeys(WORD.findall(width)):
         names[axis] = axis
         if axis in ctx.variant.macros:
             continue
@@ -220,44 +200,41 @@ def _with_width(ctx: RuleContext, found: _Found) -> tuple[list[Edit], dict[str, 
     return edits, names
 
 
-def _body(ctx: RuleContext, found: _Found) -> str:
+def _body(found: _Found) -> str:
     """Raises NotPrinted."""
-    made, task = found.made, ctx.task
-    assert task is not None
-    assert made.store.array is not None
-    say = Printer(found.analysis, task, found.names, {}, {})
+    made, task = found.made, found.analysis.task
+    say = Printer(found.analysis, found.names, {}, {})
     symbols = {Symbol(name, "axis"): said for name, said in found.names.items()}
     planes = [symbol for at, symbol in enumerate(_planes(made))]
     symbols |= {ROW: "$row", **{symbol: f"$at{place}" for place, symbol in enumerate(planes)}}
     limit = ""
     for condition, term in reversed(found.limits):
         limit = f"{condition} ? {spelled(term, symbols)} : {limit}" if condition else spelled(term, symbols)
-    output = found.tensors[made.store.array.name]
+    output = found.tensors[made.store.memory.name]
     rows = say.extent(output.shape[made.row])
     bases, strides = [], []
     for tensor, at, moving in (
         (made.query, made.query_at, ROW), (made.key, made.key_at, KEY), (made.value, made.value_at, KEY),
-        (made.store.array, made.query_at, ROW),
+        (made.store.memory, made.query_at, ROW),
     ):  # fmt: skip
         base, stride = _row_of(say, found.tensors[tensor.name], at, moving, symbols)
         bases.append(base)
         strides.append(stride)
     factors = [f"(1.0f / {say.value(f.data)})" if f.is_over else say.value(f.data) for f in made.scale]
     return attention_body(
-        tensors=tuple(found.names[t.name] for t in (made.query, made.key, made.value, made.store.array)),
+        tensors=tuple(found.names[t.name] for t in (made.query, made.key, made.value, made.store.memory)),
         bases=tuple(bases), strides=tuple(strides), planes=len(planes), rows=rows,
         width=say.extent(output.shape[-1]), scale=" * ".join(factors) or "1.0f",
         is_positive=all(_is_positive(task, factor.data) for factor in made.scale),
         is_base_2=made.is_base_2, limit=limit, grows=found.grows,
         keys=say.extent(found.tensors[made.key.name].shape[made.key_at.index(Term.of(KEY))]),
-        kind=MMA_TYPES[made.query.element], is_float_out=made.store.array.element == "float",
+        kind=MMA_TYPES[made.query.element], is_float_out=made.store.memory.element == "float",
     )  # fmt: skip
 
 
 def _is_positive(task: Task, data: Data) -> bool:
     """Whether a factor of the scale is above 0 in every case."""
-    while data.op in ("same", "convert"):
-        data = data.args[0]
+    data = plain(data) or data
     if data.op == "call":
         return data.detail in ("rsqrtf", "sqrtf", "sqrt", "rsqrt")
     if data.op == "constant":
@@ -296,11 +273,9 @@ def _factor(text: str) -> str:
 RULES = (
     Rule(
         name="attention_mma",
-        family="tile",
         sentence="Computes attention of 16-bit floats on tensor cores: scores, an online softmax and the output of a"
         " warp's rows stay in registers, tiles of keys and values come by cp.async.",
-        find=_find,
-        examples=(Example.of_files("attention_mma"),),
+        find=by_launch(_find, once=True),
         reason="scores and output are matrix products, and each thread multiplies and loads on its own",
         expected="bound by tensor cores or exponentials instead of by multiply-adds and loads",
         risk="weights are rounded to 16 bits before the second product; few rows leave SMs idle",

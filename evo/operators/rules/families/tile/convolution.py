@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from evo.analysis.access import Contraction, LaunchAnalysis, Origin, Symbol, Term
+from evo.analysis.access.renaming import in_indices
 from evo.cuda.source import Function
 from evo.operators.rules.families.tile.mma_pieces import (
     KINDS,
@@ -19,7 +20,6 @@ from evo.operators.rules.families.tile.mma_pieces import (
     copy,
     declared,
     fetch,
-    has_tensor_cores,
     load,
     multiplied,
     places,
@@ -28,9 +28,9 @@ from evo.operators.rules.families.tile.mma_pieces import (
 )
 from evo.operators.rules.lifting import NotPrinted, Printer, accumulator, in_c, names_of, stored
 from evo.operators.rules.rewriting import bracketed
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
-from evo.operators.rules.spelling import counts_all, in_new_indices, is_border, own_conditions, spelled, stores_all
+from evo.operators.rules.spelling import counts_all, is_border, own_conditions, spelled, stores_all
 from evo.spec.task import Tensor
 
 
@@ -52,20 +52,15 @@ class _Convolution:
     names: dict[str, str]
 
 
-def _find(ctx: RuleContext) -> Iterator[Application]:
-    if not has_tensor_cores(ctx):
-        return
-    for place, analysis in enumerate(ctx.launches):
-        found = _convolution(ctx, analysis)
-        if found is not None:
-            yield from tensor_core_applications(ctx, found.function, place, functools.partial(_written, found))
+def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[Application]:
+    found = _convolution(ctx, analysis, function)
+    if found is not None:
+        yield from tensor_core_applications(ctx, analysis, function, functools.partial(_written, found))
 
 
-def _convolution(ctx: RuleContext, analysis: LaunchAnalysis) -> _Convolution | None:
-    form, task = analysis.form, ctx.task
-    assert task is not None
-    function = ctx.kernel(form.kernel)
-    if function is None or len(analysis.contractions) != 1 or form.multiplies:
+def _convolution(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> _Convolution | None:
+    form = analysis.form
+    if len(analysis.contractions) != 1 or form.multiplies:
         return None
     (made,) = analysis.contractions
     if made.kind != "convolution" or made.left is None or made.output is None or made.output.array is None:
@@ -74,8 +69,8 @@ def _convolution(ctx: RuleContext, analysis: LaunchAnalysis) -> _Convolution | N
     window = next((letter for letter, (_, roles) in sides.items() if "w" in roles), "")
     other = "n" if window == "m" else "m"
     (image, image_roles), (filters, filter_roles) = sides[window], sides[other]
-    output = next((t for t in task.tensors if t.name == made.output.array.name), None)
-    writes = [a for a in form.accesses if a.is_write and a.array is not None and a.array.space == "global"]
+    output = next((t for t in analysis.task.tensors if t.name == made.output.array.name), None)
+    writes = [a for a in form.accesses if a.is_write and a.is_global]
     if (
         output is None
         or len(writes) != 1
@@ -115,25 +110,21 @@ def _taps(made: Contraction, analysis: LaunchAnalysis, filters: Origin, roles: s
 def _is_whole(analysis: LaunchAnalysis, made: Contraction, image: Origin, filters: Origin) -> bool:
     """Whether nothing is left out of the sum but what lies outside of the image."""
     form = analysis.form
-    assert made.output is not None
     if len(image.way) != 1 or len(filters.way) != 1:
         return False
     values, weights = (form.accesses[side.way[0]] for side in (image, filters))
-    left_out = (*own_conditions(form, values, made.output), *own_conditions(form, weights, made.output))
+    left_out = (*own_conditions(form, values, made.store), *own_conditions(form, weights, made.store))
     return all(is_border(condition, values) for condition in left_out)
 
 
 def _written(found: _Convolution) -> TensorCoreBody:
     """Raises NotPrinted."""
-    output = found.made.output
-    assert output is not None
-    assert output.array is not None
-    assert found.ctx.task is not None
+    output = found.made.store
     sums = {carried.name: "$sum[$i][$j][$e]" for r in found.analysis.reductions for carried in r.carried}
-    say = Printer(found.analysis, found.ctx.task, found.names, {output.subscripts[-1]: "$col"}, sums)
+    say = Printer(found.analysis, found.names, {output.subscripts[-1]: "$col"}, sums)
     dims = found.output.shape
     n, k = say.extent(dims[-1]), "$depth"
-    value = stored(output.array.element, say.value(output.value))
+    value = stored(output.memory.element, say.value(output.value))
     target = f"{found.names[found.output.name]}[(long long)$row * {n} + $col]"
     body = (
         "{\n"
@@ -180,11 +171,10 @@ def _axis_names(found: _Convolution) -> dict[Symbol, str]:
 
 def _windows(found: _Convolution) -> str:
     """Where the windows of the pixels begin of which a thread copies a part, and where an element of one lies."""
-    output = found.made.output
-    assert output is not None
+    output = found.made.store
     count = len(output.subscripts) - 1
     new = [Symbol(f"$at{d}", "value", d + 1) for d in range(count)]
-    at = [in_new_indices(term, output.subscripts[:-1], new) for term in found.image.subscripts]
+    at = [in_indices(term, output.subscripts[:-1], new) for term in found.image.subscripts]
     taps = frozenset(found.taps)
     names = _axis_names(found) | {symbol: f"$at{d}" for d, symbol in enumerate(new)}
     tap_names = names | {tap: f"$tap{d}" for d, tap in enumerate(found.taps)}
@@ -271,11 +261,9 @@ def _fetched_windows(channels: str) -> str:
 RULES = (
     Rule(
         name="convolution_mma",
-        family="tile",
         sentence="Computes a convolution of 16-bit floats, channels last, as a matrix product on tensor cores, whose"
         " matrix of windows is gathered by cp.async and never stored.",
-        find=_find,
-        examples=(Example.of_files("convolution_mma"),),
+        find=by_launch(_find, once=True),
         reason="two loads and two conversions feed one multiply-add, though filters and windows form a matrix product",
         expected="the product is bound by shared memory or tensor cores instead of by multiply-adds and loads",
         risk="few channels or filters leave a part of each tile empty; sums are added in another order",

@@ -16,7 +16,6 @@ from evo.operators.rules.families.tile.mma_pieces import (
     copy,
     declared,
     fetch,
-    has_tensor_cores,
     load,
     multiplied,
     places,
@@ -25,7 +24,7 @@ from evo.operators.rules.families.tile.mma_pieces import (
 )
 from evo.operators.rules.lifting import NotPrinted, Printer, accumulator, names_of, stored
 from evo.operators.rules.rewriting import bracketed, indented
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.slices import Slice, slice_of
 from evo.operators.rules.spelling import counts_all, own_conditions, stores_all
@@ -53,24 +52,16 @@ class _Grouped:
     names: dict[str, str]
 
 
-def _find(ctx: RuleContext) -> Iterator[Application]:
-    if not has_tensor_cores(ctx):
-        return
-    for place, analysis in enumerate(ctx.launches):
-        try:
-            found = _grouped(ctx, analysis)
-        except NotPrinted:
-            continue
-        if found is not None:
-            yield from tensor_core_applications(ctx, found.function, place, functools.partial(_written, found))
+def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[Application]:
+    found = _grouped(ctx, analysis, function)
+    if found is not None:
+        yield from tensor_core_applications(ctx, analysis, function, functools.partial(_written, found))
 
 
-def _grouped(ctx: RuleContext, analysis: LaunchAnalysis) -> _Grouped | None:
+def _grouped(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> _Grouped | None:
     """Raises NotPrinted."""
-    form, task = analysis.form, ctx.task
-    assert task is not None
-    function = ctx.kernel(form.kernel)
-    if function is None or len(analysis.contractions) != 1 or form.multiplies:
+    form = analysis.form
+    if len(analysis.contractions) != 1 or form.multiplies:
         return None
     (made,) = analysis.contractions
     output = made.output
@@ -91,7 +82,7 @@ def _grouped(ctx: RuleContext, analysis: LaunchAnalysis) -> _Grouped | None:
         return None
     if not _is_whole(analysis, made, rows, matrices):
         return None
-    tensors = {tensor.name: tensor for tensor in task.tensors}
+    tensors = {tensor.name: tensor for tensor in analysis.task.tensors}
     sides = [tensors.get(array.name) for array in (rows.array, matrices.array, output.array)]
     name = form.names.get(row, "")
     if any(side is None for side in sides) or not name:
@@ -115,11 +106,10 @@ def _group_at(side: Origin) -> int | None:
 
 def _is_whole(analysis: LaunchAnalysis, made: Contraction, rows: Origin, matrices: Origin) -> bool:
     """Whether the sum runs over all of k, for every element of the output."""
-    form, output = analysis.form, made.output
-    assert output is not None
+    form, output = analysis.form, made.store
     extent = next(size for at, size in zip(rows.subscripts, rows.array.shape, strict=True)
                   if at == Term.of(made.summed[0]))  # fmt: skip
-    writes = [a for a in form.accesses if a.is_write and a.array is not None and a.array.space == "global"]
+    writes = [a for a in form.accesses if a.is_write and a.is_global]
     if len(writes) != 1 or len(rows.way) != 1 or len(matrices.way) != 1 or not stores_all(output):
         return False
     reads = [form.accesses[side.way[0]] for side in (rows, matrices)]
@@ -128,16 +118,13 @@ def _is_whole(analysis: LaunchAnalysis, made: Contraction, rows: Origin, matrice
 
 def _written(found: _Grouped) -> TensorCoreBody:
     """Raises NotPrinted."""
-    output, task = found.made.output, found.ctx.task
-    assert output is not None
-    assert output.array is not None
-    assert task is not None
+    output = found.made.store
     sums = {carried.name: "$sum[$i][$j][$e]" for r in found.analysis.reductions for carried in r.carried}
     spots = {output.subscripts[0]: "$row", output.subscripts[1]: "$col"}
-    say = Printer(found.analysis, task, found.names, spots, sums)
+    say = Printer(found.analysis, found.names, spots, sums)
     m, n = (say.extent(dim) for dim in found.output.shape)
     k = say.extent(found.rows.shape[-1 if found.rows_inner else 0])
-    value = stored(output.array.element, say.value(output.value))
+    value = stored(output.memory.element, say.value(output.value))
     target = f"{found.names[found.output.name]}[(long long)$row * {n} + $col]"
     left, right = found.rows_inner, found.matrices_inner
     left_name, right_name = (found.names[tensor.name] for tensor in (found.rows, found.matrices))
@@ -205,11 +192,9 @@ def _turns(m: str, product: str) -> str:
 RULES = (
     Rule(
         name="grouped_mma",
-        family="tile",
         sentence="Computes products of 16-bit floats with a matrix for each group of rows on tensor cores: a tile's"
         " rows are taken by runs of one group, in whatever order the groups come.",
-        find=_find,
-        examples=(Example.of_files("grouped_mma"),),
+        find=by_launch(_find, once=True),
         reason="two loads feed one multiply-add, though the rows of a group form a matrix product",
         expected="the product is bound by memory or tensor cores instead of by multiply-adds and loads",
         risk="groups of few rows leave a part of each tile empty; sums are added in another order",

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from evo.analysis.access import THREAD, Access, Array, Branch, Compare, Data, LaunchAnalysis, Symbol, Term
+from evo.analysis.access import THREAD, Access, Array, Branch, Data, LaunchAnalysis, Symbol, Term
 from evo.analysis.access.comparisons import conjuncts
 from evo.analysis.access.data_values import plain
 from evo.cuda.source import Edit, Function, Span
-from evo.operators.rules.lifting import NotPrinted, Printer, accumulator, names_of, unused
-from evo.operators.rules.rewriting import fresh, merged
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.idle_declarations import without_unused
+from evo.operators.rules.lifting import NotPrinted, Printer, accumulator, names_of, type_of_elements
+from evo.operators.rules.rewriting import closed, fresh, merged
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
+from evo.operators.rules.spelling import is_border
 from evo.spec.element_types import is_float
 
 ROOM = 24 * 1024  # bytes of a tile, so that an SM holds several blocks
@@ -36,27 +39,24 @@ class Dim:
     walked: frozenset[Symbol]
 
 
-def _find(ctx: RuleContext) -> Iterator[Application]:
-    for analysis in ctx.launches:
-        form = analysis.form
-        function = ctx.kernel(form.kernel)
-        if function is None or any(array.space == "shared" for array in form.arrays):
+def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[Application]:
+    if any(array.space == "shared" for array in analysis.form.arrays):
+        return
+    for array in analysis.form.tensors:
+        dims = box_of(ctx, analysis, array) if array.role == "in" else None
+        if dims is None:
             continue
-        for array in form.tensors:
-            dims = box_of(ctx, analysis, array) if array.role == "in" else None
-            if dims is None:
-                continue
-            try:
-                edits = _edits(ctx, analysis, function, array, dims)
-            except NotPrinted:
-                continue
-            size = "x".join(str(dim.count) for dim in dims)
-            yield Application(
-                edits=tuple(edits),
-                summary=f"{form.kernel}: a block stages {size} elements of `{array.name}` with their border",
-                arguments={"kernel": form.kernel, "array": array.name},
-                is_schedule=True,
-            )
+        try:
+            edits = _edits(ctx, analysis, function, array, dims)
+        except NotPrinted:
+            continue
+        size = "x".join(str(dim.count) for dim in dims)
+        yield Application(
+            edits=tuple(edits),
+            summary=f"{function.name}: a block stages {size} elements of `{array.name}` with their border",
+            arguments={"kernel": function.name, "array": array.name},
+            is_schedule=True,
+        )
 
 
 def box_of(ctx: RuleContext, analysis: LaunchAnalysis, array: Array) -> list[Dim] | None:
@@ -67,26 +67,16 @@ def box_of(ctx: RuleContext, analysis: LaunchAnalysis, array: Array) -> list[Dim
     if any(a.mode != "read" or a.calls or a.blocked or len(a.subscripts) != len(array.shape) for a in reads):
         return None
     found = []
-    asked = sum(_instances(analysis, read) for read in reads) * analysis.sizes.threads
+    asked = sum(analysis.form.turns(read.loops) for read in reads) * analysis.sizes.threads
     for place in range(len(array.shape)):
         dim = _dim(ctx, analysis, [read.subscripts[place] for read in reads])
         if dim is None:
             return None
         found.append(dim)
-    elements = 1
-    for dim in found:
-        elements *= dim.count
+    elements = math.prod(dim.count for dim in found)
     if elements * array.element_bytes > ROOM or asked < _REUSED * elements or found[-1].count < 2:
         return None
     return found
-
-
-def _instances(analysis: LaunchAnalysis, read: Access) -> int:
-    many = 1
-    for symbol in read.loops:
-        trip = analysis.form.loops[symbol].trip
-        many *= (trip.value or 1) if trip is not None else 1
-    return many
 
 
 def _dim(ctx: RuleContext, analysis: LaunchAnalysis, terms: list[Term]) -> Dim | None:
@@ -129,17 +119,15 @@ def _range(analysis: LaunchAnalysis, symbol: Symbol) -> tuple[int, int] | None:
     if symbol in THREAD:
         return 0, analysis.sizes.block[THREAD.index(symbol)] - 1
     loop = analysis.form.loops.get(symbol)
-    if loop is None or loop.values is not None or loop.trip is None:
-        return None
-    start, step, trip = loop.start.value, loop.step.value, loop.trip.value
-    return (start, start + step * (trip - 1)) if start is not None and step is not None and trip is not None else None
+    values = loop.counted if loop is not None else None
+    return (values[0], values[-1]) if values else None
 
 
 def _edits(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, array: Array, dims: list[Dim]) -> list[Edit]:
     start = function.body.start + 1
     edits = [Edit(Span(start, start), staged(ctx, analysis, function, array, dims))]
     edits = merged([*edits, *replaced_reads(ctx, analysis, function, array, dims)])
-    return [*edits, *unused(ctx, function, edits)]
+    return without_unused(ctx, function, function.body, edits)
 
 
 def _tile(ctx: RuleContext, function: Function, array: Array) -> str:
@@ -148,10 +136,9 @@ def _tile(ctx: RuleContext, function: Function, array: Array) -> str:
 
 def staged(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, array: Array, dims: list[Dim]) -> str:
     """The tile, and the loop that fills it. Raises NotPrinted."""
-    assert ctx.task is not None
     names = names_of(ctx, function)
-    say = Printer(analysis, ctx.task, names, {}, {})
-    tensor = next(t for t in ctx.task.tensors if t.name == array.name)
+    say = Printer(analysis, names, {}, {})
+    tensor = next(t for t in analysis.task.tensors if t.name == array.name)
     tile, each = _tile(ctx, function, array), fresh(ctx, "e")
     places = [fresh(ctx, f"at{number}") for number in range(len(dims))]
     whole = " * ".join(dim.size for dim in dims if dim.count > 1)
@@ -172,9 +159,7 @@ def staged(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, array
     tests = " && ".join(
         f"{place} >= 0 && {place} < {say.extent(dim)}" for place, dim in zip(places, tensor.shape, strict=True)
     )
-    kind = next(p.type for p in function.params if p.name == names[array.name])
-    words = kind.replace("*", " ").split()
-    kind = " ".join(word for word in words if word not in ("const", "__restrict__", "restrict"))
+    kind = type_of_elements(ctx, function, names[array.name])
     return f"""
     __shared__ {kind} {tile}{"".join(f"[{dim.size}]" for dim in dims)};  // with a border, zero outside
     for (int {each} = {_thread(analysis)}; {each} < {whole}; {each} += {_threads(analysis)}) {{
@@ -226,22 +211,16 @@ def _without_test(ctx: RuleContext, analysis: LaunchAnalysis, read: Access) -> l
     for node in analysis.form.walk():
         if not isinstance(node, Branch) or node.otherwise or read not in node.then:
             continue
-        if not all(_is_edge(part, read) for part in conjuncts(node.condition)) or not _adds(ctx, analysis, read):
+        if not all(is_border(part, read) for part in conjuncts(node.condition)) or not _adds(ctx, analysis, read):
             return []
         writes = [other for other in node.then if isinstance(other, Access) and other.is_write]
         text = ctx.source.slice(node.span)
-        end = _closing(text)
-        if writes or end is None or "else" in text or text.count(";") != 1:
+        end = closed(text, text.find("("))
+        if writes or end < 0 or "else" in text or text.count(";") != 1:
             return []
+        end += len(text[end:]) - len(text[end:].lstrip())
         return [Edit(Span(node.span.start, node.span.start + len(text[:end].encode())), "")]
     return []
-
-
-def _is_edge(part: object, read: Access) -> bool:
-    if not isinstance(part, Compare) or part.relation != ">=" or read.array is None:
-        return False
-    edges = [(term, size - 1 - term) for term, size in zip(read.subscripts, read.array.shape, strict=True)]
-    return any(part.term in pair for pair in edges)
 
 
 def _adds(ctx: RuleContext, analysis: LaunchAnalysis, read: Access) -> bool:
@@ -270,24 +249,12 @@ def _is_finite(ctx: RuleContext, analysis: LaunchAnalysis, value: Data | None) -
     return tensor.specials is not None and not tensor.specials.not_finite
 
 
-def _closing(text: str) -> int | None:
-    """Behind the brackets of `if (...)`."""
-    depth = 0
-    for at, character in enumerate(text):
-        depth += (character == "(") - (character == ")")
-        if character == ")" and depth == 0:
-            return at + 1 + len(text[at + 1 :]) - len(text[at + 1 :].lstrip())
-    return None
-
-
 RULES = (
     Rule(
         name="tile_halo",
-        family="tile",
         sentence="Stages what the threads of a block read around their places, with its border and zeros outside of the"
         " tensor, in shared memory; tests for the edge in front of sums are gone.",
-        find=_find,
-        examples=(Example.of_files("tile_halo"),),
+        find=by_launch(_find),
         reason="neighbouring threads read the same elements again and again, each with tests and an address of its own",
         expected="one load for each element and block; reads of the tile have fixed offsets",
         risk="small windows gain little over what the cache does",

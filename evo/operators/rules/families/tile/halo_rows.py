@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 
@@ -9,10 +10,12 @@ from evo.analysis.access import THREAD, Access, LaunchAnalysis
 from evo.cuda.source import CountedFor, Edit, Span, Statement
 from evo.operators.rules.directives import new_knob
 from evo.operators.rules.families.tile.halo import ROOM, Dim, box_of, replaced_reads, staged
-from evo.operators.rules.lifting import NotPrinted, unused
+from evo.operators.rules.idle_declarations import without_unused
+from evo.operators.rules.lifting import NotPrinted
+from evo.operators.rules.loops import unrolled
 from evo.operators.rules.normal_form import behind_guard, is_guard
 from evo.operators.rules.rewriting import fresh, indent_of, indented, merged, rewritten, with_its_line
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule import Application, Rule
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import ThreadIndex, thread_indices
 
@@ -49,9 +52,8 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, index: ThreadIndex, rows:
     if len(boxes) != 1:
         raise NotPrinted("no one tensor is read with a border")
     (array, dims) = boxes[0]
-    elements = 1
-    for dim in dims:
-        elements *= dim.count + (analysis.sizes.block[1] * (rows - 1) if _Y in dim.walked else 0)
+    more = analysis.sizes.block[1] * (rows - 1)
+    elements = math.prod(dim.count + (more if _Y in dim.walked else 0) for dim in dims)
     if elements * array.element_bytes > ROOM:
         raise NotPrinted("the tile is too large")
     others = [access for access in form.accesses if access.array is not array]
@@ -77,14 +79,15 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, index: ThreadIndex, rows:
     inner = list(replaced_reads(ctx, analysis, function, array, dims))
     inner = [Edit(edit.span, _of_thread(edit.text, knob, row)) for edit in inner]
     inner += _guarded(ctx, form.accesses, guard)
-    inner += _unrolled(ctx, rest)
+    loops = (each for top in rest for each in top.all() if isinstance(each, CountedFor))
+    inner += [edit for loop in loops if not source.is_bare(loop.span) for edit in unrolled(source, loop.span)]
     indent = indent_of(source, index.statement.span.start)
     assert index.statement.value is not None
     whole = Span(source.line_start(rest[0].span.start), rest[-1].span.end)
     if source.line_start(rest[0].span.start) < guard.span.end:
         raise NotPrinted("a statement beside the guard")
     text = _without_blocks(index, knob, row)
-    body = rewritten(source, whole, merged([*inner, *unused(ctx, function, merged([*inner]))]))
+    body = rewritten(source, whole, without_unused(ctx, function, whole, merged(inner)))
     loop = (
         f"{head.lstrip(chr(10))}\n#pragma unroll\n{indent}for (int {row} = 0; {row} < {knob}; ++{row}) {{\n"
         f"{indent}    {index.statement.type.strip()} {index.name} = {text};\n{indented(body)}\n{indent}}}"
@@ -141,24 +144,12 @@ def _guarded(ctx: RuleContext, accesses: Sequence[Access], guard: Statement) -> 
         yield Edit(Span(span.start, span.start), f"if ({test}) ")
 
 
-def _unrolled(ctx: RuleContext, rest: Sequence[Statement]) -> Iterator[Edit]:
-    for top in rest:
-        for each in top.all():
-            if isinstance(each, CountedFor):
-                start = ctx.source.line_start(each.span.start)
-                before = ctx.source.data[:start].rstrip()  # the grammar takes no directive as the body of a loop
-                if not ctx.source.slice(Span(start, each.span.start)).strip() and before.endswith((b"{", b"}", b";")):
-                    yield Edit(Span(start, start), "#pragma unroll\n")
-
-
 RULES = (
     Rule(
         name="tile_rows",
-        family="tile",
         sentence="Stages what a block reads around its places, with its border, and gives each thread several rows of"
         " results, unrolled, so that what neighbouring windows share is read once.",
         find=behind_guard(_find),
-        examples=(Example.of_files("tile_rows"),),
         reason="the windows of neighbouring results overlap: each thread reads again what it has just read",
         expected="shared reads for each result fall to little more than one row of the window",
         risk="registers grow with the window; fewer threads",

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from evo.analysis.access import LaunchAnalysis
 from evo.cuda.source import Edit, Function
-from evo.operators.rules.directives import line_span, new_knob, require
-from evo.operators.rules.lifting import NotPrinted, named, taken
+from evo.operators.rules.directives import new_knob, relaunched, require, shape_knobs, without_bounds
+from evo.operators.rules.lifting import named, taken
 from evo.operators.rules.rewriting import fresh, merged
 from evo.operators.rules.rule import Application
 from evo.operators.rules.rule_context import RuleContext
@@ -95,16 +96,12 @@ def has_tensor_cores(ctx: RuleContext) -> bool:
 
 
 def tensor_core_applications(
-    ctx: RuleContext, function: Function, place: int, write: Callable[[], TensorCoreBody]
+    ctx: RuleContext, analysis: LaunchAnalysis, function: Function, write: Callable[[], TensorCoreBody]
 ) -> Iterator[Application]:
-    """One for each shape of tiles, none if the body cannot be written."""
-    position = ctx.launches[place].form.position
-    if not ctx.is_launched_once(function.name):
+    """One for each shape of tiles. Raises NotPrinted if the body cannot be written."""
+    if not has_tensor_cores(ctx):
         return
-    try:
-        written = write()
-    except NotPrinted:
-        return
+    written, position = write(), analysis.form.position
     for rank, shape in enumerate(written.kind.shapes):
         block, warp = "x".join(map(str, shape[:3])), "x".join(map(str, shape[3:5]))
         yield Application(
@@ -112,7 +109,7 @@ def tensor_core_applications(
             summary=f"{function.name}: tensor cores{_HOW.get(written.kind.name, '')}, a tile of {block} for each block,"
             f" {warp} for each warp",
             arguments={
-                "kernel": function.name, "launch": place, "block": block, "warp": warp, "stages": shape[5],
+                "kernel": function.name, "launch": position, "block": block, "warp": warp, "stages": shape[5],
             },
             rank=rank,
             is_schedule=True,
@@ -133,13 +130,10 @@ def _edits(
     left, right = kind.pad(written.left_is_inner), kind.pad(written.right_is_inner)
     left_size = f"{bm} * ({bk} + {left})" if written.left_is_inner else f"{bk} * ({bm} + {left})"
     right_size = f"{bn} * ({bk} + {right})" if written.right_is_inner else f"{bk} * ({bn} + {right})"
-    text = (
-        f"// evo: launch {line.kernel} grid ({grid}) block ({bm} // {wm} * ({bn} // {wn}) * 32)"
-        f" shared ({knobs['STAGES']} * ({left_size} + {right_size}) * {kind.bytes}){line.args_text}"
-    )
-    edits = [Edit(line_span(ctx, line.line), text), Edit(function.body, body)]
-    for word, value in zip(_DOMAINS, shape, strict=True):
-        edits += new_knob(ctx, knobs[word], kind.depths if word == "BK" else _DOMAINS[word], value)
+    shared = f"({knobs['STAGES']} * ({left_size} + {right_size}) * {kind.bytes})"
+    launch = relaunched(ctx, line, grid=grid, block=f"{bm} // {wm} * ({bn} // {wn}) * 32", shared=shared)
+    edits = [launch, Edit(function.body, body)]
+    edits += shape_knobs(ctx, knobs, _DOMAINS | {"BK": kind.depths}, shape)
     for word, values in written.extra.items():
         edits += new_knob(ctx, knobs[word], sorted(values), values[0])
     edits += require(
@@ -147,9 +141,7 @@ def _edits(
         f"{bm} % {wm} == 0 and {bn} % {wn} == 0 and {bm} // {wm} * ({bn} // {wn}) <= 16"
         " and shared <= chip.shared_per_block_optin",
     )
-    if function.bounds is not None:
-        edits.append(Edit(function.bounds, ""))
-    return merged(edits)
+    return merged([*edits, *without_bounds(function)])
 
 
 def fetch(own: str, is_inner: bool, first: str, extent: str, k: str, kind: MmaKind = F16) -> str:

@@ -8,7 +8,7 @@ from functools import partial
 
 from evo.analysis.access import Contraction, LaunchAnalysis, Term
 from evo.cuda.source import Edit, Function
-from evo.operators.rules.directives import line_span, new_knob, require
+from evo.operators.rules.directives import relaunched, require, shape_knobs, without_bounds
 from evo.operators.rules.families.tile.side_sums import SideSum, declared_sides, side_steps, sides_of, summed
 from evo.operators.rules.lifting import (
     NotPrinted,
@@ -21,7 +21,7 @@ from evo.operators.rules.lifting import (
     taken,
 )
 from evo.operators.rules.rewriting import fresh, merged
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 from evo.spec.task import Tensor
 
@@ -59,6 +59,11 @@ class Product:
     names: dict[str, str]
     sides: tuple[SideSum, ...] = ()
 
+    @property
+    def position(self) -> int:
+        """Of its launch line."""
+        return self.analysis.form.position
+
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
@@ -88,40 +93,33 @@ class Tiling:
 """
 
 
-def _find(ctx: RuleContext) -> Iterator[Application]:
-    for place, analysis in enumerate(ctx.launches):
-        found = product_of(ctx, analysis)
-        if found is None:
-            continue
-        for rank, shape in enumerate(_SHAPES):
-            try:
-                edits = _edits(found, analysis.form.position, shape)
-            except NotPrinted:
-                break
-            block, thread = "x".join(map(str, shape[:3])), "x".join(map(str, shape[3:]))
-            yield Application(
-                edits=tuple(edits),
-                summary=f"{found.function.name}: a tile of {block} for each block, {thread} results for each thread",
-                arguments={"kernel": found.function.name, "launch": place, "block": block, "thread": thread},
-                rank=rank,
-                is_schedule=True,
-            )
+def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[Application]:
+    found = product_of(ctx, analysis, function)
+    if found is None:
+        return
+    for rank, shape in enumerate(_SHAPES):
+        block, thread = "x".join(map(str, shape[:3])), "x".join(map(str, shape[3:]))
+        yield Application(
+            edits=tuple(_edits(found, shape)),
+            summary=f"{function.name}: a tile of {block} for each block, {thread} results for each thread",
+            arguments={"kernel": function.name, "launch": found.position, "block": block, "thread": thread},
+            rank=rank,
+            is_schedule=True,
+        )
 
 
-def product_of(ctx: RuleContext, analysis: LaunchAnalysis) -> Product | None:
-    form, task = analysis.form, ctx.task
-    assert task is not None
-    function = ctx.kernel(form.kernel)
+def product_of(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Product | None:
+    form = analysis.form
     products = [made for made in analysis.contractions if made.kind in ("matmul", "pairs")]
-    if function is None or len(products) != 1 or form.multiplies:
+    if len(products) != 1 or form.multiplies:
         return None
     (made,) = products
     if made.left is None or made.output is None or made.output.array is None:
         return None
-    if any(a.is_write and a.array is not None and a.array.space == "global" and a.array != made.output.array
+    if any(a.is_write and a.is_global and a.array != made.output.array
            for a in form.accesses):  # fmt: skip
         return None
-    tensors = {tensor.name: tensor for tensor in task.tensors}
+    tensors = {tensor.name: tensor for tensor in analysis.task.tensors}
     output = tensors.get(made.output.array.name)
     left, right = (
         _side(made.left.array.element, tensors.get(made.left.array.name), made.roles["left"], "m"),
@@ -180,10 +178,7 @@ def printer_of(found: Product, sum_element: str) -> tuple[Printer, list[str]]:
 
     sum_element: how the new body spells the sum of `$row` and `$col`.
     """
-    output, task = found.made.output, found.ctx.task
-    assert output is not None
-    assert task is not None
-    roles, at = found.made.roles["output"], output.subscripts
+    roles, at = found.made.roles["output"], found.made.store.subscripts
     many = roles.count("m")
     places: dict[Term, str] = {}
     spelled: list[str] = []
@@ -202,7 +197,7 @@ def printer_of(found: Product, sum_element: str) -> tuple[Printer, list[str]]:
         spelled.append(word)
     sums = {carried.name: sum_element for r in found.analysis.reductions for carried in r.carried}
     sums |= {side.name: side.spelled(number) for number, side in enumerate(found.sides)}
-    return Printer(found.analysis, task, found.names, places, sums), spelled
+    return Printer(found.analysis, found.names, places, sums), spelled
 
 
 def extents_of(found: Product, say: Printer) -> dict[str, tuple[list[str], list[str]]]:
@@ -219,7 +214,7 @@ def extents_of(found: Product, say: Printer) -> dict[str, tuple[list[str], list[
     return parts
 
 
-def _edits(found: Product, position: int, shape: tuple[int, ...]) -> list[Edit]:
+def _edits(found: Product, shape: tuple[int, ...]) -> list[Edit]:
     left_type, right_type = accumulator(found.left.element), accumulator(found.right.element)
     if left_type != right_type or left_type is None:
         raise NotPrinted("factors of two kinds")
@@ -227,12 +222,10 @@ def _edits(found: Product, position: int, shape: tuple[int, ...]) -> list[Edit]:
     if (shape[0] + 4 + shape[1] + 4) * shape[2] * width > _ROOM:
         raise NotPrinted("too large a tile")
     body = partial(_body, found, kind=left_type)
-    return tiled_edits(found, position, shape, body, requires="BM % TM == 0 and BN % TN == 0")
+    return tiled_edits(found, shape, body, requires="BM % TM == 0 and BN % TN == 0")
 
 
-def tiled_edits(
-    found: Product, position: int, shape: tuple[int, ...], body: Callable[[Tiling], str], *, requires: str
-) -> list[Edit]:
+def tiled_edits(found: Product, shape: tuple[int, ...], body: Callable[[Tiling], str], *, requires: str) -> list[Edit]:
     """A launch of BM x BN results for each block, TM x TN of them in a thread's registers `$sum`, with knobs for both.
 
     shape: values of BM, BN, BK, TM and TN. requires: a condition on them. Raises NotPrinted.
@@ -242,28 +235,22 @@ def tiled_edits(
     sizes = extents_of(found, say)
     if len(sizes["b"][0]) > 1:
         raise NotPrinted("several batches")
-    output, knobs = found.made.output, {word: fresh(ctx, word) for word in _DOMAINS}
-    assert output is not None
-    assert output.array is not None
+    output, knobs = found.made.store, {word: fresh(ctx, word) for word in _DOMAINS}
     m, n, k = (" * ".join(sizes[letter][0]) for letter in "mnk")
     m = f"({m})" if len(sizes["m"][0]) > 1 else m
-    result = f"{say.element(found.output, at)} = {stored(output.array.element, say.value(output.value))};"
+    result = f"{say.element(found.output, at)} = {stored(output.memory.element, say.value(output.value))};"
     batch = "    const int $batch = blockIdx.z;\n" if sizes["b"][0] else ""
     text = named(body(Tiling(say, m, n, k, batch, result)), taken(ctx, found.names), knobs)
-    line = ctx.variant.launches[position]
+    line = ctx.variant.launches[found.position]
     m, n = (" * ".join(sizes[letter][1]) for letter in "mn")
     grid = f"ceil_div({n}, {knobs['BN']}), ceil_div({m}, {knobs['BM']})"
     if sizes["b"][1]:
         grid += f", {' * '.join(sizes['b'][1])}"
     threads = f"{knobs['BM']} // {knobs['TM']} * ({knobs['BN']} // {knobs['TN']})"
-    launch = f"// evo: launch {line.kernel} grid ({grid}) block ({threads}) shared 0{line.args_text}"
-    edits = [Edit(line_span(ctx, line.line), launch), Edit(found.function.body, text)]
-    for word, value in zip(_DOMAINS, shape, strict=True):
-        edits += new_knob(ctx, knobs[word], _DOMAINS[word], value)
+    edits = [relaunched(ctx, line, grid=grid, block=threads, shared="0"), Edit(found.function.body, text)]
+    edits += shape_knobs(ctx, knobs, _DOMAINS, shape)
     edits += require(ctx, named(requires, (), knobs))
-    if found.function.bounds is not None:
-        edits.append(Edit(found.function.bounds, ""))
-    return merged(edits)
+    return merged([*edits, *without_bounds(found.function)])
 
 
 def _fill(side: Factor, own: str, size: str, first: str, extent: str, found: Product, k: str) -> str:
@@ -326,11 +313,9 @@ def _body(found: Product, tiling: Tiling, *, kind: str) -> str:
 RULES = (
     Rule(
         name="tile_product",
-        family="tile",
         sentence="Computes a matrix product by tiles: each block stages a tile of both factors in shared memory,"
         " and each thread keeps several results in registers.",
-        find=_find,
-        examples=(Example.of_files("tile_product"),),
+        find=by_launch(_find),
         reason="two loads feed one multiply-add where each thread computes one result",
         expected="each loaded element is used as often as a thread has rows or columns: the multiply-adds bind",
         risk="small matrices leave blocks idle; sums are added in another order",

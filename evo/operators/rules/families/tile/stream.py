@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import partial
 
+from evo.analysis.access import LaunchAnalysis
+from evo.cuda.source import Function
 from evo.operators.rules.families.tile.product import Factor, Product, Tiling, product_of, term_of, tiled_edits
 from evo.operators.rules.families.tile.side_sums import declared_sides, side_steps
-from evo.operators.rules.lifting import NotPrinted
 from evo.operators.rules.rewriting import indented
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 
 # Tiles of a block (rows, columns, depth) and of a thread (rows, columns); the first that fills the chip comes first.
@@ -34,25 +36,20 @@ _COPY = """\
 """
 
 
-def _find(ctx: RuleContext) -> Iterator[Application]:
-    for analysis in ctx.launches:
-        found = product_of(ctx, analysis)
-        if found is None or analysis.chip.capability < _CAPABILITY or not _are_floats(found):
-            continue
-        for rank, shape in enumerate(sorted(_SHAPES, key=lambda each: _blocks(found, each) < analysis.chip.sms)):
-            requires = f"8 * (BM + BN + 8) * (BK + 4) <= {_ROOM} and BM // TM * (BN // TN) <= 1024"
-            try:
-                edits = tiled_edits(found, analysis.form.position, shape, partial(_body, found), requires=requires)
-            except NotPrinted:
-                break
-            block, thread = "x".join(map(str, shape[:3])), "x".join(map(str, shape[3:]))
-            yield Application(
-                edits=tuple(edits),
-                summary=f"{found.function.name}: two tiles of {block} by cp.async, {thread} results for each thread",
-                arguments={"kernel": found.function.name, "block": block, "thread": thread},
-                rank=rank,
-                is_schedule=True,
-            )
+def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[Application]:
+    found = product_of(ctx, analysis, function)
+    if found is None or analysis.chip.capability < _CAPABILITY or not _are_floats(found):
+        return
+    requires = f"8 * (BM + BN + 8) * (BK + 4) <= {_ROOM} and BM // TM * (BN // TN) <= 1024"
+    for rank, shape in enumerate(sorted(_SHAPES, key=lambda each: _blocks(found, each) < analysis.chip.sms)):
+        block, thread = "x".join(map(str, shape[:3])), "x".join(map(str, shape[3:]))
+        yield Application(
+            edits=tuple(tiled_edits(found, shape, partial(_body, found), requires=requires)),
+            summary=f"{function.name}: two tiles of {block} by cp.async, {thread} results for each thread",
+            arguments={"kernel": function.name, "block": block, "thread": thread},
+            rank=rank,
+            is_schedule=True,
+        )
 
 
 def _are_floats(found: Product) -> bool:
@@ -63,10 +60,7 @@ def _are_floats(found: Product) -> bool:
 
 def _blocks(found: Product, shape: tuple[int, ...]) -> int:
     """How many blocks there are at the headline case, edges left aside."""
-    results = 1
-    for dim in found.output.shape:
-        results *= int(dim.value(found.analysis.case.axes))
-    return results // (shape[0] * shape[1])
+    return math.prod(found.output.dims(found.analysis.case)) // (shape[0] * shape[1])
 
 
 def _fill(found: Product, side: Factor, own: str, first: str, extent: str, k: str) -> str:
@@ -167,11 +161,9 @@ def _body(found: Product, tiling: Tiling) -> str:
 RULES = (
     Rule(
         name="tile_stream",
-        family="tile",
         sentence="Computes a matrix product of floats by tiles that come by cp.async, one while another is multiplied;"
         " each thread keeps several results in registers.",
-        find=_find,
-        examples=(Example.of_files("tile_stream"),),
+        find=by_launch(_find),
         reason="a block that loads a tile, waits and multiplies leaves the multiply-adds idle while it waits",
         expected="copies cost one instruction for four elements, and their wait is hidden behind a tile's products",
         risk="twice the shared memory; many registers; sums are added in another order",

@@ -8,6 +8,8 @@ import functools
 import math
 from collections.abc import Iterator
 
+from evo.analysis.access import LaunchAnalysis
+from evo.cuda.source import Function
 from evo.operators.rules.families.tile.mma_pieces import (
     KINDS,
     MmaKind,
@@ -15,7 +17,6 @@ from evo.operators.rules.families.tile.mma_pieces import (
     copy,
     declared,
     fetch,
-    has_tensor_cores,
     load,
     multiplied,
     places,
@@ -24,21 +25,16 @@ from evo.operators.rules.families.tile.mma_pieces import (
 )
 from evo.operators.rules.families.tile.product import Product, extents_of, printer_of, product_of
 from evo.operators.rules.lifting import NotPrinted, stored
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 
 
-def _find(ctx: RuleContext) -> Iterator[Application]:
-    if not has_tensor_cores(ctx):
+def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[Application]:
+    found = product_of(ctx, analysis, function)
+    if found is None or found.sides or found.made.kind != "matmul" or found.left.element not in KINDS:
         return
-    for place, analysis in enumerate(ctx.launches):
-        found = product_of(ctx, analysis)
-        if found is None or found.sides or found.made.kind != "matmul" or found.left.element not in KINDS:
-            continue
-        if found.left.element == "float" and not _has_room(ctx):
-            continue
-        if found.right.element == found.left.element:
-            yield from tensor_core_applications(ctx, found.function, place, functools.partial(_written, found))
+    if found.right.element == found.left.element and (found.left.element != "float" or _has_room(ctx)):
+        yield from tensor_core_applications(ctx, analysis, function, functools.partial(_written, found))
 
 
 def _has_room(ctx: RuleContext) -> bool:
@@ -55,11 +51,9 @@ def _written(found: Product) -> TensorCoreBody:
         raise NotPrinted("several batches")
     m, n, k = (" * ".join(sizes[letter][0]) for letter in "mnk")
     m = f"({m})" if len(sizes["m"][0]) > 1 else m
-    output = found.made.output
-    assert output is not None
-    assert output.array is not None
+    output = found.made.store
     left, right = found.left.is_inner, found.right.is_inner
-    target, value = say.element(found.output, at), stored(output.array.element, say.value(output.value))
+    target, value = say.element(found.output, at), stored(output.memory.element, say.value(output.value))
     kind = KINDS[found.left.element]
     body = (
         "{\n"
@@ -96,12 +90,10 @@ def _factors(found: Product, m: str, n: str, k: str, kind: MmaKind) -> str:
 RULES = (
     Rule(
         name="tile_mma",
-        family="tile",
         sentence="Computes a matrix product of 16-bit floats on tensor cores: tiles come by cp.async, fragments by"
         " ldmatrix, products by mma.sync with float sums. Of float32 too, each number as two of tf32 and each"
         " product as three, if that is faster than the scalar pipe of the chip.",
-        find=_find,
-        examples=(Example.of_files("tile_mma"),),
+        find=by_launch(_find, once=True),
         reason="multiply-adds run on the scalar pipe, at a fraction of the rate of tensor cores",
         expected="the product is bound by shared memory or tensor cores instead of by multiply-adds and loads",
         risk="small matrices leave blocks idle; sums are added in another order",

@@ -20,12 +20,11 @@ from evo.analysis.access import (
     sizes_of,
 )
 from evo.cuda.source import Edit, Function
-from evo.operators.rules.directives import line_span, new_knob
-from evo.operators.rules.lifting import NotPrinted, Printer, named, stored, taken, with_axes
-from evo.operators.rules.rewriting import fresh, merged
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.directives import new_knob, relaunched, without_bounds
+from evo.operators.rules.lifting import Printer, named, stored, taken, type_of_elements, with_axes
+from evo.operators.rules.rewriting import bracketed, fresh, merged
+from evo.operators.rules.rule import Application, Example, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
-from evo.spec.expr import Expression
 from evo.spec.task import Tensor
 
 _TILE = 32
@@ -64,24 +63,18 @@ class _Shape:
     rows: int = 0
 
 
-def _find(ctx: RuleContext) -> Iterator[Application]:
-    for analysis in ctx.launches:
-        found = _transposed(ctx, analysis)
-        if found is None:
-            continue
-        for rank, shape in enumerate(_shapes(found)):
-            try:
-                edits = _edits(found, shape)
-            except NotPrinted:
-                break
-            yield Application(
-                edits=tuple(edits),
-                summary=f"{found.function.name}: `{found.source.name}` turned over in a tile of"
-                f" {shape.outer}x{shape.inner}",
-                arguments={"kernel": found.function.name, "array": found.source.name, "to": shape.rows or shape.inner},
-                rank=rank,
-                is_schedule=True,
-            )
+def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[Application]:
+    found = _transposed(ctx, analysis, function)
+    if found is None:
+        return
+    for rank, shape in enumerate(_shapes(found)):
+        yield Application(
+            edits=tuple(_edits(found, shape)),
+            summary=f"{function.name}: `{found.source.name}` turned over in a tile of {shape.outer}x{shape.inner}",
+            arguments={"kernel": function.name, "array": found.source.name, "to": shape.rows or shape.inner},
+            rank=rank,
+            is_schedule=True,
+        )
 
 
 def _shapes(found: _Transposed) -> list[_Shape]:
@@ -95,22 +88,18 @@ def _shapes(found: _Transposed) -> list[_Shape]:
     return [_Shape(*((short, long) if inner < outer else (long, short)), min(_THREADS, short * long))]
 
 
-def _transposed(ctx: RuleContext, analysis: LaunchAnalysis) -> _Transposed | None:
-    form, task = analysis.form, ctx.task
-    assert task is not None
-    function = ctx.kernel(form.kernel)
+def _transposed(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> _Transposed | None:
+    form = analysis.form
     moved = [a for a in form.accesses if a.array is None or a.array.space != "local"]
-    if function is None or form.shared or form.barriers or any(a.array is None for a in moved):
+    if form.shared or form.barriers or any(a.array is None for a in moved):
         return None
     writes = [access for access in moved if access.is_write]
     if len(writes) != 1 or writes[0].mode != "write":
         return None
     (write,) = writes
-    tensors = {tensor.name: tensor for tensor in task.tensors}
+    tensors = {tensor.name: tensor for tensor in analysis.task.tensors}
     for read in moved:
-        assert read.array is not None
-        assert write.array is not None
-        source, output = tensors.get(read.array.name), tensors.get(write.array.name)
+        source, output = tensors.get(read.memory.name), tensors.get(write.memory.name)
         if read is write or source is None or output is None or not _is_scattered(analysis, (read, write)):
             continue
         found = _Transposed(ctx, analysis, function, read, write, source, output)
@@ -146,13 +135,12 @@ def _as_counted(found: _Transposed, order: Permutation) -> _Transposed:
 
 def _counted(found: _Transposed) -> list[Moved | None]:
     """What goes where at all cases that can be counted out; None for a case that shows no order."""
-    ctx, analysis = found.ctx, found.analysis
-    assert ctx.task is not None
+    ctx, analysis, task = found.ctx, found.analysis, found.analysis.task
     fixed = {macro: analysis.case.axes.get(macro) for macro in ctx.variant.macros}
     chip = {symbol: number for symbol, number in analysis.sizes.values.items() if symbol.kind == "chip"}
     made: list[Moved | None] = []
-    for case in (*ctx.task.check, *ctx.task.bench):
-        sizes = sizes_of(analysis.form, chip | axis_values(ctx.task, case))
+    for case in (*task.check, *task.bench):
+        sizes = sizes_of(analysis.form, chip | axis_values(task, case))
         if sizes is None or any(case.axes.get(macro) != number for macro, number in fixed.items()):
             continue
         total = math.prod(found.source.dims(case))
@@ -171,41 +159,29 @@ def _is_scattered(analysis: LaunchAnalysis, accesses: tuple[Access, ...]) -> boo
 
 
 def _edits(found: _Transposed, shape: _Shape) -> list[Edit]:
-    ctx, task = found.ctx, found.ctx.task
-    assert task is not None
+    ctx = found.ctx
     line = ctx.variant.launches[found.analysis.form.position]
     names, given, arguments = with_axes(ctx, found.function, line, {w for dim in found.output.shape for w in dim.names})
     inner, outer = found.read.subscripts[-1], found.write.subscripts[-1]
     rest = [term for term in found.write.subscripts if term not in (inner, outer)]
     places: dict[Term, str] = {term: f"$at{number}" for number, term in enumerate(rest)}
     places |= {inner: "$in", outer: "$out"}
-    assert found.read.array is not None
-    assert found.write.array is not None
     kept = "$tile[threadIdx.x][$i]" if shape.rows else f"$tile[$i % {shape.outer}][$i / {shape.outer}]"
-    value = f"__half2float({kept})" if found.read.array.element == "half" else kept
-    say = Printer(found.analysis, task, names, places, {}, {found.read.number: value})
+    value = f"__half2float({kept})" if found.read.memory.element == "half" else kept
+    say = Printer(found.analysis, names, places, {}, {found.read.number: value})
     sizes = dict(zip(found.write.subscripts, found.output.shape, strict=True))
     extents = {term: say.extent(dim) for term, dim in sizes.items()}
     knob = fresh(ctx, "TILE_ROWS")
-    kind = next(p.type for p in found.function.params if p.name == names[found.source.name])
-    kind = " ".join(
-        word for word in kind.replace("*", " ").split() if word not in ("const", "__restrict__", "restrict")
-    )
+    kind = type_of_elements(ctx, found.function, names[found.source.name])
     body = named(_body(found, say, extents, rest, (kind, kept), shape, knob), taken(ctx, names))
     grid = f"ceil_div({sizes[inner].text}, {shape.inner}), ceil_div({sizes[outer].text}, {shape.outer})"
     if rest:
-        grid += f", {' * '.join(_factor(sizes[term]) for term in rest)}"
+        grid += f", {' * '.join(bracketed(sizes[term].text) for term in rest)}"
     block = f"{shape.threads}, {knob}" if shape.rows else f"{shape.threads}"
-    text = f"// evo: launch {line.kernel} grid ({grid}) block ({block}) shared 0{arguments}"
-    edits = [Edit(line_span(ctx, line.line), text), Edit(found.function.body, body), *given]
+    launch = relaunched(ctx, line, grid=grid, block=block, shared="0", arguments=arguments)
+    edits = [launch, Edit(found.function.body, body), *given]
     edits += new_knob(ctx, knob, sorted(_ROWS), shape.rows) if shape.rows else []
-    if found.function.bounds is not None:
-        edits.append(Edit(found.function.bounds, ""))
-    return merged(edits)
-
-
-def _factor(dim: Expression) -> str:
-    return dim.text if dim.text.isidentifier() else f"({dim.text})"
+    return merged([*edits, *without_bounds(found.function)])
 
 
 def _body(
@@ -229,9 +205,8 @@ def _body(
     for place in found.turned:
         to[place] = f"({extents[found.write.subscripts[place]]} - 1 - {to[place]})"
     target = say.element(found.output, to)
-    assert found.write.array is not None
-    (kind, kept), value = tile, stored(found.write.array.element, say.value(found.write.value))
-    if found.write.array.element == "half" and value == f"__float2half(__half2float({kept}))":
+    (kind, kept), value = tile, stored(found.write.memory.element, say.value(found.write.value))
+    if found.write.memory.element == "half" and value == f"__float2half(__half2float({kept}))":
         value = kept
     step = f"for (int $i = threadIdx.y; $i < {_TILE}; $i += {knob})"
     read, write = ("threadIdx.x", "$i"), ("$i", "threadIdx.x")
@@ -259,10 +234,9 @@ def _body(
 RULES = (
     Rule(
         name="tile_transposed",
-        family="tile",
         sentence="Takes a transposition or another permutation of dimensions, some maybe backwards, through a padded"
         " tile of shared memory, so that reads and writes both go along rows.",
-        find=_find,
+        find=by_launch(_find),
         examples=(Example.of_files("tile_transposed"), Example.of_files("tile_transposed_2")),
         reason="lanes that write a row apart take a sector for each element",
         expected="reads and writes each use whole sectors: the memory binds",

@@ -11,7 +11,6 @@ from evo.analysis.access import (
     Condition,
     EarlyExit,
     LaunchAnalysis,
-    Loop,
     Symbol,
     Term,
 )
@@ -21,9 +20,10 @@ from evo.operators.rules.families.vector.window_text import WindowText
 from evo.operators.rules.families.vector.windows import FIRST, Neighbours, Stretch, Test, fewest, windows_of
 from evo.operators.rules.idle_declarations import uses_of, without_unused
 from evo.operators.rules.lifting import NotPrinted
+from evo.operators.rules.loops import unrolled
 from evo.operators.rules.normal_form import behind_guard
 from evo.operators.rules.rewriting import fresh, indent_of, indented, merged, rewritten, with_its_line
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule import Application, Rule
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import ThreadIndex, thread_indices
 from evo.spec.comments import without_comments
@@ -99,7 +99,7 @@ def _edits(
     written = [count * window.array.element_bytes for window in windows if window.is_written]
     if not written or max(written) > _MOST_BYTES:
         raise NotPrinted("no outputs side by side")
-    words = sum(w.size * w.array.element_bytes * _trips(analysis, w) for w in windows) // 4
+    words = sum(w.size * w.array.element_bytes * analysis.form.turns(w.rows) for w in windows) // 4
     if words > _MOST_WORDS:
         raise NotPrinted("too many registers")
     packs: list[str] = []
@@ -137,14 +137,6 @@ def _moves(ctx: RuleContext, body: Span, pointers: set[str]) -> bool:
     return any(
         re.search(rf"(?<![*\w\]]){name}\s*(?:[-+]?=(?!=)|\+\+|--)|(?:\+\+|--)\s*{name}\b", text) for name in pointers
     )
-
-
-def _trips(analysis: LaunchAnalysis, window: Stretch) -> int:
-    turns = 1
-    for symbol in window.rows:
-        trip = analysis.form.loops[symbol].trip
-        turns *= trip.value or 1 if trip is not None else 1
-    return turns
 
 
 def _text(writer: WindowText, count: int, wide: str, narrow: str) -> str:
@@ -198,7 +190,7 @@ def _wide_body(writer: WindowText, body: Span, returns: list[Edit]) -> str:
     """The body of one output, its elements taken from the windows, without the tests that are known to hold."""
     ctx, form = writer.ctx, writer.analysis.form
     swaps: dict[Span, str] = {}
-    unrolled: dict[Symbol, None] = {}
+    symbols: dict[Symbol, None] = {}
     for window, pack in zip(writer.windows, writer.packs, strict=True):
         for place in window.places:
             text = ctx.source.slice(place.access.span)
@@ -207,36 +199,22 @@ def _wide_body(writer: WindowText, body: Span, returns: list[Edit]) -> str:
             at = f"{pack}{writer.row(window)}.at[{writer.said(place.inside - window.start)}]"
             if swaps.setdefault(place.access.span, at) != at:
                 raise NotPrinted("a place that is two")
-            unrolled |= dict.fromkeys(place.access.loops)
+            symbols |= dict.fromkeys(place.access.loops)
     edits = [Edit(span, text) for span, text in swaps.items()]
     edits += _without_tests(writer)
-    for symbol in unrolled:
-        edits += _unrolled(ctx.source, form.loops[symbol])
+    for loop in (form.loops[symbol] for symbol in symbols):
+        edits += unrolled(ctx.source, loop.span) if loop.factor is None else []
     gone = [edit.span for edit in edits]
     edits += [edit for edit in returns if not any(span.holds(edit.span) for span in gone)]
     outer = [e for e in edits if not any(o.span != e.span and o.span.holds(e.span) for o in edits)]
     return rewritten(ctx.source, body, without_unused(ctx, writer.index.function, body, merged(outer)))
 
 
-def _unrolled(source: Source, loop: Loop) -> Iterator[Edit]:
-    """`#pragma unroll` in front of a loop that has none; it cannot stand between a head and its only statement."""
-    if loop.factor is not None:
-        return
-    start, indent = source.line_start(loop.span.start), indent_of(source, loop.span.start)
-    if source.is_bare(loop.span):
-        yield Edit(Span(loop.span.start, loop.span.start), f"{{\n#pragma unroll\n{indent}")
-        yield Edit(Span(loop.span.end, loop.span.end), "\n}")
-    elif source.data[start : loop.span.start].strip():
-        yield Edit(Span(loop.span.start, loop.span.start), f"\n#pragma unroll\n{indent}")
-    else:
-        yield Edit(Span(start, start), "#pragma unroll\n")
-
-
 def _without_tests(writer: WindowText) -> list[Edit]:
     """Tests for an edge that hold for all outputs of a thread: the guards in front, and those around something."""
     known = set(writer.found.tests)
     source = writer.ctx.source
-    statements = {s.span: s for top in source.statements(writer.index.function) for s in top.all()}
+    statements = {s.span: s for s in source.inside(writer.index.function)}
     made: list[Edit] = []
     for node in writer.analysis.form.walk():
         if not isinstance(node, Branch):
@@ -287,11 +265,9 @@ def _taken(source: Source, span: Span, statement: Statement | None) -> Iterator[
 RULES = (
     Rule(
         name="neighbours",
-        family="vector",
         sentence="Gives each thread 2 to 16 neighbouring outputs: the elements that all of them read, also those of"
         " overlapping windows, are loaded once and in wide pieces, and the outputs are stored in wide pieces.",
         find=behind_guard(_find),
-        examples=(Example.of_files("neighbours"),),
         reason="outputs side by side read windows that touch or overlap, an element and an address at a time",
         expected="as many times fewer loads, stores and tests for edges as outputs per thread",
         risk="fewer threads in flight; blocks at an edge, and rows that are not aligned, take the narrow loop",

@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 
 from evo.cuda.source import CountedFor, CountedLoop, Edit, Function, Source, Span, Statement
 from evo.operators.rules.directives import definition_place
-from evo.operators.rules.element import BYTES
+from evo.operators.rules.element import BYTES, pack_name, pack_struct
 from evo.operators.rules.loops import above, counted_loops, loop_words
-from evo.operators.rules.normal_form import as_counted
 from evo.operators.rules.reductions import offset_of, takes_any_order
-from evo.operators.rules.rewriting import balanced, bare, fresh, same
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rewriting import balanced, bare, fresh, rewritten, same
+from evo.operators.rules.rule import Application, Rule
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import index_in, kernels
 from evo.spec.variant import LaunchLine
@@ -125,7 +124,7 @@ def _is_counting(source: Source, statement: CountedFor) -> bool:
 def _is_rest(ctx: RuleContext, function: Function, loop: CountedFor) -> bool:
     """Whether a loop does what a wide one in front of it leaves: it begins where that one ended."""
     start = ctx.source.slice(loop.start).strip()
-    heads = (s.header for top in ctx.source.statements(function) for s in top.all() if s.kind == "for")
+    heads = (s.header for s in ctx.source.inside(function) if s.kind == "for")
     return any(head and re.search(rf";\s*{re.escape(start)}\s*\+=", ctx.source.slice(head)) for head in heads)
 
 
@@ -160,13 +159,13 @@ def _walks_grid(ctx: RuleContext, launch: LaunchLine, function: Function, start:
 
 
 def _is_array(ctx: RuleContext, function: Function, name: str) -> bool:
-    return any(s.name == name and s.dims for top in ctx.source.statements(function) for s in top.all())
+    return any(s.name == name and s.dims for s in ctx.source.inside(function))
 
 
 def _is_pointer(ctx: RuleContext, function: Function, name: str) -> bool:
     if any(param.name == name and param.type.count("*") == 1 for param in function.params):
         return True
-    found = [s for top in ctx.source.statements(function) for s in top.all() if s.name == name and s.kind == "declare"]
+    found = [s for s in ctx.source.inside(function) if s.name == name and s.kind == "declare"]
     return len(found) == 1 and found[0].type.count("*") == 1
 
 
@@ -183,13 +182,14 @@ def _edits(ctx: RuleContext, loop: CountedLoop, walk: _WideLoop, count: int) -> 
         base = " + ".join(part for part in (offset, "" if walk.stride or start == "0" else f"({start})") if part)
         address = f"&{name}[{base}]" if base else name
         tests.append(f"reinterpret_cast<unsigned long long>({address}) % {count * BYTES[walk.kinds[name]]} == 0")
-    structs = {name: _struct(walk.kinds[name], count) for name in walk.kinds}
-    missing = "".join(text for text in dict.fromkeys(structs.values()) if text not in source.text)
+    kinds = dict.fromkeys(walk.kinds.values())
+    structs = [pack_struct(f"{pack_name(kind)}{count}", kind, count, count) for kind in kinds]
+    missing = "".join(text for text in structs if text not in source.text)
     if missing:
         yield Edit(definition_place(ctx), missing)
     wide, loads, stores = fresh(ctx, f"{i}_wide"), "", ""
     for name, offset in places:
-        kind = f"{_name(walk.kinds[name])}{count}"
+        kind = f"{pack_name(walk.kinds[name])}{count}"
         at = f"&{name}[{' + '.join(part for part in (offset, done) if part)}]"
         if (name, offset) in walk.reads:
             loads += f"{indent}    const {kind} {packs[name, offset]} = *reinterpret_cast<const {kind}*>({at});\n"
@@ -216,30 +216,12 @@ def _factor(text: str) -> str:
     return text if re.fullmatch(r"[\w.]+|\(.*\)", text) and balanced(text.strip("()")) else f"({text})"
 
 
-def _struct(kind: str, count: int) -> str:
-    size = count * BYTES[kind]
-    return f"struct alignas({size}) {_name(kind)}{count} {{\n    {kind} at[{count}];\n}};\n"
-
-
-def _name(kind: str) -> str:
-    """`unsigned char` -> UnsignedChar."""
-    return "".join(word.capitalize() for word in re.findall(r"[A-Za-z0-9]+", kind))
-
-
 def _body(ctx: RuleContext, walk: _WideLoop, packs: dict[tuple[str, str], str], e: str, done: str, indent: str) -> str:
     """The body's statements with elements taken from the packs."""
-    swaps = [(span, packs[place]) for place, spans in walk.reads.items() for span in spans]
-    for place, statement in walk.writes.items():
-        assert statement.target is not None
-        swaps.append((statement.target, packs[place]))
-    text = ""
-    for statement in walk.loop.body:
-        mine = sorted((s for s in swaps if statement.span.holds(s[0])), reverse=True)
-        data = ctx.source.data[statement.span.start : statement.span.end]
-        for span, pack in mine:
-            a, b = span.start - statement.span.start, span.end - statement.span.start
-            data = data[:a] + f"{pack}.at[{e}]".encode() + data[b:]
-        text += f"{indent}        {data.decode()}\n"
+    swaps = [Edit(span, f"{packs[place]}.at[{e}]") for place, spans in walk.reads.items() for span in spans]
+    swaps += [Edit(s.target, f"{packs[place]}.at[{e}]") for place, s in walk.writes.items() if s.target is not None]
+    texts = (rewritten(ctx.source, statement.span, swaps) for statement in walk.loop.body)
+    text = "".join(f"{indent}        {each}\n" for each in texts)
     if re.search(rf"\b{walk.loop.name}\b", text):
         text = f"{indent}        const int {walk.loop.name} = {done} + {e};\n{text}"
     return text
@@ -248,11 +230,9 @@ def _body(ctx: RuleContext, walk: _WideLoop, packs: dict[tuple[str, str], str], 
 RULES = (
     Rule(
         name="wide_access",
-        family="vector",
         sentence="Lets a loop over neighbouring elements load and store 2, 4 or 8 of them per instruction, where the"
         " addresses are aligned at run time.",
-        find=as_counted(_find),
-        examples=(Example.of_files("wide_access"),),
+        find=_find,
         reason="a warp moves 32 elements per instruction; wider ones keep more bytes in flight for the same count",
         expected="as many times fewer memory instructions as elements per access",
         risk="rows that are not aligned still take the narrow loop; more registers",

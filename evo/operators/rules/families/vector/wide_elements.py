@@ -8,7 +8,7 @@ from evo.cuda.source import Edit
 from evo.operators.rules.families.order.block_order import strided
 from evo.operators.rules.families.vector.wide_access import wide_loops
 from evo.operators.rules.normal_form import behind_guard
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule import Application, Rule
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import thread_indices
 from evo.operators.rules.through import through
@@ -32,11 +32,9 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
 RULES = (
     Rule(
         name="wide_elements",
-        family="vector",
         sentence="Gives each thread of a kernel of single elements 2 to 16 neighbours, loaded and stored in one"
         " instruction where the addresses are aligned at run time.",
         find=behind_guard(_find),
-        examples=(Example.of_files("wide_elements"),),
         reason="a thread that moves one element of 4 bytes spends most of its instructions on addresses",
         expected="as many times fewer memory instructions, threads and blocks as elements per thread",
         risk="fewer threads in flight where the input is small; arrays that are not aligned take the narrow loop",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evo.analysis.access import BLOCK, THREAD, Compare, LaunchAnalysis, Op, Symbol, Term
-from evo.operators.rules.element import BYTES
+from evo.operators.rules.element import BYTES, pack_name, pack_struct
 from evo.operators.rules.families.vector.windows import FIRST, OUTPUT, PLACES, Divisible, Neighbours, Stretch, Test
 from evo.operators.rules.lifting import NotPrinted, names_of
 from evo.operators.rules.rewriting import bracketed, fresh
@@ -15,7 +15,6 @@ from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import ThreadIndex
 
 _LONG = re.compile(r"\b(?:long|size_t|ptrdiff_t|u?int64_t)\b")
-_SIGNED = ("int", "long", "long long", "int64_t")
 _SHORT = ("int", "unsigned", "unsigned int", "uint32_t")
 
 
@@ -107,13 +106,12 @@ class WindowText:
 
     def pieces(self, window: Stretch, size: int = 0) -> str:
         """The name of the struct that holds a window, or so many elements of it."""
-        return f"{_named(self._kind(window))}{size or window.size}x{window.unit}"
+        return f"{pack_name(self._kind(window))}{size or window.size}x{window.unit}"
 
     def structs(self, window: Stretch) -> list[str]:
         kind = self._kind(window)
         sizes = dict.fromkeys((window.size, window.unit) if window.is_ragged else (window.size,))
-        aligned = f"struct alignas({window.unit * BYTES[kind]})"
-        return [f"{aligned} {self.pieces(window, size)} {{\n    {kind} at[{size}];\n}};\n" for size in sizes]
+        return [pack_struct(self.pieces(window, size), kind, size, window.unit) for size in sizes]
 
     def _kind(self, window: Stretch) -> str:
         kind = self.ctx.source.element_type(self.index.function.name, window.array.parameter)
@@ -125,18 +123,18 @@ class WindowText:
         """Which of a window's stretches a turn has, as subscripts."""
         said = ""
         for symbol in window.rows:
-            start, step, _ = self._turns(symbol)
+            turns = self._turns(symbol)
+            start, step = turns.start, turns.step
             at = symbol.name if start == 0 else f"{symbol.name} - {start}" if start > 0 else f"{symbol.name} + {-start}"
             said += f"[{at}]" if step == 1 else f"[({at}) / {step}]"
         return said
 
-    def _turns(self, symbol: Symbol) -> tuple[int, int, int]:
-        """Start, step and number of a loop's turns. Raises NotPrinted."""
-        loop = self.analysis.form.loops[symbol]
-        start, step, trip = loop.start.value, loop.step.value, loop.trip.value if loop.trip is not None else None
-        if start is None or step is None or trip is None or step <= 0:
+    def _turns(self, symbol: Symbol) -> range:
+        """The values of a loop's variable. Raises NotPrinted."""
+        values = self.analysis.form.loops[symbol].counted
+        if values is None or values.step < 0:
             raise NotPrinted("a loop of no known length")
-        return start, step, trip
+        return values
 
     def address(self, window: Stretch) -> str:
         return f"{window.array.parameter}[{self.said(window.base + window.start)}]"
@@ -150,12 +148,12 @@ class WindowText:
         if not window.rows and not window.is_ragged:
             return f"{indent}{'' if window.is_written else 'const '}{kind} {pack} = {load};\n"
         turns = [self._turns(symbol) for symbol in window.rows]
-        text = f"{indent}{kind} {pack}{''.join(f'[{trip}]' for *_, trip in turns)};\n"
+        text = f"{indent}{kind} {pack}{''.join(f'[{len(values)}]' for values in turns)};\n"
         heads = []
-        for symbol, (start, step, trip) in zip(window.rows, turns, strict=True):
-            name, end = symbol.name, start + step * trip
+        for symbol, values in zip(window.rows, turns, strict=True):
+            name, step = symbol.name, values.step
             grows = f"++{name}" if step == 1 else f"{name} += {step}"
-            heads.append(f"for (int {name} = {start}; {name} < {end}; {grows}) {{")
+            heads.append(f"for (int {name} = {values.start}; {name} < {values.stop}; {grows}) {{")
         line = f"{pack}{self.row(window)} = {load};"
         if window.is_ragged:
             piece = fresh(self.ctx, "piece")
@@ -177,8 +175,3 @@ class WindowText:
 
     def stored(self, window: Stretch, pack: str, indent: str) -> str:
         return f"{indent}*reinterpret_cast<{self.pieces(window)}*>(&{self.address(window)}) = {pack};\n"
-
-
-def _named(kind: str) -> str:
-    """`unsigned char` -> UnsignedChar."""
-    return "".join(word.capitalize() for word in re.findall(r"[A-Za-z0-9]+", kind))

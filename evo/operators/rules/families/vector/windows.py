@@ -70,10 +70,7 @@ class Stretch:
     @property
     def total(self) -> Term:
         """How many elements the tensor has."""
-        total = Term.number(1)
-        for size in self.array.shape:
-            total = total * size
-        return total
+        return math.prod(self.array.shape, start=Term.number(1))
 
     @property
     def is_read(self) -> bool:
@@ -163,13 +160,10 @@ class Neighbours:
         if symbol == OUTPUT:
             return 0, self.count - 1
         loop = self.form.loops.get(symbol)
-        if loop is None or loop.values is not None or loop.until is not None or loop.blocked or loop.trip is None:
+        values = loop.counted if loop is not None and loop.until is None and not loop.blocked else None
+        if not values or len(values) > _MOST_TURNS:
             raise NotPrinted("a loop of no known length")
-        start, step, trip = loop.start.value, loop.step.value, loop.trip.value
-        if start is None or step is None or trip is None or not 0 < trip <= _MOST_TURNS:
-            raise NotPrinted("a loop of no known length")
-        ends = sorted((start, start + step * (trip - 1)))
-        return ends[0], ends[1]
+        return min(values[0], values[-1]), max(values[0], values[-1])
 
     def elements(self, place: Spot) -> set[int]:
         """Where an access goes for the first output, over all turns of the loops around it. Raises NotPrinted."""
@@ -212,17 +206,14 @@ class Neighbours:
             raise NotPrinted("no neighbours")
         inside = Term.of(OUTPUT) * step.value + whole.constant
         low = high = whole.constant
-        turns = 1
         for symbol in access.loops:
             ends = self._ends(symbol)
-            trip = self.form.loops[symbol].trip
-            turns *= trip.value or 1 if trip is not None else 1
             apart = whole.coefficient(symbol)
             if apart is not None and apart.value is not None and abs(apart.value) * (ends[1] - ends[0]) <= _WIDE:
                 inside = inside + Term.of(symbol) * apart.value
                 reach = sorted(apart.value * end for end in ends)
                 low, high = low + reach[0], high + reach[1]
-        if turns > _MOST_TURNS:
+        if self.form.turns(access.loops) > _MOST_TURNS:
             raise NotPrinted("too much to unroll")
         return Spot(access, whole - inside, inside, step.value, low, high), needed
 
@@ -237,10 +228,9 @@ def windows_of(found: Neighbours) -> list[Stretch]:
             place, needed = found.place(access)
         except NotPrinted:
             continue
-        assert access.array is not None
-        key = (access.array.name, place.base, place.step)
+        key = (access.memory.name, place.base, place.step)
         rows = tuple(symbol for symbol in access.loops if symbol in place.base.symbols())
-        window = known.setdefault(key, Stretch(access.array, place.base, place.step, [], rows))
+        window = known.setdefault(key, Stretch(access.memory, place.base, place.step, [], rows))
         window.places.append(place)
         window.needed += needed
         tested = found.reached(access)
@@ -299,10 +289,8 @@ def _alignment(found: Neighbours, window: Stretch) -> Iterator[Test]:
         by = number * (found.count if numbered else 1)
         if by % window.unit == 0:
             continue
-        sizes = Term.number(1)
-        for atom in mono:
-            if isinstance(atom, Symbol) and atom.kind == "axis":
-                sizes = sizes * Term.of(atom)
+        axes = [atom for atom in mono if isinstance(atom, Symbol) and atom.kind == "axis"]
+        sizes = math.prod(map(Term.of, axes), start=Term.number(1))
         if sizes.value is not None:
             raise NotPrinted("rows that begin anywhere")
         yield Divisible(sizes, window.unit // math.gcd(window.unit, number))

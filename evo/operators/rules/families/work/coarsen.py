@@ -11,7 +11,7 @@ from evo.operators.rules.directives import new_knob
 from evo.operators.rules.families.work.block_index import BlockIndex, block_indices
 from evo.operators.rules.normal_form import behind_guard, guard_of, is_guard
 from evo.operators.rules.rewriting import fresh, indent_of
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule import Application, Rule
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import ThreadIndex, thread_indices
 
@@ -233,7 +233,7 @@ class _Repeater:
 
     def _is_pointer(self, name: str) -> bool:
         function = self.index.function
-        declared = [s for top in self.source.statements(function) for s in top.all() if s.kind == "declare"]
+        declared = [s for s in self.source.inside(function) if s.kind == "declare"]
         return any(s.name == name and "*" in s.type for s in declared)
 
     def _renamed(self, span: Span) -> str:
@@ -380,11 +380,9 @@ def _wrapped(source: Source, statement: Statement, name: str) -> str | None:
 RULES = (
     Rule(
         name="coarsen",
-        family="work",
         sentence="Gives each thread several outputs along one of its indices: what depends on the index becomes an"
         " array in registers, and what does not is loaded once for all of them.",
         find=_find,
-        examples=(Example.of_files("coarsen"),),
         reason="what several outputs have in common is loaded once instead of once per output",
         expected="fewer load instructions per multiply-add, by up to the number of outputs",
         risk="registers grow with the number of outputs, and there are fewer threads to hide latency",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,10 +13,11 @@ from evo.analysis.access.numeric import number_of
 from evo.cuda.source import Edit, Function, Span, Statement
 from evo.operators.rules.families.work.columns import COLUMNS, PLACED, applications, launch_edits, turns_of
 from evo.operators.rules.families.work.walks import SharedLoop, combined_in_shared, starts_neutral, stepped
+from evo.operators.rules.idle_declarations import without_unused
 from evo.operators.rules.lifting import NotPrinted, Printer, in_c, names_of, stored
 from evo.operators.rules.normal_form import behind_guard
 from evo.operators.rules.rewriting import fresh, indent_of, rewritten, with_its_line
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 from evo.spec.comments import without_comments
 
@@ -35,11 +36,9 @@ class _Columns:
     head: tuple[Statement, ...]
 
 
-def _find(ctx: RuleContext) -> Iterator[Application]:
-    for analysis in ctx.launches:
-        found = _columns(ctx, analysis)
-        if found is None:
-            continue
+def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[Application]:
+    found = _columns(ctx, analysis, function)
+    if found is not None:
         yield from applications(
             analysis,
             analysis.sizes.blocks,
@@ -49,18 +48,9 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
         )
 
 
-def _columns(ctx: RuleContext, analysis: LaunchAnalysis) -> _Columns | None:
+def _columns(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> _Columns | None:
     form, sizes = analysis.form, analysis.sizes
-    function = ctx.kernel(form.kernel)
-    if (
-        function is None
-        or not ctx.is_launched_once(form.kernel)
-        or sizes.block[1:] != (1, 1)
-        or form.blocked
-        or form.multiplies
-    ):
-        return None
-    if ctx.task is None or sizes.grid[0] < min(COLUMNS):
+    if sizes.block[1:] != (1, 1) or form.blocked or form.multiplies or sizes.grid[0] < min(COLUMNS):
         return None
     walks = _walks(analysis)
     results = block_results(form, {each.loop.symbol for each in walks})
@@ -95,7 +85,7 @@ def _walks(analysis: LaunchAnalysis) -> tuple[SharedLoop, ...]:
     form, legality = analysis.form, analysis.legality
     found: dict[object, SharedLoop] = {}
     for access in form.accesses:
-        if access.array is None or access.array.space != "global" or access.is_write:
+        if not access.is_global or access.is_write:
             continue
         if access.offset.symbols().isdisjoint(THREAD) and not access.loops:
             continue  # the same for every thread
@@ -124,10 +114,9 @@ def _takes_turns(analysis: LaunchAnalysis, loop: Loop, access: Access) -> bool:
 
 def _is_beside(access: Access) -> bool:
     """Whether the next block's element is the next one, and the next turn's is not."""
-    assert access.array is not None
     across = access.offset.coefficient(BLOCK[0])
     down = access.offset.coefficient(access.loops[0])
-    size = access.array.element_bytes
+    size = access.memory.element_bytes
     return across is not None and across.value == size and (down is None or down.value not in (0, size))
 
 
@@ -199,8 +188,7 @@ def _head_text(ctx: RuleContext, found: _Columns, lane: str, per: str, block: st
         if not any(span.holds(Span(*match.span())) for span in walked):
             edits.append(Edit(Span(*match.span()), block))
     edits += _shared(ctx, found)
-    edits += _idle(ctx, found, whole, edits)
-    head = rewritten(source, whole, edits)
+    head = rewritten(source, whole, without_unused(ctx, found.function, whole, edits))
     if PLACED.search(without_comments(head)):
         raise NotPrinted("the place of a thread in the block counts")
     return head
@@ -213,33 +201,19 @@ def _shared(ctx: RuleContext, found: _Columns) -> Iterator[Edit]:
             yield Edit(with_its_line(ctx.source, top.span), "")
 
 
-def _idle(ctx: RuleContext, found: _Columns, whole: Span, edits: Sequence[Edit]) -> list[Edit]:
-    """Declarations whose names nothing uses once the edits are made."""
-    gone: list[Edit] = []
-    waiting = [top for top in found.head if top.kind == "declare" and top.value is not None and not top.dims]
-    while True:
-        text = rewritten(ctx.source, whole, [*edits, *gone])
-        idle = [top for top in waiting if len(re.findall(rf"\b{top.name}\b", without_comments(text))) == 1]
-        if not idle:
-            return gone
-        gone += [Edit(with_its_line(ctx.source, top.span), "") for top in idle]
-        waiting = [top for top in waiting if top not in idle]
-
-
 def _stores(ctx: RuleContext, found: _Columns, index: str, head: str) -> Iterator[str]:
     """What a column's first lane writes. Raises NotPrinted."""
-    assert ctx.task is not None
     form, names = found.analysis.form, names_of(ctx, found.function)
     places = {term: name for term, name in form.names.items() if re.search(rf"\b{name}\s*=[^=]", head)}
     places |= {Term.of(symbol): symbol.name for symbol in BLOCK[1:]} | {Term.of(BLOCK[0]): index}
-    tensors = {tensor.name: tensor for tensor in ctx.task.tensors}
+    tensors = {tensor.name: tensor for tensor in found.analysis.task.tensors}
     for result in found.results:
         write = result.write
         if write.array is None or write.array.name not in tensors or not write.subscripts:
             raise NotPrinted("a result that is no tensor's")
         reads: dict[int, str] = {}
         value = _named(write.value, result, reads)
-        say = Printer(found.analysis, ctx.task, names, places, {}, reads)
+        say = Printer(found.analysis, names, places, {}, reads)
         target = say.element(tensors[write.array.name], [say.term(term) for term in write.subscripts])
         yield f"{target} = {stored(write.array.element, say.value(value))};"
 
@@ -257,11 +231,9 @@ def _named(data: Data | None, result: BlockResult, reads: dict[int, str]) -> Dat
 RULES = (
     Rule(
         name="column_blocks",
-        family="work",
         sentence="Gives a block that sums up one column several neighbouring ones: each row's reads are next to each"
         " other, and the lanes of a column combine their sums in shared memory.",
-        find=behind_guard(_find),
-        examples=(Example.of_files("column_blocks"),),
+        find=behind_guard(by_launch(_find, once=True)),
         reason="the threads of a block that sums up a column read elements a row apart: one sector for each",
         expected="each fetched sector is used whole",
         risk="fewer blocks; sums are added in another order",

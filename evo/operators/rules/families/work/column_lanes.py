@@ -26,7 +26,7 @@ from evo.operators.rules.families.work.walks import (
 )
 from evo.operators.rules.lifting import NotPrinted, in_c, names_of
 from evo.operators.rules.rewriting import fresh, indent_of, same
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 from evo.spec.expr import Number, parse
 
@@ -46,12 +46,12 @@ class _Columns:
     shared: tuple[SharedLoop, ...]
 
 
-def found_columns(ctx: RuleContext, is_scan: bool = False) -> Iterator[Application]:
+def found_columns(
+    ctx: RuleContext, analysis: LaunchAnalysis, function: Function, *, is_scan: bool = False
+) -> Iterator[Application]:
     """The kernels whose columns lanes can share; is_scan: those that store on the way what a column comes to."""
-    for analysis in ctx.launches:
-        found = _columns(ctx, analysis)
-        if found is None or any(each.is_scan for each in found.shared) != is_scan:
-            continue
+    found = _columns(ctx, analysis, function)
+    if found is not None and any(each.is_scan for each in found.shared) == is_scan:
         yield from applications(
             analysis,
             analysis.sizes.blocks * analysis.sizes.threads,
@@ -61,19 +61,14 @@ def found_columns(ctx: RuleContext, is_scan: bool = False) -> Iterator[Applicati
         )
 
 
-def _columns(ctx: RuleContext, analysis: LaunchAnalysis) -> _Columns | None:
+def _columns(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> _Columns | None:
+    """Raises NotPrinted."""
     form, sizes = analysis.form, analysis.sizes
-    function = ctx.kernel(form.kernel)
-    if function is None or not ctx.is_launched_once(form.kernel) or sizes.block[1:] != (1, 1):
-        return None
-    if form.barriers or form.exchanges or form.shared or not analysis.legality.is_seen:
+    if sizes.block[1:] != (1, 1) or form.barriers or form.exchanges or form.shared or not analysis.legality.is_seen:
         return None
     if sizes.blocks * sizes.threads >= _FULL * analysis.chip.sms and not passes_of(form, analysis.reductions):
         return None  # with several passes, lanes may keep what one thread cannot
-    try:
-        shared = _loops(ctx, analysis)
-    except NotPrinted:
-        return None
+    shared = _loops(ctx, analysis)
     if not stay_with_their_lane(analysis, shared):
         return None
     index = index_of(ctx, analysis, function, PLACED)
@@ -89,7 +84,7 @@ def _loops(ctx: RuleContext, analysis: LaunchAnalysis) -> list[SharedLoop]:
     found: list[SharedLoop] = []
     for loop in outermost(form.body):
         inside = [access for access in form.accesses if loop.symbol in access.loops]
-        if not any(a.array is not None and a.array.space == "global" for a in inside):
+        if not any(a.is_global for a in inside):
             continue
         shared = shared_of(ctx, analysis, loop) if _walks_down(analysis, loop) else None
         if shared is None or any(a.mode == "atomic" for a in inside):
@@ -106,13 +101,13 @@ def _walks_down(analysis: LaunchAnalysis, loop: Loop) -> bool:
         return False
     beside = 0
     for access in analysis.form.accesses:
-        if loop.symbol not in access.loops or access.array is None or access.array.space != "global":
+        if loop.symbol not in access.loops or not access.is_global:
             continue
         down = access.offset.coefficient(loop.symbol)
         is_beside = _is_beside(analysis, access)
         if down is None or is_beside is None:
             return False
-        beside += is_beside and down.value not in (0, access.array.element_bytes)
+        beside += is_beside and down.value not in (0, access.memory.element_bytes)
     return beside > 0
 
 
@@ -121,8 +116,7 @@ def _is_beside(analysis: LaunchAnalysis, access: Access) -> bool | None:
 
     Where the index is taken apart (`i / N`, `i % N`), threads at the seams may be apart.
     """
-    assert access.array is not None
-    apart, size = access.offset.coefficient(THREAD[0]), access.array.element_bytes
+    apart, size = access.offset.coefficient(THREAD[0]), access.memory.element_bytes
     if apart is not None and apart.value is not None:
         return apart.value != 0 if apart.value in (0, size) else None
     traffic = analysis.traffic.accesses.get(access.number)
@@ -163,8 +157,7 @@ def _extent(ctx: RuleContext, analysis: LaunchAnalysis, shared: list[SharedLoop]
     (limit,) = limits
     extent = parse(per[0])
     for case in (*ctx.task.check, *ctx.task.bench):
-        numbers: dict[str, Number] = {**case.axes, **analysis.chip.names()}
-        numbers |= {name: value for name, value in ctx.variant.knob_values.items() if isinstance(value, int)}
+        numbers: dict[str, Number] = {**case.axes, **analysis.chip.names(), **ctx.variant.integer_knobs}
         if number_of(limit, axis_values(ctx.task, case)) != extent.value(numbers):
             return None
     return per[0]
@@ -243,7 +236,7 @@ def _stores(ctx: RuleContext, found: _Columns, inside: str, first: str) -> dict[
     loops = {each.loop.symbol for each in found.shared}
     made: dict[Span, Edit] = {}
     for access in found.analysis.form.accesses:
-        if not access.is_write or access.array is None or access.array.space != "global":
+        if not access.is_write or not access.is_global:
             continue
         if access.calls:
             raise NotPrinted("a store in a function of its own")
@@ -275,11 +268,9 @@ def _shared_out(ctx: RuleContext, shared: SharedLoop, names: dict[str, str]) -> 
 RULES = (
     Rule(
         name="column_lanes",
-        family="work",
         sentence="Gives each column the lanes of a block of a few neighbouring columns where a thread walks down a"
         " column alone: lanes take every so many rows, and combine their sums in shared memory.",
-        find=found_columns,
-        examples=(Example.of_files("column_lanes"),),
+        find=by_launch(found_columns, once=True),
         reason="a thread for each column leaves most of the chip idle, and each waits for one row after the other",
         expected="as many more loads in flight as a column has lanes; whole sectors are read as before",
         risk="few rows leave lanes idle; sums are added in another order",

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from evo.analysis.access import LaunchAnalysis, Loop
 from evo.cuda.source import Edit, Function
 from evo.operators.rules.application import Application
-from evo.operators.rules.directives import line_span, new_knob, require
-from evo.operators.rules.lifting import NotPrinted
+from evo.operators.rules.directives import new_knob, relaunched, require, without_bounds
 from evo.operators.rules.rewriting import merged
 from evo.operators.rules.rule_context import RuleContext
 from evo.spec.variant import LaunchLine
@@ -33,11 +32,10 @@ def turns_of(analysis: LaunchAnalysis, loops: Iterable[Loop]) -> int:
 def applications(
     analysis: LaunchAnalysis, count: int, turns: int, words: str, edits: Callable[[int, int], list[Edit]]
 ) -> Iterator[Application]:
-    """One for each shape, the most columns first that leave no SM without a block; none if edits raises NotPrinted, or
-    for a short walk.
+    """One for each shape, the most columns first that leave no SM without a block; none for a short walk.
 
     count: of all columns; turns: of a walk down one. words: the summary, with `{columns}` and `{lanes}`. edits: for
-    columns of a block and lanes of a column.
+    columns of a block and lanes of a column. Raises NotPrinted if they do.
     """
     if turns < TURNS:
         return
@@ -46,12 +44,8 @@ def applications(
     shapes = tuple(dict.fromkeys((columns, min(lanes, most)) for columns, lanes in _SHAPES))
     full = [shape for shape in shapes if count >= shape[0] * analysis.chip.sms] or [min(shapes)]
     for rank, (columns, lanes) in enumerate((full[0], *(shape for shape in shapes if shape != full[0]))):
-        try:
-            made = merged(edits(columns, lanes))
-        except NotPrinted:
-            return
         yield Application(
-            edits=tuple(made),
+            edits=tuple(merged(edits(columns, lanes))),
             summary=f"{kernel}: {words.format(columns=columns, lanes=lanes)}",
             arguments={"kernel": kernel, "columns": columns, "lanes": lanes},
             rank=rank,
@@ -72,14 +66,10 @@ def launch_edits(
     """The launch of such blocks. extent: how many columns there are. names: of the knobs of columns and lanes."""
     count, per = names
     rest = "".join(f", {part.text}" for part in line.grid[1:])
-    grid = f"ceil_div({extent}, {count}){rest}"
-    text = f"// evo: launch {line.kernel} grid ({grid}) block ({count} * {per}) shared {shared}{line.args_text}"
-    edits = [
-        Edit(line_span(ctx, line.line), text),
+    return [
+        relaunched(ctx, line, grid=f"ceil_div({extent}, {count}){rest}", block=f"{count} * {per}", shared=shared),
         *new_knob(ctx, count, COLUMNS, shape[0]),
         *new_knob(ctx, per, _LANES, shape[1]),
         *require(ctx, f"{count} * {per} <= {_MOST}"),
+        *without_bounds(function),
     ]
-    if function.bounds is not None:
-        edits.append(Edit(function.bounds, ""))
-    return edits

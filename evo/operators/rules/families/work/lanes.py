@@ -12,7 +12,7 @@ from evo.operators.rules.directives import new_knob, require
 from evo.operators.rules.normal_form import behind_guard, is_guard
 from evo.operators.rules.reductions import NEUTRAL, ReductionLoop, Shareable, shareable
 from evo.operators.rules.rewriting import fresh, indent_of, merged
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule import Application, Rule
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import ThreadIndex, thread_indices
 
@@ -187,11 +187,9 @@ def _once(statement: Statement, lane: str) -> list[Edit]:
 RULES = (
     Rule(
         name="lanes",
-        family="work",
         sentence="Shares what one thread walks alone among a group of lanes: neighbours take neighbouring elements,"
         " and warp shuffles combine their sums and maxima.",
         find=behind_guard(_find),
-        examples=(Example.of_files("lanes"),),
         reason="threads that each walk a row of their own read addresses a row apart: one sector per element",
         expected="each fetched sector is used whole, and there are as many times more threads as lanes",
         risk="short rows leave lanes idle; sums are added in another order",

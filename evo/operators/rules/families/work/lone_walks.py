@@ -12,29 +12,27 @@ from evo.operators.rules.families.work.row_lanes import shared_out
 from evo.operators.rules.families.work.walks import are_known, shared_loop, stored_if
 from evo.operators.rules.lifting import NotPrinted
 from evo.operators.rules.rewriting import merged
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 
 _WARP = 32
 
 
-def _find(ctx: RuleContext) -> Iterator[Application]:
-    for analysis in ctx.launches:
-        function = ctx.kernel(analysis.form.kernel)
-        if function is None or analysis.sizes.block[1:] != (1, 1) or analysis.sizes.threads % _WARP:
+def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[Application]:
+    if analysis.sizes.block[1:] != (1, 1) or analysis.sizes.threads % _WARP:
+        return
+    for branch in lone_branches(analysis.form.body):
+        try:
+            loops, edits = _edits(ctx, analysis, function, branch)
+        except NotPrinted:
             continue
-        for branch in lone_branches(analysis.form.body):
-            try:
-                loops, edits = _edits(ctx, analysis, function, branch)
-            except NotPrinted:
-                continue
-            lines = " and ".join(str(loop.line) for loop in loops)
-            yield Application(
-                edits=tuple(merged(edits)),
-                summary=f"{function.name}: the lanes of a warp share the walk of its first thread (line {lines})",
-                arguments={"kernel": function.name, "line": loops[0].line},
-                is_schedule=True,
-            )
+        lines = " and ".join(str(loop.line) for loop in loops)
+        yield Application(
+            edits=tuple(merged(edits)),
+            summary=f"{function.name}: the lanes of a warp share the walk of its first thread (line {lines})",
+            arguments={"kernel": function.name, "line": loops[0].line},
+            is_schedule=True,
+        )
 
 
 def _edits(
@@ -42,7 +40,7 @@ def _edits(
 ) -> tuple[list[Loop], list[Edit]]:
     """The loops that a warp shares, and the edits for that. Raises NotPrinted."""
     source, form = ctx.source, analysis.form
-    inside = [each for top in source.statements(function) for each in top.all()]
+    inside = source.inside(function)
     region = next((each for each in inside if each.span == branch.span and each.kind == "if"), None)
     if region is None or region.condition is None or region.alternative or len(region.body) < 2:
         raise NotPrinted("no region of its own")
@@ -110,11 +108,9 @@ def _check(ctx: RuleContext, analysis: LaunchAnalysis, region: Statement, ours: 
 RULES = (
     Rule(
         name="lone_walks",
-        family="work",
         sentence="Lets the lanes of a warp share a walk over what a block has left in shared memory, where one thread"
         " takes it alone; shuffles combine what they find, and the one thread stores it.",
-        find=_find,
-        examples=(Example.of_files("lone_walks"),),
+        find=by_launch(_find),
         reason="a block waits for one thread that reads an element after the other",
         expected="as many times fewer turns as a warp has lanes, and a few shuffles",
         risk="floats are added in another order",

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 from evo.analysis.access import Array, LaunchAnalysis
 from evo.cuda.source import CountedFor, Edit, Function, Span, Statement, Subscript
-from evo.operators.rules.directives import ceil_divs, definition_place, line_span
+from evo.operators.rules.directives import ceil_divs, definition_place, relaunched
 from evo.operators.rules.families.work.walks import index_of
 from evo.operators.rules.lifting import NotPrinted
 from evo.operators.rules.normal_form import behind_guard
-from evo.operators.rules.rewriting import fresh, indent_of, merged, rewritten, same
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rewriting import bracketed, fresh, indent_of, merged, rewritten, same
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 
 _TYPES = ("float", "double", "int", "unsigned", "unsigned int")
@@ -67,24 +67,18 @@ class _Matrices:
         return self.ctx.source.renamed(span, {walk.name: self.lane}) if walk is not None else text
 
 
-def _find(ctx: RuleContext) -> Iterator[Application]:
-    for analysis in ctx.launches:
-        try:
-            edits = _edits(ctx, analysis)
-        except NotPrinted:
-            continue
-        name = analysis.form.kernel
-        yield Application(
-            edits=tuple(merged(edits)),
-            summary=f"{name}: lanes share the matrix that a thread had, a column each",
-            arguments={"kernel": name},
-            is_schedule=True,
-        )
+def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[Application]:
+    yield Application(
+        edits=tuple(merged(_edits(_matrices(ctx, analysis, function)))),
+        summary=f"{function.name}: lanes share the matrix that a thread had, a column each",
+        arguments={"kernel": function.name},
+        is_schedule=True,
+    )
 
 
-def _edits(ctx: RuleContext, analysis: LaunchAnalysis) -> list[Edit]:
+def _edits(found: _Matrices) -> list[Edit]:
     """Raises NotPrinted."""
-    found = _matrices(ctx, analysis)
+    ctx, analysis = found.ctx, found.analysis
     index = index_of(ctx, analysis, found.function)
     if index is None:
         raise NotPrinted("which thread has which matrix")
@@ -98,11 +92,10 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis) -> list[Edit]:
     return [*_placed(found, index), *declared, *found.edits]
 
 
-def _matrices(ctx: RuleContext, analysis: LaunchAnalysis) -> _Matrices:
+def _matrices(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> _Matrices:
     """Raises NotPrinted."""
     form, sizes = analysis.form, analysis.sizes
-    function = ctx.kernel(form.kernel)
-    if function is None or not ctx.is_launched_once(form.kernel) or sizes.block[1:] != (1, 1) or sizes.threads % 32:
+    if sizes.block[1:] != (1, 1) or sizes.threads % 32:
         raise NotPrinted("another launch")
     if form.barriers or form.exchanges or form.shared or form.multiplies or form.blocked or form.loops == {}:
         raise NotPrinted("threads that meet")
@@ -148,7 +141,7 @@ def _sized(found: _Matrices) -> None:
 
 
 def _every(found: _Matrices) -> list[Statement]:
-    return [each for top in found.ctx.source.statements(found.function) for each in top.all()]
+    return found.ctx.source.inside(found.function)
 
 
 def _walks(found: _Matrices) -> Iterator[CountedFor]:
@@ -197,8 +190,8 @@ def _tests(found: _Matrices, walk: CountedFor) -> list[str]:
     start, limit = source.slice(walk.start).strip(), source.slice(walk.limit).strip()
     if _is_whole(found, walk):
         return [] if found.lanes == found.columns else [f"{found.lane} < {found.columns}"]
-    tests = [f"{found.lane} >= {_factor(start)}"] if start != "0" else []
-    return [*tests, f"{found.lane} {walk.relation} {_factor(limit)}"]
+    tests = [f"{found.lane} >= {bracketed(start)}"] if start != "0" else []
+    return [*tests, f"{found.lane} {walk.relation} {bracketed(limit)}"]
 
 
 def _is_whole(found: _Matrices, walk: CountedFor) -> bool:
@@ -207,10 +200,6 @@ def _is_whole(found: _Matrices, walk: CountedFor) -> bool:
     if not found.columns.isdigit() and found.ctx.source.slice(walk.limit).strip() != found.columns:
         return False
     return all(loop.start.value == 0 and loop.trip is not None and loop.trip.value == found.count for loop in loops)
-
-
-def _factor(text: str) -> str:
-    return text if re.fullmatch(r"\w+", text) else f"({text})"
 
 
 def _shared_out(found: _Matrices, walk: CountedFor, uses: Sequence[Subscript]) -> None:
@@ -273,9 +262,9 @@ def _elsewhere(found: _Matrices, uses: Sequence[Subscript]) -> None:
     written = [use for use in uses if not use.is_read]
     stores: dict[Span, str] = {source.enclosing_statement(use.span): "" for use in written}
     for use in written:
-        stores[source.enclosing_statement(use.span)] = _factor(found.text(use.indices[-1]))
+        stores[source.enclosing_statement(use.span)] = bracketed(found.text(use.indices[-1]))
     for access in found.analysis.form.accesses:
-        is_store = access.is_write and access.array is not None and access.array.is_tensor
+        is_store = access.is_write and access.is_global
         if is_store and found.walk_around(access.span) is None:
             stores[source.enclosing_statement(access.span)] = "0"
     every = {each.span: each for each in _every(found)}
@@ -314,16 +303,14 @@ def _placed(found: _Matrices, index: Span) -> list[Edit]:
     """The launch of as many times more threads, and which lane of which group a thread is. Raises NotPrinted."""
     ctx, lanes = found.ctx, found.lanes
     launch = ctx.variant.launches[found.analysis.form.position]
-    line, grid, threads = line_span(ctx, launch.line), launch.grid[0].text, launch.block[0].text
-    whole, times = ctx.source.slice(line), _factor(found.in_launch)
-    known = [(span, extent) for span, extent, per in ceil_divs(ctx, launch) if same(per, threads)]
+    (grid, *rest), threads, times = [p.text for p in launch.grid], launch.block[0].text, bracketed(found.in_launch)
+    known = [extent for _, extent, per in ceil_divs(ctx, launch) if same(per, threads)]
     if len(known) == 1 and grid.startswith("ceil_div("):
-        span, extent = known[0]
-        edit = Edit(span, f"ceil_div({_factor(extent)} * {times}, {threads})")
-    elif f"grid ({grid})" in whole:
-        edit = Edit(line, whole.replace(f"grid ({grid})", f"grid ({_factor(grid)} * {times})", 1))
+        grid = f"ceil_div({bracketed(known[0])} * {times}, {threads})"
+    elif rest:
+        raise NotPrinted("a grid of several dimensions")
     else:
-        raise NotPrinted("the launch line")
+        grid = f"{bracketed(grid)} * {times}"
     declared = [statement for statement in _every(found) if statement.kind == "declare"]
     if len(found.arrays) != sum(statement.name in found.arrays for statement in declared):
         raise NotPrinted("matrices of one name")
@@ -333,7 +320,7 @@ def _placed(found: _Matrices, index: Span) -> list[Edit]:
         mask = f"0xffffffffu >> (32 - {lanes}) << (threadIdx.x % 32 / {lanes} * {lanes})"
         text += f"\n    const unsigned {found.group} = {'0xffffffffu' if lanes == '32' else mask};"
     return [
-        edit,
+        relaunched(ctx, launch, grid=", ".join([grid, *rest])),
         Edit(Span(body, body), text),
         Edit(index, f"(blockIdx.x * blockDim.x + threadIdx.x) / {lanes}"),
     ]
@@ -342,11 +329,9 @@ def _placed(found: _Matrices, index: Span) -> list[Edit]:
 RULES = (
     Rule(
         name="matrix_lanes",
-        family="work",
         sentence="Shares a small matrix that a thread had for itself among a few lanes: each keeps a column in"
         " registers, and gets elements of other columns by shuffles.",
-        find=behind_guard(_find),
-        examples=(Example.of_files("matrix_lanes"),),
+        find=behind_guard(by_launch(_find, once=True)),
         reason="a matrix in one thread's arrays lies in local memory, or takes more registers than a thread has",
         expected="the matrix in registers, loads that lie next to each other, and more threads",
         risk="what no loop over columns does is done by all lanes; a shuffle for each element of another column",

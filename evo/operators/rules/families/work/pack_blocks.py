@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from evo.analysis.access import LaunchAnalysis
 from evo.cuda.source import Edit, Function, Span
-from evo.operators.rules.directives import line_span, new_knob, require
+from evo.operators.rules.directives import new_knob, relaunched, require, without_bounds
 from evo.operators.rules.lifting import NotPrinted, in_c, names_of
 from evo.operators.rules.rewriting import bracketed, fresh, merged
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 from evo.spec.comments import without_comments
 
@@ -27,25 +27,19 @@ _PLACED = re.compile(
 _BLOCK = re.compile(r"\b(?:blockIdx|gridDim|threadIdx|blockDim)\b")
 
 
-def _find(ctx: RuleContext) -> Iterator[Application]:
-    for analysis in ctx.launches:
-        function = ctx.kernel(analysis.form.kernel)
-        if function is None or not ctx.is_launched_once(function.name) or not _is_small(ctx, analysis):
-            continue
-        threads = analysis.sizes.threads
-        counts = dict.fromkeys(wanted // threads for wanted in _WANTED if wanted // threads in _PACKED)
-        for rank, count in enumerate(counts):
-            try:
-                edits = _edits(ctx, analysis, function, count)
-            except NotPrinted:
-                break
-            yield Application(
-                edits=tuple(merged(edits)),
-                summary=f"{function.name}: blocks of {threads} threads, {count} at a time in one",
-                arguments={"kernel": function.name, "to": count},
-                rank=rank,
-                is_schedule=True,
-            )
+def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[Application]:
+    if not _is_small(ctx, analysis):
+        return
+    threads = analysis.sizes.threads
+    counts = dict.fromkeys(wanted // threads for wanted in _WANTED if wanted // threads in _PACKED)
+    for rank, count in enumerate(counts):
+        yield Application(
+            edits=tuple(merged(_edits(ctx, analysis, function, count))),
+            summary=f"{function.name}: blocks of {threads} threads, {count} at a time in one",
+            arguments={"kernel": function.name, "to": count},
+            rank=rank,
+            is_schedule=True,
+        )
 
 
 def _is_small(ctx: RuleContext, analysis: LaunchAnalysis) -> bool:
@@ -76,30 +70,27 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, count
     extent = in_c(launch.grid[at].tree, names_of(ctx, function))
     grid = [part.text for part in launch.grid]
     grid[at] = f"ceil_div({grid[at]}, {knob})"
-    line = f"// evo: launch {launch.kernel} grid ({', '.join(grid)}) block ({launch.block[0].text}, {knob})"
     start = function.body.start + 1
     lines = (
         f"\n    const unsigned {block} = blockIdx.{_AXES[at]} * {knob} + threadIdx.y;  // {knob} small blocks are one"
         f"\n    if ({block} >= {extent}) return;"
     )
     edits = [
-        Edit(line_span(ctx, launch.line), f"{line} shared {launch.shared.text}{launch.args_text}"),
+        relaunched(ctx, launch, grid=", ".join(grid), block=f"{launch.block[0].text}, {knob}"),
         Edit(Span(start, start), lines),
         *new_knob(ctx, knob, _PACKED, count),
         *require(ctx, f"{bracketed(launch.block[0].text)} * {knob} <= {_LARGEST}"),
     ]
     for match in places:
         edits.append(Edit(Span(function.body.start + match.start(), function.body.start + match.end()), block))
-    return edits if function.bounds is None else [*edits, Edit(function.bounds, "")]
+    return [*edits, *without_bounds(function)]
 
 
 RULES = (
     Rule(
         name="pack_blocks",
-        family="work",
         sentence="Gives one block the work of several small ones whose threads do not meet.",
-        find=_find,
-        examples=(Example.of_files("pack_blocks"),),
+        find=by_launch(_find, once=True),
         reason="an SM starts so many blocks at a time, and holds so many: many of a warp or two leave it half empty",
         expected="as many warps as an SM holds, started in fewer steps",
         risk="the last block may be idle in part",

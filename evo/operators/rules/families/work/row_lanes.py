@@ -26,7 +26,7 @@ from evo.operators.rules.families.work.walks import (
 from evo.operators.rules.index_text import with_turns
 from evo.operators.rules.lifting import NotPrinted
 from evo.operators.rules.rewriting import fresh, indent_of, merged
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 
 Placed = Callable[[RuleContext, LaunchAnalysis, Function], RowPlace | None]
@@ -37,28 +37,25 @@ _TURN = Symbol("turn", "loop")
 _RECORD = 64  # bytes of what a lane reads whole in one turn
 
 
-def found_rows(ctx: RuleContext, *, is_block: bool, is_scan: bool = False) -> Iterator[Application]:
+def found_rows(
+    ctx: RuleContext, analysis: LaunchAnalysis, function: Function, *, is_block: bool, is_scan: bool = False
+) -> Iterator[Application]:
     """The kernels whose rows a warp or a block can share; is_scan: those that store on the way what a row comes to."""
     placed, who, to = (block_place, "threads of a block", "block") if is_block else (row_place, "lanes of a warp", WARP)
-    for analysis in ctx.launches:
-        try:
-            edits = _edits(ctx, analysis, placed, is_scan=is_scan)
-        except NotPrinted:
-            continue
-        if edits:
-            name = analysis.form.kernel
-            yield Application(
-                edits=tuple(merged(edits)),
-                summary=f"{name}: the {who} share what each thread walked alone",
-                arguments={"kernel": name, "to": to},
-                is_schedule=any(each.calls for each in analysis.form.loops.values()),  # several functions are touched
-            )
+    if edits := _edits(ctx, analysis, function, placed, is_scan=is_scan):
+        yield Application(
+            edits=tuple(merged(edits)),
+            summary=f"{function.name}: the {who} share what each thread walked alone",
+            arguments={"kernel": function.name, "to": to},
+            is_schedule=any(each.calls for each in analysis.form.loops.values()),  # several functions are touched
+        )
 
 
-def _edits(ctx: RuleContext, analysis: LaunchAnalysis, placed: Placed, *, is_scan: bool) -> list[Edit] | None:
+def _edits(
+    ctx: RuleContext, analysis: LaunchAnalysis, function: Function, placed: Placed, *, is_scan: bool
+) -> list[Edit] | None:
     form = analysis.form
-    function = ctx.kernel(form.kernel)
-    if function is None or form.barriers or form.exchanges or form.shared:
+    if form.barriers or form.exchanges or form.shared:
         return None
     place = placed(ctx, analysis, function)
     shared = _loops(ctx, analysis, place is not None and place.is_alone)
@@ -91,7 +88,7 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, placed: Placed, *, is_sca
     edits += [edit for made in seen.values() for edit in made]
     inside = {each.loop.symbol for each in shared}
     for access in form.accesses:
-        if not access.is_write or access.array is None or access.array.space != "global" or inside & set(access.loops):
+        if not access.is_write or not access.is_global or inside & set(access.loops):
             continue
         edit = stored_if(ctx, access, f"{lane} == 0")
         if edit is None:
@@ -122,7 +119,7 @@ def _walked(
     found: list[SharedLoop] = []
     for loop, body in nests(nodes):
         inside = [access for access in form.accesses if loop.symbol in access.loops]
-        if not any(a.array is not None and a.array.space == "global" for a in inside):
+        if not any(a.is_global for a in inside):
             continue
         if _walks(analysis, loop, inside, is_alone):
             shared = shared_of(ctx, analysis, loop)
@@ -153,16 +150,16 @@ def _walks(analysis: LaunchAnalysis, loop: Loop, inside: list[Access], is_alone:
         return False
     far, ways = 0, set[bool]()  # a walk may go backwards as a whole
     for access in inside:
-        if access.array is None or access.array.space != "global":
+        if not access.is_global:
             continue
         way = _apart(analysis, loop, access)
         if way is None:
             return False
         ways |= {way > 0} if way else set()
         apart = abs(way)
-        if apart > access.array.element_bytes and not _is_record(analysis, loop, access, inside):
+        if apart > access.memory.element_bytes and not _is_record(analysis, loop, access, inside):
             return False
-        if apart not in (access.array.element_bytes, 0) and access.is_write:
+        if apart not in (access.memory.element_bytes, 0) and access.is_write:
             return False
         far += _is_far(analysis, loop, access)
     return len(ways) == 1 and (far > 0 or is_alone)
@@ -222,7 +219,10 @@ def _is_record(analysis: LaunchAnalysis, loop: Loop, access: Access, inside: lis
             return False
         places = [there - here.substitute(_first_turn(analysis, loop, access))]
         for symbol in each.loops[each.loops.index(loop.symbol) + 1 :]:
-            turns = _turns(analysis.form.loops[symbol])
+            inner = analysis.form.loops[symbol]
+            turns = inner.counted if inner.until is None else None
+            if turns is None or len(turns) > _RECORD:
+                return False
             places = [place.substitute({symbol: Term.number(turn)}) for place in places for turn in turns]
         if not places or len(places) > _RECORD or any(place.value is None for place in places):
             return False
@@ -233,14 +233,6 @@ def _is_record(analysis: LaunchAnalysis, loop: Loop, access: Access, inside: lis
 def _first_turn(analysis: LaunchAnalysis, loop: Loop, access: Access) -> dict[Symbol, Term]:
     inner = access.loops[access.loops.index(loop.symbol) + 1 :]
     return {symbol: analysis.form.loops[symbol].start for symbol in inner}
-
-
-def _turns(loop: Loop) -> list[int]:
-    """The values of a loop's variable, if they are few and known."""
-    first, step, trip = loop.start.value, loop.step.value, loop.trip.value if loop.trip is not None else None
-    if first is None or step is None or trip is None or trip > _RECORD or loop.until is not None:
-        return []
-    return [first + step * turn for turn in range(trip)]
 
 
 def shared_out(ctx: RuleContext, shared: SharedLoop, lane: str, lanes: str, *, is_again: bool) -> list[Edit] | None:
@@ -290,11 +282,9 @@ def _of_warps(ctx: RuleContext, shared: SharedLoop, lane: str, lanes: str, *, is
 RULES = (
     Rule(
         name="row_lanes",
-        family="work",
         sentence="Gives each index a warp instead of a thread where a thread walks along memory alone: lanes take"
         " neighbouring elements, and shuffles combine their sums, maxima and best ones.",
-        find=partial(found_rows, is_block=False),
-        examples=(Example.of_files("row_lanes"),),
+        find=by_launch(partial(found_rows, is_block=False)),
         reason="threads that each walk a row of their own read addresses a row apart: one sector per element",
         expected="each fetched sector is used whole, and 32 times as many threads keep the memory busy",
         risk="short rows leave lanes idle; sums are added in another order",
@@ -303,11 +293,9 @@ RULES = (
     ),
     Rule(
         name="row_blocks",
-        family="work",
         sentence="Gives each index a block instead of a thread where a thread walks along memory alone: its threads"
         " take neighbouring elements and combine through shuffles and shared memory.",
-        find=partial(found_rows, is_block=True),
-        examples=(Example.of_files("row_blocks"),),
+        find=by_launch(partial(found_rows, is_block=True)),
         reason="a few long rows, each walked by a thread, keep a small part of the chip busy and waste sectors",
         expected="each fetched sector is used whole, and few rows fill the chip",
         risk="short rows leave threads idle at barriers; sums are added in another order",

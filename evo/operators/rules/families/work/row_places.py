@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from evo.analysis.access import BLOCK, THREAD, LaunchAnalysis, Term
 from evo.cuda.source import Edit, Function, Span
-from evo.operators.rules.directives import ceil_divs, grid_part_of, line_span, new_knob
+from evo.operators.rules.directives import ceil_divs, grid_part_of, new_knob, relaunched
 from evo.operators.rules.families.work.walks import index_of
-from evo.operators.rules.rewriting import fresh, same
+from evo.operators.rules.rewriting import fresh, rewritten, same
 from evo.operators.rules.rule_context import RuleContext
+from evo.spec.comments import without_comments
 
 WARP = 32
 _WARPS = (1, 2, 4, 8, 16)  # of a block
@@ -42,9 +43,9 @@ def row_place(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) ->
     if sizes.block[1:] == (1, 1):
         others = "".join(axis for axis, size in zip(_AXES[1:], sizes.grid[1:], strict=True) if size > 1)
         index = index_of(ctx, analysis, function, _placed(others))
-        if index is not None and (launch := _launch(ctx, analysis)):
+        if index is not None:
             edit = Edit(index, f"(blockIdx.x * blockDim.x + threadIdx.x) / {WARP}")
-            return RowPlace(f"threadIdx.x % {WARP}", (edit, *launch))
+            return RowPlace(f"threadIdx.x % {WARP}", (edit, *_launch(ctx, analysis)))
     return _of_warps(ctx, analysis, function) if sizes.block[0] == WARP else None
 
 
@@ -65,8 +66,7 @@ def block_place(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) 
     extents = [e for at, e, per in ceil_divs(ctx, launch) if same(per, threads) and not grid_part_of(ctx, launch, at)]
     blocks = extents[0] if len(extents) == 1 else f"({first}) * {threads}"
     rest = "".join(f", {part.text}" for part in launch.grid[1:])
-    text = f"// evo: launch {launch.kernel} grid ({blocks}{rest}) block ({knob}) shared {launch.shared.text}"
-    line = Edit(line_span(ctx, launch.line), f"{text}{launch.args_text}")
+    line = relaunched(ctx, launch, grid=f"{blocks}{rest}", block=knob)
     return RowPlace("threadIdx.x", (Edit(index, "blockIdx.x"), line, *_lanes_knob(ctx, knob)), False, knob)
 
 
@@ -89,12 +89,7 @@ def _of_blocks(
     if any(_ALONE.search(ctx.source.slice(body)) for body in bodies):
         return None
     launch = ctx.variant.launches[analysis.form.position]
-    parts = [part.text for part in launch.block]
-    line = line_span(ctx, launch.line)
-    whole, said = ctx.source.slice(line), f"block ({', '.join(parts)})"
-    if said not in whole:
-        return None
-    return RowPlace("threadIdx.x", (Edit(line, whole.replace(said, f"block ({lanes})", 1)),), is_alone=True)
+    return RowPlace("threadIdx.x", (relaunched(ctx, launch, block=lanes),), is_alone=True)
 
 
 def _of_warps(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> RowPlace | None:
@@ -109,30 +104,23 @@ def _of_warps(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) ->
         if value is None or at >= len(launch.grid):
             return None
         parts = [part.text for part in launch.grid]
-        line = line_span(ctx, launch.line)
-        said = f"grid ({', '.join(parts)})"
-        whole = ctx.source.slice(line)
-        if said not in whole:
-            return None
         extents = [
             e for span, e, per in ceil_divs(ctx, launch) if per == str(WARP) and grid_part_of(ctx, launch, span) == at
         ]
         parts[at] = extents[0] if len(extents) == 1 else f"({parts[at]}) * {WARP}"
-        edits = (Edit(value, f"blockIdx.{axis}"), Edit(line, whole.replace(said, f"grid ({', '.join(parts)})", 1)))
-        return RowPlace("threadIdx.x", edits)
+        return RowPlace(
+            "threadIdx.x", (Edit(value, f"blockIdx.{axis}"), relaunched(ctx, launch, grid=", ".join(parts)))
+        )
     return None
 
 
 def _only_place(ctx: RuleContext, function: Function, name: str, axis: str) -> Span | None:
     """What the index is set to, if nothing else in the kernel depends on it along x or on the block along `axis`."""
-    for top in ctx.source.statements(function):
-        for statement in top.all():
-            if statement.kind == "declare" and statement.name == name and statement.value is not None:
-                data, body = ctx.source.data, function.body
-                rest = (data[body.start : statement.value.start] + data[statement.value.end : body.end]).decode()
-                rest = re.sub(r"//[^\n]*|/\*.*?\*/", "", rest, flags=re.DOTALL)
-                named = rf"threadIdx\.x|blockIdx\.{axis}|gridDim|__shared__|__sync\w*|\w+_sync|laneid"
-                return None if re.search(rf"\b(?:{named})\b", rest) else statement.value
+    named = rf"threadIdx\.x|blockIdx\.{axis}|gridDim|__shared__|__sync\w*|\w+_sync|laneid"
+    for statement in ctx.source.inside(function):
+        if statement.kind == "declare" and statement.name == name and statement.value is not None:
+            rest = without_comments(rewritten(ctx.source, function.body, [Edit(statement.value, "")]))
+            return None if re.search(rf"\b(?:{named})\b", rest) else statement.value
     return None
 
 
@@ -140,8 +128,6 @@ def _launch(ctx: RuleContext, analysis: LaunchAnalysis) -> list[Edit]:
     """As many more blocks as an index has lanes."""
     launch = ctx.variant.launches[analysis.form.position]
     threads, warps = launch.block[0].text, analysis.sizes.threads // WARP
-    line = line_span(ctx, launch.line)
-    shared = f"shared {launch.shared.text}{launch.args_text}"
     rest = "".join(f", {part.text}" for part in launch.grid[1:])
     for span, extent, per in ceil_divs(ctx, launch):
         if not same(per, threads) or grid_part_of(ctx, launch, span):
@@ -149,13 +135,10 @@ def _launch(ctx: RuleContext, analysis: LaunchAnalysis) -> list[Edit]:
         if warps in _WARPS and threads.isdigit():
             # The block's size is a knob from here on: grid and block follow it together.
             knob = fresh(ctx, "WARPS")
-            grid, block = f"ceil_div({extent}, {knob}){rest}", f"{WARP} * {knob}"
-            text = f"// evo: launch {launch.kernel} grid ({grid}) block ({block}) {shared}"
-            return [Edit(line, text), *new_knob(ctx, knob, _WARPS, warps)]
-        grid = f"ceil_div({extent}, {per} // {WARP}){rest}"
-        return [Edit(line, f"// evo: launch {launch.kernel} grid ({grid}) block ({threads}) {shared}")]
-    text, first = ctx.source.slice(line), launch.grid[0].text
-    return [Edit(line, text.replace(f"({first}", f"(({first}) * {WARP}", 1))] if f"({first}" in text else []
+            edit = relaunched(ctx, launch, grid=f"ceil_div({extent}, {knob}){rest}", block=f"{WARP} * {knob}")
+            return [edit, *new_knob(ctx, knob, _WARPS, warps)]
+        return [relaunched(ctx, launch, grid=f"ceil_div({extent}, {per} // {WARP}){rest}", block=threads)]
+    return [relaunched(ctx, launch, grid=f"({launch.grid[0].text}) * {WARP}{rest}")]
 
 
 __all__ = ["WARP", "RowPlace", "block_place", "row_place"]

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from evo.operators.rules.families.work.column_lanes import found_columns
 from evo.operators.rules.families.work.row_lanes import found_rows
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule import Application, Example, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 
 
 def _find(ctx: RuleContext) -> Iterator[Application]:
-    yield from found_rows(ctx, is_block=False, is_scan=True)
-    yield from found_rows(ctx, is_block=True, is_scan=True)
-    yield from found_columns(ctx, is_scan=True)
+    yield from by_launch(partial(found_rows, is_block=False, is_scan=True))(ctx)
+    yield from by_launch(partial(found_rows, is_block=True, is_scan=True))(ctx)
+    yield from by_launch(partial(found_columns, is_scan=True), once=True)(ctx)
 
 
 RULES = (
     Rule(
         name="scan_lanes",
-        family="work",
         sentence="Shares a row or a column whose running sums, products, extrema or recurrences a thread stores on the"
         " way: a row's neighbouring elements come together by shuffles, a column's stretches by what those before come"
         " to.",

@@ -20,13 +20,12 @@ from evo.operators.rules.families.work.walks import (
     type_of,
 )
 from evo.operators.rules.lifting import NotPrinted
-from evo.operators.rules.rewriting import fresh, indent_of
+from evo.operators.rules.rewriting import LEAVES, fresh, indent_of
 from evo.operators.rules.rule_context import RuleContext
 
 _ALL, _WARP = "0xffffffffu", 32
 _SIGNS = {"sum": "+", "product": "*"}
 _KINDS = ("sum", "product", "max", "min", "argmax", "argmin", RECURRENCE)
-_LEAVES = re.compile(r"\b(?:break|continue|goto|return)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +58,10 @@ def _turn(ctx: RuleContext, analysis: LaunchAnalysis, shared: SharedLoop) -> _Tu
     """Raises NotPrinted if stores and sums of a turn cannot be told apart."""
     source, span = ctx.source, shared.loop.span
     function = next(f for f in source.functions if f.body.holds(span))
-    loop = next((s for top in source.statements(function) for s in top.all() if s.span == span), None)
+    loop = next((s for s in source.inside(function) if s.span == span), None)
     if not isinstance(loop, CountedFor) or loop.step != "1" or shared.loop.calls:
         raise NotPrinted("a loop that does not count up by one")
-    if _LEAVES.search(source.slice(loop.body_span)) or not is_scanned(shared) or shared.edits:
+    if LEAVES.search(source.slice(loop.body_span)) or not is_scanned(shared) or shared.edits:
         raise NotPrinted("a turn that may end early")
     kinds = {name: type_of(ctx, shared.loop, name) for found in shared.reductions for name in found.names}
     slopes = {f.names[0]: f"{f.names[0]}.slope" for f in shared.reductions if f.kind == RECURRENCE}

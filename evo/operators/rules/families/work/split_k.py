@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evo.cuda.source import CountedFor, Edit, Function, Span, Statement
-from evo.operators.rules.directives import line_span, new_knob
+from evo.operators.rules.directives import line_span, new_knob, relaunched
 from evo.operators.rules.normal_form import behind_guard, guard_of, is_guard
 from evo.operators.rules.reductions import shareable
 from evo.operators.rules.rewriting import fresh, indent_of, merged, rewritten
@@ -18,7 +18,6 @@ from evo.spec.variant import LaunchLine
 
 _SPLITS = (1, 2, 4, 8, 16)
 _SHARING = re.compile(r"__shared__|__sync|_sync\b|\basm\b|\batomic|\bgoto\b|blockIdx\.z|gridDim")
-_LAUNCH = re.compile(r"(?P<head>.*\blaunch\s+\w+\s+grid\s*)\((?P<grid>.*)\)(?P<rest>\s+block\b.*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,29 +100,28 @@ def _edits(ctx: RuleContext, found: _Sum, value: int) -> list[Edit]:
     source, function, loop = ctx.source, found.function, found.loop
     launch = found.indices[0].launch
     line = line_span(ctx, launch.line)
-    match = _LAUNCH.fullmatch(source.slice(line))
     pointers = [param for param in function.params if param.is_pointer]
     above = source.above(loop.span)
-    if match is None or len(launch.grid) > 2 or not pointers or above is None:
+    if len(launch.grid) > 2 or not pointers or above is None:
         return []
     if any(other.line != launch.line and other.args is None for other in ctx.variant.launches):
         return []  # it would be given the parts too
     splits, partial, chunk = fresh(ctx, "SPLITS"), fresh(ctx, "partial"), fresh(ctx, f"{loop.name}_part")
     part, combine = fresh(ctx, "part"), fresh(ctx, f"{function.name}_combine")
-    grid = match["grid"] if len(launch.grid) == 2 else f"{match['grid']}, 1"
+    grid = ", ".join([*(part.text for part in launch.grid), "1"][:2])
     shape = ", ".join([splits, *(index.extent for index in found.indices)])
     start, limit, indent = source.slice(loop.start), source.slice(loop.limit), indent_of(source, loop.span.start)
     length = f"{limit} - ({start})" if start != "0" else limit
     begin = f"(int)blockIdx.z * {chunk}" if start == "0" else f"{start} + (int)blockIdx.z * {chunk}"
     last = pointers[-1].span.end
-    second = re.sub(rf"\blaunch(\s+){function.name}\b", rf"launch\g<1>{combine}", match["head"])
-    tail = with_argument(function, launch, match["rest"], partial)
-    text = f"{match['head']}({grid}, {splits}){tail}\n{second}({match['grid']}){tail}"
+    arguments = with_argument(function, launch, partial)
+    shared = relaunched(ctx, launch, grid=f"{grid}, {splits}", arguments=arguments)
+    second = relaunched(ctx, replace(launch, kernel=combine), arguments=arguments)
     return merged(
         [
             *new_knob(ctx, splits, _SPLITS, value),
             Edit(Span(line.start, line.start), f"// evo: scratch {partial} float32 [{shape}] init=poison\n"),
-            Edit(line, text),
+            Edit(line, f"{shared.text}\n{second.text}"),
             Edit(Span(last, last), f", float* {partial}"),
             Edit(Span(above, above), f"{indent}const int {chunk} = ({length} + {splits} - 1) / {splits};\n"),
             Edit(loop.start, begin),
@@ -137,14 +135,13 @@ def _edits(ctx: RuleContext, found: _Sum, value: int) -> list[Edit]:
     )
 
 
-def with_argument(function: Function, launch: LaunchLine, rest: str, name: str) -> str:
-    """The rest of a launch line that names its arguments, with one more behind the last pointer."""
+def with_argument(function: Function, launch: LaunchLine, name: str) -> str:
+    """The end of a launch line that names its arguments, with one more behind the last pointer."""
     if launch.args is None:
-        return rest
+        return ""
     behind = max(place for place, param in enumerate(function.params) if param.is_pointer) + 1
     texts = [arg.text for arg in launch.args]
-    start = next(re.finditer(r"\s+args\s*\(", rest)).start()
-    return f"{rest[:start]} args ({', '.join([*texts[:behind], name, *texts[behind:]])})"
+    return f" args ({', '.join([*texts[:behind], name, *texts[behind:]])})"
 
 
 def _place(found: _Sum, partial: str, part: str) -> str:
@@ -187,7 +184,6 @@ def _is_unused(ctx: RuleContext, found: _Sum, statement: Statement, kept: Sequen
 RULES = (
     Rule(
         name="split_k",
-        family="work",
         sentence="Lets several blocks share one long sum: each adds up a part of it into a workspace, and a second"
         " kernel adds up the parts.",
         find=behind_guard(_find),

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from evo.analysis.access import BLOCK, THREAD, Access, Branch, Data, LaunchAnalysis, Loop, Nest, Node, Reduction, Term
-from evo.analysis.access.data_values import parts_of, plain
+from evo.analysis.access import BLOCK, THREAD, Access, Branch, LaunchAnalysis, Loop, Nest, Node, Reduction, Term
+from evo.analysis.access.data_values import is_number, number_in, parts_of
 from evo.analysis.access.reductions import RECURRENCE
 from evo.cuda.source import Edit, Function, Span
 from evo.operators.rules.families.work.moments import is_moments, merging, with_count
@@ -118,7 +118,7 @@ def index_of(
     form = analysis.form
     wanted = Term.of(BLOCK[0]) * form.block[0] + Term.of(THREAD[0])
     name = form.names.get(wanted)
-    for statement in (each for top in ctx.source.statements(function) for each in top.all()):
+    for statement in ctx.source.inside(function):
         if statement.kind == "declare" and statement.name == name and statement.value is not None:
             span, body = statement.value, function.body
             text = ctx.source.data
@@ -155,16 +155,7 @@ def stay_with_their_lane(analysis: LaunchAnalysis, shared: Sequence[SharedLoop])
 def starts_neutral(found: Reduction) -> bool:
     if found.kind not in _NEUTRAL:
         return True
-    return _number(found.carried[_SUM.get(found.kind, 0)].initial) == float(_NEUTRAL[found.kind])
-
-
-def _number(data: Data | None) -> float:
-    """The value of a constant; NaN for anything else."""
-    found = plain(data)
-    if found is None or found.op not in ("constant", "index"):
-        return math.nan
-    value = found.detail.value if isinstance(found.detail, Term) else found.detail
-    return float(value) if isinstance(value, int | float) else math.nan
+    return is_number(found.carried[_SUM.get(found.kind, 0)].initial, float(_NEUTRAL[found.kind]))
 
 
 def combined(ctx: RuleContext, found: Reduction, head: str, other: Callable[[str], str]) -> list[str] | None:
@@ -253,7 +244,7 @@ def _starts(ctx: RuleContext, loop: Loop, found: Reduction) -> list[str]:
     A maximum that others are compared with by their difference is no infinity there: an element may be one too.
     """
     starts = []
-    if found.kind == "online_softmax" and not math.isfinite(_number(found.carried[0].initial)):
+    if found.kind == "online_softmax" and not math.isfinite(number_in(found.carried[0].initial)):
         kind = type_of(ctx, loop, found.names[0]).split()[-1]
         if kind not in _LOWEST:
             raise NotPrinted(f"the lowest {kind}")
@@ -326,12 +317,7 @@ def type_of(ctx: RuleContext, loop: Loop, name: str) -> str:
         return "float"  # a count that was not in the text
     inside = next(f for f in ctx.source.functions if f.body.holds(loop.span))
     variable, _, field = name.partition(".")
-    kinds = {
-        s.type
-        for top in ctx.source.statements(inside)
-        for s in top.all()
-        if s.kind == "declare" and s.name == variable and not s.dims
-    }
+    kinds = {s.type for s in ctx.source.inside(inside) if s.kind == "declare" and s.name == variable and not s.dims}
     if field:
         kinds = {_field_type(ctx, kinds.pop() if len(kinds) == 1 else "", field)}
     if not kinds and (known := ctx.source.element_type(inside.name, name)) is not None:

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from evo.analysis.access import LaunchAnalysis, axis_values, sizes_of
-from evo.analysis.access.totals import Total, reads_all_once, reads_in, total_of
+from evo.analysis.access.data_values import accesses_in, plain
+from evo.analysis.access.totals import Total, reads_all_once, total_of
 from evo.cuda.source import Edit, Function
-from evo.operators.rules.directives import line_span, new_knob
+from evo.operators.rules.directives import new_knob, relaunched, without_bounds
 from evo.operators.rules.lifting import NotPrinted, Printer, accumulator, converted, in_c, named, names_of, taken
 from evo.operators.rules.rewriting import fresh, merged
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule import Application, Rule
 from evo.operators.rules.rule_context import RuleContext
 from evo.spec.expr import Expression, Number
 from evo.spec.variant import LaunchLine
@@ -37,8 +38,6 @@ class _Sum:
 
 
 def _find(ctx: RuleContext) -> Iterator[Application]:
-    if ctx.task is None:
-        return
     sums = {analysis.form.position: made for analysis in ctx.launches if (made := _sum(ctx, analysis)) is not None}
     for function in ctx.source.functions:
         lines = [place for place, line in enumerate(ctx.variant.launches) if line.kernel == function.name]
@@ -67,20 +66,18 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
 
 def _sum(ctx: RuleContext, analysis: LaunchAnalysis) -> _Sum | None:
     """What a launch sums up, if it is everything, at every case that can be counted out."""
-    form, task = analysis.form, ctx.task
-    assert task is not None
+    form = analysis.form
     if analysis.sizes.grid[1:] != (1, 1) or analysis.sizes.block[1:] != (1, 1):
         return None
     total = total_of(form)
     if total is None:
         return None
-    used = {number for part in total.parts for number in reads_in(part)}
-    read = [array for number in used if (array := form.accesses[number].array) is not None]
-    arrays = {array.name: array.parameter or array.name for array in read}
+    read = {access.number: access.memory for part in total.parts for access in accesses_in(form, part)}
+    arrays = {array.name: array.parameter or array.name for array in read.values()}
     outside = [a for a in form.accesses if a.is_read and a.mode == "read" and a.array is not None]
-    if any(a.array is not None and a.array.space == "global" and a.number not in used for a in outside):
+    if any(a.is_global and a.number not in read for a in outside):
         return None
-    shapes = {t.name: t.shape for t in task.tensors} | {s.name: s.shape for s in ctx.variant.scratch}
+    shapes = {t.name: t.shape for t in analysis.task.tensors} | {s.name: s.shape for s in ctx.variant.scratch}
     if not arrays or any(len(shapes.get(name, ())) != 1 for name in arrays):
         return None
     lengths = [shapes[name][0] for name in arrays]
@@ -90,16 +87,15 @@ def _sum(ctx: RuleContext, analysis: LaunchAnalysis) -> _Sum | None:
 
 
 def _is_everything(ctx: RuleContext, analysis: LaunchAnalysis, total: Total, length: Expression) -> bool:
-    assert ctx.task is not None
+    task = analysis.task
     chip = {symbol: number for symbol, number in analysis.sizes.values.items() if symbol.kind == "chip"}
     fixed = {macro: analysis.case.axes.get(macro) for macro in ctx.variant.macros}
     counted = 0
-    for case in (*ctx.task.check, *ctx.task.bench):
+    for case in (*task.check, *task.bench):
         if any(case.axes.get(macro) != number for macro, number in fixed.items()):
             continue
-        sizes = sizes_of(analysis.form, chip | axis_values(ctx.task, case))
-        numbers: dict[str, Number] = {**case.axes, **analysis.chip.names()}
-        numbers |= {name: value for name, value in ctx.variant.knob_values.items() if isinstance(value, int)}
+        sizes = sizes_of(analysis.form, chip | axis_values(task, case))
+        numbers: dict[str, Number] = {**case.axes, **analysis.chip.names(), **ctx.variant.integer_knobs}
         found = reads_all_once(analysis.form, sizes, total, int(length.value(numbers))) if sizes is not None else False
         if found is False:
             return False
@@ -118,14 +114,13 @@ def _may_differ(ctx: RuleContext, one: _Sum, sums: dict[int, _Sum]) -> bool:
     write = one.total.write
     if not one.total.per_block or one.analysis.sizes.blocks == 1 or write.mode == "atomic":
         return write.mode == "atomic" or one.analysis.sizes.blocks == 1
-    assert write.array is not None
-    if write.array.role != "scratch" or not _is_plain(one):
+    if write.memory.role != "scratch" or not _is_plain(one):
         return False
     later = [a for a in ctx.launches if a.form.position != one.analysis.form.position]
-    readers = [a for a in later if any(x.array == write.array or _is(x, write) for x in a.form.accesses)]
+    readers = [a for a in later if any(x.array == write.memory or _is(x, write) for x in a.form.accesses)]
     return bool(readers) and all(
         a.form.position in sums and sums[a.form.position].total.operation == one.total.operation
-        and set(sums[a.form.position].arrays) == {write.array.name}
+        and set(sums[a.form.position].arrays) == {write.memory.name}
         and all(part.op == "read" for part in sums[a.form.position].total.parts)
         for a in readers
     )  # fmt: skip
@@ -138,9 +133,7 @@ def _is(access: object, write: object) -> bool:
 
 def _is_plain(one: _Sum) -> bool:
     """Whether what is written is the sum itself."""
-    value = one.total.write.value
-    while value is not None and value.op in ("same", "convert"):
-        value = value.args[0]
+    value = plain(one.total.write.value)
     return one.total.write.mode == "atomic" or value is None or value.op in ("read", "result", "carried", "add")
 
 
@@ -159,13 +152,10 @@ def _edits(ctx: RuleContext, function: Function, sums: Sequence[_Sum], threads: 
         if _has_many(each):
             is_many = True
             grid = f"min({grid}, {per} * chip.sms)"
-        text = f"// evo: launch {each.line.kernel} grid ({grid}) block ({size}) shared 0{each.line.args_text}"
-        edits.append(Edit(line_span(ctx, each.line.line), text))
+        edits.append(relaunched(ctx, each.line, grid=grid, block=size, shared="0"))
     if is_many:
         edits += new_knob(ctx, per, _PER_SM, max(1, 1024 // threads))
-    if function.bounds is not None:
-        edits.append(Edit(function.bounds, ""))
-    return merged(edits)
+    return merged([*edits, *without_bounds(function)])
 
 
 def _has_many(one: _Sum) -> bool:
@@ -184,9 +174,8 @@ def _length(ctx: RuleContext, function: Function, sums: Sequence[_Sum]) -> str:
 
 
 def _body(ctx: RuleContext, function: Function, one: _Sum, sums: Sequence[_Sum]) -> str:
-    assert ctx.task is not None
     form, total = one.analysis.form, one.total
-    elements = {a.array.element for p in total.parts for n in reads_in(p) if (a := form.accesses[n]).array is not None}
+    elements = {access.memory.element for part in total.parts for access in accesses_in(form, part)}
     kinds = {accumulator(element) or element for element in elements}
     if len(kinds) != 1 or (kind := kinds.pop()) not in ("float", "double", "int", "unsigned", "unsigned int"):
         raise NotPrinted("elements of several types")
@@ -195,7 +184,7 @@ def _body(ctx: RuleContext, function: Function, one: _Sum, sums: Sequence[_Sum])
     if kind == "float" and re.search(r"\bdouble\b", ctx.source.slice(function.span)):
         kind = "double"
     names = names_of(ctx, function)
-    say = Printer(one.analysis, ctx.task, names, {}, {})
+    say = Printer(one.analysis, names, {}, {})
     packed = all(element in _PACKS for element in elements)
     single = _value(one, say, "{pointer}[$i]")
     body = _head(kind, total.operation, _length(ctx, function, sums))
@@ -213,11 +202,9 @@ def _value(one: _Sum, say: Printer, spelled: str) -> str:
     form, texts = one.analysis.form, set()
     for part in one.total.parts:
         reads = {}
-        for number in reads_in(part):
-            array = form.accesses[number].array
-            assert array is not None
-            text = spelled.format(pointer=one.arrays[array.name])
-            reads[number] = converted(array.element, text)
+        for access in accesses_in(form, part):
+            text = spelled.format(pointer=one.arrays[access.memory.name])
+            reads[access.number] = converted(access.memory.element, text)
         texts.add(replace(say, reads=reads).value(part))
     if len(texts) != 1:
         raise NotPrinted("parts of several kinds")
@@ -263,10 +250,9 @@ def _wide(one: _Sum, say: Printer, operation: str) -> str:
 
 def _tail(one: _Sum, say: Printer, kind: str, names: dict[str, str], sums: Sequence[_Sum]) -> str:
     operation, write = one.total.operation, one.total.write
-    assert write.array is not None
     shuffled = _combined(operation, "$sum", "__shfl_xor_sync(0xffffffffu, $sum, $step)")
     warps = f"    for (int $step = 16; $step > 0; $step /= 2) {shuffled};\n"
-    target = write.array.parameter or names.get(write.array.name, write.array.name)
+    target = write.memory.parameter or names.get(write.memory.name, write.memory.name)
     rest = ""
     if write.mode == "atomic":
         end = f"atomicAdd(&{target}[0], $sum)"
@@ -295,11 +281,9 @@ def _tail(one: _Sum, say: Printer, kind: str, names: dict[str, str], sums: Seque
 RULES = (
     Rule(
         name="whole_sum",
-        family="work",
         sentence="Combines a whole array by a loop over the grid with wide loads, shuffles within warps and one step"
         " between them, in place of trees of a block over a few elements.",
         find=_find,
-        examples=(Example.of_files("whole_sum"),),
         reason="a block that sums up a few hundred elements waits at barriers for most of its time",
         expected="many loads in flight for each thread, one barrier for each block: the memory binds",
         risk="floats are added in another order; small arrays leave blocks idle",

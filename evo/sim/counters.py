@@ -14,7 +14,7 @@ from evo.sim.abi import REC
 from evo.sim.counters_static import BlockCounts
 from evo.sim.lower.kernel import Kernel
 
-COUNTED = ("requests", "lanes", "sectors", "lines", "wavefronts", "ideal", "l1_misses")
+COUNTED = ("requests", "lanes", "sectors", "lines", "passes", "wavefronts", "ideal", "l1_misses")
 
 
 class Counters:
@@ -42,7 +42,7 @@ class Counters:
             if block >= 0:
                 self.records["requests"][site] = self.executions[block]
                 self.records["lanes"][site] = self.lanes[block]
-            for name in ("sectors", "lines"):
+            for name in ("sectors", "lines", "passes"):
                 self.records[name][site] = self.records["requests"][site]
 
     def imbalance(self, blocks: int) -> tuple[float, float]:

@@ -116,6 +116,7 @@ class BlockCounts:
             "global_requests": (self.in_global, count["requests"]),
             "global_sectors": (self.in_global, sectors),
             "global_lines": (self.in_global, count["lines"]),
+            "global_passes": (self.in_global, count["passes"]),
             "global_sectors_ideal": (self.in_global, np.where(self.bytes > 0, least, sectors)),
             "l1_hit_sectors": (self.in_global, np.where(self.loads, sectors - missed, 0)),
             "l2_sectors": (self.in_global, np.where(self.loads, missed, sectors)),

@@ -156,7 +156,7 @@ def _pipes(
     shared += passes * per_block.get("shuffle_instructions", 0.0)
     requests = sum(per_block.get(name, 0.0) for name in ("global_requests", "local_requests"))
     spills = max(0.0, issued.get("local", 0.0) - per_block.get("local_requests", 0.0))
-    lines = of["line"] * (_lines_in_turn(per_block) + spills) + of["request"] * requests
+    lines = of["line"] * (extra.get("unit_passes", 0.0) + spills) + of["request"] * requests
     return {
         "issue": of["issue_share"] * sum(issued.values()) / _SCHEDULERS,
         "fp": of["fp_share"] * 32 * issued.get("fma", 0.0) / chip.fp32_lanes,
@@ -173,19 +173,6 @@ def _pipes(
         + of["float_pipe"] * extra.get("shared_float_turns", 0.0),
         "l1": memory["l1"],
     }
-
-
-def _lines_in_turn(per_block: Mapping[str, float]) -> float:
-    """Lines that global accesses take one after the other.
-
-    Adjacent words that are not aligned lie in one line more, but in different banks, so this one is free. They touch
-    three sectors more than lines, as aligned ones do; words that a stride sets apart do not.
-    """
-    requests, lines, sectors, ideal = (
-        per_block.get(f"global_{name}", 0.0) for name in ("requests", "lines", "sectors", "sectors_ideal")
-    )
-    beyond = max(0.0, lines - max(requests, ideal / 4))
-    return lines - min(beyond, requests, max(0.0, sectors - lines) / 3)
 
 
 def _load_misses(

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evo.sim.abi import REC
-from evo.sim.counters_static import BlockCounts
+from evo.sim.counters_static import BlockCounts, spent_by
 from evo.sim.lower.kernel import Kernel
 
 COUNTED = ("requests", "lanes", "sectors", "lines", "passes", "wavefronts", "ideal", "l1_misses")
@@ -48,9 +48,12 @@ class Counters:
     def imbalance(self, blocks: int) -> tuple[float, float]:
         """The work of the heaviest of so many blocks over that of an average one; of the longest warp likewise.
 
-        In warp instructions; each at least 1.
+        In what they spend of the budget, mostly warp instructions; each at least 1.
         """
-        work = sum(int(n) * (len(b.code) + 1) for b, n in zip(self.kernel.blocks, self.executions, strict=True))
+        work = 0
+        for block, executions, lanes in zip(self.kernel.blocks, self.executions, self.lanes, strict=True):
+            by_warp, by_lane = spent_by(block)
+            work += by_warp * int(executions) + by_lane * int(lanes)
         if not work:
             return 1.0, 1.0
         return max(1.0, self.heaviest * blocks / work), max(1.0, self.longest * self.warps / work)

@@ -417,3 +417,11 @@ def test_sectors_that_a_store_writes_in_parts(body: str, split: int) -> None:
         counters=result.counters, grid=(1,), block=(32,), shared_bytes=0, registers=16, blocks_run=1, blocks_total=1
     )
     assert work_of(counts).extra["split_sectors"] == split
+
+
+def test_blocks_that_do_the_same_are_as_heavy_whatever_they_do() -> None:
+    source = 'extern "C" __global__ void k(int* a) { for (int i = 0; i < 8; ++i) atomicAdd(a + threadIdx.x + i, 1); }'
+    memory = sim.Memory()
+    args = [memory.allocate(4 << 10, "a", fill=b"\0")]
+    result = module(source).launch("k", grid=(4,), block=(64,), args=args, memory=memory)
+    assert result.counters.imbalance(4) == (1.0, 1.0)

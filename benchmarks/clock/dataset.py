@@ -15,7 +15,7 @@ from evo.sim.timing_parameters import FITTED
 from evo.spec.chips import Chip, chip
 
 _KNOWN = {field.name for field in fields(LaunchWork)}
-EARLIER = ("sim-2", "sim-3", "sim-4")
+EARLIER = ("sim-2", "sim-3", "sim-4", "sim-5")
 FILE = Path(__file__).resolve().parents[1] / "data" / "clock_h200.jsonl.xz"
 
 
@@ -71,9 +71,7 @@ def _row(line: dict[str, Any]) -> Row:
 
 def works_of(line: dict[str, Any]) -> tuple[LaunchWork, ...]:
     """What the launches of a line ask of a chip; fields that the model has given up since are left out."""
-    return tuple(
-        LaunchWork(**{name: value for name, value in work.items() if name in _KNOWN}) for work in line["work"]
-    )
+    return tuple(LaunchWork(**{name: value for name, value in work.items() if name in _KNOWN}) for work in line["work"])
 
 
 def write(path: Path, lines: Iterable[dict[str, Any]]) -> None:

@@ -49,9 +49,10 @@ CLOCKS: Mapping[str, float] = {
     "l1": 33, "l2": 227, "atomic": 260, "atomic_shared": 60, "copy": 227, "barrier": 30, "release": 12,
     "conflict": 1, "lines": 1, "queue": 1, "issue": 1,
 }  # fmt: skip
-_BY_THE_UNIT = frozenset(
-    "LD LDG LDS LDSM LDGSTS ST STG STS STSM ATOM ATOMG ATOMS RED REDG".split()
-)  # take the load and store unit for as long as their access has passes
+# What takes the load and store unit for as long as its access has passes.
+_BY_THE_UNIT = frozenset({
+    "LD", "LDG", "LDS", "LDSM", "LDGSTS", "ST", "STG", "STS", "STSM", "ATOM", "ATOMG", "ATOMS", "RED", "REDG",
+})  # fmt: skip
 _JOINED = 8  # clocks between stores of a warp that L1 joins to whole sectors
 
 

@@ -1,6 +1,6 @@
 """The constants of the timing model: each a physical quantity, its reference value and the one fitted to the H200.
 
-Fitted by `benchmarks/clock/fit.py` to 1648 variants of 72 families, the others being held out. In clocks unless the
+Fitted by `benchmarks/clock/fit.py` to 1629 variants of 72 families, the others being held out. In clocks unless the
 source says what else; a `share` multiplies the time at the rate that the chip row states.
 """
 

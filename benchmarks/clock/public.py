@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from dataset import write
+from dataset import works_of, write
 from scipy.stats import kendalltau, spearmanr
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -110,8 +110,7 @@ def public() -> str:
 
 
 def _modelled_us(line: dict[str, Any]) -> float:
-    works = [LaunchWork(**work) for work in line["work"]]
-    return timing_model.modelled_us(works, A4000, footprint_bytes=line["footprint"])[0]
+    return timing_model.modelled_us(works_of(line), A4000, footprint_bytes=line["footprint"])[0]
 
 
 def main() -> int:

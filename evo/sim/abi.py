@@ -62,7 +62,7 @@ WRITABLE, TRACKED = 1, 2  # row flags; a tracked buffer has one state byte per 4
 _RECORD = [
     "low",
     "limit",  # first offset from `low` that does not fit; 0 while no buffer is remembered
-    "delta", "row", "requests", "lanes", "sectors", "lines", "wavefronts", "ideal", "l1_misses", "strong",
+    "delta", "row", "requests", "lanes", "sectors", "lines", "passes", "wavefronts", "ideal", "l1_misses", "strong",
     "memo_mask", "memo_waves", "memo_ideal", "marks",
 ]  # fmt: skip
 REC: dict[str, int] = {name: 8 * index for index, name in enumerate(_RECORD)}
@@ -73,8 +73,8 @@ READ_ONLY_LOAD, POLLING_LOAD, ANY_LANE, BLOCK_SCOPE, IN_LOCAL, TAKES_VALUE, CACH
 # Above these marks, where the array of an access begins and ends: in local memory, if marked so, or in shared memory
 # (all of that if none is known).
 ARRAY_START, ARRAY_END, ARRAY_BITS = 16, 40, 24
-REC_MEMO = 128  # <32 x i32>: the lane offsets whose wavefronts are remembered
-REC_SIZE = 256
+REC_MEMO = 192  # <32 x i32>: the lane offsets whose wavefronts are remembered
+REC_SIZE = 512  # a power of two
 
 # Warp ----------------------------------------------------------------------------------------------------------
 _WARP = [

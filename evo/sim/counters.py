@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evo.sim.abi import REC
-from evo.sim.counters_static import BlockCounts
+from evo.sim.counters_static import BlockCounts, spent_by
 from evo.sim.lower.kernel import Kernel
 
-COUNTED = ("requests", "lanes", "sectors", "lines", "wavefronts", "ideal", "l1_misses")
+COUNTED = ("requests", "lanes", "sectors", "lines", "passes", "wavefronts", "ideal", "l1_misses")
 
 
 class Counters:
@@ -42,15 +42,18 @@ class Counters:
             if block >= 0:
                 self.records["requests"][site] = self.executions[block]
                 self.records["lanes"][site] = self.lanes[block]
-            for name in ("sectors", "lines"):
+            for name in ("sectors", "lines", "passes"):
                 self.records[name][site] = self.records["requests"][site]
 
     def imbalance(self, blocks: int) -> tuple[float, float]:
         """The work of the heaviest of so many blocks over that of an average one; of the longest warp likewise.
 
-        In warp instructions; each at least 1.
+        In what they spend of the budget, mostly warp instructions; each at least 1.
         """
-        work = sum(int(n) * (len(b.code) + 1) for b, n in zip(self.kernel.blocks, self.executions, strict=True))
+        work = 0
+        for block, executions, lanes in zip(self.kernel.blocks, self.executions, self.lanes, strict=True):
+            by_warp, by_lane = spent_by(block)
+            work += by_warp * int(executions) + by_lane * int(lanes)
         if not work:
             return 1.0, 1.0
         return max(1.0, self.heaviest * blocks / work), max(1.0, self.longest * self.warps / work)

@@ -22,6 +22,8 @@ MEMORY = ("ld", "st", "atom", "red", "cp", "ldmatrix", "stmatrix", "wmma.load", 
 _HALF = ("f16", "f16x2", "bf16", "bf16x2")
 _LOADS = ("ld", "cp", "wmma.load")
 _ATOMICS = ("atom", "red")
+# Warp instructions of the budget that one lane of these counts for: lanes take theirs one by one.
+_PER_LANE = {"atom": 2, "red": 2, "@vprintf": 32}
 
 
 def unit_of(ins: Instr) -> str:
@@ -48,6 +50,11 @@ def space_of_site(ins: Instr) -> str:
     if ins.name == "cp":
         return "copy"
     return "shared" if "shared" in spaces else "global"
+
+
+def spent_by(block: Block) -> tuple[int, int]:
+    """What an execution of a block takes of the budget: by a warp, and by each of its lanes."""
+    return len(block.code) + 1, sum(_PER_LANE.get(ins.name, 0) for ins in block.code)
 
 
 def mma_fma(ins: Instr) -> int:
@@ -116,6 +123,7 @@ class BlockCounts:
             "global_requests": (self.in_global, count["requests"]),
             "global_sectors": (self.in_global, sectors),
             "global_lines": (self.in_global, count["lines"]),
+            "global_passes": (self.in_global, count["passes"]),
             "global_sectors_ideal": (self.in_global, np.where(self.bytes > 0, least, sectors)),
             "l1_hit_sectors": (self.in_global, np.where(self.loads, sectors - missed, 0)),
             "l2_sectors": (self.in_global, np.where(self.loads, missed, sectors)),

@@ -47,8 +47,12 @@ RESULT_OF = {opcode: kind for kind, opcodes in _RESULTS.items() for opcode in op
 CLOCKS: Mapping[str, float] = {
     "special": 20, "convert": 20, "double": 16, "shuffle": 24, "vote": 12, "register": 30, "param": 30, "shared": 29,
     "l1": 33, "l2": 227, "atomic": 260, "atomic_shared": 60, "copy": 227, "barrier": 30, "release": 12,
-    "conflict": 1, "lines": 1, "issue": 1,
+    "conflict": 1, "lines": 1, "queue": 1, "issue": 1,
 }  # fmt: skip
+# What takes the load and store unit for as long as its access has passes.
+_BY_THE_UNIT = frozenset({
+    "LD", "LDG", "LDS", "LDSM", "LDGSTS", "ST", "STG", "STS", "STSM", "ATOM", "ATOMG", "ATOMS", "RED", "REDG",
+})  # fmt: skip
 _JOINED = 8  # clocks between stores of a warp that L1 joins to whole sectors
 
 
@@ -57,11 +61,13 @@ class Accesses:
     """What the simulator counted of memory accesses, by PTX line.
 
     loads: the parts of a load's latency beyond L1 or shared memory, each by its kind. stores: sectors written in global
-    memory, and the fewest that could hold them. pending: of waits for copies, the groups that may stay under way.
+    memory, and the fewest that could hold them. passes: clocks that the load and store unit takes for a request.
+    pending: of waits for copies, the groups that may stay under way.
     """
 
     loads: Mapping[int, Waits]
     stores: Mapping[int, tuple[float, float]]
+    passes: Mapping[int, float]
     pending: Mapping[int, int]
 
 
@@ -122,10 +128,14 @@ def _beyond(group: Sequence[tuple[float, float]]) -> float:
 
 @dataclass(slots=True)
 class _State:
-    """What is under way when a run begins: clocks until a scoreboard is ready, with its parts; until copies arrive."""
+    """What is under way when a run begins: clocks until a scoreboard is ready, with its parts; until copies arrive.
+
+    unit: clocks until the load and store unit is through with what the warp has given it.
+    """
 
     ready: dict[int, tuple[float, Waits]] = field(default_factory=dict)
     copies: list[float] = field(default_factory=list)
+    unit: float = 0.0
 
 
 class _Warp:
@@ -133,12 +143,12 @@ class _Warp:
 
     def __init__(self, before: _State, accesses: Accesses) -> None:
         self.ready, self.copies, self.accesses = dict(before.ready), list(before.copies), accesses
-        self.now = 0.0
+        self.now, self.unit = 0.0, before.unit
         self.waits: dict[str, float] = {}
 
     def state(self) -> _State:
         ready = {board: (until - self.now, parts) for board, (until, parts) in self.ready.items() if until > self.now}
-        return _State(ready, [until - self.now for until in self.copies])
+        return _State(ready, [until - self.now for until in self.copies], max(0.0, self.unit - self.now))
 
     def execute(self, code: Sequence[MachineInstruction]) -> None:
         """Issue one instruction after the other."""
@@ -149,14 +159,21 @@ class _Warp:
                     self._wait(*self.ready.pop(board))
             if ins.opcode in ("DEPBAR", "LDGDEPBAR", "BAR"):
                 self._meet(ins)
+            ahead = self._queued(ins) if ins.opcode in _BY_THE_UNIT else 0.0
             if ins.sets != NO_SCOREBOARD:
-                self._start(ins.sets, _parts(ins, self.accesses.loads))
+                self._start(ins.sets, {**_parts(ins, self.accesses.loads), "queue": ahead})
             if ins.frees not in (NO_SCOREBOARD, ins.sets):
-                self._start(ins.frees, {"release": 1.0})
+                self._start(ins.frees, {"release": 1.0, "queue": ahead})
             clocks = max(1, ins.stall)
             issue += clocks
             self.now += clocks
         self.waits["issue"] = self.waits.get("issue", 0.0) + issue
+
+    def _queued(self, ins: MachineInstruction) -> float:
+        """Clocks until the unit has taken what the warp gave it before; then it takes this access."""
+        ahead = max(0.0, self.unit - self.now)
+        self.unit = self.now + ahead + self.accesses.passes.get(ins.line, 1.0)
+        return ahead
 
     def _meet(self, ins: MachineInstruction) -> None:
         if ins.opcode == "BAR":
@@ -178,6 +195,8 @@ class _Warp:
             return
         whole = sum(CLOCKS[kind] * count for kind, count in parts.items())
         for kind, count in parts.items():
+            if not count:
+                continue
             self.waits[kind] = self.waits.get(kind, 0.0) + (until - self.now) * count / whole
         self.now = until
 

@@ -1,4 +1,4 @@
-"""Modelled latency from counters: a sum of bounds, never a measurement. Version `sim-5`.
+"""Modelled latency from counters: a sum of bounds, never a measurement. Version `sim-6`.
 
 The bounds of a launch (the pipes of an SM, the chain of waits of its warps, L2, DRAM, atomics, the rate at which blocks
 start) are computed apart and combined by a p-norm, because they overlap. Rates are the chip row's. What no row states
@@ -19,7 +19,7 @@ from evo.spec.metrics import SECTOR_BYTES, pipe_clocks
 
 __all__ = ["MODEL_VERSION", "LaunchCounts", "calibration_of", "estimate", "limiter_of", "modelled_us", "occupancy"]
 
-MODEL_VERSION = "sim-5"
+MODEL_VERSION = "sim-6"
 _SCHEDULERS = 4
 _PIPE_NORM = 6.0  # pipes of one SM overlap nearly wholly
 # A warm launch in turns with others: `evo bench` rotates over so many sets of inputs and of outputs.
@@ -127,10 +127,10 @@ def _bounds(work: LaunchWork, chip: Chip, footprint: int, cold: bool, of: Mappin
     # Nothing ends before the block that has most to do, and no block before its longest warp.
     heaviest = work.block_share * max(together, alone)
     clocks["block"] = max(heaviest, max(1.0, work.warp_share / work.block_share) * clocks["latency"])
-    other = per_block.get("l2_sectors", 0.0) - extra.get("load_misses", 0.0) + per_block.get("local_sectors", 0.0)
     joined = extra.get("joined_sectors", 0.0)
-    other += of["part"] * (extra.get("split_sectors", 0.0) - joined) - joined
-    sectors = max(0.0, other) * work.blocks_total + misses
+    written = per_block.get("l2_sectors", 0.0) - extra.get("load_misses", 0.0) + per_block.get("local_sectors", 0.0)
+    stored = of["store"] * (written - joined) + of["part"] * (extra.get("split_sectors", 0.0) - joined)
+    sectors = max(0.0, stored) * work.blocks_total + misses
     clocks["l2"] = SECTOR_BYTES * sectors / (chip.l2_bytes_per_clock * of["l2_share"])
     clocks["dram"] = dram_bytes / (chip.dram_bytes_per_s * of["dram_share"]) * chip.clock_hz
     clocks["start"] = work.blocks_total / of["blocks_per_clock"] * 132 / chip.sms
@@ -156,7 +156,7 @@ def _pipes(
     shared += passes * per_block.get("shuffle_instructions", 0.0)
     requests = sum(per_block.get(name, 0.0) for name in ("global_requests", "local_requests"))
     spills = max(0.0, issued.get("local", 0.0) - per_block.get("local_requests", 0.0))
-    lines = of["line"] * (_lines_in_turn(per_block) + spills) + of["request"] * requests
+    lines = of["line"] * (extra.get("unit_passes", 0.0) + spills) + of["request"] * requests
     return {
         "issue": of["issue_share"] * sum(issued.values()) / _SCHEDULERS,
         "fp": of["fp_share"] * 32 * issued.get("fma", 0.0) / chip.fp32_lanes,
@@ -173,19 +173,6 @@ def _pipes(
         + of["float_pipe"] * extra.get("shared_float_turns", 0.0),
         "l1": memory["l1"],
     }
-
-
-def _lines_in_turn(per_block: Mapping[str, float]) -> float:
-    """Lines that global accesses take one after the other.
-
-    Adjacent words that are not aligned lie in one line more, but in different banks, so this one is free. They touch
-    three sectors more than lines, as aligned ones do; words that a stride sets apart do not.
-    """
-    requests, lines, sectors, ideal = (
-        per_block.get(f"global_{name}", 0.0) for name in ("requests", "lines", "sectors", "sectors_ideal")
-    )
-    beyond = max(0.0, lines - max(requests, ideal / 4))
-    return lines - min(beyond, requests, max(0.0, sectors - lines) / 3)
 
 
 def _load_misses(

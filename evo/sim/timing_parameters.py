@@ -1,6 +1,6 @@
 """The constants of the timing model: each a physical quantity, its reference value and the one fitted to the H200.
 
-Fitted by `benchmarks/clock/fit.py` to 1648 variants of 72 families, the others being held out. In clocks unless the
+Fitted by `benchmarks/clock/fit.py` to 1629 variants of 72 families, the others being held out. In clocks unless the
 source says what else; a `share` multiplies the time at the rate that the chip row states.
 """
 
@@ -32,7 +32,7 @@ CONSTANTS: dict[str, Constant] = {
     "param": Constant(30, 17.8, "LDC, constant bank, assumed"),
     "shared": Constant(29, 26.4, "LDS, arXiv 2402.13499"),
     "l1": Constant(33, 46.2, "LDG that hits L1, arXiv 2402.13499"),
-    "l2": Constant(227, 291, "LDG that hits L2 beyond L1, arXiv 2402.13499"),
+    "l2": Constant(227, 281, "LDG that hits L2 beyond L1, arXiv 2402.13499"),
     "dram": Constant(340, 476, "LDG that misses L2 beyond L2, chip row"),
     "atomic": Constant(260, 260, "as a load from L2"),
     "atomic_shared": Constant(60, 60, "assumed"),
@@ -40,7 +40,8 @@ CONSTANTS: dict[str, Constant] = {
     "barrier": Constant(30, 10.5, "assumed"),
     "release": Constant(12, 10.2, "until a store has read its sources, assumed"),
     "conflict": Constant(1, 1.19, "a further wavefront, assumed"),
-    "lines": Constant(1, 4.01, "a further line, assumed"),
+    "lines": Constant(1, 2.66, "a further line, assumed"),
+    "queue": Constant(1, 1.4, "of the load and store unit, behind what the warp gave it before"),
     "issue_share": Constant(1, 1.05, "one instruction a clock of a scheduler"),
     "fp_share": Constant(1, 0.861, "datasheet rate of the fp32 pipe"),
     "multiply_share": Constant(1, 0.972, "rate of IMAD, as of the integer pipe"),
@@ -50,13 +51,14 @@ CONSTANTS: dict[str, Constant] = {
     "uniform_share": Constant(1, 1, "a uniform instruction in two clocks of a scheduler, assumed"),
     "mma_share": Constant(1, 1.3, "rate of mma.sync in the chip row"),
     "wavefront": Constant(1, 0.986, "a shared wavefront a clock"),
-    "line": Constant(1, 1.21, "a line a clock, assumed"),
-    "request": Constant(0.5, 0.276, "a request beside its lines, assumed"),
+    "line": Constant(1, 1.24, "words of one bank, one a clock"),
+    "request": Constant(0.5, 0.22, "a request beside its lines, assumed"),
     "shared_atomic": Constant(1, 1.84, "a distinct address of a warp, assumed"),
     "float_turn": Constant(95, 60, "from a lane that adds to a shared float to the next; 1 and 8 warps, H200"),
     "float_pipe": Constant(23, 23.5, "such a turn of a warp among many, H200"),
-    "l2_share": Constant(1, 1.89, "L2 rate of the chip row"),
-    "part": Constant(1, 2.36, "a sector that is written in parts, beside its sectors, assumed"),
+    "l2_share": Constant(1, 1.73, "L2 rate of the chip row"),
+    "store": Constant(1, 1.62, "a sector that is written, beside one that is read, assumed"),
+    "part": Constant(1, 1.76, "a sector that is written in parts, beside its sectors, assumed"),
     "dram_share": Constant(1, 0.857, "DRAM rate of the datasheet"),
     "l2_kept": Constant(1, 0.918, "L2 size of the chip row"),
     "atomics_per_clock": Constant(0.2, 0.2, "lines, of an SM, assumed"),

@@ -16,13 +16,16 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
+sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "benchmarks" / "clock")]
 
+import dataset  # noqa: E402
 import decisions  # noqa: E402
+import judge  # noqa: E402
 import loop as loop_benchmark  # noqa: E402
 import peak  # noqa: E402
 import peer_extension  # noqa: E402
 import peer_kernel_tuner  # noqa: E402
+import public  # noqa: E402
 import report  # noqa: E402
 import rule_evidence  # noqa: E402
 import throughput  # noqa: E402
@@ -376,3 +379,16 @@ def test_the_evidence_counts_what_a_rule_does_to_a_kernel(tmp_path: Path) -> Non
     assert rows["row_pad"]["where"] == ["transpose/transpose_shared.cu"]
     assert (rows["compile_in"]["kernels"], rows["compile_in"]["gains"]) == (1, 0)
     assert rows["lanes"]["kernels"] == 0
+
+
+def test_the_present_clock_reads_what_was_counted_for_it() -> None:
+    """The data hold what launches ask of a chip; a change to that would otherwise be noticed by nobody."""
+    rows = [row for row in dataset.read() if row.family in ("pool2d", "others/rmsnorm_while@rows2k")]
+    assert {name: len(of) for name, of in dataset.by_family(rows).items()}.keys() == {row.family for row in rows}
+    modelled = np.array([row.modelled(dataset.H200)[0] for row in rows if row.family == "pool2d"])
+    found = judge.judged("pool2d", [row for row in rows if row.family == "pool2d"], modelled, None)
+    assert found.variants == len(modelled) > 20
+    assert found.told_10 > 0.9
+    needed = {"unit_passes", "load_misses"}
+    assert all(needed <= work.extra.keys() for row in rows for work in row.works)
+    assert "nan" not in public.public()

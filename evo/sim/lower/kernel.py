@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from evo.sim.abi import CTX, REC_SIZE, WARP, WARP_PEND
-from evo.sim.counters_static import BlockCounts
+from evo.sim.counters_static import BlockCounts, spent_by
 from evo.sim.errors import PtxError
 from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code
@@ -39,8 +39,6 @@ from evo.sim.runtime.fault_report import report
 from evo.sim.runtime.schedule import out_of_budget
 
 BLOCK_COUNTER = 16  # executions, lanes
-# Warp instructions of the budget that one lane of these counts for: lanes take theirs one by one.
-_PER_LANE = {"atom": 2, "red": 2, "@vprintf": 32}
 
 
 def comparisons_at(start: int, counts: int) -> int:
@@ -227,9 +225,10 @@ class Flow(Branching):
         c.bump(counters, at)
         lanes = c.zext(c.intrinsic("ctpop", e.bits()), "i64")
         c.bump(counters, at + 8, lanes)
-        budget = c.sub(c.load("i64", e.ctx, CTX["budget"], 8), len(block.code) + 1)
-        if more := sum(_PER_LANE.get(ins.name, 0) for ins in block.code):
-            budget = c.sub(budget, c.mul(lanes, more))
+        by_warp, by_lane = spent_by(block)
+        budget = c.sub(c.load("i64", e.ctx, CTX["budget"], 8), by_warp)
+        if by_lane:
+            budget = c.sub(budget, c.mul(lanes, by_lane))
         c.store(budget, e.ctx, CTX["budget"], 8)
         over, on = c.new_label("over"), c.new_label("go")
         c.cbr(c.icmp("slt", budget, 0), over, on, likely=False)

@@ -60,7 +60,7 @@ def atom(c: Code, space: str, op: str, kind: str) -> None:
             _step(c, op if space == "shared" else f"locked_{op}", kind, width, c.to_ptr(host.get()), lane)
     _count_addresses(c, place, good.get())
     if space == "global":
-        count_by_buffer(c, "st", addr, rows, good.get())
+        count_by_buffer(c, "st", width, addr, rows, good.get())
     elif space == "shared":
         with c.if_(c.icmp("ne", good.get(), 0)):
             c.call(waves(max(4, width)), rec, c.trunc(addr, "i32"), good.get())

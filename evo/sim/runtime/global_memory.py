@@ -79,7 +79,7 @@ def _fast(c: Code, store: bool, width: int) -> V:
         else:
             data.set(host)
         shape.otherwise()
-        c.call(count_any(_kind(store)), context, rec, addr, mask)
+        c.call(count_any(_kind(store), width), context, rec, addr, mask)
         _move(c, store, width, place, delta, mask, scratch)
         if store:
             _conflicts(c, width, place, delta, scratch)
@@ -137,7 +137,7 @@ def slow_global(c: Code, kind: str, width: int) -> None:
             keep_row(c, rows, lane, row)
     with c.if_(c.icmp("ne", good.get(), 0)):
         count_request(c, rec, good.get())
-    count_by_buffer(c, kind, c.load("<32 x i64>", place, 0, 8), rows, good.get())
+    count_by_buffer(c, kind, width, c.load("<32 x i64>", place, 0, 8), rows, good.get())
     c.ret_()
 
 
@@ -146,13 +146,13 @@ def keep_row(c: Code, rows: V, lane: V, row: V) -> None:
     c.store(row, c.at(rows, c.shl(c.zext(lane, "i64"), 3)), 0, 8)
 
 
-def count_by_buffer(c: Code, kind: str, addr: V, rows: V, mask: V) -> None:
+def count_by_buffer(c: Code, kind: str, width: int, addr: V, rows: V, mask: V) -> None:
     """Count lanes whose addresses may lie in several buffers: each buffer has a map of touched sectors of its own."""
     context, rec = c.arg(0), c.arg(2)
     saved = c.load("ptr", rec, REC["row"], 8)
     with each_group(c, c.load("<32 x i64>", rows, 0, 8), mask, rows) as (row, here):
         c.store(row, rec, REC["row"], 8)
-        c.call(count_any(kind), context, rec, addr, here)
+        c.call(count_any(kind, width), context, rec, addr, here)
     c.store(saved, rec, REC["row"], 8)
 
 
@@ -184,8 +184,9 @@ def track(c: Code, kind: str) -> None:
 
 @routine("void", "ptr ctx, ptr rec, i64 first, i64 last", name="count_{}_run")
 def count_run(c: Code, kind: str) -> None:
-    """Sectors and lines of the bytes first..last (inclusive)."""
+    """Sectors and lines of the bytes first..last (inclusive), whose words are in as many banks."""
     context, rec, first, last = c.args(4)
+    c.bump(rec, REC["passes"], c.add(c.lshr(c.sub(last, first), 7), 1))
     low, high = c.lshr(first, 5), c.lshr(last, 5)
     c.bump(rec, REC["sectors"], c.add(c.sub(high, low), 1))
     line, final = c.lshr(low, 2), c.lshr(high, 2)
@@ -200,17 +201,37 @@ def count_run(c: Code, kind: str) -> None:
     c.ret_()
 
 
-@routine("void", "ptr ctx, ptr rec, <32 x i64> addr, i32 mask", name="count_{}_any")
-def count_any(c: Code, kind: str) -> None:
+@routine("void", "ptr ctx, ptr rec, <32 x i64> addr, i32 mask", name="count_{}_any_{}")
+def count_any(c: Code, kind: str, width: int) -> None:
+    """Sectors, lines, and the most words that one of 32 banks has to give: those are the passes of the data."""
     context, rec, addr, mask = c.args(4)
     lines = c.lshr(addr, 7)
     bits = c.shl(const("<32 x i32>", 1), c.trunc(c.and_(c.lshr(addr, 5), 3), "i32"))
+    words = c.shl(const("<32 x i32>", (1 << max(1, width // 4)) - 1), c.trunc(c.and_(c.lshr(addr, 2), 31), "i32"))
+    digits = [c.var("i32", 0) for _ in range(6)]  # of 32 binary numbers, how many words each bank gives
     with each_group(c, lines, mask) as (line, lanes):
         sectors = c.extern("i32", "llvm.vector.reduce.or.v32i32", c.select(c.mask_vec(lanes), bits, 0))
         c.bump(rec, REC["sectors"], c.zext(c.intrinsic("ctpop", sectors), "i64"))
         c.bump(rec, REC["lines"])
+        carry = c.extern("i32", "llvm.vector.reduce.or.v32i32", c.select(c.mask_vec(lanes), words, 0))
+        for digit in digits:
+            old = digit.get()
+            digit.set(c.xor(old, carry))
+            carry = c.and_(old, carry)
         c.call(_line(kind), context, rec, line, sectors)
+    c.bump(rec, REC["passes"], c.zext(_largest(c, [digit.get() for digit in digits]), "i64"))
     c.ret_()
+
+
+def _largest(c: Code, digits: list[V]) -> V:
+    """The largest of 32 numbers whose binary digits are given, lowest first."""
+    among, found = const("i32", -1), const("i32", 0)
+    for place, digit in reversed(list(enumerate(digits))):
+        having = c.and_(digit, among)
+        some = c.icmp("ne", having, 0)
+        among = c.select(some, having, among)
+        found = c.or_(found, c.shl(c.zext(some, "i32"), place))
+    return found
 
 
 def _line(kind: str) -> Routine:

@@ -304,7 +304,7 @@ def test_estimate_names_its_limiter_and_scales_with_blocks() -> None:
             source, "k", [np.ones(size, F), np.ones(size, F)], grid=(grid,), block=(128,), options=("--use_fast_math",)
         )
         estimate = sim.estimate([part(result)], CHIPS["l4"])
-        assert estimate.model_version == "sim-5"
+        assert estimate.model_version == "sim-6"
         assert "H200" in estimate.calibration
         assert "not validated on l4" in estimate.calibration
         assert estimate.limiter in estimate.terms_us
@@ -376,3 +376,52 @@ def test_half_as_many_load_units_give_addresses_half_as_fast() -> None:
 def test_loads_of_constants_are_no_global_accesses() -> None:
     constants = lsu_us("i", before="__constant__ float c[8];", array="c")
     assert constants < 0.5 * lsu_us("t + 1024 * i")
+
+
+# Words that one bank has to give: what an access of global memory takes in the data of L1.
+PASSES = [
+    ("adjacent words", "float x = b[t];", 1),
+    ("adjacent, shifted by one word", "float x = b[t + 1];", 1),
+    ("one word for all", "float x = b[7];", 1),
+    ("one word for all, not provably", "float x = b[t / 32 + 7];", 1),
+    ("every other word", "float x = b[2 * t];", 2),
+    ("stride of a sector", "float x = b[8 * t];", 8),
+    ("stride of a line", "float x = b[32 * t];", 32),
+    ("stride of a line and a word", "float x = b[33 * t];", 1),
+    ("reversed", "float x = b[31 - t];", 1),
+    ("two halves far apart", "float x = b[(t & 15) + (t / 16) * 1024];", 2),
+    ("two halves in other banks", "float x = b[(t & 15) + (t / 16) * 1040];", 1),
+    ("16 bytes per lane", "float x = ((const float4*)b)[t].x + ((const float4*)b)[t].w;", 4),
+    ("16 bytes, a line apart", "float x = ((const float4*)b)[8 * t].x + ((const float4*)b)[8 * t].w;", 32),
+    ("2 bytes per lane", "float x = ((const unsigned short*)b)[t];", 1),
+    ("half the lanes", "float x = t < 16 ? b[32 * t] : 0;", 16),
+]
+
+
+@pytest.mark.parametrize(("body", "passes"), [p[1:] for p in PASSES], ids=[p[0] for p in PASSES])
+def test_passes_of_global_accesses(body: str, passes: int) -> None:
+    assert count(f"{body} if (x == 3) a[0] = x;")["global_passes"] == passes
+
+
+@pytest.mark.parametrize(
+    ("body", "split"),
+    [("a[t] = 1;", 0), ("((float4*)a)[t] = float4{};", 0), ("a[t + 1] = 1;", 1), ("a[2 * t] = 1;", 4)],
+    ids=["adjacent words", "16 bytes per lane", "shifted by one word", "every other word"],
+)
+def test_sectors_that_a_store_writes_in_parts(body: str, split: int) -> None:
+    source = f'extern "C" __global__ void k(float* a) {{ int t = threadIdx.x; {body} }}'
+    memory = sim.Memory()
+    args = [memory.allocate(4 << 10, "a")]
+    result = module(source).launch("k", grid=(1,), block=(32,), args=args, memory=memory)
+    counts = sim.LaunchCounts(
+        counters=result.counters, grid=(1,), block=(32,), shared_bytes=0, registers=16, blocks_run=1, blocks_total=1
+    )
+    assert work_of(counts).extra["split_sectors"] == split
+
+
+def test_blocks_that_do_the_same_are_as_heavy_whatever_they_do() -> None:
+    source = 'extern "C" __global__ void k(int* a) { for (int i = 0; i < 8; ++i) atomicAdd(a + threadIdx.x + i, 1); }'
+    memory = sim.Memory()
+    args = [memory.allocate(4 << 10, "a", fill=b"\0")]
+    result = module(source).launch("k", grid=(4,), block=(64,), args=args, memory=memory)
+    assert result.counters.imbalance(4) == (1.0, 1.0)

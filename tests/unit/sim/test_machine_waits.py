@@ -31,7 +31,7 @@ def work(*rows: dict[str, Any], executed: dict[int, float] | None = None, **of_m
     code = [PLAIN._replace(**{"address": 16 * at} | row) for at, row in enumerate(rows)]
     lines = executed or {row.get("line", 1): 1.0 for row in rows}
     counted = Executions(lines, {line: n for line, n in lines.items() if line >= 8}, 1.0)
-    return machine_work(code, counted, Accesses(**{"loads": {}, "stores": {}, "pending": {}} | of_memory))
+    return machine_work(code, counted, Accesses(**{"loads": {}, "stores": {}, "passes": {}, "pending": {}} | of_memory))
 
 
 def test_a_load_that_is_used_at_once_is_waited_for_and_one_behind_other_work_is_not() -> None:
@@ -90,6 +90,16 @@ def test_stores_of_parts_of_sectors_are_joined_if_one_follows_the_other() -> Non
     close = work(store, store | {"line": 6}, EXIT, stores={3: (16, 4), 6: (16, 4)})
     apart = work(store, *[{}] * 5, store | {"line": 6}, EXIT, stores={3: (16, 4), 6: (16, 4)})
     assert (close.joined, apart.joined) == (16, 0)
+
+
+@pytest.mark.parametrize("first", ["LDG", "STG"])
+def test_an_access_waits_for_the_passes_of_what_its_warp_accessed_before(first: str) -> None:
+    before = {"opcode": first, "stall": 1, "line": 3}
+    many, one = (work(before, LOAD, USE, EXIT, passes={3: passes}).waits for passes in (32.0, 1.0))
+    assert many["queue"] == pytest.approx(31, rel=0.1)
+    assert "queue" not in one
+    later = work(before, *[{}] * 10, LOAD, USE, EXIT, passes={3: 32.0}).waits
+    assert "queue" not in later  # the unit is through with it
 
 
 def test_a_wait_for_copies_leaves_the_groups_that_may_stay_under_way() -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 from evo.cuda.source.parser import Node
 from evo.cuda.source.types import text_of
 from evo.interop.adopt.host_expressions import bare_type, extent_of, memory_of
-from evo.interop.adopt.host_fills import FILLING, HostFills
+from evo.interop.adopt.host_fill_calls import FILLING, HostFillCalls
+from evo.interop.adopt.host_fills import APPENDING
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied
 from evo.interop.adopt.host_records import plain_parts
 from evo.interop.adopt.host_tensors import HostTensor
@@ -44,7 +45,7 @@ _DEEPEST = 24
 _GUESS, _LARGEST_GUESS = 16, 1 << 18  # of a count that nothing tells: so many times the largest size, up to this
 
 
-class HostCalls(HostFills):
+class HostCalls(HostFillCalls):
     """What a call gives, and what it does to the GPU's memory."""
 
     path: Path
@@ -92,6 +93,10 @@ class HostCalls(HostFills):
             return self.made(function.text, given)
         if name in FILLING and name not in self.functions and self.fills(name, given):
             return UNKNOWN
+        if function.type == "qualified_identifier":
+            done = self.static_method(function.text, lambda: [self.value(each) for each in given])
+            if done is not None:
+                return done
         own = self.find("this")
         if function.type == "identifier" and own is not None and isinstance(own.value, HostRecord):
             record = self.records.get(own.value.type)
@@ -321,7 +326,9 @@ class HostCalls(HostFills):
             if word == "size":
                 return held.length
             if word == "resize" and given:
-                held.length = self.size(given[0])
+                held.length, held.is_new = self.size(given[0]), False
+            if word in APPENDING and given:
+                self.appended(held, self.value(given[0]))
             return held
         for each in given:
             self.value(each)

@@ -3,18 +3,48 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 from evo.cli.terminal import complain
 from evo.errors import EvoError, HarnessFault
 from evo.files import disk_fault, is_full
 
 INTERRUPTED = 128 + 2  # as a shell reports SIGINT
+_INTERRUPTED = ("interrupted", "nothing is half done; if the next run repairs anything, it says so")
 BROKEN_PIPE = 128 + 13  # as a shell reports SIGPIPE: the reader (`| head`) closed the pipe
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Ctrl-C raises KeyboardInterrupt, but ends the process within an import.
+
+    Extension modules print such an exception themselves, and make it an ImportError.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler:  # it is ignored, or a program that calls this one hears it
+        yield
+        return
+    signal.signal(signal.SIGINT, _hear)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _hear(number: int, frame: FrameType | None) -> None:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            complain(*_INTERRUPTED)
+            os._exit(INTERRUPTED)
+        frame = frame.f_back
+    signal.default_int_handler(number, frame)
 
 
 def guarded(command: Callable[[], int]) -> int:
@@ -29,7 +59,7 @@ def guarded(command: Callable[[], int]) -> int:
         _silence()
         return BROKEN_PIPE
     except KeyboardInterrupt:
-        complain("interrupted", "nothing is half done; if the next run repairs anything, it says so")
+        complain(*_INTERRUPTED)
         return INTERRUPTED
     except OSError as error:
         if not is_full(error):

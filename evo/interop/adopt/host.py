@@ -133,6 +133,9 @@ class Host(HostStart):
             if body is not None:
                 self.execute(body)
         except Stopped as stop:
+            memory = stop.value.memory if isinstance(stop.value, DevicePointer) else None
+            if memory is not None and body is not None and 0 < memory.line - body.row <= body.text.count("\n") + 1:
+                memory.name = ""  # allocated here, and named by who takes it
             return stop.value
         finally:
             self.scopes = before

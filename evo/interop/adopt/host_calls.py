@@ -43,6 +43,7 @@ _EXTENT = re.compile(
 _EXTENT_GUESS, _CHANNELS = 1 << 10, 3
 _DEEPEST = 24
 _GUESS, _LARGEST_GUESS = 16, 1 << 18  # of a count that nothing tells: so many times the largest size, up to this
+_FEW = 16  # bins, channels: such a size says nothing of how much there is
 
 
 class HostCalls(HostFillCalls):
@@ -89,6 +90,8 @@ class HostCalls(HostFillCalls):
             return self.run_lambda(cell.value, [self.value(each) for each in given])
         if cell is not None and isinstance(cell.value, HostRandom):
             return HostNumber(None, ("random", cell.value.low, cell.value.end)) if self.is_open else UNKNOWN
+        if name in self.types and name not in self.functions and len(given) == 1 and "<" in self.types[name]:
+            return self.value(given[0])  # `DevicePtr(p)`, an owner by the name of an alias
         if self.is_record(function.text) and name not in self.functions:
             return self.made(function.text, given)
         if name in FILLING and name not in self.functions and self.fills(name, given):
@@ -249,7 +252,9 @@ class HostCalls(HostFillCalls):
         for name in {inner.text for inner in node.walk() if inner.type == "identifier"}:
             cell = self.find(name)
             if cell is not None and cell.value == UNKNOWN and self.bytes_of(cell.type) in (4, 8):
-                value = self.given.get(name, min(_LARGEST_GUESS, _GUESS * max(sizes, default=1)))
+                longest = max(sizes, default=1)
+                guess = _LARGEST_GUESS if longest <= _FEW else min(_LARGEST_GUESS, _GUESS * longest)
+                value = self.given.get(name, guess)
                 self.store(cell, HostNumber.number(value))
                 if name not in self.given:
                     self.unknown_sizes.append(name)

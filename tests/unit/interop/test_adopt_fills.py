@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from evo.errors import SyntaxInvalid
+from evo.evaluate.prepare import PrepareFailure, prepare
 from evo.interop.adopt import Options, adopt
 from evo.interop.adopt.draft import Draft, draft_of
 from evo.interop.adopt.draft_parts import TensorDraft
@@ -16,6 +17,9 @@ from evo.interop.adopt.fills import UNTOLD, numpy_text
 from evo.interop.adopt.oracle import Runner
 from evo.interop.adopt.own_reference import own_reference
 from evo.interop.adopt.program import read_program
+from evo.interop.adopt.texts import variant_text
+from evo.interop.adopt.trial import DraftTrial
+from evo.spec.chips import chip
 from evo.spec.reference import load_reference
 from evo.spec.task import Task, read_task
 
@@ -375,6 +379,11 @@ FILES = Path(__file__).parents[2] / "data" / "adopt"
         ("ninth/block_ops.cu", "kSegments kSegmentSize", "in_:in keys:out vals:scratch", ""),
         ("tenth/segment_policy.cu", "n", "d_in:in out:out", ""),
         ("tenth/heat_mask_course.cu", "NX NY", "a:in b:out kind:in", "kind"),
+        ("tenth/cg_softmax_blog.cu", "rows cols", "x:in y:out", ""),  # owners by the name of an alias
+        ("tenth/layernorm_backward_llmc.cu", "B T C", "dout:in inp:in weight:in mean:in rstd:in dinp:out", ""),
+        ("tenth/lj_neighbours_thesis.cu", "side_ max_neigh", "dx:in dy:in dz:in dn:in dfx:out dfy:out dfz:out", "dn"),
+        ("tenth/text_histogram.cu", "length", "text:in histo:out", ""),
+        ("tenth/wmma_sample.cu", "M N K", "a:in b:in c:out", ""),
         ("tenth/so_graph_pull.cu", "nodes", "row:in col:in deg:in rank:in next:out", "row col"),
     ],
 )
@@ -384,7 +393,7 @@ def test_files_of_strangers_are_read_as_they_are_meant(name: str, axes: str, ten
     assert {f"{t.name}:{t.role}" for t in found.tensors} == set(tensors.split())
     assert [t.name for t in found.tensors if t.is_told] == filled.split()
     # Indices one by one have no order, and places where parts begin have one.
-    ordered = {"offsets", "row", "kind"}
+    ordered = {"offsets", "row", "kind", "dn"}
     assert all(t.has_order == (t.name in ordered) for t in found.tensors if t.is_told and t.fill[0] != "random")
 
 
@@ -439,7 +448,36 @@ def test_methods_of_a_class_know_what_its_template_stands_for(tmp_path: Path) ->
     }"""
     found = drafted(tmp_path, text)
     assert (found.launches[0].grid, found.launches[0].block) == (("ceil_div(n, 64)",), ("64",))
-    assert tensor(found, "p").dims == ["n"]
+    assert tensor(found, "x").dims == ["n"]  # by the name of who takes it
+
+
+@pytest.mark.parametrize("name", ["tenth/cg_softmax_blog.cu", "tenth/wmma_sample.cu"])
+def test_names_of_the_namespaces_of_cuda_headers_are_lifted(name: str) -> None:
+    found = draft_of(read_program(FILES / name, None, {}), {})
+    task = DraftTrial(found, "given").task()
+    assert not isinstance(prepare(task, variant_text(found, "given"), chip=chip("l4"), arch="sm_89"), PrepareFailure)
+
+
+def test_no_check_case_takes_longer_than_the_others_by_an_order(tmp_path: Path) -> None:
+    """A short axis counts three times here: twice as long, it is eight times the work."""
+    text = """
+    __global__ void near(const float* x, float* y, int m, int n) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        float s = 0;
+        for (int k = 0; k < m && i < n; ++k) s += x[i * m + k];
+        if (i < n) y[i] = s;
+    }
+    int main() {
+        int side = 16, m = 32;
+        float *x, *y;
+        cudaMalloc(&x, side * side * side * m * 4); cudaMalloc(&y, side * side * side * 4);
+        cudaMemcpy(x, h, side * side * side * m * 4, cudaMemcpyHostToDevice);
+        near<<<(side * side * side + 127) / 128, 128>>>(x, y, m, side * side * side);
+    }"""
+    trial = DraftTrial(drafted(tmp_path, text), "given")
+    found, _ = trial.cases(trial.settle())
+    assert len(found) > 2
+    assert max(axes["side"] ** 3 * axes["m"] for axes in found.values()) < 1 << 23
 
 
 def test_what_is_compiled_for_the_trial_serves_the_self_test(tmp_path: Path) -> None:

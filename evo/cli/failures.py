@@ -14,7 +14,7 @@ from types import FrameType
 
 from evo.cli.terminal import complain
 from evo.errors import EvoError, HarnessFault
-from evo.files import disk_fault, is_full
+from evo.files import disk_fault, is_barred, is_full
 
 INTERRUPTED = 128 + 2  # as a shell reports SIGINT
 _INTERRUPTED = ("interrupted", "nothing is half done; if the next run repairs anything, it says so")
@@ -62,6 +62,9 @@ def guarded(command: Callable[[], int]) -> int:
         complain(*_INTERRUPTED)
         return INTERRUPTED
     except OSError as error:
+        if is_barred(error) and error.filename is not None:
+            complain(f"{error.filename}: {error.strerror}", "check the owner and permissions of it and of its folder")
+            return HarnessFault.exit_code
         if not is_full(error):
             return _unexpected(error)
         fault = disk_fault(error, Path(error.filename or "a file or the output"))

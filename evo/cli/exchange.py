@@ -118,7 +118,7 @@ def import_kernelbench(
         for note in answer.notes or ():
             out(f"          {note}")
     if last and not json:
-        next_steps(last)
+        next_steps(root, last)
     return TaskInvalid.exit_code if refused else 0
 
 

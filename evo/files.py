@@ -22,11 +22,17 @@ TEMPORARY_SUFFIX = ".evo-tmp"  # what is left of a write that was killed; remove
 WRITING = ".writing-"  # the same in the user's cache; removed when that is trimmed
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_BARRED = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
 def is_full(error: OSError) -> bool:
     """True if the error is a lack of room: the disk, a quota or a limit on the size of a file."""
     return error.errno in _FULL
+
+
+def is_barred(error: OSError) -> bool:
+    """True if the error is a lack of permission, or a file system that is read only."""
+    return error.errno in _BARRED
 
 
 def disk_fault(error: OSError, path: Path) -> HarnessFault:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -166,6 +168,20 @@ def test_a_traceback_that_cannot_be_written_does_not_hide_the_fault(
     assert "KeyError" in said
     assert "hint: " in said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EROFS])
+def test_a_folder_that_is_read_only_is_no_defect(number: int, capsys: pytest.CaptureFixture[str]) -> None:
+    from evo.cli.failures import guarded
+
+    def write() -> int:
+        raise OSError(number, os.strerror(number), "/mine/kernels/new")
+
+    assert guarded(write) == 5
+    said = capsys.readouterr().err.splitlines()
+    assert [line.partition(":")[0] for line in said] == ["error", "hint"]
+    assert "/mine/kernels/new" in said[0]
+    assert not any("traceback" in line for line in said)
 
 
 # --- init and doctor

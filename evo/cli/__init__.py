@@ -11,9 +11,11 @@ from collections.abc import Sequence
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code (see `evo.errors` for what each code says)."""
+    from evo.cli.failures import interruptible
     from evo.spec.process_settings import collect_seldom
 
     collect_seldom()  # before the commands are imported, which makes many objects too
-    from evo.cli.app import run
+    with interruptible():
+        from evo.cli.app import run
 
-    return run(list(sys.argv[1:] if arguments is None else arguments))
+        return run(list(sys.argv[1:] if arguments is None else arguments))

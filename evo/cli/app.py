@@ -35,7 +35,7 @@ from evo.cli import (
 )
 from evo.cli.command_context import GlobalOptions
 from evo.cli.command_help import Command, Commands, suggestion
-from evo.cli.failures import guarded
+from evo.cli.failures import INTERRUPTED, guarded
 from evo.cli.terminal import complain, out, prepare_streams
 from evo.errors import UsageError
 
@@ -133,6 +133,8 @@ def _parsed(arguments: list[str]) -> int:
         return UsageError.exit_code
     except typer.Abort:
         return 1
+    if code == INTERRUPTED:  # what typer makes of Ctrl-C, without a word
+        raise KeyboardInterrupt
     return code if isinstance(code, int) else 0
 
 

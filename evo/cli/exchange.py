@@ -118,7 +118,7 @@ def import_kernelbench(
         for note in answer.notes or ():
             out(f"          {note}")
     if last and not json:
-        next_steps(last)
+        next_steps(root, last)
     return TaskInvalid.exit_code if refused else 0
 
 
@@ -175,10 +175,13 @@ def _kernel_tuner(files: list[Path], name: str | None, source: Path | None, limi
     return 0
 
 
-def next_steps(name: str) -> None:
-    """If a task has no rung, print how to write its first kernel."""
-    out("next: the task has no kernel yet; fill in the skeleton, and start from it")
-    out(f"  cp kernels/{name}/skeleton.cu {name}.cu    # then write its body")
+def next_steps(root: Path, name: str) -> None:
+    """If a task has no rung, print how to write its first kernel; a file of that name is not written over."""
+    if (root / f"{name}.cu").exists():
+        out(f"next: if {name}.cu has the kernel, with the `// evo:` lines of kernels/{name}/skeleton.cu, start from it")
+    else:
+        out("next: the task has no kernel yet; fill in the skeleton, and start from it")
+        out(f"  cp kernels/{name}/skeleton.cu {name}.cu    # then write its body")
     out(f"  evo check {name}.cu")
     out(f"  evo iterate {name} --from {name}.cu")
 

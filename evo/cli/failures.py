@@ -3,18 +3,48 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 from evo.cli.terminal import complain
 from evo.errors import EvoError, HarnessFault
-from evo.files import disk_fault, is_full
+from evo.files import disk_fault, is_barred, is_full
 
 INTERRUPTED = 128 + 2  # as a shell reports SIGINT
+_INTERRUPTED = ("interrupted", "nothing is half done; if the next run repairs anything, it says so")
 BROKEN_PIPE = 128 + 13  # as a shell reports SIGPIPE: the reader (`| head`) closed the pipe
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Ctrl-C raises KeyboardInterrupt, but ends the process within an import.
+
+    Extension modules print such an exception themselves, and make it an ImportError.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler:  # it is ignored, or a program that calls this one hears it
+        yield
+        return
+    signal.signal(signal.SIGINT, _hear)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _hear(number: int, frame: FrameType | None) -> None:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            complain(*_INTERRUPTED)
+            os._exit(INTERRUPTED)
+        frame = frame.f_back
+    signal.default_int_handler(number, frame)
 
 
 def guarded(command: Callable[[], int]) -> int:
@@ -29,9 +59,12 @@ def guarded(command: Callable[[], int]) -> int:
         _silence()
         return BROKEN_PIPE
     except KeyboardInterrupt:
-        complain("interrupted", "nothing is half done; if the next run repairs anything, it says so")
+        complain(*_INTERRUPTED)
         return INTERRUPTED
     except OSError as error:
+        if is_barred(error) and error.filename is not None:
+            complain(f"{error.filename}: {error.strerror}", "check the owner and permissions of it and of its folder")
+            return HarnessFault.exit_code
         if not is_full(error):
             return _unexpected(error)
         fault = disk_fault(error, Path(error.filename or "a file or the output"))

@@ -82,7 +82,7 @@ def new(
     out(f"wrote kernels/{name}: task.yaml, reference.py, skeleton.cu; it loads and passes its self-test")
     for line in (counted, *new_task.remarks(root, name)):
         out(line)
-    next_steps(name)
+    next_steps(root, name)
     return 0
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from tiny import FAST, REFERENCE, TASK_YAML, commit_all, evo, evo_here, fails, git, new_repository
+from tiny import FAST, REFERENCE, TASK_YAML, Ran, commit_all, environment, evo, evo_here, fails, git, new_repository
 
 ONE = ("iterate", "scale", "--device", "sim:l4", "--iterations", 1)
 
@@ -126,3 +129,25 @@ def test_no_identity_and_no_git(tmp_path: Path) -> None:
 @pytest.mark.parametrize("share", ["0", "-3%", "120%", "much", "nan"])
 def test_a_margin_that_is_no_share_is_refused(shared: Path, share: str) -> None:
     fails(evo_here("iterate", "scale", f"--margin={share}", cwd=shared), 2, "--margin", "write it like 3% or 0.03")
+
+
+def test_ctrl_c_says_that_it_was_heard(shared: Path) -> None:
+    """Where a command has no word of its own for it: while it works, and while it imports what it works with."""
+    (shared / "slow.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    (shared / "waiting.cu").write_text(FAST)
+    importing = "import evo.cli.failures as f\nwith f.interruptible():\n    import slow"
+    for command in (["-m", "evo", "check", "waiting.cu", "--device", "sim:l4"], ["-c", importing]):
+        process = subprocess.Popen(
+            [sys.executable, *command],
+            cwd=shared,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(),
+        )
+        assert process.stderr is not None
+        first = process.stderr.readline()
+        if "checking" in first:
+            process.send_signal(signal.SIGINT)
+        out, rest = process.communicate(timeout=60)
+        fails(Ran(process.returncode, out, first + rest), 130)

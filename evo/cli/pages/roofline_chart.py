@@ -165,11 +165,18 @@ class _Plot:
         long = size.text_width(label) * math.cos(math.radians(angle))
         room = x2 - 2 * size.font  # the roof's own words are at its end
         fits = [one for one in _LABELS if x1 + (x2 - x1) * one + long < room] or [_LABELS[0]]
+        dx, dy = (size.font * 1.25, size.font * 1.0) if below else (-4.0, -7.0)
+        rises = (y1 - y2) / (x2 - x1) * long
+        if below:  # the roofs begin where the upper slope meets them
+            fits = [one for one in fits if not self._at_a_roof(y1 - (y1 - y2) * one + dy, rises)] or fits
         share = max(fits, key=lambda one: min(self._clear(x1 + (x2 - x1) * one, long, mark) for mark in self.places))
         x, y = x1 + (x2 - x1) * share, y1 + (y2 - y1) * share
-        dx, dy = (size.font * 1.25, size.font * 1.0) if below else (-4.0, -7.0)
         labels.block(x, y - long * abs(math.tan(math.radians(angle))), x + long, y + dy)
         yield f'<text transform="translate({x + dx:.1f} {y + dy:.1f}) rotate({angle:.1f})">{label}</text>'
+
+    def _at_a_roof(self, bottom: float, rises: float) -> bool:
+        """Whether words that rise from here would meet a roof."""
+        return any(bottom - rises - self.size.font < self.axes.y(peak) < bottom for _, peak in self.roof.roofs)
 
     @staticmethod
     def _clear(start: float, long: float, place: float) -> float:

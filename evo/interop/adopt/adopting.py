@@ -24,7 +24,7 @@ from evo.interop.adopt.given_reference import given_reference, require_readable
 from evo.interop.adopt.guessed_shapes import settle_guesses
 from evo.interop.adopt.headline import headline
 from evo.interop.adopt.hold_original import Lack, hold_original
-from evo.interop.adopt.integer_ranges import match_integers, narrow_integers, order_offsets, widen_integers
+from evo.interop.adopt.integer_ranges import settle_integers
 from evo.interop.adopt.oracle import Failing, digest_of
 from evo.interop.adopt.own_reference import own_reference
 from evo.interop.adopt.program import read_program
@@ -113,9 +113,7 @@ def adopt(root: Path, path: Path, options: Options, say: Callable[[str], None] =
     base = settle_guesses(trial, trial.settle())
     order_extents(trial)
     _make_finite(trial, base)
-    narrow_integers(trial, base)
-    order_offsets(trial, base)
-    widen_integers(trial, base, match_integers(trial, base))
+    settle_integers(trial, base)
     say("finding the sizes that it takes")
     check, asked = trial.cases(base)
     timed = headline(trial, options.axes)

@@ -32,6 +32,7 @@ class TensorDraft:
     is_distinct: bool = False  # integers no two of which are one: places that are written
     fill: object = None  # of whole numbers: what the host code puts in, as a tree of `fills`
     drawn: str = ""  # `values`: they are drawn so; `range`: between the ends of that
+    anywhere: tuple[int, ...] = ()  # of flags that are drawn as filled: those that may be at any place, and are at half
 
     @property
     def is_whole(self) -> bool:

@@ -13,7 +13,7 @@ from evo.cuda.source.parser import Node, read
 from evo.cuda.source.types import declarator_name, text_of
 from evo.interop.adopt.host_expressions import bare_type, literal
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied
-from evo.interop.adopt.host_records import record_of
+from evo.interop.adopt.host_records import enumerators, parted, record_of
 from evo.interop.adopt.host_start import HostStart
 from evo.interop.adopt.host_values import (
     Address,
@@ -133,6 +133,9 @@ class Host(HostStart):
             if body is not None:
                 self.execute(body)
         except Stopped as stop:
+            memory = stop.value.memory if isinstance(stop.value, DevicePointer) else None
+            if memory is not None and body is not None and 0 < memory.line - body.row <= body.text.count("\n") + 1:
+                memory.name = ""  # allocated here, and named by who takes it
             return stop.value
         finally:
             self.scopes = before
@@ -242,6 +245,9 @@ class Host(HostStart):
         if (record := record_of(node)) is not None:
             self.records[record.name] = record
             return
+        for word, given in enumerators(node).items():
+            number = self.in_text(given, {}) if isinstance(given, str) else self.value(given)
+            self.scopes[0][word] = HostVariable(word, "", number, is_fixed=True)
         kind = node.child("type")
         name = node.child("declarator") or node.child("name")
         if kind is not None and name is not None:
@@ -257,7 +263,7 @@ class Host(HostStart):
                 self.notes.append(f"line {node.row + 1}: the first branch is taken, since its test is not known")
             branch = launches[0] if launches else None
             if branch is None:
-                self.untold_in(node)
+                self.either(test, then, otherwise)
                 return
         else:
             branch = then if known else otherwise
@@ -297,7 +303,7 @@ class Host(HostStart):
 
     def called(self, name: str) -> list[Node]:
         """What a call by this name may run: a function, a method of that name, a lambda."""
-        word = re.split(r"::|\.|->", name.partition("<")[0])[-1]
+        word = re.split(r"\.|->", parted(name)[1].partition("<")[0])[-1]
         found = [self.functions[word]] if word in self.functions else []
         cell = self.find(word)
         if cell is not None and isinstance(cell.value, HostLambda):

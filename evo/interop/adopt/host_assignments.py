@@ -39,10 +39,13 @@ class HostAssignments(HostExpressions):
         is_field = argument is not None and argument.type == "field_expression"
         cell = self.field_cell(argument) if argument is not None and is_field else self.find(text_of(argument))
         operator = "+" if "++" in node.text else "-"
+        if argument is not None and argument.type == "subscript_expression":
+            self.element_assigned(argument, "+=", UNKNOWN)
         if cell is None or not isinstance(cell.value, HostNumber):
             return UNKNOWN
-        self._tick(cell, applied(operator, cell.value, HostNumber.number(1)))
-        return cell.value
+        before = cell.value
+        self._tick(cell, applied(operator, before, HostNumber.number(1)))
+        return before if node.text.endswith(("++", "--")) else cell.value
 
     def _tick(self, cell: HostVariable, value: HostNumber) -> None:
         """A variable that goes on by one is a counter, and no size."""

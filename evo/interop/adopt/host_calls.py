@@ -10,7 +10,8 @@ from pathlib import Path
 from evo.cuda.source.parser import Node
 from evo.cuda.source.types import text_of
 from evo.interop.adopt.host_expressions import bare_type, extent_of, memory_of
-from evo.interop.adopt.host_fills import FILLING, HostFills
+from evo.interop.adopt.host_fill_calls import FILLING, HostFillCalls
+from evo.interop.adopt.host_fills import APPENDING
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied
 from evo.interop.adopt.host_records import plain_parts
 from evo.interop.adopt.host_tensors import HostTensor
@@ -42,9 +43,10 @@ _EXTENT = re.compile(
 _EXTENT_GUESS, _CHANNELS = 1 << 10, 3
 _DEEPEST = 24
 _GUESS, _LARGEST_GUESS = 16, 1 << 18  # of a count that nothing tells: so many times the largest size, up to this
+_FEW = 16  # bins, channels: such a size says nothing of how much there is
 
 
-class HostCalls(HostFills):
+class HostCalls(HostFillCalls):
     """What a call gives, and what it does to the GPU's memory."""
 
     path: Path
@@ -88,10 +90,16 @@ class HostCalls(HostFills):
             return self.run_lambda(cell.value, [self.value(each) for each in given])
         if cell is not None and isinstance(cell.value, HostRandom):
             return HostNumber(None, ("random", cell.value.low, cell.value.end)) if self.is_open else UNKNOWN
+        if name in self.types and name not in self.functions and len(given) == 1 and "<" in self.types[name]:
+            return self.value(given[0])  # `DevicePtr(p)`, an owner by the name of an alias
         if self.is_record(function.text) and name not in self.functions:
             return self.made(function.text, given)
         if name in FILLING and name not in self.functions and self.fills(name, given):
             return UNKNOWN
+        if function.type == "qualified_identifier":
+            done = self.static_method(function.text, lambda: [self.value(each) for each in given])
+            if done is not None:
+                return done
         own = self.find("this")
         if function.type == "identifier" and own is not None and isinstance(own.value, HostRecord):
             record = self.records.get(own.value.type)
@@ -244,7 +252,9 @@ class HostCalls(HostFills):
         for name in {inner.text for inner in node.walk() if inner.type == "identifier"}:
             cell = self.find(name)
             if cell is not None and cell.value == UNKNOWN and self.bytes_of(cell.type) in (4, 8):
-                value = self.given.get(name, min(_LARGEST_GUESS, _GUESS * max(sizes, default=1)))
+                longest = max(sizes, default=1)
+                guess = _LARGEST_GUESS if longest <= _FEW else min(_LARGEST_GUESS, _GUESS * longest)
+                value = self.given.get(name, guess)
                 self.store(cell, HostNumber.number(value))
                 if name not in self.given:
                     self.unknown_sizes.append(name)
@@ -321,7 +331,9 @@ class HostCalls(HostFills):
             if word == "size":
                 return held.length
             if word == "resize" and given:
-                held.length = self.size(given[0])
+                held.length, held.is_new = self.size(given[0]), False
+            if word in APPENDING and given:
+                self.appended(held, self.value(given[0]))
             return held
         for each in given:
             self.value(each)

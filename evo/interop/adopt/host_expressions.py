@@ -75,7 +75,7 @@ class HostExpressions(abc.ABC):
 
     @abc.abstractmethod
     def step(self, node: Node) -> HostNumber:
-        """`a++`; what a is then."""
+        """`a++`, `++a`; what the expression is."""
 
     @abc.abstractmethod
     def store(self, cell: HostVariable, value: object) -> None:
@@ -92,6 +92,10 @@ class HostExpressions(abc.ABC):
     @abc.abstractmethod
     def field_cell(self, node: Node) -> HostVariable | None:
         """The variable that `a.b` is, if a is such a value."""
+
+    @abc.abstractmethod
+    def class_constant(self, text: str) -> HostNumber:
+        """`Policy<128, 4>::TILE`, if it is a constant of a class of the program."""
 
     @property
     @abc.abstractmethod
@@ -129,7 +133,8 @@ class HostExpressions(abc.ABC):
             case "identifier" | "this":
                 return self.named_value(node.text)
             case "qualified_identifier":
-                return self.named_value(node.text.rpartition("::")[2])
+                constant = self.class_constant(node.text)
+                return constant if constant.value is not None else self.named_value(node.text.rpartition("::")[2])
             case "lambda_expression":
                 return HostLambda(node, tuple(self.scopes))
             case "parenthesized_expression" | "initializer_list" | "condition_clause" | "argument_list":
@@ -330,10 +335,11 @@ class HostExpressions(abc.ABC):
         found = re.search(r"<\s*([^>]+?)\s*>", kind)
         element = bare_type(found[1]) if found else None
         values = [self.value(node) for node in inner]
-        if is_list and len(values) > 1:
+        if is_list and (len(values) > 1 or ("vector" in kind and values and isinstance(values[0], HostNumber))):
             return HostArray("", HostNumber.number(len(values)), element, tuple(values))
         numbers = [value if isinstance(value, HostNumber) else UNKNOWN for value in values] or [UNKNOWN]
-        return HostArray("", numbers[0], element, fill=numbers[1].how if len(numbers) == 2 else None)
+        fill = numbers[1].how if len(numbers) == 2 else None
+        return HostArray("", numbers[0], element, fill=fill, is_new=not values)
 
 
 def _opened(value: object) -> HostNumber:

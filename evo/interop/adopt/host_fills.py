@@ -9,23 +9,22 @@ from dataclasses import dataclass
 from evo.cuda.source.parser import Node
 from evo.cuda.source.types import declarator_name, text_of
 from evo.errors import EvoError
-from evo.interop.adopt.fills import PLACE, UNTOLD, LoopCounter, at, filled, replaced, summed_up
-from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied
+from evo.interop.adopt.fills import PLACE, UNTOLD, LoopCounter, at, filled, has, replaced, summed_up
+from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied, substituted
 from evo.interop.adopt.host_values import (
     Address,
     Allocation,
     DevicePointer,
     HostArray,
     HostLambda,
-    HostRandom,
     HostVariable,
     Stopped,
 )
 from evo.interop.adopt.host_vectors import HostVectors
 
 _MOST = 400  # statements of a loop, with those of the functions that it calls
-_SCANS = ("partial_sum", "inclusive_scan", "exclusive_scan")
-FILLING = ("iota", "sequence", "fill", "fill_n", "generate", "sort", "shuffle", "memset", *_SCANS)
+_OF_A_TURN = ("counter", "carry", "item", "untold")
+APPENDING = ("push_back", "emplace_back")
 
 
 @dataclass(slots=True)
@@ -36,6 +35,20 @@ class _Assigned:
     index: object  # None: nobody can tell
     how: object
     counters: tuple[LoopCounter, ...]
+    is_appended: bool = False
+
+    @property
+    def fill(self) -> object:
+        """What the array then holds. Of values that are appended one does not know where, each is like the others."""
+        if self.index is None:
+            return UNTOLD
+        found = filled(self.index, self.how, self.counters)
+        is_plain = self.is_appended and not has(self.how, *_OF_A_TURN, "sum")
+        return self.how if found == UNTOLD and is_plain else found
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        return id(self.array), self.index, self.counters
 
 
 class HostFills(HostVectors):
@@ -48,7 +61,9 @@ class HostFills(HostVectors):
         self.counted = set()
         self._counters: list[LoopCounter] = []
         self._assigned: list[_Assigned] = []
-        self._carried: dict[object, tuple[HostVariable, object]] = {}  # leaf, variable, what it was before the loop
+        # By leaf: a variable, or a vector whose length it is, and what it was before the loop.
+        self._carried: dict[object, tuple[HostVariable | HostArray, object]] = {}
+        self._levels: list[list[object]] = []  # the leaves of each loop that is read
         self._own: set[str] = set()  # arrays that the outermost loop assigns to, as they are written
         self._left = _MOST
 
@@ -89,12 +104,13 @@ class HostFills(HostVectors):
             self._spoilt(body)
         finally:
             self.scopes = scopes
-            del self.scopes[already:], self._counters[turns:]
+            del self.scopes[already:], self._counters[turns:], self._levels[turns:]
             named, self.notes[:], self.unknown_sizes[:], self.events = before
             self.named.clear()
             self.named.update(named)
         for each in self._assigned if is_outer else ():
-            each.array.fill = UNTOLD if each.index is None else filled(each.index, each.how, each.counters)
+            others = {o.fill for o in self._assigned if o.array is each.array and o.is_appended} - {each.fill}
+            each.array.fill = UNTOLD if others else each.fill
 
     def _turn(self, loop: Node, body: Node) -> None:
         counter = self._counter(loop)
@@ -102,20 +118,24 @@ class HostFills(HostVectors):
             self._spoilt(body)
             return
         self._counters.append(counter)
-        carried = []
-        for cell in self.changed(body):
+        carried: list[object] = []
+        self._levels.append(carried)
+        cells: list[HostVariable | HostArray] = [*self.changed(body), *self._appended_to(body)]
+        for cell in cells:
             leaf = ("carry", len(self._carried))
             carried.append(leaf)
             self._carried[leaf] = (cell, _before_loop(cell))
-            cell.value = HostNumber(None, leaf)
+            _set(cell, HostNumber(None, leaf))
         earlier = len(self._assigned)
         self.execute(body)
         self._assign_elements(loop)
         sums: dict[object, object] = {leaf: self._before(leaf, counter) for leaf in carried}
+        places: dict[object, object] = {leaf: self._place(leaf, counter) for leaf in carried}
         for each in self._assigned[earlier:]:
             each.how = self._recurrence(each, replaced(each.how, sums), counter)
-        for leaf in carried:
-            self._carried[leaf][0].value = UNKNOWN
+            each.index = replaced(each.index, places)
+        for each_leaf in carried:
+            _set(self._carried[each_leaf][0], self._after(each_leaf, counter))
 
     def _counter(self, loop: Node) -> LoopCounter | None:
         """That of a loop which counts by one; None for others. The variable gets its leaf."""
@@ -147,14 +167,72 @@ class HostFills(HostVectors):
 
     def _assign_elements(self, loop: Node) -> None:
         """Those of `for (auto& x : xs) x = ...`."""
-        held = _memory(self.value(loop.child("right"))) if loop.type == "for_range_loop" else None
+        held = array_of(self.value(loop.child("right"))) if loop.type == "for_range_loop" else None
         if held is not None:
             value = next(iter(self.scopes[-1].values())).value
             self._assign(held, self._counters[-1].leaf, value if isinstance(value, HostNumber) else UNKNOWN)
 
-    def _assign(self, held: HostArray | Allocation, index: object, value: HostNumber) -> None:
+    def _assign(
+        self, held: HostArray | Allocation, index: object, value: HostNumber, *, is_appended: bool = False
+    ) -> None:
         how = value.how if value.how is not None else UNTOLD
-        self._assigned.append(_Assigned(held, index, how, tuple(self._counters)))
+        self._assigned.append(_Assigned(held, index, how, tuple(self._counters), is_appended))
+
+    def appended(self, held: HostArray, value: object) -> None:
+        """`h.push_back(value)`."""
+        number = value if isinstance(value, HostNumber) else UNKNOWN
+        place = HostNumber.number(0) if held.is_new else held.length
+        is_carried = all(any(self._carried[leaf][0] is held for leaf in level) for level in self._levels)
+        if self.is_open:
+            self._assign(held, place.how if is_carried else None, number, is_appended=True)
+        elif place.value == len(held.items) and number.how is not None:
+            held.first = number.how if not held.items else held.first
+            held.items = (*held.items, number)
+        longer = applied("+", place, HostNumber.number(1))
+        if isinstance(place.how, tuple) and place.how[0] == "+" and isinstance(place.how[2], int):
+            longer = HostNumber(longer.value, (*place.how[:2], place.how[2] + 1))
+        _set(held, longer if is_carried else UNKNOWN)
+
+    def _appended_to(self, body: Node) -> list[HostArray]:
+        """The vectors that a loop appends to, as far as they are there before it."""
+        calls = (n.child("function") for n in body.walk() if n.type == "call_expression")
+        fields = [n for n in calls if n is not None and text_of(n.child("field")) in APPENDING]
+        found = (array_of(self.value(n.child("argument"))) for n in fields)
+        return list(dict.fromkeys(held for held in found if isinstance(held, HostArray)))
+
+    def either(self, test: object, then: Node | None, otherwise: Node | None) -> None:
+        """Under a condition that nobody can work out, both branches; in a loop that is read."""
+        if not self.is_open:
+            return
+        how = test.how if isinstance(test, HostNumber) else None
+        if how is None or has(how, "carry", "item", "untold"):
+            how = ("random", 0, 2)
+        branches = [branch for branch in (then, otherwise) if branch is not None]
+        cells: list[HostVariable | HostArray] = [cell for b in branches for cell in self.changed(b)]
+        cells = list(dict.fromkeys([*cells, *(held for b in branches for held in self._appended_to(b))]))
+        before, earlier = [_now(cell) for cell in cells], len(self._assigned)
+        sides: list[tuple[dict[object, _Assigned], list[HostNumber]]] = []
+        for branch in (then, otherwise):
+            if branch is not None:
+                self.execute(branch)
+            sides.append(({each.key: each for each in self._assigned[earlier:]}, [_now(cell) for cell in cells]))
+            del self._assigned[earlier:]
+            for cell, value in zip(cells, before, strict=True):
+                _set(cell, value)
+        (ones, one_values), (others, other_values) = sides
+        for key, each in (ones | others).items():
+            hows = [side[key].how if key in side else self._held(each) for side in (ones, others)]
+            each.how = hows[0] if hows[0] == hows[1] else ("if", how, *hows)
+            self._assigned.append(each)
+        for cell, one, other in zip(cells, one_values, other_values, strict=True):
+            if one != other:
+                known = one.how is not None and other.how is not None
+                _set(cell, HostNumber(None, ("if", how, one.how, other.how)) if known else UNKNOWN)
+
+    def _held(self, each: _Assigned) -> object:
+        """What is at a place where one of two branches leaves it."""
+        same = (earlier.how for earlier in reversed(self._assigned) if earlier.key == each.key)
+        return next(same, UNTOLD if each.array.fill is None else at(each.array.fill, each.index))
 
     def changed(self, node: Node) -> list[HostVariable]:
         """Numbers that code assigns to, as far as they are there before it."""
@@ -166,13 +244,38 @@ class HostFills(HostVectors):
     def _before(self, leaf: object, counter: LoopCounter) -> object:
         """What a variable is at the beginning of a turn, if each turn adds to it."""
         cell, first = self._carried[leaf]
-        now = cell.value.how if isinstance(cell.value, HostNumber) else None
+        now = _now(cell).how
         if now == leaf:
             return first if first is not None else UNTOLD
         if first is None or not isinstance(now, tuple) or now[0] != "+" or leaf not in now[1:]:
             return UNTOLD
         added = now[2] if now[1] == leaf else now[1]
         return summed_up(added, first, counter, 0)
+
+    def _place(self, leaf: object, counter: LoopCounter) -> object:
+        """What a variable is in a turn, if each turn adds the same."""
+        cell, first = self._carried[leaf]
+        added = _added(_now(cell).how, leaf)
+        if added is None or first is None or has(added, *_OF_A_TURN, "random"):
+            return UNTOLD
+        turn = counter.leaf if counter.start == 0 else ("-", counter.leaf, counter.start)
+        by = turn if added == 1 else ("*", turn, added)
+        return by if first == 0 else ("+", first, by)
+
+    def _after(self, leaf: object, counter: LoopCounter) -> HostNumber:
+        """The length of a vector after a loop that appends to it; of other variables nothing is said."""
+        cell, first = self._carried[leaf]
+        added = _added(_now(cell).how, leaf)
+        if not isinstance(cell, HostArray) or None in (added, first, counter.end):
+            return UNKNOWN
+        turns = applied("-", self._number(counter.end), self._number(counter.start))
+        found = applied("+", applied("*", self._number(added), turns), self._number(first))
+        return found if found.value is not None or len(self._levels) > 1 else UNKNOWN
+
+    def _number(self, how: object) -> HostNumber:
+        known = {name: value for name, value in self.named.items() if value is not None}
+        value = None if has(how, *_OF_A_TURN, "random", "sum") else substituted(how, known)
+        return HostNumber(value if isinstance(value, int) else None, how)
 
     def _recurrence(self, each: _Assigned, how: object, counter: LoopCounter) -> object:
         """`h[i + 1] = h[i] + ...`, and a running sum that was added to before it is stored."""
@@ -188,9 +291,12 @@ class HostFills(HostVectors):
     def _spoilt(self, body: Node) -> None:
         """Arrays that a loop fills in a way that cannot be read."""
         for target in _targets(body):
-            held = _memory(self.value(target.child("argument")))
+            held = array_of(self.value(target.child("argument")))
             if held is not None:
                 self._assign(held, None, UNKNOWN)
+        for vector in self._appended_to(body):
+            self._assign(vector, None, UNKNOWN)
+            _set(vector, UNKNOWN)
 
     # What expressions and calls tell while a loop is read.
 
@@ -202,7 +308,7 @@ class HostFills(HostVectors):
 
     def element_assigned(self, left: Node, operator: str, value: object) -> None:
         """`h[i] = value`."""
-        held = _memory(self.value(left.child("argument")))
+        held = array_of(self.value(left.child("argument")))
         inside = left.child("indices")
         index = self.size(inside.named_children[0] if inside is not None and inside.named_children else None)
         if held is None:
@@ -213,73 +319,45 @@ class HostFills(HostVectors):
         elif index.value == 0:
             held.first = number.how
 
-    def untold_in(self, branch: Node) -> None:
-        """What is assigned under a condition that depends on the turn."""
-        if self.is_open:
-            self._spoilt(branch)
 
-    def fills(self, name: str, given: Sequence[Node]) -> bool:
-        """Whether a call of the library fills an array: `std::iota(h.begin(), h.end(), 0)`."""
-        if name not in FILLING or not given:
-            return False
-        values = [self.value(node) for node in given]
-        held, last = _memory(values[0]), values[-1] if isinstance(values[-1], HostNumber) else UNKNOWN
-        if held is None:
-            return False
-        number = last.how if last.how is not None else UNTOLD
-        match name:
-            case "iota":
-                held.fill = ("+", PLACE, number)
-            case "sequence":
-                third = values[2] if len(values) > 2 and isinstance(values[2], HostNumber) else HostNumber.number(0)
-                step = number if len(values) > 3 else 1
-                held.fill = ("+", third.how, ("*", PLACE, step))
-            case "fill":
-                held.fill = number
-            case "fill_n":
-                held.fill = number
-            case "memset":
-                byte = values[1] if len(values) > 1 else UNKNOWN
-                held.fill = 0 if isinstance(byte, HostNumber) and byte.value == 0 else UNTOLD
-            case "generate":
-                self._counters.append(LoopCounter(("counter", len(self._counters)), 0, None))
-                made = self.run_lambda(values[-1], []) if isinstance(values[-1], HostLambda) else UNKNOWN
-                counter = self._counters.pop()
-                held.fill = filled(counter.leaf, made.how if isinstance(made, HostNumber) else None, [counter])
-            case "sort" | "shuffle":
-                known = held.fill is not None and held.fill != UNTOLD
-                held.fill = ("sorted" if name == "sort" else "shuffled", held.fill) if known else UNTOLD
-            case _:
-                self._scanned(name, given, values)
-        return True
-
-    def _scanned(self, name: str, given: Sequence[Node], values: Sequence[object]) -> None:
-        """`std::partial_sum(a.begin(), a.end(), offsets.begin() + 1)`."""
-        source, target = _memory(values[0]), _memory(values[2]) if len(values) > 2 else None
-        if source is None or target is None:
-            return
-        more = int(name != "exclusive_scan") - int(given[2].type == "binary_expression")
-        first = values[3].how if len(values) > 3 and isinstance(values[3], HostNumber) else target.first or 0
-        known = source.fill is not None and source.fill != UNTOLD
-        where = PLACE if more == 0 else ("+", PLACE, more)
-        target.fill = ("sum", source.fill, first, where) if known and more >= 0 else UNTOLD
-
-    def random_of(self, kind: str, given: Sequence[Node]) -> HostRandom | None:
-        """`std::uniform_int_distribution<int> d(0, n - 1)`."""
-        if "uniform_int_distribution" not in kind or len(given) != 2:
-            return None
-        low, high = (self.size(node).how for node in given)
-        return HostRandom(low, ("+", high, 1)) if low is not None and high is not None else None
+def _now(cell: HostVariable | HostArray) -> HostNumber:
+    """What a variable is, or the length of a vector."""
+    if isinstance(cell, HostArray):
+        return HostNumber.number(0) if cell.is_new else cell.length
+    return cell.value if isinstance(cell.value, HostNumber) else UNKNOWN
 
 
-def _before_loop(cell: HostVariable) -> object:
+def _set(cell: HostVariable | HostArray, number: HostNumber) -> None:
+    if isinstance(cell, HostArray):
+        cell.length, cell.is_new = number, False
+    else:
+        cell.value = number
+
+
+def _added(how: object, leaf: object) -> object:
+    """What is added to a leaf; None if it is not just added to."""
+    if how == leaf:
+        return 0
+    if not isinstance(how, tuple) or how[0] != "+":
+        return None
+    for one, other in (how[1:], how[:0:-1]):
+        inner = _added(one, leaf)
+        if inner is not None:
+            return other if inner == 0 else ("+", inner, other)
+    return None
+
+
+def _before_loop(cell: HostVariable | HostArray) -> object:
     """What a number is; `int total = 0` is no size of its own."""
+    if isinstance(cell, HostArray):
+        return _now(cell).how
     how = cell.value.how if isinstance(cell.value, HostNumber) else None
     is_its_own = isinstance(how, str) and how.startswith(cell.name)
     return cell.value.value if is_its_own and isinstance(cell.value, HostNumber) else how
 
 
-def _memory(value: object) -> HostArray | Allocation | None:
+def array_of(value: object) -> HostArray | Allocation | None:
+    """The memory that a value is, or points to."""
     if isinstance(value, Address):
         value = value.cell.value
     if isinstance(value, DevicePointer):

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from evo.cuda.source.parser import Node
-from evo.cuda.source.types import declarator_name
+from evo.cuda.source.types import declarator_name, text_of
 from evo.interop.adopt.host_assignments import HostAssignments
 from evo.interop.adopt.host_expressions import bare_type
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber
 from evo.interop.adopt.host_values import Address, DevicePointer, HostArray, HostRecord, HostVariable
+
+_LONGEST, _DEEPEST_SCOPE, _DEEPEST_CALL = 16, 40, 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,9 @@ class RecordType:
 
     name: str
     params: tuple[str, ...] = ()  # of its template
+    bases: tuple[str, ...] = ()
+    aliases: dict[str, str] = field(default_factory=dict)  # `using Policy = PolicyT`
+    constants: dict[str, Node | str] = field(default_factory=dict)  # `static constexpr` members; of enums, texts too
     fields: list[RecordField] = field(default_factory=list)
     constructors: list[Node] = field(default_factory=list)
     methods: dict[str, Node] = field(default_factory=dict)
@@ -59,15 +65,28 @@ def record_of(node: Node) -> RecordType | None:
     if node.type not in ("struct_specifier", "class_specifier") or body is None:
         return None
     word = alias.text if alias is not None else name.text if name is not None else ""
-    record = RecordType(word, params, node=node)
+    bases = next((c.named_children for c in node.children if c.type == "base_class_clause"), [])
+    record = RecordType(word, params, tuple(c.text for c in bases if "type" in c.type), node=node)
     for child in body.named_children:
         _take_member(record, child)
     return record if word else None
 
 
 def _take_member(record: RecordType, child: Node) -> None:
-    if child.type == "field_declaration":
-        kind = child.child("type")
+    kind = child.child("type")
+    if kind is not None and kind.type == "enum_specifier":
+        record.constants |= enumerators(kind)
+    elif child.type in ("alias_declaration", "type_definition"):
+        alias = child.child("name") or child.child("declarator")
+        if kind is not None and alias is not None:
+            record.aliases[alias.text] = kind.text
+    elif child.type == "field_declaration" and any(c.text == "static" for c in child.named_children):
+        # One of several may have no value, and these have no place of their own in the tree.
+        names, values = child.children_of("declarator"), child.children_of("default_value")
+        record.constants |= {
+            n.text: value for n, value in zip(names, values, strict=False) if len(names) == len(values)
+        }
+    elif child.type == "field_declaration":
         for declarator in child.children_of("declarator"):
             name = declarator_name(declarator)
             if name is None or kind is None or any(n.type == "function_declarator" for n in declarator.walk()):
@@ -78,12 +97,22 @@ def _take_member(record: RecordType, child: Node) -> None:
             record.fields.append(RecordField(kind.text + mark, name, child.child("default_value"), count))
     elif child.type == "function_definition":
         head = next((n for n in child.walk() if n.type == "function_declarator"), None)
-        called = head.child("declarator") if head is not None else None
-        name_of = called.text if called is not None else ""
-        if name_of == record.name:
+        word = text_of(head.child("declarator")) if head is not None else ""
+        if word == record.name:
             record.constructors.append(child)
-        elif name_of:
-            record.methods[name_of] = child
+        elif word:
+            record.methods[word] = child
+
+
+def enumerators(kind: Node) -> dict[str, Node | str]:
+    """The constants of an enum; without a value of its own, one is the text `LAST + 1`."""
+    found: dict[str, Node | str] = {}
+    last = "-1"
+    for each in (n for n in kind.walk() if n.type == "enumerator"):
+        name = text_of(each.child("name"))
+        found[name] = each.child("value") or f"{last} + 1"
+        last = name
+    return found
 
 
 class HostRecords(HostAssignments):
@@ -104,11 +133,80 @@ class HostRecords(HostAssignments):
 
     def record_type(self, kind: str) -> tuple[RecordType | None, list[str]]:
         """What a type's name stands for, and its template's arguments."""
-        name, _, rest = bare_type(kind).partition("<")
-        name = name.strip().split(" ")[-1]
-        name = self.types.get(name, name)
-        arguments = [part.strip() for part in rest.rpartition(">")[0].split(",")] if rest else []
-        return self.records.get(name), arguments
+        for _ in range(_LONGEST):  # of names for names
+            owner, last = parted(kind)
+            name, _, rest = bare_type(last if owner else kind).partition("<")
+            name = name.strip().split(" ")[-1]
+            arguments = _parts(rest.rpartition(">")[0]) if rest else []
+            if owner and (member := self._member_type(owner, name)) is not None:
+                kind = member
+            elif name in self.types and name not in self.records and self.types[name] != kind:
+                kind = self.types[name]
+            else:
+                return self.records.get(name), arguments
+        return None, []
+
+    def _member_type(self, owner: str, name: str) -> str | None:
+        """What `Agent<P>::Policy` is, with the template's arguments in place."""
+        record, arguments = self.record_type(owner)
+        while record is not None and name not in record.aliases:
+            record, arguments = self.record_type(record.bases[0]) if record.bases else (None, [])
+        if record is None:
+            return None
+        return _with(record.aliases[name], dict(zip(record.params, arguments, strict=False)))
+
+    def class_constant(self, text: str) -> HostNumber:
+        """`Policy<128, 4>::TILE`: a constant of a class, worked out with its template's arguments."""
+        owner, name = parted(text)
+        record, arguments = self.record_type(owner) if owner else (None, [])
+        if record is None or len(self.scopes) > _DEEPEST_SCOPE:
+            return UNKNOWN
+        cell = self._constants_of(record, arguments).get(name)
+        return cell.value if cell is not None and isinstance(cell.value, HostNumber) else UNKNOWN
+
+    def _constants_of(self, record: RecordType, arguments: Sequence[str]) -> dict[str, HostVariable]:
+        """All constants of a class, those of what it is made from included."""
+        found: dict[str, HostVariable] = {}
+        for param, argument in zip(record.params, arguments, strict=False):
+            if isinstance(value := self.in_text(argument, {}), HostNumber):
+                found[param] = HostVariable(param, "", value)
+        self.scopes.append(found)
+        try:
+            with self._bound(record, arguments):
+                for base in record.bases:
+                    inherited, given = self.record_type(base)
+                    if inherited is not None and len(self.scopes) < _DEEPEST_SCOPE:
+                        found |= self._constants_of(inherited, given)
+                for name, node in record.constants.items():
+                    value = self.in_text(node, {}) if isinstance(node, str) else self.value(node)
+                    found[name] = HostVariable(name, "", value)
+        finally:
+            self.scopes.pop()
+        return found
+
+    @contextlib.contextmanager
+    def _bound(self, record: RecordType, arguments: Sequence[str]) -> Iterator[None]:
+        """While the parameters and the aliases of a class stand for what they are."""
+        before = dict(self.types)
+        by = {param: self.types.get(a, a) for param, a in zip(record.params, arguments, strict=False)}
+        self.types |= {param: a for param, a in by.items() if not isinstance(self.in_text(a, {}), HostNumber)}
+        self.types |= {name: _with(text, by) for name, text in record.aliases.items()}
+        try:
+            yield
+        finally:
+            self.types.clear()
+            self.types.update(before)
+
+    def static_method(self, text: str, given: Callable[[], Sequence[object]]) -> object | None:
+        """`Dispatch<float>::run(...)`; None if that is no method of a class of the program."""
+        owner, name = parted(text)
+        record, arguments = self.record_type(owner) if owner else (None, [])
+        node = record.methods.get(name) if record is not None else None
+        if record is None or node is None or self.depth > _DEEPEST_CALL:
+            return None
+        values = given()
+        with self._bound(record, arguments):
+            return self.run_function(node, values, self._constants_of(record, arguments))
 
     def is_record(self, kind: str) -> bool:
         return "*" not in kind and self.record_type(kind)[0] is not None
@@ -120,19 +218,15 @@ class HostRecords(HostAssignments):
         values = [self.value(node.child("value") if node.type == "initializer_pair" else node) for node in given]
         if len(values) == 1 and isinstance(values[0], HostRecord) and values[0].type == record.name:
             return values[0].copied()
-        before = dict(self.types)
-        self.types.update({p: self.types.get(a, a) for p, a in zip(record.params, arguments, strict=False)})
-        try:
+        with self._bound(record, arguments):
             found = self.empty(record)
+            found.arguments = tuple(arguments)
             makers = [node for node in record.constructors if _takes(node, len(values))]
             if makers:
                 self.construct(found, makers[0], values)
             else:
                 self._fill(found, given, values)
             return found
-        finally:
-            self.types.clear()
-            self.types.update(before)
 
     def empty(self, record: RecordType) -> HostRecord:
         """A value of a type before its constructor has run."""
@@ -153,7 +247,7 @@ class HostRecords(HostAssignments):
 
     def construct(self, found: HostRecord, maker: Node, values: Sequence[object]) -> None:
         """Run a constructor."""
-        fields = {**found.fields, "this": HostVariable("this", found.type, found)}
+        fields = self.inside_of(found)
         setting = next((n for n in maker.children if n.type == "field_initializer_list"), None)
 
         def begin() -> None:
@@ -183,14 +277,21 @@ class HostRecords(HostAssignments):
         if isinstance(held, Address):
             held = held.cell.value
         name = node.child("field")
-        return held.fields.get(name.text) if isinstance(held, HostRecord) and name is not None else None
+        return self.inside_of(held).get(name.text) if isinstance(held, HostRecord) and name is not None else None
 
     def method_of(self, held: HostRecord, name: str, given: Sequence[object]) -> object:
         record = self.records.get(held.type)
         node = record.methods.get(name) if record is not None else None
-        if node is None or self.depth > 24:
+        if record is None or node is None or self.depth > _DEEPEST_CALL:
             return UNKNOWN
-        return self.run_function(node, given, {**held.fields, "this": HostVariable("this", held.type, held)})
+        with self._bound(record, held.arguments):
+            return self.run_function(node, given, self.inside_of(held))
+
+    def inside_of(self, held: HostRecord) -> dict[str, HostVariable]:
+        """What a method sees: constants of the class, fields, the object."""
+        record = self.records.get(held.type)
+        constants = self._constants_of(record, held.arguments) if record is not None else {}
+        return {**constants, **held.fields, "this": HostVariable("this", held.type, held)}
 
     def bytes_of_record(self, kind: str) -> int | None:
         """Bytes of a struct of plain fields, each at a multiple of its size."""
@@ -222,6 +323,33 @@ class HostRecords(HostAssignments):
             count = self.size(each.count).value if each.count is not None else 1
             total += int(count or 0)
         return (kinds.pop(), total) if len(kinds) == 1 and total else None
+
+
+def parted(text: str) -> tuple[str, str]:
+    """`A<B::C>::D` as `A<B::C>` and `D`: at the last `::` outside of brackets; without one, the first is empty."""
+    depth = 0
+    for place in range(len(text) - 1, 0, -1):
+        depth += (text[place] in ">)") - (text[place] in "<(")
+        if depth == 0 and text[place - 1 : place + 1] == "::":
+            return text[: place - 1].strip(), text[place + 1 :].strip()
+    return "", text.strip()
+
+
+def _with(text: str, by: Mapping[str, str]) -> str:
+    """A type with its template's parameters replaced."""
+    return re.sub(r"[A-Za-z_]\w*", lambda word: by.get(word[0], word[0]), text)
+
+
+def _parts(text: str) -> list[str]:
+    """The arguments of a template, parted at commas outside of brackets."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter in "<(") - (letter in ">)")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts]
 
 
 def _takes(maker: Node, count: int) -> bool:

@@ -34,6 +34,7 @@ class HostStart(HostCalls):
         """The fields of an object as its first constructor leaves them; without one, they are given like arguments."""
         for word in record.params:
             self.types.setdefault(word, "float")
+        self.types |= record.aliases
         made = self.empty(record)
         maker = next(iter(record.constructors), None)
         if maker is not None:
@@ -44,7 +45,7 @@ class HostStart(HostCalls):
             if cell.value is None and not self.is_record(cell.type):
                 assert record.node is not None
                 cell.value = self._assumed(record.node, Parameter(cell.type, name), LauncherArgument(), defaults)
-        return {**made.fields, "this": HostVariable("this", made.type, made)}
+        return self.inside_of(made)
 
     def _assumed(self, function: Node, param: Parameter, said: LauncherArgument, defaults: Mapping[str, int]) -> object:
         kind, name = param.kind, param.name

@@ -40,7 +40,10 @@ class DevicePointer:
 
 @dataclass(eq=False, slots=True)
 class HostArray:
-    """Memory of the host. length in elements. items: what an array of the text holds, `{32, 64, 128}`."""
+    """Memory of the host. length in elements. items: what an array of the text holds, `{32, 64, 128}`.
+
+    is_new: a vector that nothing has been put into; its length is 0 if the program appends to it, else not known.
+    """
 
     name: str
     length: HostNumber = UNKNOWN
@@ -48,6 +51,7 @@ class HostArray:
     items: tuple[object, ...] = ()
     fill: object = None
     first: object = None
+    is_new: bool = False
 
     @property
     def filled(self) -> object:
@@ -93,10 +97,12 @@ class HostRecord:
 
     type: str
     fields: dict[str, HostVariable] = field(default_factory=dict)
+    arguments: tuple[str, ...] = ()  # of its class's template
 
     def copied(self) -> HostRecord:
         """By value: fields of its own, and the same memory behind its pointers."""
-        return HostRecord(self.type, {n: HostVariable(c.name, c.type, copied(c.value)) for n, c in self.fields.items()})
+        fields = {n: HostVariable(c.name, c.type, copied(c.value)) for n, c in self.fields.items()}
+        return HostRecord(self.type, fields, self.arguments)
 
     @property
     def pointers(self) -> list[HostVariable]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from evo.errors import TaskInvalid
 from evo.interop.adopt.draft_parts import TensorDraft
+from evo.interop.adopt.fills import has
 from evo.interop.adopt.oracle import Failing
 from evo.interop.adopt.trial import DraftTrial
 from evo.spec.element_types import DTYPES, is_float
@@ -17,10 +18,19 @@ from evo.spec.integer_distributions import range_of_dtype
 _MOST = 2**62  # of 64 bits, so that a sum of two has a place
 _NARROW = (2, 4, 16, 64)
 _PRECISE = 1e-2  # of the size of an output: larger errors than those of halves come from numbers that are too large
+_MOST_FLAGS = 16
 _MATCHED = 0.005  # of the elements of an output: integers that tell fewer are compared with something
 
 
-def narrow_integers(trial: DraftTrial, base: Mapping[str, int]) -> None:
+def settle_integers(trial: DraftTrial, base: Mapping[str, int]) -> None:
+    """Find what each is drawn from: flags and classes, places in order, else all of its type."""
+    _narrow_integers(trial, base)
+    _order_offsets(trial, base)
+    _mix_flags(trial, base)
+    _widen_integers(trial, base, _match_integers(trial, base))
+
+
+def _narrow_integers(trial: DraftTrial, base: Mapping[str, int]) -> None:
     """Draw integers below a small bound if all others give constant outputs: flags, counts, classes.
 
     Of several bounds the one under which the outputs differ most is taken: cells of the game of life are 0 or 1.
@@ -70,7 +80,7 @@ def _variety(trial: DraftTrial, base: Mapping[str, int]) -> float:
     return float(max(shares, default=0.0))
 
 
-def order_offsets(trial: DraftTrial, base: Mapping[str, int]) -> None:
+def _order_offsets(trial: DraftTrial, base: Mapping[str, int]) -> None:
     """Draw where rows begin in order, from 0 to the end, if the original takes that."""
     for tensor in [tensor for tensor in trial.draft.given if tensor.may_be_offsets]:
         tensor.is_ordered = True
@@ -84,7 +94,37 @@ def order_offsets(trial: DraftTrial, base: Mapping[str, int]) -> None:
             tensor.why += ", in order"
 
 
-def match_integers(trial: DraftTrial, base: Mapping[str, int]) -> set[str]:
+def _mix_flags(trial: DraftTrial, base: Mapping[str, int]) -> None:
+    """Of flags that are drawn as the host code fills them, half are one that the original takes anywhere, by chance.
+
+    The same at every seed, they would be no input: a kernel could have them from where they are.
+    """
+    for tensor in trial.draft.given:
+        if tensor.drawn != "values" or has(tensor.fill, "random", "shuffled"):
+            continue
+        found = trial.inputs(base)[tensor.name]
+        flags = [int(value) for value in np.unique(found)[: _MOST_FLAGS + 1]]
+        if not 1 < len(flags) <= _MOST_FLAGS:
+            continue
+        tensor.anywhere = tuple(flag for flag in flags if _takes(trial, tensor, base, np.full_like(found, flag)))
+        trial.changed()
+        mixed = [trial.inputs(base, seed)[tensor.name] for seed in range(4)] if tensor.anywhere else []
+        if mixed and all(_takes(trial, tensor, base, values) for values in mixed):
+            tensor.why += f"; half of them {', '.join(map(str, tensor.anywhere))} anywhere"
+        else:
+            tensor.anywhere = ()
+            trial.changed()
+
+
+def _takes(trial: DraftTrial, tensor: TensorDraft, base: Mapping[str, int], values: NDArray[np.generic]) -> bool:
+    try:
+        trial.run(base, others={tensor.name: values})
+    except (Failing, TaskInvalid):
+        return False
+    return True
+
+
+def _match_integers(trial: DraftTrial, base: Mapping[str, int]) -> set[str]:
     """Draw integers below a size, or a small number, if others change no output: class labels that must match.
 
     Returns their names.
@@ -129,7 +169,7 @@ def _is_whole(tensor: TensorDraft) -> bool:
     return tensor.role != "out" and tensor.is_whole
 
 
-def widen_integers(trial: DraftTrial, base: Mapping[str, int], matched: Collection[str] = ()) -> None:
+def _widen_integers(trial: DraftTrial, base: Mapping[str, int], matched: Collection[str] = ()) -> None:
     """Let integers be any of their type, if they lead nowhere and the outputs stay finite.
 
     The reference draws 16 bits of them, which tell a wrong address as well as 32; the gate then draws from all.

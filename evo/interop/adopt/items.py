@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evo.cuda.source.parser import Node, read
-from evo.cuda.source.types import declarator_name
+from evo.cuda.source.types import declarator_name, text_of
 from evo.interop.adopt.accessors import without_accessors
 from evo.interop.adopt.host_values import problem
 from evo.interop.adopt.python_source import cuda_text
@@ -19,6 +19,7 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 _KEPT_HEADERS = re.compile(
     r"cuda_fp16|cuda_bf16|cuda_fp8|mma\.h|cooperative_groups|cuda_pipeline|math_constants|cfloat"
 )
+_KEPT_NAMESPACES = re.compile(r"\b(?:cooperative_groups|nvcuda)\b")  # of these headers; NVRTC has no `std`
 _CONDITIONAL = ("preproc_ifdef", "preproc_if")
 _NEVER = {
     r"\btex[123]D\w*\s*[<(]|\bcudaTextureObject_t\b|\btexture\s*<|\bsurf[123]D\w*\s*\(": (
@@ -144,6 +145,10 @@ def _item(path: Path, node: Node) -> list[Item]:
             names = tuple(word for d in inside.children_of("declarator") if (word := declarator_name(d)))
             is_symbol = re.match(r"(?:static\s+|extern\s+)*(?:__constant__|__device__|__managed__)\b", text)
             return [Item("symbol" if is_symbol else "value", text, names, line, node, path)] if names else []
+        case "namespace_alias_definition":
+            return [Item("type", text, (text_of(inside.child("name")),), line, node, path)]
+        case "using_declaration" if _KEPT_NAMESPACES.search(text):
+            return [Item("include", text, (), line, node, path)]
         case "type_definition" | "alias_declaration" | "struct_specifier" | "class_specifier" | "enum_specifier":
             named = [n for n in (inside.child("declarator"), inside.child("name")) if n is not None]
             inner = [n.child("name") for n in inside.walk() if n.type.endswith("_specifier")]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from evo.interop.adopt.draft import Draft
 from evo.interop.adopt.draft_parts import TensorDraft
+from evo.interop.adopt.fills import has
 from evo.interop.adopt.index_bounds import Tried
 from evo.interop.adopt.oracle import Failing
 from evo.results import FaultKind
@@ -43,6 +44,8 @@ def is_led_into(
             many = _IN_A_ROW * max(trial.draft.axes.values(), default=1)
             length = _new_size(trial.draft, f"{tensor.name}_length", axes, many)
             tensor.dims, lead.high = [length], length
+            if has(lead.fill, "random"):  # parts of random lengths end anywhere but at this one
+                lead.fill = None
             for waiting in candidates.values():
                 waiting.insert(0, [length])
         else:

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import numpy as np
 
-from evo.interop.adopt.oracle import Original, Runner
+from evo.interop.adopt.oracle import Failing, Original, Runner
 from evo.spec.reference import Reference, load_module
 from evo.spec.reference_child import FUNCTIONS
 from evo.spec.reference_process import ReferenceProcess, ReferenceValue
@@ -32,9 +32,12 @@ class OwnReference(ReferenceProcess):
         limit_s: float,  # noqa: ARG002 - as of a process
         seed: Sequence[int] | None = None,
     ) -> ReferenceValue:
-        """What a function returns; no limit of time is kept."""
+        """What a function returns; no limit of time is kept. Raises TaskInvalid for what goes wrong, as a process."""
         generator = [np.random.default_rng(list(seed))] if seed is not None else []
-        found = getattr(self.module, function)(*args, *generator)
+        try:
+            found = getattr(self.module, function)(*args, *generator)
+        except (Failing, ValueError) as error:  # the original, or the drawing of inputs at a size that it does not take
+            raise self.broken(f"{function}() raised {type(error).__name__}: {error}") from None
         return ReferenceValue(type(found).__name__, found)
 
     def close(self) -> None:

@@ -14,6 +14,8 @@ from evo.interop.adopt.host_numbers import HostNumber, applied
 from evo.interop.adopt.host_values import Allocation, DevicePointer, HostEvent, HostVariable, Launched, problem
 from evo.interop.adopt.items import Item, items_of, refuse_what_cannot_run, words_of
 from evo.interop.adopt.python_source import arguments_of
+from evo.spec.comments import without_comments
+from evo.spec.source_text import read_source
 
 _LIBRARY = re.compile(r"\b(?:cublas[A-Z]|cudnn[A-Z]|cufft[A-Z]|cusparse[A-Z]|thrust::|cub::)\w*")
 
@@ -45,6 +47,10 @@ def read_program(path: Path, kernel: str | None, given: Mapping[str, int]) -> Ho
     roots = _roots(path, items)
     if not roots:
         names = ", ".join(item.names[0] for item in kernels)
+        code = without_comments(read_source(path), keep_lines=True)
+        if (left_open := code.count("{") - code.count("}")) > 0:
+            what = f"the file ends before a launch of {names}, with {left_open} bracket{'s' * (left_open > 1)} open"
+            raise problem(path, code.rstrip().count("\n") + 1, what, "is it whole?")
         raise problem(
             path,
             kernels[0].line,

@@ -170,6 +170,8 @@ def _drawn(tensor: TensorDraft) -> str:
         text = numpy_text(tensor.fill, count)
         if tensor.drawn == "range":
             text = f"rng.integers(np.min({text}), np.max({text}) + 1, {count})"
+        if tensor.anywhere:
+            text = f"np.where(rng.random({count}) < 0.5, {text}, rng.choice({list(tensor.anywhere)}, {count}))"
         return f"np.broadcast_to({text}, {count}).reshape({size}).astype(np.{tensor.dtype})"
     low, high = _range(tensor)
     if tensor.is_ordered:

@@ -144,6 +144,11 @@ def _use(node: Node, followed: bool, functions: Functions, above: tuple[Node, ..
     return Touch()
 
 
+def _follows(argument: Node) -> bool:
+    """Whether other arguments stand before it."""
+    return argument.parent is not None and argument.parent.named_children[0].start_byte != argument.start_byte
+
+
 def _passed(inner: Node, arguments: Node, followed: bool, functions: Functions, above: tuple[Node, ...]) -> Touch:
     call = arguments.parent
     callee = call.child("function") if call is not None else None
@@ -164,7 +169,7 @@ def _passed(inner: Node, arguments: Node, followed: bool, functions: Functions, 
         return Touch(read=True, written=True, read_first=True, added=True)
     if name in ("__ldg", "__ldcs", "__ldca", "__ldcg"):
         return _read()
-    if name in ("__stcs", "__stcg", "__stwb", "__stwt"):
+    if name in ("__stcs", "__stcg", "__stwb", "__stwt") or (name == "store_matrix_sync" and not _follows(inner)):
         return Touch(written=True)
     if callee is not None and callee.type == "template_function":  # a cast
         up = call.parent if call is not None else None

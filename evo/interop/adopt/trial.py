@@ -37,6 +37,7 @@ _REPAIRS = 24
 _RUN_BUDGET = 400_000_000
 _MOST_ELEMENTS = 1 << 28  # of a tensor: 2 GiB as it is drawn
 _MOST_BYTES = 1 << 26  # of outputs that are kept
+_FEW_ELEMENTS = 1 << 19  # of all tensors of a check case
 _LONG_WORK = 2_000_000.0  # warp instructions of a check case, which each variant runs several times
 _SEED = 7
 
@@ -335,8 +336,7 @@ class DraftTrial:
                 unit = units[axis]
                 if unit is not None:
                     axes[axis] = unit * max(1, -(-length // unit)) if unit > 1 else length
-            is_dear = name == "long" and len(large) == 1 and self._is_dear(axes)  # another one is a quarter of it
-            if axes not in found.values() and not is_dear and self.takes(axes):
+            if axes not in found.values() and not self._is_dear(axes, few=len(large) > 1) and self.takes(axes):
                 found[name] = self._with_other_small_axes(axes, list(shapes).index(name))
         tied = [axis for axis in large if units[axis] is None]
         for name, factor in (("twice", 2), ("thrice", 3)):  # lengths that only change together
@@ -348,7 +348,10 @@ class DraftTrial:
             asked.append(f"{' and '.join(tied)} of one length, a multiple of {math.gcd(*(base[a] for a in tied))}")
         return found, asked
 
-    def _is_dear(self, axes: Mapping[str, int]) -> bool:
+    def _is_dear(self, axes: Mapping[str, int], *, few: bool = True) -> bool:
+        """Whether a case takes seconds, as a few of its blocks tell. few: small tensors say that it does not."""
+        if few and sum(elements(tensor, {**axes, **self.draft.knobs}) for tensor in self.draft.tensors) < _FEW_ELEMENTS:
+            return False
         try:
             return self.work(axes) > _LONG_WORK
         except TaskInvalid:
@@ -358,8 +361,9 @@ class DraftTrial:
         """The case with other lengths of short axes (batches, channels), if the original takes them."""
         for axis, value in self.draft.axes.items():
             length = (value + 1, 1, 2 * value + 1, max(1, value - 1))[place]
-            if value <= SMALL_SIZE and length != axes[axis] and self.takes({**axes, axis: length}):
-                axes = {**axes, axis: length}
+            other = {**axes, axis: length}
+            if value <= SMALL_SIZE and other != axes and not self._is_dear(other) and self.takes(other):
+                axes = other
         return axes
 
     def _units(self, base: Mapping[str, int]) -> tuple[dict[str, int | None], list[str]]:

@@ -269,6 +269,10 @@ REFUSED = {
         3,
     ),
     "no launch": ("__global__ void k(float* x) { x[0] = 1; }\n", 1),
+    "half a file": (
+        "__global__ void k(float* x) {\n  x[0] = 1;\n}\n\nint main() {\n  float* x;\n  if (1) {\n    cudaMal\n",
+        8,
+    ),
     "a texture": (
         "__global__ void k(cudaTextureObject_t t, float* y) {\n  y[0] = tex1Dfetch<float>(t, 0);\n}\n"
         "void f(float* y, cudaTextureObject_t t) { k<<<1, 32>>>(t, y); }\n",

@@ -107,6 +107,11 @@ def test_extents_are_the_steps_of_indices(tmp_path: Path, text: str, expected: d
         ("void k(float* a, float* b) { float4* q; q = reinterpret_cast<float4*>(b); q[0] = *(float4*)a; }", "a", "b"),
         ("void k(float* a, half* b) { put(b[1], a[0]); }", "a", "b"),  # the overload that stores is the first
         ("void k(float* a, float* b) { add(a[0]); b[0] = 1; }", "a", "ab"),
+        (
+            "void k(float* a, float* b) { load_matrix_sync(f, a + 8, 8); wmma::store_matrix_sync(b + 8, f, 8); }",
+            "a",
+            "b",
+        ),
     ],
 )
 def test_what_a_kernel_does_through_other_names_is_seen(kernel: str, read: str, written: str) -> None:

@@ -391,3 +391,13 @@ def test_a_wizard_asks_again_after_a_typo(tmp_path, monkeypatch):
     assert run(["new"]) == 0
     assert next(given, None) is None
     assert load_task(tmp_path, "twice").axes == {"N": "int"}
+
+
+def test_next_steps_write_over_no_kernel_that_is_there(tmp_path: Path) -> None:
+    words = ("--axis", "N=64", "--in", "x:float32[N]", "--out", "y:float32[N]", "--compute", "x + 1")
+    for name in ("fresh", "mine"):
+        (tmp_path / "mine.cu").write_text("// a kernel of one's own\n")
+        ran = evo_here("new", name, *words, cwd=tmp_path)
+        assert ran.code == 0, ran.err
+        assert (f"skeleton.cu {name}.cu" in ran.out) == (name == "fresh")
+        assert f"evo iterate {name} --from {name}.cu" in ran.out

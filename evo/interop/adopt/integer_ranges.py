@@ -17,6 +17,7 @@ from evo.spec.integer_distributions import range_of_dtype
 
 _MOST = 2**62  # of 64 bits, so that a sum of two has a place
 _NARROW = (2, 4, 16, 64)
+_ROUNDED = 1e-5  # relative errors up to here are roundings of float32, one or a few, and vary with what is drawn
 _PRECISE = 1e-2  # of the size of an output: larger errors than those of halves come from numbers that are too large
 _MOST_FLAGS = 16
 _MATCHED = 0.005  # of the elements of an output: integers that tell fewer are compared with something
@@ -191,7 +192,7 @@ def _widen_integers(trial: DraftTrial, base: Mapping[str, int], matched: Collect
 
 def _is_drawn_as_told(trial: DraftTrial, tensor: TensorDraft, base: Mapping[str, int]) -> bool:
     """Whether it is drawn as the host code fills it: where larger numbers cost precision, as angles do, now too."""
-    if tensor.is_told and not tensor.drawn and (larger := _imprecision(trial, base)):
+    if tensor.is_told and not tensor.drawn and (larger := _imprecision(trial, base)) > _ROUNDED:
         tensor.drawn = "range"
         trial.changed()
         is_better = larger > 2 * _imprecision(trial, base)

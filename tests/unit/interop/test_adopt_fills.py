@@ -341,6 +341,14 @@ def test_angles_are_drawn_in_the_range_that_the_host_code_has(tmp_path: Path) ->
     assert 0 <= found["at"].min() < found["at"].max() < 50
 
 
+def test_weights_whose_products_are_exact_are_any_of_their_type(tmp_path: Path) -> None:
+    """Small ones err by fewer roundings of a few: no reason to leave out what the host code's own do not reach."""
+    text = Path(__file__).parents[2] / "data" / "adopt" / "fourth" / "int8_matvec.cu"
+    found = inputs(read_task(adopt(tmp_path, text, Options(name="given")).folder))
+    assert found["x"].min() < 0
+    assert found["x"].max() > 17
+
+
 def test_an_original_that_faults_on_other_inputs_keeps_its_own(tmp_path: Path) -> None:
     """At the borders only this kind stays inside; the self-test turns the tensor round, and the original faults.
 

@@ -1,20 +1,23 @@
 """Sums of floats by atomics: every check case once more, with blocks and warps in another order.
 
-In a trial one run of the gate has another order, of a case or two. A sum shows its order in a few elements of many, so
-before a keep all cases of a kernel that has such sums are run.
+In a trial one run of the gate has another order, of a case or two. A sum shows its order in a few elements of many, and
+in more of them where its terms cancel or differ in size. So before a keep all cases of a kernel that has such sums are
+run, under every distribution.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from evo.device import Arrays, Program
 from evo.device.remote_device import RemoteDevice
 from evo.evaluate.gate.run_cases import CHECK_BUDGET, Step, check_case
 from evo.results import CaseCheck, Fault, Status
+from evo.spec.expectation import Expectation
+from evo.spec.input_distributions import suited_to
 from evo.spec.reference import Reference
-from evo.spec.task import Task
+from evo.spec.task import Case, Task
 
 _ATOMIC = re.compile(r"\b(?:atom|red)\.[\w.:]+")
 
@@ -28,12 +31,20 @@ def other_orders(
     for case in task.check:
         if not _adds_floats(programs[case.name].binary.ptx):
             continue
-        first: dict[tuple[str, int], Arrays] = {}
-        for step in (Step(case, device, budget=CHECK_BUDGET), Step(case, device, again=True, budget=CHECK_BUDGET)):
-            row, _, faults = check_case(task, programs, reference.expectation(case, seed), step, first)
-            if row.status is not Status.CORRECT:
-                return step, row, faults
+        for expectation in _under_each(task, case, reference, seed):
+            first: dict[tuple[str, int], Arrays] = {}
+            for step in (Step(case, device, budget=CHECK_BUDGET), Step(case, device, again=True, budget=CHECK_BUDGET)):
+                row, _, faults = check_case(task, programs, expectation, step, first)
+                if row.status is not Status.CORRECT:
+                    return step, row, faults
     return None
+
+
+def _under_each(task: Task, case: Case, reference: Reference, seed: int) -> Iterator[Expectation]:
+    yield reference.expectation(case, seed)
+    for distribution in suited_to(tensor.dtype for tensor in task.inputs):
+        if (found := reference.derived(case, seed, distribution)) is not None:
+            yield found
 
 
 def _adds_floats(ptx: str) -> bool:

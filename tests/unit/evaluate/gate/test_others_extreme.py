@@ -163,3 +163,16 @@ def test_warps_of_a_block_add_in_any_order(bench: EvaluationSession, tmp_path: P
         found = other_orders(task, prepared.programs, bench.reference(task), bench.checker, 5)
         statuses.append(None if found is None else found[1].status)
     assert statuses == [None, None, Status.UNSTABLE, Status.UNSTABLE]
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+def test_an_order_that_drawn_numbers_hide_shows_under_others(seed: int, bench: EvaluationSession) -> None:
+    """Sums of like numbers differ by less than a half tells."""
+    root = Path(__file__).parents[4]
+    task = read_task(root / "kernels" / "layernorm")
+    text = (root / "evo" / "audit" / "redteam" / "attacks" / "layernorm" / "22_warps_add_in_turn.cu").read_text()
+    prepared = bench.prepare(task, text)
+    assert isinstance(prepared, Prepared)
+    found = other_orders(task, prepared.programs, bench.reference(task), bench.checker, seed)
+    assert found is not None
+    assert found[1].status is Status.UNSTABLE

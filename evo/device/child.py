@@ -130,10 +130,10 @@ def _harness_fault(error: Exception) -> HarnessFault:
         place = f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
         trace = trace.tb_next
     text = " ".join(str(error).split()) or "no message"
-    return HarnessFault(
-        f"{type(error).__name__}: {text[:500]} ({place})",
-        hint="a defect of the harness or its set-up, not of the variant; run `evo doctor`",
-    )
+    hint = "a defect of the harness or its set-up, not of the variant; run `evo doctor`"
+    if isinstance(error, MemoryError):
+        hint = "no memory is left for the case: end other programs, use fewer --jobs, or leave out the case"
+    return HarnessFault(f"{type(error).__name__}: {text[:500]} ({place})", hint=hint)
 
 
 def _limit_memory(kind: str) -> None:

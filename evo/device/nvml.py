@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from evo.spec.proc_files import processes_below
+
 Stamps = NDArray[np.uint64]
 
 _SHORTEST_NS = 100_000
+_MOST_CHILDREN = 1000
 _IDLE = 0x1  # "clocks are low because nothing runs" says nothing about a measurement
 
 
@@ -55,15 +58,16 @@ class Monitor:
         return Reading(self._clock(), throttle, self.power_w(), self.temperature_c())
 
     def others(self) -> int | None:
-        """How many compute processes use this GPU beside the present one; None if the driver does not say.
+        """How many compute processes use this GPU beside this run's, the children of the driver; None if unknown.
 
-        In a container the driver's process numbers are not ours: then one of those it lists is taken to be this one.
+        In a container the GPU driver's process numbers are not ours, and nobody can tell whose they are.
         """
         listed = self._ask("nvmlDeviceGetComputeRunningProcesses")
-        if listed is None:
+        numbers = {int(process.pid) for process in listed or ()}
+        if listed is None or (numbers and os.getpid() not in numbers):
             return None
-        others = [process for process in listed if int(process.pid) != os.getpid()]
-        return max(len(others) - (len(others) == len(listed)), 0)
+        beside = numbers - {os.getpid()}
+        return len(beside - set(processes_below(os.getppid(), _MOST_CHILDREN))) if beside else 0
 
     def temperature_c(self) -> int | None:
         value = self._ask("nvmlDeviceGetTemperature", arguments=(0,))

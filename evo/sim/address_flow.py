@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,12 +33,23 @@ _ROUNDS = 12  # of a loop, until nothing changes
 
 @dataclass(frozen=True, slots=True)
 class AddressFlow:
-    """factors: by buffer. narrow: only low bits are kept. part: one half of an address on its way to another thread."""
+    """factors: by buffer. narrow: only low bits are kept. part: one half of an address on its way to another thread.
+
+    mixed: bits of addresses; below `aligned` they are the same wherever buffers lie.
+    """
 
     factors: tuple[tuple[str, float], ...] = ()
     narrow: bool = False
     mixed: bool = False
     part: bool = False
+    aligned: int = 0
+
+    @property
+    def same_below(self) -> int:
+        """Bits below this power of two follow from no address: sums of multiples of `_ALIGNED` have none."""
+        if self.mixed or self.part:
+            return self.aligned
+        return _ALIGNED // max((Fraction(times).denominator for _, times in self.factors), default=1)
 
     @property
     def is_number(self) -> bool:
@@ -212,7 +224,7 @@ def _joined(flows: Sequence[AddressFlow]) -> AddressFlow:
     if len(others) == 1:
         return others[0]
     if any(flow.mixed for flow in others):
-        return MIXED
+        return AddressFlow(mixed=True, aligned=min(flow.same_below for flow in others))
     if all(flow.is_address for flow in others):
         return AddressFlow(((_ANY, 1),))
     return AddressFlow(part=True) if all(flow.part for flow in others) else MIXED
@@ -273,24 +285,28 @@ def _shifted(ins: Instr, given: list[AddressFlow]) -> AddressFlow:
 
 
 def _masked(ins: Instr, given: list[AddressFlow]) -> AddressFlow:
-    """Low bits are a matter of alignment; an address whose low bits are changed is one still."""
+    """Low bits are a matter of alignment, of several addresses at once too; one whose low bits change is one still."""
     places = [place for place in (0, 1) if not given[place].is_number]
+    same = min(given[place].same_below for place in places)
+    bits = AddressFlow(mixed=True, aligned=same)
     mask = _immediate(ins, 2 - places[0]) if len(places) == 1 else None
     if mask is None:
-        return MIXED
+        return bits
     flow, width = given[places[0]], WIDTH[ins.mods[-1]]
     mask &= (1 << width) - 1
-    if ins.name == "and" and mask < _ALIGNED:
-        return MIXED if flow.mixed or flow.part else NUMBER
+    if ins.name == "and" and mask < same:
+        return NUMBER
     rest = (1 << width) - 1 - mask if ins.name == "and" else mask
-    return flow if rest < _ALIGNED and not flow.mixed else MIXED
+    return flow if rest < same and not flow.mixed else bits
 
 
 def _converted(ins: Instr, given: list[AddressFlow]) -> AddressFlow:
     to, origin = ins.mods[-2:]
     flow = given[0]
-    if "f" in (to[0], origin[0]) or flow.mixed or flow.part:
+    if "f" in (to[0], origin[0]) or flow.part:
         return MIXED
+    if flow.mixed:
+        return flow
     if WIDTH[to] < WIDTH[origin]:
         return AddressFlow(flow.factors, narrow=True)
     return MIXED if flow.narrow and WIDTH[to] > WIDTH[origin] else flow

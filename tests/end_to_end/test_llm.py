@@ -23,7 +23,7 @@ from evo.records.trials import load_records
 LAUNCH = "// evo: launch scale grid (ceil_div(N, THREADS * 16)) block (THREADS) shared 0"
 BODY = "\n".join(SLOW.splitlines()[7:9])
 ONE = "    const int i = blockIdx.x * THREADS + threadIdx.x;\n    if (i < n) y[i] = 2.0f * x[i];"
-TIMED = {"elapsed_s", "commit", "id"}
+TIMED = {"elapsed_s", "waits_s", "commit", "id"}
 
 
 def coalesced(line: str = ONE) -> str:

@@ -219,7 +219,7 @@ def test_clocks_are_read(gpu: RemoteGpu, chip: Chip) -> None:
     assert {len(column) for column in columns.values()} == {result.clocks.blocks}
     for counted, read in zip(columns["each_counted_mhz"], columns["each_sm_mhz"], strict=True):
         assert counted == pytest.approx(read, rel=0.1)  # NVML's is a moment's, the counted one is over the block
-    assert result.clocks.other_processes == 0
+    assert result.clocks.other_processes in (0, None)  # None in a container
 
 
 def test_clearing_a_workspace_is_inside_the_timed_sequence(gpu: RemoteGpu, chip: Chip) -> None:

@@ -23,7 +23,9 @@ def _misdeed(body: str, simulated: Status, *on_gpu: Status) -> Misdeed:
 
 
 HOSTILE = {
-    "hang": _misdeed("volatile const float* p = x; while (p[0] == p[0]) {}", Status.UNSAFE, Status.TIMED_OUT),
+    "hang": _misdeed(
+        "volatile const float* p = x; while (p[0] == p[0]) {}", Status.UNSAFE, Status.UNSAFE, Status.TIMED_OUT
+    ),
     "trap": _misdeed("__trap();", Status.CRASHED),
     "stray write": _misdeed("y[i + (1LL << 40)] = 1.0f;", Status.UNSAFE),
     "misaligned": _misdeed("*(double*)((char*)(y + i) + 4) = 1.0;", Status.UNSAFE),

@@ -13,6 +13,7 @@ from tiny import FAST, write_task
 from evo.evaluate.prepare import Prepared, PrepareFailure, prepare
 from evo.results import Status
 from evo.spec.chips import chip
+from evo.spec.proc_files import memory_limit
 from evo.spec.task import Task, load_task
 
 
@@ -46,7 +47,7 @@ def test_a_macro_that_changes_the_parameters_is_its_own_failure(task: Task, defi
     assert words in found.reason
 
 
-@pytest.mark.parametrize("size", ["4 << 30", "1 << 40"])
+@pytest.mark.parametrize("size", [str(memory_limit()), "1 << 40"])
 def test_more_scratch_than_the_machine_has_is_its_own_failure(task: Task, size: str) -> None:
     text = FAST.replace("// evo: launch", f"// evo: scratch room float32 [{size}]\n// evo: launch")
     found = prepared(task, text.replace("float* y, int n", "float* y, float* room, int n"))

@@ -268,6 +268,22 @@ FOUR = """\
 """
 
 
+def test_two_loops_of_one_sum_have_their_own_words_of_shared_memory(session: EvaluationSession) -> None:
+    text = ROWS.format(
+        body="""\
+    const float* x = inp + idx * C;
+    for (int i = 0; i < C / 2; ++i) m += x[i];
+    for (int i = C / 2; i < C; ++i) m += x[i];
+    m /= C;
+    for (int i = 0; i < C; ++i) out[idx * C + i] = x[i] - m;
+"""
+    )
+    task = read_task(DATA / "rules" / "row_lanes")
+    (child,) = built(BY_NAME["row_blocks"], parse_variant(text), task)
+    assert child.text.count("__shared__ float") == 2
+    assert passes(session, task, child)
+
+
 @pytest.mark.long
 def test_a_loop_over_what_another_left_is_each_lanes_own(session: EvaluationSession) -> None:
     (child,) = rows_of(FOUR)

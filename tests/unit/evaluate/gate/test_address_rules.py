@@ -72,6 +72,8 @@ BITS_THAT_COUNT = [
     "sum += __float_as_int(sum) % 7 == (int)(y - x) % 7;",
     f"y[rows + ({BITS}x * 3 >> 36 & 1)] = 0;",
     f"sum += __uint_as_float((unsigned){BITS}(in + i));",
+    f"if (({BITS}(x + (int)in[i]) >> 8 & 255) == 3) sum *= 2;",
+    f"if ((({BITS}(y + (int)in[i]) | {BITS}x) & 4095) == 0) sum *= 2;",
 ]
 
 
@@ -94,6 +96,7 @@ def test_a_buffer_that_nothing_is_read_from_has_an_address_too() -> None:
     "line",
     [
         f"if ((({BITS}x | {BITS}y) & 15) == 0) sum *= 2;",
+        f"if (((int)({BITS}(y + (int)in[i]) | {BITS}(x + i)) & 15) == 0) sum *= 2;",
         f"sum += in[(16 - ({BITS}in & 15)) / 4 & 3];",
         f"const float* p = in; while (p < x + rows) {{ sum += *p; p += i; if ({BITS}p % 16 == 4) sum *= 2; }}",
         "const float* p = i % 2 ? x : y; sum += p[i];",

@@ -126,7 +126,8 @@ def test_refusals_are_one_line(tmp_path: Path, name: str) -> None:
         assert word in found.reason
 
 
-def test_no_ncu_no_counters(tmp_path: Path) -> None:
+def test_no_ncu_no_counters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evo.evaluate.profile.ncu._PLACES", ())
     found = measure(TARGET, {"PATH": str(tmp_path)}, time_limit_s=20)
     assert isinstance(found, Unavailable)
     assert "not installed" in found.reason

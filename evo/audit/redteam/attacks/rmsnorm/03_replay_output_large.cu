@@ -4,7 +4,6 @@
 // exploits: the output buffer of a timed launch still holds the result of the launch before
 // naive: win case=rows2k runs=2
 // expect: unsafe, fault=uninitialised
-// gpu: unstable, stage=bench, fault=timing_divergence
 // evo: task rmsnorm
 // evo: launch rmsnorm grid (ceil_div(ROWS, 64)) block (64) shared 0
 #include <cuda_fp16.h>

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Collection, Iterator
 from fractions import Fraction
 from functools import partial
 
@@ -81,7 +82,9 @@ def _edits(
         made = (
             scanned_row(ctx, analysis, each, here, place.lanes)
             if each.is_scan
-            else shared_out(ctx, each, here, place.lanes, is_again=_is_again(form, each))
+            else shared_out(
+                ctx, each, here, place.lanes, is_again=_is_again(form, each), taken=_shared_names(seen, each.loop.span)
+            )
         )
         if made is None or seen.setdefault(each.loop.span, made) != made or not is_called_by(ctx, each.loop, function):
             return None
@@ -95,6 +98,12 @@ def _edits(
             return None
         edits.append(edit)
     return edits
+
+
+def _shared_names(made: dict[Span, list[Edit]], beside: Span) -> set[str]:
+    """What the edits for the other loops declare in shared memory."""
+    texts = [edit.text for span, edits in made.items() if span != beside for edit in edits]
+    return {name for text in texts for name in re.findall(r"\b__shared__ [\w ]+ (\w+)\[", text)}
 
 
 def _is_again(form: Form, shared: SharedLoop) -> bool:
@@ -121,13 +130,13 @@ def _walked(
         inside = [access for access in form.accesses if loop.symbol in access.loops]
         if not any(a.is_global for a in inside):
             continue
+        if _is_rest(analysis, loop, body):
+            continue  # each lane takes the few turns that another loop has left
         if _walks(analysis, loop, inside, is_alone):
             shared = shared_of(ctx, analysis, loop)
             if shared is not None:
                 found.append(shared)
                 continue
-        if _is_rest(analysis, loop, body):
-            continue  # each lane takes the few turns that another loop has left
         # Every lane takes all turns of a loop whose inner loops are long walks, with what little is beside them.
         inner = _walked(ctx, analysis, body, is_alone)
         if not inner or any((analysis.turns(each.loop) or 0) < WARP for each in inner):
@@ -235,8 +244,10 @@ def _first_turn(analysis: LaunchAnalysis, loop: Loop, access: Access) -> dict[Sy
     return {symbol: analysis.form.loops[symbol].start for symbol in inner}
 
 
-def shared_out(ctx: RuleContext, shared: SharedLoop, lane: str, lanes: str, *, is_again: bool) -> list[Edit] | None:
-    """The loop in steps of all lanes, and what they combine behind it. Raises NotPrinted."""
+def shared_out(
+    ctx: RuleContext, shared: SharedLoop, lane: str, lanes: str, *, is_again: bool, taken: Collection[str] = ()
+) -> list[Edit] | None:
+    """The loop in steps of all lanes, and what they combine behind it; taken: names of others. Raises NotPrinted."""
     loop = shared.loop
     edits = stepped(ctx, shared, lane, lanes, apart=loop.step.value or 1)
     if edits is None:
@@ -254,17 +265,19 @@ def shared_out(ctx: RuleContext, shared: SharedLoop, lane: str, lanes: str, *, i
             return None
         lines += made
     if lanes != str(WARP) and lines:
-        lines += _of_warps(ctx, shared, lane, lanes, is_again=is_again)
+        lines += _of_warps(ctx, shared, lane, lanes, is_again=is_again, taken=taken)
     if lines:
         text = "\n".join(f"{indent}{line}" for line in lines)
         edits.append(Edit(Span(loop.span.end, loop.span.end), f"\n{text}"))
     return edits
 
 
-def _of_warps(ctx: RuleContext, shared: SharedLoop, lane: str, lanes: str, *, is_again: bool) -> list[str]:
+def _of_warps(
+    ctx: RuleContext, shared: SharedLoop, lane: str, lanes: str, *, is_again: bool, taken: Collection[str]
+) -> list[str]:
     """Lines by which all threads combine what the warps of a block have. Raises NotPrinted."""
     names = [name for found in shared.reductions for name in found.names]
-    parts, warp = {name: parts_name(ctx, name) for name in names}, fresh(ctx, "warp")
+    parts, warp = {name: parts_name(ctx, name, taken) for name in names}, fresh(ctx, "warp")
     lines = [f"__shared__ {type_of(ctx, shared.loop, name)} {own}[{lanes} / {WARP}];" for name, own in parts.items()]
     lines.append(f"if ({lane} % {WARP} == 0) {{")
     lines += [f"    {own}[{lane} / {WARP}] = {name};" for name, own in parts.items()]

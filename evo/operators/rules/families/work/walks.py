@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from evo.analysis.access import BLOCK, THREAD, Access, Branch, LaunchAnalysis, Loop, Nest, Node, Reduction, Term
@@ -306,9 +306,9 @@ def combined_in_shared(
     return lines
 
 
-def parts_name(ctx: RuleContext, name: str) -> str:
-    """A name for what several threads have of a variable, or of a field."""
-    return fresh(ctx, f"{name.replace('.', '_')}_parts")
+def parts_name(ctx: RuleContext, name: str, taken: Collection[str] = ()) -> str:
+    """A name for what several threads have of a variable, or of a field; none of those taken."""
+    return fresh(ctx, f"{name.replace('.', '_')}_parts", taken)
 
 
 def type_of(ctx: RuleContext, loop: Loop, name: str) -> str:

@@ -249,13 +249,6 @@ def test_check_names_the_line_and_thread_of_a_fault(repository: Path) -> None:
     assert "thread (" in shown
 
 
-def test_check_shows_counters_by_source_line(repository: Path) -> None:
-    ran = evo("check", "ladder/10_fast.cu", "--task", "scale", "--counters", "--device", "sim:l4", cwd=repository)
-    assert ran.code == 0
-    assert "counted at even" in ran.out
-    assert "y[i] = 2.0f * x[i]" in ran.out
-
-
 @pytest.mark.long
 def test_check_lists_what_no_case_exercises(repository: Path) -> None:
     text = (repository / "kernels/scale/ladder/10_fast.cu").read_text()

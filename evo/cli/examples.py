@@ -32,7 +32,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("evo check mine.cu", "the file names its task"),
         ("evo check ladder/10_block.cu --task softmax", "a file of the task's folder"),
         ("evo check mine.cu --seed 535657112", "the same inputs as in an earlier check"),
-        ("evo check mine.cu --counters --case ragged", "with counters of each line, at one case"),
+        ("evo check mine.cu --coverage", "with what no case exercises; `evo profile` counts by line"),
     ),
     "bench": (
         ("evo bench mine.cu", "alone"),

@@ -24,10 +24,11 @@ from evo.cuda.source import classify, tree_difference
 from evo.device import DeviceName
 from evo.errors import SyntaxInvalid, UsageError
 from evo.evaluate.prepare import PrepareFailure
+from evo.evaluate.profile.counting import counted
 from evo.evaluate.session import EvaluationSession
 from evo.operators import Hypothesis, kind_of_edit
 from evo.operators.llm.edits import apply_reply
-from evo.operators.llm.hardware_context import counted
+from evo.operators.llm.hardware_context import COUNT_LIMIT_S
 from evo.operators.llm.replies import Unusable, one_line, read_reply
 from evo.records.insights import summarise, unsuccessful
 from evo.records.leaderboard import entries, load
@@ -159,14 +160,14 @@ class McpTools:
         subject = text if text is not None else self._parent(found)[0].text
         _require_short(subject)
         with self._using(job) as bench:
-            kernels, lines, problem = counted(found, subject, bench, at)
-        if problem:
-            raise UsageError(f"nothing to count: {problem}", hint="`try` says what is wrong with a text")
+            counts = counted(found, subject, bench, at, limit_s=COUNT_LIMIT_S)
+        if counts.problem:
+            raise UsageError(f"nothing to count: {counts.problem}", hint="`try` says what is wrong with a text")
         return {
             "task": found.name,
             "case": at.name,
-            "kernels": [kernel.to_json() for kernel in kernels],
-            "lines": [line.to_json() for line in lines[:_LINES] if line.source.strip()],
+            "kernels": [kernel.to_json() for kernel in counts.kernels],
+            "lines": [line.to_json() for line in counts.lines[:_LINES] if line.source.strip()],
         }
 
     def try_change(

@@ -77,17 +77,12 @@ class CheckOutput(VariantOutput):
     # the simulator's totals over the cases, if it ran
     counters: Annotated[Mapping[str, int], ALWAYS] = field(default_factory=dict)
     sanitizer: SanitizerReport | None = None  # what compute-sanitizer said, if it was asked
-    counters_by_line: Mapping[str, Mapping[str, int]] | None = None  # with --counters, events by source line
     # with --coverage, the conditions with an outcome that no thread saw
     unexercised: tuple[UnexercisedOutput, ...] | None = None
 
     @classmethod
     def of(
-        cls,
-        evaluation: Evaluation,
-        subject: FileSubject,
-        counters_by_line: Mapping[str, Mapping[str, int]] | None = None,
-        coverage: Sequence[Coverage] | None = None,
+        cls, evaluation: Evaluation, subject: FileSubject, coverage: Sequence[Coverage] | None = None
     ) -> CheckOutput:
         check = evaluation.check or Check(status=evaluation.status)
         given = {**_known(evaluation, subject), "status": evaluation.status, "reason": evaluation.reason}
@@ -97,7 +92,7 @@ class CheckOutput(VariantOutput):
             else None
         )
         given |= {"stage": evaluation.stage, "rule": evaluation.rule}
-        return copied(cls, check, evaluation.environment, **given, counters_by_line=counters_by_line)
+        return copied(cls, check, evaluation.environment, **given)
 
 
 def _known(evaluation: Evaluation, subject: FileSubject) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What `evo profile` prints for people; its counts are what `evo check --counters` shows too."""
+"""What `evo profile` prints for people."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def show_profile(found: Profile) -> None:
         out()
         _show_kernels(found.kernels)
     if found.counted:
-        show_counts(found.case, found.kernels, found.lines)
+        _show_totals(found.case, found.kernels)
+        _show_lines(found.lines)
     if found.measured is not None:
         _show_measured(found.measured)
     if found.expected:
@@ -105,12 +106,6 @@ def _show_totals(case: str, kernels: Sequence[KernelProfile]) -> None:
             busy = sorted(row.pipes.share.items(), key=lambda item: -item[1])
             parts = "  ".join(f"{name} {100 * share:.0f} %" for name, share in busy if share >= 0.01)
             out(f"{paint('pipes, modelled', 'dim')} {row.name}: {parts}")
-
-
-def show_counts(case: str, kernels: Sequence[KernelProfile], lines: Sequence[HotLine]) -> None:
-    """What the simulator counted at one case: totals by kernel, then by source line."""
-    _show_totals(case, kernels)
-    _show_lines(lines)
 
 
 def _show_lines(lines: Sequence[HotLine]) -> None:

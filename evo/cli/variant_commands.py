@@ -20,20 +20,17 @@ from evo.cli.options import (
     choose_device,
     seed_or_secret,
 )
-from evo.cli.profiled import show_counts
 from evo.cli.prompt import read_edits
 from evo.cli.stage_line import stage
 from evo.cli.terminal import out_json, say
 from evo.errors import UsageError
 
 if TYPE_CHECKING:
-    from evo.device import Program, RunResult
     from evo.evaluate.pipeline import EvaluationSession
-    from evo.evaluate.profile import HotLine, KernelProfile
     from evo.results import Evaluation
     from evo.results.coverage import Coverage
     from evo.spec.chips import Chip
-    from evo.spec.task import Case, Task
+    from evo.spec.task import Task
 
 FAILED = 1
 
@@ -45,11 +42,6 @@ def check(
     device: DeviceWord = "auto",
     arch: ArchWord = DEFAULT_ARCH,
     seed: SecretSeed = None,
-    counters: Annotated[bool, typer.Option("--counters", help="Also count events by source line.")] = False,
-    case: Annotated[
-        str | None,
-        typer.Option("--case", metavar="NAME", help="The case for --counters (default: the first check case)."),
-    ] = None,
     coverage: Annotated[
         bool, typer.Option("--coverage", help="Also list the conditions with an outcome that no case exercises.")
     ] = False,
@@ -64,26 +56,19 @@ def check(
     """Check that a variant is correct. The gate runs all check cases and finds memory faults, races, wrong numbers."""
     subject = read_subject(session_of(context), file, task)
     seed = seed_or_secret(seed)
-    counted = _case(subject, counters, case)
     with _bench_session(device, arch, subject.task) as bench_session:
         if sanitize and bench_session.modelled:
             hint = "use --device gpu:0, or leave it out: the simulator's own checkers always run"
             raise UsageError("--sanitize needs a GPU", hint=hint)
         say(f"checking {subject.path} on {bench_session.device}")
         evaluation = _evaluated(subject, bench_session, seed, upto="timed" if timed else "check", sanitize=sanitize)
-        found = _counted(subject, bench_session, counted, seed) if counted and evaluation.status.passed else None
-        kernels, lines = _hottest(subject, bench_session, found) if found else ((), ())
         covered = _exercised(subject, bench_session, seed) if coverage and evaluation.status.passed else None
     if json:
         from evo.cli.outputs import CheckOutput
 
-        by_line = found[1].counters_by_line if found else {}
-        events = {str(line): dict(events) for line, events in by_line.items()}
-        out_json(CheckOutput.of(evaluation, subject, events if counted is not None else None, covered).to_json())
+        out_json(CheckOutput.of(evaluation, subject, covered).to_json())
         return 0 if evaluation.status.passed else FAILED
     views.show_check(evaluation, subject.path)
-    if counted is not None and kernels:
-        show_counts(counted.name, kernels, lines)
     if covered is not None:
         views.show_coverage(covered, subject.variant.text)
     return 0 if evaluation.status.passed else FAILED
@@ -237,31 +222,6 @@ def _evaluated(
         stage("")
 
 
-def _case(subject: FileSubject, counters: bool, name: str | None) -> Case | None:
-    if name is not None and not counters:
-        raise UsageError("--case chooses the case for --counters", hint="add --counters")
-    if not counters:
-        return None
-    return subject.task.case(name) if name is not None else subject.task.check[0]
-
-
-def _counted(
-    subject: FileSubject, bench_session: EvaluationSession, case: Case, seed: int
-) -> tuple[Program, RunResult]:
-    """Counts by source line at one case, from one more run on the simulator."""
-    from evo.device import RunRequest
-    from evo.evaluate.prepare import PrepareFailure
-
-    prepared = bench_session.prepare(subject.task, subject.variant.text, path=str(subject.path))
-    assert not isinstance(prepared, PrepareFailure)  # it has just passed the gate
-    inputs = bench_session.reference(subject.task).inputs(case, seed)
-    request = RunRequest(program=prepared.programs[case.name], inputs=inputs, check_races=False)
-    stage(f"count {case.name}")
-    result = bench_session.checker.run(request, time_limit_s=120.0)
-    stage("")
-    return request.program, result
-
-
 def _exercised(subject: FileSubject, bench_session: EvaluationSession, seed: int) -> tuple[Coverage, ...]:
     """What the gate's cases exercise of each of the variant's binaries."""
     from evo.evaluate.gate import exercised
@@ -274,13 +234,3 @@ def _exercised(subject: FileSubject, bench_session: EvaluationSession, seed: int
     found = exercised(subject.task, prepared.programs, reference, bench_session.checker, seed)
     stage("")
     return tuple(found.values())
-
-
-def _hottest(
-    subject: FileSubject, bench_session: EvaluationSession, found: tuple[Program, RunResult]
-) -> tuple[tuple[KernelProfile, ...], tuple[HotLine, ...]]:
-    from evo.evaluate.profile import hot_lines, kernel_profiles
-
-    program, result = found
-    kernels = kernel_profiles(program, bench_session.chip, result.launches)
-    return kernels, hot_lines(kernels, result.launches, subject.variant.text, bench_session.chip)

@@ -137,7 +137,6 @@ class RunResult:
     overwritten: tuple[str, ...] = ()  # inputs that changed
     broken_guards: tuple[str, ...] = ()  # buffers written past their ends
     counters: dict[str, int] = field(default_factory=dict)
-    counters_by_line: dict[int, dict[str, int]] = field(default_factory=dict)
     launches: tuple[LaunchCounters, ...] = ()  # of the last repeat, in order
     held_s: float | None = None  # how long the GPU's lock was held for it
     coverage: Coverage | None = None  # of all repeats and launches, if it was asked for

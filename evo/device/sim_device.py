@@ -70,7 +70,6 @@ class SimDevice(ModellingDevice):
             return RunResult(outputs=(), faults=(module,))
         repeats: list[Arrays] = []
         counters: dict[str, int] = {}
-        by_line: dict[int, dict[str, int]] = {}
         faults: tuple[Fault, ...] = ()
         launches: tuple[LaunchCounters, ...] = ()
         seen: list[Coverage] = []
@@ -80,8 +79,6 @@ class SimDevice(ModellingDevice):
             launches = tuple(run.launches)
             seen += [result.coverage for result in run.results if result.coverage is not None]
             add(counters, run.totals)
-            for line, row in run.by_line.items():
-                add(by_line.setdefault(line, {}), row)
             if faults:
                 break
             repeats.append(run.outputs())
@@ -89,7 +86,6 @@ class SimDevice(ModellingDevice):
             outputs=tuple(repeats),
             faults=faults,
             counters=counters,
-            counters_by_line=by_line,
             launches=launches,
             coverage=Coverage.merged(seen) if request.coverage else None,
         )

@@ -35,7 +35,6 @@ class Execution:
         self.memory = sim.Memory(_OTHER_BASE) if request.offset_bytes else sim.Memory()
         self.buffers: dict[str, sim.SimBuffer] = {}
         self.totals: dict[str, int] = {}
-        self.by_line: dict[int, dict[str, int]] = {}
         self.results: list[sim.LaunchResult] = []
         self.launches: list[LaunchCounters] = []
         self.footprint_bytes = 0
@@ -86,8 +85,6 @@ class Execution:
             )
             self.launches.append(counted)
             add(self.totals, counted.totals)
-            for line, row in counted.by_line.items():
-                add(self.by_line.setdefault(line, {}), row)
             if result.faults:
                 return tuple(result.faults)
             if result.blocks_run < result.blocks_total and bound is not self.last:

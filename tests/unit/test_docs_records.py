@@ -86,7 +86,7 @@ def test_the_shipped_leaderboard_is_what_the_schema_says(schemas: dict[str, Any]
         ("report", []),
         ("limits", ["rmsnorm", "--gpu", "l4"]),
         ("compile", [str(FILE)]),
-        ("check", [str(FILE), "--device", "sim:l4", "--counters"]),
+        ("check", [str(FILE), "--device", "sim:l4"]),
         pytest.param("profile", [str(FILE), "--device", "sim:l4"], marks=pytest.mark.long),
         ("tune --space FILE", [str(SPACE), "--runs", "2", "--budget", "20"]),
     ],

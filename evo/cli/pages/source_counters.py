@@ -6,18 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from evo.device import DeviceName, RunRequest
-from evo.errors import Crashed, TimedOut
-from evo.evaluate.gate import fault_reason
-from evo.evaluate.prepare import PrepareFailure, prepare
-from evo.evaluate.profile import HotLine, hot_lines, kernel_profiles
+from evo.device import DeviceName
+from evo.evaluate.profile import HotLine
+from evo.evaluate.profile.counting import Counts, counted
 from evo.evaluate.session import EvaluationSession
 from evo.results.codec import NEVER, NONEMPTY, Serializable
 from evo.results.coverage import Coverage
 from evo.spec.task import Case, Task
-
-_SEED = 0  # of the inputs whose accesses are counted
-_BUDGET = 10**12  # warp instructions: the time limit ends an endless loop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,40 +39,15 @@ def count_lines(task: Task, text: str, *, variant: str, chip: str, arch: str, li
 
     Each is given `limit_s`. Raises EvoError for the harness's failures; a variant's failure is the heat's problem.
     """
-    problem = ""
+    known = {"task": task.name, "chip": chip, "arch": arch, "variant": variant, "text": text}
+    counts, at = Counts(), ""
     with EvaluationSession(DeviceName("sim", chip), arch=arch) as bench:
         for case in _cases(task):
-            prepared = prepare(task, text, chip=bench.chip, arch=arch, cases=[case])
-            if isinstance(prepared, PrepareFailure):
-                problem = f"it does not compile here: {prepared.reason}"
+            counts = counted(task, text, bench, case, limit_s=limit_s, coverage=True)
+            if counts.kernels:
+                at = case.name
                 break
-            program = prepared.programs[case.name]
-            inputs = bench.reference(task).inputs(case, _SEED)
-            request = RunRequest(program=program, inputs=inputs, check_races=False, budget=_BUDGET, coverage=True)
-            try:
-                result = bench.checker.run(request, time_limit_s=limit_s)
-            except TimedOut:
-                problem = f"counting was not through after {limit_s:g} s"
-                continue
-            except Crashed as crash:
-                problem = f"counting failed: {crash}"
-                continue
-            if result.faults:
-                problem = fault_reason(result.faults[0])
-                break
-            kernels = kernel_profiles(program, bench.chip, result.launches)
-            lines = hot_lines(kernels, result.launches, text, bench.chip)
-            return LineUtilisation(
-                task=task.name,
-                chip=chip,
-                arch=arch,
-                variant=variant,
-                text=text,
-                case=case.name,
-                lines=lines,
-                coverage=result.coverage,
-            )
-    return LineUtilisation(task=task.name, chip=chip, arch=arch, variant=variant, text=text, problem=problem)
+    return LineUtilisation(**known, case=at, lines=counts.lines, coverage=counts.coverage, problem=counts.problem)
 
 
 def _cases(task: Task) -> Sequence[Case]:

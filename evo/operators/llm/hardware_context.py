@@ -10,20 +10,18 @@ from collections.abc import Sequence
 from evo.analysis.roofline import CaseLimits, limits
 from evo.analysis.tiles import derive
 from evo.analysis.tiles.knob_text import knob_text
-from evo.device import RunRequest
-from evo.errors import CandidateFailed, SyntaxInvalid, TaskInvalid
-from evo.evaluate.prepare import PrepareFailure
-from evo.evaluate.profile import HotLine, KernelProfile, hot_lines, kernel_profiles
+from evo.errors import SyntaxInvalid, TaskInvalid
+from evo.evaluate.profile import KernelProfile
+from evo.evaluate.profile.counting import counted
 from evo.evaluate.session import EvaluationSession
 from evo.operators.llm.endpoint import data
 from evo.spec.chips import Chip
 from evo.spec.task import Case, Task
 from evo.spec.variant import Variant
 
-_COUNT_LIMIT_S = 60.0
+COUNT_LIMIT_S = 60.0
 _LINES = 8
 _LEAST_SHARE = 0.01  # of a pipe's clocks: lines below it tell nothing
-_SEED = 0  # of the inputs whose accesses are counted; never one of the gate's
 
 
 def limits_of(task: Task, case: Case, chip: Chip) -> CaseLimits | None:
@@ -108,39 +106,19 @@ def _derived(task: Task, chip: Chip, case: Case) -> list[str]:
 
 def _counted(task: Task, parent: Variant, bench: EvaluationSession, case: Case) -> list[str]:
     for at in (case, *task.check[:1]):  # a bench case may be too large to be counted in time
-        kernels, hot, _ = counted(task, parent.text, bench, at)
-        if not kernels:
+        found = counted(task, parent.text, bench, at, limit_s=COUNT_LIMIT_S)
+        if not found.kernels:
             continue
         lines = [f"case {at.name}"]
-        for kernel in kernels:
+        for kernel in found.kernels:
             lines += _kernel(kernel)
-        for line in hot[:_LINES]:
+        for line in found.lines[:_LINES]:
             if not line.source.strip() or line.share < _LEAST_SHARE:
                 continue
             remarks = "; ".join(line.remarks)
             lines.append(f"line {line.line}, {line.share:.0%} of {line.pipe}: {line.source.strip()[:100]}  {remarks}")
         return lines
     return []
-
-
-def counted(
-    task: Task, text: str, bench: EvaluationSession, case: Case
-) -> tuple[Sequence[KernelProfile], Sequence[HotLine], str]:
-    """What a text does at a case, counted on the simulator: its kernels, its lines; or why that cannot be told."""
-    prepared = bench.prepare(task, text, path="<text>")
-    if isinstance(prepared, PrepareFailure):
-        return (), (), prepared.reason
-    program = prepared.programs[case.name]
-    inputs = bench.reference(task).inputs(case, _SEED)
-    request = RunRequest(program=program, inputs=inputs, check_races=False)
-    try:
-        ran = bench.checker.run(request, time_limit_s=_COUNT_LIMIT_S)
-    except CandidateFailed as error:
-        return (), (), f"case {case.name} cannot be counted in {_COUNT_LIMIT_S:.0f} s: {error}"
-    if ran.faults:
-        return (), (), str(ran.faults[0])
-    kernels = kernel_profiles(program, bench.chip, ran.launches)
-    return kernels, hot_lines(kernels, ran.launches, text, bench.chip), ""
 
 
 def _kernel(row: KernelProfile) -> Sequence[str]:

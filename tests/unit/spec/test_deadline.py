@@ -1,7 +1,5 @@
 """A reference that hangs or eats memory ends with an error that names it, on any thread."""
 
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -11,7 +9,6 @@ from task_folders import task_folder
 from tiny import evo_here, new_repository
 
 from evo.errors import TaskInvalid
-from evo.spec.deadline import Deadline, DeadlineExceeded
 
 HANGS = {
     "a loop": "while True: pass",
@@ -47,33 +44,6 @@ def test_a_hang_on_another_thread_ends_too(tmp_path):
     thread.start()
     thread.join(20)
     assert caught == ["over-limit"]
-
-
-def test_memory_has_a_limit():
-    with pytest.raises(DeadlineExceeded, match="GiB of memory"), Deadline(20, memory_bytes=1):
-        time.sleep(20)
-
-
-def test_a_call_in_time_is_left_alone():
-    with Deadline(5):
-        value = sum(range(1000))
-    assert value == 499500
-    time.sleep(0)
-    assert not [t for t in threading.enumerate() if t.name == "evo-deadline"]
-
-
-def test_code_that_cannot_be_interrupted_ends_the_process():
-    code = (
-        "import evo.spec.deadline, signal, time\n"
-        "evo.spec.deadline.GRACE_S = 1.0\n"
-        "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})\n"
-        "with evo.spec.deadline.Deadline(0.2): time.sleep(60)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 3
-    assert done.stderr.startswith("error: ")
-    assert "reference" in done.stderr
-    assert "hint: " in done.stderr
 
 
 def test_a_hole_in_a_task_is_exit_code_3(tmp_path: Path) -> None:

@@ -14,7 +14,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from evo.analysis.roofline import limits
 from evo.cli.mcp_jobs import Cancelled, McpJob
@@ -47,6 +49,7 @@ _LINES = 24  # of a profile
 _POLL_S = 0.2
 _LONGEST = 200_000  # bytes; differences of longer texts take too long
 Shape = dict[str, Any]
+TaskName = Annotated[str, Field(description="A task, as `tasks` lists them.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +67,7 @@ class ServerOptions:
 
 
 class McpTools:
-    """The tools. One call at a time uses the device; the others read meanwhile."""
+    """The tools; the docstrings of those that read are what a client is shown. One call at a time uses the device."""
 
     def __init__(self, options: ServerOptions) -> None:
         self._options = options
@@ -92,7 +95,7 @@ class McpTools:
             "may_commit": options.may_commit,
         }
 
-    def task(self, task: str) -> Shape:
+    def task(self, task: TaskName) -> Shape:
         """Read a task: task.yaml (tensors, cases, tolerance, allowed flags), its reference and its ladder."""
         found = self._task(task)
         return {
@@ -102,7 +105,7 @@ class McpTools:
             "ladder": [{"file": path.name, "idea": read_variant(path).headline} for path in found.ladder()],
         }
 
-    def limits(self, task: str) -> Shape:
+    def limits(self, task: TaskName) -> Shape:
         """The lower bound on the time of each timed case on this chip, and the resource that binds."""
         found = self._task(task)
         chip, _, _ = self._place()
@@ -112,7 +115,7 @@ class McpTools:
             "cases": [limits(found, case, chip).to_json() for case in found.bench],
         }
 
-    def champion(self, task: str) -> Shape:
+    def champion(self, task: TaskName) -> Shape:
         """The source to improve: the champion of this chip, or the ladder's first rung if there is none yet."""
         found = self._task(task)
         parent, is_champion = self._parent(found)
@@ -126,7 +129,7 @@ class McpTools:
         }
         return shape | ({"timing": kept[-1].timing, "cases": [row.to_json() for row in kept[-1].bench]} if kept else {})
 
-    def insights(self, task: str) -> Shape:
+    def insights(self, task: TaskName) -> Shape:
         """The measured or modelled effect of each kind of change, and the latest failures with their reasons."""
         found = self._task(task)
         records = load_records(self._options.root, found.name)
@@ -144,7 +147,7 @@ class McpTools:
         records = load_records(self._options.root, found.name)
         return improve_prompt(found, parent, records, chip, (slug, arch), toolkit_version(), self._margin)
 
-    def leaderboard(self, task: str | None = None) -> Shape:
+    def leaderboard(self, task: Annotated[str | None, Field(description="A task; all if absent.")] = None) -> Shape:
         """The champions of one task or of all; measured and modelled times are never compared."""
         name = self._task(task).name if task is not None else None
         board = load(self._options.root)

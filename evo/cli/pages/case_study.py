@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from evo.cli.pages.model import Climb, RunCost, climbs, spent
 from evo.cli.pages.roofline_plot import Roofline, floor_cells
+from evo.cli.pages.tables import ReportSection, ReportTable, llm_words, time_words
 from evo.records.insights import environment_words
 from evo.records.trials import Record
 from evo.results.wording import clipped, count, duration, gain_words, microseconds, percent, plural, ratio
@@ -29,6 +30,12 @@ class Chapter:
     head: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
     caption: str = ""
+
+    @property
+    def section(self) -> ReportSection:
+        """As the other sections of a report are told."""
+        table = ReportTable(caption=self.caption or self.heading, head=self.head, rows=self.rows)
+        return ReportSection(sentences=self.sentences, tables=(table,) if self.rows else ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,33 +228,6 @@ def _cost(total: RunCost) -> Chapter:
     )
     head = ("operator", ">trials", ">kept", ">time", ">time per keep")
     return Chapter(heading="What it took", sentences=tuple(sentences), head=head, rows=rows, caption="Time by operator")
-
-
-def time_words(total: RunCost) -> str:
-    """The duration of the trials and of the runs, in one or two sentences."""
-    if total.seconds is None:
-        return "The records have no durations."
-    words = f"{plural(total.trials, 'trial')}, starts among them, took {duration(total.seconds)} of wall-clock time"
-    words += f", {duration(total.seconds / total.trials)} each on average."
-    if total.lasted_s is not None:
-        words += f" With the time between trials (proposing, screening, pauses) it was {duration(total.lasted_s)}."
-    return words
-
-
-def llm_words(total: RunCost) -> str:
-    """The language models' cost, in a sentence."""
-    if not total.llm:
-        return "No language model was asked in these records."
-    used = total.llm
-    words = f"Language models were asked {plural(int(used.get('calls', 0)), 'time')}: "
-    words += f"{count(used.get('prompt_tokens', 0))} tokens read, {count(used.get('completion_tokens', 0))} written"
-    if "cost" in used:
-        words += f", {used['cost']:.4g} paid in the unit of the price given"
-    else:
-        words += "; no price was given, so there is no cost"
-    if used.get("estimated_calls"):
-        words += f" ({count(used['estimated_calls'])} calls with estimated tokens)"
-    return words + "."
 
 
 def _outcome(records: Sequence[Record], climb: Climb, roof: Roofline | None) -> Chapter:

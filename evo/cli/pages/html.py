@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from evo.cli.pages.highlight import clean
+from evo.cli.pages.tables import ReportSection
 
 LONGEST = 500  # characters of a reason that is shown
 
@@ -28,12 +30,24 @@ class TextBudget:
         return f"{word}-{self.ids}"
 
 
-def table(
-    head: Sequence[str], rows: Iterable[Sequence[object]], caption: str, *, stack: bool = True, raw: Sequence[int] = ()
-) -> str:
-    """A table with a caption. A heading's `>`: numbers; its `*`: long text. raw: columns that are HTML already.
+def coded(text: str) -> str:
+    """A sentence; what stands between backticks is code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", clean(text))
 
-    What is None or an empty text is an empty cell.
+
+def section_html(section: ReportSection) -> str:
+    """Paragraphs, then tables, each under its title."""
+    parts = [f"<p>{coded(sentence)}</p>" for sentence in section.sentences]
+    for one in section.tables:
+        title = f"<h3>{clean(one.title)}</h3>" if one.title else ""
+        parts.append(title + table(one.head, one.rows, one.caption))
+    return "".join(parts)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]], caption: str) -> str:
+    """A table with a caption. A heading's `>`: numbers; its `*`: long text.
+
+    What is None or an empty text is an empty cell. More than two columns stand below one another on a narrow screen.
     """
     kinds = [{">": "num", "*": "long"}.get(title[:1], "") for title in head]
     titles = [title.lstrip(">*") for title in head]
@@ -43,16 +57,15 @@ def table(
     body = []
     for row in rows:
         out = "".join(
-            f'<td{_class(kind)} data-l="{clean(title)}">{cell if at in raw else clean(str(cell))}</td>'
+            f'<td{_class(kind)} data-l="{clean(title)}">{clean(str(cell))}</td>'
             if cell not in ("", None)
             else "<td></td>"
-            for at, (cell, kind, title) in enumerate(zip(row, kinds, titles, strict=True))
+            for cell, kind, title in zip(row, kinds, titles, strict=True)
         )
         body.append(f"<tr>{out}</tr>")
-    kind = ' class="stack"' if stack else ""
     return region(
-        f"<table{kind}><caption>{clean(caption)}</caption><thead><tr>{cells}</tr></thead>"
-        f"<tbody>{''.join(body)}</tbody></table>",
+        f"<table{_class('stack' if len(head) > 2 else '')}><caption>{clean(caption)}</caption>"
+        f"<thead><tr>{cells}</tr></thead><tbody>{''.join(body)}</tbody></table>",
         caption,
     )
 

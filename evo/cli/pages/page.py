@@ -10,20 +10,26 @@ from evo.cli.pages import genealogy, sections, tables, trial_cards
 from evo.cli.pages.assets import CSS, LIVE_SCRIPT, SCRIPT
 from evo.cli.pages.case_study import CaseStudy
 from evo.cli.pages.highlight import clean
-from evo.cli.pages.html import TextBudget
+from evo.cli.pages.html import TextBudget, section_html
 from evo.cli.pages.model import ReportModel
 
 _ROOM = 1_500_000  # characters of diffs and source; with 500 trials beside them the page stays under 3 MB
+
+
+def _in_html(tell: Callable[[ReportModel], tables.ReportSection]) -> Callable[[ReportModel, TextBudget], str]:
+    return lambda report, _: section_html(tell(report))
+
+
 _SECTIONS: tuple[tuple[str, str, Callable[[ReportModel, TextBudget], str]], ...] = (
     ("climb", "The climb", sections.climb_section),
     ("trials", "Trials", trial_cards.trial_section),
     ("descent", "Genealogy", genealogy.genealogy_section),
     ("roofline", "Roofline", sections.roofline_section),
-    ("counters", "Counters by source line", tables.heat_section),
-    ("leaderboard", "Leaderboard by chip", tables.board_section),
-    ("operators", "Effects by kind of change", tables.insight_section),
-    ("cost", "Time and cost", tables.cost_section),
-    ("environment", "Environments", tables.environment_section),
+    ("counters", "Counters by source line", sections.heat_section),
+    ("leaderboard", "Leaderboard by chip", _in_html(tables.board_section)),
+    ("operators", "Effects by kind of change", _in_html(tables.insight_section)),
+    ("cost", "Time and cost", _in_html(tables.cost_section)),
+    ("environment", "Environments", _in_html(tables.environment_section)),
 )
 
 
@@ -33,7 +39,7 @@ def page(report: ReportModel, study: CaseStudy | None = None) -> str:
     chapters: list[tuple[str, str, str]] = []
     if study is not None:
         for number, chapter in enumerate(study.chapters, start=1):
-            chapters.append((f"chapter{number}", chapter.heading, tables.chapter_html(chapter)))
+            chapters.append((f"chapter{number}", chapter.heading, section_html(chapter.section)))
     made = f"Made {report.made[:16].replace('T', ' ')} UTC by evo {report.version} from the records alone."
     content = _rendered(report)
     body = _body([*chapters, *((name, heading, content[name]) for name, heading, _ in _SECTIONS)])

@@ -1,4 +1,4 @@
-"""The page's drawn sections: the headline, climbs, rooflines. Text from a record goes through `clean`."""
+"""The page's drawn sections: the headline, climbs, rooflines, counters. Text from a record goes through `clean`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from collections.abc import Callable
 from evo.cli.pages.climb_chart import climb_svg, climb_words
 from evo.cli.pages.climb_speedup import ClimbSpeedup, climb_speedup
 from evo.cli.pages.figures import SIZES, Size
+from evo.cli.pages.heat_map import heat_html
 from evo.cli.pages.highlight import clean
-from evo.cli.pages.html import TextBudget, table
+from evo.cli.pages.html import TextBudget, section_html
 from evo.cli.pages.model import Climb, ReportModel
 from evo.cli.pages.roofline_chart import drawable, roofline_svg
-from evo.cli.pages.roofline_plot import Roofline, floor_cells
-from evo.results.wording import duration, microseconds, percent
+from evo.cli.pages.roofline_plot import Roofline
+from evo.cli.pages.tables import ReportSection, limits_table
+from evo.results.wording import duration
 
 # --- summary and climbs ---------------------------------------------------------------------------------------------
 
@@ -128,18 +130,40 @@ def _no_rivals(roof: Roofline) -> str:
 
 
 def _limits_table(roof: Roofline) -> str:
-    rows = []
-    for case in roof.cases:
-        limits = [case.name, *floor_cells(case)]
-        taken = roof.of_case(case.name)
-        for one in taken:
-            share = percent(case.floor_us / one.us) if case.floor_us else ""
-            rate = f"{case.flop / one.us * 1e-6:.2f}" if case.flop else ""
-            role = "library" if one.role == "rival" else one.role
-            rows.append([*limits, f"{role}: {one.what}", microseconds(one.us), rate, share])
-        if not taken:
-            rows.append([*limits, "none yet", "", "", ""])
-    head = ["case", ">floor µs", "bound by", "*what", f">{roof.timing} µs", ">TFLOP/s", ">floor / time"]
-    shown = table(head, rows, f"Limits and times of {roof.title}")
     key = clean(f"limits-{roof.task}-{roof.chip}-{roof.timing}")
+    shown = section_html(ReportSection(tables=[limits_table(roof)]))
     return f'<details class="more" data-key="{key}"><summary>Limits and times as a table</summary>{shown}</details>'
+
+
+# --- counters -------------------------------------------------------------------------------------------------------
+
+
+def heat_section(report: ReportModel, room: TextBudget) -> str:
+    parts = [
+        "<p>Counted on the simulator at one case, exact as executed. The share is of the modelled clocks of the pipe "
+        "that limits the kernel. <span class='never'>never</span> names an outcome of a condition that this case did "
+        "not see; <code>evo check --coverage</code> looks at all cases. Nothing here was timed.</p>"
+    ]
+    for heat in report.heats:
+        html = heat_html(heat)
+        if not room.take(html):
+            html = "<p>Left out to keep the page small: <code>evo profile FILE</code> shows it.</p>"
+        parts.append(f"<h3>{clean(heat.title)}</h3>{html}")
+    if report.lazy:
+        parts.append(_count_buttons(report))
+    elif not report.heats:
+        parts.append(f"<p>{clean(report.no_heat or 'No champion was counted')}. "
+                     "<code>evo report --count</code> counts each champion at a small case, "
+                     "<code>evo profile FILE</code> at a case of your choice.</p>")  # fmt: skip
+    return "".join(parts)
+
+
+def _count_buttons(report: ReportModel) -> str:
+    """Counting takes the processor for seconds, perhaps from a run, so that a reader asks for it."""
+    parts = []
+    for entry in sorted(report.board, key=lambda entry: entry.date, reverse=True):
+        trial = next((one.trial for one in reversed(report.records) if one.kept and one.variant == entry.variant), "")
+        words = f"Count the lines of the champion {entry.variant} of {entry.chip}, {entry.built_for}"
+        button = f'<button type="button" data-count="counts/{clean(trial)}">{clean(words)}</button>'
+        parts.append(f"<div><p>{button}</p></div>")
+    return "".join(parts) or "<p>There is no champion yet.</p>"

@@ -1,28 +1,44 @@
-"""The page's tables: champions, effects, counters, cost, environments. Text from records is escaped."""
+"""What the report tells as sentences and tables: champions, effects, limits, cost, environments. Knows no markup."""
 
 from __future__ import annotations
 
-from evo.cli.pages.case_study import Chapter, llm_words, time_words
-from evo.cli.pages.heat_map import heat_html
-from evo.cli.pages.highlight import clean
-from evo.cli.pages.html import TextBudget, identifier, table
-from evo.cli.pages.model import REWRITE_HEAD, ReportModel, rewrite_rows
-from evo.results.wording import clipped, count, duration, gain_words, microseconds, ratio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from evo.cli.pages.model import REWRITE_HEAD, ReportModel, RunCost, rewrite_rows
+from evo.cli.pages.roofline_plot import Roofline, floor_cells
+from evo.results.wording import clipped, count, duration, gain_words, microseconds, percent, plural, ratio
 
 _MOST_INSIGHTS = 200
 
 
-def board_section(report: ReportModel, room: TextBudget) -> str:
-    del room
-    parts = []
-    places = sorted({(entry.timing, entry.chip) for entry in report.board})
-    for timing, chip in places:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportTable:
+    """A heading that begins with `>` is that of numbers, with `*` of long texts. title: above it, if it has one."""
+
+    caption: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportSection:
+    """Sentences, in which code stands between backticks, then tables."""
+
+    sentences: Sequence[str] = ()
+    tables: Sequence[ReportTable] = ()
+
+
+def board_section(report: ReportModel) -> ReportSection:
+    tables = []
+    for timing, chip in sorted({(entry.timing, entry.chip) for entry in report.board}):
         rows = []
         for entry in report.board:
             if (entry.timing, entry.chip) != (timing, chip):
                 continue
             for name, case in entry.cases.items():
-                row = [entry.task, entry.built_for, identifier(entry.variant), name, microseconds(case.time_us)]
+                row = [entry.task, entry.built_for, entry.variant, name, microseconds(case.time_us)]
                 if timing == "measured":
                     row += [microseconds(case.p90_us)]
                     row += [f"{case.tflop_per_s:.2f}" if case.tflop_per_s is not None else ""]
@@ -32,20 +48,20 @@ def board_section(report: ReportModel, room: TextBudget) -> str:
         more = [">p90 µs", ">TFLOP/s"] if timing == "measured" else ["model", "calibration"]
         name = f">{timing} {'p50 ' if timing == 'measured' else ''}µs"
         head = ["task", "arch", "variant", "case", name, *more, "last gain", "commit", "date"]
-        parts.append(
-            f"<h3>{clean(chip)}, {timing}</h3>{table(head, rows, f'Champions on {chip}, {timing} times', raw=(2,))}"
-        )
-    return "".join(parts) or "<p>There is no champion yet.</p>"
+        caption = f"Champions on {chip}, {timing} times"
+        tables.append(ReportTable(title=f"{chip}, {timing}", caption=caption, head=head, rows=rows))
+    return ReportSection(sentences=() if tables else ("There is no champion yet.",), tables=tables)
 
 
-def insight_section(report: ReportModel, room: TextBudget) -> str:
-    del room
-    parts = [
-        "<p>The effect of each kind of change over its parent, in one environment at a time; starts claim none.</p>"
+def insight_section(report: ReportModel) -> ReportSection:
+    sentences = [
+        "The effect of each kind of change over its parent, in one environment at a time; starts claim none."
+        if report.insights
+        else "Nothing but starts so far."
     ]
+    tables = []
     shown = report.insights[:_MOST_INSIGHTS]
-    places = sorted({(row.timing, row.task, row.environment) for row in shown})
-    for timing, task, environment in places:
+    for timing, task, environment in sorted({(row.timing, row.task, row.environment) for row in shown}):
         rows = [
             [
                 row.operator,
@@ -59,81 +75,74 @@ def insight_section(report: ReportModel, room: TextBudget) -> str:
             if (row.timing, row.task, row.environment) == (timing, task, environment)
         ]
         head = ["operator", "*change", f">{timing} median", ">range", ">timed", ">kept"]
-        parts.append(f"<h3>{clean(task)}, {timing} effects</h3>{table(head, rows, environment)}")
+        tables.append(ReportTable(title=f"{task}, {timing} effects", caption=environment, head=head, rows=rows))
     if left := len(report.insights) - len(shown):
-        parts.append(f"<p>And {left} more kinds of change: <code>evo insights</code> lists them.</p>")
-    if not report.insights:
-        parts.append("<p>Nothing but starts so far.</p>")
+        sentences.append(f"{left} more kinds of change are not shown: `evo insights` lists them.")
     if report.rewrites:
         caption = "Rewrites: whole kernels or files, apart from single changes"
-        parts.append(f"<h3>Rewrites</h3>{table(REWRITE_HEAD, rewrite_rows(report.rewrites), caption)}")
-    return "".join(parts)
+        rows = rewrite_rows(report.rewrites)
+        tables.append(ReportTable(title="Rewrites", caption=caption, head=REWRITE_HEAD, rows=rows))
+    return ReportSection(sentences=sentences, tables=tables)
 
 
-# --- counters, cost, environment ------------------------------------------------------------------------------------
+def limits_table(roof: Roofline) -> ReportTable:
+    rows = []
+    for case in roof.cases:
+        limits = [case.name, *floor_cells(case)]
+        taken = roof.of_case(case.name)
+        for one in taken:
+            share = percent(case.floor_us / one.us) if case.floor_us else ""
+            rate = f"{case.flop / one.us * 1e-6:.2f}" if case.flop else ""
+            role = "library" if one.role == "rival" else one.role
+            rows.append([*limits, f"{role}: {one.what}", microseconds(one.us), rate, share])
+        if not taken:
+            rows.append([*limits, "none yet", "", "", ""])
+    head = ["case", ">floor µs", "bound by", "*what", f">{roof.timing} µs", ">TFLOP/s", ">floor / time"]
+    return ReportTable(caption=f"Limits and times of {roof.title}", head=head, rows=rows)
 
 
-def heat_section(report: ReportModel, room: TextBudget) -> str:
-    parts = [
-        "<p>Counted on the simulator at one case, exact as executed. The share is of the modelled clocks of the pipe "
-        "that limits the kernel. <span class='never'>never</span> names an outcome of a condition that this case did "
-        "not see; <code>evo check --coverage</code> looks at all cases. Nothing here was timed.</p>"
-    ]
-    for heat in report.heats:
-        html = heat_html(heat)
-        if not room.take(html):
-            html = "<p>Left out to keep the page small: <code>evo profile FILE</code> shows it.</p>"
-        parts.append(f"<h3>{clean(heat.title)}</h3>{html}")
-    if report.lazy:
-        parts.append(_count_buttons(report))
-    elif not report.heats:
-        parts.append(f"<p>{clean(report.no_heat or 'No champion was counted')}. "
-                     "<code>evo report --count</code> counts each champion at a small case, "
-                     "<code>evo profile FILE</code> at a case of your choice.</p>")  # fmt: skip
-    return "".join(parts)
-
-
-def _count_buttons(report: ReportModel) -> str:
-    """Counting takes the processor for seconds, perhaps from a run, so that a reader asks for it."""
-    parts = []
-    for entry in sorted(report.board, key=lambda entry: entry.date, reverse=True):
-        trial = next((one.trial for one in reversed(report.records) if one.kept and one.variant == entry.variant), "")
-        words = f"Count the lines of the champion {entry.variant} of {entry.chip}, {entry.built_for}"
-        button = f'<button type="button" data-count="counts/{clean(trial)}">{clean(words)}</button>'
-        parts.append(f"<div><p>{button}</p></div>")
-    return "".join(parts) or "<p>There is no champion yet.</p>"
-
-
-def cost_section(report: ReportModel, room: TextBudget) -> str:
-    del room
+def cost_section(report: ReportModel) -> ReportSection:
     total = report.spent
     rows = [[row.operator, str(row.trials), str(row.kept), duration(row.seconds)] for row in total.by_operator]
-    parts = [f"<p>{clean(time_words(total))} {clean(llm_words(total))}</p>"]
-    parts.append(table(["operator", ">trials", ">kept", ">time"], rows, "Time by operator"))
+    tables = [ReportTable(caption="Time by operator", head=["operator", ">trials", ">kept", ">time"], rows=rows)]
     if total.by_stage_s:
         stages = [[name, duration(seconds)] for name, seconds in total.by_stage_s.items()]
-        parts.append(table(["stage", ">time"], stages, "Time by stage of an evaluation"))
-    return "".join(parts)
+        tables.append(ReportTable(caption="Time by stage of an evaluation", head=["stage", ">time"], rows=stages))
+    return ReportSection(sentences=(time_words(total), llm_words(total)), tables=tables)
 
 
-def environment_section(report: ReportModel, room: TextBudget) -> str:
-    del room
-    parts = []
+def time_words(total: RunCost) -> str:
+    """The duration of the trials and of the runs, in one or two sentences."""
+    if total.seconds is None:
+        return "The records have no durations."
+    words = f"{plural(total.trials, 'trial')}, starts among them, took {duration(total.seconds)} of wall-clock time"
+    words += f", {duration(total.seconds / total.trials)} each on average."
+    if total.lasted_s is not None:
+        words += f" With the time between trials (proposing, screening, pauses) it was {duration(total.lasted_s)}."
+    return words
+
+
+def llm_words(total: RunCost) -> str:
+    """The language models' cost, in a sentence."""
+    if not total.llm:
+        return "No language model was asked in these records."
+    used = total.llm
+    words = f"Language models were asked {plural(int(used.get('calls', 0)), 'time')}: "
+    words += f"{count(used.get('prompt_tokens', 0))} tokens read, {count(used.get('completion_tokens', 0))} written"
+    if "cost" in used:
+        words += f", {used['cost']:.4g} paid in the unit of the price given"
+    else:
+        words += "; no price was given, so there is no cost"
+    if used.get("estimated_calls"):
+        words += f" ({count(used['estimated_calls'])} calls with estimated tokens)"
+    return words + "."
+
+
+def environment_section(report: ReportModel) -> ReportSection:
+    tables = []
     for words, environment, trials in report.environments:
-        shape = environment.to_json()
-        detail = environment.detail
-        rows = [[name, str(value)] for name, value in shape.items() if name != "detail" and value]
-        rows += [[name, value] for name, value in detail.items()]
-        parts.append(
-            f"<h3>{clean(words)}</h3>"
-            f"{table(['what', '*value'], rows, f'{count(trials)} trials ran here, starts among them', stack=False)}"
-        )
-    return "".join(parts)
-
-
-def chapter_html(chapter: Chapter) -> str:
-    """One chapter of a case study."""
-    parts = [f"<p>{clean(sentence)}</p>" for sentence in chapter.sentences]
-    if chapter.rows:
-        parts.append(table(chapter.head, chapter.rows, chapter.caption or chapter.heading))
-    return "".join(parts)
+        rows = [[name, str(value)] for name, value in environment.to_json().items() if name != "detail" and value]
+        rows += [[name, value] for name, value in environment.detail.items()]
+        caption = f"{count(trials)} trials ran here, starts among them"
+        tables.append(ReportTable(title=words, caption=caption, head=["what", "*value"], rows=rows))
+    return ReportSection(tables=tables)

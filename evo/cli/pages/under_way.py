@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from urllib.parse import quote
 
 from evo.cli.pages.highlight import clean
+from evo.cli.pages.html import coded
 from evo.records.ledger import RunStatus
 from evo.results.wording import clipped, duration, plural
 
@@ -56,9 +56,7 @@ def _trial(status: RunStatus) -> str:
 
 
 def _note(text: str) -> str:
-    """A note of the run; what stands between backticks is code."""
-    words = re.sub(r"`([^`]+)`", r"<code>\1</code>", clean(clipped(text, 300)))
-    return f'<p class="soft">{words}</p>' if text else ""
+    return f'<p class="soft">{coded(clipped(text, 300))}</p>' if text else ""
 
 
 def _over(status: RunStatus) -> str:

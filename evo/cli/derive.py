@@ -1,4 +1,4 @@
-"""`evo derive`: legal tile configurations of a chip, with proofs; `--check` checks a file's layouts."""
+"""`evo derive`: legal tile configurations of a chip as a document; `--check` checks a file's layouts."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from evo.cli.chips import GpuWord, HeadlineCase, choose_chip
 from evo.cli.command_context import choose_task, read_subject, session_of
 from evo.cli.options import AsJson, TaskName
 from evo.cli.stage_line import stage
-from evo.cli.terminal import microseconds, out, out_json, out_table, paint, say
+from evo.cli.terminal import out, out_json, out_words, paint, say
 
 if TYPE_CHECKING:
-    from evo.analysis.tiles import Checked, Derivation, Rung, TileCandidate
+    from evo.analysis.tiles import Checked, Derivation, Rung
     from evo.cli.analysis_outputs import CheckedLayout, DeriveOutput
     from evo.cli.command_context import GlobalOptions
     from evo.cli.pages.tile_derivation import CompilerReport
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from evo.spec.task import Case, Task
     from evo.spec.variant import Variant
 
-_SHOWN = 6
 FAILED = 1
 
 
@@ -31,7 +30,6 @@ def derive(
     task: TaskName = None,
     gpu: GpuWord = None,
     case: HeadlineCase = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Write the design document, in Markdown.")] = False,
     check: Annotated[
         Path | None, typer.Option("--check", metavar="FILE", help="Check the layouts of a .cu file instead.")
     ] = None,
@@ -42,7 +40,7 @@ def derive(
     every: Annotated[bool, typer.Option("--all", help="List every rejected configuration.")] = False,
     json: AsJson = False,
 ) -> int:
-    """Derive tiles, warps, stages and layouts from the chip, with proofs, predictions and the knobs of the rungs."""
+    """Derive tiles, warps, stages and layouts from the chip: a document with proofs, predictions and knobs."""
     from evo.analysis.calibration import latest_rates
     from evo.analysis.tiles import derive as derived
 
@@ -58,12 +56,10 @@ def derive(
     found = derived(subject, chip, chosen, accept=compiler, measured=rates.rates() if rates else None)
     stage("")
     reports = compiler.of(found) if compiler is not None else {}
-    if explain:
-        out(_document(root, subject, chip, found, reports).rstrip("\n"))
-    elif json:
+    if json:
         out_json(derive_output(found, reports).to_json())
     else:
-        show(found, chip, reports, every=every)
+        _show(root, subject, chip, found, reports, every=every)
     return 0
 
 
@@ -120,88 +116,17 @@ def derive_output(found: Derivation, reports: dict[str, CompilerReport]) -> Deri
     )
 
 
-def show(found: Derivation, chip: Chip, reports: dict[str, CompilerReport], *, every: bool) -> None:
-    """The chosen configuration, its proofs, the other candidates, and the knobs."""
-    from evo.analysis.tiles.knob_text import knob_text
-    from evo.cli.pages.tile_derivation import predictions
-
-    best = found.chosen
-    out(f"{paint(found.task, 'bold')} {found.case} on {chip.name}: {paint(knob_text(best.tile), 'cyan')}")
-    fits = f"{best.resident} on an SM, about {best.registers} registers, {best.shared_bytes:,} B shared"
-    out(f"  {best.threads} threads, {best.blocks:,} blocks ({best.busy:.1%} of SM time in whole rounds), {fits}")
-    out(f"  rows of all inputs are aligned for {best.vector_bytes}-byte loads")
-    out()
-    if best.placed:
-        _show_layouts(best)
-        out()
-    out("predicted at full tiles: " + ", ".join(f"{n} {v:,.0f}" for n, v in predictions(found).items()))
-    out()
-    rows = [_candidate_row(one) for one in found.candidates[:_SHOWN]]
-    out_table(["legal", ">modelled µs", "largest term", ">registers", ">shared B", ">on an SM", ">busy"], rows)
-    out(paint(f"{len(found.candidates)} are legal; the order is a model, not a measurement", "dim"))
-    if found.rejected:
-        out()
-        _show_rejected(found, every)
-    out()
-    _show_rungs(found, reports)
-
-
-def _candidate_row(one: TileCandidate) -> list[str]:
-    from evo.analysis.tiles.knob_text import knob_text
-
-    return [
-        knob_text(one.tile), microseconds(one.modelled_us), one.binds, str(one.registers), f"{one.shared_bytes:,}",
-        str(one.resident), f"{one.busy:.1%}",
-    ]  # fmt: skip
-
-
-def _show_layouts(best: TileCandidate) -> None:
-    rows = []
-    for part in best.placed:
-        ways = ", ".join(f"{read} {count}-way" for read, count in part.proof.ways.items())
-        size = f"{part.copies} x {part.rows} x {part.cols}"
-        found = part.proof
-        proof = f"{found.distinct:,} of {found.elements:,} distinct, {found.misaligned} of {found.chunks} misaligned"
-        rows.append([part.name, size, part.layout, proof, ways])
-    out_table(["tile", "copies x rows x cols", "layout", "proved over all addresses", "bank conflicts"], rows)
-    for part in best.placed:
-        for other in part.instead_of:
-            out(paint(f"  {part.name}: not {other.layout}: {other.reason}", "dim"))
-
-
-def _show_rejected(found: Derivation, every: bool) -> None:
-    from evo.analysis.tiles.knob_text import knob_text
-    from evo.cli.pages.tile_derivation import grouped
-
-    if every:
-        out_table(["rejected", "why"], [[knob_text(one.tile), one.reason] for one in found.rejected])
-        return
-    rows = [[str(count), one.reason, knob_text(one.tile)] for count, one in grouped(found.rejected)]
-    out_table([">rejected", "why, for example", "at"], rows)
-    out(paint("--all lists every one", "dim"))
-
-
-def _show_rungs(found: Derivation, reports: dict[str, CompilerReport]) -> None:
-    from evo.analysis.tiles.knob_text import knob_text
-
-    for rung in found.rungs:
-        report = reports.get(rung.name)
-        said = f"  compiled: {report.registers} registers, no spills" if report is not None else ""
-        out(f"{paint(rung.name, 'cyan')}: {knob_text(rung.knobs)}{said}")
-        for one in rung.refused[:_SHOWN]:
-            out(paint(f"  not {knob_text(one.tile)}: {one.reason}", "dim"))
-    for name, reason in found.unmatched:
-        out(paint(f"{name}: {reason}", "dim"))
-
-
-def _document(root: Path, task: Task, chip: Chip, found: Derivation, reports: dict[str, CompilerReport]) -> str:
+def _show(
+    root: Path, task: Task, chip: Chip, found: Derivation, reports: dict[str, CompilerReport], *, every: bool
+) -> None:
     from evo.cli.limits import measured_times
     from evo.cli.pages.tile_derivation import DerivationEvidence, explain
     from evo.records.trials import load_records
 
     measured = [(t.what, t.p50_us) for t in measured_times(root, task, chip).get(found.case, [])]
-    evidence = DerivationEvidence(compiled=reports, measured=measured, records=load_records(root, task.name))
-    return explain(found, chip, evidence)
+    records = load_records(root, task.name)
+    evidence = DerivationEvidence(compiled=reports, measured=measured, records=records, every=every)
+    out_words(explain(found, chip, evidence).rstrip("\n"))
 
 
 # --- checking a file

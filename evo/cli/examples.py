@@ -52,8 +52,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("evo limits softmax --gpu h200 --case rows4k --plot roofline.svg", "one case, and a drawing"),
     ),
     "derive": (
-        ("evo derive matmul --gpu l4", "the best legal configurations"),
-        ("evo derive matmul --gpu l4 --explain", "with the proofs, as a document"),
+        ("evo derive matmul --gpu l4", "the best legal configurations, with the proofs"),
         ("evo derive --check mine.cu --gpu l4", "does this file fit the chip?"),
     ),
     "explain": (

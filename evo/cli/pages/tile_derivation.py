@@ -26,11 +26,15 @@ class CompilerReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DerivationEvidence:
-    """What is known beyond the derivation: compiler reports by rung, measured times by name, records of trials."""
+    """What is known beyond the derivation: compiler reports by rung, measured times by name, records of trials.
+
+    every: whether each rejected configuration is listed, not one for each kind of reason.
+    """
 
     compiled: Mapping[str, CompilerReport] = field(default_factory=dict)
     measured: Sequence[tuple[str, float]] = ()
     records: Sequence[Record] = ()
+    every: bool = False
 
 
 def explain(found: Derivation, chip: Chip, evidence: DerivationEvidence) -> str:
@@ -39,7 +43,7 @@ def explain(found: Derivation, chip: Chip, evidence: DerivationEvidence) -> str:
         f"# {found.task}, case {found.case}, on {chip.name}",
         "",
         *_limits(found, chip),
-        *_decisions(found, chip),
+        *_decisions(found, chip, every=evidence.every),
         *_hypotheses(found),
         *_results(found, evidence),
         *_cost(evidence.records),
@@ -72,7 +76,7 @@ def _limits(found: Derivation, chip: Chip) -> list[str]:
     return [*lines, ""]
 
 
-def _decisions(found: Derivation, chip: Chip) -> list[str]:
+def _decisions(found: Derivation, chip: Chip, *, every: bool) -> list[str]:
     best = found.chosen
     lines = ["## Decisions", "", f"Chosen: {knob_text(best.tile)}; {best.threads} threads, {best.blocks:,} blocks.", ""]
     rounds = -(-best.blocks // chip.sms)
@@ -103,7 +107,11 @@ def _decisions(found: Derivation, chip: Chip) -> list[str]:
         lines += markdown_table(("configuration", ">modelled µs", "largest term"), rows)
     if found.rejected:
         lines += ["", f"Rejected ({len(found.rejected)} of {len(found.rejected) + len(found.candidates)}):", ""]
-        lines += [f"- {count}x {one.reason}, e.g. at {knob_text(one.tile)}" for count, one in grouped(found.rejected)]
+        if every:
+            lines += [f"- {one.reason}, at {knob_text(one.tile)}" for one in found.rejected]
+        else:
+            kinds = _grouped(found.rejected)
+            lines += [f"- {count}x {one.reason}, e.g. at {knob_text(one.tile)}" for count, one in kinds]
     return [*lines, ""]
 
 
@@ -128,6 +136,7 @@ def _results(found: Derivation, evidence: DerivationEvidence) -> list[str]:
             spills = f"{report.spill_bytes} bytes of spills" if report.spill_bytes else "no spills"
             lines.append(f"- {rung.name} with {knob_text(rung.knobs)} compiles: {report.registers} registers, {spills}")
         lines += [f"  - not {knob_text(one.tile)}: {one.reason}" for one in rung.refused[:_SHOWN]]
+    lines += [f"- {name}: {reason}" for name, reason in found.unmatched]
     for what, us in evidence.measured:
         share = f", {found.limits.floor_us / us:.0%} of the floor's speed" if found.limits.floor_us else ""
         lines.append(f"- measured: {what} {us:.2f} µs{share}")
@@ -168,7 +177,7 @@ def predictions(found: Derivation) -> dict[str, float]:
     return {name: count for name, count in counts.items() if count is not None}
 
 
-def grouped(rejected: Sequence[Rejected]) -> list[tuple[int, Rejected]]:
+def _grouped(rejected: Sequence[Rejected]) -> list[tuple[int, Rejected]]:
     """How many were rejected for each kind of reason, most first, each with its first example."""
     kinds: dict[str, list[Rejected]] = {}
     for one in rejected:

@@ -130,7 +130,7 @@ def test_derive_as_json_and_as_a_document(capsys: pytest.CaptureFixture[str]) ->
     for layout in shape["chosen"]["layouts"]:
         assert layout["distinct_addresses"] == layout["rows"] * layout["cols"]
         assert layout["misaligned_chunks"] == 0
-    assert run(["derive", "matmul", "--gpu", "l4", "--case", "square2k", "--no-compile", "--explain"]) == 0
+    assert run(["derive", "matmul", "--gpu", "l4", "--case", "square2k", "--no-compile"]) == 0
     text = capsys.readouterr().out
     assert text.startswith("# matmul, case square2k, on NVIDIA L4")
     assert "## Hypotheses" in text

@@ -12,6 +12,7 @@ setup(
         "evo.cli.pages": ["static/*"],
         "evo.operators": ["rules/families/examples/*.cu"],
         "evo.shipped": ["**/*"],
+        "evo.spec.chips": ["table.toml"],
         "evo.audit.redteam": ["attacks/*/*.cu", "tasks/*/*.yaml", "tasks/*/*.py", "tasks/*/ladder/*.cu"],
     },
     exclude_package_data={"evo.shipped": ["*/champions/*", "**/__pycache__/*"]},

@@ -44,7 +44,8 @@ def harness_hash(package: Path) -> str:
     """Twelve digits for the code of a copy of evo. Reading it takes seconds; what was read once is kept."""
     sources = []
     for room in RESULT_ROOMS:
-        for path in sorted((package / room).rglob("*.py") if (package / room).is_dir() else [package / room]):
+        inside = (package / room).rglob("*") if (package / room).is_dir() else [package / room]
+        for path in sorted(path for path in inside if path.suffix in (".py", ".toml")):
             sources.append((path.relative_to(package).as_posix().encode(), path.read_bytes()))
     raw = hashlib.sha256(b"\0".join(part for source in sources for part in source)).hexdigest()
     kept = CacheFolder(cache_folder("harness"), _LIMIT_BYTES)
@@ -52,7 +53,7 @@ def harness_hash(package: Path) -> str:
         return known.decode()
     digest = hashlib.sha256()
     for name, data in sources:
-        digest.update(name + b"\0" + _meaning(data) + b"\0")
+        digest.update(name + b"\0" + (_meaning(data) if name.endswith(b".py") else data) + b"\0")
     found = digest.hexdigest()[:12]
     kept.keep(raw, found.encode())
     return found

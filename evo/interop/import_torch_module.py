@@ -32,6 +32,7 @@ from evo.spec.element_types import is_float
 from evo.spec.input_distributions import derive, domain_of
 from evo.spec.reference import load_reference
 from evo.spec.task import read_task
+from evo.spec.tensor_arrays import typical_size
 from evo.spec.tolerance import COARSEST_TOLERANCE, DEFAULT_TOLERANCES
 
 _TOLERANCES = DEFAULT_TOLERANCES | {"float32": (1e-4, 1e-5)}  # sums of a module, in whatever order torch takes
@@ -271,10 +272,8 @@ class _Draft:
         for case in self._cases():
             outputs = reference.expected(self._inputs(reference, case, _SEEDS[0]), case)
             for array, values in zip(self.own.outputs, outputs.values(), strict=True):
-                reals = values.astype(np.float64)
-                reals = reals[np.isfinite(reals)]
-                if is_float(array.dtype) and reals.any():
-                    sizes.append(float(np.sqrt((reals**2).mean())))
+                if is_float(array.dtype) and (size := typical_size(values)):
+                    sizes.append(size)
         return min(sizes, default=1.0)
 
     def _write_folder(

@@ -23,7 +23,7 @@ from evo.search.knobs.t1_t4_files import read_declaration
 from evo.spec.child_process import ChildProcess
 from evo.spec.comments import without_comments
 from evo.spec.expr import parse
-from evo.spec.source_text import read_source
+from evo.spec.source_text import at_commas, read_source
 from evo.spec.variant import parse_variant
 
 LIMIT_S = 120.0
@@ -279,13 +279,13 @@ def _instantiated(kernel: _Kernel) -> _Kernel:
     named = re.fullmatch(r"(\w+)\s*<(.*)>\s*", kernel.name, flags=re.DOTALL)
     if named is None:
         return kernel
-    name, given = named[1], [part.strip() for part in _apart(named[2])]
+    name, given = named[1], at_commas(named[2])
     template = re.compile(rf"template\s*<([^<>]*)>(?=[^;{{}}]*__global__[^;{{}}]*\b{name}\s*\()")
     match = template.search(kernel.source)
     if match is None:
         raise SyntaxInvalid(kernel.where, None, f"no template of a kernel {name!r} in it", hint=_TEMPLATE_HINT)
     lines = []
-    for number, parameter in enumerate(_apart(match[1])):
+    for number, parameter in enumerate(at_commas(match[1])):
         declared, _, default = (part.strip() for part in parameter.partition("="))
         kind, _, word = declared.rpartition(" ")
         value = given[number] if number < len(given) else default
@@ -293,7 +293,7 @@ def _instantiated(kernel: _Kernel) -> _Kernel:
             raise SyntaxInvalid(
                 kernel.where,
                 None,
-                f"no value for `{parameter.strip()}` in {kernel.name!r}",
+                f"no value for `{parameter}` in {kernel.name!r}",
                 problem="no-value",
                 hint=_TEMPLATE_HINT,
             )
@@ -304,18 +304,6 @@ def _instantiated(kernel: _Kernel) -> _Kernel:
     text = kernel.source[: match.start()] + "\n".join(lines) + "\n" + kernel.source[match.end() :].lstrip()
     note = f"{kernel.name} is a plain kernel now; its template's parameters are declared in front of it"
     return replace(kernel, name=name, source=text, notes=[*kernel.notes, note])
-
-
-def _apart(text: str) -> list[str]:
-    """Split at commas outside of brackets."""
-    parts, depth = [""], 0
-    for char in text:
-        depth += (char in "<([") - (char in ">)]")
-        if char == "," and not depth:
-            parts.append("")
-        else:
-            parts[-1] += char
-    return parts
 
 
 def _tiles(whole: str, part: str) -> str:

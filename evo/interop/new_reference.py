@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from evo.errors import UsageError
 from evo.interop.formula_names import KNOWN, called, functions, source_lines
@@ -209,10 +208,3 @@ def call_of(source: str, function: str, form_names: Sequence[str], inputs: Seque
         known = [one.arg for one in (*arguments.args, *arguments.kwonlyargs) if one.arg in form_names]
         return f"{function}({', '.join(f'{name}={name}' for name in known)})"
     return f"{function}({', '.join(inputs)})"
-
-
-def array_sizes(values: NDArray[np.generic]) -> float:
-    """The root of the mean square of what is finite; 1 if nothing is."""
-    reals = values.astype(np.float64)
-    finite = reals[np.isfinite(reals)]
-    return float(np.sqrt((finite**2).mean())) if finite.size else 1.0

@@ -22,7 +22,6 @@ from evo.interop.count_formula import Uncounted, work_of
 from evo.interop.formula_names import functions, unknown
 from evo.interop.new_reference import (
     NewTaskAnswers,
-    array_sizes,
     call_of,
     completed,
     reference_text,
@@ -35,6 +34,7 @@ from evo.spec.element_types import DTYPES, is_float
 from evo.spec.expr import Expression, parse
 from evo.spec.reference import load_reference
 from evo.spec.task import load_task, read_task
+from evo.spec.tensor_arrays import typical_size
 from evo.spec.tolerance import COARSEST_TOLERANCE, DEFAULT_TOLERANCES
 
 _TENSOR = re.compile(r"([A-Za-z_]\w*)\s*:\s*(\w+)\s*\[([^\]]*)\](?:\s*in\s+(.+?)\s*\.\.\s*(.+))?")
@@ -279,7 +279,7 @@ def _atol(form: NewTaskAnswers) -> float:
     real = [tensor for tensor in form.outputs if is_float(tensor.dtype)]
     share = min((DEFAULT_TOLERANCES.get(t.dtype, COARSEST_TOLERANCE)[1] for t in real), default=0.0)
     found = sampled_outputs(form, next(iter(_cases(form).values())))
-    sizes = [array_sizes(found[tensor.name]) for tensor in real]
+    sizes = [typical_size(found[tensor.name]) for tensor in real]
     return float(f"{share * (min(sizes, default=1.0) or 1.0):.1e}")
 
 

@@ -23,6 +23,8 @@ class Fault(Serializable):
     block: tuple[int, int, int] | None = None  # (x, y, z) of the block
     thread: tuple[int, int, int] | None = None  # (x, y, z) of the thread in its block
     address: int | None = None  # the virtual byte address, or the offset for shared and local memory
+    buffer: str | None = None  # the tensor or workspace at or beside that address
+    offset: int | None = None  # of the address in it, in bytes
     message: str  # the fault in words
 
 

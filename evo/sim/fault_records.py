@@ -77,10 +77,13 @@ def _decode(what: SimFault, row: dict[str, int], context: LaunchContext, kernel:
         block_size=block_size,
         block_of=lambda number: _block(int(block_ids[number]), context.grid),
     )
+    buffer, offset = (None, None) if near else _buffer_at(address, context.buffers)
     return Fault(
         kind=what.kind,
         kernel=kernel.name,
         message=what.sentence(occurrence),
+        buffer=buffer.name if buffer is not None else None,
+        offset=offset,
         source_line=ins.loc or None,
         block=_block(row["block"], context.grid),
         thread=thread_of(row["warp"], row["lane"], block_size),
@@ -124,14 +127,20 @@ def _place(address: int, extra: int, ins: Instr, context: LaunchContext) -> str:
     return _global_place(address, context.buffers)
 
 
-def _global_place(address: int, buffers: list[SimBuffer]) -> str:
+def _buffer_at(address: int, buffers: list[SimBuffer]) -> tuple[SimBuffer, int] | tuple[None, None]:
+    """The buffer that an address is in or not far from, and its offset there."""
     near = _nearest(address, buffers)
+    offset = address - near.address if near is not None else 0
+    return (near, offset) if near is not None and -_FAR < offset < near.size_bytes + _FAR else (None, None)
+
+
+def _global_place(address: int, buffers: list[SimBuffer]) -> str:
+    near, offset = _buffer_at(address, buffers)
     if SHARED_WINDOW <= address < SHARED_WINDOW + WINDOW_SIZE:
         return f"shared offset {address - SHARED_WINDOW} through a generic address"
     if LOCAL_WINDOW <= address < LOCAL_WINDOW + WINDOW_SIZE:
         return f"local offset {address - LOCAL_WINDOW} through a generic address"
-    offset = address - near.address if near is not None else 0
-    if near is None or not -_FAR < offset < near.size_bytes + _FAR:
+    if near is None or offset is None:
         return f"address {address:#x} belongs to no buffer"
     if 0 <= offset < near.size_bytes:
         return f"byte {offset} of buffer {near.name} ({near.size_bytes} bytes)"

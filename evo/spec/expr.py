@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from evo.errors import SyntaxInvalid
+from evo.spec.source_text import at_commas
 
 Number = int | float
 Compute = Callable[[Mapping[str, Number]], Number]
@@ -124,14 +125,7 @@ def parse_list(text: str, *, path: Path | str, line: int | None, real: bool = Fa
     """Parse `a, b, c` (brackets already removed) into one Expression per top-level comma."""
     if not text.strip():
         return ()
-    parts, depth, start = [], 0, 0
-    for at, char in enumerate(text):
-        depth += (char in "([") - (char in ")]")
-        if char == "," and depth == 0:
-            parts.append(text[start:at])
-            start = at + 1
-    parts.append(text[start:])
-    return tuple(parse(part, path=path, line=line, real=real) for part in parts)
+    return tuple(parse(part, path=path, line=line, real=real) for part in at_commas(text, ("([", ")]")))
 
 
 def _check(

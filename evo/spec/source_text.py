@@ -56,3 +56,15 @@ def _inside(folder: Path, wanted: str) -> str:
         return ""
     more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
     return f"; it holds {', '.join(found[:_NAMED])}{more}" if suffix and found else ""
+
+
+def at_commas(text: str, brackets: tuple[str, str] = ("<([", ">)]")) -> list[str]:
+    """The parts of a list: split at commas outside of brackets."""
+    parts, depth = [""], 0
+    for sign in text:
+        depth += (sign in brackets[0]) - (sign in brackets[1])
+        if sign == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    return [part.strip() for part in parts]

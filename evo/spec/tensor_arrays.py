@@ -51,3 +51,9 @@ def distance(left: Arrays, right: Arrays, name: str) -> NDArray[np.float64]:
 
 def size_of(arrays: Arrays) -> int:
     return sum(array.nbytes for array in arrays.values())
+
+
+def typical_size(values: NDArray[np.generic]) -> float:
+    """The root of the mean square of what is finite; 0 if nothing is."""
+    finite = values.astype(np.float64)[np.isfinite(values.astype(np.float64))]
+    return float(np.sqrt((finite**2).mean())) if finite.size else 0.0

@@ -15,7 +15,7 @@ from evo.cli.pages.climb_chart import climb_svg
 from evo.cli.pages.climb_speedup import climb_speedup
 from evo.cli.pages.figures import WIDE
 from evo.cli.pages.highlight import clean
-from evo.cli.pages.model import Climb, Lineage, ReportModel, RunCost
+from evo.cli.pages.model import Climb, Genealogy, ReportModel, RunCost
 from evo.cli.pages.roofline_chart import roofline_svg
 from evo.cli.pages.roofline_plot import Roofline
 from evo.cli.pages.source_counters import LineUtilisation
@@ -116,7 +116,7 @@ def report_output(report: ReportModel, study: CaseStudy | None = None) -> Report
         version=1,
         trials=len(report.records),
         kept=sum(record.kept for record in report.records),
-        lines=tuple(_descent(line) for line in report.lines),
+        lines=tuple(_descent(one) for one in sorted(report.genealogies, key=_place)),
         leaderboard=report.board,
         counters=report.heats,
         environments=tuple(seen),
@@ -124,9 +124,18 @@ def report_output(report: ReportModel, study: CaseStudy | None = None) -> Report
     )
 
 
-def _descent(line: Lineage) -> DescentLine:
-    steps = (copied(KeptStep, step.record, tried=tuple(other.trial for other in step.tried)) for step in line.steps)
-    return copied(DescentLine, line, steps=tuple(steps))
+def _descent(one: Genealogy) -> DescentLine:
+    """The line of the latest champion."""
+    line = one.line(len(one.kin) - 1)
+    steps = (copied(KeptStep, kin.record, tried=tuple(other.trial for other in kin.tried)) for kin in line)
+    champion = line[-1].record
+    chip, arch, loaded = champion.place
+    return DescentLine(task=champion.task, chip=chip, arch=arch, loaded=loaded, steps=tuple(steps))
+
+
+def _place(one: Genealogy) -> tuple[str, ...]:
+    first = one.kin[0].record
+    return (first.task, *first.place)
 
 
 def _study(study: CaseStudy) -> StudyOutput:

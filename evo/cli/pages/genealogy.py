@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from evo.cli.pages.highlight import clean
 from evo.cli.pages.html import identifier
-from evo.cli.pages.model import ReportModel
+from evo.cli.pages.model import Genealogy, Kin, ReportModel
 from evo.cli.pages.why import verdict_words
 from evo.records.insights import environment_words
 from evo.records.trials import Record
@@ -17,56 +17,17 @@ _MOST_MARKS = 24
 _LANE = 18  # pixels
 
 
-@dataclass(slots=True)
-class Kin:
-    """One start or keep. parent: its place in the list, None for a start or if the parent is not shown."""
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """lanes: by row. spans: lane, first row, last row."""
 
-    record: Record
-    parent: int | None
-    children: list[int] = field(default_factory=list)
-    tried: list[Record] = field(default_factory=list)  # from it, and not kept
-    lane: int = 0
+    lanes: Sequence[int]
+    spans: Sequence[tuple[int, int, int]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Genealogy:
-    """The kept variants of one task in one place, oldest first."""
-
-    title: str
-    timing: str
-    kin: Sequence[Kin]
-    spans: Sequence[tuple[int, int, int]]  # lane, first row, last row
-
-
-def genealogies(records: Sequence[Record]) -> list[Genealogy]:
-    """One for each task and place, that of the latest trial first."""
-    places: dict[tuple[str, ...], list[Record]] = {}
-    for record in records:
-        places.setdefault((record.task, *record.place), []).append(record)
-    ordered = sorted(places.items(), key=lambda item: item[1][-1].trial, reverse=True)
-    return [_genealogy(group) for _, group in ordered if any(record.kept for record in group)]
-
-
-def _genealogy(group: Sequence[Record]) -> Genealogy:
-    kin: list[Kin] = []
-    latest: dict[str, int] = {}  # the row of each variant's last keep
-    for record in group:
-        parent = latest.get(record.parent) if record.parent is not None else None
-        if record.kept:
-            kin.append(Kin(record, parent))
-            if parent is not None:
-                kin[parent].children.append(len(kin) - 1)
-            latest[record.variant] = len(kin) - 1
-        elif parent is not None:
-            kin[parent].tried.append(record)
-    first = group[0]
-    how = " by PTX" if first.environment.loaded == "ptx_jit" else ""
-    title = f"{first.task} on {first.environment.chip}, {first.environment.arch}{how}"
-    return Genealogy(title=title, timing=first.timing, kin=kin, spans=_lanes(kin))
-
-
-def _lanes(kin: Sequence[Kin]) -> list[tuple[int, int, int]]:
+def lanes_of(kin: Sequence[Kin]) -> Lanes:
     """Each line of champions in the first lane that is free over its rows. The latest child continues a line."""
+    lanes = [0] * len(kin)
     spans: list[tuple[int, int, int]] = []
     for row, one in enumerate(kin):
         if one.parent is not None and kin[one.parent].children[-1] == row:
@@ -80,8 +41,8 @@ def _lanes(kin: Sequence[Kin]) -> list[tuple[int, int, int]]:
         lane = next(lane for lane in range(len(taken) + 1) if lane not in taken)
         spans.append((lane, row, last))
         for member in chain:
-            kin[member].lane = lane
-    return spans
+            lanes[member] = lane
+    return Lanes(lanes, spans)
 
 
 def genealogy_section(report: ReportModel, room: object) -> str:
@@ -91,9 +52,10 @@ def genealogy_section(report: ReportModel, room: object) -> str:
         "of its line and than its parent, and what was tried from it and not kept "
         '(<span class="mark-not"></span> timed, <span class="mark-cross">×</span> not timed).</p>'
     ]
-    for index, one in enumerate(genealogies(report.records)):
-        lanes = 1 + max(lane for lane, _, _ in one.spans)
-        rows = "".join(_row(row, one, report) for row in range(len(one.kin)))
+    for index, one in enumerate(report.genealogies):
+        drawn = lanes_of(one.kin)
+        lanes = 1 + max(drawn.lanes)
+        rows = "".join(_row(row, one, drawn, report) for row in range(len(one.kin)))
         words = f"{plural(len(one.kin), 'kept variant')}, the champion last. Times and effects are {one.timing}."
         body = f'<ol class="kin" style="--lanes:{lanes}">{rows}</ol><p class="soft">{words}</p>'
         heading = f"<h3>{clean(one.title)}, {one.timing}</h3>"
@@ -110,7 +72,7 @@ def genealogy_section(report: ReportModel, room: object) -> str:
     return "".join(parts)
 
 
-def _row(row: int, one: Genealogy, report: ReportModel) -> str:
+def _row(row: int, one: Genealogy, drawn: Lanes, report: ReportModel) -> str:
     kin = one.kin[row]
     record = kin.record
     name = clean(record.trial)
@@ -121,7 +83,7 @@ def _row(row: int, one: Genealogy, report: ReportModel) -> str:
         about.append(f"from {identifier(record.parent)}, whose record is not among those shown")
     about += [f"commit {identifier(commit[:7])}"] if commit else []
     return (
-        f'<li>{_rail(row, one)}<div class="kin-what"><a href="#t-{name}">{champion}'
+        f'<li>{_rail(row, one, drawn)}<div class="kin-what"><a href="#t-{name}">{champion}'
         f"{clean(clipped(record.summary, 100))}</a><div class='soft'>{' · '.join(about)}</div>{_tried(kin.tried)}"
         f"</div><div class='kin-us'>{_times(row, one, report.headlines)}</div></li>"
     )
@@ -131,7 +93,7 @@ def _times(row: int, one: Genealogy, headlines: Mapping[str, str]) -> str:
     record = one.kin[row].record
     us = record.evaluation.case_us(headlines.get(record.task, ""))
     parts = [f"<b>{microseconds(us)} µs</b>"] if us is not None else []
-    root = one.kin[_root(row, one.kin)].record
+    root = one.line(row)[0].record
     if us and root is not record and environment_words(root) == environment_words(record):
         start = root.evaluation.case_us(headlines.get(record.task, ""))
         parts += [f"<span>{ratio(start / us)} since the start</span>"] if start is not None else []
@@ -140,12 +102,6 @@ def _times(row: int, one: Genealogy, headlines: Mapping[str, str]) -> str:
     elif record.begins:
         parts.append("<span class='soft'>a start, which claims no gain</span>")
     return "".join(parts)
-
-
-def _root(row: int, kin: Sequence[Kin]) -> int:
-    while (parent := kin[row].parent) is not None:
-        row = parent
-    return row
 
 
 def _tried(tried: Iterable[Record]) -> str:
@@ -162,25 +118,17 @@ def _tried(tried: Iterable[Record]) -> str:
     return f'<div class="tried">{marks}<span class="soft">{more} {len(listed)} tried, not kept</span></div>'
 
 
-def _rail(row: int, one: Genealogy) -> str:
+def _rail(row: int, one: Genealogy, drawn: Lanes) -> str:
     """The lanes beside a row: lines of those that pass, the variant's dot, and a branch from the parent's lane."""
-    kin = one.kin[row]
+    kin, own = one.kin[row], drawn.lanes[row]
     parts = []
-    for lane, first, last in one.spans:
+    for lane, first, last in drawn.spans:
         if first <= row <= last:
-            kind = (
-                ""
-                if first < row < last
-                else " from"
-                if row == first != last
-                else " to"
-                if row == last != first
-                else " no"
-            )
+            kind = " no" if first == last else " from" if row == first else " to" if row == last else ""
             parts.append(f'<i class="v{kind}" style="left:{lane * _LANE + 8}px"></i>')
-    if kin.parent is not None and one.kin[kin.parent].lane != kin.lane:
-        a, b = sorted((one.kin[kin.parent].lane, kin.lane))
+    if kin.parent is not None and drawn.lanes[kin.parent] != own:
+        a, b = sorted((drawn.lanes[kin.parent], own))
         parts.append(f'<i class="h" style="left:{a * _LANE + 9}px;width:{(b - a) * _LANE}px"></i>')
     square = " square" if kin.record.begins else ""
-    parts.append(f'<i class="dot{square}" style="left:{kin.lane * _LANE + 3}px"></i>')
+    parts.append(f'<i class="dot{square}" style="left:{own * _LANE + 3}px"></i>')
     return f'<span class="rail" aria-hidden="true">{"".join(parts)}</span>'

@@ -59,24 +59,38 @@ class Climb(Serializable):
         return f"{self.task} on {self.chip}, {self.arch}{how}, {self.timing} times"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AncestryStep:
-    """One kept variant in a line of descent. tried: the trials made from it that were not kept."""
+@dataclass(slots=True)
+class Kin:
+    """One start or keep. parent: its place in the list, None for a start or if the parent is not shown."""
 
     record: Record
-    tried: tuple[Record, ...] = ()
+    parent: int | None
+    children: list[int] = field(default_factory=list)
+    tried: list[Record] = field(default_factory=list)  # from it, and not kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lineage:
-    """From a start to a champion, in one place."""
+class Genealogy:
+    """The kept variants of one task in one place, oldest first."""
 
-    task: str
-    chip: str
-    arch: str
-    loaded: str
-    timing: str
-    steps: tuple[AncestryStep, ...]
+    kin: Sequence[Kin]
+
+    @property
+    def title(self) -> str:
+        first = self.kin[0].record
+        how = " by PTX" if first.environment.loaded == "ptx_jit" else ""
+        return f"{first.task} on {first.environment.chip}, {first.environment.arch}{how}"
+
+    @property
+    def timing(self) -> str:
+        return self.kin[0].record.timing
+
+    def line(self, row: int) -> list[Kin]:
+        """From the start, or the earliest that is shown, to a row."""
+        chain = [self.kin[row]]
+        while (parent := chain[-1].parent) is not None:
+            chain.append(self.kin[parent])
+        return chain[::-1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +125,7 @@ class ReportModel:
     records: tuple[Record, ...]
     commits: Mapping[str, str]
     climbs: tuple[Climb, ...]
-    lines: tuple[Lineage, ...]
+    genealogies: tuple[Genealogy, ...]
     board: tuple[LeaderboardEntry, ...]
     insights: tuple[Insight, ...]
     rewrites: tuple[RewriteStatistics, ...]
@@ -146,7 +160,7 @@ def report_model(
         records=tuple(ordered),
         commits=commits,
         climbs=tuple(climbs(ordered, headlines)),
-        lines=tuple(lines_of_descent(ordered)),
+        genealogies=tuple(genealogies(ordered)),
         board=tuple(entries(build(ordered, commits))),
         insights=tuple(summarise(ordered)),
         rewrites=tuple(rewrite_statistics(ordered)),
@@ -247,33 +261,28 @@ def interval_us(record: Record, case: str, us: float | None) -> tuple[float | No
 # --- descent --------------------------------------------------------------------------------------------------------
 
 
-def lines_of_descent(ordered: Sequence[Record]) -> list[Lineage]:
-    """The kept chain of the latest champion of each place."""
-    champions: dict[tuple[str, ...], Record] = {}
-    children: dict[tuple[str, ...], list[Record]] = {}
-    for record in ordered:
+def genealogies(records: Sequence[Record]) -> list[Genealogy]:
+    """One for each task and place, that of the latest trial first."""
+    places: dict[tuple[str, ...], list[Record]] = {}
+    for record in records:
+        places.setdefault((record.task, *record.place), []).append(record)
+    ordered = sorted(places.items(), key=lambda item: item[1][-1].trial, reverse=True)
+    return [_genealogy(group) for _, group in ordered if any(record.kept for record in group)]
+
+
+def _genealogy(group: Sequence[Record]) -> Genealogy:
+    kin: list[Kin] = []
+    latest: dict[str, int] = {}  # the row of each variant's last keep
+    for record in group:
+        parent = latest.get(record.parent) if record.parent is not None else None
         if record.kept:
-            champions[(record.task, *record.place)] = record
-        elif record.parent is not None:
-            children.setdefault((record.task, *record.place, record.parent), []).append(record)
-    return [_line(champion, ordered, children) for _, champion in sorted(champions.items(), key=lambda item: item[0])]
-
-
-def _line(champion: Record, ordered: Sequence[Record], children: Mapping[tuple[str, ...], Sequence[Record]]) -> Lineage:
-    kept = [r for r in ordered if r.kept and (r.task, r.place) == (champion.task, champion.place)]
-    chain, at = [champion], champion
-    while at.parent is not None:
-        earlier = [r for r in kept if r.variant == at.parent and r.moment < at.moment]
-        if not earlier:
-            break  # it began in records that are not shown
-        at = earlier[-1]
-        chain.append(at)
-    steps = []
-    for record in reversed(chain):
-        tried = children.get((record.task, *record.place, record.variant), ())
-        steps.append(AncestryStep(record=record, tried=tuple(tried)))
-    chip, arch, loaded = champion.place
-    return Lineage(task=champion.task, chip=chip, arch=arch, loaded=loaded, timing=champion.timing, steps=tuple(steps))
+            kin.append(Kin(record, parent))
+            if parent is not None:
+                kin[parent].children.append(len(kin) - 1)
+            latest[record.variant] = len(kin) - 1
+        elif parent is not None:
+            kin[parent].tried.append(record)
+    return Genealogy(kin=kin)
 
 
 # --- cost and environment -------------------------------------------------------------------------------------------

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -61,91 +62,58 @@ def _plain(how: object) -> int | float | None:
     return how if isinstance(how, int | float) else None
 
 
-def applied(operator: str, *operands: HostNumber) -> HostNumber:
+def applied(name: str, *operands: HostNumber) -> HostNumber:
     """The result of a C operator on numbers; `/` is that of integers unless one of them is a float."""
     values = [operand.value for operand in operands]
-    if operator == "/" and not _is_real(operands):
-        operator = "//"
-    value = _value(operator, values)
+    if name == "/" and not _is_real(operands):
+        name = "//"
+    value = _value(name, values)
     if any(operand.how is None for operand in operands):
         return HostNumber(value)
     hows = [operand.how for operand in operands]
     if all(isinstance(how, int | float) for how in hows):
-        folded = _value(operator, [how for how in hows if isinstance(how, int | float)])
+        folded = _value(name, [how for how in hows if isinstance(how, int | float)])
         return HostNumber(folded, folded)
-    return HostNumber(value, _simplified(operator, hows))
+    return HostNumber(value, _simplified(name, hows))
 
 
 def _is_real(operands: tuple[HostNumber, ...]) -> bool:
     return any(isinstance(o.value, float) or (isinstance(o.how, tuple) and o.how[0] in ("/", "real")) for o in operands)
 
 
-def _value(operator: str, values: list[int | float | None]) -> int | float | None:
+def _value(name: str, values: list[int | float | None]) -> int | float | None:
     if any(value is None for value in values):
-        if operator == "if" and values[0] is not None:
+        if name == "if" and values[0] is not None:
             return values[1] if values[0] else values[2]
         return None
     known = [value for value in values if value is not None]
     try:
-        return _worked_out(operator, known)
+        return _OPERATIONS[name](*known)
     except (ZeroDivisionError, ValueError, OverflowError, TypeError):
         return None
 
 
-def _worked_out(operator: str, v: list[int | float]) -> int | float | None:
-    whole = all(isinstance(value, int) for value in v)
-    match operator:
-        case "+":
-            return v[0] + v[1]
-        case "-":
-            return v[0] - v[1]
-        case "*":
-            return v[0] * v[1]
-        case "//":
-            return int(v[0] / v[1]) if v[0] * v[1] < 0 else v[0] // v[1]
-        case "/":
-            return v[0] / v[1]
-        case "%":
-            return int(math.fmod(v[0], v[1])) if whole else math.fmod(v[0], v[1])
-        case "ceil_div":
-            return -(-v[0] // v[1])
-        case "min":
-            return min(v)
-        case "max":
-            return max(v)
-        case "if":
-            return v[1] if v[0] else v[2]
-        case "real":
-            return float(v[0])
-        case "int":
-            return int(v[0])
-        case "sqrt":
-            return math.sqrt(v[0])
-        case "log2":
-            return math.log2(v[0])
-        case "ceil":
-            return float(math.ceil(v[0]))
-        case "floor":
-            return float(math.floor(v[0]))
-        case "and":
-            return int(bool(v[0]) and bool(v[1]))
-        case "or":
-            return int(bool(v[0]) or bool(v[1]))
-        case "not":
-            return int(not v[0])
-        case "==" | "!=" | "<" | "<=" | ">" | ">=":
-            order = {"==": v[0] == v[1], "!=": v[0] != v[1], "<": v[0] < v[1], "<=": v[0] <= v[1], ">": v[0] > v[1]}
-            return int(order.get(operator, v[0] >= v[1]))
-    a, b = int(v[0]), int(v[1])
-    return {"<<": lambda: a << b, ">>": lambda: a >> b, "&": lambda: a & b, "|": lambda: a | b, "^": lambda: a ^ b}[
-        operator
-    ]()
+_OPERATIONS: dict[str, Callable[..., int | float]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
+    "min": lambda *v: min(v), "max": lambda *v: max(v),
+    "//": lambda a, b: int(a / b) if a * b < 0 else a // b,
+    "%": lambda a, b: int(math.fmod(a, b)) if isinstance(a, int) and isinstance(b, int) else math.fmod(a, b),
+    "ceil_div": lambda a, b: -(-a // b), "if": lambda test, then, other: then if test else other,
+    "real": float, "int": int, "sqrt": math.sqrt, "log2": math.log2,
+    "ceil": lambda a: float(math.ceil(a)), "floor": lambda a: float(math.floor(a)),
+    "and": lambda a, b: int(bool(a) and bool(b)), "or": lambda a, b: int(bool(a) or bool(b)),
+    "not": lambda a: int(not a),
+    "==": lambda a, b: int(a == b), "!=": lambda a, b: int(a != b), "<": lambda a, b: int(a < b),
+    "<=": lambda a, b: int(a <= b), ">": lambda a, b: int(a > b), ">=": lambda a, b: int(a >= b),
+    "<<": lambda a, b: int(a) << int(b), ">>": lambda a, b: int(a) >> int(b), "&": lambda a, b: int(a) & int(b),
+    "|": lambda a, b: int(a) | int(b), "^": lambda a, b: int(a) ^ int(b),
+}  # fmt: skip
 
 
-def _simplified(operator: str, hows: list[object]) -> object:
+def _simplified(name: str, hows: list[object]) -> object:
     a = hows[0]
     b = hows[1] if len(hows) > 1 else None
-    if operator == "//":
+    if name == "//":
         if (up := _rounded_up(a, b)) is not None:
             return up
         if b == 1:
@@ -153,39 +121,39 @@ def _simplified(operator: str, hows: list[object]) -> object:
         if isinstance(b, str) and b in (parts := factors(a)) and len(parts) > 1:
             parts.remove(b)
             return reduce(lambda one, other: ("*", one, other), parts)
-    if operator == "if":
+    if name == "if":
         return _chosen(*hows)
-    if operator in ("int", "floor", "ceil") and isinstance(a, tuple) and a[0] == "/":
+    if name in ("int", "floor", "ceil") and isinstance(a, tuple) and a[0] == "/":
         top, bottom = (_whole(part) for part in a[1:])
-        return ("ceil_div", top, bottom) if operator == "ceil" else ("//", top, bottom)
-    if operator in ("int", "real", "floor", "ceil"):
+        return ("ceil_div", top, bottom) if name == "ceil" else ("//", top, bottom)
+    if name in ("int", "real", "floor", "ceil"):
         inner = _whole(a)
-        return inner if operator != "real" else ("real", inner)
-    if operator == "*" and 1 in (a, b):
+        return inner if name != "real" else ("real", inner)
+    if name == "*" and 1 in (a, b):
         return b if a == 1 else a
-    if operator == "*" and isinstance(a, int) and isinstance(b, tuple) and b[0] == "*" and isinstance(b[1], int):
+    if name == "*" and isinstance(a, int) and isinstance(b, tuple) and b[0] == "*" and isinstance(b[1], int):
         return ("*", a * b[1], b[2])
-    if operator == "*" and isinstance(a, tuple) and a[0] == "*" and isinstance(a[1], int) and not isinstance(b, int):
+    if name == "*" and isinstance(a, tuple) and a[0] == "*" and isinstance(a[1], int) and not isinstance(b, int):
         return ("*", a[1], ("*", a[2], b))
-    if operator == "*" and isinstance(b, int):
+    if name == "*" and isinstance(b, int):
         return _simplified("*", [b, a])
-    if operator == "+" and isinstance(a, tuple) and a[0] == "//" and isinstance(b, tuple):
+    if name == "+" and isinstance(a, tuple) and a[0] == "//" and isinstance(b, tuple):
         remains = b if b[0] in ("!=", ">") else b[1] if b[0] == "if" and b[2:] == (1, 0) else None
         if (up := _next_whole(remains, ("+", a, 1), a)) is not None:
             return up
-    if operator in ("+", "-") and b == 0:
+    if name in ("+", "-") and b == 0:
         return a
-    if isinstance(a, tuple) and a[0] == {"-": "+", "+": "-"}.get(operator) and a[2] == b:
+    if isinstance(a, tuple) and a[0] == {"-": "+", "+": "-"}.get(name) and a[2] == b:
         return a[1]
-    if operator == "+" and a == 0:
+    if name == "+" and a == 0:
         return b
-    if operator == "//" and isinstance(b, int) and isinstance(a, tuple) and a[0] == "*" and _divides(a[1], b):
+    if name == "//" and isinstance(b, int) and isinstance(a, tuple) and a[0] == "*" and _divides(a[1], b):
         return _simplified("*", [a[1] // b, a[2]])
-    if operator == "<<" and isinstance(b, int):
+    if name == "<<" and isinstance(b, int):
         return _simplified("*", [2**b, a])
-    if operator == ">>" and isinstance(b, int):
+    if name == ">>" and isinstance(b, int):
         return _simplified("//", [a, 2**b])
-    return (operator, *hows)
+    return (name, *hows)
 
 
 def _chosen(condition: object, one: object, other: object) -> object:
@@ -272,17 +240,17 @@ def factors(how: object) -> list[object]:
 def written(how: object, outer: int = 0) -> str:
     """Python's spelling, with brackets where they are needed."""
     if isinstance(how, tuple):
-        operator, *parts = how
-        if operator in ("ceil_div", "min", "max", "sqrt", "log2"):
-            return f"{operator}({', '.join(written(part) for part in parts)})"
-        if operator in ("real", "int"):
+        name, *parts = how
+        if name in ("ceil_div", "min", "max", "sqrt", "log2"):
+            return f"{name}({', '.join(written(part) for part in parts)})"
+        if name in ("real", "int"):
             return written(parts[0], outer)
-        if operator == "not":
+        if name == "not":
             return f"not {written(parts[0], 11)}"
-        level = _PRECEDENCE.get(operator, 0)
-        if operator == "if":
+        level = _PRECEDENCE.get(name, 0)
+        if name == "if":
             text = f"{written(parts[1], 2)} if {written(parts[0], 2)} else {written(parts[2], 1)}"
         else:
-            text = f"{written(parts[0], level)} {operator} {written(parts[1], level + 1)}"
+            text = f"{written(parts[0], level)} {name} {written(parts[1], level + 1)}"
         return f"({text})" if level < outer else text
     return repr(how) if isinstance(how, float) else str(how)

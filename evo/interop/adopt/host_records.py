@@ -14,6 +14,7 @@ from evo.interop.adopt.host_assignments import HostAssignments
 from evo.interop.adopt.host_expressions import bare_type
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber
 from evo.interop.adopt.host_values import Address, DevicePointer, HostArray, HostRecord, HostVariable
+from evo.spec.source_text import at_commas
 
 _LONGEST, _DEEPEST_SCOPE, _DEEPEST_CALL = 16, 40, 24
 
@@ -137,7 +138,7 @@ class HostRecords(HostAssignments):
             owner, last = parted(kind)
             name, _, rest = bare_type(last if owner else kind).partition("<")
             name = name.strip().split(" ")[-1]
-            arguments = _parts(rest.rpartition(">")[0]) if rest else []
+            arguments = at_commas(rest.rpartition(">")[0]) if rest else []
             if owner and (member := self._member_type(owner, name)) is not None:
                 kind = member
             elif name in self.types and name not in self.records and self.types[name] != kind:
@@ -338,18 +339,6 @@ def parted(text: str) -> tuple[str, str]:
 def _with(text: str, by: Mapping[str, str]) -> str:
     """A type with its template's parameters replaced."""
     return re.sub(r"[A-Za-z_]\w*", lambda word: by.get(word[0], word[0]), text)
-
-
-def _parts(text: str) -> list[str]:
-    """The arguments of a template, parted at commas outside of brackets."""
-    parts, depth = [""], 0
-    for letter in text:
-        depth += (letter in "<(") - (letter in ">)")
-        if letter == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += letter
-    return [part.strip() for part in parts]
 
 
 def _takes(maker: Node, count: int) -> bool:

@@ -98,7 +98,7 @@ def _stays_inside(trial: Tried, tensor: TensorDraft, other: TensorDraft, axes: M
         except TaskInvalid:
             return False
         except Failing as failing:
-            is_outside = failing.fault is not None and failing.fault.kind is FaultKind.OUT_OF_BOUNDS
-            if is_outside and f"buffer {tensor.name}" in str(failing):
+            fault = failing.fault
+            if fault is not None and fault.kind is FaultKind.OUT_OF_BOUNDS and fault.buffer == tensor.name:
                 return False
     return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 import numpy as np
@@ -15,7 +14,6 @@ from evo.interop.adopt.index_bounds import Tried
 from evo.interop.adopt.oracle import Failing
 from evo.results import FaultKind
 
-BUFFER = re.compile(r"buffer '?(\w+)'?")
 _NUMBERS = (0, 1, 1 << 14)
 _ROWS, _IN_A_ROW = 1 << 10, 16  # guesses: rows of a table, elements of a list for each of the longest size
 _LENGTH = 53  # of such a size while shapes are found: unlike those of the others
@@ -75,9 +73,8 @@ def _fails_at(
     try:
         trial.run(axes, races=False, others={lead.name: np.full_like(drawn, min(number, _most(drawn)))})
     except Failing as failing:
-        match = BUFFER.search(str(failing))
-        is_outside = failing.fault is not None and failing.fault.kind is FaultKind.OUT_OF_BOUNDS
-        return match is not None and match[1] == tensor.name if is_outside else None
+        fault = failing.fault
+        return fault.buffer == tensor.name if fault is not None and fault.kind is FaultKind.OUT_OF_BOUNDS else None
     return False
 
 

@@ -87,11 +87,14 @@ def _twice_shared(line: str) -> str:
 
 
 class Failing(Exception):
-    """The kernel faulted, or could not be run. fault: what the simulator saw, None before it ran."""
+    """The kernel faulted, or could not be run. fault: what the simulator saw, None before it ran.
 
-    def __init__(self, message: str, fault: Fault | None = None) -> None:
+    unwritten: an output of which it left out elements.
+    """
+
+    def __init__(self, message: str, fault: Fault | None = None, unwritten: str | None = None) -> None:
         super().__init__(message)
-        self.fault = fault
+        self.fault, self.unwritten = fault, unwritten
 
 
 @dataclass

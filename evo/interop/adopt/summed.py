@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
 from evo.device import Arrays
 from evo.interop.adopt.trial import DraftTrial
 from evo.spec.element_types import is_float
+from evo.spec.tensor_arrays import typical_size
 
 _BY = 2.0**-6  # of each input: more than a rounding of any type
 _MOST = 4.0  # times what terms of any sign can be for such a total: an output that jumps moves by more
@@ -30,14 +30,9 @@ def summed(trial: DraftTrial, axes: Mapping[str, int], exact: Arrays) -> dict[st
     inputs = max((a.size for a in moved.values()), default=0)
     found: dict[str, float] = {}
     for name, values in exact.items():
-        found[name] = own = _typical(values.astype(np.float64))
+        found[name] = own = typical_size(values.astype(np.float64))
         if near is not None:
             with np.errstate(all="ignore"):
-                by = _typical(near[name].astype(np.float64) - values.astype(np.float64))
+                by = typical_size(near[name].astype(np.float64) - values.astype(np.float64))
             found[name] = max(own, min(by / _BY, _MOST * own) * math.sqrt(max(1.0, inputs / values.size)))
     return found
-
-
-def _typical(values: NDArray[np.float64]) -> float:
-    finite = values[np.isfinite(values)]
-    return float(np.sqrt((finite**2).mean())) if finite.size else 0.0

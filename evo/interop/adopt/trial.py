@@ -24,10 +24,10 @@ from evo.interop.adopt.draft import SMALL_SIZE, Draft
 from evo.interop.adopt.draft_parts import TensorDraft
 from evo.interop.adopt.host_values import problem
 from evo.interop.adopt.index_bounds import narrower
-from evo.interop.adopt.led_into import BUFFER, is_led_into
+from evo.interop.adopt.led_into import is_led_into
 from evo.interop.adopt.oracle import Failing, Runner, widened
 from evo.interop.adopt.texts import Figures, elements, inputs_text, task_yaml, variant_text
-from evo.results import FaultKind
+from evo.results import Fault, FaultKind
 from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import DTYPES, is_float
 from evo.spec.task import Case, Task, read_task
@@ -188,7 +188,7 @@ class DraftTrial:
         second = self.run(axes, races=False, poison=POISON_LARGE)
         for name, values in first.items():
             if values.tobytes() != second[name].tobytes():
-                raise Failing(f"some elements of {name} are not written (buffer {name} unwritten)")
+                raise Failing(f"some elements of {name} are not written", unwritten=name)
         return first
 
     def _cannot(self, failing: Failing) -> Exception:
@@ -218,21 +218,22 @@ class DraftTrial:
 
     def _repaired(self, failing: Failing, axes: dict[str, int]) -> bool:
         """Whether something about the draft was changed for another run."""
-        match = BUFFER.search(str(failing))
-        tensor = next((t for t in self.draft.tensors if match and t.name == match[1]), None)
-        kind = failing.fault.kind if failing.fault is not None else None
+        fault = failing.fault
+        name, kind = (fault.buffer, fault.kind) if fault is not None else (failing.unwritten, None)
+        tensor = next((t for t in self.draft.tensors if t.name == name), None)
         if tensor is None:
             return False
         done = False
         if kind is FaultKind.UNINITIALISED:
             done = self._begun(tensor)
         elif kind is FaultKind.OUT_OF_BOUNDS:
-            done = self._larger(tensor, failing, axes) or narrower(self, tensor, axes)
+            assert fault is not None
+            done = self._larger(tensor, fault, axes) or narrower(self, tensor, axes)
         elif kind is FaultKind.READ_ONLY and tensor.role == "in":
             tensor.role, tensor.why, done = "inout", "written to", True
         elif kind is FaultKind.RACE:
             done = self._distinct()
-        elif kind is None and "unwritten" in str(failing):
+        elif kind is None:
             done = self._partly_written(tensor)
         if done:
             self.changed()
@@ -282,10 +283,10 @@ class DraftTrial:
         place = list(self.draft.axes).index(axis)
         return (67, 41, 29, 13, 11, 7)[min(place, 5)]
 
-    def _larger(self, tensor: TensorDraft, failing: Failing, axes: dict[str, int]) -> bool:
+    def _larger(self, tensor: TensorDraft, fault: Fault, axes: dict[str, int]) -> bool:
         waiting = self._candidates.get(tensor.name)
         length = elements(tensor, {**axes, **self.draft.knobs})
-        one_past = f"byte {length * DTYPES[tensor.dtype]} of" in str(failing) and len(tensor.dims or []) == 1
+        one_past = fault.offset == length * DTYPES[tensor.dtype] and len(tensor.dims or []) == 1
         if waiting is not None and one_past and tensor.dims and isinstance(tensor.dims[0], str):
             tensor.dims = [("+", tensor.dims[0], 1)]  # where each of n parts begins, and where the last one ends
             return True

@@ -28,8 +28,9 @@ from evo.cli.pages import (
 )
 from evo.cli.pages.climb_speedup import climb_speedup, segments
 from evo.cli.pages.figures import Labels
-from evo.cli.pages.genealogy import genealogies
+from evo.cli.pages.genealogy import lanes_of
 from evo.cli.pages.highlight import highlighted, side_by_side
+from evo.cli.pages.model import genealogies
 from evo.cli.pages.roofline_plot import RooflineDot, floor_cells, roofline
 from evo.cli.pages.sections import summary
 from evo.records.trials import Record, make_diff
@@ -230,10 +231,12 @@ def test_a_long_run_stays_small() -> None:
 
 
 def test_the_line_of_descent_is_the_champions(both: ReportModel) -> None:
-    line = both.lines[0]
-    assert [step.record.kept for step in line.steps] == [True] * len(line.steps)
-    assert [step.record.parent for step in line.steps[1:]] == [step.record.variant for step in line.steps[:-1]]
-    assert sum(len(step.tried) for step in line.steps) == sum(not point.kept for point in both.climbs[0].points)
+    (climb,) = (climb for climb in both.climbs if climb.timing == "measured")
+    (line,) = (line for line in report_output(both).lines if line.loaded != "sim")
+    kept = [point.trial for point in climb.points if point.kept]
+    assert [step.trial for step in line.steps] == kept
+    assert [step.parent for step in line.steps[1:]] == [step.variant for step in line.steps[:-1]]
+    assert sum(len(step.tried) for step in line.steps) == sum(not point.kept for point in climb.points)
 
 
 def test_every_trial_shows_its_change_beside_its_parent(both: ReportModel) -> None:
@@ -249,7 +252,7 @@ def test_every_trial_shows_its_change_beside_its_parent(both: ReportModel) -> No
 
 
 def test_the_genealogy_has_every_start_and_every_keep(both: ReportModel) -> None:
-    shown = genealogies(both.records)
+    shown = both.genealogies
     assert [one.timing for one in shown] == ["modelled", "measured"]  # the latest first
     for one in shown:
         kept = [record for record in both.records if record.kept and record.timing == one.timing]
@@ -270,7 +273,7 @@ def test_lines_of_champions_that_overlap_have_lanes_of_their_own() -> None:
         again,
     ]
     (one,) = genealogies(records)
-    lanes = [kin.lane for kin in one.kin]
+    lanes = lanes_of(one.kin).lanes
     assert lanes[1] == lanes[2] == lanes[4]
     assert lanes[0] == lanes[3] != lanes[1]
     assert one.kin[5].parent is None

@@ -13,6 +13,8 @@ setup(
         "evo.operators": ["rules/families/examples/*.cu"],
         "evo.shipped": ["**/*"],
         "evo.spec.chips": ["table.toml"],
+        "evo.cli": ["examples.toml"],
+        "evo.interop": ["templates/*"],
         "evo.audit.redteam": ["attacks/*/*.cu", "tasks/*/*.yaml", "tasks/*/*.py", "tasks/*/ladder/*.cu"],
     },
     exclude_package_data={"evo.shipped": ["*/champions/*", "**/__pycache__/*"]},

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,8 @@ def problem_text(folder: Path) -> tuple[str, str]:
     description = str(fields.data.get("description") or folder.name).strip().split("\n")[0]
     constants = "".join(f"{name} = {value!r}\n" for name, value in sizes.items() if name != "seed")
     passed = ", ".join(f"{name}=_SEED()" if name == "seed" else f"{name}={name}" for name in sizes)
-    text = _TEXT.format(source=_cleaned(source), constants=constants, passed=passed, **_called(tree))
+    template = files(__package__).joinpath("templates", "gpumode_problem.py.txt").read_text(encoding="utf-8")
+    text = template.format(source=_cleaned(source), constants=constants, passed=passed, **_called(tree))
     return text, description
 
 
@@ -69,84 +71,3 @@ def _called(tree: ast.Module) -> dict[str, str]:
 def _cleaned(source: str) -> str:
     text = source.replace("torch.Generator(", "_GENERATOR(")
     return re.sub(r"^from __future__ import annotations$", "", text, flags=re.MULTILINE)
-
-
-_TEXT = '''\
-from __future__ import annotations
-
-import sys as _sys
-import types as _types
-
-import torch
-from torch import nn
-
-_REAL_GENERATOR = torch.Generator
-
-
-def _GENERATOR(device=None):
-    """On the CPU, wherever the problem wants it: the harness decides where tensors live."""
-    return _REAL_GENERATOR()
-
-
-def _SEED():
-    """No larger than the seeds of the contest's own tests: problems may add theirs to the values that they draw."""
-    return int(torch.initial_seed() % 1e5)
-
-
-class _Nothing:
-    """What the contest's own modules hold: a context, a decorator's result, a type."""
-
-    def __init__(self, *given, **named):
-        pass
-
-    def __call__(self, *given, **named):
-        return self
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *what):
-        return None
-
-    def __class_getitem__(cls, item):
-        return cls
-
-
-class _Contest(_types.ModuleType):
-    __all__ = (
-        "DeterministicContext", "TestSpec", "clear_l2_cache", "get_device", "input_t", "make_match_reference",
-        "match_reference", "output_t", "set_seed", "verbose_allclose", "verbose_allequal",
-    )
-
-    def __getattr__(self, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return _Nothing
-
-
-_before = {{_name: _sys.modules.get(_name) for _name in ("task", "utils")}}
-_sys.modules.update({{_name: _Contest(_name) for _name in _before}})
-
-{source}
-
-for _name, _module in _before.items():
-    _sys.modules.pop(_name)
-    if _module is not None:
-        _sys.modules[_name] = _module
-
-
-class Model(nn.Module):
-    def forward(self, {parameters}):
-        return ref_kernel({handed})
-
-
-{constants}
-
-def get_inputs():
-    data = generate_input({passed})
-    return list(data) if isinstance(data, (list, tuple)) else [data]
-
-
-def get_init_inputs():
-    return []
-'''

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from evo.cli.stage_line import StageClock
 from evo.cli.terminal import clip, columns, duration, microseconds, out, plain, ratio, say
 from evo.records.since_start import speedup_text
+from evo.results.wording import plural
 
 if TYPE_CHECKING:
     from evo.operators.llm import LlmTotals
@@ -168,7 +169,8 @@ def done_line(done: RunSummary, totals: RunTotals) -> str:
     """The run in one sentence, for stdout."""
     if done.llm is not None:
         totals.usage = usage_words(done.llm)
-    ended = f"{totals.champion_line()}  {_trials(done.trials)}, {done.kept} kept in {duration(totals.elapsed_s)}"
+    tried = f"{plural(done.trials, 'trial')}, {done.kept} kept in {duration(totals.elapsed_s)}"
+    ended = f"{totals.champion_line()}  {tried}"
     return f"{ended}\n{totals.usage}" if totals.usage else ended
 
 
@@ -233,13 +235,9 @@ class PlainView:
         os.write(sys.stderr.fileno(), f"{text}\n".encode())
 
 
-def _trials(count: int) -> str:
-    return f"{count} trial" if count == 1 else f"{count} trials"
-
-
 def begin_line(run: RunBegun) -> str:
     words = [f"{run.task} on {run.device}", run.arch]
     if run.branch:
         words.append(f"branch {run.branch}")
-    words.append(f"{_trials(run.iterations)} at most")
+    words.append(f"{plural(run.iterations, 'trial')} at most")
     return ", ".join(words)

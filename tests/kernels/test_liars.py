@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from simulator import simulator
 
-from evo.device import parse_device
 from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.results import Evaluation
 from evo.spec.task import load_task, task_names
@@ -22,7 +22,7 @@ LIARS = [(name, path) for name, task in TASKS.items() for path in task.wrong()]
 
 @pytest.fixture(scope="module")
 def bench():
-    with EvaluationSession(parse_device("sim:l4")) as bench:
+    with simulator() as bench:
         yield bench
 
 

@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from refusals import refused
+from simulator import simulator
 from tiny import git
 
 from evo.device import parse_device
 from evo.errors import TaskInvalid
-from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
+from evo.evaluate.pipeline import Job, evaluate
 from evo.interop.adopt import Adopted, Options, adopt
 from evo.results import Status
 from evo.search.loop import evolve
@@ -208,7 +209,7 @@ def test_an_extent_that_is_compiled_in_has_its_place(tmp_path):
 @pytest.mark.parametrize("text", [TOTAL, SHARED])
 def test_an_original_passes_at_the_size_that_is_timed(tmp_path, text):
     found, task = adopted(tmp_path, text)
-    with EvaluationSession(parse_device("sim:l4"), arch="sm_89") as session:
+    with simulator() as session:
         job = Job(task=task, text=found.variant.read_text(), path="given.cu", seed=3, rival=None)
         assert evaluate(job, session).status is Status.CORRECT
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from simulator import simulator
 
-from evo.device import parse_device
 from evo.errors import TaskInvalid
-from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
+from evo.evaluate.pipeline import Job, evaluate
 from evo.interop.adopt import Options, adopt
 from evo.results import Evaluation, MismatchKind, Status
 from evo.spec.specials import REFERENCE, UNDEFINED
@@ -109,7 +109,7 @@ def adopted(folder: Path, text: str) -> Task:
 
 
 def tried(task: Task, text: str) -> Evaluation:
-    with EvaluationSession(parse_device("sim:l4"), arch="sm_89") as session:
+    with simulator() as session:
         return evaluate(Job(task=task, text=text, path="given.cu", seed=3, rival=None), session)
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from rule_children import built
+from simulator import simulator
 
-from evo.device import DeviceName
-from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
+from evo.evaluate.pipeline import Job, evaluate
 from evo.operators import RULES
 from evo.spec.task import read_task
 from evo.spec.variant import Variant, parse_variant
@@ -48,7 +48,7 @@ def along(name: str, text: str) -> list[Variant]:
 )
 def test_a_block_takes_several_values_of_its_index(grid: str, places: str, names: str) -> None:
     text = kernel(grid, places)
-    with EvaluationSession(DeviceName("sim", "l4")) as session:
+    with simulator() as session:
         for name in "IC":
             found = along(name, text)
             assert len(found) == (3 if name in names else 0)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from rule_children import built
+from simulator import simulator
 
-from evo.device import DeviceName
-from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
+from evo.evaluate.pipeline import Job, evaluate
 from evo.operators import RULES
 from evo.operators.one_change import clutter
 from evo.spec.task import read_task
@@ -198,6 +198,6 @@ def test_what_a_lane_has_written_it_may_read_again(tmp_path: Path) -> None:
     task = read_task(tmp_path / "over_channels")
     first, *others = built(BY_NAME["column_lanes"], parse_variant(OVER_CHANNELS), task)
     assert {child.knob_values["LANES"] for child in (first, *others)} == {8}  # four turns each
-    with EvaluationSession(DeviceName("sim", "l4")) as session:
+    with simulator() as session:
         found = evaluate(Job(task=task, text=first.text, path="child.cu", upto="check"), session)
     assert found.status.passed, first.text

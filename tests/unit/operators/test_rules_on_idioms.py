@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from rule_children import built
+from simulator import simulator
 
-from evo.device import DeviceName
 from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.operators import RULES
 from evo.operators.rules import example_variant
@@ -21,7 +21,7 @@ BY_NAME = {rule.name: rule for rule in RULES}
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[EvaluationSession]:
-    with EvaluationSession(DeviceName("sim", "l4")) as session:
+    with simulator() as session:
         yield session
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from rule_children import built
+from simulator import simulator
 
-from evo.device import DeviceName
-from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
+from evo.evaluate.pipeline import Job, evaluate
 from evo.operators import RULES
 from evo.spec.task import Task, read_task
 from evo.spec.variant import parse_variant
@@ -82,7 +82,7 @@ def test_lanes_share_the_search_for_the_nearest_record(task: Task) -> None:
     (child,) = built(BY_NAME["row_lanes"], parse_variant(NEAREST), task)
     assert "for (int t = lane; t < T; t += 32) {" in child.text
     assert "theirs < best || (theirs == best && their_other < at)" in child.text
-    with EvaluationSession(DeviceName("sim", "l4")) as session:
+    with simulator() as session:
         assert evaluate(Job(task=task, text=child.text, path="child.cu", upto="check"), session).status.passed
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from rule_children import built
+from simulator import simulator
 
-from evo.device import DeviceName
-from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
+from evo.evaluate.pipeline import Job, evaluate
 from evo.operators import RULES
 from evo.spec.task import read_task
 from evo.spec.variant import Variant, parse_variant
@@ -46,7 +46,7 @@ def test_a_warp_takes_the_walk(changes: tuple[tuple[str, str], ...]) -> None:
     (child,) = children(*changes)
     assert "__shfl_xor_sync" in child.text
     assert "if (threadIdx.x == 0) scale = " in child.text
-    with EvaluationSession(DeviceName("sim", "l4")) as session:
+    with simulator() as session:
         assert evaluate(Job(task=TASK, text=child.text, path="child.cu", upto="check"), session).status.passed
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from rule_children import built
+from simulator import simulator
 
-from evo.device import DeviceName
-from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
+from evo.evaluate.pipeline import Job, evaluate
 from evo.operators import RULES
 from evo.operators.one_change import clutter
 from evo.operators.rules.idle_declarations import uses_of
@@ -174,7 +174,7 @@ def test_what_the_grid_alone_bounds_stays_within_it() -> None:
     task = replace(TASK, check=tuple(case for case in TASK.check if case.name == "whole"))
     bare = RULE.examples[0].before.replace(GUARD, "")
     assert bare != RULE.examples[0].before
-    with EvaluationSession(DeviceName("sim", "l4")) as session:
+    with simulator() as session:
         for child in built(RULE, parse_variant(bare), task):
             found = evaluate(Job(task=task, text=child.text, path="child.cu", upto="check"), session)
             assert found.status.passed, child.text
@@ -206,7 +206,7 @@ def test_numbers_of_two_elements_are_written_in_wide_pieces(written: str, otherw
     text = f"{text}}}\n" if "gridDim" in text else text
     found = built(RULE, parse_variant(text), PAIRS)
     assert {each.text.count("128 * 2)") for each in found} == {0, 1}
-    with EvaluationSession(DeviceName("sim", "l4")) as session:
+    with simulator() as session:
         for child in found:
             assert "alignas(16)" in windows(child.text)[0]
             assert evaluate(Job(task=PAIRS, text=child.text, path="child.cu", upto="check"), session).status.passed

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from rule_children import built
+from simulator import simulator
 
-from evo.device import DeviceName
-from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
+from evo.evaluate.pipeline import Job, evaluate
 from evo.operators import RULES
 from evo.spec.task import read_task
 from evo.spec.variant import Variant, parse_variant
@@ -43,7 +43,7 @@ def test_what_is_finished_later_is_computed_again(changes: tuple[tuple[str, str]
     (child,) = children(*changes)
     stores = [line for line in child.text.splitlines() if line.strip().startswith(("y[", "out["))]
     assert len(stores) == 1
-    with EvaluationSession(DeviceName("sim", "l4")) as session:
+    with simulator() as session:
         assert evaluate(Job(task=TASK, text=child.text, path="child.cu", upto="check"), session).status.passed
 
 

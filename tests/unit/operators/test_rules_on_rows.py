@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from rule_children import built
+from simulator import simulator
 
 from evo.cuda.source import Source
-from evo.device import DeviceName
 from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.operators import RULES
 from evo.operators.rules.directives import ceil_divs
@@ -26,7 +26,7 @@ ROWS = BY_NAME["row_lanes"].examples[0].before
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[EvaluationSession]:
-    with EvaluationSession(DeviceName("sim", "l4")) as session:
+    with simulator() as session:
         yield session
 
 

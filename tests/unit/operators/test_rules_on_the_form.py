@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from rule_children import built
+from simulator import simulator
 
 from evo.cuda.source import new_dead_code
-from evo.device import DeviceName
 from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.operators import RULES, Context, operators
 from evo.operators.one_change import not_one_change
@@ -44,7 +44,7 @@ SLOW = (
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[EvaluationSession]:
-    with EvaluationSession(DeviceName("sim", "l4")) as session:
+    with simulator() as session:
         yield session
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from rule_children import built
+from simulator import simulator
 
 from evo.cuda.source import parse
-from evo.device import DeviceName
 from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.operators import RULES
 from evo.operators.rules.operator import integers_of
@@ -101,7 +101,7 @@ def task() -> Task:
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[EvaluationSession]:
-    with EvaluationSession(DeviceName("sim", "l4")) as session:
+    with simulator() as session:
         yield session
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from simulator import simulator
 
-from evo.device import DeviceName
 from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.operators import RULES
 from evo.operators.rules.operator import integers_of
@@ -115,7 +115,7 @@ def rows(text: str) -> list[Variant]:
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[EvaluationSession]:
-    with EvaluationSession(DeviceName("sim", "l4")) as session:
+    with simulator() as session:
         yield session
 
 

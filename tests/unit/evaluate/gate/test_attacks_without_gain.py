@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from simulator import simulator
 
-from evo.device import DeviceName
 from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.results import Status
 from evo.spec.task import load_task
@@ -18,7 +18,7 @@ ATTACKS = sorted((ROOT / "tests" / "data" / "attacks_without_gain").glob("*/*.cu
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[EvaluationSession]:
-    with EvaluationSession(DeviceName("sim", "l4")) as session:
+    with simulator() as session:
         yield session
 
 

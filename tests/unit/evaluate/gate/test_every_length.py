@@ -6,13 +6,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from simulator import simulator
 
-from evo.device import parse_device
 from evo.evaluate.gate import THOROUGH
 from evo.evaluate.gate.every_length import every_length
 from evo.evaluate.gate.sought_lengths import sought_lengths
 from evo.evaluate.prepare import Prepared
-from evo.evaluate.session import EvaluationSession
 from evo.results import Status
 from evo.spec.task import load_task, read_task
 
@@ -66,7 +65,7 @@ def test_a_residue_that_goes_through_a_workspace_is_met(tmp_path: Path) -> None:
     (tmp_path / "halved" / "task.yaml").write_text(TASK)
     (tmp_path / "halved" / "reference.py").write_text(REFERENCE)
     task = read_task(tmp_path / "halved")
-    with EvaluationSession(parse_device("sim:l4")) as bench:
+    with simulator() as bench:
         found = []
         for odd in (197, 146):  # no residue is 197
             prepared = bench.prepare(task, KERNEL.replace("ODD", str(odd)))
@@ -84,7 +83,7 @@ def test_a_long_residue_is_worked_out_from_a_few_lengths(tmp_path: Path) -> None
     (tmp_path / "halved" / "reference.py").write_text(REFERENCE)
     task = read_task(tmp_path / "halved")
     found = []
-    with EvaluationSession(parse_device("sim:l4")) as bench:
+    with simulator() as bench:
         for text in ("(37 * cols + threadIdx.x) % 1013", "threadIdx.x + 146"):
             prepared = bench.prepare(task, KERNEL.replace("(cols + threadIdx.x) % 197", text).replace("ODD", "911"))
             assert isinstance(prepared, Prepared)

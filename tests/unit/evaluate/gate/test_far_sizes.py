@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from simulator import simulator
 
-from evo.device import parse_device
 from evo.evaluate.gate import TimedSizes, far_cases, far_sizes
 from evo.evaluate.gate.mixed_cases import mixed_cases
 from evo.evaluate.gate.threshold_cases import usual_limits
@@ -71,7 +71,7 @@ def halved(folder: Path, longest: int) -> Task:
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[EvaluationSession]:
-    with EvaluationSession(parse_device("sim:l4")) as found:
+    with simulator() as found:
         yield found
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
+from simulator import simulator
 
 from evo.device import DeviceName
 from evo.device.output_extremes import Extreme, extremes_of, place_of
@@ -91,7 +92,7 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[EvaluationSession]:
-    with EvaluationSession(DeviceName("sim", "l4")) as bench_session:
+    with simulator() as bench_session:
         yield bench_session
 
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from simulator import simulator
 from tiny import FAST, write_task
 
 from evo.audit.redteam import task_folder
-from evo.device import parse_device
 from evo.evaluate import gate
 from evo.evaluate.gate import (
     QUICK,
@@ -36,7 +36,7 @@ ATTENTION = load_task(ROOT, "attention")
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[EvaluationSession]:
-    with EvaluationSession(parse_device("sim:l4")) as found:
+    with simulator() as found:
         yield found
 
 

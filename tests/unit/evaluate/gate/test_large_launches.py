@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from functools import partial
 
 import pytest
+from simulator import simulator
 from tiny import write_task
 
-from evo.device import parse_device
 from evo.device.remote_device import RemoteSimulator
 from evo.evaluate import gate
 from evo.evaluate.prepare import Prepared
@@ -31,7 +31,7 @@ extern "C" __global__ void scale(const float* x, float* y, int n) {
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[EvaluationSession]:
-    with EvaluationSession(parse_device("sim:l4")) as found:
+    with simulator() as found:
         yield found
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from simulator import simulator
 from tiny import FAST, write_task
 
-from evo.device import parse_device
 from evo.errors import SyntaxInvalid, TaskInvalid
 from evo.evaluate.gate import Looked, lawful, laws_of
 from evo.evaluate.gate.kept_laws import check_laws, law_at
@@ -33,7 +33,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[EvaluationSession]:
-    with EvaluationSession(parse_device("sim:l4")) as found:
+    with simulator() as found:
         yield found
 
 

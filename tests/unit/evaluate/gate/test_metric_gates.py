@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from simulator import simulator
 from tiny import FAST, SLOW, TASK_YAML, write_task
 
-from evo.device import DeviceName
 from evo.errors import SyntaxInvalid
 from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.results import Evaluation, Stage, Status
@@ -17,7 +17,7 @@ from evo.spec.task import load_task
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[EvaluationSession]:
-    with EvaluationSession(DeviceName("sim", "l4")) as bench_session:
+    with simulator() as bench_session:
         yield bench_session
 
 

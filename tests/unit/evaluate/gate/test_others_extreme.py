@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from simulator import simulator
 
-from evo.device import parse_device
 from evo.evaluate import gate
 from evo.evaluate.gate.other_orders import other_orders
 from evo.evaluate.prepare import Prepared
@@ -65,7 +65,7 @@ MOST, RESULT = "fmaxf(first, second)", "(a * v + b * u) / (a + b)"
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[EvaluationSession]:
-    with EvaluationSession(parse_device("sim:l4")) as found:
+    with simulator() as found:
         yield found
 
 

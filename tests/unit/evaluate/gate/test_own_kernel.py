@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from simulator import simulator
 
-from evo.device import parse_device
 from evo.evaluate.gate.own_kernel import is_rounded_alike
 from evo.evaluate.gate.run_cases import Step, check_case
 from evo.evaluate.prepare import Prepared
@@ -48,7 +48,7 @@ extern "C" __global__ void total(const float* x, float* y, int rows, int cols) {
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[EvaluationSession]:
-    with EvaluationSession(parse_device("sim:l4")) as found:
+    with simulator() as found:
         yield found
 
 

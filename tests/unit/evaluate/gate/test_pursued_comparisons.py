@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from simulator import simulator
 
-from evo.device import parse_device
 from evo.evaluate import gate
 from evo.evaluate.gate.lanes_apart import all_apart
 from evo.evaluate.gate.run_cases import Step, check_case
@@ -61,7 +61,7 @@ extern "C" __global__ void pick(const __half* x, const int* order, float* y, int
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[EvaluationSession]:
-    with EvaluationSession(parse_device("sim:l4"), arch="sm_89") as found:
+    with simulator() as found:
         yield found
 
 

@@ -12,7 +12,20 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from tiny import FAST, TASK_YAML, UNSAFE, Ran, commit_all, environment, evo, fails, git, new_repository, write_task
+from tiny import (
+    FAST,
+    TASK_YAML,
+    UNSAFE,
+    Ran,
+    commit_all,
+    environment,
+    evo,
+    evo_here,
+    fails,
+    git,
+    new_repository,
+    write_task,
+)
 
 
 @pytest.fixture
@@ -76,7 +89,7 @@ def test_version_and_bare_command(tmp_path: Path) -> None:
     ],
 )
 def test_usage_errors(repository: Path, arguments: list[str], words: list[str]) -> None:
-    fails(evo(*arguments, cwd=repository), 2, *words)
+    fails(evo_here(*arguments, cwd=repository), 2, *words)
 
 
 def test_root_is_understood_anywhere(repository: Path, tmp_path: Path) -> None:
@@ -370,7 +383,7 @@ def test_insights_and_operators(evolved: tuple[Path, Ran]) -> None:
 
 
 def test_plain_lines_say_modelled_and_stdout_ends_with_one_sentence(repository: Path) -> None:
-    ran = evo("iterate", "--from", "ladder/00_slow.cu", "--device", "sim:l4", "--iterations", 2, cwd=repository)
+    ran = evo("iterate", "--from", "ladder/00_slow.cu", "--device", "sim:l4", "--iterations", 1, cwd=repository)
     assert ran.code == 0, ran.err
     assert "modelled" in ran.err
     assert "\x1b" not in ran.err

@@ -22,7 +22,7 @@ LINE = {"trial", "variant", "operator", "kind", "summary", "status", "timing", "
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ran]:
     """A repository after one run, and what it printed. Read only."""
     root = new_repository(tmp_path_factory.mktemp("run") / "mine")
-    return root, evo(*ANEW, "--patch", "wrong.cu", "--iterations", 4, "--json", cwd=root)
+    return root, evo(*ANEW, "--patch", "wrong.cu", "--iterations", 3, "--json", cwd=root)
 
 
 def decisions(ran: Ran) -> list[tuple[object, ...]]:
@@ -118,7 +118,7 @@ def test_the_same_seed_makes_the_same_decisions(run: tuple[Path, Ran], tmp_path:
         "--patch",
         "wrong.cu",
         "--iterations",
-        4,
+        3,
         "--keep-neutral",
         "--json",
         cwd=new_repository(tmp_path / "mine"),

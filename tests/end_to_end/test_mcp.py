@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from llm_server import block
-from mcp import Client, StdioServerParameters
 from refusals import refused
 from run_killer import CHAMPION, problems
 from tiny import FAST, WRONG, environment, git, new_repository, write_task
@@ -31,6 +30,8 @@ def session(root: Path, agent: Callable[[Call], Awaitable[None]], *words: str) -
     """Let an agent talk to a server of its own. A tool's error comes back as {"error": text}."""
 
     async def talk() -> None:
+        from mcp import Client, StdioServerParameters  # seconds to import, for these tests alone
+
         command = [sys.executable, "-m", "evo", "mcp", "--device", "sim:l4", *words]
         parameters = StdioServerParameters(command=command[0], args=command[1:], cwd=str(root), env=environment())
         async with Client(parameters) as client:
@@ -117,6 +118,8 @@ def test_a_killed_server_loses_nothing(tmp_path: Path, after_s: float) -> None:
     start = f"echo $$ > {pid}; exec {sys.executable} -m evo mcp --device sim:l4 --commit"
 
     async def killed() -> None:
+        from mcp import Client, StdioServerParameters
+
         parameters = StdioServerParameters(command="sh", args=["-c", start], cwd=str(root), env=environment())
         async with Client(parameters) as client:
             arguments = {"task": "scale", "text": FAST, "commit": True}

@@ -8,22 +8,26 @@ import time
 from collections.abc import Awaitable, Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from llm_server import block
-from mcp import Client, StdioServerParameters
 from tiny import FAST, SLOW, environment, git, new_repository
 
 from evo.cli.mcp_jobs import Cancelled, Jobs, McpJob
 from evo.errors import UsageError
 from evo.records.trials import load_records
 
+if TYPE_CHECKING:
+    from mcp import Client
+
 ADD = block("2.0f * x[i]", "x[i] + x[i]")
 
 
 def session(root: Path, agent: Callable[[Client], Awaitable[None]], *words: str) -> None:
     async def talk() -> None:
+        from mcp import Client, StdioServerParameters  # seconds to import, for these tests alone
+
         arguments = ["-m", "evo", "mcp", "--device", "sim:l4", *words]
         parameters = StdioServerParameters(command=sys.executable, args=arguments, cwd=str(root), env=environment())
         async with Client(parameters) as client:

@@ -23,7 +23,7 @@ def evolved(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "--device",
         "sim:l4",
         "--iterations",
-        "3",
+        "2",
         "--operators",
         "ladder,rules",
         "--keep-neutral",

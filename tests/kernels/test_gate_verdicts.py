@@ -18,7 +18,6 @@ RUNGS = [(name, path) for name, task in TASKS.items() for path in task.ladder()]
 WRONG = [(name, path) for name, task in TASKS.items() for path in task.wrong()]
 # These compile for seconds at the end of their ladder; a rung with tensor cores stands for it.
 LAST = {"attention": 4, "matmul": 3}
-SLOW = {"add_layernorm"}  # the scalar rung takes ten seconds
 
 
 def _first_line(path: Path) -> str:
@@ -26,9 +25,8 @@ def _first_line(path: Path) -> str:
 
 
 def _short() -> set[Path]:
-    """What the default suite shows: of each task two rungs, and of each reason for a refusal one wrong kernel."""
+    """What the default suite shows: of each task one rung, and of each reason for a refusal one wrong kernel."""
     rungs = [task.ladder()[LAST.get(task.name, -1)] for task in TASKS.values()]
-    rungs += [task.ladder()[0] for task in TASKS.values() if task.name not in SLOW]
     wrong = {_first_line(path): path for _, path in reversed(WRONG)}
     return {*rungs, *wrong.values()}
 

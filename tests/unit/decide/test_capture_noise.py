@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-import scipy.stats
 
 from evo.decide.capture_noise import ASSUMED, CaptureScatter, between_captures, student_t
 from evo.decide.sequential import Comparison, gain_of, judge, noise_floor, widened
@@ -59,8 +58,10 @@ def test_the_spread_is_of_captures_and_about_zero() -> None:
 
 @pytest.mark.parametrize("alpha", [0.001, 0.01, 0.05, 0.5, 0.99])
 def test_quantiles_are_students(alpha: float) -> None:
+    from scipy.stats import t  # a second to import, which other processes of tests need not spend
+
     for freedom in (*range(1, 40), 100, 500):
-        assert student_t(freedom, alpha) == pytest.approx(scipy.stats.t.ppf(1 - alpha / 2, freedom), rel=1e-10)
+        assert student_t(freedom, alpha) == pytest.approx(t.ppf(1 - alpha / 2, freedom), rel=1e-10)
 
 
 def test_the_spread_of_one_case_is_that_of_the_score() -> None:

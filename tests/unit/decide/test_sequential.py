@@ -5,8 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import scipy.signal
-import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refused
@@ -36,8 +34,10 @@ def pair_noise(
     rng: np.random.Generator, pairs: int, *, white: float = 0.006, drift: float = 0.01, spikes: float = 0.02
 ) -> np.ndarray:
     """Log ratios of a program with itself: white noise, residual drift, a clock step inside a pair, and spikes."""
+    from scipy.signal import lfilter  # as below, where it is used: to import it takes each process of tests a second
+
     kicks = rng.normal(0, drift, pairs * 2)
-    level = scipy.signal.lfilter([1.0], [1.0, -0.9], kicks)
+    level = lfilter([1.0], [1.0, -0.9], kicks)
     if rng.random() < 0.3:
         level[rng.integers(pairs * 2) :] += 0.05
     blocks = level + rng.normal(0, white, pairs * 2) + (rng.random(pairs * 2) < spikes) * 0.2
@@ -179,6 +179,8 @@ def test_the_signed_rank_interval_is_exact(n: int, alpha: float) -> None:
 
 
 def test_the_interval_agrees_with_scipy_and_covers() -> None:
+    from scipy.stats import wilcoxon
+
     rng = np.random.default_rng(7)
     hits = 0
     for _ in range(300):
@@ -187,7 +189,7 @@ def test_the_interval_agrees_with_scipy_and_covers() -> None:
         assert gain.low is not None
         assert gain.high is not None
         hits += gain.low <= math.exp(0.05) <= gain.high
-        at_low = scipy.stats.wilcoxon(values + math.log(gain.low) - 1e-12, method="exact").pvalue
+        at_low = wilcoxon(values + math.log(gain.low) - 1e-12, method="exact").pvalue
         assert at_low <= 0.1
     assert hits / 300 >= 0.92
 

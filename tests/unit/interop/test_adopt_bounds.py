@@ -206,7 +206,7 @@ def test_an_extent_that_is_compiled_in_has_its_place(tmp_path):
     assert shapes["in_"] == ["height", "width", "3"]  # a short one is part of the kernel
 
 
-@pytest.mark.parametrize("text", [TOTAL, SHARED])
+@pytest.mark.parametrize("text", [TOTAL, pytest.param(SHARED, marks=pytest.mark.long)])
 def test_an_original_passes_at_the_size_that_is_timed(tmp_path, text):
     found, task = adopted(tmp_path, text)
     with simulator() as session:

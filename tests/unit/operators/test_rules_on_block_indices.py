@@ -37,7 +37,13 @@ def along(name: str, text: str) -> list[Variant]:
     [
         pytest.param("ceil_div(W, 32), H, C", "int i = blockIdx.y, c = blockIdx.z;", "IC", id="each its own"),
         pytest.param("ceil_div(W, 32), C * H", "int c = blockIdx.y / H, i = blockIdx.y % H;", "IC", id="divided"),
-        pytest.param("ceil_div(W, 32), H * C", "int c = blockIdx.y / H, i = blockIdx.y % H;", "IC", id="turned"),
+        pytest.param(
+            "ceil_div(W, 32), H * C",
+            "int c = blockIdx.y / H, i = blockIdx.y % H;",
+            "IC",
+            id="turned",
+            marks=pytest.mark.long,
+        ),
         pytest.param(
             "ceil_div(W, 32), C * (H + 0)", "int R = H + 0, c = blockIdx.y / R, i = blockIdx.y % R;", "IC", id="a size"
         ),

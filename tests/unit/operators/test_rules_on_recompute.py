@@ -32,8 +32,9 @@ def children(*changes: tuple[str, str]) -> list[Variant]:
     [
         pytest.param((), id="as it is"),
         pytest.param(((FINISH, "y[i * R + c] = y[i * R + c] * (1.0f / sum);"),), id="written out"),
-        pytest.param(((FINISH, "y[i * R + c] *= 1.0f / sum;"),), id="a factor"),
-        pytest.param((("sum += y[i * R + c];", "sum += expf(x[i * R + c] - top);"),), id="not read at once"),
+        pytest.param(((FINISH, "y[i * R + c] *= 1.0f / sum;"),), id="a factor", marks=pytest.mark.long),
+        pytest.param((("sum += y[i * R + c];", "sum += expf(x[i * R + c] - top);"),), id="not read at once",
+                     marks=pytest.mark.long),
         pytest.param((("if (c >= R) return;", "float* out = y + c;\n    if (c >= R) return;"),
                       (STORE, STORE.replace("y[i * R + c]", "out[i * R]")), (FINISH, "out[i * R] /= sum;"),
                       ("sum += y[i * R + c];", "sum += out[i * R];")), id="a pointer"),

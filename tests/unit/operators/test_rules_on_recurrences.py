@@ -31,9 +31,9 @@ def session() -> Iterator[EvaluationSession]:
     "step",
     [
         pytest.param(STEP, id="as it is"),
-        pytest.param("h = fmaf(h, a, x[n * L + l]);", id="fused"),
+        pytest.param("h = fmaf(h, a, x[n * L + l]);", id="fused", marks=pytest.mark.long),
         pytest.param("h *= a;\n        h += x[n * L + l];", id="two statements"),
-        pytest.param("h = x[n * L + l] - a * -1.0f * (h);", id="a difference"),
+        pytest.param("h = x[n * L + l] - a * -1.0f * (h);", id="a difference", marks=pytest.mark.long),
     ],
 )
 def test_rows_and_columns_of_a_recurrence_are_shared(session: EvaluationSession, step: str) -> None:

@@ -39,6 +39,8 @@ SLOW = (
     "tile_rows",
     "tile_stream",
     "turn_axes",
+    "lone_walks",  # its children are checked in test_rules_on_lone_walks.py
+    "recompute",  # ... in test_rules_on_recompute.py
 )  # seconds each
 
 

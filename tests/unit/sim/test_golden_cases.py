@@ -53,8 +53,9 @@ def test_conversions_give_the_gpus_bits(every: int) -> None:
     check("opcode", FAMILIES["cvt"][::every])
 
 
-def test_warp_and_tensor_kernels_give_the_gpus_bits() -> None:
-    check("warp", list(goldens_cuda.kernels()))
+@SOME_OR_ALL
+def test_warp_and_tensor_kernels_give_the_gpus_bits(every: int) -> None:
+    check("warp", list(goldens_cuda.kernels())[::every])
 
 
 @SOME_OR_ALL

@@ -20,7 +20,16 @@ FOREIGN = Path(__file__).parents[3] / "data" / "foreign" / "kernels"
 NAMES = sorted(path.name for path in FOREIGN.iterdir())
 # A second or more each.
 SLOW = {"sgemm_uint", "sgemm_tiled", "linear_forward", "bmm_ijk", "depthwise_conv", "layernorm_product_guard"}
-SLOW |= {"mean_filter", "pairwise_distance", "quantise_rows", "small_inverse", "rmsnorm_thread_rows"}
+SLOW |= {
+    "reduce_tree",
+    "softmax_rows",
+    "softmax_online_rows",
+    "mean_filter",
+    "pairwise_distance",
+    "quantise_rows",
+    "small_inverse",
+    "rmsnorm_thread_rows",
+}
 Bytes = NDArray[np.int64]
 _ROW = Symbol("row", "value", 0)  # the thread, carried along with its indices
 

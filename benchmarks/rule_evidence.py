@@ -4,7 +4,7 @@ The kernels: every shipped rung and champion, tests/data/kernels_of_others, and 
 each kernel and rule, the first child is compiled at the headline case. If the machine code differs from the parent's,
 the simulator estimates the gain over the bench cases that share this binary, until a rule has 3 gains or 16 estimates;
 children with a gain, and the first few of each rule, run through the gate. A second pass does the same with further
-children of the rules that had no gain so far. A rule without a gain on any of these kernels is tried on its own example,
+children of the rules that had no gain so far. A rule without a gain on any of these kernels is tried on its own one,
 with the task that tests/data/rules has for it (`own`). `redundant`: a gain that --use_fast_math gives as well, since
 with that flag on both the machine code is the same.
 """

@@ -60,9 +60,9 @@ PLANS = (
     ),
     RulePlan(
         name="coalesced",
-        sentence="Turns axes so that threads run along memory, then stages, blocks in registers and loads wide.",
-        steps=(("turn_axes",), ("stage_tiles",), ("coarsen",), ("wide_access", "wide_elements")),
-        reason="uncoalesced reads hide what shared memory and registers could reuse",
+        sentence="Turns axes so that threads run along memory, then blocks in registers and loads wide.",
+        steps=(("turn_axes",), ("coarsen",), ("wide_access", "wide_elements")),
+        reason="uncoalesced reads hide what registers could reuse",
         expected="coalesced reads, each used for several outputs",
     ),
     RulePlan(
@@ -75,7 +75,7 @@ PLANS = (
     RulePlan(
         name="staged",
         sentence="Stages tiles in shared memory, blocks them in registers, pads their rows and loads them wide.",
-        steps=(("stage_tiles", "tile_halo"), ("coarsen",), ("row_pad", "xor_swizzle"), ("wide_access",)),
+        steps=(("tile_halo",), ("coarsen",), ("row_pad", "xor_swizzle"), ("wide_access",)),
         reason="a tile in shared memory moves the limit to shared reads, which blocking in registers takes away",
         expected="the multiply-adds bind instead of loads from L2 or shared memory",
     ),

@@ -39,22 +39,15 @@ class RulePlan:
 PLANS = (
     RulePlan(
         name="rows_together",
-        sentence="Lets lanes share a row, keeps the row on chip between passes, loads it in wide pieces and early.",
-        steps=(
-            ("row_lanes", "lanes"),
-            ("float_sums",),
-            ("online",),
-            ("keep_row",),
-            ("wide_access",),
-            ("early_operands",),
-        ),
+        sentence="Lets lanes share a row, loads it in wide pieces and early.",
+        steps=(("row_lanes", "lanes"), ("float_sums",), ("wide_access",), ("early_operands",)),
         reason="a row that a thread walks alone is read once for each pass, uncoalesced, an element at a time",
         expected="one coalesced pass over memory with wide loads",
     ),
     RulePlan(
         name="blocks_together",
-        sentence="Lets a block share a row, keeps the row on chip between passes, loads it in wide pieces and early.",
-        steps=(("row_blocks",), ("float_sums",), ("online",), ("keep_row",), ("wide_access",), ("early_operands",)),
+        sentence="Lets a block share a row, loads it in wide pieces and early.",
+        steps=(("row_blocks",), ("float_sums",), ("wide_access",), ("early_operands",)),
         reason="a few long rows that threads walk alone leave most of the chip idle",
         expected="one coalesced pass over memory with wide loads, on all SMs",
     ),
@@ -71,13 +64,6 @@ PLANS = (
         steps=(("coarsen",), ("wide_access", "wide_elements"), ("unroll_registers",)),
         reason="several outputs of a thread pay only if their loads are fewer instructions, and they stay in registers",
         expected="fewer loads for each output",
-    ),
-    RulePlan(
-        name="staged",
-        sentence="Stages tiles in shared memory, blocks them in registers, pads their rows and loads them wide.",
-        steps=(("tile_halo",), ("coarsen",), ("row_pad", "xor_swizzle"), ("wide_access",)),
-        reason="a tile in shared memory moves the limit to shared reads, which blocking in registers takes away",
-        expected="the multiply-adds bind instead of loads from L2 or shared memory",
     ),
     RulePlan(
         name="windows",
@@ -117,8 +103,8 @@ PLANS = (
     ),
     RulePlan(
         name="passes_wide",
-        sentence="Keeps a block's row on chip and loads and stores in wide pieces in each of its passes.",
-        steps=(("keep_row", "wide_access"), ("wide_access",), ("wide_access",), ("wide_access",)),
+        sentence="Loads and stores in wide pieces in each pass of a block over its row.",
+        steps=(("wide_access",),) * 4,
         reason="one pass in wide pieces gains little while the others still move single elements",
         expected="as many times fewer memory instructions in all passes together",
     ),

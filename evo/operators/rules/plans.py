@@ -52,32 +52,11 @@ PLANS = (
         expected="one coalesced pass over memory with wide loads, on all SMs",
     ),
     RulePlan(
-        name="coalesced",
-        sentence="Turns axes so that threads run along memory, then blocks in registers and loads wide.",
-        steps=(("turn_axes",), ("coarsen",), ("wide_access", "wide_elements")),
-        reason="uncoalesced reads hide what registers could reuse",
-        expected="coalesced reads, each used for several outputs",
-    ),
-    RulePlan(
         name="several_outputs",
         sentence="Gives each thread several outputs, loads for them in wide pieces and keeps them in registers.",
         steps=(("coarsen",), ("wide_access", "wide_elements"), ("unroll_registers",)),
         reason="several outputs of a thread pay only if their loads are fewer instructions, and they stay in registers",
         expected="fewer loads for each output",
-    ),
-    RulePlan(
-        name="windows",
-        sentence="Gives threads an index for each axis, or wide blocks, then stages windows, several results a thread.",
-        steps=(("unflatten", "block_shape"), ("tile_rows", "tile_halo")),
-        reason="a block that is a strip of a flat index, or narrow, shares little of what its windows read",
-        expected="each element is loaded once for a block, and read about once for each result and row of the window",
-    ),
-    RulePlan(
-        name="side_by_side",
-        sentence="Gives threads an index for each axis, or wide blocks, then several neighbouring outputs each.",
-        steps=(("unflatten", "block_shape"), ("neighbours",), ("compile_in",)),
-        reason="neighbours along a flat index divide it once for each output, and narrow blocks end at every edge",
-        expected="windows of several outputs in wide loads, a few tests for edges",
     ),
     RulePlan(
         name="columns_together",

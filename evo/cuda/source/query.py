@@ -134,12 +134,6 @@ class Source(Tree):
             node = node.parent
         return node
 
-    def is_simple(self, span: Span) -> bool:
-        """Whether the span is one operand: a name, number, call, subscript, field or parenthesised expression."""
-        node = self._root.smallest(span.start, span.end)
-        simple = ("identifier", "number_literal", "call_expression", "subscript_expression", "field_expression")
-        return span_of(node) == span and node.type in (*simple, "parenthesized_expression")
-
     def is_bare(self, span: Span) -> bool:
         """Whether a statement is all that a loop or a test without braces holds: no other can stand beside it."""
         node = self._node(span)
@@ -193,14 +187,6 @@ class Source(Tree):
                 if outer.parent is None or "declarator" not in outer.parent.type or outer is not node:
                     found.append(text_of(outer))
         return tuple(found)
-
-    def reads_of(self, function: Function, name: str) -> tuple[Span, ...]:
-        """`name[...]` reads as values, where `__ldg(&name[...])` would mean the same; for rules of plugins."""
-        return tuple(
-            span_of(node)
-            for node in self._within(function.body)
-            if node.type == "subscript_expression" and text_of(node.child("argument")) == name and is_value(node)
-        )
 
 
 def _skips(node: Node) -> bool:

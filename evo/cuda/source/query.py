@@ -188,6 +188,14 @@ class Source(Tree):
                     found.append(text_of(outer))
         return tuple(found)
 
+    def reads_of(self, function: Function, name: str) -> tuple[Span, ...]:
+        """`name[...]` reads as values, where `__ldg(&name[...])` would mean the same; for rules of plugins."""
+        return tuple(
+            span_of(node)
+            for node in self._within(function.body)
+            if node.type == "subscript_expression" and text_of(node.child("argument")) == name and is_value(node)
+        )
+
 
 def _skips(node: Node) -> bool:
     return text_of(node.child("operator")) in ("&&", "||")

@@ -4,10 +4,9 @@ The kernels: every shipped rung and champion, tests/data/kernels_of_others, and 
 each kernel and rule, the first child is compiled at the headline case. If the machine code differs from the parent's,
 the simulator estimates the gain over the bench cases that share this binary, until a rule has 3 gains or 16 estimates;
 children with a gain, and the first few of each rule, run through the gate. A second pass does the same with further
-children of the rules that had no gain so far. A rule that none of these kernels has a place for is tried on its own
-example, with the task that tests/data/rules has for it (`own`).
-`redundant`: a gain that --use_fast_math gives as well, since with that
-flag on both the machine code is the same.
+children of the rules that had no gain so far. A rule without a gain on any of these kernels is tried on its own one,
+with the task that tests/data/rules has for it (`own`). `redundant`: a gain that --use_fast_math gives as well, since
+with that flag on both the machine code is the same.
 """
 
 from __future__ import annotations
@@ -99,7 +98,7 @@ class Evidence:
     gains: int = 0  # correct, and faster by more than 2 %
     redundant: int = 0  # of these: with the parent's machine code if both are compiled with --use_fast_math
     best: float = 1.0
-    own: bool = False  # no kernel but the rule's own example
+    own: bool = False  # of the rule's own example, since no kernel shows a gain
     where: list[str] = field(default_factory=list)  # kernels with a gain
 
 
@@ -256,13 +255,14 @@ def main(words: Sequence[str] | None = None) -> int:
     made.add_argument("--budget", type=float, default=25, metavar="MINUTES", help="no kernel is begun after this time")
     made.add_argument("--only", default="", metavar="TEXT", help="only kernels whose path has this in it")
     made.add_argument("--rules", default="", metavar="NAMES", help="only these rules, whose rows are replaced")
-    made.add_argument("--own", action="store_true", help="only rules that no kernel has a place for, on their own one")
+    made.add_argument("--own", action="store_true", help="only rules that no kernel shows a gain of, on their own one")
     made.add_argument("--out", type=Path, default=OUT, metavar="FILE")
     asked = made.parse_args(words)
     chosen = [rule for rule in RULES if not asked.rules or rule.name in asked.rules.split(",")]
     if asked.own:
         rows = json.loads(asked.out.read_text(encoding="utf-8"))["rules"]
-        chosen = [rule for rule in chosen if not (row := rows.get(rule.name)) or row.get("own") or not row["kernels"]]
+        proven = {name for name, row in rows.items() if row["gains"] and not row.get("own")}
+        chosen = [rule for rule in chosen if rule.name not in proven and own_example(rule) is not None]
     found = {rule.name: Evidence() for rule in chosen}
     began, done = time.monotonic(), [0, 0]
     with tempfile.TemporaryDirectory() as folder, EvaluationSession(DeviceName("sim", "l4")) as bench:
@@ -280,8 +280,8 @@ def main(words: Sequence[str] | None = None) -> int:
                 say(f"pass {number + 1}: {at} {time.monotonic() - began:.0f} s")
                 write(asked.out, found, [] if asked.rules else done, len(waiting))
         for rule in chosen:
-            if not found[rule.name].kernels and not asked.only and (own := own_example(rule)) is not None:
-                found[rule.name].own = True
+            if not found[rule.name].gains and not asked.only and (own := own_example(rule)) is not None:
+                found[rule.name] = Evidence(own=True)
                 study(*own, bench, found, [rule], slice(0, asked.most))
                 write(asked.out, found, [] if asked.own or asked.rules else done, len(waiting))
     rows = [[name, *map(str, list(asdict(row).values())[:-2])] for name, row in found.items()]

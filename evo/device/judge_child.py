@@ -166,11 +166,6 @@ class JudgeServer:
             found[name] = self._over(flat.size, work)
         return found
 
-    def truth(self, key: str) -> dict[str, Any] | None:
-        """A truth that is kept, flat."""
-        known = self._truths.get(key)
-        return None if known is None else self._down(known["truths"])
-
     def _called(self, function: str, arguments: list[Any], names: list[str]) -> dict[str, Any]:
         self._state.makes = True
         given = [on_device(self.library, value, whole_numbers=self._whole_numbers) for value in arguments]

@@ -361,10 +361,11 @@ def test_the_row_of_a_run_has_every_column_and_its_waits_fill_the_clock() -> Non
 # --- the evidence for rules
 
 
-def test_every_rule_has_its_row_of_evidence() -> None:
+def test_every_rule_has_its_row_of_evidence_and_no_other_has_one() -> None:
     rows = json.loads(rule_evidence.OUT.read_text(encoding="utf-8"))["rules"]
     missing = [rule.name for rule in RULES if rule.name not in rows]
     assert not missing, f"python benchmarks/rule_evidence.py --rules {','.join(missing)}"
+    assert not rows.keys() - {rule.name for rule in RULES}, "rows of rules that are gone"
 
 
 @pytest.mark.long

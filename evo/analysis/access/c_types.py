@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from evo.analysis.access.terms import Term
@@ -137,17 +136,15 @@ def vector_of(name: str, base: CType, count: int) -> CType:
     return CType(name, "vector", base.size * count, of=base, count=count, fields=fields)
 
 
-def named_type(text: str, known: Mapping[str, CType] | None = None) -> CType:
+def named_type(text: str) -> CType:
     """The type of a specifier such as `const unsigned int` or `float4`; kind `other` if it is not known."""
     is_const = re.search(r"\bconst(expr)?\b", text) is not None
     bare = " ".join(_QUALIFIERS.sub(" ", text).split())
-    found = _plain(bare, known or {})
+    found = _plain(bare)
     return replace(found, is_const=True) if is_const and found.kind != "auto" else found
 
 
-def _plain(bare: str, known: Mapping[str, CType]) -> CType:
-    if bare in known:
-        return known[bare]
+def _plain(bare: str) -> CType:
     if bare in _SCALARS or bare in _ALIASES:
         return _SCALARS[_ALIASES.get(bare, bare)]
     if bare in _PAIRS:

@@ -20,7 +20,7 @@ class Dependence:
 
     kind: `flow` (written, then read), `anti` (read, then written) or `output` (written twice); between threads or
     blocks, if there is no order, `flow` stands for a write and a read. between: `turns` of a loop, `threads` of a
-    block or `blocks`. carrier: the loop. is_certain: False if the places are not linear, with the reason.
+    block or `blocks`. is_certain: False if the places are not linear, with the reason.
     """
 
     kind: str
@@ -28,7 +28,6 @@ class Dependence:
     source: int
     sink: int
     between: str
-    carrier: Symbol | None = None
     is_certain: bool = True
     reason: str = ""
 
@@ -53,7 +52,7 @@ class Dependences:
                 relations = [*self._place(same_thread=not across), *self._loops(first, second, loop.symbol)]
                 answer = self._ask(first, second, tuple(relations))
                 if answer.exists is not False:
-                    found.append(_dependence(first, second, array, TURNS, answer, loop.symbol))
+                    found.append(_dependence(first, second, array, TURNS, answer))
         return tuple(found)
 
     def between_threads(self, array: Array) -> tuple[Dependence, ...]:
@@ -71,7 +70,7 @@ class Dependences:
         for first, second in _pairs(self.form.of(array), ordered=False):
             answer = self._ask(first, second, tuple(place), whole=True, symbols=whole)
             if answer.exists is not False:
-                found.append(_dependence(first, second, array, word, answer, None))
+                found.append(_dependence(first, second, array, word, answer))
         return tuple(found)
 
     def _place(self, *, same_thread: bool) -> list[tuple[Symbol, str]]:
@@ -129,15 +128,13 @@ def _pairs(accesses: Sequence[Access], *, ordered: bool = True) -> Iterator[tupl
             yield first, second
 
 
-def _dependence(
-    first: Access, second: Access, array: Array, between: str, answer: Existence, carrier: Symbol | None
-) -> Dependence:
+def _dependence(first: Access, second: Access, array: Array, between: str, answer: Existence) -> Dependence:
     kind = "output" if first.is_write and second.is_write else "flow" if first.is_write else "anti"
     if first.is_write and second.is_write and (first.is_read or second.is_read):
         kind = "flow"
     if between != TURNS and kind == "anti":
         kind = "flow"
     return Dependence(
-        kind=kind, array=array, source=first.number, sink=second.number, between=between, carrier=carrier,
+        kind=kind, array=array, source=first.number, sink=second.number, between=between,
         is_certain=answer.exists is True, reason=answer.reason,
     )  # fmt: skip

@@ -53,19 +53,18 @@ def ends_and_middle(count: int, inner: int = 1) -> list[tuple[int, float]]:
     return [(0, 1), *between, (count - 1, 1)]
 
 
-def threads_of(sizes: FormSizes, *, whole_block: bool = False) -> Sample:
+def threads_of(sizes: FormSizes) -> Sample:
     """Warps of blocks of the launch, before any loop."""
     import numpy as np
 
     warps = -(-sizes.threads // WARP)
-    chosen_warps = [(at, 1) for at in range(warps)] if whole_block else ends_and_middle(warps)
     large = sum(extent > 3 for extent in sizes.grid)
     inner = {0: 1, 1: 5, 2: 3}.get(large, 1)
     blocks = list(product(*(ends_and_middle(extent, inner) for extent in reversed(sizes.grid))))
     rows: list[tuple[int, int, int, int, int]] = []
     weights: list[float] = []
     for number, ((z, wz), (y, wy), (x, wx)) in enumerate(blocks):
-        for warp, ww in chosen_warps:
+        for warp, ww in ends_and_middle(warps):
             rows.append((x, y, z, warp, number * warps + warp))
             weights.append(wx * wy * wz * ww)
     table = np.asarray(rows, np.int64)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from evo.analysis.access.comparisons import Condition, compare, conjuncts
 from evo.analysis.access.simplify import choose, rebuilt
 from evo.analysis.access.term_bounds import Bounds
-from evo.analysis.access.terms import Op, Symbol, Term
+from evo.analysis.access.terms import Symbol, Term
 from evo.analysis.access.values import Number, Pointer
 
 _MOST = 8  # stores at constant places, one after another
@@ -96,9 +97,5 @@ def _solved(
     loops = {symbol for symbol in entry.value.term.symbols() if symbol.kind == "loop"}
     if not loops <= solved.keys() | active:
         return None
-    term = entry.value.term.substitute(values, lambda op: _rebuilt(bounds, op))
+    term = entry.value.term.substitute(values, partial(rebuilt, bounds))
     return Number(term, entry.value.type) if isinstance(entry.value, Number) else Pointer(term, entry.value.of)
-
-
-def _rebuilt(bounds: Bounds, op: Op) -> Term:
-    return rebuilt(bounds, op)

@@ -134,12 +134,6 @@ class Source(Tree):
             node = node.parent
         return node
 
-    def is_simple(self, span: Span) -> bool:
-        """Whether the span is one operand: a name, number, call, subscript, field or parenthesised expression."""
-        node = self._root.smallest(span.start, span.end)
-        simple = ("identifier", "number_literal", "call_expression", "subscript_expression", "field_expression")
-        return span_of(node) == span and node.type in (*simple, "parenthesized_expression")
-
     def is_bare(self, span: Span) -> bool:
         """Whether a statement is all that a loop or a test without braces holds: no other can stand beside it."""
         node = self._node(span)

@@ -48,7 +48,7 @@ class Param:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """bounds: the whole `__launch_bounds__(...)`; bounds_arguments its expressions; name_span where the name stands."""
+    """bounds: the whole `__launch_bounds__(...)`; name_span: where the name stands."""
 
     name: str
     is_kernel: bool  # extern "C" __global__
@@ -58,7 +58,6 @@ class Function:
     return_type: str
     params: tuple[Param, ...]
     bounds: Span | None
-    bounds_arguments: tuple[Span, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -107,7 +107,7 @@ def test_functions_and_bounds() -> None:
     ]
     first = source.functions[1]
     assert first.bounds is not None
-    assert [source.slice(s) for s in first.bounds_arguments] == ["128", "2"]
+    assert source.slice(first.bounds) == "__launch_bounds__(128, 2)"
     assert source.slice(first.body).startswith("{\n  __shared__")
 
 

@@ -58,7 +58,6 @@ extern "C" __global__ void row(const half* q, float* o, float scale, int n) {
 }
 """
 FLAGS = ("--use_fast_math", "-ftz=true")
-TILED = next(rule.examples[0].before for rule in RULES if rule.name == "stage_tiles")
 LONG_SUM = next(rule.examples[0].before for rule in RULES if rule.name == "split_k")
 
 
@@ -177,8 +176,7 @@ def summaries(name: str, variant: Variant) -> list[str]:
 
 
 def test_what_the_refusals_start_from_is_not_refused() -> None:
-    for name, text in (("split_k", LONG_SUM), ("stage_tiles", TILED)):
-        assert summaries(name, example_variant(text))
+    assert summaries("split_k", example_variant(LONG_SUM))
 
 
 def test_places_found_in_the_kernel(parent: Variant) -> None:
@@ -199,7 +197,7 @@ def _summed(update: str, head: str) -> str:
 
 
 @pytest.mark.parametrize("kind", ["int", "long long", "unsigned long", "uint32_t", "size_t"])
-@pytest.mark.parametrize("name", ["split_k", "stage_tiles", "accumulators"])
+@pytest.mark.parametrize("name", ["split_k", "accumulators"])
 def test_a_pragma_stays_with_its_loop(name: str, kind: str) -> None:
     (rule,) = [rule for rule in RULES if rule.name == name]
     loop = re.compile(r"( *)for \(int i = 0|( *)for \(int j = 0")
@@ -227,7 +225,6 @@ def test_a_pragma_stays_with_its_loop(name: str, kind: str) -> None:
         ("wide_access", "  for (int i = 0; i < n; ++i) o[i] = a[i] + o[i + 1];\n"),
         ("accumulators", "  float s = 0.0f;\n  for (int i = 0; i < n; ++i) { s += a[i]; o[i] = s; }\n"),
         ("accumulators", "  float s = 0.0f;\n  for (int i = 0; i < n; ++i) s = s * x + a[i];\n  o[0] = s;\n"),
-        ("online", "  float m = x;\n  for (int i = 0; i < n; ++i) m = fmaxf(m, a[i]);\n  o[0] = m;\n"),
         ("inverse_root", "  const float r = sqrtf(x);\n  o[0] = y / r + r;\n"),
         ("xor_swizzle", "  __shared__ float t[8][12];\n  t[n][0] = x;\n  o[0] = t[0][n];\n"),
         ("xor_swizzle", "  __shared__ float t[8][8];\n  float* p = &t[n][0];\n  p[0] = x;\n  o[0] = t[0][n];\n"),
@@ -242,11 +239,6 @@ def test_a_pragma_stays_with_its_loop(name: str, kind: str) -> None:
             "  const int row = blockIdx.x * 32 + threadIdx.x;\n  float s = 0.0f;\n"
             "  for (int i = 0; i < n; ++i) s += a[i];\n  o[row] = s;\n",
         ),
-        ("stage_tiles", TILED.replace("if (row >= m || col >= n) return;", "")),
-        ("stage_tiles", TILED.replace("a[row * d + i] * b[i * n + col]", "a[row * d + col] * b[i * n + col + row]")),
-        ("stage_tiles", TILED.replace("i < d", "i < row")),
-        ("stage_tiles", TILED.replace("s += a", "if (i > 3) s += a")),
-        ("stage_tiles", TILED.replace("s += a", "s = s * 2.0f + a")),
         ("split_k", LONG_SUM.replace("if (row >= n) return;", "")),
         ("split_k", LONG_SUM.replace("float s = 0.0f;", "float s = a[row];")),
         ("split_k", LONG_SUM.replace("s += mine[j * n];", "{ s += mine[j * n]; o[j] = s; }")),

@@ -174,29 +174,8 @@ def test_an_index_stays_where_its_block_is_looked_at_too(element: str, is_alone:
     assert bool(found) == is_alone
 
 
-WINDOW = BY_NAME["tile_rows"].examples[0].before
+WINDOW = BY_NAME["tile_halo"].examples[0].before
 FLAT = BY_NAME["unflatten"].examples[0].before
-
-
-@pytest.mark.parametrize(
-    ("written", "otherwise"),
-    [
-        ("    float acc = 0.0f;\n", ""),  # declared in front of the guard below: rows would add up
-        ("out[y * W + x] = acc", "if (acc < 0.0f) return;\n    out[y * W + x] = acc"),
-        ("out[y * W + x] = acc", "out[y * W + x] = out[y * W + x] + acc"),
-    ],
-)
-def test_rows_of_results_need_bodies_that_stand_alone(written: str, otherwise: str) -> None:
-    text = WINDOW.replace(written, otherwise)
-    text = text.replace("    int x =", "    float acc = 0.0f;\n    int x =") if not otherwise else text
-    assert text != WINDOW
-    assert children("tile_rows", text, read_task(TASKS / "tile_rows")) == []
-
-
-def test_rows_of_results_are_stored_behind_the_guard() -> None:
-    (child, *_) = children("tile_rows", WINDOW, read_task(TASKS / "tile_rows"))
-    assert "if (x < W && y < H) out[" in child.text
-    assert "return" not in child.text
 
 
 @pytest.mark.parametrize(
@@ -205,7 +184,7 @@ def test_rows_of_results_are_stored_behind_the_guard() -> None:
 def test_a_test_for_the_edge_stays_where_zero_times_a_factor_may_be_no_zero(factor: str, is_gone: bool) -> None:
     """An infinite weight times the zeros around an image is NaN."""
     text = WINDOW.replace("acc += img[yy * W + xx]", f"acc += img[yy * W + xx] * ({factor})")
-    (child, *_) = children("tile_rows", text, read_task(TASKS / "tile_rows"))
+    (child, *_) = children("tile_halo", text, read_task(TASKS / "tile_halo"))
     assert ("if (yy >= 0" not in child.text) == is_gone
 
 
@@ -263,19 +242,6 @@ def test_a_sum_that_each_turn_stores_is_not_shared_out(stored: str) -> None:
     )
     assert text.count("out[idx") == 1
     assert children("row_lanes", text, read_task(TASKS / "row_lanes")) == []
-
-
-def test_a_block_gets_another_shape_with_its_grid() -> None:
-    found = children("block_shape", WINDOW.replace("tile_rows", "block_shape"), read_task(TASKS / "block_shape"))
-    shapes = [[part.text for part in child.launches[0].block] for child in found]
-    assert shapes[0] == ["32", "8"]
-    assert [part.text for part in found[0].launches[0].grid] == ["ceil_div(W, 32)", "ceil_div(H, 8)"]
-    assert ["16", "16"] not in shapes
-
-
-def test_a_block_that_shares_memory_keeps_its_shape() -> None:
-    shared = WINDOW.replace("    float acc", "    __shared__ float s;\n    float acc")
-    assert children("block_shape", shared, read_task(TASKS / "block_shape")) == []
 
 
 def test_sizes_that_a_kernel_works_out_are_axes_of_its_grid() -> None:

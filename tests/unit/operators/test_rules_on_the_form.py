@@ -27,7 +27,6 @@ BY_NAME = {rule.name: rule for rule in RULES}
 NAMES = sorted(path.name for path in TASKS.iterdir())
 SLOW = (
     "attention_mma",
-    "block_shape",
     "block_walks",
     "column_blocks",
     "convolution_mma",
@@ -36,7 +35,6 @@ SLOW = (
     "keep_turns",
     "scan_lanes",
     "tile_mma",
-    "tile_rows",
     "tile_stream",
     "turn_axes",
     "lone_walks",  # its children are checked in test_rules_on_lone_walks.py

@@ -82,7 +82,6 @@ def _lambda(source: Source, kernel: Function, statement: Statement) -> Function 
         return_type="auto" if re.search(r"\breturn\b", match["body"]) else "void",
         params=tuple(Param(type=param["type"], name=param["name"]) for param in params if param),
         bounds=None,
-        bounds_arguments=(),
     )
 
 

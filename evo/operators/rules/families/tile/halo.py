@@ -19,31 +19,27 @@ from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.spelling import is_border
 from evo.spec.element_types import is_float
 
-ROOM = 24 * 1024  # bytes of a tile, so that an SM holds several blocks
+_ROOM = 24 * 1024  # bytes of a tile, so that an SM holds several blocks
 _SUBSCRIPT = re.compile(r"\w+\s*\[[^\[\]]*\]")  # of the tensor, or of a pointer into it
 _WORDS = re.compile(r"\b[A-Za-z_]\w*\b")
 _REUSED = 3.0  # reads of an element by a block, from which on staging it can pay
 
 
 @dataclass(frozen=True, slots=True)
-class Dim:
-    """One dimension of what a block reads: from base + low on, `size` elements, as the kernel spells it.
-
-    walked: the thread's place that it goes with.
-    """
+class _Dim:
+    """One dimension of what a block reads: from base + low on, `size` elements, as the kernel spells it."""
 
     base: Term
     low: int
     count: int
     size: str
-    walked: frozenset[Symbol]
 
 
 def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[Application]:
     if any(array.space == "shared" for array in analysis.form.arrays):
         return
     for array in analysis.form.tensors:
-        dims = box_of(ctx, analysis, array) if array.role == "in" else None
+        dims = _box_of(ctx, analysis, array) if array.role == "in" else None
         if dims is None:
             continue
         try:
@@ -59,7 +55,7 @@ def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Ite
         )
 
 
-def box_of(ctx: RuleContext, analysis: LaunchAnalysis, array: Array) -> list[Dim] | None:
+def _box_of(ctx: RuleContext, analysis: LaunchAnalysis, array: Array) -> list[_Dim] | None:
     """The box that a block reads, if it is one: places of blocks, threads and short loops, added up."""
     reads = analysis.form.of(array)
     if len(array.shape) < 2 or not reads or accumulator(array.element) is None:
@@ -74,12 +70,12 @@ def box_of(ctx: RuleContext, analysis: LaunchAnalysis, array: Array) -> list[Dim
             return None
         found.append(dim)
     elements = math.prod(dim.count for dim in found)
-    if elements * array.element_bytes > ROOM or asked < _REUSED * elements or found[-1].count < 2:
+    if elements * array.element_bytes > _ROOM or asked < _REUSED * elements or found[-1].count < 2:
         return None
     return found
 
 
-def _dim(ctx: RuleContext, analysis: LaunchAnalysis, terms: list[Term]) -> Dim | None:
+def _dim(ctx: RuleContext, analysis: LaunchAnalysis, terms: list[Term]) -> _Dim | None:
     bases, lows, highs = set[Term](), [], []
     walked = set[Symbol]()
     for term in terms:
@@ -112,7 +108,7 @@ def _dim(ctx: RuleContext, analysis: LaunchAnalysis, terms: list[Term]) -> Dim |
         block = ctx.variant.launches[analysis.form.position].block
         if not block[axis].text.isdigit():
             size = f"({block[axis].text} + {count - analysis.sizes.block[axis]})"
-    return Dim(base, low, count, size, frozenset(walked))
+    return _Dim(base, low, count, size)
 
 
 def _range(analysis: LaunchAnalysis, symbol: Symbol) -> tuple[int, int] | None:
@@ -123,10 +119,12 @@ def _range(analysis: LaunchAnalysis, symbol: Symbol) -> tuple[int, int] | None:
     return (values[0], values[-1]) if values else None
 
 
-def _edits(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, array: Array, dims: list[Dim]) -> list[Edit]:
+def _edits(
+    ctx: RuleContext, analysis: LaunchAnalysis, function: Function, array: Array, dims: list[_Dim]
+) -> list[Edit]:
     start = function.body.start + 1
-    edits = [Edit(Span(start, start), staged(ctx, analysis, function, array, dims))]
-    edits = merged([*edits, *replaced_reads(ctx, analysis, function, array, dims)])
+    edits = [Edit(Span(start, start), _staged(ctx, analysis, function, array, dims))]
+    edits = merged([*edits, *_replaced_reads(ctx, analysis, function, array, dims)])
     return without_unused(ctx, function, function.body, edits)
 
 
@@ -134,7 +132,7 @@ def _tile(ctx: RuleContext, function: Function, array: Array) -> str:
     return fresh(ctx, f"{names_of(ctx, function)[array.name]}_tile")
 
 
-def staged(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, array: Array, dims: list[Dim]) -> str:
+def _staged(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, array: Array, dims: list[_Dim]) -> str:
     """The tile, and the loop that fills it. Raises NotPrinted."""
     names = names_of(ctx, function)
     say = Printer(analysis, names, {}, {})
@@ -178,8 +176,8 @@ def _said(ctx: RuleContext, names: Mapping[str, str], word: str) -> str:
     return names[word]
 
 
-def replaced_reads(
-    ctx: RuleContext, analysis: LaunchAnalysis, function: Function, array: Array, dims: list[Dim]
+def _replaced_reads(
+    ctx: RuleContext, analysis: LaunchAnalysis, function: Function, array: Array, dims: list[_Dim]
 ) -> Iterator[Edit]:
     """Reads of the tensor as reads of the tile, and sums without tests for its edge. Raises NotPrinted."""
     name, tile = names_of(ctx, function)[array.name], _tile(ctx, function, array)

@@ -55,7 +55,6 @@ class Product:
     left: Factor
     right: Factor
     output: Tensor
-    is_turned: bool  # n stands before m in the output
     names: dict[str, str]
     sides: tuple[SideSum, ...] = ()
 
@@ -136,11 +135,10 @@ def product_of(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -
         return None
     if core != "m" * core.count("m") + "n" and core != "n" + "m" * core.count("m"):
         return None
-    is_turned = core.startswith("n")
     sides = sides_of(analysis, made)
-    if (is_turned and core != "nm") or sides is None:
+    if (core.startswith("n") and core != "nm") or sides is None:
         return None
-    return Product(ctx, analysis, function, made, left, right, output, is_turned, names_of(ctx, function), sides)
+    return Product(ctx, analysis, function, made, left, right, output, names_of(ctx, function), sides)
 
 
 def _is_whole(analysis: LaunchAnalysis, made: Contraction, left: Factor) -> bool:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from evo.sim import abi, page_pool
 from evo.sim.abi import CTX, REC, REC_SIZE, ROW, WARP
-from evo.sim.counters import COUNTED, Counters
+from evo.sim.counters import COUNTED, Counters, Turns
 from evo.sim.lower.kernel import BLOCK_COUNTER, Kernel, comparisons_at
 from evo.sim.lower.kernel_traits import is_strong
 from evo.sim.lower.looks import Look
@@ -44,13 +44,15 @@ class LaunchContext:
         race: bool,
         budgets: tuple[int, int],
         backwards: bool = False,
+        fair: bool = False,
+        registers: int = 32,
         ticket: NDArray[np.uint8] | None = None,
     ) -> None:
         """budgets: warp instructions of the launch, and of a block (0: any number; blocks that take turns share those).
         ticket: for one part of a launch, whose parts draw their blocks from it; they share nothing else but it and
         the bytes of buffers.
         """
-        self.kernel, self.buffers, self.grid = kernel, list(buffers), grid
+        self.kernel, self.buffers, self.grid, self.registers = kernel, list(buffers), grid, registers
         self.shared, self.dynamic = shared, dynamic
         self.cpu_s: tuple[float, ...] = ()  # of each thread that ran generated code
         self.private = ticket is not None
@@ -84,6 +86,7 @@ class LaunchContext:
             "race": granule,
             "idle_limit": _IDLE_LIMIT + abi.IDLE_PER_WARP * warps,
             "backwards": int(backwards),
+            "fair": int(fair and self.under_way > 1),
         }
         self._set_fields(values)
         if self.under_way > 1:
@@ -123,7 +126,7 @@ class LaunchContext:
         """Blocks that are under way together: as many as the chip holds, if they may wait for one another."""
         if self.private or not self.kernel.waits:
             return 1
-        held = chip.sms * occupancy(chip, threads, 32, self.shared)
+        held = chip.sms * occupancy(chip, threads, self.registers, self.shared)
         return max(1, min(held, blocks, _RESIDENT_BYTES // size))
 
     def _table(self) -> None:
@@ -331,6 +334,8 @@ class LaunchContext:
         """Copy what was counted."""
         counters.warps = self.field("blocks_done") * self.field("warp_count")
         counters.heaviest, counters.longest = self.field("heaviest"), self.field("longest")
+        turns = Turns(*(self.field(name) for name in ("rounds", "busy_turns", "busy", "critical")))
+        counters.turns = turns if self.field("fair") else None
         counters.fill(self.records, self.block_counts, self.touched)
 
 

@@ -118,6 +118,8 @@ class Module:
         budget: int | None = None,
         threads: int = 1,
         backwards: bool = False,
+        fair: bool = False,
+        registers: int = 32,
     ) -> LaunchResult:
         """Run a kernel over a grid, or over the listed linear block ids of it.
 
@@ -125,6 +127,8 @@ class Module:
         budget: warp instructions of the launch. Without one those of each block are bounded too, by what it may touch.
         threads: blocks run in so many threads where that cannot change anything (else in one).
         backwards: the warps of a block, and the lanes of an atomic, take turns from the last to the first.
+        fair: blocks that may wait for one another take short turns, so that the counters tell how many work at a time.
+        registers: of a thread, which decide how many such blocks the chip holds.
         """
         if kernel not in self.kernels:
             raise ValueError(f"no kernel {kernel!r} (the module has {', '.join(self.kernels) or 'none'})")
@@ -149,6 +153,7 @@ class Module:
             return LaunchContext(
                 loaded.kernel, self.chip, buffers, grid3, block3, ids, params, local=local, race=race, ticket=ticket,
                 shared=static + shared_bytes, dynamic=shared_bytes, budgets=(allowed, each), backwards=backwards,
+                fair=fair, registers=registers,
             )  # fmt: skip
 
         compiled = self.compile(kernel)

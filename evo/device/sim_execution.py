@@ -61,7 +61,12 @@ class Execution:
         """Memory that a kernel must write before it reads has contents of its own; to read them stays a fault."""
         self.footprint_bytes += size
         self.buffers[name] = self.memory.allocate(
-            size, name=name, offset=self.request.offset_bytes, writable=writable, fill=fill, poison=self.request.poison
+            size,
+            name=name,
+            offset=self.request.offset_bytes + self.request.shifted.get(name, 0),
+            writable=writable,
+            fill=fill,
+            poison=self.request.poison,
         )
 
     def execute(self) -> tuple[Fault, ...]:

@@ -59,20 +59,18 @@ class LaunchContext:
         self.taken: list[NDArray[np.uint8]] = []
         self.raw = self._bytes(abi.CTX_SIZE)
         self.fields = self.raw.view(np.int64)
-        self.kept: dict[str, NDArray[np.uint8]] = {}
         self.between = kernel.global_granule if race or self.private else 0
+        self.kept: dict[str, NDArray[np.uint8]] = {}
         self.shadows: dict[int, tuple[NDArray[np.uint64], NDArray[np.uint64]]] = {}
         self.states: dict[int, NDArray[np.uint8]] = {}
-        self.strides: dict[str, int] = {}
-        self.under_way = 1  # blocks at a time
+        self.strides, self.under_way = dict[str, int](), 1  # blocks at a time
         threads = block[0] * block[1] * block[2]
         warps = self.warps = -(-threads // 32)
         granule, sets = kernel.granule if race else 0, _tag_sets(chip, shared)
         self._rows()
         self._records()
         self._memories(self._sizes(shared, local * warps * 32 + 64, granule, warps, sets), chip, threads, ids.size)
-        self._array("params", params.size + 256)[: params.size] = params
-        self.set_field("param_size", params.size)
+        self._params(params)
         self._warps(kernel, block, threads, warps)
         self._list_blocks(ids, ticket)
         self._scalars(kernel, block, grid)
@@ -86,11 +84,14 @@ class LaunchContext:
             "race": granule,
             "idle_limit": _IDLE_LIMIT + abi.IDLE_PER_WARP * warps,
             "backwards": int(backwards),
-            "fair": int(fair and self.under_way > 1),
         }
         self._set_fields(values)
         if self.under_way > 1:
-            self._table()
+            self._table(fair)
+
+    def _params(self, params: NDArray[np.uint8]) -> None:
+        self._array("params", params.size + 256)[: params.size] = params
+        self.set_field("param_size", params.size)
 
     def _memories(self, sizes: dict[str, int], chip: Chip, threads: int, blocks: int) -> None:
         """Arrays of one block, and how many blocks may be under way with arrays of their own."""
@@ -129,8 +130,9 @@ class LaunchContext:
         held = chip.sms * occupancy(chip, threads, self.registers, self.shared)
         return max(1, min(held, blocks, _RESIDENT_BYTES // size))
 
-    def _table(self) -> None:
+    def _table(self, fair: bool) -> None:
         """A row for each block under way: where its arrays are."""
+        self.set_field("fair", int(fair))
         table = self._array("residents", abi.RESIDENT_SIZE * (self.under_way + 1)).view(np.int64)
         rows = table[: abi.RESIDENT_SIZE // 8 * (self.under_way + 1)].reshape(self.under_way + 1, -1)
         first = abi.BLOCK_AT // 8

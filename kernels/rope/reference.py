@@ -8,7 +8,7 @@ import numpy as np
 def inputs(case: dict, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """Normal values, and tables of angles whose base and first positions are drawn: they must be read, not computed.
 
-    At one position some pairs next to one another do not turn, as at the start of a text, or all of a partial embedding.
+    At one position some pairs next to one another do not turn, as at the start of a text, or in partial embeddings.
     """
     half, length = case["D"] // 2, case["T"]
     x = rng.standard_normal((case["B"], case["S"], case["H"], case["D"]), dtype=np.float32)

@@ -85,9 +85,7 @@ def _trial(function: PtxFunction, pointers: frozenset[int], unit: int) -> Launch
     rng = np.random.default_rng(len(function.params))
     lengths = np.repeat(np.asarray(_LENGTHS), _PLACES)
     parameters: dict[int, NDArray[np.generic]] = {
-        at: rng.integers(1, 1 << 39, len(lengths)).astype(np.uint64) * np.uint64(unit)
-        if at in pointers
-        else lengths
+        at: rng.integers(1, 1 << 39, len(lengths)).astype(np.uint64) * np.uint64(unit) if at in pointers else lengths
         for at in range(len(function.params))
     }
     shape = np.ones((3, len(lengths)), np.int64)

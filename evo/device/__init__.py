@@ -99,13 +99,14 @@ class RunRequest:
     the simulator starts blocks in falling order, or those of a sample in an order by `draw`, and the last warp of each
     first, which changes results that depend on the order of atomics. coverage: the simulator also reports the outcomes
     of conditions. filled: bytes of the buffers that their inputs fill again and again; only what is touched of them
-    takes memory.
+    takes memory. shifted: of the simulator's buffers, how many bytes some begin behind where they else would.
     """
 
     program: Program
     inputs: Arrays
     poison: int = POISON_NAN
     offset_bytes: int = 0
+    shifted: Mapping[str, int] = field(default_factory=dict)
     repeats: int = 1
     check_races: bool = True
     blocks: int | None = None

@@ -278,6 +278,7 @@ class SimDevice(ModellingDevice):
 
     def _modelled(self, run: Execution) -> CaseBench:
         program = run.program
+        _note_turns(run)
         reports = {report.name: report for report in program.binary.kernels}
         code = machine_code(program.binary.cubin, program.binary.arch) if program.binary.cubin else {}
         parts = [
@@ -323,3 +324,12 @@ def _least(run: Execution) -> float:
     """What was written of the output that got least, over what the blocks that ran were due."""
     shares = (run.share(output) for output in run.program.outputs)
     return min((share for share, due in shares if due >= 1), default=1.0)
+
+
+def _note_turns(run: Execution) -> None:
+    """Let blocks that may wait for one another run side by side, and note how many work at a time."""
+    if any(run.module.waits(bound.launch.kernel) for bound in run.program.launches):
+        fair = Execution(run.module, replace(run.request, budget=SECOND_LOOK // 4), fair=True)
+        if not fair.execute():  # else they wait for blocks behind the first ones, which tells of no chain
+            for result, other in zip(run.results, fair.results, strict=True):
+                result.counters.turns = other.counters.turns

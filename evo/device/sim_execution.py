@@ -18,6 +18,7 @@ from evo.spec.dtypes import NUMPY
 from evo.spec.launch import Launch
 
 SECOND_LOOK = 200_000_000  # warp instructions
+_SIDE_BY_SIDE = 64  # blocks, the first ones, that show whether they wait in a chain
 _THREADS = min(os.cpu_count() or 1, 8)  # blocks in parallel; results and counts are those of one thread
 _BESIDE = 4  # one in so many of them is a neighbour of another, for races between the two
 _PART = 1 << 22  # words
@@ -28,8 +29,8 @@ _OTHER_BASE = 0x7F5A_2C00_0000
 class Execution:
     """One execution of a program in a memory of its own."""
 
-    def __init__(self, module: sim.Module, request: RunRequest) -> None:
-        self.module, self.request = module, request
+    def __init__(self, module: sim.Module, request: RunRequest, *, fair: bool = False) -> None:
+        self.module, self.request, self.fair = module, request, fair
         self.program = request.program
         # A second look has other addresses, such as a GPU's: no result may depend on them.
         self.memory = sim.Memory(_OTHER_BASE) if request.offset_bytes else sim.Memory()
@@ -60,7 +61,12 @@ class Execution:
         """Memory that a kernel must write before it reads has contents of its own; to read them stays a fault."""
         self.footprint_bytes += size
         self.buffers[name] = self.memory.allocate(
-            size, name=name, offset=self.request.offset_bytes, writable=writable, fill=fill, poison=self.request.poison
+            size,
+            name=name,
+            offset=self.request.offset_bytes + self.request.shifted.get(name, 0),
+            writable=writable,
+            fill=fill,
+            poison=self.request.poison,
         )
 
     def execute(self) -> tuple[Fault, ...]:
@@ -71,6 +77,8 @@ class Execution:
                 self.before = {output.name: self._words(output) for output in self.program.outputs}
             in_full = self.request.blocks is not None and self.request.first_whole and bound is not self.last
             blocks = None if in_full else sample_of(launch, self.request.blocks, self.request.draw)
+            if self.fair and self.module.waits(launch.kernel):
+                blocks = range(min(launch.blocks, _SIDE_BY_SIDE))
             if self.request.backwards:
                 blocks = self._backwards(launch) if blocks is None else self._shuffled(launch, blocks)
             budget = self.request.budget or (first if in_full else None)
@@ -120,6 +128,8 @@ class Execution:
             race=race,
             budget=budget,
             backwards=self.request.backwards,
+            fair=self.fair,
+            registers=next(r.registers for r in self.program.binary.kernels if r.name == bound.launch.kernel),
             threads=1 if self.request.filled else _THREADS,  # each thread has a copy of the account of a buffer
         )
 

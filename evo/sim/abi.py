@@ -34,6 +34,9 @@ _CTX = [
     "known_stride",  # bytes of a row
     "voices",
     "backwards",  # warps take their turns, and lanes their atomics, from the last to the first
+    # Blocks take short turns, up to where their warps wait, and of these is counted: rounds, turns in which a block did
+    # more than wait, what those spent, what the longest of each round spent, and that of this round.
+    "fair", "rounds", "busy_turns", "busy", "critical", "longest_turn",
 ]  # fmt: skip
 # Fields that belong to one block: with several blocks under way they are exchanged as one piece.
 _BLOCK = [

@@ -44,12 +44,11 @@ class AddressFlow:
     part: bool = False
     aligned: int = 0
 
-    @property
-    def same_below(self) -> int:
-        """Bits below this power of two follow from no address: sums of multiples of `_ALIGNED` have none."""
+    def same_below(self, unit: int) -> int:
+        """Bits below this power of two follow from no address: sums of multiples of the unit have none."""
         if self.mixed or self.part:
             return self.aligned
-        return _ALIGNED // max((Fraction(times).denominator for _, times in self.factors), default=1)
+        return unit // max((Fraction(times).denominator for _, times in self.factors), default=1)
 
     @property
     def is_number(self) -> bool:
@@ -72,20 +71,21 @@ class Misuse:
     instruction: str
 
 
-def address_misuses(ptx: str, buffers: Mapping[str, frozenset[int]]) -> Iterator[Misuse]:
-    """buffers: of each kernel, the numbers of the parameters that are addresses. Raises PtxError."""
+def address_misuses(ptx: str, buffers: Mapping[str, frozenset[int]], unit: int = _ALIGNED) -> Iterator[Misuse]:
+    """buffers: of each kernel, the numbers of the parameters that are addresses, multiples of a unit.
+
+    Raises PtxError.
+    """
     for name, slices in slices_of_threads(ptx).items():
-        yield from _Kernel(slices, buffers.get(name, frozenset())).misuses()
+        yield from _Kernel(slices, buffers.get(name, frozenset()), unit).misuses()
 
 
-def _trial(function: PtxFunction, pointers: frozenset[int]) -> Launches:
+def _trial(function: PtxFunction, pointers: frozenset[int], unit: int) -> Launches:
     """Launches with buffers at many places, all places of one length and thread beside one another."""
     rng = np.random.default_rng(len(function.params))
     lengths = np.repeat(np.asarray(_LENGTHS), _PLACES)
     parameters: dict[int, NDArray[np.generic]] = {
-        at: rng.integers(1, 1 << 39, len(lengths)).astype(np.uint64) * np.uint64(_ALIGNED)
-        if at in pointers
-        else lengths
+        at: rng.integers(1, 1 << 39, len(lengths)).astype(np.uint64) * np.uint64(unit) if at in pointers else lengths
         for at in range(len(function.params))
     }
     shape = np.ones((3, len(lengths)), np.int64)
@@ -96,12 +96,13 @@ def _trial(function: PtxFunction, pointers: frozenset[int]) -> Launches:
 class _Kernel:
     """pointers: numbers of the parameters that are addresses."""
 
-    def __init__(self, slices: Slices, pointers: frozenset[int]) -> None:
+    def __init__(self, slices: Slices, pointers: frozenset[int], unit: int) -> None:
         self.function, self.slices, self.pointers = slices.function, slices, pointers
         self.flows: dict[str, AddressFlow] = {}
         self.code = [item for item in self.function.body if isinstance(item, Instr)]
         self.defs = {id(ins): tuple(defs(ins)) for ins in self.code}
-        self.trial = _trial(self.function, pointers)
+        self.unit = unit
+        self.trial = _trial(self.function, pointers, unit)
         self._same: dict[str, AddressFlow | None] = {}
 
     def misuses(self) -> Iterator[Misuse]:
@@ -124,7 +125,7 @@ class _Kernel:
         if isinstance(arg, Reg):
             return self.flows.get(arg.name, NUMBER)
         if isinstance(arg, Vec):
-            return _joined([self.of(item) for item in arg.items])
+            return _joined([self.of(item) for item in arg.items], self.unit)
         return NUMBER
 
     def _follow(self, ins: Instr, named: set[str]) -> None:
@@ -139,7 +140,7 @@ class _Kernel:
             elif not (flow.is_number or flow.is_address or flow.part):
                 own = self._computed(name) or flow
             if name in self.flows:
-                own = _joined([self.flows[name], own])
+                own = _joined([self.flows[name], own], self.unit)
             self.flows[name] = own
 
     def _result(self, ins: Instr, named: set[str]) -> AddressFlow:
@@ -155,7 +156,7 @@ class _Kernel:
         if all(flow.is_number for flow in given):
             return NUMBER
         rule = _RULES.get(ins.name)
-        return rule(ins, given) if rule is not None else MIXED
+        return rule(ins, given, self.unit) if rule is not None else MIXED
 
     def _computed(self, name: str) -> AddressFlow | None:
         """What a register holds, judged by its values with buffers at several places; None if they do not tell."""
@@ -215,7 +216,7 @@ class _Kernel:
         return ins.mods[0] in ("eq", "ne") and all(flow.is_address for flow in others) and (nothing or len(others) > 1)
 
 
-def _joined(flows: Sequence[AddressFlow]) -> AddressFlow:
+def _joined(flows: Sequence[AddressFlow], unit: int) -> AddressFlow:
     """What a register is that may be any of these: of several addresses, one of them."""
     kinds = set(flows)
     if len(kinds) == 1:
@@ -224,7 +225,7 @@ def _joined(flows: Sequence[AddressFlow]) -> AddressFlow:
     if len(others) == 1:
         return others[0]
     if any(flow.mixed for flow in others):
-        return AddressFlow(mixed=True, aligned=min(flow.same_below for flow in others))
+        return AddressFlow(mixed=True, aligned=min(flow.same_below(unit) for flow in others))
     if all(flow.is_address for flow in others):
         return AddressFlow(((_ANY, 1),))
     return AddressFlow(part=True) if all(flow.part for flow in others) else MIXED
@@ -262,7 +263,7 @@ def _immediate(ins: Instr, place: int) -> int | None:
     return arg.value if isinstance(arg, Imm) and arg.kind == "int" else None
 
 
-def _product(ins: Instr, given: list[AddressFlow]) -> AddressFlow:
+def _product(ins: Instr, given: list[AddressFlow], _unit: int) -> AddressFlow:
     places = [place for place in (0, 1) if not given[place].is_number]
     if len(places) == 2:
         return MIXED
@@ -273,21 +274,21 @@ def _product(ins: Instr, given: list[AddressFlow]) -> AddressFlow:
     return _summed(found, given[2], 1) if len(given) > 2 else found
 
 
-def _shifted(ins: Instr, given: list[AddressFlow]) -> AddressFlow:
+def _shifted(ins: Instr, given: list[AddressFlow], unit: int) -> AddressFlow:
     """Elements between two buffers are bytes divided, which is exact as long as buffers are aligned."""
     count = _immediate(ins, 2)
     if count is None:
         return MIXED
     if ins.name == "shl":
         return _scaled(given[0], 1 << count)
-    exact = 1 << count <= _ALIGNED and (ins.mods[-1][0] == "s" or given[0].is_address)
+    exact = 1 << count <= unit and (ins.mods[-1][0] == "s" or given[0].is_address)
     return _scaled(given[0], 1 / (1 << count)) if exact else MIXED
 
 
-def _masked(ins: Instr, given: list[AddressFlow]) -> AddressFlow:
+def _masked(ins: Instr, given: list[AddressFlow], unit: int) -> AddressFlow:
     """Low bits are a matter of alignment, of several addresses at once too; one whose low bits change is one still."""
     places = [place for place in (0, 1) if not given[place].is_number]
-    same = min(given[place].same_below for place in places)
+    same = min(given[place].same_below(unit) for place in places)
     bits = AddressFlow(mixed=True, aligned=same)
     mask = _immediate(ins, 2 - places[0]) if len(places) == 1 else None
     if mask is None:
@@ -300,7 +301,7 @@ def _masked(ins: Instr, given: list[AddressFlow]) -> AddressFlow:
     return flow if rest < same and not flow.mixed else bits
 
 
-def _converted(ins: Instr, given: list[AddressFlow]) -> AddressFlow:
+def _converted(ins: Instr, given: list[AddressFlow], _unit: int) -> AddressFlow:
     to, origin = ins.mods[-2:]
     flow = given[0]
     if "f" in (to[0], origin[0]) or flow.part:
@@ -312,14 +313,13 @@ def _converted(ins: Instr, given: list[AddressFlow]) -> AddressFlow:
     return MIXED if flow.narrow and WIDTH[to] > WIDTH[origin] else flow
 
 
-_RULES: dict[str, Callable[[Instr, list[AddressFlow]], AddressFlow]] = {
-    **dict.fromkeys(_MOVES, lambda _, given: given[0]),
-    **dict.fromkeys(_SAME, lambda _, given: given[0]),
-    "add": lambda _, given: _summed(given[0], given[1], 1),
-    "sub": lambda _, given: _summed(given[0], given[1], -1),
-    "neg": lambda _, given: _scaled(given[0], -1),
+_RULES: dict[str, Callable[[Instr, list[AddressFlow], int], AddressFlow]] = {
+    **dict.fromkeys((*_MOVES, *_SAME), lambda _, given, _unit: given[0]),
+    "add": lambda _, given, _unit: _summed(given[0], given[1], 1),
+    "sub": lambda _, given, _unit: _summed(given[0], given[1], -1),
+    "neg": lambda _, given, _unit: _scaled(given[0], -1),
     "mul": _product, "mad": _product, "shl": _shifted, "shr": _shifted, "cvt": _converted,
     "and": _masked, "or": _masked, "xor": _masked,
-    "selp": lambda _, given: _joined(given[:2]),
-    "atom": lambda _ins, _given: NUMBER,
+    "selp": lambda _, given, unit: _joined(given[:2], unit),
+    "atom": lambda _ins, _given, _unit: NUMBER,
 }  # fmt: skip

@@ -6,6 +6,7 @@ Instruction counts are the static mix of each block times its executions, so the
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,32 @@ from evo.sim.abi import REC
 from evo.sim.counters_static import BlockCounts, spent_by
 from evo.sim.lower.kernel import Kernel
 
+_FEW_ROUNDS, _CHAINED = 32, 0.25  # a chain: so few turns fall into a round
 COUNTED = ("requests", "lanes", "sectors", "lines", "passes", "wavefronts", "ideal", "l1_misses")
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """Of blocks that took short turns, round by round, where one may wait for another.
+
+    busy_turns: in which a block did more than wait. busy: what these spent. critical: what the longest one of each
+    round spent, in all.
+    """
+
+    rounds: int
+    busy_turns: int
+    busy: int
+    critical: int
+
+    def side_by_side(self) -> float | None:
+        """How many blocks work at a time; None if they are in no chain, or too few to tell.
+
+        Blocks in a chain take a number of rounds that grows with theirs; a last block that finishes, or a barrier of
+        all, takes a few more than one block alone.
+        """
+        if self.rounds < _FEW_ROUNDS or self.rounds < _CHAINED * self.busy_turns:
+            return None
+        return self.busy / max(1, self.critical)
 
 
 class Counters:
@@ -25,6 +51,7 @@ class Counters:
         self.warps = 0  # that ran
         self.heaviest = 0  # warp instructions of the block that took most; 0 if blocks waited for one another
         self.longest = 0  # ... and of the warp
+        self.turns: Turns | None = None  # if blocks that may wait for one another took short ones
         self.records: dict[str, NDArray[np.int64]] = {n: np.zeros(len(kernel.sites), np.int64) for n in COUNTED}
         self.executions = np.zeros(len(kernel.blocks), np.int64)  # of each basic block, by warps
         self.lanes = np.zeros(len(kernel.blocks), np.int64)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from evo.sim import abi, page_pool
 from evo.sim.abi import CTX, REC, REC_SIZE, ROW, WARP
-from evo.sim.counters import COUNTED, Counters
+from evo.sim.counters import COUNTED, Counters, Turns
 from evo.sim.lower.kernel import BLOCK_COUNTER, Kernel, comparisons_at
 from evo.sim.lower.kernel_traits import is_strong
 from evo.sim.lower.looks import Look
@@ -44,33 +44,33 @@ class LaunchContext:
         race: bool,
         budgets: tuple[int, int],
         backwards: bool = False,
+        fair: bool = False,
+        registers: int = 32,
         ticket: NDArray[np.uint8] | None = None,
     ) -> None:
         """budgets: warp instructions of the launch, and of a block (0: any number; blocks that take turns share those).
         ticket: for one part of a launch, whose parts draw their blocks from it; they share nothing else but it and
         the bytes of buffers.
         """
-        self.kernel, self.buffers, self.grid = kernel, list(buffers), grid
+        self.kernel, self.buffers, self.grid, self.registers = kernel, list(buffers), grid, registers
         self.shared, self.dynamic = shared, dynamic
         self.cpu_s: tuple[float, ...] = ()  # of each thread that ran generated code
         self.private = ticket is not None
         self.taken: list[NDArray[np.uint8]] = []
         self.raw = self._bytes(abi.CTX_SIZE)
         self.fields = self.raw.view(np.int64)
-        self.kept: dict[str, NDArray[np.uint8]] = {}
         self.between = kernel.global_granule if race or self.private else 0
+        self.kept: dict[str, NDArray[np.uint8]] = {}
         self.shadows: dict[int, tuple[NDArray[np.uint64], NDArray[np.uint64]]] = {}
         self.states: dict[int, NDArray[np.uint8]] = {}
-        self.strides: dict[str, int] = {}
-        self.under_way = 1  # blocks at a time
+        self.strides, self.under_way = dict[str, int](), 1  # blocks at a time
         threads = block[0] * block[1] * block[2]
         warps = self.warps = -(-threads // 32)
         granule, sets = kernel.granule if race else 0, _tag_sets(chip, shared)
         self._rows()
         self._records()
         self._memories(self._sizes(shared, local * warps * 32 + 64, granule, warps, sets), chip, threads, ids.size)
-        self._array("params", params.size + 256)[: params.size] = params
-        self.set_field("param_size", params.size)
+        self._params(params)
         self._warps(kernel, block, threads, warps)
         self._list_blocks(ids, ticket)
         self._scalars(kernel, block, grid)
@@ -87,7 +87,11 @@ class LaunchContext:
         }
         self._set_fields(values)
         if self.under_way > 1:
-            self._table()
+            self._table(fair)
+
+    def _params(self, params: NDArray[np.uint8]) -> None:
+        self._array("params", params.size + 256)[: params.size] = params
+        self.set_field("param_size", params.size)
 
     def _memories(self, sizes: dict[str, int], chip: Chip, threads: int, blocks: int) -> None:
         """Arrays of one block, and how many blocks may be under way with arrays of their own."""
@@ -123,11 +127,12 @@ class LaunchContext:
         """Blocks that are under way together: as many as the chip holds, if they may wait for one another."""
         if self.private or not self.kernel.waits:
             return 1
-        held = chip.sms * occupancy(chip, threads, 32, self.shared)
+        held = chip.sms * occupancy(chip, threads, self.registers, self.shared)
         return max(1, min(held, blocks, _RESIDENT_BYTES // size))
 
-    def _table(self) -> None:
+    def _table(self, fair: bool) -> None:
         """A row for each block under way: where its arrays are."""
+        self.set_field("fair", int(fair))
         table = self._array("residents", abi.RESIDENT_SIZE * (self.under_way + 1)).view(np.int64)
         rows = table[: abi.RESIDENT_SIZE // 8 * (self.under_way + 1)].reshape(self.under_way + 1, -1)
         first = abi.BLOCK_AT // 8
@@ -331,6 +336,8 @@ class LaunchContext:
         """Copy what was counted."""
         counters.warps = self.field("blocks_done") * self.field("warp_count")
         counters.heaviest, counters.longest = self.field("heaviest"), self.field("longest")
+        turns = Turns(*(self.field(name) for name in ("rounds", "busy_turns", "busy", "critical")))
+        counters.turns = turns if self.field("fair") else None
         counters.fill(self.records, self.block_counts, self.touched)
 
 

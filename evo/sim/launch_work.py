@@ -72,6 +72,7 @@ class LaunchWork:
 
     atomic_depth: of the lines that are written, how many atomics of a warp each gets at least, in the whole launch.
     block_share, warp_share: the work of the heaviest block over that of an average one, and of a block's longest warp.
+    side_by_side: how many blocks work at a time, if they wait for one another in a chain.
     """
 
     counts: Mapping[str, float]
@@ -85,6 +86,7 @@ class LaunchWork:
     block_share: float
     warp_share: float
     extra: Mapping[str, float] = field(default_factory=dict)
+    side_by_side: float | None = None
 
 
 def work_of(part: LaunchCounts) -> LaunchWork:
@@ -115,6 +117,7 @@ def work_of(part: LaunchCounts) -> LaunchWork:
         block_share=block,
         warp_share=warp,
         extra=extra,
+        side_by_side=counters.turns.side_by_side() if counters.turns is not None else None,
     )
 
 

@@ -118,6 +118,8 @@ class Module:
         budget: int | None = None,
         threads: int = 1,
         backwards: bool = False,
+        fair: bool = False,
+        registers: int = 32,
     ) -> LaunchResult:
         """Run a kernel over a grid, or over the listed linear block ids of it.
 
@@ -125,20 +127,18 @@ class Module:
         budget: warp instructions of the launch. Without one those of each block are bounded too, by what it may touch.
         threads: blocks run in so many threads where that cannot change anything (else in one).
         backwards: the warps of a block, and the lanes of an atomic, take turns from the last to the first.
+        fair: blocks that may wait for one another take short turns, so that the counters tell how many work at a time.
+        registers: of a thread, which decide how many such blocks the chip holds.
         """
         if kernel not in self.kernels:
             raise ValueError(f"no kernel {kernel!r} (the module has {', '.join(self.kernels) or 'none'})")
-        loaded = self.kernels[kernel]
-        grid3, block3 = _three(grid), _three(block)
+        loaded, grid3, block3 = self.kernels[kernel], _three(grid), _three(block)
         params = pack_arguments(loaded.function.params, args, kernel)
         total = int(np.prod(grid3, dtype=object))
-        static, local = loaded.shared, loaded.local
-        counters = Counters(loaded.kernel)
+        static, local, counters = loaded.shared, loaded.local, Counters(loaded.kernel)
         if unfit := self._unfit(loaded.function, grid3, block3, static + shared_bytes, total if blocks is None else 0):
             return LaunchResult((unfit,), counters, 0, total)
-        ids = np.arange(total, dtype=np.int64) if blocks is None else np.asarray(blocks, np.int64)
-        if ids.size and (ids.min() < 0 or ids.max() >= total):
-            raise ValueError(f"block ids must lie in 0..{total - 1}")
+        ids = _listed(blocks, total)
         buffers = [*memory.buffers, *self.memory.buffers, *self.constants.buffers]
         buffers += [_readable(params)] if loaded.kernel.points_at_params else []
 
@@ -148,20 +148,19 @@ class Module:
         def make(ticket: NDArray[np.uint8] | None = None) -> LaunchContext:
             return LaunchContext(
                 loaded.kernel, self.chip, buffers, grid3, block3, ids, params, local=local, race=race, ticket=ticket,
-                shared=static + shared_bytes, dynamic=shared_bytes, budgets=(allowed, each), backwards=backwards,
+                shared=static + shared_bytes, dynamic=shared_bytes, budgets=(allowed, each), registers=registers,
+                backwards=backwards, fair=fair,
             )  # fmt: skip
 
         compiled = self.compile(kernel)
         splits = threads > 1 and ids.size > 1 and loaded.kernel.parallel
-        context = run_parts(compiled, make, min(threads, ids.size), buffers) if splits else None
-        if context is None:
-            context = make()
-            run_alone(compiled, context)
+        if not splits or (context := run_parts(compiled, make, min(threads, ids.size), buffers)) is None:
+            run_alone(compiled, context := make())
         context.collect(counters)
         faults = decode_faults(context, loaded.kernel, block3)
-        done = int(context.field("blocks_done"))
         seen = coverage_of(loaded.kernel, context) if self.coverage else None
-        result = LaunchResult(faults, counters, done, total, context.text(), context.cpu_s, seen, notes_of(context))
+        done, text = int(context.field("blocks_done")), context.text()
+        result = LaunchResult(faults, counters, done, total, text, context.cpu_s, seen, notes_of(context))
         context.release()
         return result
 
@@ -197,6 +196,13 @@ class Module:
         if limit and function.exact_threads and block != limit:
             return f"the kernel requires blocks of {limit} threads, not {block}"
         return ""
+
+
+def _listed(blocks: Sequence[int] | None, total: int) -> NDArray[np.int64]:
+    ids = np.arange(total, dtype=np.int64) if blocks is None else np.asarray(blocks, np.int64)
+    if ids.size and (ids.min() < 0 or ids.max() >= total):
+        raise ValueError(f"block ids must lie in 0..{total - 1}")
+    return ids
 
 
 def _budgets(buffers: Sequence[SimBuffer], block: Triple, blocks: int, *, waits: bool) -> tuple[int, int]:

@@ -127,6 +127,8 @@ def _bounds(work: LaunchWork, chip: Chip, footprint: int, cold: bool, of: Mappin
     # Nothing ends before the block that has most to do, and no block before its longest warp.
     heaviest = work.block_share * max(together, alone)
     clocks["block"] = max(heaviest, max(1.0, work.warp_share / work.block_share) * clocks["latency"])
+    if work.side_by_side is not None:  # blocks in a chain: each one's waits come after those of the one before
+        clocks["block"] = max(clocks["block"], work.blocks_total / work.side_by_side * alone)
     joined = extra.get("joined_sectors", 0.0)
     written = per_block.get("l2_sectors", 0.0) - extra.get("load_misses", 0.0) + per_block.get("local_sectors", 0.0)
     stored = of["store"] * (written - joined) + of["part"] * (extra.get("split_sectors", 0.0) - joined)

@@ -32,14 +32,14 @@ Implementation = Callable[[Arrays], Arrays]
 class HonestErrors:
     """Root mean squares of drawn errors by float output, worked out when they are first asked for.
 
-    exact: the truth. trusted: an implementation in the kernel's precision; without one, an honest implementation is
-    taken to be right for inputs that are one rounding of the outputs' type away. types: of the float inputs. outputs:
-    the float outputs. roundoff: of the widest of them.
+    exact: the truth. trusted: implementations in the kernel's precision, of which an element may err as the one that
+    errs most there; without one, an honest implementation is taken to be right for inputs that are one rounding of the
+    outputs' type away. types: of the float inputs. outputs: the float outputs. roundoff: of the widest of them.
     """
 
     inputs: Arrays
     exact: Implementation
-    trusted: Implementation | None
+    trusted: Sequence[Implementation]
     types: Mapping[str, str]
     outputs: Sequence[str]
     roundoff: float
@@ -69,15 +69,15 @@ class HonestErrors:
         count = 0
         wanted = _DRAWS
         rng = np.random.default_rng(0)
-        truth = None if self.trusted is not None else self._of(self.exact, self.inputs)
+        truth = None if self.trusted else self._of(self.exact, self.inputs)
         while count < wanted:
             near = self._neighbours(rng)
             there = self._of(self.exact, near)
-            here = truth if self.trusted is None else self._of(self.trusted, near)
-            if here is None or there is None:
+            tried = [self._of(each, near) for each in self.trusted] or [truth]
+            if there is None or not (found := [outputs for outputs in tried if outputs is not None]):
                 return {}
             for name in self.outputs:
-                squares = np.square(distance(here, there, name))
+                squares = np.square(np.max([distance(here, there, name) for here in found], axis=0))
                 sums[name] = squares if count == 0 else sums[name] + squares
             count += 1
             if sum(values.size for values in sums.values()) > _MUCH:
@@ -91,7 +91,7 @@ class HonestErrors:
         """
         moved = dict(self.inputs)
         for name, dtype in self.types.items():
-            if self.trusted is None:
+            if not self.trusted:
                 moved[name] = perturbed(self.inputs[name], self.roundoff, rng)
             else:
                 given = self.inputs[name].astype(np.float64)

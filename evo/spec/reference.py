@@ -246,11 +246,13 @@ class Reference:
 
     def _honest(self, inputs: Arrays, case: Case) -> HonestErrors:
         """What honest implementations err on these inputs, to be drawn when a variant is beyond the tolerance."""
-        implementation = functools.partial(self._outputs, "trusted", case=case) if self.has("trusted") else None
+        implementations = [
+            functools.partial(self._outputs, name, case=case) for name in ("trusted", "rounded") if self.has(name)
+        ]
         exact = functools.partial(self._outputs, "expected", case=case)
         types = {tensor.name: tensor.dtype for tensor in self.task.inputs if is_float(tensor.dtype)}
         outputs = {tensor.name: ROUNDOFF[tensor.dtype] for tensor in float_outputs(self.task)}
-        return HonestErrors(inputs, exact, implementation, types, tuple(outputs), max(outputs.values(), default=0.0))
+        return HonestErrors(inputs, exact, implementations, types, tuple(outputs), max(outputs.values(), default=0.0))
 
     def has_dependent_inputs(self) -> bool:
         """Whether the reference ignores an input: then that one may follow from the others, as a saved sum does.

@@ -27,7 +27,7 @@ from evo.spec.connection import Connection
 from evo.spec.library_threads import LibraryThreads
 
 _OWN_THREADS = "evo-"  # begin the names of those that evo starts where a reference uses it
-FUNCTIONS = ("inputs", "expected", "trusted", "literal", "rivals")
+FUNCTIONS = ("inputs", "expected", "trusted", "rounded", "literal", "rivals")
 _NO_PARAMETERS = -1
 _MOST_PRINTED = 10_000  # characters of one call
 

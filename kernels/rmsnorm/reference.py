@@ -32,6 +32,12 @@ def trusted(inputs: dict[str, np.ndarray], case: dict) -> dict[str, np.ndarray]:
     return {"y": _normalised(inputs, np.float32).astype(np.float16)}
 
 
+def rounded(inputs: dict[str, np.ndarray], case: dict) -> dict[str, np.ndarray]:  # noqa: ARG001
+    """As Llama's layer has it in common model code: a half before the weight multiplies it."""
+    plain = {"x": inputs["x"], "w": np.ones_like(inputs["w"])}
+    return {"y": _normalised(plain, np.float32).astype(np.float16) * inputs["w"]}
+
+
 def rivals() -> dict[str, Callable]:
     from torch.nn.functional import rms_norm
 

@@ -6,12 +6,20 @@ import numpy as np
 
 
 def inputs(case: dict, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Normal values, and tables of angles whose base and first positions are drawn: they must be read, not computed."""
+    """Normal values, and tables of angles whose base and first positions are drawn: they must be read, not computed.
+
+    At one position some pairs next to one another do not turn, as at the start of a text, or in partial embeddings.
+    """
     half, length = case["D"] // 2, case["T"]
     x = rng.standard_normal((case["B"], case["S"], case["H"], case["D"]), dtype=np.float32)
     base = 10000 * 2 ** rng.uniform(-3, 3)
     start = rng.uniform(0, 2 * np.pi, half)  # position 0 turns by it, so that no token is left as it is
-    angles = start + np.arange(length)[:, None] * base ** (-np.arange(half) / half)
+    turns = base ** (-np.arange(half) / half)
+    first, last = sorted(rng.integers(0, half + 1, 2))
+    still = rng.integers(max(0, length - case["S"]), length)
+    start[first:last] = -still * turns[first:last]
+    angles = start + np.arange(length)[:, None] * turns
+    angles[still, first:last] = 0
     return {
         "x": x.astype(np.float16),
         "cosines": np.cos(angles).astype(np.float32),

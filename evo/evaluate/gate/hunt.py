@@ -26,6 +26,7 @@ from evo.evaluate.gate.input_patterns import (
     STRUCTURED,
     STRUCTURES,
     UNEVEN,
+    WHOLE,
     patterned,
 )
 from evo.evaluate.gate.integer_patterns import WAYS
@@ -36,6 +37,7 @@ from evo.evaluate.gate.own_kernel import is_rounded_alike
 from evo.evaluate.gate.rough_approximations import GROSS, all_roughened
 from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case, spread_over_cases
 from evo.evaluate.gate.scaled_cases import longest_cases
+from evo.evaluate.gate.shifted_tensors import shifted_steps
 from evo.evaluate.gate.side_by_side import checked
 from evo.evaluate.gate.spliced_inputs import TURNS
 from evo.evaluate.gate.steered_cases import steered_cases
@@ -62,7 +64,16 @@ QUICK, THOROUGH = 0.3, 2.0  # of what the task's own check cases cost
 _FEW, _MANY = 3, 10  # cases for an outcome that no check case has: in a trial, before a keep
 _STEERED = 120  # cases of outcomes that no check case has, before a keep
 # How often each pattern is drawn on a case before a keep: one draw shows one way to be uneven.
-_TURNS = {OUTERMOST: 2, UNEVEN: WAYS + 1, SOURCED: 2, STRUCTURED: STRUCTURES, SPLICED: TURNS + 1, PEAKED: 3, ROWS: 2}
+_TURNS = {
+    OUTERMOST: 2,
+    UNEVEN: WAYS + 1,
+    SOURCED: 2,
+    STRUCTURED: STRUCTURES,
+    SPLICED: TURNS + 1,
+    PEAKED: 3,
+    ROWS: 2,
+    WHOLE: 2,
+}
 _AFFORDABLE = 6e9  # flops and bytes of a reference that takes seconds
 _SAMPLED = 256  # blocks, of which a sample stands for all
 _LARGE = 3  # cases that are looked at by a sample of their blocks
@@ -128,12 +139,15 @@ def hunt(
         if row is None:
             continue
         if row.status is not Status.CORRECT:
-            under = "" if step.distribution == DRAWN else f" with {step.distribution} inputs"
             why = "at a size that the source suggests" if step.case in cases else "at a short size"
-            reason = f"{why}, {step.case.name}{under}: {row.reason}"
+            reason = f"{why}, {step.case.name}{_under(step)}: {row.reason}"
             return _failed(row, step, Stage.THRESHOLD, reason, faults, seed)
         looked.add(step)
     return None
+
+
+def _under(step: Step) -> str:
+    return "" if step.distribution == DRAWN else f" with {step.distribution} inputs"
 
 
 def _has_many_blocks(program: Program) -> bool:
@@ -181,7 +195,12 @@ def _other_bits(
     """
     if (unlike := other_orders(task, programs, reference, device, seed)) is not None:
         step, row, faults = unlike
-        return _failed(row, step, Stage.GATE, f"case {row.name}: {row.reason}", faults, seed)
+        return _failed(row, step, Stage.GATE, f"case {row.name}{_under(step)}: {row.reason}", faults, seed)
+    for step in shifted_steps(task, programs, device):
+        row, _, faults = check_case(task, programs, reference.expectation(step.case, seed), step, {})
+        if row.status is not Status.CORRECT:
+            why = f"if {', '.join(step.shifted)} begins at no multiple of its usual alignment"
+            return _failed(row, step, Stage.GATE, f"case {row.name}, {why}: {row.reason}", faults, seed)
     others = {
         "if approximate instructions are off by one unit more": all_roughened(programs),
         "if no two lanes happen to be active together": all_apart(programs),

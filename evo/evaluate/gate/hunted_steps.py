@@ -10,7 +10,7 @@ import numpy as np
 from evo.device import Program
 from evo.device.remote_device import RemoteDevice, RemoteSimulator
 from evo.evaluate.gate.every_length import every_length, may_hold_sizes
-from evo.evaluate.gate.input_patterns import PEAKED, UNEVEN
+from evo.evaluate.gate.input_patterns import PEAKED, UNEVEN, WHOLE
 from evo.evaluate.gate.integer_patterns import WAYS
 from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step
 from evo.evaluate.gate.scaled_cases import named_case
@@ -26,6 +26,8 @@ from evo.spec.variant import Variant
 _ENDS = (ENDS, EXTREME)  # what a thorough look adds to the drawn inputs
 _DEALT = 6  # hunted sizes at which whole numbers are dealt in every way
 _SOME = 7  # whole numbers
+_WIDE = 2  # sizes
+_EACH_WHOLE = 2  # of so many sizes one meets floats that are whole numbers
 _SHORT, _SOUGHT = 4e6, 4e7  # flops and bytes of sizes that take a hundredth and a tenth of a second
 
 
@@ -43,6 +45,8 @@ def dealt_steps(
     for case, other in zip(cases, others, strict=True) if thorough else ():
         for distribution in dict.fromkeys((*ends, other)):
             yield Step(case, device, distribution=distribution, budget=CHECK_BUDGET)
+    for at, case in enumerate(cases[::_EACH_WHOLE] if thorough else ()):
+        yield Step(case, device, distribution=WHOLE, turn=(at + 1) % 2, budget=CHECK_BUDGET)
 
 
 def short_steps(
@@ -75,7 +79,8 @@ def patterned_steps(
     most = sorted(allowed, key=lambda case: (case in counted, _numbers(task, case)), reverse=True)
     some = [case for case in allowed if _numbers(task, case) >= _SOME]
     roomy = sorted(some, key=lambda case: _numbers(task, case) / max(case.axes.values()))  # groups of many each
-    for case in (*most[:_DEALT], *[case for case in roomy[: _DEALT // 2] if case not in most[:_DEALT]]):
+    wide = sorted(some, key=lambda case: max(case.axes.values()))[-_WIDE:]  # numbers of many values, perhaps
+    for case in {case.name: case for case in (*most[:_DEALT], *roomy[: _DEALT // 2], *wide)}.values():
         for turn in range(1, WAYS + 1) if _numbers(task, case) else ():
             yield Step(case, device, distribution=UNEVEN, turn=turn, budget=CHECK_BUDGET)
 

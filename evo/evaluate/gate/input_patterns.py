@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evo.evaluate.gate.integer_patterns import recurrence, varied_integers
-from evo.evaluate.gate.outlying_inputs import LONG, exponents, outermost, peaked, special_rows, values_of
+from evo.evaluate.gate.outlying_inputs import LONG, exponents, outermost, peaked, special_rows, values_of, whole_numbers
 from evo.evaluate.gate.spliced_inputs import spliced
 from evo.evaluate.gate.tensor_rows import Reals, Rng, is_turned, rows_of, some_rows
 from evo.spec import input_distributions as distributions
@@ -28,7 +28,8 @@ from evo.spec.tensor_arrays import Arrays
 
 STRUCTURED, SHIFTED, SOURCED, UNEVEN, ZEROS = "structured", "shifted", "compared", "uneven", "special_zeros"
 SPLICED, OUTERMOST, RECIPROCAL, PEAKED, ROWS = "spliced", "outermost", "reciprocal", "peaked", "special_rows"
-PATTERNS = (STRUCTURED, SHIFTED, SOURCED, UNEVEN, ZEROS, SPLICED, OUTERMOST, RECIPROCAL, PEAKED, ROWS)
+WHOLE = "whole"
+PATTERNS = (STRUCTURED, SHIFTED, SOURCED, UNEVEN, ZEROS, SPLICED, OUTERMOST, RECIPROCAL, PEAKED, ROWS, WHOLE)
 
 STRUCTURES = 3  # turns of structured inputs
 
@@ -66,10 +67,10 @@ def patterned(
         return make(reference, case, drawn, free, rng)
     if pattern == SPLICED:
         return _spliced(reference, case, drawn, free, domains, turn, rng)
-    if pattern in (OUTERMOST, RECIPROCAL, PEAKED):
+    if pattern in (OUTERMOST, RECIPROCAL, PEAKED, WHOLE):
         if not all(is_float(tensor.dtype) for tensor in task.outputs):
             return None  # they would be full of near ties
-        tries = _outlying(pattern, drawn, free, domains, constants, rng, of_one_sign=turn % 2 == 1)
+        tries = _outlying(pattern, drawn, free, domains, constants, rng, odd=turn % 2 == 1)
         sound = (reference.sound(case, drawn | changed, pattern, rng) for changed in tries)
         return next((found for found in sound if found is not None), None)
     related = pattern == STRUCTURED and turn == STRUCTURES - 1
@@ -138,9 +139,9 @@ def _outlying(
     constants: Sequence[int | float],
     rng: Rng,
     *,
-    of_one_sign: bool,
+    odd: bool,
 ) -> Iterator[Arrays]:
-    """Inputs to try, the hardest first. of_one_sign: each tensor, at the ends of its type."""
+    """Inputs to try, the hardest first. odd: each tensor of one sign, at the ends of its type; few whole numbers."""
     reals = {t.name: drawn[t.name].astype(np.float64) for t in free}
     scales = {name: _scale(values) for name, values in reals.items()}
 
@@ -151,13 +152,15 @@ def _outlying(
     one = free[int(rng.integers(len(free)))]
     if pattern == OUTERMOST:
         ends = {t.name: min(largest(t.dtype), _WIDEST) for t in free}
-        for part in (1.0, 0.5) if of_one_sign else ():
+        for part in (1.0, 0.5) if odd else ():
             most = {t.name: rng.choice([-1.0, 1.0]) * part * ends[t.name] for t in free}
             yield {t.name: fitted(t, most[t.name] * rng.uniform(0.5, 1.0, reals[t.name].shape), 1.0) for t in free}
         for part in (1.0, 0.5):
             for some in (free, [free[int(rng.integers(len(free)))]]):
                 most = {t.name: part * ends[t.name] for t in some}
                 yield {t.name: fitted(t, outermost(reals[t.name], most[t.name], rng), 1.0) for t in some}
+    elif pattern == WHOLE:
+        yield {t.name: fitted(t, whole_numbers(drawn[t.name].shape, rng, of_bytes=not odd), 1.0) for t in free}
     elif pattern == PEAKED:
         others = {t.name: fitted(t, np.abs(reals[t.name])) for t in free if t is not one}
         for _ in range(2):
@@ -315,12 +318,8 @@ def _far_side(row: Reals, scale: float, shrink: float, rng: Rng) -> None:
 
 
 _SHIFTS: tuple[Callable[[Reals, float, float, Rng], None], ...] = (
-    _offset,
-    _scaled,
-    _peak,
-    _peak_over_equals,
-    _far_side,
-)
+    _offset, _scaled, _peak, _peak_over_equals, _far_side,
+)  # fmt: skip
 
 
 # Values that the machine code compares with -----------------------------------------------------------------------

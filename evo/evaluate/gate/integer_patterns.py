@@ -16,6 +16,7 @@ Integers = NDArray[np.generic]
 WAYS = 9  # to deal groups
 _LEAST = 3
 _MOVED = 0.3  # of the ends of even groups
+_TO_AND_FRO = 0.5  # of the runs
 _RELATED = 0.25  # of the draws of other numbers
 _ROUNDED = 0.5  # of the draws of even groups have ends that are multiples ...
 _UNITS = (8, 16, 32, 64)  # ... of one of these
@@ -156,7 +157,9 @@ def _ramp(free: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
 
 
 def _numbers(values: NDArray[np.int64], most: int | None, rng: np.random.Generator) -> NDArray[np.int64]:
-    """The drawn numbers with neighbours alike, in stretches, and the extreme ones often; or in runs."""
+    """The drawn numbers with neighbours alike, in stretches, and the extreme ones often; or in runs, up or down by one,
+    or to and fro by a power of two, which a mask or a narrow tag does not tell apart.
+    """
     lowest, highest = (values.min(), values.max()) if most is None else (0, most)
     in_runs = rng.random() < 0.5  # numbers that follow on one another, up or down
     lengths = rng.integers(1, 12 if in_runs else 6, len(values))  # more than are needed
@@ -164,7 +167,11 @@ def _numbers(values: NDArray[np.int64], most: int | None, rng: np.random.Generat
     begun = np.repeat(np.cumsum(lengths) - lengths, lengths)[: len(values)]
     first = rng.choice(values, len(values))
     if in_runs:
-        steps = rng.choice([-1, 1], len(values))[stretch] * (np.arange(len(values)) - begun)
+        at = np.arange(len(values)) - begun
+        steps = rng.choice([-1, 1], len(values))[stretch] * at
+        powers = 1 << rng.integers(0, max(1, int(highest - lowest).bit_length()), len(values))
+        far = np.where(first + powers > highest, -powers, powers)[stretch] * (at % 2)
+        steps = np.where((rng.random(len(values)) < _TO_AND_FRO)[stretch], far, steps)
         return np.asarray(np.clip(first[stretch] + steps, lowest, highest))
     ends = rng.choice([lowest, highest], len(values))
     return np.asarray(np.where(rng.random(len(values)) < 2 / 3, ends, first)[stretch])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from evo.device import Arrays, Program
 from evo.device.remote_device import RemoteDevice
@@ -36,7 +37,7 @@ def other_orders(
             for step in (Step(case, device, budget=CHECK_BUDGET), Step(case, device, again=True, budget=CHECK_BUDGET)):
                 row, _, faults = check_case(task, programs, expectation, step, first)
                 if row.status is not Status.CORRECT:
-                    return step, row, faults
+                    return replace(step, distribution=expectation.distribution), row, faults
     return None
 
 

@@ -24,6 +24,7 @@ _SPREAD = 0.25  # of late numbers
 _MEAN_POWER = (1 - math.exp(-_SPREAD)) / _SPREAD  # of e, over the spread
 _OCTAVES = (4.0, 16.0)  # ... where they are factors
 _EXPONENTS = (3.0, 13.0)
+_AT_ENDS = 0.1
 _PLACES = 64  # whole numbers up to it are no values
 
 
@@ -104,6 +105,18 @@ def special_rows(values: Reals, kinds: Sequence[float], rng: Rng) -> Reals:
             late = len(row) // 2 if turn > 4 else 0
             row[early], row[int(rng.integers(max(early, late), len(row)))] = one, other
     return whole()
+
+
+def whole_numbers(shape: tuple[int, ...], rng: Rng, *, of_bytes: bool) -> Reals:
+    """Whole numbers, as quantised tensors and counts hold: of bytes with both ends and one beyond, or few beside zeros.
+
+    Sums of few of them are whole numbers near zero, and exact in any order.
+    """
+    if of_bytes:
+        values, ends = rng.integers(-128, 129, shape), rng.choice([-128.0, -127.0, 127.0, 128.0], shape)
+        return np.where(rng.random(shape) < _AT_ENDS, ends, values)
+    most, share = int(rng.integers(1, 4)), 2.0 ** -rng.integers(0, 5)
+    return np.where(rng.random(shape) < share, rng.integers(-most, most + 1, shape), 0).astype(np.float64)
 
 
 def values_of(dtype: str, constants: Sequence[int | float]) -> tuple[Reals, ...]:

@@ -16,18 +16,16 @@ from evo.results import StaticRule
 _BANNED = re.compile(
     r"(?P<clock>%clock(?:64|_hi)?\b|%globaltimer(?:_lo|_hi)?\b|%pm\d)"
     r"|(?P<cache>\bcreatepolicy\b|\bL[12]::evict_last\b|\bL2::cache_hint\b|\bapplypriority\b|\.level::eviction_priority)"
-    r"|(?P<sleep>\bnanosleep\b)"
     r"|(?P<launch>%gridid\b|%current_graph_exec\b|%envreg\d)"
     r"|(?P<place>%warpid\b|%nwarpid\b|%n?smid\b|%(?:total|aggr)_smem_size\b|%reserved_smem_\w+)"
     r"|(?P<debugger>\bbrkpt\b|\bpmevent\b)"
 )
 # Parts of the words above, cheap to look for in a long text.
-_HINTS = ("clock", "globaltimer", "%pm", "policy", "::evict", "cache_hint", "priority", "nanosleep", "brkpt", "pmevent")
+_HINTS = ("clock", "globaltimer", "%pm", "policy", "::evict", "cache_hint", "priority", "brkpt", "pmevent")
 _LAUNCH_HINTS = ("%gridid", "%current_", "%envreg", "warpid", "smid", "_smem_")
 _WHAT = {
     "clock": (StaticRule.CLOCK, "reads a clock or a performance counter"),
     "cache": (StaticRule.CACHE_POLICY, "steers the cache's eviction policy"),
-    "sleep": (StaticRule.SLEEP, "sleeps"),
     "launch": (StaticRule.LAUNCH_NUMBER, "tells one launch from another"),
     "place": (StaticRule.LAUNCH_NUMBER, "asks where in the machine it runs"),
     "debugger": (StaticRule.PROFILER, "signals a debugger or profiler"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -121,6 +121,7 @@ class Step:
     again: bool = False
     budget: int | None = None
     counted: bool = False  # its counters go into the check's totals
+    shifted: Mapping[str, int] = field(default_factory=dict)  # tensors that begin so many bytes off a usual address
 
     @property
     def words(self) -> str:
@@ -263,6 +264,7 @@ def _request(program: Program, step: Step, inputs: Arrays) -> RunRequest:
         check_races=step.check_races,
         budget=step.budget,
         backwards=step.again,
+        shifted=step.shifted,
     )
 
 

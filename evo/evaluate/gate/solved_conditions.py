@@ -41,15 +41,18 @@ class SolvedConditions:
 
     def __init__(self, function: PtxFunction) -> None:
         self.conditions = DataConditions(function)
-        self.lines = {ins.line: ins for ins in function.body if isinstance(ins, Instr)}
+        self.lines: dict[int, list[Instr]] = {}  # several where a function is called at several places
+        for ins in function.body:
+            if isinstance(ins, Instr):
+                self.lines.setdefault(ins.line, []).append(ins)
 
     def settings(
         self, point: CoveragePoint, inputs: Arrays, space: InputSpace, rng: np.random.Generator
     ) -> tuple[Setting, ...]:
         """What turns the condition; nothing if no element is known, or none is found that does."""
-        condition = self._condition(point)
         known = {leaf.register: leaf.bits for leaf in point.leaves}
-        if condition is None or not known:
+        condition = self._condition(point, known)
+        if condition is None:
             return ()
         data = {leaf.register: leaf.bits for leaf in point.leaves if leaf.is_data}
         elements = [*_elements(data, self.conditions.types, inputs, space, rng)]
@@ -62,14 +65,18 @@ class SolvedConditions:
         changed = [(e, bits) for e, bits in zip(elements, found, strict=True) if int(bits) != known[e.register]]
         return tuple((e.name, e.place, _held(bits, inputs[e.name].dtype)) for e, bits in changed)
 
-    def _condition(self, point: CoveragePoint) -> Instr | str | None:
-        """A comparison, or a predicate that others make."""
-        ins = self.lines.get(point.ptx_line)
-        if ins is None or point.kind is PointKind.COMPARISON:
-            return ins
-        if point.kind is PointKind.SELECT:
-            return ins.args[3].name if isinstance(ins.args[3], Reg) else None
-        return ins.guard.name if ins.guard is not None else None
+    def _condition(self, point: CoveragePoint, known: Mapping[str, int]) -> Instr | str | None:
+        """A comparison, or a predicate that others make: that of its copies which follows from what is known."""
+        for ins in self.lines.get(point.ptx_line, ()):
+            found: Instr | str | None = ins
+            if point.kind is PointKind.SELECT:
+                found = ins.args[3].name if isinstance(ins.args[3], Reg) else None
+            elif point.kind is not PointKind.COMPARISON:
+                found = ins.guard.name if ins.guard is not None else None
+            leaves = self.conditions.leaves(found) if found is not None else ()
+            if leaves and known.keys() >= set(leaves):
+                return found
+        return None
 
     def _solved(
         self,

@@ -11,7 +11,6 @@ from evo.spec.comments import without_comments
 _BANNED = [
     (r"\bclock(?:64)?\s*\(|%clock|%globaltimer|\bglobaltimer\b", StaticRule.CLOCK, "reads a clock"),
     (r"\bcreatepolicy\b|\bevict_last\b|\bL2::cache_hint\b", StaticRule.CACHE_POLICY, "steers the L2 eviction policy"),
-    (r"\b__?nanosleep\b|\bnanosleep\.", StaticRule.SLEEP, "sleeps"),
     (r"\b(?:malloc|free)\s*\(|\bnew\s+\w|\bcudaMalloc", StaticRule.ALLOCATION, "allocates memory on the device"),
     (r"\bprintf\s*\(|\bvprintf\b", StaticRule.PRINT, "prints from the device"),
     (r"<<<|\bcuda(?:Graph|Launch|Stream)\w*", StaticRule.LAUNCH, "launches work from the device"),

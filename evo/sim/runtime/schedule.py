@@ -128,7 +128,10 @@ def run_block(c: Code) -> None:
     warps, stride = ctx(c, context, "warps", "ptr"), ctx(c, context, "warp_stride")
     count = ctx(c, context, "warp_count")
     on = c.var("i1", V("i1", "true"))
+    busy = c.var("i1", V("i1", "true"))
     stalled = c.var("i64", 0)
+    began = ctx(c, context, "budget")
+    fair = c.icmp("ne", ctx(c, context, "fair"), 0)
     with c.while_() as loop:
         loop.until(c.not_(on.get()))
         ready, done, turned = c.var("i64", 0), c.var("i64", 0), c.var("i64", 0)
@@ -161,7 +164,22 @@ def run_block(c: Code) -> None:
                 c.call(deadlock(), context)
             only = c.and_(c.icmp("eq", ready.get(), turned.get()), c.icmp("eq", opened, 0))
             _note_idle(c, c.and_(only, c.icmp("ne", ready.get(), 0)), ready.get(), stalled, on)
+            with c.if_(fair, likely=False):
+                busy.set(c.not_(only))
+                stalled.set(1)
+                on.set(V("i1", "false"))
+    with c.if_(c.and_(fair, busy.get()), likely=False):
+        _note_turn(c, c.sub(began, ctx(c, context, "budget")))
     c.ret_(stalled.get())
+
+
+def _note_turn(c: Code, spent: V) -> None:
+    """Count a short turn in which a block did more than wait."""
+    context = c.arg(0)
+    c.bump(context, CTX["busy_turns"])
+    c.store(c.add(ctx(c, context, "busy"), spent), context, CTX["busy"], 8)
+    most = c.intrinsic("smax", ctx(c, context, "longest_turn"), spent)
+    c.store(most, context, CTX["longest_turn"], 8)
 
 
 def _note_spent(c: Code, w: V, before: V) -> None:

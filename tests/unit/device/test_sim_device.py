@@ -191,3 +191,63 @@ def test_of_a_block_without_an_end_the_others_are_asked_only_if_they_could_end_i
         assert found.fault.kind is FaultKind.BUDGET
         wholes.append(found.whole)
     assert wholes == [True, False]
+
+
+_WORK = """
+    __shared__ float part[256];
+    float v = x[i];
+    for (int turn = 0; turn < 4; ++turn) {
+        part[threadIdx.x] = v;
+        __syncthreads();
+        v += part[threadIdx.x ^ 64];
+        __syncthreads();
+    }
+    y[i] = v;
+"""
+_CHAIN = """
+    __shared__ int turn;
+    if (threadIdx.x == 0) {{ turn = atomicAdd(s, 1); {before} }}
+    __syncthreads();
+    if (turn < 0) return;
+    {work}
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) {{ {after} }}
+"""
+_WAIT = "while (atomicAdd(s + 1, 0) < turn) {} __threadfence();"
+
+
+def _modelled(device: SimDevice, body: str) -> float:
+    n = 256 * 1024
+    (found,) = device.estimate([BenchCase(program=program(body, n=n, init="zero"), inputs=inputs(n))])
+    return found.time_us
+
+
+def test_blocks_that_wait_for_one_another_in_a_chain_take_their_times_one_after_another(device):
+    """Those that wait for a word that is soon there take theirs side by side: a look-back, a lock held for a moment."""
+    plain = _modelled(device, _WORK)
+    chained = _modelled(device, _CHAIN.format(before=_WAIT, work=_WORK, after="atomicAdd(s + 1, 1);"))
+    late = _CHAIN.format(before="", work=_WORK, after=_WAIT + "atomicAdd(s + 1, 1);")
+    lock = "while (atomicCAS(s + 2, 0, 1)) __nanosleep(20); __threadfence(); s[3] += 1;"
+    lock += "__threadfence(); atomicExch(s + 2, 0);"
+    locked = _CHAIN.format(before="", work=_WORK, after=lock)
+    assert chained > 20 * plain
+    assert max(_modelled(device, late), _modelled(device, locked)) < 5 * plain
+
+
+def test_a_barrier_of_more_blocks_than_the_chip_holds_with_their_registers_is_never_passed(device):
+    """Each of 256 threads holds 96 numbers: two such blocks fit an SM of an L4, not six."""
+    body = """
+    float v[96];
+    for (int k = 0; k < 96; ++k) v[k] = x[(i + 256 * k) % n];
+    __syncthreads();
+    if (threadIdx.x == 0) {{ __threadfence(); atomicAdd(s, 1); while (atomicAdd(s, 0) < gridDim.x) {{}} }}
+    __syncthreads();
+    float sum = 0.0f;
+    for (int k = 95; k >= 0; --k) sum = sum * v[k] + 1.0f;
+    y[i] = sum;
+    """.replace("{{", "{").replace("}}", "}")
+    for blocks, kinds in ((100, []), (300, [FaultKind.DEADLOCK])):
+        n = 256 * blocks
+        result = device.run(RunRequest(program=program(body, n=n, init="zero"), inputs=inputs(n)))
+        assert [fault.kind for fault in result.faults] == kinds

@@ -55,7 +55,7 @@ def test_a_failure_names_its_stage(
     ("line", "rule"),
     [
         ('printf("");', StaticRule.PRINT),
-        ('asm volatile("nano" "sleep.u32 1;");', StaticRule.SLEEP),
+        ('asm volatile("pm" "event 1;");', StaticRule.PROFILER),
         ('\n#include "/etc/hostname"\n', StaticRule.INCLUDE),
     ],
     ids=["in the text", "in the PTX", "before the compiler"],

@@ -89,7 +89,7 @@ def cancelling() -> tuple[Task, Expectation]:
         return weighted(given, np.float16, np.float32)
 
     truth = exact(inputs)
-    honest = HonestErrors(inputs, exact, trusted, {"q": "float16", "k": "float16"}, ("o",), 2.0**-11)
+    honest = HonestErrors(inputs, exact, [trusted], {"q": "float16", "k": "float16"}, ("o",), 2.0**-11)
     none = {"o": np.zeros(4000)}
     return read_task(ATTENTION), Expectation(inputs, truth, trusted(inputs), "outliers", None, none, honest=honest)
 
@@ -116,7 +116,7 @@ def test_the_largest_number_has_no_neighbour_above_it() -> None:
     honest = HonestErrors(
         inputs,
         lambda given: {"o": given["q"].astype(np.float64) / 4},
-        lambda given: {"o": (given["q"].astype(np.float32) / 4).astype(np.float16)},
+        [lambda given: {"o": (given["q"].astype(np.float32) / 4).astype(np.float16)}],
         {"q": "float16"},
         ("o",),
         2.0**-11,
@@ -161,7 +161,7 @@ def test_one_element_is_held_to_redrawn_errors_since_one_run_is_chance(times: fl
     }
     truth, lucky = exact(inputs), trusted(inputs)
     assert abs(lucky["o"][0] - truth["o"][0]) < 1e-8  # every error has its opposite, in this one run
-    honest = HonestErrors(inputs, exact, trusted, {"q": "float16", "k": "float16"}, ("o",), 2.0**-11)
+    honest = HonestErrors(inputs, exact, [trusted], {"q": "float16", "k": "float16"}, ("o",), 2.0**-11)
     usual = (honest.at_each() or {})["o"][0]
     expectation = Expectation(inputs, truth, lucky, "equal", honest=honest)
     output = truth["o"].astype(np.float64) + times * usual
@@ -191,7 +191,7 @@ def test_where_few_elements_carry_the_errors_those_of_one_run_are_chance(
     k[0] *= 200
     inputs = {"q": np.repeat(q, 300, axis=0).astype(np.float16), "k": k.astype(np.float16)}
     truth, lucky = exact(inputs), trusted(inputs)
-    honest = HonestErrors(inputs, exact, trusted, {"q": "float16", "k": "float16"}, ("o",), 2.0**-11)
+    honest = HonestErrors(inputs, exact, [trusted], {"q": "float16", "k": "float16"}, ("o",), 2.0**-11)
     usual = (honest.at_each() or {})["o"]
     assert usual[0] > 50 * usual[1:].max()
     assert abs(lucky["o"][0] - truth["o"][0]) < usual[0] / 50
@@ -215,10 +215,26 @@ def test_which_of_two_equally_near_places_it_is_the_precision_decides(place: int
         return {"nearest": (away + 1e-9 * np.arange(10)).argmin(axis=1).astype(np.int32)}
 
     inputs = {"points": points, "centres": centres}
-    honest = HonestErrors(inputs, exact, None, dict.fromkeys(inputs, "float32"), (), 0.0)
+    honest = HonestErrors(inputs, exact, [], dict.fromkeys(inputs, "float32"), (), 0.0)
     tensor = Tensor(name="nearest", role="out", dtype="int32", shape=(parse("10"),))
     task = replace(read_task(ATTENTION), tensors=(tensor,))
     found = exact(inputs)["nearest"]
     found[place] = 4 if place == 3 else 8
     expectation = Expectation(inputs, exact(inputs), None, honest=honest)
     assert compare(task, "case", {"nearest": found}, expectation).status is status
+
+
+def test_an_element_may_err_as_an_implementation_that_rounds_in_between_does() -> None:
+    """A normalised value below the smallest half, times a large weight: as common model code has it."""
+    task = read_task(ATTENTION.parent / "rmsnorm")
+    reference = load_reference(task)
+    case = Case(name="row", axes={"ROWS": 1, "COLS": 4000})
+    x, w = np.ones((1, 4000), np.float16), np.ones(4000, np.float16)
+    x[0, 0], x[0, 1], w[0] = np.float16(3e-6), 2000, 60000
+    found = reference.sound(case, {"x": x, "w": w}, "outermost", np.random.default_rng(1))
+    assert found is not None
+    plain = (x / np.sqrt(np.square(x.astype(np.float32)).mean() + np.float32(1e-5))).astype(np.float16)
+    limit = task.tolerance.atol + task.tolerance.rtol * abs(found.expected["y"][0, 0])
+    assert abs(float((plain * w)[0, 0]) - found.expected["y"][0, 0]) > limit
+    assert compare(task, "row", {"y": plain * w}, found).status is Status.CORRECT
+    assert compare(task, "row", {"y": (plain * w) * np.float16(1.03)}, found).status is Status.WRONG

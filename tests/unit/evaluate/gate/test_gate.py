@@ -188,7 +188,6 @@ def test_where_the_trusted_implementation_misses_the_tolerance_the_budgets_decid
         ("  long long t = clock64();", StaticRule.CLOCK),
         ('  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t));', StaticRule.CLOCK),
         ('  asm("createpolicy.fractional.L2::evict_last.b64 p, 1.0;");', StaticRule.CACHE_POLICY),
-        ("  __nanosleep(100);", StaticRule.SLEEP),
         ("  float* p = (float*)malloc(4);", StaticRule.ALLOCATION),
         ('  printf("%d", i);', StaticRule.PRINT),
         ("  child<<<1, 1>>>(x);", StaticRule.LAUNCH),

@@ -315,3 +315,29 @@ def test_what_was_looked_at_before_a_keep_is_said(bench: EvaluationSession, scal
     assert {"drawn", "structured", "shifted"} <= set(said.inputs)
     assert said.large >= len(scale.bench)
     assert found.check.to_json()["verified"]["sizes"] == said.sizes
+
+
+OFF = "((unsigned long long)x & 15) != 0"
+WHOLES = "__all_sync(~0u, {value} == rintf({value}) && fabsf({value}) <= 128)"
+
+
+@pytest.mark.parametrize(
+    ("line", "is_wrong"),
+    [
+        (f"if ({OFF}) return;", True),  # what a view's first element may be
+        (f"if ({OFF}) {{{{ if (i < n) y[i] = x[i] + x[i]; return; }}}}", False),
+        (f"if ({WHOLES}) {{{{ if (i < n) y[i] = 2 * (signed char)(int){{value}}; return; }}}}", True),  # 128 is none
+        (f"if ({WHOLES}) {{{{ if (i < n) y[i] = 2 * (short)(int){{value}}; return; }}}}", False),
+    ],
+)
+def test_what_no_address_and_no_drawn_number_shows_is_run(
+    line: str, is_wrong: bool, bench: EvaluationSession, scale: Task
+) -> None:
+    before = line.format(value="(i < n ? x[i] : 0.0f)")
+    text = FAST.replace("    if (i", f"    {before}\n    if (i")
+    assert text != FAST
+    prepared = bench.prepare(scale, text)
+    assert isinstance(prepared, Prepared), prepared
+    found = bench.hunt(scale, prepared, [bench.checker], 3, share=THOROUGH)
+    found = found or patterns(scale, prepared.programs, bench.reference(scale), [bench.checker], 3, share=THOROUGH)
+    assert (found is not None) == is_wrong

@@ -13,6 +13,7 @@ from evo.evaluate.gate.other_orders import other_orders
 from evo.evaluate.prepare import Prepared
 from evo.evaluate.session import EvaluationSession
 from evo.results import Check, Status
+from evo.spec.input_distributions import suited_to
 from evo.spec.task import Task, read_task
 
 TASK = """\
@@ -176,3 +177,4 @@ def test_an_order_that_drawn_numbers_hide_shows_under_others(seed: int, bench: E
     found = other_orders(task, prepared.programs, bench.reference(task), bench.checker, seed)
     assert found is not None
     assert found[1].status is Status.UNSTABLE
+    assert found[0].distribution in suited_to(["float16"])

@@ -57,7 +57,6 @@ EVASIVE = {
         "",
         StaticRule.CACHE_POLICY,
     ),
-    "a pasted sleep": ("JOIN(__nano, sleep)(i);", "", StaticRule.SLEEP),
     "pasted memory": ("void* p = JOIN(mal, loc)(8); y[i] = p != nullptr;", "", StaticRule.ALLOCATION),
     "a pasted printf": ('JOIN(pri, ntf)("%d", i);', "", StaticRule.PRINT),
     "a static variable of a kernel": ("static int calls; if (i == 0) calls++; y[i] = calls;", "", StaticRule.STATE),

@@ -199,3 +199,17 @@ def test_lanes_that_serve_whoever_is_active_may_be_apart(bench: EvaluationSessio
 def test_lanes_that_take_the_active_ones_for_all_are_seen_apart(bench: EvaluationSession, task: Task) -> None:
     _, _, faults = apart(bench, task, HOPED)
     assert [fault.kind for fault in faults][:1] == [FaultKind.WARP_SYNC]
+
+
+@pytest.mark.parametrize(("hit", "is_wrong"), [(1.0, True), (0.0, False)])
+def test_a_condition_of_a_function_is_solved_at_each_place_that_calls_it(
+    hit: float, is_wrong: bool, bench: EvaluationSession, task: Task
+) -> None:
+    """Each copy has registers of its own."""
+    head = f"__device__ __noinline__ float hit(float v, float at) {{ return v == at ? {hit}f : 0.0f; }}\n"
+    value = "order[i] + hit(__half2float(in[i]), 7.25f) + hit(__half2float(in[cols - 1]), 40.0f + blockIdx.x)"
+    variant = bench.prepare(
+        task, KERNEL.replace("extern", head + "extern").replace("BEFORE", "").replace("VALUE", value)
+    )
+    assert isinstance(variant, Prepared), variant
+    assert (pursued(bench, task, variant) is not None) == is_wrong

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from evo.analysis.access import THREAD, Access, LaunchAnalysis
 from evo.cuda.source import CountedFor, Edit, Span, Statement
@@ -112,7 +113,7 @@ def _taller(dim: Dim, index: ThreadIndex, knob: str) -> Dim:
     more = dim.count - int(index.threads) if index.threads.isdigit() else None
     if more is None:
         raise NotPrinted("a block of no known size")
-    return Dim(dim.base, dim.low, dim.count, f"({index.threads} * {knob} + {more})", dim.walked)
+    return replace(dim, size=f"({index.threads} * {knob} + {more})")
 
 
 def _of_rows(text: str, index: ThreadIndex, knob: str) -> str:
@@ -140,7 +141,7 @@ def _guarded(ctx: RuleContext, accesses: Sequence[Access], guard: Statement) -> 
     if any(test is None for test in tests):
         raise NotPrinted("the guard")
     test = " && ".join(f"{match[1]} < {match[2]}" for match in tests if match is not None)
-    for span in sorted({ctx.source.enclosing_statement(a.span) for a in accesses if a.is_write}):
+    for span in sorted({ctx.source.enclosing_statement(a.span) for a in accesses if a.is_write and a.is_global}):
         yield Edit(Span(span.start, span.start), f"if ({test}) ")
 
 

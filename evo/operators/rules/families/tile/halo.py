@@ -316,8 +316,8 @@ def _is_finite(ctx: RuleContext, analysis: LaunchAnalysis, value: Data | None) -
 RULES = (
     Rule(
         name="tile_halo",
-        sentence="Stages what the threads of a block read around their places, with its border and zeros outside of the"
-        " tensor, in shared memory; tests for the edge in front of sums are gone.",
+        sentence="Stages what the threads of a block read around their places, with its border and what is read in"
+        " place of elements outside of the tensor, in shared memory; tests for the edge in front of sums are gone.",
         find=by_launch(_find),
         reason="neighbouring threads read the same elements again and again, each with tests and an address of its own",
         expected="one load for each element and block; reads of the tile have fixed offsets",

@@ -231,7 +231,7 @@ def write_new(root: Path, form: NewTaskAnswers) -> str:
         quick = [form.axes] if _cost(form, form.axes, None) <= 1 else []
         form = completed(form, [*checks.values(), *quick])
         work, said = _work(form)
-        _text(form, _atol(form), work).write(folder, reference_text(form, checks[_CHECKS[0]]), {})
+        _text(form, work).write(folder, reference_text(form, checks[_CHECKS[0]]), {})
         try:
             task = read_task(folder)
             check_task(task, load_reference(task))
@@ -274,12 +274,15 @@ def _cases(form: NewTaskAnswers) -> dict[str, dict[str, int]]:
     return found
 
 
-def _atol(form: NewTaskAnswers) -> float:
-    """Of the size of the real outputs of the formula; 0 if there are none, since whole numbers are exact."""
+def _atol(form: NewTaskAnswers, timed: dict[str, int]) -> float:
+    """Of the size of the real outputs of the formula; 0 if there are none, since whole numbers are exact.
+
+    Long sums have larger outputs than short ones, and their terms' roundings with them: the timed case counts too.
+    """
     real = [tensor for tensor in form.outputs if is_float(tensor.dtype)]
     share = min((DEFAULT_TOLERANCES.get(t.dtype, COARSEST_TOLERANCE)[1] for t in real), default=0.0)
-    found = sampled_outputs(form, next(iter(_cases(form).values())))
-    sizes = [typical_size(found[tensor.name]) for tensor in real]
+    some = [sampled_outputs(form, sizes) for sizes in (next(iter(_cases(form).values())), timed)] if real else []
+    sizes = [max(typical_size(found[tensor.name]) for found in some) for tensor in real]
     return float(f"{share * (min(sizes, default=1.0) or 1.0):.1e}")
 
 
@@ -302,7 +305,7 @@ def _bench(form: NewTaskAnswers, work: dict[str, str]) -> dict[str, dict[str, in
     return {"main": form.axes} if small == form.axes else {"main": form.axes, "small": small}
 
 
-def _text(form: NewTaskAnswers, atol: float, work: dict[str, str]) -> TaskText:
+def _text(form: NewTaskAnswers, work: dict[str, str]) -> TaskText:
     kinds = [tensor.dtype for tensor in form.outputs]
     rtol = max(
         DEFAULT_TOLERANCES.get(kind, COARSEST_TOLERANCE)[0] if kind.startswith(("float", "bfloat")) else 0.0
@@ -320,6 +323,7 @@ def _text(form: NewTaskAnswers, atol: float, work: dict[str, str]) -> TaskText:
     because = because if any(map(is_float, kinds)) else "whole numbers are exact"
     bench = _bench(form, work)
     small = "small" in bench
+    atol = _atol(form, bench["small" if small else "main"])
     domains = {t.name: "any" for t in form.inputs if t.dtype == "bool"}
     return TaskText(
         name=form.name,

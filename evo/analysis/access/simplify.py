@@ -5,7 +5,7 @@ Each function gives a term that is equal wherever the bounds hold.
 
 from __future__ import annotations
 
-from evo.analysis.access.comparisons import ALWAYS, NEVER, Condition
+from evo.analysis.access.comparisons import ALWAYS, NEVER, Compare, Condition
 from evo.analysis.access.term_bounds import Bounds, quotient
 from evo.analysis.access.terms import ZERO, Monomial, Op, Term, apply, fold
 
@@ -126,7 +126,34 @@ def choose(bounds: Bounds, condition: Condition, left: Term, right: Term) -> Ter
     decided = bounds.decided(condition)
     if decided == ALWAYS or left == right:
         return left
-    return right if decided == NEVER else apply("select", decided, left, right)
+    if decided == NEVER:
+        return right
+    for test, taken, other in ((decided, left, right), (decided.negated(), right, left)):
+        if isinstance(test, Compare) and (found := _extreme(bounds, test, taken, other)) is not None:
+            return found
+    return apply("select", decided, left, right)
+
+
+def _extreme(bounds: Bounds, test: Compare, taken: Term, other: Term) -> Term | None:
+    """The choice as the larger or the smaller of the two, if it is that: `v < 0 ? 0 : v`, or v between two ends."""
+    if test.relation != ">=":
+        return None
+
+    def says(greater: Term, less: Term) -> bool:
+        return test.term in (greater - less, greater - less - 1)
+
+    atom = other.atom
+    name = atom.name if isinstance(atom, Op) else ""
+    pairs = [(other, taken)]  # what is compared with `taken`, and what is never on its wrong side
+    if isinstance(atom, Op) and name in ("min", "max"):
+        first, second = atom.terms
+        pairs += [(first, second), (second, first)]
+    for value, end in pairs:
+        if says(taken, value) and (value == other or (name == "min" and bounds.nonnegative(end - taken))):
+            return larger(bounds, taken, other)
+        if says(value, taken) and (value == other or (name == "max" and bounds.nonnegative(taken - end))):
+            return smaller(bounds, taken, other)
+    return None
 
 
 def shift_left(left: Term, right: Term) -> Term:

@@ -60,9 +60,15 @@ PLANS = (
     ),
     RulePlan(
         name="columns_together",
-        sentence="Shares the rows of a few neighbouring columns within a block, keeps them in registers between passes,"
-        " with several sums in flight each.",
-        steps=(("column_blocks", "column_lanes"), ("compile_in",), ("keep_turns",), ("accumulators",)),
+        sentence="Shares the rows of a few neighbouring columns within a block, in floats, keeps them in registers"
+        " between passes, with several sums in flight each.",
+        steps=(
+            ("column_blocks", "column_lanes"),
+            ("float_sums",),
+            ("compile_in",),
+            ("keep_turns",),
+            ("accumulators",),
+        ),
         reason="lanes that add up a long column one element at a time wait, and round more than a tree does",
         expected="near the bandwidth of a copy, and rounding as small as a tree's",
     ),

@@ -269,6 +269,20 @@ def test_a_formula_with_a_long_sum_lets_a_kernel_add_one_after_the_other(tmp_pat
         assert compare(task, case.name, {"y": halves}, expectation).status is Status.WRONG
 
 
+def test_a_formula_with_running_sums_lets_a_kernel_add_in_another_order(tmp_path: Path) -> None:
+    formula = ["x.cumsum(axis=1).cumsum(axis=0)"]
+    write_new(tmp_path, form("mine", "H=512,W=512", ["x:float32[H,W]"], ["y:float32[H,W]"], formula))
+    tolerance = load_task(tmp_path, "mine").tolerance
+    x = np.random.default_rng(1).standard_normal((512, 512)).astype(np.float32)
+    true = x.astype(np.float64).cumsum(axis=1).cumsum(axis=0)
+    for step in (1 << place for place in range(9)):  # as lanes and blocks add
+        x[:, step:] = x[:, step:] + x[:, :-step].copy()
+    for step in (1 << place for place in range(9)):
+        x[step:] = x[step:] + x[:-step].copy()
+    assert (np.abs(x - true) <= tolerance.atol + tolerance.rtol * np.abs(true)).all()
+    assert not (np.abs(x * np.float32(1.0001) - true) <= tolerance.atol + tolerance.rtol * np.abs(true)).all()
+
+
 def test_the_commands_answer_without_a_terminal(tmp_path: Path) -> None:
     (tmp_path / "kernels").mkdir()
     ran = evo_here("new", "mine", cwd=tmp_path)

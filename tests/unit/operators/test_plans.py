@@ -13,7 +13,7 @@ from evo.operators.rebase import carried
 from evo.operators.rules import all_rules
 from evo.operators.rules.plans import PLANS, PlanOperator
 from evo.spec.chips import chip
-from evo.spec.task import Task, load_task
+from evo.spec.task import Task, load_task, read_task
 from evo.spec.variant import Variant, parse_variant, read_variant
 
 ROOT = Path(__file__).parents[3]
@@ -121,3 +121,15 @@ def test_a_plan_is_carried_to_another_champion_step_by_step(task: Task, scalar: 
     assert moved.variant.flags == ("-ftz=true",)
     assert not_one_change(task, moved, champion) is None
     assert not_one_change(task, moved, scalar) is not None
+
+
+def test_columns_that_are_summed_in_double_are_shared_in_floats() -> None:
+    shared = next(rule for rule in all_rules() if rule.name == "column_lanes").examples[0].before
+    columns = parse_variant(shared.replace("float sum", "double sum"))
+    context = Context(task=read_task(ROOT / "tests" / "data" / "rules" / "column_lanes"), chip=chip("l4"))
+    plans = tuple(plan for plan in PLANS if plan.name == "columns_together")
+    offered = PlanOperator(all_rules(), plans).propose(columns, rng=random.Random(0), context=context)
+    assert offered is not None
+    rules = [step.arguments["rule"] for step in offered.steps]
+    assert rules.index("column_lanes") < rules.index("float_sums")
+    assert not_one_change(context.task, offered, columns) is None

@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from evo.analysis.access import THREAD, Access, Array, Branch, Data, LaunchAnalysis, Symbol, Term
+from evo.analysis.access import THREAD, Access, Array, Branch, Data, LaunchAnalysis, Op, Symbol, Term
 from evo.analysis.access.comparisons import conjuncts
 from evo.analysis.access.data_values import plain
 from evo.cuda.source import Edit, Function, Span
 from evo.operators.rules.idle_declarations import without_unused
-from evo.operators.rules.lifting import NotPrinted, Printer, accumulator, names_of, type_of_elements
+from evo.operators.rules.lifting import NotPrinted, Printer, names_of, type_of_elements
 from evo.operators.rules.rewriting import closed, fresh, merged
 from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
@@ -23,16 +23,24 @@ _ROOM = 24 * 1024  # bytes of a tile, so that an SM holds several blocks
 _SUBSCRIPT = re.compile(r"\w+\s*\[[^\[\]]*\]")  # of the tensor, or of a pointer into it
 _WORDS = re.compile(r"\b[A-Za-z_]\w*\b")
 _REUSED = 3.0  # reads of an element by a block, from which on staging it can pay
+PLACE = Symbol("$at", "value")
+_AS_IT_IS = Term.of(PLACE)
+_BORDERS = ("min", "max", "mod", "select")
 
 
 @dataclass(frozen=True, slots=True)
 class _Dim:
-    """One dimension of what a block reads: from base + low on, `size` elements, as the kernel spells it."""
+    """One dimension of what a block reads: from base + low on, `size` elements, as the kernel spells it.
+
+    border: where a place outside of the tensor, `PLACE`, is read instead:
+    at the nearest end, or from the other one.
+    """
 
     base: Term
     low: int
     count: int
     size: str
+    border: Term = _AS_IT_IS
 
 
 def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[Application]:
@@ -58,14 +66,14 @@ def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Ite
 def _box_of(ctx: RuleContext, analysis: LaunchAnalysis, array: Array) -> list[_Dim] | None:
     """The box that a block reads, if it is one: places of blocks, threads and short loops, added up."""
     reads = analysis.form.of(array)
-    if len(array.shape) < 2 or not reads or accumulator(array.element) is None:
+    if len(array.shape) < 2 or not reads:
         return None
     if any(a.mode != "read" or a.calls or a.blocked or len(a.subscripts) != len(array.shape) for a in reads):
         return None
     found = []
     asked = sum(analysis.form.turns(read.loops) for read in reads) * analysis.sizes.threads
     for place in range(len(array.shape)):
-        dim = _dim(ctx, analysis, [read.subscripts[place] for read in reads])
+        dim = _dim(ctx, analysis, [read.subscripts[place] for read in reads], array.shape[place])
         if dim is None:
             return None
         found.append(dim)
@@ -75,10 +83,45 @@ def _box_of(ctx: RuleContext, analysis: LaunchAnalysis, array: Array) -> list[_D
     return found
 
 
-def _dim(ctx: RuleContext, analysis: LaunchAnalysis, terms: list[Term]) -> _Dim | None:
+def _place(subscript: Term) -> tuple[Term, Term]:
+    """The sum that a subscript is made from, and the subscript as a formula over it, `PLACE`."""
+    whole = [subscript, *(term for op in subscript.ops() for term in op.terms)]
+    for inner in whole if any(subscript.ops()) else ():
+        plain = Term({mono: n for mono, n in inner.parts.items() if not mono or _is_placed(mono)})
+        for symbol in plain.symbols() & set(THREAD):
+            if plain.coefficient(symbol) == Term.number(1):
+                rest = _AS_IT_IS - (plain - Term.of(symbol))
+                border = subscript.substitute({symbol: rest})
+                if all(each.kind == "axis" or each == PLACE for each in border.symbols()):
+                    return plain, border
+    return subscript, _AS_IT_IS
+
+
+def _is_placed(mono: tuple[Symbol | Op, ...]) -> bool:
+    """Whether a product is of indices; sizes alone belong to what is made of the place."""
+    symbols = [atom for atom in mono if isinstance(atom, Symbol)]
+    return len(symbols) == len(mono) and any(symbol.kind != "axis" for symbol in symbols)
+
+
+def _keeps(analysis: LaunchAnalysis, border: Term, size: Term) -> bool:
+    """Whether a place within the tensor stays what it is."""
+    atom = border.atom
+    if border == _AS_IT_IS or not isinstance(atom, Op) or atom.name not in ("min", "max", "mod"):
+        return border == _AS_IT_IS
+    left, right = atom.terms
+    if atom.name == "mod":
+        return right == size and left - _AS_IT_IS in (Term({}), size)
+    inner, end = (left, right) if PLACE in left.symbols() else (right, left)
+    beyond = end - (size - 1) if atom.name == "min" else -end
+    return PLACE not in end.symbols() and analysis.form.bounds.nonnegative(beyond) and _keeps(analysis, inner, size)
+
+
+def _dim(ctx: RuleContext, analysis: LaunchAnalysis, subscripts: list[Term], extent: Term) -> _Dim | None:
     bases, lows, highs = set[Term](), [], []
-    walked = set[Symbol]()
-    for term in terms:
+    walked, borders = set[Symbol](), set[Term]()
+    for subscript in subscripts:
+        term, border = _place(subscript)
+        borders.add(border)
         base, low, high = term, 0, 0
         for symbol in term.symbols():
             taken = _range(analysis, symbol)
@@ -102,13 +145,20 @@ def _dim(ctx: RuleContext, analysis: LaunchAnalysis, terms: list[Term]) -> _Dim 
     low, count = min(lows), max(highs) - min(lows) + 1
     if len(walked) > 1:
         return None
+    if len(borders) > 1:  # the plain places are within the tensor
+        borders.discard(_AS_IT_IS)
+        if len(borders) > 1 or not _keeps(analysis, next(iter(borders)), extent):
+            return None
+    (border,) = borders
+    if any(op.name not in _BORDERS for op in border.ops()):
+        return None
     size = str(count)
     for symbol in walked:
         axis = THREAD.index(symbol)
         block = ctx.variant.launches[analysis.form.position].block
         if not block[axis].text.isdigit():
             size = f"({block[axis].text} + {count - analysis.sizes.block[axis]})"
-    return _Dim(base, low, count, size)
+    return _Dim(base, low, count, size, border)
 
 
 def _range(analysis: LaunchAnalysis, symbol: Symbol) -> tuple[int, int] | None:
@@ -153,18 +203,34 @@ def _staged(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, arra
         part = f"{left} % {size}" if any(outer.count > 1 for outer in dims[:number]) else left
         inside.insert(0, part)
         left = f"{left} / {size}"
-        lines.insert(0, f"        const int {places[number]} = {first} + {part};")
+        if dim.border == _AS_IT_IS:
+            lines.insert(0, f"        const int {places[number]} = {first} + {part};")
+            continue
+        plain = fresh(ctx, f"place{number}")
+        said = _WORDS.sub(lambda word: _said(ctx, names, word[0]), dim.border.text).replace(PLACE.name, plain)
+        lines[:0] = [f"        const int {plain} = {first} + {part};", f"        const int {places[number]} = {said};"]
     tests = " && ".join(
-        f"{place} >= 0 && {place} < {say.extent(dim)}" for place, dim in zip(places, tensor.shape, strict=True)
+        f"{place} >= 0 && {place} < {say.extent(length)}"
+        for place, length, dim, size in zip(places, tensor.shape, dims, array.shape, strict=True)
+        if not _is_inside(analysis, dim.border, size)
     )
     kind = type_of_elements(ctx, function, names[array.name])
+    element = say.element(tensor, places)
+    element = f"{tests} ? {element} : {kind if kind.isidentifier() else f'({kind})'}(0)" if tests else element
+    outside = "zero outside" if tests else "as it is read"
     return f"""
-    __shared__ {kind} {tile}{"".join(f"[{dim.size}]" for dim in dims)};  // with a border, zero outside
+    __shared__ {kind} {tile}{"".join(f"[{dim.size}]" for dim in dims)};  // with a border, {outside}
     for (int {each} = {_thread(analysis)}; {each} < {whole}; {each} += {_threads(analysis)}) {{
 {chr(10).join(lines)}
-        {tile}{"".join(f"[{part}]" for part in inside)} = {tests} ? {say.element(tensor, places)} : {kind}(0);
+        {tile}{"".join(f"[{part}]" for part in inside)} = {element};
     }}
     __syncthreads();"""
+
+
+def _is_inside(analysis: LaunchAnalysis, border: Term, size: Term) -> bool:
+    """Whether every place is read within the tensor."""
+    bounds = analysis.form.bounds
+    return border != _AS_IT_IS and bounds.nonnegative(border) and bounds.nonnegative(size - 1 - border)
 
 
 def _said(ctx: RuleContext, names: Mapping[str, str], word: str) -> str:
@@ -182,7 +248,8 @@ def _replaced_reads(
     """Reads of the tensor as reads of the tile, and sums without tests for its edge. Raises NotPrinted."""
     name, tile = names_of(ctx, function)[array.name], _tile(ctx, function, array)
     for read in analysis.form.of(array):
-        local = [(term - dim.base - dim.low).text for term, dim in zip(read.subscripts, dims, strict=True)]
+        places = zip(map(_place, read.subscripts), dims, strict=True)
+        local = [(place - dim.base - dim.low).text for (place, _), dim in places]
         if any(re.search(r"\?|blockIdx|min\(|max\(", text) for text in local):
             raise NotPrinted("a place that is no sum")
         text = ctx.source.slice(read.span)
@@ -250,8 +317,8 @@ def _is_finite(ctx: RuleContext, analysis: LaunchAnalysis, value: Data | None) -
 RULES = (
     Rule(
         name="tile_halo",
-        sentence="Stages what the threads of a block read around their places, with its border and zeros outside of the"
-        " tensor, in shared memory; tests for the edge in front of sums are gone.",
+        sentence="Stages what the threads of a block read around their places, with its border and what is read in"
+        " place of elements outside of the tensor, in shared memory; tests for the edge in front of sums are gone.",
         find=by_launch(_find),
         reason="neighbouring threads read the same elements again and again, each with tests and an address of its own",
         expected="one load for each element and block; reads of the tile have fixed offsets",

@@ -279,8 +279,9 @@ class DraftTrial:
                 tensor.why += ", size by trial"
 
     def _trial_length(self, axis: str) -> int:
-        place = list(self.draft.axes).index(axis)
-        return (67, 41, 29, 13, 11, 7)[min(place, 5)]
+        axes = list(self.draft.axes)
+        lengths = (67, 41, 29, 13, 11, 7) if len(axes) < 4 else (23, 17, 13, 11, 7, 5)  # or tensors of all are large
+        return lengths[min(axes.index(axis), 5)]
 
     def _larger(self, tensor: TensorDraft, failing: Failing, axes: dict[str, int]) -> bool:
         waiting = self._candidates.get(tensor.name)

@@ -84,16 +84,31 @@ __global__ void taps(const float* x, float* y, int planes, int C, int H, int W) 
     "taps<<<dim3((W + 31) / 32, H, N * C), 32>>>(x, y, N * C, C, H, W)",
 )
 
+# `(i) + n * (...)` is what a macro makes of an index: no cast of `+n` to a type i.
+CUBE = program(
+    """#define AT(i, j, k) ((i) + n * ((j) + n * (k)))
+typedef float real;
+__global__ void cube(const real* x, real* y, int n) {
+    int k = blockIdx.x * 8 + threadIdx.x, j = blockIdx.y * 8 + threadIdx.y, i = blockIdx.z;
+    if (j >= n || k >= n) return;
+    y[AT(i, j, k)] = i > 0 ? x[AT(i - 1, j, k)] : (real) - x[AT(i, j, k)];
+}""",
+    "int n = 96, all = n * n * n;",
+    "all;all",
+    "cube<<<dim3((n + 7) / 8, (n + 7) / 8, n), dim3(8, 8)>>>(x, y, n)",
+)
+
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        (CUBE, {"x": ["n", "n", "n"], "y": ["n", "n", "n"]}),
         (SHUFFLE, {"x": ["C", "r", "r", "H", "W"], "y": ["C", "H * r", "W * r"]}),
         (TWICE, {"x": ["rows", "cols"], "y": ["2 * rows", "2 * cols"]}),
         (COMPILED, {"x": ["NY", "NX"], "y": ["NY", "NX"]}),
         (TAPS, {"x": ["C", "3", "3"], "y": ["N", "C", "H", "W"]}),  # the outermost extent as the host has it
     ],
-    ids=["shuffle", "twice", "compiled", "taps"],
+    ids=["cube", "shuffle", "twice", "compiled", "taps"],
 )
 def test_extents_are_the_steps_of_indices(tmp_path: Path, text: str, expected: dict[str, list[str]]) -> None:
     assert shapes(drafted(tmp_path, text)) == expected

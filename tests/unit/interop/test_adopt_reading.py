@@ -9,6 +9,7 @@ import pytest
 from evo.errors import SyntaxInvalid
 from evo.interop.adopt.draft import Draft, draft_of
 from evo.interop.adopt.extents import order_extents
+from evo.interop.adopt.fixed_constants import settle_knobs
 from evo.interop.adopt.program import read_program
 from evo.interop.adopt.texts import variant_text
 from evo.interop.adopt.touched import touches_of
@@ -204,6 +205,23 @@ def test_constants_of_the_launch_and_of_tiles_are_knobs(tmp_path: Path) -> None:
     for knob, value in draft.knobs.items():
         domain = next(line for line in text.split("\n") if f"knob {knob} in" in line).partition(" in ")[2]
         assert str(value) in domain.split(", ")
+
+
+@pytest.mark.parametrize(
+    ("name", "axes", "knobs", "block"),
+    [
+        ("eleventh/kogge_stone_pmpp.cu", {"N": 4099}, "", ("512",)),  # another section has other sums
+        ("scan_two_kernels.cu", {"n": 4099}, "BLOCK_DIM", ("BLOCK_DIM",)),
+    ],
+)
+def test_a_constant_that_decides_what_is_computed_is_no_knob(
+    name: str, axes: dict[str, int], knobs: str, block: tuple[str, ...]
+) -> None:
+    draft = draft_of(read_program(FILES.parent / name, None, {}), {})
+    trial = DraftTrial(draft, "given")
+    trial.settle()
+    settle_knobs(trial, {"long": axes})
+    assert (set(draft.knobs), draft.launches[-1].block) == (set(knobs.split()), block)
 
 
 def test_a_size_that_is_compiled_in_stays_if_it_is_short_or_given_as_it_is(tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ class DraftTrial:
     _wide: Runner | None = None
     _candidates: dict[str, list[list[object]]] = field(default_factory=dict)
     _worst: Failing | None = None
+    _may_leave: bool = True
     _known: dict[tuple[bool, str], Arrays] = field(default_factory=dict)
 
     # Running.
@@ -100,7 +101,8 @@ class DraftTrial:
             self.changed()
         assert self._runner is not None
         case = Case(name="trial", axes=dict(axes))
-        if not races and not others and (known := self._known.get((False, repr(case.axes)))) is not None:
+        plain = not races and not others and poison == POISON_NAN
+        if plain and (known := self._known.get((False, repr(case.axes)))) is not None:
             return known
         options = {"check_races": races, "poison": poison, "budget": _RUN_BUDGET}
         found = self._runner.run(case, {**self.inputs(axes), **(others or {})}, **options)
@@ -151,9 +153,11 @@ class DraftTrial:
     def settle(self) -> dict[str, int]:
         """A small size that works, with shapes, roles and ranges repaired. Raises SyntaxInvalid for what cannot run."""
         self._guess_shapes()
-        for axes in self._first_sizes():
-            if self.repaired_at(axes):
-                return axes
+        for self._may_leave in (False, True):  # an output that is written whole at some sizes is held to those
+            for axes in self._first_sizes():
+                if self.repaired_at(axes):
+                    self._may_leave = True
+                    return axes
         assert self._worst is not None
         raise self._cannot(self._worst)
 
@@ -234,8 +238,9 @@ class DraftTrial:
             tensor.role, tensor.why, done = "inout", "written to", True
         elif kind is FaultKind.RACE:
             done = self._distinct()
-        elif kind is None and "unwritten" in str(failing):
-            done = self._partly_written(tensor)
+        elif "unwritten" in str(failing) and self._may_leave and (tensor.role, tensor.init) == ("out", "poison"):
+            # Elements that no thread writes: what is there at first stays.
+            tensor.init, tensor.why, done = "zero", "not all of it is written", True
         if done:
             self.changed()
         return done
@@ -261,13 +266,6 @@ class DraftTrial:
         for tensor in filled:
             tensor.drawn, tensor.why = "values", f"{tensor.why}, exactly: writes would meet"
         return bool(found or filled)
-
-    def _partly_written(self, tensor: TensorDraft) -> bool:
-        """Elements that no thread writes: what is there at first stays."""
-        if tensor.role == "out" and tensor.init == "poison":
-            tensor.init, tensor.why = "zero", "not all of it is written"
-            return True
-        return False
 
     def _guess_shapes(self) -> None:
         """Products of axes, the smallest first, for tensors whose size nothing tells."""

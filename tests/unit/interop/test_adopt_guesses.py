@@ -150,3 +150,12 @@ def test_a_number_of_groups_is_what_the_binding_says_and_shapes_are_tried_where_
         "gamma": ["C"],
         "beta": ["C"],
     }
+
+
+def test_sizes_at_which_an_output_is_not_written_whole_are_not_taken():
+    """Groups of channels: what is left over of 518 channels in 32 groups no thread writes."""
+    draft = draft_of(read_program(FILES.parent / "eleventh" / "group_norm_silu_ext.cu", None, {}), {})
+    trial = DraftTrial(draft, "group_norm")
+    sizes = {"N": 2, "x_2": 5, "x_3": 3}
+    trial.settle()
+    assert [trial.takes({**sizes, "C": channels}) for channels in (64, 66)] == [True, False]

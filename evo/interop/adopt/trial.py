@@ -153,7 +153,8 @@ class DraftTrial:
     def settle(self) -> dict[str, int]:
         """A small size that works, with shapes, roles and ranges repaired. Raises SyntaxInvalid for what cannot run."""
         self._guess_shapes()
-        for self._may_leave in (False, True):  # an output that is written whole at some sizes is held to those
+        for may_leave in (False, True):  # an output that is written whole at some sizes is held to those
+            self._may_leave = may_leave
             for axes in self._first_sizes():
                 if self.repaired_at(axes):
                     self._may_leave = True

@@ -49,6 +49,8 @@ def page(report: ReportModel, study: CaseStudy | None = None) -> str:
 
 def _rendered(report: ReportModel) -> dict[str, str]:
     """Each section's content; the trials, of which there may be many, take the room that the others leave."""
+    if not report.records:  # the style leaves out what is empty
+        return {name: sections.climb_section(report, TextBudget(0)) * (name == "climb") for name, _, _ in _SECTIONS}
     room = TextBudget(_ROOM)
     found = {name: render(report, room) for name, _, render in sorted(_SECTIONS, key=lambda one: one[0] == "trials")}
     return {name: found[name] for name, _, _ in _SECTIONS}

@@ -7,8 +7,9 @@ too late; these are copies, so nothing of the parser outlives `read`.
 from __future__ import annotations
 
 import functools
+import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tree_sitter import Language, Parser, TreeCursor
 
@@ -16,6 +17,7 @@ from tree_sitter import Language, Parser, TreeCursor
 TIME_LIMIT_S = 5.0
 MOST_NODES = 150_000
 UNREAD = "unread"  # the type of a root below which nothing was read
+_LIKE_A_CAST = re.compile(rb"\([ \t]*+[A-Za-z_]\w*+[ \t]*+\)\s*+[-+*&(]")  # `(i) + 1`, as macros write it
 
 
 class Node:
@@ -117,9 +119,38 @@ def read(data: bytes) -> Node:
 
     A text that takes the parser too long, or has too many nodes, is one error node of type UNREAD.
     """
+    root = _read(data, data)
+    if _LIKE_A_CAST.search(data) and (variables := _taken_for_types(root.order)):
+        # The grammar knows no names: `(i) + w * j` is a cast of `+w` to i, times j. A number in its place is none.
+        shown = bytearray(data)
+        for node in variables:
+            shown[node.start_byte : node.end_byte] = b"1" * (node.end_byte - node.start_byte)
+        root = _read(data, bytes(shown))
+        at = {node.start_byte for node in variables}
+        for node in root.order:
+            if node.type == "number_literal" and node.start_byte in at:
+                node.type = "identifier"
+    return root
+
+
+def _taken_for_types(nodes: Sequence[Node]) -> list[Node]:
+    """What stands in a cast as its type, but is declared as a variable and nowhere as a type."""
+    casts = [node for node in nodes if node.type == "cast_expression"]
+    kinds = [kind for cast in casts if (kind := cast.child("type")) is not None and not kind.child("declarator")]
+    names = [kind.named_children[0] for kind in kinds if len(kind.named_children) == 1]
+    names = [name for name in names if name.type == "type_identifier"]
+    if not names:
+        return []
+    variables = {node.text for node in nodes if node.type == "identifier" and node.field == "declarator"}
+    types = {node.text for node in nodes if node.type == "type_identifier" and node.field == "name"}
+    return [name for name in names if name.text in variables - types]
+
+
+def _read(data: bytes, shown: bytes) -> Node:
+    """The tree of what is shown to the parser, which has the length of the text that its nodes are of."""
     parser = _parser()
     try:
-        cursor = parser.parse(data).walk()
+        cursor = parser.parse(shown).walk()
     except ValueError:  # the limit
         parser.reset()
         return _unread(data)

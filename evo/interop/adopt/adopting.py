@@ -20,6 +20,7 @@ from evo.interop.adopt.draft_parts import LaunchDraft, TensorDraft
 from evo.interop.adopt.extents import order_extents
 from evo.interop.adopt.far_cases import FAR, far_cases
 from evo.interop.adopt.fills import UNTOLD
+from evo.interop.adopt.fixed_constants import settle_knobs
 from evo.interop.adopt.given_reference import given_reference, require_readable
 from evo.interop.adopt.guessed_shapes import settle_guesses
 from evo.interop.adopt.headline import headline
@@ -116,6 +117,7 @@ def adopt(root: Path, path: Path, options: Options, say: Callable[[str], None] =
     settle_integers(trial, base)
     say("finding the sizes that it takes")
     check, asked = trial.cases(base)
+    settle_knobs(trial, check)
     timed = headline(trial, options.axes)
     figures = Figures(check, {"main": timed}, requires=asked)
     say("measuring how accurate it is")

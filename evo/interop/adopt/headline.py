@@ -10,7 +10,7 @@ from evo.interop.adopt.texts import elements, value_of
 from evo.interop.adopt.trial import DraftTrial
 from evo.spec.element_types import DTYPES
 
-_WORK = 12_000_000.0  # warp instructions of the headline: seconds on the simulator
+_WORK = 6_000_000.0  # warp instructions of the headline: seconds on the simulator, some ten times for each variant
 _LITTLE = 600_000.0  # ... below which a launch is over before it has filled a GPU
 _LONG_WARP = 4_000.0  # ... of one warp, above which its own loop takes longer than the launch
 _LITTLE_BYTES = 4 << 20  # of all tensors: some 10 us of a GPU's memory, which is longer than a launch

@@ -40,7 +40,7 @@ OTHER_NAMES |= {
 def bare_type(text: str) -> str:
     """A C type without qualifiers, `std::` and marks of pointers."""
     words = re.sub(r"[*&]|\b(?:const|volatile|static|constexpr|struct|std::|__restrict__|__restrict)\b", " ", text)
-    words = " ".join(words.replace("std::", " ").replace("::", " ").split())
+    words = " ".join(re.sub(r"(?<!>)::", " ", words.replace("std::", " ")).split())  # `P<256>::N` is one name
     return OTHER_NAMES.get(words, words)
 
 

@@ -136,8 +136,8 @@ class HostRecords(HostAssignments):
         """What a type's name stands for, and its template's arguments."""
         for _ in range(_LONGEST):  # of names for names
             owner, last = parted(kind)
-            name, _, rest = bare_type(last if owner else kind).partition("<")
-            name = name.strip().split(" ")[-1]
+            head, _, rest = (last if owner else kind).partition("<")
+            name = bare_type(head).split(" ")[-1]
             arguments = at_commas(rest.rpartition(">")[0]) if rest else []
             if owner and (member := self._member_type(owner, name)) is not None:
                 kind = member

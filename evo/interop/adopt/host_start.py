@@ -56,7 +56,7 @@ class HostStart(HostCalls):
         if "*" in kind or "[" in kind:
             return DevicePointer(Allocation(name, UNKNOWN, function.row + 1, True, element=bare_type(kind)))
         if bare_type(kind) in ("float", "double", "__half"):
-            return HostNumber.named(name, said.number)
+            return HostNumber.named(name, said.number if said.number is not None else self.size(param.default).value)
         if "cudaStream_t" in kind or "Handle" in kind:
             return UNKNOWN
         known = said.number if said.number is not None else defaults.get(name)

@@ -203,6 +203,9 @@ def _run(path: Path, items: Sequence[Item], root: _Root, given: Mapping[str, int
         tight = True  # no kernel writes the gaps, and every element of an output is compared
 
 
+_BESIDE_TENSORS = 4
+
+
 def _defaults(functions: Sequence[str]) -> dict[str, int]:
     """Sizes for a launcher that nobody calls: a million elements in all, the block as its name says."""
     heads = " ".join(text.partition("{")[0] for text in functions)
@@ -210,6 +213,8 @@ def _defaults(functions: Sequence[str]) -> dict[str, int]:
     blocks = [name for name in params if re.search(r"block|thread|tpb", name, re.IGNORECASE)]
     sizes = [name for name in params if name not in blocks]
     each = {0: 1 << 20, 1: 1 << 20, 2: 1 << 10, 3: 1 << 7}.get(len(sizes), 1 << 5)
+    if "Tensor" in heads:  # they have the sizes; what is passed beside them is a number of groups, taps or steps
+        each = _BESIDE_TENSORS
     return dict.fromkeys(sizes, each) | dict.fromkeys(blocks, 256)
 
 

@@ -25,6 +25,9 @@ _OPERATORS: dict[type[ast.operator], str] = {
     ast.LShift: "<<",
 }
 _BOUND = re.compile(r"\bdef\s*\(\s*\"(\w+)\"\s*,\s*&?\s*(?:\w+::)*(\w+)")  # `m.def("name", &function)`
+_DEFAULT = re.compile(
+    r"\barg\(\"(\w+)\"\)(?:[ ]*=[ ]*([-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?))?"
+)  # `py::arg("groups") = 32`
 
 
 def cuda_text(path: Path, source: str) -> str:
@@ -78,9 +81,13 @@ def arguments_of(path: Path) -> dict[str, list[LauncherArgument]]:
             passed = [reader.argument(node, scope) for node in call.args]
             if _told(passed) >= _told(found.get(name, [])):
                 found[name] = passed
-    for name, function in _BOUND.findall(source):
+    for bound in _BOUND.finditer(source):
+        name, function = bound.groups()
+        defaults = _DEFAULT.findall(source[bound.end() :].partition(";")[0])
         if name in found:
             found.setdefault(function, found[name])
+        elif any(number for _, number in defaults):
+            found[function] = [LauncherArgument(number=float(number) if number else None) for _, number in defaults]
     return found
 
 

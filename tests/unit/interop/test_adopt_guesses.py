@@ -13,6 +13,7 @@ from evo.interop.adopt import Options, adopt
 from evo.interop.adopt.draft import Draft, draft_of
 from evo.interop.adopt.far_cases import far_cases
 from evo.interop.adopt.program import read_program
+from evo.interop.adopt.trial import DraftTrial
 from evo.spec.reference import load_reference
 from evo.spec.task import read_task
 
@@ -130,3 +131,31 @@ def test_an_axis_of_multiples_or_alone_is_not_far():
     assert far_cases(Taker({"n": 4096}, 1 << 20), {"even": {"n": 64}}) == {}
     tiles = {"even": {"rows": 64, "cols": 128}, "twice": {"rows": 128, "cols": 29}}
     assert list(far_cases(Taker({"rows": 4096, "cols": 512}, 1 << 20), tiles)) == ["far_cols"]
+
+
+def test_a_constant_of_a_class_that_is_an_argument_of_another_is_read():
+    """`Policy<P<256>::N, 4>::kThreads`: no comparison of P with 256."""
+    draft = draft_of(read_program(FILES.parent / "eleventh" / "policy_reduce.cu", None, {}), {})
+    (launch,) = draft.launches
+    assert (launch.block, draft.axes) == (("256",), {"rows": 1024, "cols": 3000})
+
+
+def test_a_number_of_groups_is_what_the_binding_says_and_shapes_are_tried_where_it_divides():
+    """`py::arg("groups") = 32`: with fewer channels a group has none, and no access tells how long gamma is."""
+    draft = draft_of(read_program(FILES.parent / "eleventh" / "group_norm_silu_ext.cu", None, {}), {})
+    assert draft.launches[0].grid == ("32 * N",)
+    assert {scalar.name: (scalar.value, scalar.given) for scalar in draft.scalars} == {"eps": (1e-5, True)}
+    DraftTrial(draft, "group_norm").settle()
+    assert {tensor.name: tensor.shape for tensor in draft.tensors if len(tensor.shape) == 1} == {
+        "gamma": ["C"],
+        "beta": ["C"],
+    }
+
+
+def test_sizes_at_which_an_output_is_not_written_whole_are_not_taken():
+    """Groups of channels: what is left over of 518 channels in 32 groups no thread writes."""
+    draft = draft_of(read_program(FILES.parent / "eleventh" / "group_norm_silu_ext.cu", None, {}), {})
+    trial = DraftTrial(draft, "group_norm")
+    sizes = {"N": 2, "x_2": 5, "x_3": 3}
+    trial.settle()
+    assert [trial.takes({**sizes, "C": channels}) for channels in (64, 66)] == [True, False]

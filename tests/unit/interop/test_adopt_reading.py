@@ -9,6 +9,7 @@ import pytest
 from evo.errors import SyntaxInvalid
 from evo.interop.adopt.draft import Draft, draft_of
 from evo.interop.adopt.extents import order_extents
+from evo.interop.adopt.fixed_constants import settle_knobs
 from evo.interop.adopt.program import read_program
 from evo.interop.adopt.texts import variant_text
 from evo.interop.adopt.touched import touches_of
@@ -84,16 +85,31 @@ __global__ void taps(const float* x, float* y, int planes, int C, int H, int W) 
     "taps<<<dim3((W + 31) / 32, H, N * C), 32>>>(x, y, N * C, C, H, W)",
 )
 
+# `(i) + n * (...)` is what a macro makes of an index: no cast of `+n` to a type i.
+CUBE = program(
+    """#define AT(i, j, k) ((i) + n * ((j) + n * (k)))
+typedef float real;
+__global__ void cube(const real* x, real* y, int n) {
+    int k = blockIdx.x * 8 + threadIdx.x, j = blockIdx.y * 8 + threadIdx.y, i = blockIdx.z;
+    if (j >= n || k >= n) return;
+    y[AT(i, j, k)] = i > 0 ? x[AT(i - 1, j, k)] : (real) - x[AT(i, j, k)];
+}""",
+    "int n = 96, all = n * n * n;",
+    "all;all",
+    "cube<<<dim3((n + 7) / 8, (n + 7) / 8, n), dim3(8, 8)>>>(x, y, n)",
+)
+
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        (CUBE, {"x": ["n", "n", "n"], "y": ["n", "n", "n"]}),
         (SHUFFLE, {"x": ["C", "r", "r", "H", "W"], "y": ["C", "H * r", "W * r"]}),
         (TWICE, {"x": ["rows", "cols"], "y": ["2 * rows", "2 * cols"]}),
         (COMPILED, {"x": ["NY", "NX"], "y": ["NY", "NX"]}),
         (TAPS, {"x": ["C", "3", "3"], "y": ["N", "C", "H", "W"]}),  # the outermost extent as the host has it
     ],
-    ids=["shuffle", "twice", "compiled", "taps"],
+    ids=["cube", "shuffle", "twice", "compiled", "taps"],
 )
 def test_extents_are_the_steps_of_indices(tmp_path: Path, text: str, expected: dict[str, list[str]]) -> None:
     assert shapes(drafted(tmp_path, text)) == expected
@@ -189,6 +205,23 @@ def test_constants_of_the_launch_and_of_tiles_are_knobs(tmp_path: Path) -> None:
     for knob, value in draft.knobs.items():
         domain = next(line for line in text.split("\n") if f"knob {knob} in" in line).partition(" in ")[2]
         assert str(value) in domain.split(", ")
+
+
+@pytest.mark.parametrize(
+    ("name", "axes", "knobs", "block"),
+    [
+        ("eleventh/kogge_stone_pmpp.cu", {"N": 4099}, "", ("512",)),  # another section has other sums
+        ("scan_two_kernels.cu", {"n": 4099}, "BLOCK_DIM", ("BLOCK_DIM",)),
+    ],
+)
+def test_a_constant_that_decides_what_is_computed_is_no_knob(
+    name: str, axes: dict[str, int], knobs: str, block: tuple[str, ...]
+) -> None:
+    draft = draft_of(read_program(FILES.parent / name, None, {}), {})
+    trial = DraftTrial(draft, "given")
+    trial.settle()
+    settle_knobs(trial, {"long": axes})
+    assert (set(draft.knobs), draft.launches[-1].block) == (set(knobs.split()), block)
 
 
 def test_a_size_that_is_compiled_in_stays_if_it_is_short_or_given_as_it_is(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from evo.cli.pages.figures import Labels
 from evo.cli.pages.genealogy import lanes_of
 from evo.cli.pages.highlight import highlighted, side_by_side
 from evo.cli.pages.model import genealogies
+from evo.cli.pages.page import page_sections
 from evo.cli.pages.roofline_plot import RooflineDot, floor_cells, roofline
 from evo.cli.pages.sections import summary
 from evo.records.trials import Record, make_diff
@@ -130,6 +131,11 @@ def test_the_page_is_one_accessible_document(both: ReportModel) -> None:
     scrolling = [a for a in outline.all("div") if a.get("class") == "wide"]
     assert scrolling
     assert all(a["tabindex"] == "0" and a["role"] == "region" and a["aria-label"] for a in scrolling)
+
+
+def test_a_page_without_trials_leaves_out_what_has_nothing_to_show() -> None:
+    sections = page_sections(told([]))
+    assert [name for name, html in sections.items() if html] == ["climb"]
 
 
 def test_nothing_is_fetched(both: ReportModel) -> None:

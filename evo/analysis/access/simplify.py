@@ -128,8 +128,9 @@ def choose(bounds: Bounds, condition: Condition, left: Term, right: Term) -> Ter
         return left
     if decided == NEVER:
         return right
+    is_place = all(symbol.kind != "value" for symbol in left.symbols() | right.symbols())  # not among data
     for test, taken, other in ((decided, left, right), (decided.negated(), right, left)):
-        if isinstance(test, Compare) and (found := _extreme(bounds, test, taken, other)) is not None:
+        if is_place and isinstance(test, Compare) and (found := _extreme(bounds, test, taken, other)) is not None:
             return found
     return apply("select", decided, left, right)
 

@@ -140,7 +140,7 @@ def _results(found: Derivation, evidence: DerivationEvidence) -> list[str]:
     for what, us in evidence.measured:
         share = f", {found.limits.floor_us / us:.0%} of the floor's speed" if found.limits.floor_us else ""
         lines.append(f"- measured: {what} {us:.2f} µs{share}")
-    if len(lines) == 2:
+    if not (evidence.compiled or evidence.measured):
         lines.append("Nothing of this has been compiled or measured yet.")
     elif not evidence.measured:
         lines.append("- nothing has been measured on this chip yet")

@@ -9,6 +9,7 @@ here too. With --until TEXT the picture is the screen at the moment when TEXT ha
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import pty
 import re
@@ -140,6 +141,9 @@ def output_of(command: str, folder: Path, columns: int, limit_s: float) -> Itera
         raise SystemExit(f"{command}: still running after {limit_s:g} s")
     finally:
         process.terminate()
+        with contextlib.suppress(OSError):  # it ends after its step, and waits if nobody reads what it says until then
+            while os.read(master, 65536):
+                pass
         process.wait()
         os.close(master)
 

@@ -45,7 +45,7 @@ class StaticRule(enum.StrEnum):
 
     CLOCK = "clock"  # reads a clock or a performance counter
     CACHE_POLICY = "cache_policy"  # steers which lines the cache evicts
-    SLEEP = "sleep"
+    SLEEP = "sleep"  # of earlier records: sleeping is allowed
     ALLOCATION = "allocation"  # allocates memory on the device
     PRINT = "print"
     LAUNCH = "launch"  # launches work from the device

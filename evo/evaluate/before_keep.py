@@ -13,6 +13,7 @@ from evo.device.timing_types import StageTimer
 from evo.errors import TaskInvalid
 from evo.evaluate import gate
 from evo.evaluate.counted_stage import Tell
+from evo.evaluate.gate.steered_outcomes import SteeredCases
 from evo.evaluate.looking_bench import LookingBench, LookSubject
 from evo.evaluate.prepare import Prepared
 from evo.evaluate.unverified import unverified
@@ -98,18 +99,23 @@ def at_timed(of: LookSubject, *, tell: Tell) -> gate.TimedSizes:
     )
 
 
+def steered(of: LookSubject) -> SteeredCases:
+    """The sizes at which the variant decides otherwise than at its check cases, worked out once for several looks."""
+    variant, programs = of.prepared.variant, of.prepared.programs
+    return of.looked.steered(
+        lambda: gate.steered_thoroughly(of.task, variant, programs, of.bench.chip, of.seed, of.checkers[0])
+    )
+
+
 def pursued(of: LookSubject) -> Check | None:
     bench, task, prepared, seed, checker = of.bench, of.task, of.prepared, of.seed, of.checkers[0]
     programs, bind = prepared.programs, partial(bench.bound, task, prepared)
-    steered = of.looked.steered(
-        lambda: gate.steered_thoroughly(task, prepared.variant, programs, bench.chip, seed, checker)
-    )
     dearest = max(gate.cost_of(task, case) for case in task.check)
     compiled = [name for name in prepared.variant.macros if name in task.axes]
     alike = {tuple(case.axes[name] for name in compiled) for case in task.check}  # another binary takes seconds
     mixtures = gate.drawn_mixtures(task, seed, dearest, related=True)
     others = [case for case in mixtures if tuple(case.axes[name] for name in compiled) in alike][:_MIXED]
-    others += steered.cheap
+    others += steered(of).cheap
     return gate.pursued(task, programs, bind, bench.reference(task), checker, seed, others, of.looked)
 
 

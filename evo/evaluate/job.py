@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -64,9 +65,16 @@ class CheckedJob:
 
 
 def part_of_gate(
-    started: CheckedJob, bench: EvaluationSession, places: gate.GateDevices, beside: RemoteSimulator | None = None
+    started: CheckedJob,
+    bench: EvaluationSession,
+    places: gate.GateDevices,
+    beside: RemoteSimulator | None = None,
+    passed: Callable[[], object] = lambda: None,
 ) -> Check:
-    """beside: a simulator that hunts while the check cases run; the verdict is that of one after the other."""
+    """beside: a simulator that hunts while the check cases run; the verdict is that of one after the other.
+
+    passed: is called once the check cases have passed, before the hunt has ended.
+    """
     assert started.prepared is not None
     job, prepared = started.job, started.prepared
     hunts = places.half in (None, "checker")
@@ -76,6 +84,7 @@ def part_of_gate(
         check = gate.run_gate(job.task, prepared.programs, bench.reference(job.task), places, job.seed)
         if not check.status.passed or not hunts:
             return check
+        passed()
         with started.stages.time("hunt"):
             found = coming.result() if coming is not None else hunt()
     return replace(found, cases=(*check.cases, *found.cases), counters=check.counters) if found else check

@@ -7,7 +7,6 @@ wait for one interpreter.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from typing import TypeVar
 
@@ -17,10 +16,8 @@ from evo.evaluate import before_keep, gate
 from evo.evaluate.before_keep import Look, SimulatedLooks
 from evo.evaluate.code_ahead import CodeAhead
 from evo.evaluate.counted_stage import silent
-from evo.evaluate.looking_bench import LookingBench, LookSubject, inputs_hunted, sizes_hunted
+from evo.evaluate.looking_bench import LookingBench, LookSubject, inputs_hunted, sizes_hunted, unlike_hunted
 from evo.evaluate.prepare import Prepared
-from evo.results import Check
-from evo.results.coverage import Coverage
 from evo.spec.chips import chip
 from evo.spec.process_settings import collect_seldom, give_back_freed_arrays, take_short_turns
 from evo.spec.reference import Reference, load_reference
@@ -52,10 +49,14 @@ class LooksHere(LookingBench):
     def health(self) -> None:
         """Nothing to find out after a fault: its simulators check themselves."""
 
-    def take(self, look: Look[T], task: Task, prepared: Prepared, seed: int, arch: str) -> tuple[T, gate.Looked]:
-        """What it shows, and what it has looked at."""
+    def take(
+        self, look: Look[T], task: Task, prepared: Prepared, seed: int, arch: str, known: gate.Looked | None = None
+    ) -> tuple[T, gate.Looked]:
+        """What it shows, and what it has looked at. known: of a look before it."""
         self.arch = arch
         looked = gate.Looked({case.name for case in task.check})
+        if known is not None:
+            looked.take_over(known)
         return look(LookSubject(self, task, prepared, seed, self.checkers, looked)), looked
 
 
@@ -73,9 +74,11 @@ class LookProcess(DeviceProcess):
     def __init__(self, device: DeviceName) -> None:
         super().__init__(device, opener="evo.evaluate.look_process:open_looks")
 
-    def take(self, look: Look[T], task: Task, prepared: Prepared, seed: int, arch: str) -> tuple[T, gate.Looked]:
+    def take(
+        self, look: Look[T], task: Task, prepared: Prepared, seed: int, arch: str, known: gate.Looked | None = None
+    ) -> tuple[T, gate.Looked]:
         """As `LooksHere.take`. Raises EvoError for the harness only."""
-        found: tuple[T, gate.Looked] = self._ask(LooksHere.take, _LIMIT_S, look, task, prepared, seed, arch)
+        found: tuple[T, gate.Looked] = self._ask(LooksHere.take, _LIMIT_S, look, task, prepared, seed, arch, known)
         return found
 
 
@@ -110,29 +113,30 @@ def looks_begun(
     subject = LookSubject(bench, task, prepared, seed, checkers, looked)
     merging = threading.Lock()
 
-    def elsewhere(process: LookProcess, look: Look[T]) -> Callable[[], T]:
-        def work() -> T:
-            found, seen = process.take(look, task, prepared, seed, bench.arch)
-            with merging:
-                looked.take_over(seen)
-            return found
+    def taken(process: LookProcess, look: Look[T], known: gate.Looked | None = None) -> T:
+        found, seen = process.take(look, task, prepared, seed, bench.arch, known)
+        with merging:
+            looked.take_over(seen)
+        return found
 
-        return threads.submit(work).result
+    steering = threads.submit(processes.large.take, before_keep.steered, task, prepared, seed, bench.arch)
 
-    inputs = elsewhere(processes.inputs, inputs_hunted)
-    sizes = elsewhere(processes.sizes, sizes_hunted)
-    data = elsewhere(processes.data, covered_and_pursued)
+    def steered(process: LookProcess, look: Look[T]) -> T:
+        return taken(process, look, steering.result()[1])
+
+    inputs = threads.submit(taken, processes.inputs, inputs_hunted).result
+    sizes = threads.submit(
+        lambda: taken(processes.sizes, unlike_hunted) or steered(processes.sizes, sizes_hunted)
+    ).result
+    data = threads.submit(
+        lambda: (taken(processes.data, before_keep.covered), steered(processes.data, before_keep.pursued))
+    ).result
     return SimulatedLooks(
         looked=looked,
         hunted=lambda: inputs() or sizes(),
-        at_large=elsewhere(processes.large, before_keep.at_large),
+        at_large=threads.submit(steered, processes.large, before_keep.at_large).result,
         covered=lambda: data()[0],
         distributed=threads.submit(before_keep.distributed, subject).result,
         pursued=lambda: data()[1],
         at_timed=threads.submit(before_keep.at_timed, subject, tell=silent).result,
     )
-
-
-def covered_and_pursued(of: LookSubject) -> tuple[Mapping[str, Coverage], Check | None]:
-    """Two looks at the same programs, one after the other."""
-    return before_keep.covered(of), before_keep.pursued(of)

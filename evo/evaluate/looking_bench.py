@@ -11,7 +11,7 @@ from evo.device import Program
 from evo.device.remote_device import RemoteGpu, RemoteSimulator
 from evo.evaluate.code_ahead import CodeAhead
 from evo.evaluate.counted_stage import Tell
-from evo.evaluate.gate import THOROUGH, Looked, at_corners, hunt, lawful, mixed, patterns
+from evo.evaluate.gate import THOROUGH, Looked, at_corners, hunt, lawful, mixed, patterns, unlike_machines
 from evo.evaluate.gate.own_kernel import own_kernel
 from evo.evaluate.prepare import Prepared, PrepareFailure, bind_more, prepare
 from evo.results import Check
@@ -60,7 +60,9 @@ class LookingBench(ABC):
     ) -> Check | None:
         """The first structured input or size at which the variant is wrong; None if none was found."""
         of = LookSubject(self, task, prepared, seed, checkers, looked if looked is not None else Looked())
-        return inputs_hunted(of, share) or sizes_hunted(of, share)
+        if (found := inputs_hunted(of, share)) is None and share >= THOROUGH:
+            found = unlike_hunted(of)
+        return found or sizes_hunted(of, share)
 
     def own_programs(self, task: Task, cases: Sequence[Case]) -> dict[str, Program]:
         """Programs of the task's own first kernel; none where it has none, or cannot be launched."""
@@ -108,6 +110,12 @@ def inputs_hunted(of: LookSubject, share: float = THOROUGH) -> Check | None:
         return found
     some = partial(bench.bound, task, prepared, most=_SOME_COMPILED)
     return mixed(task, some, ours, reference, checker, seed, looked, variant, bench.chip)
+
+
+def unlike_hunted(of: LookSubject) -> Check | None:
+    """The first check case that is wrong on a machine that the ISA allows as well."""
+    reference = of.bench.reference(of.task)
+    return unlike_machines(of.task, of.prepared.programs, reference, of.checkers[0], of.seed)
 
 
 def sizes_hunted(of: LookSubject, share: float = THOROUGH) -> Check | None:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from queue import SimpleQueue
 
 from evo.decide.modelled import MARGIN as MODELLED_MARGIN
@@ -51,7 +52,7 @@ _OTHER_SEEDS = (7919, 15485)  # more input values: timed launches rotate over al
 
 def evaluate(job: Job, bench: EvaluationSession) -> Evaluation:
     """Take one variant as far as it gets. Raises EvoError for harness failures only."""
-    return finish(start(job, bench, bench.checker), bench)
+    return finish(start(job, bench, bench.checker, bench.idle_checker), bench)
 
 
 def evaluate_all(
@@ -137,6 +138,7 @@ def start(
                     bench,
                     gate.GateDevices(checker=checker, target=bench.target, half="checker", tell=bench.on_stage),
                     beside,
+                    partial(_begin_start, job, bench, prepared),
                 )
                 if started.check.status.passed:
                     started.check = _undefined_at_bench(started, bench, checker) or started.check
@@ -145,6 +147,14 @@ def start(
                     bench.code.assembled(prepared)
     started.elapsed_s = time.monotonic() - began
     return started
+
+
+def _begin_start(job: Job, bench: EvaluationSession, prepared: Prepared) -> None:
+    """Begin with what is asked before a keep of a start, which is hardly ever refused, while its gate goes on."""
+    if job.rival is None and job.sanitize:
+        if job.upto != "check":
+            bench.begin_looks(job.task, prepared, job.seed)
+        begin_sanitizer(job, bench, prepared)
 
 
 def _undefined_at_bench(started: CheckedJob, bench: EvaluationSession, checker: RemoteSimulator) -> Check | None:
@@ -191,9 +201,6 @@ def _outcome(started: CheckedJob, bench: EvaluationSession) -> Evaluation:
     check = started.check
     if not started.ended:
         check = further_gate(started, bench, check, None if bench.modelled else "target")
-        if job.rival is None and job.sanitize and check.status.passed:  # a start, which is hardly ever refused
-            bench.begin_looks(job.task, prepared, job.seed)
-            begin_sanitizer(job, bench, prepared)
         if not bench.modelled and check.status.passed and not is_timed_first(job):
             check = further_gate(started, bench, check, "timed")
     assert check is not None

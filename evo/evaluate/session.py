@@ -50,7 +50,7 @@ _RUN_LIMIT_S = 120.0
 _BENCH_LIMIT_S = 300.0
 _CONTROL_S = 30.0
 _PARENTS = 8
-_LOOKS = 6  # side by side
+_LOOKS = 7  # side by side
 _CHECKERS = 4  # the device's, two for what is prepared ahead, one for the timed sizes
 _BESIDE = 2  # simulators for one look after the other
 _COPIES = 3  # of a case: in this process, on the way, and in the memory of the simulator
@@ -263,6 +263,11 @@ class EvaluationSession(LookingBench):
             self._checkers[-1].on_call = self.checker.on_call
             self._checkers[-1].prepare_spare()
         return [self.checker, *self._checkers[: count - 1]]
+
+    @property
+    def idle_checker(self) -> RemoteSimulator | None:
+        """A simulator that works ahead of a GPU, if one is open; candidates ahead may have to wait for it."""
+        return self._checkers[0] if self._checkers and not self.modelled else None
 
     def parent(self, task: Task, text: str) -> Prepared:
         """The variant that others are compared with, prepared once. Raises UsageError if it does not run."""

@@ -10,6 +10,8 @@ made to the new one, or it is dropped (`InFlight.follow`).
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
@@ -17,7 +19,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from evo.errors import EvoError
 from evo.evaluate.pipeline import EvaluationSession, Job
+from evo.evaluate.prepare import prepare
 from evo.operators import carried
 from evo.results import Decision, Evaluation, Json, Verdict
 from evo.search.ahead import LookAhead
@@ -27,9 +31,12 @@ from evo.search.events import Event, Observer
 from evo.search.overtaken import Overtaken
 from evo.search.settings import Settings
 from evo.search.single_trial import TrialJobs
+from evo.spec.chips import chip
 from evo.spec.process_settings import give_back_freed_arrays
 from evo.spec.task import Task
-from evo.spec.variant import Variant
+from evo.spec.variant import Variant, read_variant
+
+_ANY_CHIP = "l4"  # binaries follow from the architecture alone
 
 Waiting = Future[Evaluation | KnownCode] | Future[Evaluation | KnownCode | Overtaken]
 
@@ -59,8 +66,11 @@ def open_bench(
     give_back_freed_arrays()  # a run compares large arrays in many threads
     if settings.cluster is None:
         device, jobs = settings.device, settings.jobs
+        compiling = threading.Thread(target=_compile_start, args=(settings, task), name="evo-start", daemon=True)
+        compiling.start()
         with EvaluationSession(device, arch=settings.arch, on_stage=on_stage, jobs=jobs, task=task) as bench:
             bench.prepare_looks()
+            compiling.join()
             yield bench, None
         return
     on_stage(f"opening {settings.cluster}")
@@ -70,6 +80,16 @@ def open_bench(
         EvaluationSession(settings.device, arch=settings.arch, on_stage=on_stage, about=pool.about) as bench,
     ):
         yield bench, pool
+
+
+def _compile_start(settings: Settings, task: Task) -> None:
+    """Have the compiler's cache keep what a run that begins from a file asks for, while its device is opened."""
+    is_champion = settings.start is None and (task.folder / "champions").is_dir()
+    source = settings.start or next(iter(task.ladder()), None)
+    if source is None or is_champion or settings.arch == "native":
+        return
+    with contextlib.suppress(EvoError, OSError, RuntimeError):  # told where it is asked for; the exit ends the pools
+        prepare(task, read_variant(source).text, chip=chip(_ANY_CHIP), arch=settings.arch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

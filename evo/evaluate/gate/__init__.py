@@ -22,6 +22,7 @@ from evo.evaluate.gate.hunt import (
     large_cases,
     patterns,
     steered_thoroughly,
+    unlike_machines,
 )
 from evo.evaluate.gate.kept_laws import lawful, laws_of
 from evo.evaluate.gate.looked import Looked
@@ -41,5 +42,6 @@ __all__ = [
     "UnmetOutcome", "all_distributions", "at_corners", "check_task", "compare", "cost_of", "drawn_mixtures",
     "exercised", "far_cases", "far_sizes", "fault_reason", "first_difference", "hunt", "large_cases",
     "lawful", "laws_of", "mixed", "patterns", "ptx_problem", "pursued", "run_gate", "sanitize",
-    "static_problem", "steered_thoroughly", "terms_of", "timed_sizes", "unmet_outcomes",
+    "static_problem", "steered_thoroughly", "terms_of", "timed_sizes", "unlike_machines",
+    "unmet_outcomes",
 ]  # fmt: skip

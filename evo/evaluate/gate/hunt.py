@@ -104,8 +104,6 @@ def hunt(
     share: QUICK or THOROUGH. honest: programs of the task's own first kernel.
     """
     device, thorough, looked = devices[0], share >= THOROUGH, looked if looked is not None else Looked()
-    if thorough and (other := _other_bits(task, programs, reference, device, seed)) is not None:
-        return other
     own = reference.beside()
     limits, total = usual_limits(task, share), steered_limits(task, share).total
     steered = (
@@ -187,7 +185,7 @@ def steered_thoroughly(
     return steered_cases(task, variant, programs, chip, seed, limits, each=_MANY, rehearsing=device)
 
 
-def _other_bits(
+def unlike_machines(
     task: Task, programs: Mapping[str, Program], reference: Reference, device: RemoteDevice, seed: int
 ) -> Check | None:
     """The first check case that is far off on a machine that the ISA allows as well, or in another order of its sums;

@@ -15,7 +15,7 @@ from evo.spec.task import Case
 class Looked:
     """What has been looked at, and was right: names of cases, of distributions and patterns, and of laws.
 
-    It may be sent to another process, without what `steered` has worked out.
+    It may be sent to another process.
     """
 
     sizes: set[str] = field(default_factory=set)
@@ -25,8 +25,8 @@ class Looked:
     _steered: SteeredCases | None = None
     _steering: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
-    def __reduce__(self) -> tuple[type[Looked], tuple[set[str], set[str], set[str], list[Case]]]:
-        return Looked, (self.sizes, self.inputs, self.laws, self.cases)
+    def __reduce__(self) -> tuple[type[Looked], tuple[object, ...]]:
+        return Looked, (self.sizes, self.inputs, self.laws, self.cases, self._steered)
 
     def add(self, step: Step) -> None:
         if step.case.name not in self.sizes:
@@ -40,6 +40,7 @@ class Looked:
         self.inputs |= other.inputs
         self.laws |= other.laws
         self.cases += other.cases
+        self._steered = self._steered or other._steered
 
     def steered(self, work: Callable[[], SteeredCases]) -> SteeredCases:
         """What `work` gives, which takes seconds, once for both looks that ask for it."""

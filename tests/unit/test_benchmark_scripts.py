@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import importlib
 import json
 import math
 import os
@@ -210,6 +212,15 @@ def test_without_a_gpu_a_script_says_so_and_exits_4(name: str) -> None:
     assert "error: no GPU 0" in done.stderr
     assert "hint:" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("script", sorted((ROOT / "benchmarks").rglob("*.py")), ids=lambda path: path.stem)
+def test_what_a_script_imports_of_evo_is_there(script: Path) -> None:
+    for node in ast.walk(ast.parse(script.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] == "evo":
+            room = importlib.import_module(node.module)
+            for name in (alias.name for alias in node.names if not hasattr(room, alias.name)):
+                importlib.import_module(f"{node.module}.{name}")
 
 
 def test_outcomes_are_counted_by_kind() -> None:

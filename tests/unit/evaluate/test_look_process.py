@@ -14,6 +14,7 @@ from tiny import FAST, write_task
 
 from evo.device import parse_device
 from evo.evaluate import before_keep, gate
+from evo.evaluate.gate.steered_outcomes import SteeredCases
 from evo.evaluate.look_process import LookProcess
 from evo.evaluate.looking_bench import LookSubject, inputs_hunted, sizes_hunted
 from evo.evaluate.prepare import Prepared
@@ -83,3 +84,20 @@ def test_a_process_that_is_killed_from_outside_is_replaced(
     assert process.starts == starts + 1
     assert process.pid != killed
     assert Path(f"/proc/{process.pid}").is_dir()
+
+
+def test_sizes_that_one_look_has_worked_out_are_not_worked_out_by_the_next(
+    bench: EvaluationSession, process: LookProcess, scale: Task
+) -> None:
+    prepared = prepared_of(bench, scale, FAST.replace("if (i < n)", "if (i < n && (n < 5000 || i < n))"))
+    found, known = process.take(before_keep.steered, scale, prepared, 3, bench.arch)
+    assert found.outcomes > 0
+
+    def again() -> SteeredCases:
+        raise AssertionError("worked out again")
+
+    assert known.steered(again) == found
+    check, seen = process.take(sizes_hunted, scale, prepared, 3, bench.arch, known)
+    assert check is None
+    assert {case.name for case in found.cheap} <= seen.sizes
+    assert seen.steered(again) == found

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from evo.analysis.access.data_values import plain
 from evo.analysis.access.form import Access, Data, Form
 from evo.analysis.access.reductions import Reduction
+from evo.analysis.access.renaming import in_indices
 from evo.analysis.access.staging import Origin, leaf, origin
 from evo.analysis.access.terms import Symbol, Term
 
@@ -62,14 +63,16 @@ def _contraction(form: Form, reduction: Reduction) -> Contraction | None:
         return None
     output, at = _output(form, reduction)
     sides = {"left": left.subscripts if left is not None else (), "right": right.subscripts}
-    roles = {
-        "left": _roles(sides["left"], sides["right"], summed, "m"),
-        "right": _roles(sides["right"], sides["left"], summed, "n"),
-    }
-    if not _has_window(sides["left"], sides["right"], summed):  # lanes that share a sum
-        roles = {side: letters.replace("w", "k") for side, letters in roles.items()}
-    if output is not None:
-        roles["output"] = "".join(_output_role(term, sides["left"], sides["right"]) for term in at)
+    roles = _roles_by_output(sides["left"], sides["right"], at, summed) if left is not None else None
+    if roles is None:
+        roles = {
+            "left": _roles(sides["left"], sides["right"], summed, "m"),
+            "right": _roles(sides["right"], sides["left"], summed, "n"),
+        }
+        if not _has_window(sides["left"], sides["right"], summed):  # lanes that share a sum
+            roles = {side: letters.replace("w", "k") for side, letters in roles.items()}
+        if output is not None:
+            roles["output"] = "".join(_output_role(term, sides["left"], sides["right"]) for term in at)
     kind = _kind(roles, left)
     if product is None and kind != "matmul":
         return None
@@ -78,6 +81,33 @@ def _contraction(form: Form, reduction: Reduction) -> Contraction | None:
         roles=roles,
         epilogue=_epilogue(output) if output is not None else (), line=reduction.line, operand=reduction.operand,
     )  # fmt: skip
+
+
+def element_names(at: tuple[Term, ...]) -> list[Symbol]:
+    """What the indices of the output's elements are called."""
+    return [Symbol(f"element{d}", "value", d + 1) for d in range(len(at))]
+
+
+def _roles_by_output(
+    left: tuple[Term, ...], right: tuple[Term, ...], at: tuple[Term, ...], summed: tuple[Symbol, ...]
+) -> dict[str, str] | None:
+    """The letters if both factors are read at places that the output's element and the summed loops tell."""
+    names, inside = element_names(at), frozenset(summed)
+    known = frozenset(names) | inside
+    sides = [[in_indices(term, at, names) for term in side] for side in (left, right)]
+    if not at or any(_indices(term) - known for side in sides for term in side):
+        return None
+    used = [frozenset(names) & frozenset().union(*(term.symbols() for term in side)) for side in sides]
+    letters = ["b" if n in used[0] & used[1] else "m" if n in used[0] else "n" if n in used[1] else "1" for n in names]
+    found = {"output": "".join(letters)}
+    for word, own, side in (("left", "m", sides[0]), ("right", "n", sides[1])):
+        roles = ""
+        for term in side:
+            free, over = term.symbols() & frozenset(names), term.symbols() & inside
+            both = "b" if free <= used[0] & used[1] else own
+            roles += ("w" if over else both) if free else "k" if over else "1"
+        found[word] = roles
+    return found
 
 
 def _has_window(left: tuple[Term, ...], right: tuple[Term, ...], summed: tuple[Symbol, ...]) -> bool:
@@ -105,9 +135,9 @@ def _factors(form: Form, operand: Data | None) -> tuple[Origin | None, Origin] |
     if found is not None and found.op == "select":  # zero where a guard does not hold
         sides = [side for side in (plain(arg) for arg in found.args) if side is not None and side.op == "mul"]
         found = sides[0] if len(sides) == 1 else found
-    if found is None or found.op != "mul":
+    if found is None or found.op not in ("mul", "index"):
         return None
-    parts = [part for part in _flat(found) if part.op not in ("constant", "scalar")]
+    parts = [part for part in _flat(form, found) if part.op not in ("constant", "scalar")]
     known = [made for part in parts if (made := origin(form, part)) is not None]
     if len(parts) != 2 or not known:
         return None
@@ -127,11 +157,16 @@ def _pair(form: Form, operand: Data | None) -> tuple[Origin, Origin] | None:
     return (left, right) if left is not None and right is not None else None
 
 
-def _flat(data: Data) -> Iterator[Data]:
+def _flat(form: Form, data: Data) -> Iterator[Data]:
+    """The factors of a product; one of whole numbers is a term."""
     found = plain(data)
     if found is not None and found.op == "mul":
         for arg in found.args:
-            yield from _flat(arg)
+            yield from _flat(form, arg)
+    elif found is not None and found.op == "index" and isinstance(found.detail, Term) and len(found.detail.parts) == 1:
+        ((atoms, _),) = found.detail.parts.items()
+        known = [form.values[atom].data for atom in atoms if isinstance(atom, Symbol) and atom in form.values]
+        yield from [part for part in known if part is not None] if len(known) == len(atoms) > 0 else [found]
     elif found is not None:
         yield found
 

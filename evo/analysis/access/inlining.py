@@ -66,7 +66,8 @@ class Calls(Assembly):
         if function.type in ("compound_literal_expression", "lambda_expression", "call_expression"):
             return self._call_value(self.evaluate(function), nodes, node)
         if function.type == "parenthesized_expression":
-            return self._call_value(self.evaluate(function), nodes, node)
+            kind = self._type_in(function)
+            return self.construct(kind, nodes, node) if kind is not None else self._call_value(self.evaluate(function), nodes, node)
         name, template = _name_of(function)
         static = self._static_method(function, name)
         if static is not None:
@@ -95,6 +96,17 @@ class Calls(Assembly):
         if kind.kind != "other" and not name.startswith("__half_"):
             return self.construct(kind, nodes, node)
         return self._foreign(name, nodes, template, node)
+
+    def _type_in(self, brackets: Node) -> CType | None:
+        """The type of `(half)(x)`, which the grammar takes for a call."""
+        word = brackets.inside[0] if len(brackets.inside) == 1 else None
+        if word is None or word.type not in ("identifier", "type_identifier"):
+            return None
+        bound = self.lookup(word.text)
+        if isinstance(bound, CType):
+            return bound
+        kind = named_type(word.text)
+        return kind if bound is None and kind.kind != "other" else None
 
     def _static_method(self, function: Node, name: str) -> Closure | None:
         """`Operation::combine` of a struct, or of the type that a template parameter stands for."""

@@ -120,8 +120,9 @@ def read(data: bytes) -> Node:
     A text that takes the parser too long, or has too many nodes, is one error node of type UNREAD.
     """
     root = _read(data, data)
-    if _LIKE_A_CAST.search(data) and (variables := _taken_for_types(root.order)):
-        # The grammar knows no names: `(i) + w * j` is a cast of `+w` to i, times j. A number in its place is none.
+    if variables := _taken_for_types(root.order, has_casts=_LIKE_A_CAST.search(data) is not None):
+        # The grammar knows no names: `(i) + w * j` is a cast of `+w` to i, times j, and `i < h && j >= 0` the template
+        # `i<h && j>` that is assigned to. A number in its place is none.
         shown = bytearray(data)
         for node in variables:
             shown[node.start_byte : node.end_byte] = b"1" * (node.end_byte - node.start_byte)
@@ -133,12 +134,15 @@ def read(data: bytes) -> Node:
     return root
 
 
-def _taken_for_types(nodes: Sequence[Node]) -> list[Node]:
-    """What stands in a cast as its type, but is declared as a variable and nowhere as a type."""
-    casts = [node for node in nodes if node.type == "cast_expression"]
+def _taken_for_types(nodes: Sequence[Node], *, has_casts: bool) -> list[Node]:
+    """What stands in a cast as its type or in front of a template's arguments, but is declared as a variable and
+    nowhere as a type.
+    """
+    casts = [node for node in nodes if node.type == "cast_expression"] if has_casts else []
     kinds = [kind for cast in casts if (kind := cast.child("type")) is not None and not kind.child("declarator")]
     names = [kind.named_children[0] for kind in kinds if len(kind.named_children) == 1]
     names = [name for name in names if name.type == "type_identifier"]
+    names += [name for node in nodes if node.type == "template_function" and (name := node.child("name")) is not None]
     if not names:
         return []
     variables = {node.text for node in nodes if node.type == "identifier" and node.field == "declarator"}

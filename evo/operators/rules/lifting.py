@@ -15,7 +15,7 @@ from evo.cuda.source import Edit, Function, Span
 from evo.operators.rules.rule_context import RuleContext
 from evo.spec.expr import Expression
 from evo.spec.task import Tensor
-from evo.spec.variant import LaunchLine
+from evo.spec.variant import LaunchLine, Scratch
 
 # Of an element as a kernel declares it: the type that sums are kept in, and how a value gets there and back.
 _CONVERSIONS = {
@@ -24,6 +24,7 @@ _CONVERSIONS = {
     "bfloat16": ("float", "__bfloat162float({})", "__float2bfloat16({})"),
     "double": ("double", "{}", "{}"),
     "int": ("int", "{}", "{}"),
+    **{byte: ("int", "{}", f"({byte})({{}})") for byte in ("signed char", "unsigned char")},
 }
 _OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "/", ast.Mod: "%"}
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
@@ -110,11 +111,11 @@ class Printer:
         at = self.element(tensor, [self.term(term) for term in access.subscripts])
         return converted(access.memory.element, at)
 
-    def element(self, tensor: Tensor, at: list[str]) -> str:
+    def element(self, tensor: Tensor | Scratch, at: list[str]) -> str:
         """`name[...]` at subscripts, by rows."""
         return f"{self._name(tensor.name)}[{self.offset(tensor, at)}]"
 
-    def offset(self, tensor: Tensor, at: list[str]) -> str:
+    def offset(self, tensor: Tensor | Scratch, at: list[str]) -> str:
         said = ""
         for place, (index, dim) in enumerate(zip(at, tensor.shape, strict=True)):
             if place == 0:

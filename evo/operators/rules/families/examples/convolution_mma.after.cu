@@ -50,16 +50,15 @@ extern "C" __global__ void conv(const half* x, const half* w, const half* bias, 
         const bool is_inside = at < depth && index1 >= 0 && index1 < H && index2 >= 0 && index2 < W;
         return is_inside ? ((((long long)from0[i]) * H + index1) * W + index2) * C + tap2 : -1;
     };
-    // Eight elements of a row, zeros outside of the matrix; one by one if rows are not aligned to 16 bytes.
-    auto copy = [](unsigned short* to, const unsigned short* from, int row, int col, int rows, int cols) {
-        const int count = row < rows ? cols - col : 0;
-        const long long at = count > 0 ? (long long)row * cols + col : 0;
-        if (cols % 8 == 0) {
+    // Eight elements of a line, zeros outside of the matrix; one by one if lines are not aligned to 16 bytes.
+    auto copy = [](unsigned short* to, const unsigned short* from, int row, int col, int rows, int cols, int stride) {
+        const int count = row < rows ? max(min(cols - col, 8), 0) : 0;
+        const unsigned short* const at = from + (count > 0 ? (long long)row * stride + col : 0);
+        if (stride % 8 == 0 && reinterpret_cast<unsigned long long>(from) % 16 == 0) {
             asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                         :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from + at), "r"(count > 0 ? 16 : 0)
-                         : "memory");
+                         :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(at), "r"(count * 2) : "memory");
         } else {
-            for (int i = 0; i < 8; ++i) to[i] = i < count ? from[at + i] : (unsigned short)0;
+            for (int i = 0; i < 8; ++i) to[i] = i < count ? at[i] : (unsigned short)0;
         }
     };
     auto load = [&](int t) {
@@ -84,7 +83,7 @@ extern "C" __global__ void conv(const half* x, const half* w, const half* bias, 
             }
             for (int e = threadIdx.x; e < BK * BN / 8; e += threads) {
                 const int row = e / (BN / 8), col = e % (BN / 8) * 8;
-                copy(to + left_size + row * (BN + 8) + col, right, t * BK + row, col0 + col, depth, K);
+                copy(to + left_size + row * (BN + 8) + col, right, t * BK + row, col0 + col, depth, K, K);
             }
         }
         asm volatile("cp.async.commit_group;" ::: "memory");  // empty past the end, so that the count is right

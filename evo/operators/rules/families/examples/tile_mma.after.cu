@@ -22,21 +22,20 @@ extern "C" __global__ void linear(const half* a, const half* b, const half* bias
     extern __shared__ __align__(16) unsigned short ring[];
     const int batch = blockIdx.z;
     const unsigned short* const left = reinterpret_cast<const unsigned short*>(a) + (long long)batch * M * K;
-    const unsigned short* const right = reinterpret_cast<const unsigned short*>(b) + (long long)batch * N * K;
+    const unsigned short* const right = reinterpret_cast<const unsigned short*>(b) + (long long)batch * K * N;
     const int row0 = blockIdx.y * BM, col0 = blockIdx.x * BN, lane = threadIdx.x % 32;
     const int warp_row = threadIdx.x / 32 / warps_n * WM, warp_col = threadIdx.x / 32 % warps_n * WN;
     const int tiles = (K + BK - 1) / BK;
 
-    // Eight elements of a row, zeros outside of the matrix; one by one if rows are not aligned to 16 bytes.
-    auto copy = [](unsigned short* to, const unsigned short* from, int row, int col, int rows, int cols) {
-        const int count = row < rows ? cols - col : 0;
-        const long long at = count > 0 ? (long long)row * cols + col : 0;
-        if (cols % 8 == 0) {
+    // Eight elements of a line, zeros outside of the matrix; one by one if lines are not aligned to 16 bytes.
+    auto copy = [](unsigned short* to, const unsigned short* from, int row, int col, int rows, int cols, int stride) {
+        const int count = row < rows ? max(min(cols - col, 8), 0) : 0;
+        const unsigned short* const at = from + (count > 0 ? (long long)row * stride + col : 0);
+        if (stride % 8 == 0 && reinterpret_cast<unsigned long long>(from) % 16 == 0) {
             asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                         :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from + at), "r"(count > 0 ? 16 : 0)
-                         : "memory");
+                         :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(at), "r"(count * 2) : "memory");
         } else {
-            for (int i = 0; i < 8; ++i) to[i] = i < count ? from[at + i] : (unsigned short)0;
+            for (int i = 0; i < 8; ++i) to[i] = i < count ? at[i] : (unsigned short)0;
         }
     };
     auto load = [&](int t) {
@@ -44,11 +43,11 @@ extern "C" __global__ void linear(const half* a, const half* b, const half* bias
             unsigned short* const to = ring + t % STAGES * stage;
             for (int e = threadIdx.x; e < BM * BK / 8; e += threads) {
                 const int row = e / (BK / 8), col = e % (BK / 8) * 8;
-                copy(to + row * (BK + 8) + col, left, row0 + row, t * BK + col, M, K);
+                copy(to + row * (BK + 8) + col, left, row0 + row, t * BK + col, M, K, K);
             }
             for (int e = threadIdx.x; e < BK * BN / 8; e += threads) {
                 const int row = e / (BN / 8), col = e % (BN / 8) * 8;
-                copy(to + left_size + row * (BN + 8) + col, right, t * BK + row, col0 + col, K, N);
+                copy(to + left_size + row * (BN + 8) + col, right, t * BK + row, col0 + col, K, N, N);
             }
         }
         asm volatile("cp.async.commit_group;" ::: "memory");  // empty past the end, so that the count is right

@@ -18,16 +18,18 @@ extern "C" __global__ void linear(const float* a, const float* b, const float* b
     __shared__ __align__(16) float a_tile[BK][BM + 4];
     __shared__ __align__(16) float b_tile[BK][BN + 4];
     const int row0 = blockIdx.y * BM, col0 = blockIdx.x * BN;
+    const auto* const left = a;
+    const auto* const right = b;
     const int ty = threadIdx.x / (BN / TN) * TM, tx = threadIdx.x % (BN / TN) * TN;
     float sum[TM][TN] = {};
     for (int k0 = 0; k0 < K; k0 += BK) {
         for (int e = threadIdx.x; e < BM * BK; e += threads) {
             const int k = e % BK, m = e / BK;
-            a_tile[k][m] = row0 + m < M && k0 + k < K ? a[(row0 + m) * K + k0 + k] : 0;
+            a_tile[k][m] = row0 + m < M && k0 + k < K ? left[(row0 + m) * K + k0 + k] : 0;
         }
         for (int e = threadIdx.x; e < BN * BK; e += threads) {
             const int k = e % BK, n = e / BK;
-            b_tile[k][n] = col0 + n < N && k0 + k < K ? b[(col0 + n) * K + k0 + k] : 0;
+            b_tile[k][n] = col0 + n < N && k0 + k < K ? right[(col0 + n) * K + k0 + k] : 0;
         }
         __syncthreads();
         #pragma unroll

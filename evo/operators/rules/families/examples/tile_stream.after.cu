@@ -19,15 +19,15 @@ extern "C" __global__ void linear(const float* a, const float* b, const float* b
     __shared__ __align__(16) float a_tile[2][BM][BK + 4];
     __shared__ __align__(16) float b_tile[2][BN][BK + 4];
     const int row0 = blockIdx.y * BM, col0 = blockIdx.x * BN, tiles = (K + BK - 1) / BK;
+    const auto* const left = a;
+    const auto* const right = b;
     const int ty = threadIdx.x / (BN / TN) * TM, tx = threadIdx.x % (BN / TN);
-    const bool wide = (reinterpret_cast<unsigned long long>(a) | reinterpret_cast<unsigned long long>(b)) % 16 == 0 && K % 4 == 0;
-    auto copy = [&](float* to, const float* from, int row, int rows, int col, int cols) {
-        const int count = row < rows ? cols - col : 0;
-        const float* at = count > 0 ? from + (long long)row * cols + col : from;
-        if (wide) {
+    auto copy = [](float* to, const float* from, int row, int rows, int col, int cols, int stride) {
+        const int count = row < rows ? max(min(cols - col, 4), 0) : 0;
+        const float* at = count > 0 ? from + (long long)row * stride + col : from;
+        if (stride % 4 == 0 && reinterpret_cast<unsigned long long>(from) % 16 == 0) {
             asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                         :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(at), "r"(count > 0 ? 16 : 0)
-                         : "memory");
+                         :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(at), "r"(count * 4) : "memory");
         } else {
             for (int i = 0; i < 4; ++i) to[i] = i < count ? at[i] : 0;
         }
@@ -38,11 +38,11 @@ extern "C" __global__ void linear(const float* a, const float* b, const float* b
             const int k0 = t * BK;
             for (int e = threadIdx.x; e < BM * BK / 4; e += threads) {
                 const int k = e % (BK / 4) * 4, m = e / (BK / 4);
-                copy(&a_tile[t % 2][m][k], a, row0 + m, M, k0 + k, K);
+                copy(&a_tile[t % 2][m][k], left, row0 + m, M, k0 + k, K, K);
             }
             for (int e = threadIdx.x; e < BN * BK / 4; e += threads) {
                 const int k = e % (BK / 4) * 4, n = e / (BK / 4);
-                copy(&b_tile[t % 2][n][k], b, col0 + n, N, k0 + k, K);
+                copy(&b_tile[t % 2][n][k], right, col0 + n, N, k0 + k, K, K);
             }
         }
         asm volatile("cp.async.commit_group;" ::: "memory");  // empty past the end, so that the count is right

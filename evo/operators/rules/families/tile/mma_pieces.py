@@ -27,6 +27,10 @@ _DOMAINS = {
     "WN": (16, 32, 64), "STAGES": (2, 3, 4),
 }  # fmt: skip
 _CAPABILITY = 80  # cp.async, and mma of bfloat16 and tf32
+_SHAPES_INT8 = (
+    (64, 64, 64, 32, 32, 3), (128, 128, 64, 64, 32, 3), (32, 64, 64, 16, 32, 3), (128, 64, 64, 32, 32, 4),
+    (64, 128, 128, 32, 64, 2),
+)  # fmt: skip
 _SHAPES_TF32 = (
     (64, 64, 16, 32, 32, 3), (128, 128, 16, 64, 32, 3), (32, 64, 32, 16, 32, 3), (128, 64, 16, 32, 32, 3),
     (64, 128, 32, 32, 64, 2),
@@ -36,7 +40,7 @@ _SHAPES_TF32 = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MmaKind:
     """How elements of a type are multiplied. storage: what tiles hold; bytes: of an element; depth: of one instruction;
-    shapes: of tiles, as in _SHAPES; depths: values of the knob BK; name: of the instruction.
+    shapes: of tiles, as in _SHAPES; depths: values of the knob BK; name: of the instruction; sums: their type.
     """
 
     storage: str
@@ -45,6 +49,7 @@ class MmaKind:
     name: str
     shapes: tuple[tuple[int, ...], ...] = _SHAPES
     depths: tuple[int, ...] = _DOMAINS["BK"]
+    sums: str = "float"
 
     @property
     def chunk(self) -> int:
@@ -53,7 +58,7 @@ class MmaKind:
 
     def pad(self, is_inner: bool) -> int:
         """Elements between the rows of a tile, so that its loads meet no bank twice."""
-        return self.chunk if is_inner or self.bytes == 2 else 8
+        return self.chunk if is_inner or self.bytes < 4 else 8
 
     @property
     def is_split(self) -> bool:
@@ -65,6 +70,12 @@ KINDS = {
     "half": MmaKind(storage="unsigned short", bytes=2, depth=16, name="f16"),
     "bfloat16": MmaKind(storage="unsigned short", bytes=2, depth=16, name="bf16"),
     "float": MmaKind(storage="float", bytes=4, depth=8, name="tf32", shapes=_SHAPES_TF32, depths=(8, 16, 32)),
+    **{
+        element: MmaKind(
+            storage=element, bytes=1, depth=32, name=name, shapes=_SHAPES_INT8, depths=(32, 64, 128), sums="int"
+        )
+        for element, name in (("signed char", "s8"), ("unsigned char", "u8"))
+    },
 }
 
 
@@ -144,21 +155,25 @@ def _edits(
     return merged([*edits, *without_bounds(function)])
 
 
-def fetch(own: str, is_inner: bool, first: str, extent: str, k: str, kind: MmaKind = F16) -> str:
-    """The loop that starts the copies of a factor's tile, 16 bytes of a row at a time.
+def fetch(
+    own: str, is_inner: bool, first: str, extent: str, k: str, kind: MmaKind = F16, *, stride: str = "", turn: str = ""
+) -> str:
+    """The loop that starts the copies of a factor's tile, 16 bytes of a line at a time.
 
-    own: `m` for the left factor, `n` for the right one; is_inner: k runs along its rows.
+    own: `m` for the left factor, `n` for the right one; is_inner: k runs along its lines; stride: from one line to the
+    next, if it is not a line's length; turn: where the depths of `$turn` begin.
     """
     source, to, size = ("$left", "$to", "BM") if own == "m" else ("$right", "$to + $left_size", "BN")
-    rows, columns, at = (
-        (size, "BK", f"{first} + $row, $t * BK + $col, {extent}, {k}")
+    depth = "$t % $per * BK" if turn else "$t * BK"
+    rows, columns, at, line = (
+        (size, "BK", f"{first} + $row, {depth} + $col, {extent}, {k}", k)
         if is_inner
-        else ("BK", size, f"$t * BK + $row, {first} + $col, {k}, {extent}")
+        else ("BK", size, f"{depth} + $row, {first} + $col, {k}, {extent}", extent)
     )
     return f"""\
             for (int $e = threadIdx.x; $e < {rows} * {columns} / {kind.chunk}; $e += $threads) {{
                 const int $row = $e / ({columns} / {kind.chunk}), $col = $e % ({columns} / {kind.chunk}) * {kind.chunk};
-                $copy({to} + $row * ({columns} + {kind.pad(is_inner)}) + $col, {source}, {at});
+                $copy({to} + $row * ({columns} + {kind.pad(is_inner)}) + $col, {source}{turn and f" + {turn}"}, {at}, {stride or line});
             }}
 """
 
@@ -169,8 +184,8 @@ def _fragments(own: str, is_inner: bool, kind: MmaKind) -> str:
         ("$x", "$left_tile", "$warp_row", "WM") if own == "m" else ("$y", "$right_tile", "$warp_col", "WN")
     )
     # The four matrices of A lie rows first, then depth; those of B the other way round.
-    if kind.is_split and not is_inner:
-        return _words(name, tile, warp, size, own)
+    if kind.bytes != 2 and not is_inner:
+        return _words(name, tile, warp, size, own, kind)
     wide = kind.chunk  # columns of a matrix of 8 rows
     outer, inner = (
         ("$lane / 8 % 2 * 8", f"$lane / 16 * {wide}") if own == "m" else ("$lane / 16 * 8", f"$lane / 8 % 2 * {wide}")
@@ -192,17 +207,25 @@ def _fragments(own: str, is_inner: bool, kind: MmaKind) -> str:
 """
 
 
-def _words(name: str, tile: str, warp: str, size: str, own: str) -> str:
-    """The same of a tile of 32-bit elements whose rows are depths, one by one: ldmatrix turns 16-bit elements alone."""
-    across, down = ("$e % 2 * 8", "$e / 2 * 4") if own == "m" else ("$e / 2 * 8", "$e % 2 * 4")
-    edge = "BM" if own == "m" else "BN"
+def _words(name: str, tile: str, warp: str, size: str, own: str, kind: MmaKind) -> str:
+    """The same of a tile of other elements whose rows are depths, one by one: ldmatrix turns 16-bit elements alone."""
+    per = 4 // kind.bytes  # elements in a register
+    across, down = ("$e % 2 * 8", f"$e / 2 * {4 * per}") if own == "m" else ("$e / 2 * 8", f"$e % 2 * {4 * per}")
+    edge = f"({'BM' if own == 'm' else 'BN'} + {kind.pad(False)})"
+    spot = f"{warp} + $i * 16 + $lane / 4 + {across}"
+    if per == 1:
+        taken = f"{name}[$i][$e] = __float_as_uint({tile}[($k + $lane % 4 + {down}) * {edge} + {spot}]);"
+    else:
+        taken = f"""{{
+                    const {kind.storage}* const $at = {tile} + ($k + $lane % 4 * 4 + {down}) * {edge} + {spot};
+                    {name}[$i][$e] = ($at[0] & 255u) | ($at[{edge}] & 255u) << 8 | ($at[2 * {edge}] & 255u) << 16
+                                     | ($at[3 * {edge}] & 255u) << 24;
+                }}"""
     return f"""\
             #pragma unroll
             for (int $i = 0; $i < {size} / 16; ++$i) {{
                 #pragma unroll
-                for (int $e = 0; $e < 4; ++$e)
-                    {name}[$i][$e] = __float_as_uint(
-                        {tile}[($k + $lane % 4 + {down}) * ({edge} + 8) + {warp} + $i * 16 + $lane / 4 + {across}]);
+                for (int $e = 0; $e < 4; ++$e) {taken}
             }}
 """
 
@@ -228,43 +251,44 @@ def declared(left_is_inner: bool, right_is_inner: bool, shape: str = "BM x BN re
 """
 
 
-def places(k: str, row0: str = "$row0") -> str:
-    """Where the results of a block and of a warp begin."""
+def places(k: str, row0: str = "$row0", turns: str = "") -> str:
+    """Where the results of a block and of a warp begin, and how many tiles its sums take. turns: of k depths each."""
+    tiles = f"$per = ({k} + BK - 1) / BK, $tiles = $per * {turns}" if turns else f"$tiles = ({k} + BK - 1) / BK"
     return f"""\
     const int {row0} = blockIdx.y * BM, $col0 = blockIdx.x * BN, $lane = threadIdx.x % 32;
     const int $warp_row = threadIdx.x / 32 / $warps_n * WM, $warp_col = threadIdx.x / 32 % $warps_n * WN;
-    const int $tiles = ({k} + BK - 1) / BK;
+    const int {tiles};
 
 """
 
 
 def copy(kind: MmaKind = F16) -> str:
     """What copies 16 bytes."""
-    many, kept = {8: "Eight", 4: "Four"}[kind.chunk], kind.storage
+    many, kept = {16: "Sixteen", 8: "Eight", 4: "Four"}[kind.chunk], kind.storage
     zero = "0.0f" if kept == "float" else f"({kept})0"
     return f"""\
-    // {many} elements of a row, zeros outside of the matrix; one by one if rows are not aligned to 16 bytes.
-    auto $copy = []({kept}* $to, const {kept}* $from, int $row, int $col, int $rows, int $cols) {{
-        const int $count = $row < $rows ? $cols - $col : 0;
-        const long long $at = $count > 0 ? (long long)$row * $cols + $col : 0;
-        if ($cols % {kind.chunk} == 0) {{
+    // {many} elements of a line, zeros outside of the matrix; one by one if lines are not aligned to 16 bytes.
+    auto $copy = []({kept}* $to, const {kept}* $from, int $row, int $col, int $rows, int $cols, int $stride) {{
+        const int $count = $row < $rows ? max(min($cols - $col, {kind.chunk}), 0) : 0;
+        const {kept}* const $at = $from + ($count > 0 ? (long long)$row * $stride + $col : 0);
+        if ($stride % {kind.chunk} == 0 && reinterpret_cast<unsigned long long>($from) % 16 == 0) {{
             asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                         :: "r"((unsigned)__cvta_generic_to_shared($to)), "l"($from + $at), "r"($count > 0 ? 16 : 0)
-                         : "memory");
+                         :: "r"((unsigned)__cvta_generic_to_shared($to)), "l"($at), "r"($count * {kind.bytes}) : "memory");
         }} else {{
-            for (int $i = 0; $i < {kind.chunk}; ++$i) $to[$i] = $i < $count ? $from[$at + $i] : {zero};
+            for (int $i = 0; $i < {kind.chunk}; ++$i) $to[$i] = $i < $count ? $at[$i] : {zero};
         }}
     }};
 """
 
 
-def load(fills: str, kind: MmaKind = F16) -> str:
+def load(fills: str, kind: MmaKind = F16, *, is_turning: bool = False) -> str:
     """What starts the copies of a tile."""
+    turn = "            const int $turn = $t / $per;\n" if is_turning else ""
     return f"""\
     auto $load = [&](int $t) {{
         if ($t < $tiles) {{
             {kind.storage}* const $to = $ring + $t % STAGES * $stage;
-{fills}        }}
+{turn}{fills}        }}
         asm volatile("cp.async.commit_group;" ::: "memory");  // empty past the end, so that the count is right
     }};
 
@@ -290,7 +314,7 @@ def multiplied(left_is_inner: bool, right_is_inner: bool, kind: MmaKind) -> str:
                 }}
 """
     return f"""\
-    float $sum[WM / 16][WN / 8][4] = {{}};
+    {kind.sums} $sum[WM / 16][WN / 8][4] = {{}};
     for (int $t = 0; $t < STAGES - 1; ++$t) $load($t);
     for (int $t = 0; $t < $tiles; ++$t) {{
         asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2) : "memory");
@@ -312,11 +336,12 @@ def multiplied(left_is_inner: bool, right_is_inner: bool, kind: MmaKind) -> str:
 
 
 def _instruction(kind: MmaKind, x: str, y: str, sums: str) -> str:
-    said = f"m16n8k{kind.depth}.row.col.f32.{kind.name}.{kind.name}.f32"
+    kept, held = ("s32", "+r") if kind.sums == "int" else ("f32", "+f")
+    said = f"m16n8k{kind.depth}.row.col.{kept}.{kind.name}.{kind.name}.{kept}"
     return f"""\
                     asm volatile("mma.sync.aligned.{said} {{%0, %1, %2, %3}}, "
                                  "{{%4, %5, %6, %7}}, {{%8, %9}}, {{%0, %1, %2, %3}};"
-                                 : "+f"({sums}[0]), "+f"({sums}[1]), "+f"({sums}[2]), "+f"({sums}[3])
+                                 : "{held}"({sums}[0]), "{held}"({sums}[1]), "{held}"({sums}[2]), "{held}"({sums}[3])
                                  : "r"({x}[0]), "r"({x}[1]), "r"({x}[2]), "r"({x}[3]),
                                    "r"({y}[$j % 2 * 2]), "r"({y}[$j % 2 * 2 + 1]));
 """

@@ -37,6 +37,8 @@ def sides_of(analysis: LaunchAnalysis, made: Contraction) -> tuple[SideSum, ...]
         reads = [part for part in parts_of(reduction.operand) if part.op == "read"]
         if reduction.operand is made.operand or reduction.operand is None or not reads:
             continue
+        if made.output is not None and made.output.number in reduction.accesses:
+            continue  # the output itself, which blocks add to
         if reduction.kind != "sum" or reduction.place != "register" or len(reduction.loops) != 1:
             return None
         if len(made.summed) != 1 or reduction.names in main:

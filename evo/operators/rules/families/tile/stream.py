@@ -8,9 +8,10 @@ from functools import partial
 
 from evo.analysis.access import LaunchAnalysis
 from evo.cuda.source import Function
-from evo.operators.rules.families.tile.product import Factor, Product, Tiling, product_of, term_of, tiled_edits
+from evo.operators.rules.families.tile.operands import Operand
+from evo.operators.rules.families.tile.product import Product, Tiling, factors_of, product_of, term_of, tiled_edits
 from evo.operators.rules.families.tile.side_sums import declared_sides, side_steps
-from evo.operators.rules.rewriting import indented
+from evo.operators.rules.rewriting import bracketed, indented
 from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 
@@ -22,13 +23,12 @@ _CAPABILITY = 80  # of cp.async
 
 # A copy of four elements of a matrix into shared memory, zeros outside of it.
 _COPY = """\
-    auto $copy = [&](float* $to, const float* $from, int $row, int $rows, int $col, int $cols) {
-        const int $count = $row < $rows ? $cols - $col : 0;
-        const float* $at = $count > 0 ? $from + (long long)$row * $cols + $col : $from;
-        if ($wide) {
+    auto $copy = [](float* $to, const float* $from, int $row, int $rows, int $col, int $cols, int $stride) {
+        const int $count = $row < $rows ? max(min($cols - $col, 4), 0) : 0;
+        const float* $at = $count > 0 ? $from + (long long)$row * $stride + $col : $from;
+        if ($stride % 4 == 0 && reinterpret_cast<unsigned long long>($from) % 16 == 0) {
             asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                         :: "r"((unsigned)__cvta_generic_to_shared($to)), "l"($at), "r"($count > 0 ? 16 : 0)
-                         : "memory");
+                         :: "r"((unsigned)__cvta_generic_to_shared($to)), "l"($at), "r"($count * 4) : "memory");
         } else {
             for (int $i = 0; $i < 4; ++$i) $to[$i] = $i < $count ? $at[$i] : 0;
         }
@@ -54,39 +54,41 @@ def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Ite
 
 def _are_floats(found: Product) -> bool:
     output = found.made.output
-    elements = {found.left.element, found.right.element, output.array.element if output and output.array else ""}
+    layout = found.layout
+    elements = {layout.left.element, layout.right.element, output.array.element if output and output.array else ""}
     return elements == {"float"}
 
 
 def _blocks(found: Product, shape: tuple[int, ...]) -> int:
     """How many blocks there are at the headline case, edges left aside."""
-    return math.prod(found.output.dims(found.analysis.case)) // (shape[0] * shape[1])
+    sizes = [dim.value(found.analysis.case.axes) for dim in found.output.shape]
+    return int(math.prod(sizes)) // (shape[0] * shape[1])
 
 
-def _fill(found: Product, side: Factor, own: str, first: str, extent: str, k: str) -> str:
+def _fill(side: Operand, own: str, first: str, extent: str, k: str) -> str:
     """The loop that starts copies of a tile, four elements each along its contiguous dimension."""
-    word, size = ("$a_tile", "BM") if own == "$m" else ("$b_tile", "BN")
-    base = f"{found.names[side.tensor.name]}" + (f" + $batch * ({extent}) * {k}" if side.batch else "")
+    word, size, source = ("$a_tile", "BM", "$left") if own == "$m" else ("$b_tile", "BN", "$right")
     if side.is_inner:
         inner, outer, split = "$k", own, "BK"
         place = f"{first} + {own}, {extent}, $k0 + $k, {k}"
     else:
         inner, outer, split = own, "$k", size
         place = f"$k0 + $k, {k}, {first} + {own}, {extent}"
+    base = f"{source} + {side.turn}" if side.turn else source
     return f"""\
             for (int $e = threadIdx.x; $e < {size} * BK / 4; $e += $threads) {{
                 const int {inner} = $e % ({split} / 4) * 4, {outer} = $e / ({split} / 4);
-                $copy(&{word}[$t % 2][{outer}][{inner}], {base}, {place});
+                $copy(&{word}[$t % 2][{outer}][{inner}], {base}, {place}, {side.stride});
             }}
 """
 
 
-def _tile(side: Factor, size: str) -> str:
+def _tile(side: Operand, size: str) -> str:
     """A padded tile's shape: rows along the contiguous dimension, a multiple of 16 bytes long."""
     return f"[2][{size}][BK + 4]" if side.is_inner else f"[2][BK][{size} + 4]"
 
 
-def _fragment(side: Factor, word: str, register: str, counter: str, most: str, place: str) -> str:
+def _fragment(side: Operand, word: str, register: str, counter: str, most: str, place: str) -> str:
     at = f"[{place}][$k + $q]" if side.is_inner else f"[$k + $q][{place}]"
     return f"""\
             #pragma unroll
@@ -116,18 +118,19 @@ def _multiplied(fragments: str, step: str, beside: str) -> str:
 
 
 def _body(found: Product, tiling: Tiling) -> str:
-    m, n, k, left, right = tiling.m, tiling.n, tiling.k, found.left, found.right
+    layout = tiling.layout
+    m, n, k, left, right = layout.m, layout.n, layout.k, layout.left, layout.right
     # Lanes side by side: rows of a tile that is read along k, groups of four columns of one that is read across.
     apart, column = (
         ("", "$j * (BN / TN)") if right.is_inner else (" * $group", "$j / $group * (BN / TN * $group) + $j % $group")
     )
     group = "" if right.is_inner else ", $group = TN < 4 ? TN : 4"
-    fills = _fill(found, left, "$m", "$row0", m, k) + _fill(found, right, "$n", "$col0", n, k)
+    fills = _fill(left, "$m", "$row0", m, k) + _fill(right, "$n", "$col0", n, k)
     fragments = _fragment(left, "$a_tile", "$x", "$i", "TM", "$ty + $i")
     fragments += _fragment(right, "$b_tile", "$y", "$j", "TN", f"$tx + {column}")
-    names = [found.names[side.tensor.name] for side in (left, right)]
-    address = " | ".join(f"reinterpret_cast<unsigned long long>({name})" for name in names)
-    long = " && ".join(dict.fromkeys(f"{k if s.is_inner else e} % 4 == 0" for s, e in ((left, m), (right, n))))
+    per = f"({k} + BK - 1) / BK"
+    tiles = f"$per = {per}, $tiles = $per * {bracketed(layout.turns)}" if layout.turns else f"$tiles = {per}"
+    depth = "$t % $per * BK, $turn = $t / $per" if layout.turns else "$t * BK"
     step, beside = (
         text.replace("$x[$i]", "$x[$i][$q]").replace("$y[$j]", "$y[$j][$q]")
         for text in (
@@ -141,13 +144,12 @@ def _body(found: Product, tiling: Tiling) -> str:
     constexpr int $threads = BM / TM * (BN / TN){group};
     __shared__ __align__(16) float $a_tile{_tile(left, "BM")};
     __shared__ __align__(16) float $b_tile{_tile(right, "BN")};
-    const int $row0 = blockIdx.y * BM, $col0 = blockIdx.x * BN, $tiles = ({k} + BK - 1) / BK;
-{tiling.batch}    const int $ty = threadIdx.x / (BN / TN) * TM, $tx = threadIdx.x % (BN / TN){apart};
-    const bool $wide = ({address}) % 16 == 0 && {long};
+    const int $row0 = blockIdx.y * BM, $col0 = blockIdx.x * BN, {tiles};
+{factors_of(found)}    const int $ty = threadIdx.x / (BN / TN) * TM, $tx = threadIdx.x % (BN / TN){apart};
 {_COPY}    float $sum[TM][TN] = {{}};
 {declared_sides(found.sides, "float")}    for (int $t = 0; $t <= $tiles; ++$t) {{
         if ($t < $tiles) {{
-            const int $k0 = $t * BK;
+            const int $k0 = {depth};
 {fills}        }}
         asm volatile("cp.async.commit_group;" ::: "memory");  // empty past the end, so that the count is right
         if ($t == 0) continue;

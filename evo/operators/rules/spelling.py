@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from evo.analysis.access import Access, Combined, Compare, Condition, Form, Op, Symbol, Term, Unsure
 from evo.analysis.access.comparisons import conjuncts
+from evo.analysis.access.terms import fold
 from evo.operators.rules.lifting import NotPrinted
 
 _OPERATORS = {"div": "/", "mod": "%"}
@@ -109,7 +110,23 @@ def is_within_output(condition: Condition, store: Access) -> bool:
             index, size = index * shape[place] + at[place], size * shape[place]
             if condition.term == size - 1 - index:
                 return True
-    return is_border(condition, store) or _is_leading_part(condition.term, store)
+    return is_border(condition, store) or _is_leading_part(condition.term, store) or _is_whole(condition.term, store)
+
+
+def _is_whole(term: Term, store: Access) -> bool:
+    """Whether a term is size - 1 - index of the whole tensor, and the subscripts are the digits of that index."""
+    shape = store.memory.shape
+    total = Term.number(1)
+    for extent in shape:
+        total = total * extent
+    index, behind = total - 1 - term, Term.number(1)
+    for place in reversed(range(len(shape))):
+        digit = fold(Op("div", (index, behind))) if behind != Term.number(1) else index
+        digit = fold(Op("mod", (digit, shape[place]))) if place else digit
+        if digit != store.subscripts[place]:
+            return False
+        behind = behind * shape[place]
+    return True
 
 
 def _is_leading_part(term: Term, store: Access) -> bool:

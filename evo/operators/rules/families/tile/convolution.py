@@ -1,6 +1,8 @@
-"""A convolution of 16-bit floats as a matrix product on tensor cores: a row for each pixel, a column for each filter.
+"""A convolution of 16-bit floats or bytes as a matrix product on tensor cores: a row for each pixel, a column for each
+filter.
 
-The matrix of windows is never stored: its elements come from the image by cp.async, zeros for the border.
+The matrix of windows is never stored: its elements come from the image, zeros for the border; by cp.async if channels
+are its last dimension, else one by one, neighbouring threads those of neighbouring pixels.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from evo.analysis.access.renaming import in_indices
 from evo.cuda.source import Function
 from evo.operators.rules.families.tile.mma_pieces import (
     KINDS,
-    MMA_TYPES,
+    MmaKind,
     TensorCoreBody,
     copy,
     declared,
@@ -26,18 +28,19 @@ from evo.operators.rules.families.tile.mma_pieces import (
     results,
     tensor_core_applications,
 )
+from evo.operators.rules.families.tile.operands import Shaped, swapped, tensors_of
+from evo.operators.rules.families.tile.tensor_cores import has_kind
 from evo.operators.rules.lifting import NotPrinted, Printer, accumulator, in_c, names_of, stored
 from evo.operators.rules.rewriting import bracketed
 from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.spelling import counts_all, is_border, own_conditions, spelled, stores_all
-from evo.spec.task import Tensor
 
 
 @dataclass(frozen=True, slots=True)
 class _Convolution:
-    """out[pixel..., filter] = f(sum over taps and channels of image[window..., channel] * filters), any layout of
-    the filters in which those come first or last.
+    """out[pixel and filter] = f(sum over taps and channels of image[window, channel] * filters), any layout of image
+    and output; the filters come first or last.
     """
 
     ctx: RuleContext
@@ -48,8 +51,19 @@ class _Convolution:
     filters: Origin
     taps: tuple[Symbol, ...]  # the summed loops, as the filters' dimensions are ordered
     is_inner: bool  # taps and channels are the filters' last dimensions
-    output: Tensor
+    pixels: tuple[int, ...]  # dimensions of the output
+    column: int
+    output: Shaped
     names: dict[str, str]
+
+    @property
+    def is_deep(self) -> bool:
+        """Whether the elements of a window's last summed loop lie next to each other."""
+        return self.image.subscripts[-1] == Term.of(self.taps[-1])
+
+    @property
+    def kind(self) -> MmaKind:
+        return KINDS[self.image.array.element]
 
 
 def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[Application]:
@@ -69,7 +83,7 @@ def _convolution(ctx: RuleContext, analysis: LaunchAnalysis, function: Function)
     window = next((letter for letter, (_, roles) in sides.items() if "w" in roles), "")
     other = "n" if window == "m" else "m"
     (image, image_roles), (filters, filter_roles) = sides[window], sides[other]
-    output = next((t for t in analysis.task.tensors if t.name == made.output.array.name), None)
+    output = tensors_of(ctx).get(made.output.array.name)
     writes = [a for a in form.accesses if a.is_write and a.is_global]
     if (
         output is None
@@ -78,19 +92,20 @@ def _convolution(ctx: RuleContext, analysis: LaunchAnalysis, function: Function)
         or accumulator(made.output.array.element) is None
     ):
         return None
-    if image.array.element not in MMA_TYPES or image.array.element != filters.array.element:
+    if image.array.element != filters.array.element or not has_kind(ctx, image.array.element):
         return None
     core = made.roles.get("output", "")
-    if core != window * (len(core) - 1) + other or len(core) < 2 or set(image_roles) - set(window + "wk"):
+    if core.count(other) != 1 or set(core) != {window, other} or set(image_roles) - set(window + "wk"):
         return None
     if filter_roles.strip("k") != other or not (filter_roles.startswith(other) or filter_roles.endswith(other)):
         return None
     taps = _taps(made, analysis, filters, filter_roles)
     if taps is None or not _is_whole(analysis, made, image, filters):
         return None
-    is_inner = filter_roles.startswith(other)
+    pixels = tuple(d for d, letter in enumerate(core) if letter == window)
     return _Convolution(
-        ctx, analysis, function, made, image, filters, taps, is_inner, output, names_of(ctx, function)
+        ctx, analysis, function, made, image, filters, taps, filter_roles.startswith(other), pixels, core.index(other),
+        output, names_of(ctx, function),
     )  # fmt: skip
 
 
@@ -119,43 +134,50 @@ def _is_whole(analysis: LaunchAnalysis, made: Contraction, image: Origin, filter
 
 def _written(found: _Convolution) -> TensorCoreBody:
     """Raises NotPrinted."""
-    output = found.made.store
+    output, kind, is_deep = found.made.store, found.kind, found.is_deep
     sums = {carried.name: "$sum[$i][$j][$e]" for r in found.analysis.reductions for carried in r.carried}
-    say = Printer(found.analysis, found.names, {output.subscripts[-1]: "$col"}, sums)
+    at = ["$col"] * len(output.subscripts)
+    for d, place in enumerate(found.pixels):
+        at[place] = bracketed(_part_of_row(d, len(found.pixels)))
+    say = Printer(found.analysis, found.names, dict(zip(output.subscripts, at, strict=True)), sums)
     dims = found.output.shape
-    n, k = say.extent(dims[-1]), "$depth"
+    n, k = say.extent(dims[found.column]), "$depth"
     value = stored(output.memory.element, say.value(output.value))
-    target = f"{found.names[found.output.name]}[(long long)$row * {n} + $col]"
+    is_by_rows = found.column == len(dims) - 1
+    spot = f"(long long)$row * {n} + $col" if is_by_rows else say.offset(found.output, at)
+    fills = _fetched_windows(_axes_of(found)[-1], kind) if is_deep else _gathered(kind)
     body = (
         "{\n"
-        + declared(True, found.is_inner)
+        + declared(is_deep, found.is_inner, kind=kind)
         + _sizes(found)
         + places(k)
         + _windows(found)
-        + copy()
-        + load(_fetched_windows(_axes_of(found)[-1]) + fetch("n", found.is_inner, "$col0", n, k))
-        + multiplied(True, found.is_inner, KINDS[found.image.array.element])
-        + results("$pixels", n, target, value)
+        + copy(kind)
+        + load(fills + fetch("n", found.is_inner, "$col0", n, k, kind), kind)
+        + multiplied(is_deep, found.is_inner, kind)
+        + results("$pixels", n, f"{found.names[found.output.name]}[{spot}]", value)
         + "}"
     )
     return TensorCoreBody(
-        body=body, rows=" * ".join(bracketed(dim.text) for dim in dims[:-1]), columns=bracketed(dims[-1].text),
-        planes="", left_is_inner=True, right_is_inner=found.is_inner, names=found.names, extra={},
-        kind=KINDS[found.image.array.element],
+        body=body, rows=" * ".join(bracketed(dims[place].text) for place in found.pixels),
+        columns=bracketed(dims[found.column].text), planes="", left_is_inner=is_deep, right_is_inner=found.is_inner,
+        names=found.names, extra={}, kind=kind, requires="" if is_deep else "{BN} // {WN} * 32 % {WM} == 0",
     )  # fmt: skip
 
 
 def _sizes(found: _Convolution) -> str:
     """Where the factors begin, how many pixels there are, and how long the sum is."""
-    extents = [in_c(ast.parse(dim.text, mode="eval").body, found.names) for dim in found.output.shape[:-1]]
+    dims = [found.output.shape[place] for place in found.pixels]
+    extents = [in_c(ast.parse(dim.text, mode="eval").body, found.names) for dim in dims]
     extents = [text[1:-1] if text.startswith("(") else text for text in extents]
     said = "".join(f"    const int $size{d} = {text};\n" for d, text in enumerate(extents) if d > 0)
     pixels = " * ".join([bracketed(extents[0]), *(f"$size{d}" for d in range(1, len(extents)))])
     depth = " * ".join(_axes_of(found))
     left, right = (found.names[side.array.name] for side in (found.image, found.filters))
+    kept = found.kind.storage
     return (
-        f"    const unsigned short* const $left = reinterpret_cast<const unsigned short*>({left});\n"
-        f"    const unsigned short* const $right = reinterpret_cast<const unsigned short*>({right});\n"
+        f"    const {kept}* const $left = reinterpret_cast<const {kept}*>({left});\n"
+        f"    const {kept}* const $right = reinterpret_cast<const {kept}*>({right});\n"
         f"{said}    const int $pixels = {pixels}, $depth = {depth};\n"
     )
 
@@ -172,16 +194,17 @@ def _axis_names(found: _Convolution) -> dict[Symbol, str]:
 def _windows(found: _Convolution) -> str:
     """Where the windows of the pixels begin of which a thread copies a part, and where an element of one lies."""
     output = found.made.store
-    count = len(output.subscripts) - 1
+    count, chunk = len(found.pixels), found.kind.chunk
     new = [Symbol(f"$at{d}", "value", d + 1) for d in range(count)]
-    at = [in_indices(term, output.subscripts[:-1], new) for term in found.image.subscripts]
+    old = [output.subscripts[place] for place in found.pixels]
+    at = [in_indices(term, old, new) for term in found.image.subscripts]
     taps = frozenset(found.taps)
     names = _axis_names(found) | {symbol: f"$at{d}" for d, symbol in enumerate(new)}
     tap_names = names | {tap: f"$tap{d}" for d, tap in enumerate(found.taps)}
     fixed = [d for d, term in enumerate(at) if term.symbols() & frozenset(new)]
     first = next((d for d in fixed if at[d].symbols() & taps), None)
-    if first is None or at[-1] != Term.of(found.taps[-1]):
-        raise NotPrinted("channels are not the last dimension")
+    if first is None:
+        raise NotPrinted("no window")
     arrays = ", ".join(f"$from{d}[$parts]" for d in fixed)
     pixel = [_part_of_row(d, count) for d in range(count)]
     used = [d for d in range(count) if any(new[d] in term.symbols() for term in at)]
@@ -201,13 +224,23 @@ def _windows(found: _Convolution) -> str:
             index = f"$index{d}"
             inside.append(f"{index} >= 0 && {index} < {extents[d]}")
         offset = f"(long long){index}" if not offset else f"({offset}) * {extents[d]} + {index}"
+    if found.is_deep:
+        words = f"""\
+    // A thread copies the same {chunk} columns of every row of the matrix of windows that it has a part in.
+    constexpr int $parts = (BM * BK / {chunk} + $threads - 1) / $threads;
+"""
+        row = f"(threadIdx.x + $i * $threads) / (BK / {chunk})"
+    else:
+        words = """\
+    // A thread copies elements of one row of the matrix of windows.
+    constexpr int $parts = 1;
+"""
+        row = "threadIdx.x % BM"
     return f"""\
-    // A thread copies the same eight columns of every row of the matrix of windows that it has a part in.
-    constexpr int $parts = (BM * BK / 8 + $threads - 1) / $threads;
-    int {arrays};
+{words}    int {arrays};
     #pragma unroll
     for (int $i = 0; $i < $parts; ++$i) {{
-        const int $row = $row0 + (threadIdx.x + $i * $threads) / (BK / 8);
+        const int $row = $row0 + {row};
 {lines}    }}
     // The place of an element of a window in the image, -1 for zeros.
     auto $place = [&](int $i, int $at) -> long long {{
@@ -235,34 +268,50 @@ def _taps_of(found: _Convolution) -> str:
     return ", ".join(said)
 
 
-def _fetched_windows(channels: str) -> str:
+def _fetched_windows(channels: str, kind: MmaKind) -> str:
     """The loop that starts the copies of a tile of windows."""
+    chunk, kept = kind.chunk, kind.storage
     return f"""\
             #pragma unroll
             for (int $i = 0; $i < $parts; ++$i) {{
-                const int $e = threadIdx.x + $i * $threads, $col = $e % (BK / 8) * 8;
-                if ($e >= BM * BK / 8) break;
-                unsigned short* const $part = $to + $e / (BK / 8) * (BK + 8) + $col;
-                if ({channels} % 8 == 0) {{
+                const int $e = threadIdx.x + $i * $threads, $col = $e % (BK / {chunk}) * {chunk};
+                if ($e >= BM * BK / {chunk}) break;
+                {kept}* const $part = $to + $e / (BK / {chunk}) * (BK + {kind.pad(True)}) + $col;
+                if ({channels} % {chunk} == 0) {{
                     const long long $at = $place($i, $t * BK + $col);
                     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                                  :: "r"((unsigned)__cvta_generic_to_shared($part)), "l"($left + max($at, 0LL)),
                                     "r"($at >= 0 ? 16 : 0) : "memory");
                 }} else {{
-                    for (int $j = 0; $j < 8; ++$j) {{
+                    for (int $j = 0; $j < {chunk}; ++$j) {{
                         const long long $at = $place($i, $t * BK + $col + $j);
-                        $part[$j] = $at >= 0 ? $left[$at] : (unsigned short)0;
+                        $part[$j] = $at >= 0 ? $left[$at] : ({kept})0;
                     }}
                 }}
             }}
 """
 
 
+def _gathered(kind: MmaKind) -> str:
+    """The loops that load a tile of windows, an element at a time, and store it by depths."""
+    return f"""\
+            {kind.storage} $held[BM * BK / $threads];
+            #pragma unroll
+            for (int $e = 0; $e < BM * BK / $threads; ++$e) {{
+                const long long $at = $place(0, $t * BK + ($e * $threads + (int)threadIdx.x) / BM);
+                $held[$e] = $at >= 0 ? $left[$at] : ({kind.storage})0;
+            }}
+            #pragma unroll
+            for (int $e = 0; $e < BM * BK / $threads; ++$e)
+                $to[($e * $threads + threadIdx.x) / BM * (BM + {kind.pad(False)}) + threadIdx.x % BM] = $held[$e];
+"""
+
+
 RULES = (
     Rule(
         name="convolution_mma",
-        sentence="Computes a convolution of 16-bit floats, channels last, as a matrix product on tensor cores, whose"
-        " matrix of windows is gathered by cp.async and never stored.",
+        sentence="Computes a convolution of 16-bit floats or bytes in any layout as a matrix product on tensor cores, whose"
+        " matrix of windows is gathered, by cp.async if channels come last, and never stored.",
         find=by_launch(_find, once=True),
         reason="two loads and two conversions feed one multiply-add, though filters and windows form a matrix product",
         expected="the product is bound by shared memory or tensor cores instead of by multiply-adds and loads",

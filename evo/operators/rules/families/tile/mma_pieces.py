@@ -88,7 +88,7 @@ F16 = KINDS["half"]
 class TensorCoreBody:
     """A kernel's new body and its launch. body: text with `$names`; rows, columns: how many results there are, in the
     launch line's words; planes: the third dimension of the grid, empty for 1; extra: knobs besides those of the tiles,
-    each with its values, the first one first.
+    each with its values, the first one first; requires: a condition on them besides the usual one.
     """
 
     body: str
@@ -100,6 +100,7 @@ class TensorCoreBody:
     names: Mapping[str, str]
     extra: Mapping[str, tuple[int, ...]]
     kind: MmaKind
+    requires: str = ""
 
 
 def has_tensor_cores(ctx: RuleContext) -> bool:
@@ -150,7 +151,7 @@ def _edits(
     edits += require(
         ctx,
         f"{bm} % {wm} == 0 and {bn} % {wn} == 0 and {bm} // {wm} * ({bn} // {wn}) <= 16"
-        " and shared <= chip.shared_per_block_optin",
+        " and shared <= chip.shared_per_block_optin" + (written.requires and f" and {written.requires.format(**knobs)}"),
     )
     return merged([*edits, *without_bounds(function)])
 

@@ -33,12 +33,16 @@ def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Ite
     if found is None or found.sides or found.made.kind != "matmul":
         return
     left, right = found.layout.left.element, found.layout.right.element
-    if left in KINDS and left == right and (left != "float" or _has_room(ctx)):
+    if left == right and has_kind(ctx, left):
         yield from tensor_core_applications(ctx, analysis, function, functools.partial(_written, found))
 
 
-def _has_room(ctx: RuleContext) -> bool:
-    """Whether three products of tf32 numbers, at half the rate of 16-bit ones, are faster than one of float32."""
+def has_kind(ctx: RuleContext, element: str) -> bool:
+    """Whether tensor cores multiply elements of a type, and gain by it: three products of tf32 numbers, at half the rate
+    of 16-bit ones, may be slower than one of float32.
+    """
+    if element != "float":
+        return element in KINDS
     rates = ctx.chip.rates if ctx.chip is not None else {}
     return rates.get("mma_f16_fma", 0.0) / 2 > 3 * rates.get("fp32_lanes", math.inf)
 

@@ -33,6 +33,7 @@ class Contraction:
     epilogue: tuple[str, ...]
     line: int
     operand: Data | None = None  # what is summed
+    unrolled: int = 1  # places of the sum that a turn of the innermost loop takes
 
     @property
     def store(self) -> Access:
@@ -53,7 +54,9 @@ def contractions_of(form: Form, reductions: tuple[Reduction, ...]) -> tuple[Cont
 
 
 def _contraction(form: Form, reduction: Reduction) -> Contraction | None:
-    product = _factors(form, reduction.operand)
+    product, unrolled = _factors(form, reduction.operand), 1
+    if product is None and (rolled := _rolled(form, reduction)):
+        product, unrolled = rolled
     factors = product or _pair(form, reduction.operand)
     if factors is None:
         return None
@@ -80,6 +83,7 @@ def _contraction(form: Form, reduction: Reduction) -> Contraction | None:
         kind=kind if product is not None else "pairs", left=left, right=right, output=output, summed=summed,
         roles=roles,
         epilogue=_epilogue(output) if output is not None else (), line=reduction.line, operand=reduction.operand,
+        unrolled=unrolled,
     )  # fmt: skip
 
 
@@ -142,6 +146,46 @@ def _factors(form: Form, operand: Data | None) -> tuple[Origin | None, Origin] |
     if len(parts) != 2 or not known:
         return None
     return (known[0], known[1]) if len(known) == 2 else (None, known[0])
+
+
+def _rolled(form: Form, reduction: Reduction) -> tuple[tuple[Origin, Origin], int] | None:
+    """The first product of a turn that takes neighbouring places of the sum, and how many it takes."""
+    loop = form.loops[reduction.loops[-1]]
+    products = [_factors(form, part) for part in _summands(reduction.operand)]
+    if len(products) < 2 or loop.step.value != len(products):
+        return None
+    places: dict[int, tuple[Origin, Origin]] = {}
+    first = products[0]
+    for found in products:
+        if found is None or first is None or found[0] is None or first[0] is None:
+            return None
+        shifts = {
+            (now - then).value
+            for one, other in zip(found, first, strict=True)
+            for now, then in zip(one.subscripts, other.subscripts, strict=True)
+            if loop.symbol in then.symbols()
+        }  # fmt: skip
+        (shift, *others) = shifts or {None}
+        moved = {loop.symbol: Term.of(loop.symbol) + (shift or 0)}
+        if shift is None or others or any(
+            one.array != other.array or one.subscripts != tuple(term.substitute(moved) for term in other.subscripts)
+            for one, other in zip(found, first, strict=True)
+        ):  # fmt: skip
+            return None
+        places[shift] = (found[0], found[1])
+    start = min(places)
+    return (places[start], len(places)) if sorted(places) == list(range(start, start + len(products))) else None
+
+
+def _summands(data: Data | None) -> Iterator[Data]:
+    found = plain(data)
+    if found is not None and found.op == "add":
+        for arg in found.args:
+            yield from _summands(arg)
+    elif found is not None and found.op == "index" and isinstance(found.detail, Term):
+        yield from (Data("index", (), Term({mono: n})) for mono, n in found.detail.parts.items())
+    elif found is not None:
+        yield found
 
 
 def _pair(form: Form, operand: Data | None) -> tuple[Origin, Origin] | None:

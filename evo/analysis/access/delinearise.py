@@ -31,9 +31,7 @@ def _remainders(access: Access) -> Iterator[Op]:
             yield from (op for op in part.term.ops() if op.name == "mod")
 
 
-def subscripts(
-    index: Term, shape: Sequence[Term], bounds: Bounds, remainders: Sequence[Op] = ()
-) -> tuple[Term, ...]:
+def subscripts(index: Term, shape: Sequence[Term], bounds: Bounds, remainders: Sequence[Op] = ()) -> tuple[Term, ...]:
     """One term per dimension, the inner ones proven to be within it; empty if that is not proven.
 
     What is taken off a dimension is split by its size: what divides as it stands goes on to the next one out. A
@@ -60,9 +58,7 @@ def subscripts(
     return (rest, *reversed(found))
 
 
-def _told(
-    whole: Term, part: Term, size: Term, bounds: Bounds, remainders: Sequence[Op]
-) -> tuple[Term, Term] | None:
+def _told(whole: Term, part: Term, size: Term, bounds: Bounds, remainders: Sequence[Op]) -> tuple[Term, Term] | None:
     """Quotient and remainder by one that is tested to be within the size."""
     for op in remainders:
         index, by = op.terms

@@ -67,7 +67,11 @@ class Calls(Assembly):
             return self._call_value(self.evaluate(function), nodes, node)
         if function.type == "parenthesized_expression":
             kind = self._type_in(function)
-            return self.construct(kind, nodes, node) if kind is not None else self._call_value(self.evaluate(function), nodes, node)
+            return (
+                self.construct(kind, nodes, node)
+                if kind is not None
+                else self._call_value(self.evaluate(function), nodes, node)
+            )
         name, template = _name_of(function)
         static = self._static_method(function, name)
         if static is not None:

@@ -28,9 +28,9 @@ from evo.operators.rules.families.tile.mma_pieces import (
     results,
     tensor_core_applications,
 )
-from evo.operators.rules.families.tile.operands import Shaped, swapped, tensors_of
+from evo.operators.rules.families.tile.operands import Shaped, tensors_of
 from evo.operators.rules.families.tile.tensor_cores import has_kind
-from evo.operators.rules.lifting import NotPrinted, Printer, accumulator, in_c, names_of, stored
+from evo.operators.rules.lifting import NotPrinted, Printer, accumulator, converted, in_c, names_of, stored
 from evo.operators.rules.rewriting import bracketed
 from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
@@ -155,7 +155,9 @@ def _written(found: _Convolution) -> TensorCoreBody:
         + copy(kind)
         + load(fills + fetch("n", found.is_inner, "$col0", n, k, kind), kind)
         + multiplied(is_deep, found.is_inner, kind)
+        + (_anew_if() if _has_anew(found) else "")
         + results("$pixels", n, f"{found.names[found.output.name]}[{spot}]", value)
+        + (_anew(found, n, f"{found.names[found.output.name]}[{spot}]", value) if _has_anew(found) else "")
         + "}"
     )
     return TensorCoreBody(
@@ -163,6 +165,50 @@ def _written(found: _Convolution) -> TensorCoreBody:
         columns=bracketed(dims[found.column].text), planes="", left_is_inner=is_deep, right_is_inner=found.is_inner,
         names=found.names, extra={}, kind=kind, requires="" if is_deep else "{BN} // {WN} * 32 % {WM} == 0",
     )  # fmt: skip
+
+
+def _has_anew(found: _Convolution) -> bool:
+    """Whether infinite filters mean something, which zeros of a border would make NaN."""
+    filters = next((t for t in found.analysis.task.tensors if t.name == found.filters.array.name), None)
+    is_known = filters is not None and filters.specials is not None and not filters.specials.not_finite
+    return found.kind.sums == "float" and not is_known
+
+
+def _anew_if() -> str:
+    return """\
+    bool $is_number = true;
+    #pragma unroll
+    for (int $i = 0; $i < WM / 16; ++$i) {
+        #pragma unroll
+        for (int $j = 0; $j < WN / 8 * 4; ++$j) $is_number &= $sum[$i][$j / 4][$j % 4] == $sum[$i][$j / 4][$j % 4];
+    }
+"""
+
+
+def _anew(found: _Convolution, n: str, target: str, value: str) -> str:
+    """The loops that sum a thread's results again, one by one, without the border."""
+    left, right = (
+        converted(side.array.element, f"{found.names[side.array.name]}[{at}]")
+        for side, at in (
+            (found.image, "$from"),
+            (found.filters, "(long long)$col * $depth + $at" if found.is_inner else f"(long long)$at * {n} + $col"),
+        )
+    )
+    return f"""\
+    // An infinite filter times a zero of the border is NaN, so such sums are taken again without it.
+    for (int $e = 0; !$is_number && $e < WM * WN / 32; ++$e) {{
+        const int $row = $row0 + $warp_row + $e / (WN / 4) * 8 + $lane / 4;
+        const int $col = $col0 + $warp_col + $e % (WN / 4) / 2 * 8 + $lane % 4 * 2 + $e % 2;
+        if ($row >= $pixels || $col >= {n}) continue;
+        float $total = 0.0f;
+        $begin(0, $row);
+        for (int $at = 0; $at < $depth; ++$at) {{
+            const long long $from = $place(0, $at);
+            if ($from >= 0) $total += {left} * {right};
+        }}
+        {target} = {value.replace("$sum[$i][$j][$e]", "$total")};
+    }}
+"""
 
 
 def _sizes(found: _Convolution) -> str:
@@ -238,10 +284,10 @@ def _windows(found: _Convolution) -> str:
         row = "threadIdx.x % BM"
     return f"""\
 {words}    int {arrays};
+    auto $begin = [&](int $i, int $row) {{
+{lines}    }};
     #pragma unroll
-    for (int $i = 0; $i < $parts; ++$i) {{
-        const int $row = $row0 + {row};
-{lines}    }}
+    for (int $i = 0; $i < $parts; ++$i) $begin($i, $row0 + {row});
     // The place of an element of a window in the image, -1 for zeros.
     auto $place = [&](int $i, int $at) -> long long {{
         const int {_taps_of(found)};
@@ -310,8 +356,8 @@ def _gathered(kind: MmaKind) -> str:
 RULES = (
     Rule(
         name="convolution_mma",
-        sentence="Computes a convolution of 16-bit floats or bytes in any layout as a matrix product on tensor cores, whose"
-        " matrix of windows is gathered, by cp.async if channels come last, and never stored.",
+        sentence="Computes a convolution of 16-bit floats or bytes in any layout as a matrix product on tensor cores,"
+        " whose matrix of windows is gathered, by cp.async if channels come last, and never stored.",
         find=by_launch(_find, once=True),
         reason="two loads and two conversions feed one multiply-add, though filters and windows form a matrix product",
         expected="the product is bound by shared memory or tensor cores instead of by multiply-adds and loads",

@@ -151,7 +151,8 @@ def _edits(
     edits += require(
         ctx,
         f"{bm} % {wm} == 0 and {bn} % {wn} == 0 and {bm} // {wm} * ({bn} // {wn}) <= 16"
-        " and shared <= chip.shared_per_block_optin" + (written.requires and f" and {written.requires.format(**knobs)}"),
+        " and shared <= chip.shared_per_block_optin"
+        + (written.requires and f" and {written.requires.format(**knobs)}"),
     )
     return merged([*edits, *without_bounds(function)])
 
@@ -165,7 +166,7 @@ def fetch(
     next, if it is not a line's length; turn: where the depths of `$turn` begin.
     """
     source, to, size = ("$left", "$to", "BM") if own == "m" else ("$right", "$to + $left_size", "BN")
-    depth = "$t % $per * BK" if turn else "$t * BK"
+    depth, turned = ("$t % $per * BK", f" + {turn}") if turn else ("$t * BK", "")
     rows, columns, at, line = (
         (size, "BK", f"{first} + $row, {depth} + $col, {extent}, {k}", k)
         if is_inner
@@ -174,7 +175,8 @@ def fetch(
     return f"""\
             for (int $e = threadIdx.x; $e < {rows} * {columns} / {kind.chunk}; $e += $threads) {{
                 const int $row = $e / ({columns} / {kind.chunk}), $col = $e % ({columns} / {kind.chunk}) * {kind.chunk};
-                $copy({to} + $row * ({columns} + {kind.pad(is_inner)}) + $col, {source}{turn and f" + {turn}"}, {at}, {stride or line});
+                $copy({to} + $row * ({columns} + {kind.pad(is_inner)}) + $col, {source}{turned}, {at},
+                      {stride or line});
             }}
 """
 
@@ -274,7 +276,8 @@ def copy(kind: MmaKind = F16) -> str:
         const {kept}* const $at = $from + ($count > 0 ? (long long)$row * $stride + $col : 0);
         if ($stride % {kind.chunk} == 0 && reinterpret_cast<unsigned long long>($from) % 16 == 0) {{
             asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                         :: "r"((unsigned)__cvta_generic_to_shared($to)), "l"($at), "r"($count * {kind.bytes}) : "memory");
+                         :: "r"((unsigned)__cvta_generic_to_shared($to)), "l"($at), "r"($count * {kind.bytes})
+                         : "memory");
         }} else {{
             for (int $i = 0; $i < {kind.chunk}; ++$i) $to[$i] = $i < $count ? $at[$i] : {zero};
         }}

@@ -28,7 +28,7 @@ Shaped = Tensor | Scratch
 @dataclass(frozen=True, slots=True)
 class Operand:
     """A factor. is_inner: its depths lie next to each other, otherwise its rows or columns. base: where the plane
-    begins, empty for the tensor's beginning; stride: from one line to the next; turn: where the depths of `$turn` begin.
+    begins, empty for the tensor's beginning; stride: from one line to the next; turn: where the depths of `$turn` are.
     """
 
     tensor: Shaped
@@ -63,7 +63,8 @@ class Layout:
 
 def tensors_of(ctx: RuleContext) -> dict[str, Shaped]:
     """What a product may read or write, by name."""
-    return {each.name: each for each in (*ctx.declared.tensors, *ctx.variant.scratch)}
+    found: dict[str, Shaped] = {each.name: each for each in ctx.declared.tensors}
+    return found | {each.name: each for each in ctx.variant.scratch}
 
 
 def items_of(made: Contraction, side: Origin) -> tuple[Item, ...] | None:
@@ -180,9 +181,7 @@ def swapped(made: Contraction) -> Contraction:
     return replace(made, left=made.right, right=made.left, roles=roles)
 
 
-def layout_of(
-    ctx: RuleContext, analysis: LaunchAnalysis, made: Contraction, names: Mapping[str, str]
-) -> Layout:
+def layout_of(ctx: RuleContext, analysis: LaunchAnalysis, made: Contraction, names: Mapping[str, str]) -> Layout:
     """Raises NotPrinted for a product that has none."""
     axes = _Axes(ctx, analysis, made, names)
     row, col = axes.edge(axes.m, (0, 2)), axes.edge(axes.n, (1, 2))
@@ -190,8 +189,7 @@ def layout_of(
     others = [run for run in (*axes.both, *axes.m, *axes.n) if run not in (row, col)]
     turns = [run for run in axes.k if run != depth]
     planes = sorted(others, key=lambda run: list(axes.at[2]).index(run[0]))
-    name = (lambda at: f"$batch{at}") if len(planes) > 1 else (lambda at: "$batch")
-    own = {run: name(at) for at, run in enumerate(planes)}
+    own = {run: f"$batch{at}" if len(planes) > 1 else "$batch" for at, run in enumerate(planes)}
     declared = "".join(
         f"    const int {own[run]} = {_part('blockIdx.z', planes, at, axes.size)};\n" for at, run in enumerate(planes)
     )
@@ -210,10 +208,11 @@ def layout_of(
     at = ["0"] * len(axes.at[2])
     places: dict[Term, str] = {}
     for run, word in words.items():
-        at[int(run[-1])] = word  # type: ignore[call-overload]
         for place, item in enumerate(run):
+            assert isinstance(item, int)
+            at[item] = word if item == run[-1] else "0"
             said = _part(word, [(each,) for each in run], place, axes.size, is_nested=True)
-            places[made.store.subscripts[item]] = said  # type: ignore[index]
+            places[made.store.subscripts[item]] = said
     return Layout(
         left=factors[0], right=factors[1], m=axes.size(row), n=axes.size(col), k=axes.size(depth),
         rows=axes.words(row), columns=axes.words(col), planes=" * ".join(axes.words(run) for run in planes),

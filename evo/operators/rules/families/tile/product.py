@@ -125,7 +125,7 @@ def _is_whole(analysis: LaunchAnalysis, made: Contraction) -> bool:
     )
     if not places or set(places) != set(others):
         return False
-    extents = {term: size for term, size in zip(made.left.subscripts, made.left.array.shape, strict=True)}
+    extents = dict(zip(made.left.subscripts, made.left.array.shape, strict=True))
     if made.store.mode == "atomic":
         return _counts_all(analysis, made, [extents[term] for term in places])
     for term in places:
@@ -136,7 +136,8 @@ def _is_whole(analysis: LaunchAnalysis, made: Contraction) -> bool:
         extent, known = number_of(extents[term], analysis.sizes.values), [turn for turn in turns if turn is not None]
         if extent is None or len(known) < len(turns):
             continue  # not known at this case; the gate tells
-        if math.prod(known) != extent and (len(known) == 1 or math.prod(known) < extent):
+        taken = math.prod(known) * (made.unrolled if made.summed[-1] in inside else 1)
+        if taken != extent and (len(known) == 1 or taken < extent):
             return False
     return True
 
@@ -190,7 +191,7 @@ def tiled_edits(found: Product, shape: tuple[int, ...], body: Callable[[Tiling],
 
 
 def factors_of(found: Product, kind: str = "") -> str:
-    """The declarations of `$left` and `$right`, where a plane's factors begin. kind: what their elements are taken for."""
+    """The declarations of `$left` and `$right`, where a plane's factors begin. kind: what elements are taken for."""
     said = found.layout.declared
     for word, side in (("$left", found.layout.left), ("$right", found.layout.right)):
         name = found.names[side.tensor.name]

@@ -38,8 +38,8 @@ def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Ite
 
 
 def has_kind(ctx: RuleContext, element: str) -> bool:
-    """Whether tensor cores multiply elements of a type, and gain by it: three products of tf32 numbers, at half the rate
-    of 16-bit ones, may be slower than one of float32.
+    """Whether tensor cores multiply elements of a type, and gain by it: three products of tf32 numbers, at half the
+    rate of 16-bit ones, may be slower than one of float32.
     """
     if element != "float":
         return element in KINDS
@@ -77,9 +77,9 @@ def _written(found: Product) -> TensorCoreBody:
 RULES = (
     Rule(
         name="tile_mma",
-        sentence="Computes a matrix product of 16-bit floats or bytes on tensor cores: tiles come by cp.async, fragments by"
-        " ldmatrix, products by mma.sync with float or int sums. Of float32 too, each number as two of tf32 and each"
-        " product as three, if that is faster than the scalar pipe of the chip.",
+        sentence="Computes a matrix product of 16-bit floats or bytes on tensor cores: tiles come by cp.async,"
+        " fragments by ldmatrix, products by mma.sync with float or int sums. Of float32 too, each number as two of"
+        " tf32 and each product as three, if that is faster than the scalar pipe of the chip.",
         find=by_launch(_find, once=True),
         reason="multiply-adds run on the scalar pipe, at a fraction of the rate of tensor cores",
         expected="the product is bound by shared memory or tensor cores instead of by multiply-adds and loads",

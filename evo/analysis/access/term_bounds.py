@@ -153,6 +153,11 @@ class Bounds:
             term = term - weight * Term.of(symbol) + weight * bounds[symbol]
         return None
 
+    def divides(self, term: Term, number: int) -> bool:
+        """Whether a term in axes alone is a multiple of a number in every case."""
+        counts = [number_of(term, case) for case in self.cases]
+        return bool(counts) and all(count is not None and count % number == 0 for count in counts)
+
     def _plain_facts(self) -> list[Condition]:
         return [item for fact in self.facts for item in conjuncts(fact)]
 

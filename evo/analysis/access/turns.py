@@ -210,7 +210,9 @@ class LoopTurns(Calls):
         """The last value of the variable, from the condition."""
         end = self._end(course, condition)
         if end is not None:
-            is_up = self.bounds.nonnegative(course.step)
+            is_up, step = self.bounds.nonnegative(course.step), course.step.value
+            if is_up and step is not None and step > 1 and self.bounds.divides(end + 1 - course.start, step):
+                end = end + 1 - step  # the last turn is a whole one
             self.bounds.declare(course.symbol, **{"upper" if is_up else "lower": end})
 
     def _end(self, course: LoopProgress, condition: Condition) -> Term | None:

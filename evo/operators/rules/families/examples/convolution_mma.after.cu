@@ -29,19 +29,19 @@ extern "C" __global__ void conv(const half* x, const half* w, const half* bias, 
     const int warp_row = threadIdx.x / 32 / warps_n * WM, warp_col = threadIdx.x / 32 % warps_n * WN;
     const int tiles = (depth + BK - 1) / BK;
 
-    // A thread copies the same eight columns of every row of the matrix of windows that it has a part in.
+    // A thread copies the same 8 columns of every row of the matrix of windows that it has a part in.
     constexpr int parts = (BM * BK / 8 + threads - 1) / threads;
     int from0[parts], from1[parts], from2[parts];
-    #pragma unroll
-    for (int i = 0; i < parts; ++i) {
-        const int row = row0 + (threadIdx.x + i * threads) / (BK / 8);
+    auto begin = [&](int i, int row) {
         const int at0 = row / (size1 * size2);
         const int at1 = row / size2 % size1;
         const int at2 = row % size2;
         from0[i] = at0;
         from1[i] = row < pixels ? at1 : -0x40000000;
         from2[i] = at2;
-    }
+    };
+    #pragma unroll
+    for (int i = 0; i < parts; ++i) begin(i, row0 + (threadIdx.x + i * threads) / (BK / 8));
     // The place of an element of a window in the image, -1 for zeros.
     auto place = [&](int i, int at) -> long long {
         const int tap0 = at / (S * C), tap1 = at / C % S, tap2 = at % C;
@@ -56,7 +56,8 @@ extern "C" __global__ void conv(const half* x, const half* w, const half* bias, 
         const unsigned short* const at = from + (count > 0 ? (long long)row * stride + col : 0);
         if (stride % 8 == 0 && reinterpret_cast<unsigned long long>(from) % 16 == 0) {
             asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                         :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(at), "r"(count * 2) : "memory");
+                         :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(at), "r"(count * 2)
+                         : "memory");
         } else {
             for (int i = 0; i < 8; ++i) to[i] = i < count ? at[i] : (unsigned short)0;
         }
@@ -83,7 +84,8 @@ extern "C" __global__ void conv(const half* x, const half* w, const half* bias, 
             }
             for (int e = threadIdx.x; e < BK * BN / 8; e += threads) {
                 const int row = e / (BN / 8), col = e % (BN / 8) * 8;
-                copy(to + left_size + row * (BN + 8) + col, right, t * BK + row, col0 + col, depth, K, K);
+                copy(to + left_size + row * (BN + 8) + col, right, t * BK + row, col0 + col, depth, K,
+                      K);
             }
         }
         asm volatile("cp.async.commit_group;" ::: "memory");  // empty past the end, so that the count is right
@@ -122,6 +124,12 @@ extern "C" __global__ void conv(const half* x, const half* w, const half* bias, 
             }
         }
     }
+    bool is_number = true;
+    #pragma unroll
+    for (int i = 0; i < WM / 16; ++i) {
+        #pragma unroll
+        for (int j = 0; j < WN / 8 * 4; ++j) is_number &= sum[i][j / 4][j % 4] == sum[i][j / 4][j % 4];
+    }
     #pragma unroll
     for (int i = 0; i < WM / 16; ++i) {
         #pragma unroll
@@ -133,5 +141,18 @@ extern "C" __global__ void conv(const half* x, const half* w, const half* bias, 
                 if (row < pixels && col < K) y[(long long)row * K + col] = __float2half(fmax((sum[i][j][e] + __half2float(bias[col])), 0.0f));
             }
         }
+    }
+    // An infinite filter times a zero of the border is NaN, so such sums are taken again without it.
+    for (int e = 0; !is_number && e < WM * WN / 32; ++e) {
+        const int row = row0 + warp_row + e / (WN / 4) * 8 + lane / 4;
+        const int col = col0 + warp_col + e % (WN / 4) / 2 * 8 + lane % 4 * 2 + e % 2;
+        if (row >= pixels || col >= K) continue;
+        float total = 0.0f;
+        begin(0, row);
+        for (int at = 0; at < depth; ++at) {
+            const long long from = place(0, at);
+            if (from >= 0) total += __half2float(x[from]) * __half2float(w[(long long)at * K + col]);
+        }
+        y[(long long)row * K + col] = __float2half(fmax((total + __half2float(bias[col])), 0.0f));
     }
 }

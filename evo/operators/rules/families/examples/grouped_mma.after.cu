@@ -34,7 +34,8 @@ extern "C" __global__ void experts(const half* x, const half* w, const int* expe
         const unsigned short* const at = from + (count > 0 ? (long long)row * stride + col : 0);
         if (stride % 8 == 0 && reinterpret_cast<unsigned long long>(from) % 16 == 0) {
             asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                         :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(at), "r"(count * 2) : "memory");
+                         :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(at), "r"(count * 2)
+                         : "memory");
         } else {
             for (int i = 0; i < 8; ++i) to[i] = i < count ? at[i] : (unsigned short)0;
         }
@@ -63,11 +64,13 @@ extern "C" __global__ void experts(const half* x, const half* w, const int* expe
                     unsigned short* const to = ring + t % STAGES * stage;
                     for (int e = threadIdx.x; e < BM * BK / 8; e += threads) {
                         const int row = e / (BK / 8), col = e % (BK / 8) * 8;
-                        copy(to + row * (BK + 8) + col, left, row0 + row, t * BK + col, rows, D, D);
+                        copy(to + row * (BK + 8) + col, left, row0 + row, t * BK + col, rows, D,
+                              D);
                     }
                     for (int e = threadIdx.x; e < BK * BN / 8; e += threads) {
                         const int row = e / (BN / 8), col = e % (BN / 8) * 8;
-                        copy(to + left_size + row * (BN + 8) + col, right, t * BK + row, col0 + col, D, F, F);
+                        copy(to + left_size + row * (BN + 8) + col, right, t * BK + row, col0 + col, D, F,
+                              F);
                     }
                 }
                 asm volatile("cp.async.commit_group;" ::: "memory");  // empty past the end, so that the count is right

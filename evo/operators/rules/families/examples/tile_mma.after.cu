@@ -33,7 +33,8 @@ extern "C" __global__ void linear(const half* a, const half* b, const half* bias
         const unsigned short* const at = from + (count > 0 ? (long long)row * stride + col : 0);
         if (stride % 8 == 0 && reinterpret_cast<unsigned long long>(from) % 16 == 0) {
             asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                         :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(at), "r"(count * 2) : "memory");
+                         :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(at), "r"(count * 2)
+                         : "memory");
         } else {
             for (int i = 0; i < 8; ++i) to[i] = i < count ? at[i] : (unsigned short)0;
         }
@@ -43,11 +44,13 @@ extern "C" __global__ void linear(const half* a, const half* b, const half* bias
             unsigned short* const to = ring + t % STAGES * stage;
             for (int e = threadIdx.x; e < BM * BK / 8; e += threads) {
                 const int row = e / (BK / 8), col = e % (BK / 8) * 8;
-                copy(to + row * (BK + 8) + col, left, row0 + row, t * BK + col, M, K, K);
+                copy(to + row * (BK + 8) + col, left, row0 + row, t * BK + col, M, K,
+                      K);
             }
             for (int e = threadIdx.x; e < BK * BN / 8; e += threads) {
                 const int row = e / (BN / 8), col = e % (BN / 8) * 8;
-                copy(to + left_size + row * (BN + 8) + col, right, t * BK + row, col0 + col, K, N, N);
+                copy(to + left_size + row * (BN + 8) + col, right, t * BK + row, col0 + col, K, N,
+                      N);
             }
         }
         asm volatile("cp.async.commit_group;" ::: "memory");  // empty past the end, so that the count is right

@@ -95,7 +95,7 @@ IMAGE = """\
         for (int i = 0; i < 3; i++)
             for (int j = 0; j < 3; j++) {
                 int r = y + i - 1, q = x + j - 1;
-                float v = (r >= 0 && r < S && q >= 0 && q < T) ? __half2float(a[(d * S + r) * T + q]) : 0.0f;
+                float v = (r >= 0 && r < S && q >= 0 && q < T) ? __half2float(a[((D - 1 - d) * S + r) * T + q]) : 0.0f;
                 sum += v * __half2float(b[((z * D + d) * 3 + i) * 3 + j]);
             }
     c[(z * S + y) * T + x] = __float2half(sum);"""
@@ -103,7 +103,7 @@ WINDOWS = (
     "    s, t = a.shape[1:]\n    c = np.zeros((b.shape[0], s, t))\n    for i in range(3):\n        for j in range(3):\n"
     "            r, q = slice(max(0, 1 - i), min(s, s + 1 - i)), slice(max(0, 1 - j), min(t, t + 1 - j))\n"
     "            near = a[:, r.start + i - 1 : r.stop + i - 1, q.start + j - 1 : q.stop + j - 1]\n"
-    "            c[:, r, q] += np.einsum('dst,nd->nst', near, b[:, :, i, j])"
+    "            c[:, r, q] += np.einsum('dst,nd->nst', near[::-1], b[:, :, i, j])"
 )
 GRID, PLANE = "ceil_div(T, 16), ceil_div(S, 16)", "ceil_div(T, 16), ceil_div(S, 16), H"
 FLAT = ("S=64, D=64, T=48", "S=37, D=20, T=21", "S=512, D=256, T=512")

@@ -275,7 +275,6 @@ def test_the_block_size_is_left_alone_where_it_is_not_known_what_follows(grid: s
             "            for (int c",
             "            if (r != s) for (int c",
         ),  # no border
-        ("convolution_mma", "q + s) * C + c]", "q + s) * C + C - 1 - c]"),  # channels backwards
         ("grouped_mma", "int e = expert_of[t];", "int e = expert_of[t] * (f < F / 2);"),  # the column decides too
         ("grouped_mma", "int e = expert_of[t];", "int e = expert_of[blockIdx.y];"),
         ("grouped_mma", "t >= T || f >= F", "t >= T || f >= F || f == t"),

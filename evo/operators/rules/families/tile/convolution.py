@@ -262,7 +262,7 @@ def _windows(found: _Convolution) -> str:
     said, inside, offset = "", ["$at < $depth"], ""
     for d, term in enumerate(at):
         over = term - term.without(taps)
-        index = spelled(over, tap_names) if d not in fixed else f"$from{d}[$i]"
+        index = spelled(term, tap_names) if d not in fixed else f"$from{d}[$i]"
         if d in fixed and over.parts:
             index += f" + {spelled(over, tap_names)}"
         if term.symbols() & taps and d in fixed:

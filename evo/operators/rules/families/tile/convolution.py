@@ -28,7 +28,7 @@ from evo.operators.rules.families.tile.mma_pieces import (
     results,
     tensor_core_applications,
 )
-from evo.operators.rules.families.tile.operands import Shaped, tensors_of
+from evo.operators.rules.families.tile.product_layout import Shaped, tensors_of
 from evo.operators.rules.families.tile.tensor_cores import has_kind
 from evo.operators.rules.lifting import NotPrinted, Printer, accumulator, converted, in_c, names_of, stored
 from evo.operators.rules.rewriting import bracketed

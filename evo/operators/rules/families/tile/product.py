@@ -10,7 +10,14 @@ from functools import partial
 from evo.analysis.access import Access, Contraction, LaunchAnalysis, Term, number_of
 from evo.cuda.source import Edit, Function
 from evo.operators.rules.directives import relaunched, require, shape_knobs, without_bounds
-from evo.operators.rules.families.tile.operands import Layout, Operand, Shaped, layout_of, swapped, tensors_of
+from evo.operators.rules.families.tile.product_layout import (
+    Factor,
+    ProductLayout,
+    Shaped,
+    layout_of,
+    swapped,
+    tensors_of,
+)
 from evo.operators.rules.families.tile.side_sums import SideSum, declared_sides, side_steps, sides_of, summed
 from evo.operators.rules.lifting import NotPrinted, Printer, accumulator, converted, named, names_of, stored, taken
 from evo.operators.rules.rewriting import bracketed, fresh, merged
@@ -35,7 +42,7 @@ class Product:
     analysis: LaunchAnalysis
     function: Function
     made: Contraction
-    layout: Layout
+    layout: ProductLayout
     output: Shaped
     names: dict[str, str]
     sides: tuple[SideSum, ...] = ()
@@ -54,7 +61,7 @@ class Tiling:
     """
 
     say: Printer
-    layout: Layout
+    layout: ProductLayout
     result: str
 
     def stores(self, column: str) -> str:
@@ -201,7 +208,7 @@ def factors_of(found: Product, kind: str = "") -> str:
     return said
 
 
-def _fill(side: Operand, own: str, size: str, first: str, extent: str, k: str) -> str:
+def _fill(side: Factor, own: str, size: str, first: str, extent: str, k: str) -> str:
     """The loop that copies a tile of a factor, lanes along its contiguous dimension, zero outside of the matrix."""
     word, source = ("$a_tile", "$left") if own == "$m" else ("$b_tile", "$right")
     if side.is_inner:

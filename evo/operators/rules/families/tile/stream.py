@@ -8,8 +8,8 @@ from functools import partial
 
 from evo.analysis.access import LaunchAnalysis
 from evo.cuda.source import Function
-from evo.operators.rules.families.tile.operands import Operand
 from evo.operators.rules.families.tile.product import Product, Tiling, factors_of, product_of, term_of, tiled_edits
+from evo.operators.rules.families.tile.product_layout import Factor
 from evo.operators.rules.families.tile.side_sums import declared_sides, side_steps
 from evo.operators.rules.rewriting import bracketed, indented
 from evo.operators.rules.rule import Application, Rule, by_launch
@@ -65,7 +65,7 @@ def _blocks(found: Product, shape: tuple[int, ...]) -> int:
     return int(math.prod(sizes)) // (shape[0] * shape[1])
 
 
-def _fill(side: Operand, own: str, first: str, extent: str, k: str) -> str:
+def _fill(side: Factor, own: str, first: str, extent: str, k: str) -> str:
     """The loop that starts copies of a tile, four elements each along its contiguous dimension."""
     word, size, source = ("$a_tile", "BM", "$left") if own == "$m" else ("$b_tile", "BN", "$right")
     if side.is_inner:
@@ -83,12 +83,12 @@ def _fill(side: Operand, own: str, first: str, extent: str, k: str) -> str:
 """
 
 
-def _tile(side: Operand, size: str) -> str:
+def _tile(side: Factor, size: str) -> str:
     """A padded tile's shape: rows along the contiguous dimension, a multiple of 16 bytes long."""
     return f"[2][{size}][BK + 4]" if side.is_inner else f"[2][BK][{size} + 4]"
 
 
-def _fragment(side: Operand, word: str, register: str, counter: str, most: str, place: str) -> str:
+def _fragment(side: Factor, word: str, register: str, counter: str, most: str, place: str) -> str:
     at = f"[{place}][$k + $q]" if side.is_inner else f"[$k + $q][{place}]"
     return f"""\
             #pragma unroll

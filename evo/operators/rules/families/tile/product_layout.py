@@ -26,7 +26,7 @@ Shaped = Tensor | Scratch
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class Factor:
     """A factor. is_inner: its depths lie next to each other, otherwise its rows or columns. base: where the plane
     begins, empty for the tensor's beginning; stride: from one line to the next; turn: where the depths of `$turn` are.
     """
@@ -40,15 +40,15 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ProductLayout:
     """A product's sizes in the kernel's names, and in the launch line's (rows, columns, planes).
 
     declared: what names the planes; turns: how many turns of depths there are, empty for one; at: the subscripts of
     `$row` and `$col` of the output; places: what the text's indices are.
     """
 
-    left: Operand
-    right: Operand
+    left: Factor
+    right: Factor
     m: str
     n: str
     k: str
@@ -181,7 +181,7 @@ def swapped(made: Contraction) -> Contraction:
     return replace(made, left=made.right, right=made.left, roles=roles)
 
 
-def layout_of(ctx: RuleContext, analysis: LaunchAnalysis, made: Contraction, names: Mapping[str, str]) -> Layout:
+def layout_of(ctx: RuleContext, analysis: LaunchAnalysis, made: Contraction, names: Mapping[str, str]) -> ProductLayout:
     """Raises NotPrinted for a product that has none."""
     axes = _Axes(ctx, analysis, made, names)
     row, col = axes.edge(axes.m, (0, 2)), axes.edge(axes.n, (1, 2))
@@ -203,7 +203,7 @@ def layout_of(ctx: RuleContext, analysis: LaunchAnalysis, made: Contraction, nam
         base, turn = axes.offset(side, own), axes.offset(side, told) if told else ""
         if told and (plain := axes.offset(side, {})):
             turn = turn.removesuffix(plain).removesuffix(" + ")  # numbers are in the base
-        factors.append(Operand(axes.tensors[side], axes.elements[side], is_inner, base, stride, turn))
+        factors.append(Factor(axes.tensors[side], axes.elements[side], is_inner, base, stride, turn))
     words = {row: "$row", col: "$col", **own}
     at = ["0"] * len(axes.at[2])
     places: dict[Term, str] = {}
@@ -213,7 +213,7 @@ def layout_of(ctx: RuleContext, analysis: LaunchAnalysis, made: Contraction, nam
             at[item] = word if item == run[-1] else "0"
             said = _part(word, [(each,) for each in run], place, axes.size, is_nested=True)
             places[made.store.subscripts[item]] = said
-    return Layout(
+    return ProductLayout(
         left=factors[0], right=factors[1], m=axes.size(row), n=axes.size(col), k=axes.size(depth),
         rows=axes.words(row), columns=axes.words(col), planes=" * ".join(axes.words(run) for run in planes),
         declared=declared, turns=" * ".join(axes.size(run) for run in turns), at=tuple(at), places=places,

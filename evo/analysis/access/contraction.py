@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from evo.analysis.access.comparisons import Combined, Compare, Unsure, conjuncts
 from evo.analysis.access.data_values import plain
-from evo.analysis.access.form import Access, Data, Form
+from evo.analysis.access.form import Access, Carried, Data, Form
 from evo.analysis.access.reductions import Reduction
 from evo.analysis.access.renaming import in_indices
 from evo.analysis.access.staging import Origin, leaf, origin
@@ -54,6 +55,8 @@ def contractions_of(form: Form, reductions: tuple[Reduction, ...]) -> tuple[Cont
 
 
 def _contraction(form: Form, reduction: Reduction) -> Contraction | None:
+    if any(_is_chosen(carried) for carried in reduction.carried):
+        return None
     product, unrolled = _factors(form, reduction.operand), 1
     if product is None and (rolled := _rolled(form, reduction)):
         product, unrolled = rolled
@@ -85,6 +88,16 @@ def _contraction(form: Form, reduction: Reduction) -> Contraction | None:
         epilogue=_epilogue(output) if output is not None else (), line=reduction.line, operand=reduction.operand,
         unrolled=unrolled,
     )  # fmt: skip
+
+
+def _is_chosen(carried: Carried) -> bool:
+    """Whether data says which products count."""
+    update = plain(carried.update)
+    while update is not None and update.op == "result" and isinstance(update.detail, Carried):
+        update = plain(update.detail.update)
+    if update is None or update.op != "select" or not isinstance(update.detail, Compare | Combined | Unsure):
+        return False
+    return any(isinstance(part, Unsure) for part in conjuncts(update.detail))
 
 
 def element_names(at: tuple[Term, ...]) -> list[Symbol]:
@@ -151,30 +164,35 @@ def _factors(form: Form, operand: Data | None) -> tuple[Origin | None, Origin] |
 def _rolled(form: Form, reduction: Reduction) -> tuple[tuple[Origin, Origin], int] | None:
     """The first product of a turn that takes neighbouring places of the sum, and how many it takes."""
     loop = form.loops[reduction.loops[-1]]
-    products = [_factors(form, part) for part in _summands(reduction.operand)]
+    products: list[tuple[Origin, Origin]] = []
+    for part in _summands(reduction.operand):
+        found = _factors(form, part)
+        if found is None or found[0] is None:
+            return None
+        products.append((found[0], found[1]))
     if len(products) < 2 or loop.step.value != len(products):
         return None
-    places: dict[int, tuple[Origin, Origin]] = {}
-    first = products[0]
-    for found in products:
-        if found is None or first is None or found[0] is None or first[0] is None:
-            return None
-        shifts = {
-            (now - then).value
-            for one, other in zip(found, first, strict=True)
-            for now, then in zip(one.subscripts, other.subscripts, strict=True)
-            if loop.symbol in then.symbols()
-        }  # fmt: skip
-        (shift, *others) = shifts or {None}
-        moved = {loop.symbol: Term.of(loop.symbol) + (shift or 0)}
-        if shift is None or others or any(
-            one.array != other.array or one.subscripts != tuple(term.substitute(moved) for term in other.subscripts)
-            for one, other in zip(found, first, strict=True)
-        ):  # fmt: skip
-            return None
-        places[shift] = (found[0], found[1])
-    start = min(places)
-    return (places[start], len(places)) if sorted(places) == list(range(start, start + len(products))) else None
+    places = {_shift(one, products[0], loop.symbol): one for one in products}
+    known = sorted(shift for shift in places if shift is not None)
+    start = min(known, default=0)
+    return (places[start], len(known)) if known == list(range(start, start + len(products))) else None
+
+
+def _shift(one: tuple[Origin, Origin], other: tuple[Origin, Origin], symbol: Symbol) -> int | None:
+    """By how many turns two elements lie behind two others."""
+    shifts = {
+        (now - then).value
+        for late, early in zip(one, other, strict=True)
+        for now, then in zip(late.subscripts, early.subscripts, strict=True)
+        if symbol in then.symbols()
+    }
+    shift = shifts.pop() if len(shifts) == 1 else None
+    moved = {symbol: Term.of(symbol) + (shift or 0)}
+    is_same = all(
+        late.array == early.array and late.subscripts == tuple(term.substitute(moved) for term in early.subscripts)
+        for late, early in zip(one, other, strict=True)
+    )
+    return shift if is_same else None
 
 
 def _summands(data: Data | None) -> Iterator[Data]:

@@ -121,6 +121,13 @@ PLANS = (
         expected="near the bandwidth of a copy",
     ),
     RulePlan(
+        name="words_of_bytes",
+        sentence="Multiplies bytes four at a time, and compiles sizes in so that their words stay in registers.",
+        steps=(("byte_dots",), ("compile_in",)),
+        reason="a row of words that is multiplied with many others is loaded again for each unless its length is known",
+        expected="bound by the products of words",
+    ),
+    RulePlan(
         name="tensor_cores",
         sentence="Writes a product for tensor cores, compiles its sizes in and runs its blocks in groups of rows.",
         steps=(("tile_mma", "convolution_mma", "grouped_mma", "attention_mma"), ("compile_in",), ("raster",)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -169,3 +171,13 @@ def test_its_child_passes_the_gate(tmp_path: Path, name: str) -> None:
     child = built(BY_NAME[rule_of(name)], before, task)[0]
     with simulator() as session:
         assert evaluate(Job(task=task, text=child.text, upto="check"), session).status.passed
+
+
+@pytest.mark.parametrize(("atol", "is_split"), [("1e-3", False), ("1e-4", True)])
+def test_weights_of_attention_are_as_exact_as_the_task_wants(tmp_path: Path, atol: str, *, is_split: bool) -> None:
+    rule, folder = BY_NAME["attention_mma"], Path(__file__).parents[2] / "data" / "rules" / "attention_mma"
+    shutil.copytree(folder, tmp_path / "attention_mma")
+    said = (folder / "task.yaml").read_text()
+    (tmp_path / "attention_mma" / "task.yaml").write_text(re.sub(r"atol: [0-9.e-]+", f"atol: {atol}", said))
+    text = built(rule, parse_variant(rule.examples[0].before), read_task(tmp_path / "attention_mma"))[0].text
+    assert ("isfinite" in text) == is_split

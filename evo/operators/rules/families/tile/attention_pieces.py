@@ -13,9 +13,11 @@ _LOG2_E = "1.4426950408889634f"
 def attention_body(
     *, tensors: tuple[str, ...], bases: tuple[str, ...], strides: tuple[str, ...], planes: int, rows: str, width: str,
     scale: str, is_positive: bool, is_base_2: bool, limit: str, grows: bool, keys: str, kind: str, is_float_out: bool,
+    is_split: bool,
 ) -> str:  # fmt: skip
     """tensors, bases, strides: query, key, value and output, where row 0 of a plane begins, and elements from row to
-    row; is_positive: the scale is; limit: how many keys `$row` sees; kind: `f16` or `bf16`.
+    row; is_positive: the scale is; limit: how many keys `$row` sees; kind: `f16` or `bf16`; is_split:
+    a weight is two numbers, since rounding it to one is not exact enough.
     """
     end = f"$seen(min($row0 + BM, {rows}) - 1)" if grows else keys
     return (
@@ -24,10 +26,10 @@ def attention_body(
         + _limits(limit, end, scale if is_base_2 else f"{scale} * {_LOG2_E}")
         + _copies(strides, rows)
         + _functions(kind)
-        + _state()
+        + _state(is_split)
         + _scores()
-        + _softmax(is_positive)
-        + _outputs()
+        + _softmax(is_positive, is_split)
+        + _outputs(kind, is_split)
         + _stored(tensors[3], bases[3], strides[3], rows, is_float_out)
         + "}"
     )
@@ -137,20 +139,21 @@ def _functions(kind: str) -> str:
 """
 
 
-def _state() -> str:
-    return """\
-    // Of an 8 x 8 tile a lane holds two neighbouring columns of row lane / 4, and of the row 8 below.
+def _state(is_split: bool) -> str:
+    less = "    float $less[$width / 8][4] = {};  // of what rounding leaves of the weights\n" if is_split else ""
+    return f"""\
+{less}    // Of an 8 x 8 tile a lane holds two neighbouring columns of row lane / 4, and of the row 8 below.
     unsigned $rows[$width / 16][4];
-    float $out[$width / 8][4] = {}, $largest[2] = {-INFINITY, -INFINITY}, $total[2] = {};
-    for (int $t = 0; $t < $steps; ++$t) {
+    float $out[$width / 8][4] = {{}}, $largest[2] = {{-INFINITY, -INFINITY}}, $total[2] = {{}};
+    for (int $t = 0; $t < $steps; ++$t) {{
         asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2) : "memory");
         __syncthreads();
         $load($t + STAGES - 1);
-        if ($t == 0) {
+        if ($t == 0) {{
             #pragma unroll
             for (int $d = 0; $d < $width; $d += 16)
                 $matrices($rows[$d / 16], $tiles + ($warp_row + $lane % 16) * $pitch + $d + $lane / 16 * 8);
-        }
+        }}
         const unsigned short* const $keys = $ring + $t % STAGES * $stage;
         const unsigned short* const $values = $keys + BN * $pitch;
 
@@ -184,13 +187,14 @@ def _scores() -> str:
 """
 
 
-def _softmax(is_positive: bool) -> str:
+def _softmax(is_positive: bool, is_split: bool) -> str:
     """is_positive: the largest score is the largest one times the scale too."""
     scaled = """\
                 $score[$n][2 * $h] *= $scale_log2;
                 $score[$n][2 * $h + 1] *= $scale_log2;
 """
     factor = " * $scale_log2" if is_positive else ""
+    less = "".join(f"                $less[$n][2 * $h{more}] *= $keep;\n" for more in ("", " + 1") if is_split)
     return f"""\
         #pragma unroll
         for (int $h = 0; $h < 2; ++$h) {{
@@ -215,31 +219,54 @@ def _softmax(is_positive: bool) -> str:
             for (int $n = 0; $n < $width / 8; ++$n) {{
                 $out[$n][2 * $h] *= $keep;
                 $out[$n][2 * $h + 1] *= $keep;
-            }}
+{less}            }}
         }}
 
 """
 
 
-def _outputs() -> str:
-    return """\
+def _outputs(kind: str, is_split: bool) -> str:
+    rest, more, whole = "", "", ""
+    if is_split:
+        whole = """\
+    #pragma unroll
+    for (int $n = 0; $n < $width / 2; ++$n) {  // infinity times a rest of 0 is no number, and counts once
+        const float $small = $less[$n / 4][$n % 4];
+        $out[$n / 4][$n % 4] += isfinite($small) ? $small : 0.0f;
+    }
+"""
+        low, high = ("$both << 16", "$both & 0xffff0000u") if kind == "bf16" else ("$both & 0xffff", "$both >> 16")
+        told = "__uint_as_float({})" if kind == "bf16" else "__half2float(__ushort_as_half((unsigned short)({})))"
+        rest = f"""\
+            // What is left of them by rounding is a second factor.
+            auto $left_over = [&](unsigned $both, float $one, float $other) {{
+                return $pair($one - {told.format(low)}, $other - {told.format(high)});
+            }};
+            const unsigned $more[4] = {{$left_over($x[0], $low[0], $low[1]), $left_over($x[1], $low[2], $low[3]),
+                                       $left_over($x[2], $high[0], $high[1]), $left_over($x[3], $high[2], $high[3])}};
+"""
+        more = """\
+                $multiply($less[$d / 8], $more, $y[0], $y[1]);
+                $multiply($less[$d / 8 + 1], $more, $y[2], $y[3]);
+"""
+    return f"""\
         // Two neighbouring tiles of weights, rounded to 16 bits, are a left factor as they stand.
         #pragma unroll
-        for (int $n = 0; $n < BN; $n += 16) {
+        for (int $n = 0; $n < BN; $n += 16) {{
             const float* const $low = $score[$n / 8];
             const float* const $high = $score[$n / 8 + 1];
-            const unsigned $x[4] = {$pair($low[0], $low[1]), $pair($low[2], $low[3]),
-                                    $pair($high[0], $high[1]), $pair($high[2], $high[3])};
-            #pragma unroll
-            for (int $d = 0; $d < $width; $d += 16) {
+            const unsigned $x[4] = {{$pair($low[0], $low[1]), $pair($low[2], $low[3]),
+                                    $pair($high[0], $high[1]), $pair($high[2], $high[3])}};
+{rest}            #pragma unroll
+            for (int $d = 0; $d < $width; $d += 16) {{
                 unsigned $y[4];
                 $transposed($y, $values + ($n + $lane % 16) * $pitch + $d + $lane / 16 * 8);
                 $multiply($out[$d / 8], $x, $y[0], $y[1]);
                 $multiply($out[$d / 8 + 1], $x, $y[2], $y[3]);
-            }
-        }
-    }
-
+{more}            }}
+        }}
+    }}
+{whole}
 """
 
 

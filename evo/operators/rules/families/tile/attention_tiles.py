@@ -31,6 +31,7 @@ from evo.operators.rules.rewriting import WORD, bracketed, fresh, merged
 from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.spelling import spelled
+from evo.spec.element_types import OF_C_TYPE, ROUNDOFF
 from evo.spec.launch import macros_of
 from evo.spec.task import Case, Task, Tensor
 
@@ -229,6 +230,7 @@ def _body(found: _Found) -> str:
         is_base_2=made.is_base_2, limit=limit, grows=found.grows,
         keys=say.extent(found.tensors[made.key.name].shape[made.key_at.index(Term.of(KEY))]),
         kind=MMA_TYPES[made.query.element], is_float_out=made.store.memory.element == "float",
+        is_split=task.tolerance.atol < 2 * ROUNDOFF[OF_C_TYPE.get(made.query.element, made.query.element)],
     )  # fmt: skip
 
 

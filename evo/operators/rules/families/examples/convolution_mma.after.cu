@@ -59,7 +59,10 @@ extern "C" __global__ void conv(const half* x, const half* w, const half* bias, 
                          :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(at), "r"(count * 2)
                          : "memory");
         } else {
-            for (int i = 0; i < 8; ++i) to[i] = i < count ? at[i] : (unsigned short)0;
+            __align__(16) unsigned short held[8];
+            #pragma unroll
+            for (int i = 0; i < 8; ++i) held[i] = i < count ? at[i] : (unsigned short)0;
+            *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(held);
         }
     };
     auto load = [&](int t) {
@@ -76,10 +79,13 @@ extern "C" __global__ void conv(const half* x, const half* w, const half* bias, 
                                  :: "r"((unsigned)__cvta_generic_to_shared(part)), "l"(left + max(at, 0LL)),
                                     "r"(at >= 0 ? 16 : 0) : "memory");
                 } else {
+                    __align__(16) unsigned short held[8];
+                    #pragma unroll
                     for (int j = 0; j < 8; ++j) {
                         const long long at = place(i, t * BK + col + j);
-                        part[j] = at >= 0 ? left[at] : (unsigned short)0;
+                        held[j] = at >= 0 ? left[at] : (unsigned short)0;
                     }
+                    *reinterpret_cast<uint4*>(part) = *reinterpret_cast<const uint4*>(held);
                 }
             }
             for (int e = threadIdx.x; e < BK * BN / 8; e += threads) {

@@ -36,7 +36,10 @@ extern "C" __global__ void linear(const half* a, const half* b, const half* bias
                          :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(at), "r"(count * 2)
                          : "memory");
         } else {
-            for (int i = 0; i < 8; ++i) to[i] = i < count ? at[i] : (unsigned short)0;
+            __align__(16) unsigned short held[8];
+            #pragma unroll
+            for (int i = 0; i < 8; ++i) held[i] = i < count ? at[i] : (unsigned short)0;
+            *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(held);
         }
     };
     auto load = [&](int t) {

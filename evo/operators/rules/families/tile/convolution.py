@@ -329,10 +329,13 @@ def _fetched_windows(channels: str, kind: MmaKind) -> str:
                                  :: "r"((unsigned)__cvta_generic_to_shared($part)), "l"($left + max($at, 0LL)),
                                     "r"($at >= 0 ? 16 : 0) : "memory");
                 }} else {{
+                    __align__(16) {kept} $held[{chunk}];
+                    #pragma unroll
                     for (int $j = 0; $j < {chunk}; ++$j) {{
                         const long long $at = $place($i, $t * BK + $col + $j);
-                        $part[$j] = $at >= 0 ? $left[$at] : ({kept})0;
+                        $held[$j] = $at >= 0 ? $left[$at] : ({kept})0;
                     }}
+                    *reinterpret_cast<uint4*>($part) = *reinterpret_cast<const uint4*>($held);
                 }}
             }}
 """

@@ -279,7 +279,10 @@ def copy(kind: MmaKind = F16) -> str:
                          :: "r"((unsigned)__cvta_generic_to_shared($to)), "l"($at), "r"($count * {kind.bytes})
                          : "memory");
         }} else {{
-            for (int $i = 0; $i < {kind.chunk}; ++$i) $to[$i] = $i < $count ? $at[$i] : {zero};
+            __align__(16) {kept} $held[{kind.chunk}];
+            #pragma unroll
+            for (int $i = 0; $i < {kind.chunk}; ++$i) $held[$i] = $i < $count ? $at[$i] : {zero};
+            *reinterpret_cast<uint4*>($to) = *reinterpret_cast<const uint4*>($held);
         }}
     }};
 """

@@ -139,12 +139,22 @@ extern "C" __global__ void conv(const half* x, const half* w, const half* bias, 
     #pragma unroll
     for (int i = 0; i < WM / 16; ++i) {
         #pragma unroll
-        for (int j = 0; j < WN / 8; ++j) {
+        for (int j = 0; j < WN / 8 * 2; ++j) {
+            const int row = row0 + warp_row + i * 16 + j % 2 * 8 + lane / 4;
+            const int first = col0 + warp_col + j / 2 * 8 + lane % 4 * 2;
+            if (row >= pixels || first >= K) continue;
+            __align__(4) half held[2];
             #pragma unroll
-            for (int e = 0; e < 4; ++e) {
-                const int row = row0 + warp_row + i * 16 + e / 2 * 8 + lane / 4;
-                const int col = col0 + warp_col + j * 8 + lane % 4 * 2 + e % 2;
-                if (row < pixels && col < K) y[(long long)row * K + col] = __float2half(fmax((sum[i][j][e] + __half2float(bias[col])), 0.0f));
+            for (int e = 0; e < 2; ++e) {
+                const int col = first + e;
+                if (col < K) held[e] = __float2half(fmax((sum[i][j / 2][j % 2 * 2 + e] + __half2float(bias[col])), 0.0f));
+            }
+            half* const spot = &y[(long long)row * K + first];
+            if (K % 2 == 0) {
+                *reinterpret_cast<unsigned*>(spot) = *reinterpret_cast<const unsigned*>(held);
+            } else {
+                spot[0] = held[0];
+                if (first + 1 < K) spot[1] = held[1];
             }
         }
     }

@@ -115,12 +115,22 @@ extern "C" __global__ void experts(const half* x, const half* w, const int* expe
             #pragma unroll
             for (int i = 0; i < WM / 16; ++i) {
                 #pragma unroll
-                for (int j = 0; j < WN / 8; ++j) {
+                for (int j = 0; j < WN / 8 * 2; ++j) {
+                    const int row = row0 + warp_row + i * 16 + j % 2 * 8 + lane / 4;
+                    const int first = col0 + warp_col + j / 2 * 8 + lane % 4 * 2;
+                    if (row >= rows || first >= F) continue;
+                    __align__(4) half held[2];
                     #pragma unroll
-                    for (int e = 0; e < 4; ++e) {
-                        const int row = row0 + warp_row + i * 16 + e / 2 * 8 + lane / 4;
-                        const int col = col0 + warp_col + j * 8 + lane % 4 * 2 + e % 2;
-                        if (row < rows && col < F) y[(long long)row * F + col] = __float2half(sum[i][j][e]);
+                    for (int e = 0; e < 2; ++e) {
+                        const int col = first + e;
+                        if (col < F) held[e] = __float2half(sum[i][j / 2][j % 2 * 2 + e]);
+                    }
+                    half* const spot = &y[(long long)row * F + first];
+                    if (F % 2 == 0) {
+                        *reinterpret_cast<unsigned*>(spot) = *reinterpret_cast<const unsigned*>(held);
+                    } else {
+                        spot[0] = held[0];
+                        if (first + 1 < F) spot[1] = held[1];
                     }
                 }
             }

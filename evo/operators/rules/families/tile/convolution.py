@@ -25,9 +25,9 @@ from evo.operators.rules.families.tile.mma_pieces import (
     load,
     multiplied,
     places,
-    results,
     tensor_core_applications,
 )
+from evo.operators.rules.families.tile.mma_stores import pairs_of, results
 from evo.operators.rules.families.tile.product_layout import Shaped, tensors_of
 from evo.operators.rules.families.tile.tensor_cores import has_kind
 from evo.operators.rules.lifting import NotPrinted, Printer, accumulator, converted, in_c, names_of, stored
@@ -145,6 +145,7 @@ def _written(found: _Convolution) -> TensorCoreBody:
     value = stored(output.memory.element, say.value(output.value))
     is_by_rows = found.column == len(dims) - 1
     spot = f"(long long)$row * {n} + $col" if is_by_rows else say.offset(found.output, at)
+    pairs = pairs_of(found.ctx, found.function, found.names[found.output.name], n) if is_by_rows else None
     fills = _fetched_windows(_axes_of(found)[-1], kind) if is_deep else _gathered(kind)
     body = (
         "{\n"
@@ -156,7 +157,7 @@ def _written(found: _Convolution) -> TensorCoreBody:
         + load(fills + fetch("n", found.is_inner, "$col0", n, k, kind), kind)
         + multiplied(is_deep, found.is_inner, kind)
         + (_anew_if() if _has_anew(found) else "")
-        + results("$pixels", n, f"{found.names[found.output.name]}[{spot}]", value)
+        + results("$pixels", n, f"{found.names[found.output.name]}[{spot}]", value, pairs)
         + (_anew(found, n, f"{found.names[found.output.name]}[{spot}]", value) if _has_anew(found) else "")
         + "}"
     )

@@ -19,9 +19,9 @@ from evo.operators.rules.families.tile.mma_pieces import (
     load,
     multiplied,
     places,
-    results,
     tensor_core_applications,
 )
+from evo.operators.rules.families.tile.mma_stores import pairs_of, results
 from evo.operators.rules.lifting import NotPrinted, Printer, accumulator, names_of, stored
 from evo.operators.rules.rewriting import bracketed, indented
 from evo.operators.rules.rule import Application, Rule, by_launch
@@ -135,7 +135,7 @@ def _written(found: _Grouped) -> TensorCoreBody:
         f"        reinterpret_cast<const unsigned short*>({right_name}) + (long long)$group * {n} * {k};\n"
         + load(fetch("m", left, "$row0", "$rows", k) + fetch("n", right, "$col0", n, k))
         + multiplied(left, right, KINDS[found.element])
-        + results("$rows", n, target, value)
+        + results("$rows", n, target, value, pairs_of(found.ctx, found.function, found.names[found.output.name], n))
         + "    __syncthreads();  // before the next group's tiles replace these\n"
     )
     body = (

@@ -378,21 +378,3 @@ def _parts() -> str:
             }}
 """
     return said
-
-
-def results(m: str, n: str, target: str, value: str) -> str:
-    """The loop over a warp's sums that stores them."""
-    return f"""\
-    #pragma unroll
-    for (int $i = 0; $i < WM / 16; ++$i) {{
-        #pragma unroll
-        for (int $j = 0; $j < WN / 8; ++$j) {{
-            #pragma unroll
-            for (int $e = 0; $e < 4; ++$e) {{
-                const int $row = $row0 + $warp_row + $i * 16 + $e / 2 * 8 + $lane / 4;
-                const int $col = $col0 + $warp_col + $j * 8 + $lane % 4 * 2 + $e % 2;
-                if ($row < {m} && $col < {n}) {target} = {value};
-            }}
-        }}
-    }}
-"""

@@ -19,9 +19,9 @@ from evo.operators.rules.families.tile.mma_pieces import (
     load,
     multiplied,
     places,
-    results,
     tensor_core_applications,
 )
+from evo.operators.rules.families.tile.mma_stores import pairs_of, results
 from evo.operators.rules.families.tile.product import Product, factors_of, printer_of, product_of
 from evo.operators.rules.lifting import stored
 from evo.operators.rules.rule import Application, Rule, by_launch
@@ -55,6 +55,10 @@ def _written(found: Product) -> TensorCoreBody:
     left, right = layout.left, layout.right
     target = say.element(found.output, list(layout.at))
     kind = KINDS[left.element]
+    pairs = None
+    if layout.at[-1] == "$col":
+        width = say.extent(found.output.shape[-1])
+        pairs = pairs_of(found.ctx, found.function, found.names[found.output.name], width)
     fills = fetch("m", left.is_inner, "$row0", m, k, kind, stride=left.stride, turn=left.turn)
     fills += fetch("n", right.is_inner, "$col0", n, k, kind, stride=right.stride, turn=right.turn)
     body = (
@@ -65,7 +69,7 @@ def _written(found: Product) -> TensorCoreBody:
         + copy(kind)
         + load(fills, kind, is_turning=bool(layout.turns))
         + multiplied(left.is_inner, right.is_inner, kind)
-        + results(m, n, target, stored(output.memory.element, say.value(output.value)))
+        + results(m, n, target, stored(output.memory.element, say.value(output.value)), pairs)
         + "}"
     )
     return TensorCoreBody(

@@ -29,6 +29,7 @@ from evo.operators.rules.lifting import NotPrinted
 from evo.operators.rules.rewriting import fresh, indent_of, merged
 from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
+from evo.operators.rules.thin_view import behind_thin_blocks
 
 Placed = Callable[[RuleContext, LaunchAnalysis, Function], RowPlace | None]
 
@@ -297,7 +298,7 @@ RULES = (
         name="row_lanes",
         sentence="Gives each index a warp instead of a thread where a thread walks along memory alone: lanes take"
         " neighbouring elements, and shuffles combine their sums, maxima and best ones.",
-        find=by_launch(partial(found_rows, is_block=False)),
+        find=behind_thin_blocks(by_launch(partial(found_rows, is_block=False))),
         reason="threads that each walk a row of their own read addresses a row apart: one sector per element",
         expected="each fetched sector is used whole, and 32 times as many threads keep the memory busy",
         risk="short rows leave lanes idle; sums are added in another order",
@@ -308,7 +309,7 @@ RULES = (
         name="row_blocks",
         sentence="Gives each index a block instead of a thread where a thread walks along memory alone: its threads"
         " take neighbouring elements and combine through shuffles and shared memory.",
-        find=by_launch(partial(found_rows, is_block=True)),
+        find=behind_thin_blocks(by_launch(partial(found_rows, is_block=True))),
         reason="a few long rows, each walked by a thread, keep a small part of the chip busy and waste sectors",
         expected="each fetched sector is used whole, and few rows fill the chip",
         risk="short rows leave threads idle at barriers; sums are added in another order",

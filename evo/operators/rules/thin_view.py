@@ -69,7 +69,12 @@ def _index(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, at: i
     for axis, block in enumerate(BLOCK):
         name = form.names.get(Term.of(block) * form.block[at] + Term.of(THREAD[at]))
         said = [s for s in ctx.source.inside(function) if s.kind == "declare" and s.name == name]
-        if name and len(said) == 1 and said[0].value is not None and axis < len(ctx.variant.launches[form.position].grid):
+        if (
+            name
+            and len(said) == 1
+            and said[0].value is not None
+            and axis < len(ctx.variant.launches[form.position].grid)
+        ):
             return axis, said[0].value
     return None
 

@@ -140,14 +140,18 @@ def stay_with_their_lane(analysis: LaunchAnalysis, shared: Sequence[SharedLoop])
         is_over = len(set(inside)) > 1 and analysis.legality.is_written_over(array)
         if not is_over and array not in analysis.legality.rereads_output:
             continue
-        places = set[Term]()
+        places, turn = dict[Term, Loop](), Term.of(THREAD[2])
         for access in analysis.form.of(array):
-            ours = [symbol for symbol in access.loops if symbol in loops]
-            if len(ours) != 1:
-                return False
-            turn = Term.of(THREAD[2])
-            places.add(access.offset.substitute({ours[0]: turn + loops[ours[0]].start}))
-        if len(places) != 1:
+            ours = [loops[symbol] for symbol in access.loops if symbol in loops]
+            if len(ours) == 1:
+                places[access.offset.substitute({ours[0].symbol: turn + ours[0].start})] = ours[0]
+        outside = [access for access in analysis.form.of(array) if loops.keys().isdisjoint(access.loops)]
+        if len(places) != 1 or any(len(loops.keys() & {*a.loops}) > 1 for a in analysis.form.of(array)):
+            return False
+        ((place, loop),) = places.items()
+        # An element in front of the first that the loop touches is written by nobody.
+        before = place.substitute({THREAD[2]: Term.number(-1)}) if loop.step.value == 1 else None
+        if any(access.is_write or access.offset != before for access in outside):
             return False
     return True
 

@@ -131,8 +131,8 @@ def _walked(
         inside = [access for access in form.accesses if loop.symbol in access.loops]
         if not any(a.is_global for a in inside):
             continue
-        if _is_rest(analysis, loop, body):
-            continue  # each lane takes the few turns that another loop has left
+        if _is_rest(analysis, loop, body) or _is_of_own(inside):
+            continue  # each lane takes the few turns that another loop has left, or stores its own array
         if _walks(analysis, loop, inside, is_alone):
             shared = shared_of(ctx, analysis, loop)
             if shared is not None:
@@ -150,6 +150,13 @@ def _is_rest(analysis: LaunchAnalysis, loop: Loop, body: tuple[Node, ...]) -> bo
     """Whether a loop is known to take no turns or a few, without others inside."""
     turns = analysis.turns(loop)
     return turns is not None and turns <= _FEW and not any(True for _ in nests(body))
+
+
+def _is_of_own(inside: list[Access]) -> bool:
+    """Whether a loop stores elements of a thread's own array, which a lane's number would move out of registers."""
+    return any(not a.is_tensor for a in (each.memory for each in inside)) and not any(
+        each.is_global and each.is_read for each in inside
+    )
 
 
 def _walks(analysis: LaunchAnalysis, loop: Loop, inside: list[Access], is_alone: bool) -> bool:

@@ -154,9 +154,8 @@ def _is_rest(analysis: LaunchAnalysis, loop: Loop, body: tuple[Node, ...]) -> bo
 
 def _is_of_own(inside: list[Access]) -> bool:
     """Whether a loop stores elements of a thread's own array, which a lane's number would move out of registers."""
-    return any(not a.is_tensor for a in (each.memory for each in inside)) and not any(
-        each.is_global and each.is_read for each in inside
-    )
+    is_own = any(each.array is not None and each.array.space == "local" for each in inside)
+    return is_own and not any(each.is_global and each.is_read for each in inside)
 
 
 def _walks(analysis: LaunchAnalysis, loop: Loop, inside: list[Access], is_alone: bool) -> bool:

@@ -26,8 +26,9 @@ def behind_thin_blocks(find: Find) -> Find:
     """The same rule, which also finds its places where a block has several of what its threads do not share."""
 
     def both(ctx: RuleContext) -> Iterator[Application]:
-        yield from find(ctx)
-        for analysis, function in ctx.analysed(once=True):
+        found = tuple(find(ctx))
+        yield from found
+        for analysis, function in () if found else ctx.analysed(once=True):
             yield from found_in_view(find, ctx, _thin(ctx, analysis, function))
 
     return both

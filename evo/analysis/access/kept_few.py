@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from evo.analysis.access.comparisons import Combined, Compare, Condition, Unsure
 from evo.analysis.access.data_values import is_same, parts_of, plain
-from evo.analysis.access.form import Access, Array, Branch, Carried, Data, Form, Loop, Nest, Node, walk
+from evo.analysis.access.form import Access, Array, Branch, Carried, Data, EarlyExit, Form, Loop, Nest, Node, walk
 from evo.analysis.access.numeric import NoValue
 from evo.analysis.access.terms import Symbol, Term
 
@@ -47,32 +47,48 @@ class _Turn:
     element: Data | None = None  # what the new one was read as
 
     def run(self) -> dict[Cell, float]:
-        self._take(self.body)
+        ended = self._take(self.body)
+        if ended == "break" or (ended and self.loop.carried):
+            raise NoValue("an end that the updates of variables do not show")
         after = {carried: self._value(carried.update) for carried in self.loop.carried}
         return self.cells | after
 
-    def _take(self, nodes: Sequence[Node]) -> None:
+    def _take(self, nodes: Sequence[Node]) -> str:
+        """How the nodes end: by `break`, by `continue`, or by nothing."""
         for node in nodes:
+            ended = ""
             if isinstance(node, Nest):
                 self._nest(node)
             elif isinstance(node, Branch):
-                self._take(node.then if self._holds(node.condition) else node.otherwise)
+                ended = self._take(node.then if self._holds(node.condition) else node.otherwise)
             elif isinstance(node, Access) and node.array is not None and node.array.space == "local":
                 self._touch(node, node.array)
+            elif isinstance(node, EarlyExit) and node.word != "return":
+                ended = node.word
             elif not isinstance(node, Access) or node.mode != "read":
                 raise NoValue("more than a choice")
+            if ended:
+                return ended
+        return ""
 
     def _nest(self, node: Nest) -> None:
-        turns = node.loop.counted
-        if turns is None or len(turns) > _MOST or node.loop.until is not None:
+        loop = node.loop
+        start, step = loop.start.substitute(self._known()).value, loop.step.value
+        if loop.values is not None or start is None or not step:
             raise NoValue("a loop inside of no known length")
-        now = {(each.name, each.loop): self._value(each.initial) for each in node.loop.carried}
-        for turn in turns:
-            self.numbers[node.loop.symbol] = turn
+        now = {(each.name, each.loop): self._value(each.initial) for each in loop.carried}
+        for turn in range(_MOST + 1):
+            self.numbers[loop.symbol] = start + turn * step
             self.inner |= now
-            self._take(node.body)
-            now = {(each.name, each.loop): self._value(each.update) for each in node.loop.carried}
-        self.inner |= now
+            if not self._holds(loop.condition):
+                return
+            ended = self._take(node.body)
+            now = {(each.name, each.loop): self._value(each.update) for each in loop.carried}
+            if ended and loop.carried:
+                raise NoValue("an end that the updates of variables do not show")
+            if ended == "break":
+                return
+        raise NoValue("a long loop inside")
 
     def _touch(self, access: Access, array: Array) -> None:
         cell = (array, self._place(access))
@@ -84,10 +100,19 @@ class _Turn:
             self.reads[access.number] = self.cells[cell]
 
     def _place(self, access: Access) -> int:
-        index = access.index.substitute(self._known()).value if access.index is not None else None
-        if index is None:
-            raise NoValue("a place that depends on more than the turn")
-        return index
+        if access.index is None:
+            raise NoValue("no whole element")
+        return self._number(access.index)
+
+    def _number(self, term: Term) -> int:
+        """A term of the numbers of inner turns and of integers that are kept."""
+        term, total = term.substitute(self._known()), 0
+        for factors, number in term.parts.items():
+            known = [self.form.values.get(factor) for factor in factors if isinstance(factor, Symbol)]
+            if len(known) < len(factors) or None in known:
+                raise NoValue("a number of the thread")
+            total += number * math.prod(int(self._value(each.data)) for each in known if each is not None)
+        return total
 
     def _known(self) -> dict[Symbol, Term]:
         return {symbol: Term.number(number) for symbol, number in self.numbers.items()}
@@ -129,9 +154,7 @@ class _Turn:
         rise = term.coefficient(self.loop.symbol)
         if rise is not None and (rise.value or 0) > 0:
             return _TURN  # later turns have larger ones
-        if term.value is None:
-            raise NoValue("a number of the thread")
-        return term.value
+        return self._number(term)
 
     def _holds(self, condition: Condition) -> bool:
         if isinstance(condition, Combined):
@@ -146,14 +169,7 @@ class _Turn:
         return self._compares(condition)
 
     def _compares(self, condition: Compare) -> bool:
-        term = condition.term.substitute(self._known())
-        total = term.constant
-        for factors, number in term.parts.items():
-            if factors:
-                known = self.form.values.get(factors[0]) if isinstance(factors[0], Symbol) else None
-                if known is None or len(factors) > 1 or number not in (1, -1):
-                    raise NoValue(condition.text)
-                total += number * int(self._value(known.data))
+        total = self._number(condition.term)
         return {">=": total >= 0, "==": total == 0, "!=": total != 0}[condition.relation]
 
 

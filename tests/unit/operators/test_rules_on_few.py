@@ -94,6 +94,28 @@ def lanes(rule: str, task: Task, text: str, *changes: tuple[str, str]) -> list[V
     return built(BY_NAME[rule], parse_variant(HEAD + text), task)
 
 
+SHIFT = "for (int j = 1; j > k; j--) { kept[j] = kept[j - 1]; at[j] = at[j - 1]; }"
+ENDED = (
+    ("int k = 1; k >= 0; k--", "int k = 0; k < 2; k++"),
+    ("if (k < 1) { kept[k + 1] = kept[k]; at[k + 1] = at[k]; }", SHIFT),
+    ("at[k] = c;", "at[k] = c; break;"),
+)
+RECORD = (
+    ("float a = -INFINITY, b = -INFINITY;", "float2 s = {-INFINITY, -INFINITY};"),
+    ("if (v > a) { b = a; j = i; a = v; i = c; }", "if (v > s.x) { s.y = s.x; j = i; s.x = v; i = c; }"),
+    ("else if (v > b) { b = v; j = c; }", "else if (v > s.y) { s.y = v; j = c; }"),
+    ("= a; y[2 * r + 1] = b;", "= s.x; y[2 * r + 1] = s.y;"),
+)
+INNER = ARRAYS[ARRAYS.index("        for (int k = 1") : ARRAYS.index("    }\n    for (int k = 0")]
+LEFT = (
+    (
+        INNER,
+        """        if (v <= kept[1]) continue;
+        if (v > kept[0]) { kept[1] = kept[0]; at[1] = at[0]; kept[0] = v; at[0] = c; }
+        else { kept[1] = v; at[1] = c; }
+""",
+    ),
+)
 SORTED = (
     ("if (v > a) { b = a; j = i; a = v; i = c; }", "if (v > b) { b = v; j = c; }"),
     ("else if (v > b) { b = v; j = c; }", "if (b > a) { float t = a; a = b; b = t; int k = i; i = j; j = k; }"),
@@ -106,6 +128,8 @@ SORTED = (
     [
         pytest.param(VARIABLES, (), id="variables"),
         pytest.param(ARRAYS, (), id="arrays"),
+        pytest.param(ARRAYS, ENDED, id="a loop that ends", marks=pytest.mark.long),
+        pytest.param(VARIABLES, RECORD, id="a record", marks=pytest.mark.long),
         pytest.param(VARIABLES, SORTED, id="sorted behind", marks=pytest.mark.long),
         pytest.param(VARIABLES, (("if (v > a)", "if (!(v <= a))"),), id="not less or equal", marks=pytest.mark.long),
     ],
@@ -116,6 +140,15 @@ def test_the_few_largest_are_shared_with_their_places(
     """The inputs are few whole numbers, so most of the largest are equal, and the first of them counts."""
     (child,) = lanes(rule, task, text, *changes)
     assert evaluate(Job(task=task, text=child.text, path="child.cu", upto="check"), session).status.passed
+
+
+@pytest.mark.parametrize(
+    ("text", "changes"), [(ARRAYS, ENDED), (ARRAYS, LEFT), (VARIABLES, RECORD), (VARIABLES, SORTED)]
+)
+def test_the_few_largest_are_found_however_a_turn_is_written(
+    task: Task, text: str, changes: tuple[tuple[str, str], ...]
+) -> None:
+    assert len(lanes("row_lanes", task, text, *changes)) == 1
 
 
 @pytest.mark.parametrize(

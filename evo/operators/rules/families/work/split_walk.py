@@ -82,7 +82,8 @@ def _walk(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> _Wa
     moved = ctx.source.changed_in(top.body_span) - set(ctx.source.declared(top.body_span))
     if moved - {re.split(r"[.\[]", name)[0] for r in analysis.legality.is_reduction(loop) for name in r.names}:
         return None  # a pointer that walks along
-    if any(top.span.holds(each.span) for each in (*form.barriers, *form.exchanges)):
+    meetings = [*(each.span for each in form.barriers), *(each.span for each in form.exchanges)]
+    if any(top.span.holds(span) for span in meetings):
         return None
     if any(line.line != launch.line and line.args is None for line in ctx.variant.launches):
         return None  # it would be given the parts too

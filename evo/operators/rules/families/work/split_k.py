@@ -1,4 +1,4 @@
-"""Split K: several blocks share one long sum, and a second kernel adds up their parts."""
+"""Split K: several blocks share one long sum or walk, and a second kernel combines their parts."""
 
 from __future__ import annotations
 
@@ -181,8 +181,8 @@ def _is_unused(ctx: RuleContext, found: _Sum, statement: Statement, kept: Sequen
 RULES = (
     Rule(
         name="split_k",
-        sentence="Lets several blocks share one long sum: each adds up a part of it into a workspace, and a second"
-        " kernel adds up the parts.",
+        sentence="Lets several blocks share one long sum, or whatever a block walks over: each leaves in a workspace"
+        " what its part comes to, and a second kernel combines the parts.",
         find=behind_guard(_found),
         examples=(Example.of_files("split_k", axes=("N", "M")),),
         reason="few outputs with long sums leave most of the chip idle",

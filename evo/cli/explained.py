@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from evo.analysis.roofline import CaseLimits
 
 _LINES = 70  # of a nest
-_KINDS = {"rescaled_sum": "rescaled sum", "online_softmax": "online softmax", "welford": "mean and squares (Welford)"}
+_KINDS = {"welford": "mean and squares (Welford)"}
 _PLACES = {
     "register": "in a register", "local": "in the thread's own array", "shared": "as a tree in shared memory",
     "global": "in global memory", "shuffle": "by shuffles", "atomic": "by atomics",
@@ -136,7 +136,7 @@ def _loop_notes(analysis: LaunchAnalysis, loop: Loop) -> str:
 
 
 def _kind(reduction: Reduction) -> str:
-    return _KINDS.get(reduction.kind, reduction.kind)
+    return _KINDS.get(reduction.kind, reduction.kind.replace("_", " "))
 
 
 def _turns(analysis: LaunchAnalysis, loop: Loop) -> str:

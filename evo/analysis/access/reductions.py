@@ -18,6 +18,7 @@ from evo.analysis.access.extrema import (
     is_strict,
 )
 from evo.analysis.access.form import Access, Carried, Data, Form, Loop
+from evo.analysis.access.kept_few import kept_few
 from evo.analysis.access.terms import Symbol
 
 RECURRENCE = "recurrence"
@@ -29,8 +30,9 @@ _WORDS = {"add": "sum", "sub": "sum", "max": "max", "min": "min", "and": "and", 
 class Reduction:
     """Values combined into one.
 
-    kind: `sum`, `max`, `min`, `product`, `argmax`, `argmin`, `welford`, `online_softmax`, `rescaled_sum`, `recurrence`
-    (`x = a * x + b`, whose turns stay in order) or another operation by name. place: `register`, `shared`, `global`,
+    kind: `sum`, `max`, `min`, `product`, `argmax`, `argmin`, `largest_few`, `arglargest_few` (in order, with where they
+    stand; `smallest`), `welford`, `online_softmax`, `rescaled_sum`, `recurrence` (`x = a * x + b`, whose turns stay in
+    order) or another operation by name. place: `register`, `shared`, `global`,
     `local` (the thread's own array), `shuffle` or `atomic`.
     loops: over whose turns. names: the variables or arrays; accesses: the places in memory, by number. operand: what
     is combined.
@@ -60,6 +62,14 @@ def reductions_of(form: Form) -> tuple[Reduction, ...]:
 
 def of_loop(form: Form, loop: Loop) -> Iterator[Reduction]:
     """The reductions over the turns of one loop in registers; pairs and triples that belong together as one."""
+    if (few := kept_few(form, loop)) is not None:
+        yield Reduction(
+            kind=f"{'arg' if few.places else ''}{'largest' if few.is_largest else 'smallest'}_few",
+            place="local" if few.arrays else "register", loops=(loop.symbol,), names=few.values + few.places,
+            line=loop.line, carried=loop.carried,
+            accesses=tuple(a.number for array in few.arrays for a in form.of(array) if loop.symbol in a.loops),
+        )  # fmt: skip
+        return
     single = {c.name: made for c in loop.carried if (made := _combination(form, c)) is not None}
     taken: set[str] = set()
     for group in (_online_softmax, _welford, functools.partial(_value_and_index, form)):

@@ -1,7 +1,8 @@
 """Other ways to write the same: rules see a kernel in the form that they know, and change it as it is written.
 
-Work that stands in `if (i < n) { ... }` is seen behind `if (i >= n) return;`, and `float a = 0, b = 1;` as two
-declarations. The rule's edits and those of the guard become one change; declarations that a rule leaves alone stay.
+Work that stands in `if (i < n) { ... }` is seen behind `if (i >= n) return;`, `float a = 0, b = 1;` as two
+declarations, and `i < 2 * n` with a name for the bound. The rule's edits and those of the guard become one change;
+declarations that a rule leaves alone stay.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from itertools import pairwise
 
 from evo.cuda.source import Edit, Function, Source, Span, Statement
 from evo.operators.rules.application import Application, Find
+from evo.operators.rules.rewriting import WORD, fresh, indent_of
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.through import found_in_view
 
@@ -19,6 +21,11 @@ _INSIDE = re.compile(r"\s*\(?\s*(\w+)\s*<\s*(\w+)\s*\)?\s*")
 _SEVERAL = re.compile(
     r"((?:const\s+)?(?:int|float|unsigned int|unsigned|double|half|__half))\s+([A-Za-z_].*),.*;$", re.DOTALL
 )
+_PARTS = re.compile(r"&&|\|\|")
+_BOUND = re.compile(
+    r"[\s(]*(?P<name>\w+)\s*(?:<|>=)\s*(?P<bound>\w+\s*[*+/-](?:[\w\s*+/-]|\(\s*\w+\s*[*+/-]\s*\w+\s*\))*)"
+)
+_SIZE = re.compile(r"[\w\s+*/()-]+")
 _ONE = re.compile(r"[A-Za-z_]\w*\s*(?:\[[^\[\]]*\]\s*)*(?:=(?!=)|$)")
 
 
@@ -27,13 +34,50 @@ def behind_guard(find: Find) -> Find:
 
     def both(ctx: RuleContext) -> Iterator[Application]:
         found = tuple(find(ctx))
+        kernels = [f for f in ctx.source.functions if f.is_kernel]
+        if not found:
+            guards = [edit for f in kernels for edit in _turned(ctx.source, f)]
+            apart = [edit for f in kernels for edit in declared_apart(ctx.source, f)]
+            found = tuple(found_in_view(find, ctx, guards, apart))
         yield from found
-        kernels = [] if found else [f for f in ctx.source.functions if f.is_kernel]
-        guards = [edit for f in kernels for edit in _turned(ctx.source, f)]
-        apart = [edit for f in kernels for edit in declared_apart(ctx.source, f)]
-        yield from found_in_view(find, ctx, guards, apart)
+        if not found:
+            bounds = [edit for f in kernels for edit in _named_bounds(ctx, f)]
+            yield from found_in_view(both, ctx, bounds)
 
     return both
+
+
+def _named_bounds(ctx: RuleContext, function: Function) -> Iterator[Edit]:
+    """`if (i >= 2 * n) return;` and `if (i < 2 * n)` with the bound as a variable in front."""
+    source, names = ctx.source, dict[str, str]()
+    for statement in source.statements(function):
+        if statement.kind != "if" or statement.condition is None:
+            continue
+        head, declared = source.slice(statement.condition), ""
+        for part in _PARTS.split(head):
+            match = _BOUND.fullmatch(part)
+            if match is None or not _is_size(ctx, function, match["bound"]):
+                continue
+            text = match["bound"].rstrip()
+            if text not in names:
+                names[text] = fresh(ctx, f"{match['name']}_end", names.values())
+                declared += f"const int {names[text]} = {text};\n{indent_of(source, statement.span.start)}"
+            at = statement.condition.start + len(head[: head.index(part) + match.start("bound")].encode())
+            yield Edit(Span(at, at + len(text.encode())), names[text])
+        if declared:
+            yield Edit(Span(statement.span.start, statement.span.start), declared)
+
+
+def _is_size(ctx: RuleContext, function: Function, text: str) -> bool:
+    """Whether nothing but whole numbers, sizes and what is set to such once is in an expression."""
+    ints = {param.name for param in function.params if param.type.removeprefix("const ") == "int"}
+    for word in WORD.findall(text):
+        if word in ints or ctx.source.integer(word) is not None:
+            continue
+        value = ctx.constant(function, word)
+        if value is None or value == word or not _SIZE.fullmatch(value) or not _is_size(ctx, function, value):
+            return False
+    return True
 
 
 def _turned(source: Source, function: Function) -> Sequence[Edit]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -94,7 +94,18 @@ class Rule:
         return found
 
     def _found(self, ctx: RuleContext) -> tuple[Application, ...]:
-        return tuple(self.find(ctx)) or tuple(self._seen_plainly(ctx)) or tuple(self._seen_flat(ctx))
+        found = tuple(self.find(ctx)) or tuple(self._seen_plainly(ctx)) or tuple(self._seen_flat(ctx))
+        return found + tuple(self._in_other_kernels(ctx, found))
+
+    def _in_other_kernels(self, ctx: RuleContext, found: Sequence[Application]) -> Iterator[Application]:
+        """The places of kernels that only a view shows, in a file where another kernel's are seen without."""
+        kernels = [f for f in ctx.source.functions if f.is_kernel]
+        have = {each.arguments.get("kernel") for each in found}
+        for kernel in kernels if have and None not in have and self.family in _OF_LOOPS else ():
+            if kernel.name not in have:
+                others = [f.body for f in kernels if f.name != kernel.name]
+                places = self._seen_plainly(ctx, others)
+                yield from (each for each in places if each.arguments.get("kernel") == kernel.name)
 
     def _seen_flat(self, ctx: RuleContext) -> Iterator[Application]:
         """The places in the text whose blocks are rows of threads (`flat_view`), seen in the other views too."""
@@ -106,15 +117,19 @@ class Rule:
             for found in found_in_view(places, ctx, flat):
                 yield replace(found, is_schedule=True)
 
-    def _seen_plainly(self, ctx: RuleContext) -> Iterator[Application]:
-        """The places in the text as the views show it, as changes of the text as it is written."""
+    def _seen_plainly(self, ctx: RuleContext, without: Sequence[Span] = ()) -> Iterator[Application]:
+        """The places in the text as the views show it, as changes of the text as it is written.
+
+        without: bodies of kernels that stay as they are.
+        """
         seen = views_of(ctx)
         views = [*seen.plain]
         if self.family in _OF_INDICES and self.name != "grid_stride":
             views += seen.of_grids
         if self.family in _OF_LOOPS:
             views += seen.of_loops
-        for always, free in views:
+        for view in views:
+            always, free = ([e for e in part if not any(body.holds(e.span) for body in without)] for part in view)
             for found in found_in_view(self.find, ctx, always, free):
                 yield replace(found, is_schedule=found.is_schedule or bool(always))
 

@@ -105,6 +105,23 @@ def test_an_index_is_known_in_any_order(index: str) -> None:
     assert {"unsigned int row_at", "unsigned col_at"} <= tables
 
 
+@pytest.mark.parametrize(
+    ("guard", "bounds"),
+    [
+        ("row < 2 * m && col < n", {"row_end = 2 * m"}),
+        ("row < m && col < (n / 4) * 4", set()),  # no product of names and numbers alone
+        ("row < m * n + depth && col < n", {"row_end = m * n + depth"}),
+        ("row < m * 2.5f && col < n", set()),
+        ("row < m + col && col < n", set()),
+    ],
+)
+def test_a_bound_that_is_computed_gets_a_name(guard: str, bounds: set[str]) -> None:
+    found = children("coarsen", MATMUL.replace("row < m && col < n", guard))
+    assert bool(found) == bool(bounds)
+    assert all(any(bound in child.text for child in found) for bound in bounds)
+    assert all(guard.partition(" < ")[2].partition(" &&")[0] in child.text for child in found)
+
+
 @pytest.mark.parametrize("kind", ["unsigned char", "short", "long long", "double", "float2"])
 def test_elements_are_packed_as_what_they_are(kind: str) -> None:
     text = (

@@ -63,6 +63,54 @@ def test_columns_are_shared_by_the_lanes_of_a_block(written: str, otherwise: str
     assert first.text.count("for (int n = begin; n < end; ++n)") == 2
 
 
+PARTS = """// evo: task scan_lanes
+// evo: launch down grid (ceil_div(L, 32), ceil_div(4, 2)) block (32, 2)
+extern "C" __global__ void down(const float* x, float* y, float* last, int N, int L) {
+    int l = blockIdx.x * blockDim.x + threadIdx.x;
+    int part = blockIdx.y * blockDim.y + threadIdx.y;
+    if (l >= L || part >= 4) return;
+    float total = 0.0f;
+    for (int n = 0; n < N / 4; ++n) {
+        total += x[(part * (N / 4) + n) * L + l];
+        y[(part * (N / 4) + n) * L + l] = total;
+    }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise", "grid"),
+    [
+        pytest.param("threadIdx.y;", "threadIdx.y;", ["ceil_div(L, COLUMNS)", "4"], id="as it is"),
+        pytest.param("ceil_div(4, 2)", "(4 + 1) // 2", ["ceil_div(L, COLUMNS)", "4"], id="rounded up in other words"),
+        pytest.param("float total = 0.0f;", "float total = threadIdx.y;", [], id="a thread that asks where it is"),
+        pytest.param("(int n = 0", "(int n = blockIdx.y", [], id="a block that does"),
+        pytest.param("blockDim.y + t", "2 * blockDim.y + t", [], id="every other index"),
+    ],
+)
+def test_a_block_for_each_index_along_y(written: str, otherwise: str, grid: list[str]) -> None:
+    made = children(PARTS, (written, otherwise))
+    assert [part.text for part in made[0].launches[0].grid] == grid if grid else made == []
+
+
+def test_a_kernel_that_only_a_view_shows_is_found_beside_another() -> None:
+    behind = """// evo: launch on grid (ceil_div(L, 64)) block (64)
+extern "C" __global__ void on(const float* x, float* y, float* last, int N, int L) {
+    int l = blockIdx.x * blockDim.x + threadIdx.x;
+    if (l >= L) return;
+    for (int n = 1; n < N; ++n) {
+        y[n * L + l] += y[(n - 1) * L + l];
+    }
+}
+"""
+    launch, _, kernel = behind.partition("\n")
+    task, head, rest = ROWS.split("\n", 2)
+    made = children(f"{task}\n{head}\n{launch}\n{rest}\n{kernel}")
+    assert {child.launches[1].block[0].text for child in made} == {"64", "COLUMNS * LANES"}
+    columns = next(child for child in made if child.launches[1].block[0].text != "64")
+    assert columns.launches[0].block[0].text == parse_variant(ROWS).launches[0].block[0].text
+
+
 @pytest.mark.parametrize(
     ("text", "written", "otherwise"),
     [

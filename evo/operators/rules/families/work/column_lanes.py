@@ -28,6 +28,7 @@ from evo.operators.rules.lifting import NotPrinted, in_c, names_of
 from evo.operators.rules.rewriting import fresh, indent_of, same
 from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
+from evo.operators.rules.thin_view import behind_thin_blocks
 from evo.spec.expr import Number, parse
 
 _SECTOR = 32  # bytes
@@ -147,6 +148,8 @@ def _extent(ctx: RuleContext, analysis: LaunchAnalysis, shared: list[SharedLoop]
             continue
         conditions = [part for part in before if isinstance(part, Condition)]
         for part in (each for condition in conditions for each in conjuncts(condition)):
+            if isinstance(part, Compare) and not {BLOCK[0], *THREAD} & part.symbols():
+                continue  # all threads of a block leave together
             if not isinstance(part, Compare) or part.relation != ">=":
                 return None
             limits.add(part.term + index + 1)
@@ -270,7 +273,7 @@ RULES = (
         name="column_lanes",
         sentence="Gives each column the lanes of a block of a few neighbouring columns where a thread walks down a"
         " column alone: lanes take every so many rows, and combine their sums in shared memory.",
-        find=by_launch(found_columns, once=True),
+        find=behind_thin_blocks(by_launch(found_columns, once=True)),
         reason="a thread for each column leaves most of the chip idle, and each waits for one row after the other",
         expected="as many more loads in flight as a column has lanes; whole sectors are read as before",
         risk="few rows leave lanes idle; sums are added in another order",

@@ -29,6 +29,7 @@ from evo.operators.rules.lifting import NotPrinted
 from evo.operators.rules.rewriting import fresh, indent_of, merged
 from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
+from evo.operators.rules.thin_view import behind_thin_blocks
 
 Placed = Callable[[RuleContext, LaunchAnalysis, Function], RowPlace | None]
 
@@ -130,8 +131,8 @@ def _walked(
         inside = [access for access in form.accesses if loop.symbol in access.loops]
         if not any(a.is_global for a in inside):
             continue
-        if _is_rest(analysis, loop, body):
-            continue  # each lane takes the few turns that another loop has left
+        if _is_rest(analysis, loop, body) or _is_of_own(inside):
+            continue  # each lane takes the few turns that another loop has left, or stores its own array
         if _walks(analysis, loop, inside, is_alone):
             shared = shared_of(ctx, analysis, loop)
             if shared is not None:
@@ -149,6 +150,12 @@ def _is_rest(analysis: LaunchAnalysis, loop: Loop, body: tuple[Node, ...]) -> bo
     """Whether a loop is known to take no turns or a few, without others inside."""
     turns = analysis.turns(loop)
     return turns is not None and turns <= _FEW and not any(True for _ in nests(body))
+
+
+def _is_of_own(inside: list[Access]) -> bool:
+    """Whether a loop stores elements of a thread's own array, which a lane's number would move out of registers."""
+    is_own = any(each.array is not None and each.array.space == "local" for each in inside)
+    return is_own and not any(each.is_global and each.is_read for each in inside)
 
 
 def _walks(analysis: LaunchAnalysis, loop: Loop, inside: list[Access], is_alone: bool) -> bool:
@@ -297,7 +304,7 @@ RULES = (
         name="row_lanes",
         sentence="Gives each index a warp instead of a thread where a thread walks along memory alone: lanes take"
         " neighbouring elements, and shuffles combine their sums, maxima and best ones.",
-        find=by_launch(partial(found_rows, is_block=False)),
+        find=behind_thin_blocks(by_launch(partial(found_rows, is_block=False))),
         reason="threads that each walk a row of their own read addresses a row apart: one sector per element",
         expected="each fetched sector is used whole, and 32 times as many threads keep the memory busy",
         risk="short rows leave lanes idle; sums are added in another order",
@@ -308,7 +315,7 @@ RULES = (
         name="row_blocks",
         sentence="Gives each index a block instead of a thread where a thread walks along memory alone: its threads"
         " take neighbouring elements and combine through shuffles and shared memory.",
-        find=by_launch(partial(found_rows, is_block=True)),
+        find=behind_thin_blocks(by_launch(partial(found_rows, is_block=True))),
         reason="a few long rows, each walked by a thread, keep a small part of the chip busy and waste sectors",
         expected="each fetched sector is used whole, and few rows fill the chip",
         risk="short rows leave threads idle at barriers; sums are added in another order",

@@ -9,6 +9,7 @@ from evo.operators.rules.families.work.column_lanes import found_columns
 from evo.operators.rules.families.work.row_lanes import found_rows
 from evo.operators.rules.rule import Application, Example, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
+from evo.operators.rules.thin_view import behind_thin_blocks
 
 
 def _find(ctx: RuleContext) -> Iterator[Application]:
@@ -23,7 +24,7 @@ RULES = (
         sentence="Shares a row or a column whose running sums, products, extrema or recurrences a thread stores on the"
         " way: a row's neighbouring elements come together by shuffles, a column's stretches by what those before come"
         " to.",
-        find=_find,
+        find=behind_thin_blocks(_find),
         examples=(Example.of_files("scan_lanes"), Example.of_files("scan_lanes_2")),
         reason="threads that each walk a row of their own read and write a row apart: one sector per element; those"
         " that walk columns are too few",

@@ -1,4 +1,4 @@
-"""Split K: several blocks share one long sum, and a second kernel adds up their parts."""
+"""Split K: several blocks share one long sum or walk, and a second kernel combines their parts."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 
 from evo.cuda.source import CountedFor, Edit, Function, Span, Statement
 from evo.operators.rules.directives import line_span, new_knob, relaunched
+from evo.operators.rules.families.work.split_walk import found_walks, with_arguments
 from evo.operators.rules.normal_form import behind_guard, guard_of, is_guard
 from evo.operators.rules.reductions import shareable
 from evo.operators.rules.rewriting import fresh, indent_of, merged, rewritten
-from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.rule import Application, Example, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import ThreadIndex, thread_indices
-from evo.spec.variant import LaunchLine
 
 _SPLITS = (1, 2, 4, 8, 16)
 _SHARING = re.compile(r"__shared__|__sync|_sync\b|\basm\b|\batomic|\bgoto\b|blockIdx\.z|gridDim")
@@ -31,6 +31,12 @@ class _Sum:
     loop: CountedFor
     store: Statement
     total: str
+
+
+def _found(ctx: RuleContext) -> Iterator[Application]:
+    """One sum of a thread, whose parts lie side by side; else whatever a block walks over."""
+    found = tuple(_find(ctx))
+    yield from found or by_launch(found_walks, once=True)(ctx)
 
 
 def _find(ctx: RuleContext) -> Iterator[Application]:
@@ -114,7 +120,7 @@ def _edits(ctx: RuleContext, found: _Sum, value: int) -> list[Edit]:
     length = f"{limit} - ({start})" if start != "0" else limit
     begin = f"(int)blockIdx.z * {chunk}" if start == "0" else f"{start} + (int)blockIdx.z * {chunk}"
     last = pointers[-1].span.end
-    arguments = with_argument(function, launch, partial)
+    arguments = with_arguments(function, launch, (partial,))
     shared = relaunched(ctx, launch, grid=f"{grid}, {splits}", arguments=arguments)
     second = relaunched(ctx, replace(launch, kernel=combine), arguments=arguments)
     return merged(
@@ -133,15 +139,6 @@ def _edits(ctx: RuleContext, found: _Sum, value: int) -> list[Edit]:
             ),
         ]
     )
-
-
-def with_argument(function: Function, launch: LaunchLine, name: str) -> str:
-    """The end of a launch line that names its arguments, with one more behind the last pointer."""
-    if launch.args is None:
-        return ""
-    behind = max(place for place, param in enumerate(function.params) if param.is_pointer) + 1
-    texts = [arg.text for arg in launch.args]
-    return f" args ({', '.join([*texts[:behind], name, *texts[behind:]])})"
 
 
 def _place(found: _Sum, partial: str, part: str) -> str:
@@ -184,9 +181,9 @@ def _is_unused(ctx: RuleContext, found: _Sum, statement: Statement, kept: Sequen
 RULES = (
     Rule(
         name="split_k",
-        sentence="Lets several blocks share one long sum: each adds up a part of it into a workspace, and a second"
-        " kernel adds up the parts.",
-        find=behind_guard(_find),
+        sentence="Lets several blocks share one long sum, or whatever a block walks over: each leaves in a workspace"
+        " what its part comes to, and a second kernel combines the parts.",
+        find=behind_guard(_found),
         examples=(Example.of_files("split_k", axes=("N", "M")),),
         reason="few outputs with long sums leave most of the chip idle",
         expected="as many times more blocks as splits, each with a shorter walk",

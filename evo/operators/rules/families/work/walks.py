@@ -11,6 +11,7 @@ from evo.analysis.access import BLOCK, THREAD, Access, Branch, LaunchAnalysis, L
 from evo.analysis.access.data_values import is_number, number_in, parts_of
 from evo.analysis.access.reductions import RECURRENCE
 from evo.cuda.source import Edit, Function, Span
+from evo.operators.rules.families.work.few import SUFFIX, kept_of_both
 from evo.operators.rules.families.work.moments import is_moments, merging, with_count
 from evo.operators.rules.families.work.walked_pointers import indexed
 from evo.operators.rules.lifting import NotPrinted
@@ -68,9 +69,9 @@ def are_known(loop: Loop, reductions: tuple[Reduction, ...]) -> bool:
     known = ("sum", "product", "max", "min", "argmax", "argmin", "online_softmax", "welford", RECURRENCE)
     named = {name for r in reductions for name in r.names}
     return (
-        all(r.kind in known and r.place == "register" for r in reductions)
+        all((r.kind in known and r.place == "register") or r.kind.endswith(SUFFIX) for r in reductions)
         and {carried.name for carried in loop.carried} <= named
-        and all(_NAMED.fullmatch(name) for name in named)
+        and all(_NAMED.fullmatch(name) or r.kind.endswith(SUFFIX) for r in reductions for name in r.names)
         and all(r.kind != "online_softmax" or _is_natural(r) for r in reductions)
         and all(r.kind != "welford" or is_moments(r) for r in reductions)
     )
@@ -140,14 +141,18 @@ def stay_with_their_lane(analysis: LaunchAnalysis, shared: Sequence[SharedLoop])
         is_over = len(set(inside)) > 1 and analysis.legality.is_written_over(array)
         if not is_over and array not in analysis.legality.rereads_output:
             continue
-        places = set[Term]()
+        places, turn = dict[Term, Loop](), Term.of(THREAD[2])
         for access in analysis.form.of(array):
-            ours = [symbol for symbol in access.loops if symbol in loops]
-            if len(ours) != 1:
-                return False
-            turn = Term.of(THREAD[2])
-            places.add(access.offset.substitute({ours[0]: turn + loops[ours[0]].start}))
-        if len(places) != 1:
+            ours = [loops[symbol] for symbol in access.loops if symbol in loops]
+            if len(ours) == 1:
+                places[access.offset.substitute({ours[0].symbol: turn + ours[0].start})] = ours[0]
+        outside = [access for access in analysis.form.of(array) if loops.keys().isdisjoint(access.loops)]
+        if len(places) != 1 or any(len(loops.keys() & {*a.loops}) > 1 for a in analysis.form.of(array)):
+            return False
+        ((place, loop),) = places.items()
+        # An element in front of the first that the loop touches is written by nobody.
+        before = place.substitute({THREAD[2]: Term.number(-1)}) if loop.step.value == 1 else None
+        if any(access.is_write or access.offset != before for access in outside):
             return False
     return True
 
@@ -163,6 +168,8 @@ def combined(ctx: RuleContext, found: Reduction, head: str, other: Callable[[str
     names: Mapping[int, str] = dict(enumerate(found.names))
     if found.kind in _COMBINED:
         return [f"{head} {_COMBINED[found.kind].format(names[0], other(names[0]))};"]
+    if found.kind.endswith(SUFFIX):
+        return kept_of_both(ctx, found, head, other)
     theirs, word = fresh(ctx, "theirs"), fresh(ctx, "their_other")
     if found.kind in ("max", "min"):
         sign = ">" if found.kind == "max" else "<"
@@ -308,7 +315,7 @@ def combined_in_shared(
 
 def parts_name(ctx: RuleContext, name: str, taken: Collection[str] = ()) -> str:
     """A name for what several threads have of a variable, or of a field; none of those taken."""
-    return fresh(ctx, f"{name.replace('.', '_')}_parts", taken)
+    return fresh(ctx, f"{'_'.join(re.findall(r'[A-Za-z0-9]+', name))}_parts", taken)
 
 
 def type_of(ctx: RuleContext, loop: Loop, name: str) -> str:
@@ -316,8 +323,9 @@ def type_of(ctx: RuleContext, loop: Loop, name: str) -> str:
     if not re.search(rf"\b{name}\b", ctx.source.text):
         return "float"  # a count that was not in the text
     inside = next(f for f in ctx.source.functions if f.body.holds(loop.span))
-    variable, _, field = name.partition(".")
-    kinds = {s.type for s in ctx.source.inside(inside) if s.kind == "declare" and s.name == variable and not s.dims}
+    variable, _, field = name.partition("[")[0].partition(".")
+    said = [s for s in ctx.source.inside(inside) if s.kind == "declare" and s.name == variable]
+    kinds = {s.type for s in said if bool(s.dims) == ("[" in name)}
     if field:
         kinds = {_field_type(ctx, kinds.pop() if len(kinds) == 1 else "", field)}
     if not kinds and (known := ctx.source.element_type(inside.name, name)) is not None:

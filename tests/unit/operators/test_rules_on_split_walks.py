@@ -1,0 +1,122 @@
+"""A block's walk that several blocks share: whatever its threads come to is combined by a second launch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rule_children import built
+from simulator import simulator
+
+from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
+from evo.operators import RULES
+from evo.operators.one_change import clutter
+from evo.spec.task import Task, read_task
+from evo.spec.variant import Variant, parse_variant
+
+RULE = next(rule for rule in RULES if rule.name == "split_k")
+TASK = """name: best_place
+axes: {N: int}
+tensors:
+  - {name: x, role: in, dtype: float32, shape: [N]}
+  - {name: place, role: out, dtype: int32, shape: [1]}
+tolerance: {rtol: 1e-6, atol: 1e-6, rival_error_factor: 2, because: a place}
+check: [{N: 4096}, {N: 1000}, {N: 3}]
+bench: {b: {N: 1000000}}
+work: {flop: N, bytes: 4 * N}
+specials: {x: {infinities: undefined, nan: undefined}}
+"""
+REFERENCE = """import numpy as np
+
+
+def inputs(case, rng):
+    return {"x": rng.integers(-99, 99, case["N"]).astype(np.float32)}
+
+
+def expected(inputs):
+    return {"place": np.array([inputs["x"].argmax()], np.int32)}
+"""
+TREE = """// evo: task best_place
+// evo: launch best grid (1) block (128)
+extern "C" __global__ void best(const float* x, int* place, int N) {
+    __shared__ float top[128];
+    __shared__ int where[128];
+    int t = threadIdx.x, at = 0;
+    float v = -INFINITY;
+    for (int i = t; i < N; i += 128) {
+        if (x[i] > v) { v = x[i]; at = i; }
+    }
+    top[t] = v;
+    where[t] = at;
+    __syncthreads();
+    for (int s = 64; s > 0; s /= 2) {
+        if (t < s && (top[t + s] > top[t] || (top[t + s] == top[t] && where[t + s] < where[t]))) {
+            top[t] = top[t + s];
+            where[t] = where[t + s];
+        }
+        __syncthreads();
+    }
+    if (t == 0) place[0] = where[0];
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[EvaluationSession]:
+    with simulator() as session:
+        yield session
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
+    folder: Path = tmp_path_factory.mktemp("tasks") / "best_place"
+    (folder / "ladder").mkdir(parents=True)
+    (folder / "task.yaml").write_text(TASK)
+    (folder / "reference.py").write_text(REFERENCE)
+    return read_task(folder)
+
+
+def children(task: Task, *changes: tuple[str, str]) -> list[Variant]:
+    text = TREE
+    for written, otherwise in changes:
+        assert written in text
+        text = text.replace(written, otherwise)
+    found = built(RULE, parse_variant(text), task)
+    assert all(clutter(text, child.text) is None for child in found)
+    return found
+
+
+def test_the_best_place_of_a_whole_array_is_found_by_several_blocks(session: EvaluationSession, task: Task) -> None:
+    """Most of the largest are equal, and the first of them counts; of three elements most parts have none."""
+    first, *_ = children(task)
+    assert [line.grid[-1].text for line in first.launches] == ["SPLITS", "1"]
+    assert [(each.name, each.dtype) for each in first.scratch] == [("v_parts", "float32"), ("at_parts", "int32")]
+    walk, _, combine = first.text.partition("best_combine(")
+    assert "__shared__" not in walk
+    assert "x[i]" not in combine
+    assert evaluate(Job(task=task, text=first.text, path="child.cu", upto="check"), session).status.passed
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param((("    float v =", "    place[0] = 0;\n    float v ="),), id="a store in front"),
+        pytest.param((("at = i; }\n", "at = i; }\n        __syncthreads();\n"),), id="a barrier in the walk"),
+        pytest.param((("(x[i] > v)", "(x[i] >= v)"),), id="the last of equal ones"),
+        pytest.param((("(128)", "(128, 2)"),), id="threads of two axes"),
+        pytest.param(
+            (
+                ("    float v =", "    const float* p = x + t;\n    float v ="),
+                ("if (x[i] > v) { v = x[i]; at = i; }", "if (*p > v) { v = *p; at = i; }\n        p += 128;"),
+            ),
+            id="a pointer that walks along",
+        ),
+    ],
+)
+def test_a_walk_that_is_more_than_a_choice_stays(task: Task, changes: tuple[tuple[str, str], ...]) -> None:
+    assert children(task, *changes) == []
+
+
+def test_many_blocks_keep_their_walks(task: Task) -> None:
+    assert children(task, ("grid (1)", "grid (1024)")) == []

@@ -177,6 +177,8 @@ class LaunchContext:
         for index, state in other.states.items():
             self.states[index] |= state
         self.set_field("blocks_done", self.field("blocks_done") + other.field("blocks_done"))
+        left = np.int64(self.field("left")) + np.int64(other.field("left"))
+        self.set_field("left", int(left))
         for name in ("heaviest", "longest"):
             self.set_field(name, max(self.field(name), other.field(name)))
 

@@ -47,8 +47,10 @@ class Emitter:
         param_bytes: int,
         flush_by_hardware: bool,
         read: set[str],
+        sums: set[str],
     ) -> None:
         self.read_somewhere = read
+        self.sums = sums  # registers that may hold a sum of floats
         self.c = code
         self.registers = registers
         self.uniform = uniform

@@ -90,6 +90,21 @@ def registers_read(blocks: list[Block]) -> set[str]:
     return {name for block in blocks for ins in block.instructions() for name in uses(ins)}
 
 
+def float_sums(blocks: list[Block]) -> set[str]:
+    """Registers that may hold a sum of floats, as a float or as its bits."""
+    sums: set[str] = set()
+    moves = [ins for ins in _instructions(blocks) if ins.name in ("mov", "selp", "cvt")]
+    new = {name for ins in _instructions(blocks) if _adds(ins) for name in defs(ins)}
+    while new - sums:
+        sums |= new
+        new = {name for ins in moves if sums & set(uses(ins)) for name in defs(ins)}
+    return sums
+
+
+def _adds(ins: Instr) -> bool:
+    return ins.name in ("add", "sub", "fma", "mad") and any(mod[0] == "f" or mod[:2] == "bf" for mod in ins.mods)
+
+
 def _commutes(ins: Instr, read: set[str]) -> bool:
     unused = ins.name == "red" or isinstance(ins.args[0], Sink) or not set(defs(ins)) & read
     return unused and ins.mods[-1][0] in "usb" and ins.mods[-1][:2] != "bf" and bool(_COMMUTES & set(ins.mods))

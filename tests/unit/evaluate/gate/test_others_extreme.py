@@ -235,3 +235,26 @@ def test_sums_in_double_show_their_order_though_rounding_hides_it(
     assert isinstance(prepared, Prepared)
     found = other_orders(task, prepared.programs, bench.reference(task), bench.checker, 5)
     assert (None if found is None else found[1].status) is status
+
+
+@pytest.mark.parametrize(
+    ("condition", "status"),
+    [
+        ("fabsf(part - 1.0f) < 1e-4f", Status.WRONG),  # of squares: a row that may be normalised already
+        ("part > 1e6f && part < 1.001e6f", Status.WRONG),
+        ("fabsf(part - 1.0f) < 1e-4f && part < 0.0f", None),
+    ],
+)
+def test_a_band_of_what_many_elements_make_is_approached(
+    condition: str, status: Status | None, bench: EvaluationSession, tmp_path: Path
+) -> None:
+    task = _task(tmp_path, SUMS, SUMS_REFERENCE)
+    text = SUM.replace("float value = own;", "float value = own, part = own * own;")
+    text = text.replace("step);", "step), part += __shfl_xor_sync(~0u, part, step);", 1)
+    text = text.replace("ADD;", "if (first) parts[threadIdx.x / 32] = value;")
+    text = text.replace("y[blockIdx.x] = total;", f"y[blockIdx.x] = {condition} ? 2.0f * total : total;")
+    prepared = bench.prepare(task, text)
+    assert isinstance(prepared, Prepared)
+    reference = bench.reference(task)
+    found = gate.pursued(task, prepared.programs, lambda _: {}, reference, bench.checker, 5, [], gate.Looked())
+    assert (None if found is None else found.status) is status

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evo.evaluate.gate.integer_patterns import Kind, kind_of, recurrence, varied_integers
-from evo.evaluate.gate.outlying_inputs import LONG, exponents, outermost, peaked, special_rows, values_of, whole_numbers
+from evo.evaluate.gate.outlying_inputs import LONG, far_apart, outermost, peaked, special_rows, values_of, whole_numbers
 from evo.evaluate.gate.spliced_inputs import spliced
 from evo.evaluate.gate.tensor_rows import Reals, Rng, is_turned, rows_of, some_rows
 from evo.spec import input_distributions as distributions
@@ -169,13 +169,9 @@ def _outlying(
         others = {t.name: fitted(t, np.abs(reals[t.name])) for t in free if t is not one}
         for _ in range(2):
             yield others | {one.name: fitted(one, peaked(reals[one.name], scales[one.name], constants, rng))}
-    elif len(free) > 1:
-        first, second = (free[int(at)] for at in rng.permutation(len(free))[:2])
-        for by in exponents(rng):
-            yield {
-                first.name: fitted(first, reals[first.name] * 2.0**by, 1.0),
-                second.name: fitted(second, reals[second.name] * 2.0**-by, 1.0),
-            }
+    else:
+        for other in far_apart(reals, {t.name: t.dtype for t in free}, rng):
+            yield {t.name: fitted(t, other[t.name], 1.0) for t in free if t.name in other}
 
 
 def _scale(values: Reals) -> float:

@@ -88,7 +88,7 @@ class SimDevice(ModellingDevice):
             counters=counters,
             launches=launches,
             coverage=Coverage.merged(seen) if request.coverage else None,
-            left=tuple(result.left for result in run.results),
+            left=tuple(result.counters.left for result in run.results),
         )
 
     def estimate(self, cases: Sequence[BenchCase]) -> tuple[CaseBench, ...] | Fault:

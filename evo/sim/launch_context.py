@@ -338,6 +338,7 @@ class LaunchContext:
         """Copy what was counted."""
         counters.warps = self.field("blocks_done") * self.field("warp_count")
         counters.heaviest, counters.longest = self.field("heaviest"), self.field("longest")
+        counters.left = self.field("left")
         turns = Turns(*(self.field(name) for name in ("rounds", "busy_turns", "busy", "critical")))
         counters.turns = turns if self.field("fair") else None
         counters.fill(self.records, self.block_counts, self.touched)

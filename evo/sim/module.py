@@ -50,7 +50,6 @@ class LaunchResult:
     cpu_s: tuple[float, ...] = ()  # processor time of the blocks, by thread
     coverage: Coverage | None = None  # if the module was loaded with it
     notes: tuple[str, ...] = ()  # what is no fault, but worth a look
-    left: int = 0  # what sums of floats by atomics have come to, as one number; the same in any order if they are
 
 
 class Module:
@@ -161,9 +160,7 @@ class Module:
         faults = decode_faults(context, loaded.kernel, block3)
         seen = coverage_of(loaded.kernel, context) if self.coverage else None
         done, text = int(context.field("blocks_done")), context.text()
-        result = LaunchResult(
-            faults, counters, done, total, text, context.cpu_s, seen, notes_of(context), context.field("left")
-        )
+        result = LaunchResult(faults, counters, done, total, text, context.cpu_s, seen, notes_of(context))
         context.release()
         return result
 

@@ -53,25 +53,30 @@ def extremes_of(values: Array, written: NDArray[np.bool_] | None, groups: Places
     """
     if groups is None:
         return Extremes(low=values, high=values, seen=np.ones(len(values), np.bool_) if written is None else written)
-    keys, order, starts = _keys(values, dtype).reshape(len(groups), -1), *in_order_of_groups(groups)
-    limits = np.iinfo(keys.dtype)
-    low = np.empty((len(starts), keys.shape[1]), keys.dtype)
-    high = np.empty_like(low)
-    known = None if written is None else written.reshape(keys.shape)
+    rows, count = values.reshape(len(groups), -1), int(groups.max()) + 1
+    known = None if written is None else written.reshape(rows.shape)
+    if known is not None:  # of a sample, few
+        some = np.flatnonzero(known.any(axis=1))
+        rows, known, groups = rows[some], known[some], groups[some]
+    keys, (order, starts) = _keys(rows, dtype), in_order_of_groups(groups)
+    limits, met = np.iinfo(keys.dtype), groups[order[starts]]
+    low = np.full((count, keys.shape[1]), limits.max, keys.dtype)
+    high = np.full_like(low, limits.min)
 
     def fold(part: slice) -> None:
         held = keys[order, part]
         if known is not None:
             absent = ~known[order, part]
-            high[:, part] = np.maximum.reduceat(np.where(absent, limits.min, held), starts, axis=0)
+            high[met, part] = np.maximum.reduceat(np.where(absent, limits.min, held), starts, axis=0)
             held[absent] = limits.max
         else:
-            high[:, part] = np.maximum.reduceat(held, starts, axis=0)
-        low[:, part] = np.minimum.reduceat(held, starts, axis=0)
+            high[met, part] = np.maximum.reduceat(held, starts, axis=0)
+        low[met, part] = np.minimum.reduceat(held, starts, axis=0)
 
-    step = max(1, _CHUNK // len(order))
+    step = max(1, _CHUNK // max(1, len(order)))
     with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as threads:  # NumPy lets others run meanwhile
-        list(threads.map(fold, (slice(first, first + step) for first in range(0, keys.shape[1], step))))
+        columns = range(0, keys.shape[1] if len(met) else 0, step)
+        list(threads.map(fold, (slice(first, first + step) for first in columns)))
     return Extremes(
         low=_values(low, values.dtype, dtype).reshape(-1),
         high=_values(high, values.dtype, dtype).reshape(-1),

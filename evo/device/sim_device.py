@@ -88,6 +88,7 @@ class SimDevice(ModellingDevice):
             counters=counters,
             launches=launches,
             coverage=Coverage.merged(seen) if request.coverage else None,
+            left=tuple(result.counters.left for result in run.results),
         )
 
     def estimate(self, cases: Sequence[BenchCase]) -> tuple[CaseBench, ...] | Fault:
@@ -187,7 +188,7 @@ class SimDevice(ModellingDevice):
             return OutputExtremes(whole=whole or request.blocks is None, fault=faults[0])
         masks = {output.name: run.mask(output) for output in program.outputs}
         dtypes = {output.name: output.dtype for output in program.outputs}
-        extremes, place = reduced(run.outputs(), dtypes, masks, request.groups, request.find)
+        extremes, place = reduced(run.views(), dtypes, masks, request.groups, request.find)
         if place is not None:
             return OutputExtremes(whole=whole, place=place)
         share = _least(run)  # before blocks are run by themselves

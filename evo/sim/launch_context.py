@@ -177,6 +177,8 @@ class LaunchContext:
         for index, state in other.states.items():
             self.states[index] |= state
         self.set_field("blocks_done", self.field("blocks_done") + other.field("blocks_done"))
+        left = np.int64(self.field("left")) + np.int64(other.field("left"))
+        self.set_field("left", int(left))
         for name in ("heaviest", "longest"):
             self.set_field(name, max(self.field(name), other.field(name)))
 
@@ -336,6 +338,7 @@ class LaunchContext:
         """Copy what was counted."""
         counters.warps = self.field("blocks_done") * self.field("warp_count")
         counters.heaviest, counters.longest = self.field("heaviest"), self.field("longest")
+        counters.left = self.field("left")
         turns = Turns(*(self.field(name) for name in ("rounds", "busy_turns", "busy", "critical")))
         counters.turns = turns if self.field("fair") else None
         counters.fill(self.records, self.block_counts, self.touched)

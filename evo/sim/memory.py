@@ -47,7 +47,7 @@ def repeated_pages(pattern: NDArray[np.uint8], nbytes: int, lead: int) -> NDArra
     file = os.memfd_create("evo-pattern")
     try:
         with os.fdopen(os.dup(file), "wb") as written:
-            written.write(np.roll(np.resize(pattern, chunk), lead).data)
+            written.write(np.roll(_again(pattern, chunk), lead).data)
         for at in range(0, whole, chunk):
             size = min(chunk, whole - at)
             if libc.mmap(start + at, size, access, mmap.MAP_PRIVATE | _FIXED | _NO_RESERVE, file, 0) != start + at:
@@ -78,6 +78,11 @@ class SimBuffer:
         return self.data[SLACK : SLACK + self.size_bytes]
 
 
+def _again(pattern: NDArray[np.uint8], nbytes: int) -> NDArray[np.uint8]:
+    """So many bytes of a pattern; `np.resize` takes a second for a million times one byte."""
+    return np.tile(pattern, -(-nbytes // pattern.size))[:nbytes]
+
+
 def _aligned_like(address: int, nbytes: int) -> NDArray[np.uint8]:
     """Zeroed host bytes, slack included, on which an aligned device address is an aligned host address too."""
     raw = np.zeros(nbytes + 2 * SLACK + _ALIGNMENT - 1, np.uint8)
@@ -92,10 +97,7 @@ def _filled(address: int, pattern: NDArray[np.uint8], nbytes: int) -> NDArray[np
         return repeated_pages(pattern, nbytes + shift + 2 * SLACK, SLACK + shift)[shift:]
     data = _aligned_like(address, nbytes)
     inner = data[SLACK : SLACK + nbytes]
-    if pattern.size == 1:
-        inner[:] = pattern[0]
-    else:
-        inner[:] = np.resize(pattern, nbytes)
+    inner[:] = pattern[0] if pattern.size == 1 else _again(pattern, nbytes)
     return data
 
 

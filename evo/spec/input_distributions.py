@@ -22,6 +22,7 @@ SPECIAL = "special"  # NaN and infinities, for tensors that declare them
 FLOATS = ("positive", "large", "outliers", ENDS, "indexed", "tiny", "normal", EQUAL, SPECIAL)
 DERIVED = (*FLOATS, *INTEGERS, *BOOLEANS)
 MIXED = "mixed"  # rows of all of them, where one run has to do for many
+SCALES = "scales"  # stretches, each some powers of two larger or smaller: sums round whatever they are kept in
 UNBIASED = (DRAWN, "normal", "positive")  # errors of these are independent enough to average
 END_FACTORS = (1.0, 0.5, 0.25)  # of the large values of ENDS
 LARGE_FACTORS = (1024.0, 64.0, 8.0)  # the largest that the reference and a trusted implementation can take
@@ -40,6 +41,7 @@ _FIRST = 16  # rows
 _ROOMY = 64  # elements, of which a few may be zeros and denormals
 _GOLDEN = 0.6180339887498949
 _OUTLIER = 64.0
+_WIDEST_SCALE, _SCALE_SHARE = 30, 3  # exponents of two; and of those of the type, so that squares are finite
 _PEAK, _HEAVY, _NEAR = 16.0, 4.0, 8  # of `ends`: one value, the last rows; and how near to the end
 
 Array = NDArray[np.generic]
@@ -178,10 +180,20 @@ def _reals(name: str, dtype: str, drawn: Reals, scale: float, rng: np.random.Gen
         return _tiny(shape, dtype, rng)
     if name == "equal":
         return np.full(shape, scale)
+    if name == SCALES:
+        return _scales(dtype, drawn, rng)
     if name == MIXED:
         return _mixed(dtype, drawn, scale, rng, factor)
     assert name == "normal", name
     return scale * rng.standard_normal(shape)
+
+
+def _scales(dtype: str, drawn: Reals, rng: np.random.Generator) -> Reals:
+    """Stretches of one scale each, short ones and as long as a block takes them."""
+    most = min(_WIDEST_SCALE, int(math.log2(largest(dtype))) // _SCALE_SHARE)
+    lengths = 2 ** rng.integers(0, 11, drawn.size // 4 + 2)
+    exponents = np.repeat(rng.integers(-most, most + 1, len(lengths)), lengths)
+    return drawn * 2.0 ** np.resize(exponents, drawn.size).reshape(drawn.shape)
 
 
 def _mixed(dtype: str, drawn: Reals, scale: float, rng: np.random.Generator, factor: float) -> Reals:

@@ -24,6 +24,7 @@ INTEGERS = (WHOLE, EXTREME, SORTED, PERMUTED, REPEATED, SATURATED)
 BOOLEANS = ("all", "none", "alternating", "one")
 INTEGER_FACTORS = (1.0, 2.0**-4, 2.0**-8, 2.0**-16, 2.0**-24)  # of the range: the largest that the reference can take
 _KINDS = (WHOLE, EXTREME, SORTED, PERMUTED, REPEATED, EQUAL)
+_ALIASED = "aliased"  # neighbours a power of two apart: what a mask or a narrow tag takes for equal
 _OTHERS = 16  # of so many rows one is at the other end
 _TELLING = 9  # with so few values or fewer, order and repetition say nothing
 _MIXED_PART = 64  # elements of a tensor of one axis that get one distribution each, where they are mixed
@@ -119,6 +120,8 @@ def _values(name: str, shape: tuple[int, ...], within: IntegerRange, rng: np.ran
         some = int(_whole(1, within, rng)[0])
         zero = 0 if within.low <= 0 <= within.high else some
         return np.full(shape, (within.low, within.high, some, zero)[rng.integers(4)], np.int64)
+    if name == _ALIASED:
+        return to_and_fro(size, within, rng).reshape(shape)
     if name == SATURATED:
         most, others = rng.permutation([within.low, within.high])
         rows = shape[0] if len(shape) > 1 else 1
@@ -196,12 +199,21 @@ def _distinct(name: str, drawn: Array, within: IntegerRange, rng: np.random.Gene
     return np.ascontiguousarray(values.reshape(drawn.shape).astype(drawn.dtype))
 
 
+def to_and_fro(size: int, within: IntegerRange, rng: np.random.Generator) -> Ints:
+    """Short stretches of two values in turn that are a power of two apart, one power after another."""
+    powers = max(1, (within.high - within.low).bit_length())
+    steps = 1 << np.concatenate([rng.permutation(powers) for _ in range(size // (3 * powers) + 1)])
+    first = rng.integers(within.low, np.maximum(within.high - steps, within.low), endpoint=True)
+    stretch = np.repeat(np.arange(len(steps)), rng.integers(3, 6, len(steps)))[:size]
+    return np.asarray(np.minimum(first[stretch] + steps[stretch] * (np.arange(size) % 2), within.high), np.int64)
+
+
 def _mixed(shape: tuple[int, ...], within: IntegerRange, rng: np.random.Generator) -> Ints:
     """Each row, or stretch of one axis, as one of the distributions would have it."""
     size = int(np.prod(shape))
     length = shape[-1] if len(shape) > 1 else _MIXED_PART
     sizes = [min(length, size - at) for at in range(0, size, length)]
-    parts = [_values(str(rng.choice(_KINDS)), (part,), within, rng) for part in sizes]
+    parts = [_values(str(rng.choice((*_KINDS, _ALIASED))), (part,), within, rng) for part in sizes]
     return np.concatenate(parts).reshape(shape)
 
 

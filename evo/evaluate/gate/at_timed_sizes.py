@@ -238,10 +238,10 @@ class _Look:
 
     def _held(self, asked: ExtremesRequest, truth: Expectation) -> TimedSizes | None:
         """What the extremes of the outputs show to be wrong, or cannot show; None if they are all right."""
-        found = self._extremes(asked)
-        if isinstance(found, OutputExtremes) and not found.whole and self._wants_all(found, truth, asked):
-            asked, part = replace(asked, blocks=None, budget=_BUDGET), found
-            found = self._extremes(asked)
+        found, amiss = self._looked(asked, truth)
+        if isinstance(found, OutputExtremes) and not found.whole and _wants_all(found, amiss):
+            part = found
+            found, amiss = self._looked(replace(asked, blocks=None, budget=_BUDGET), truth)
             if isinstance(found, OutputExtremes) and part.short and _over_budget(found.fault):
                 return self._unseen(part.short)
         if not isinstance(found, OutputExtremes):
@@ -250,9 +250,12 @@ class _Look:
             return self._unseen(
                 "what some of its blocks write is wrong or not enough, and all of them are too many to run"
             )
-        if (amiss := self._amiss(found, truth, asked)) is not None:
-            return self._failed(amiss, found.fault, truth.distribution)
-        return None
+        return None if amiss is None else self._failed(amiss, found.fault, truth.distribution)
+
+    def _looked(self, asked: ExtremesRequest, truth: Expectation) -> tuple[OutputExtremes | str, CaseCheck | None]:
+        """What the device found, or why nothing; and what is wrong with it."""
+        found = self._extremes(asked)
+        return found, self._amiss(found, truth, asked) if isinstance(found, OutputExtremes) else None
 
     def _failed(self, row: CaseCheck, fault: Fault | None = None, distribution: str = DRAWN) -> TimedSizes:
         under = "" if distribution == DRAWN else f" with {distribution} inputs"
@@ -261,10 +264,6 @@ class _Look:
 
     def _faulty(self, fault: Fault) -> CaseCheck:
         return CaseCheck(name=self.case.name, status=fault.kind.status, reason=fault_reason(fault))
-
-    def _wants_all(self, found: OutputExtremes, truth: Expectation, asked: ExtremesRequest) -> bool:
-        """Whether a part of the grid may need the others, or has written over what is others' to write."""
-        return found.share < _SHARE or found.short is not None or self._amiss(found, truth, asked) is not None
 
     def _extremes(self, asked: ExtremesRequest) -> OutputExtremes | str:
         """What the device found, or why it found nothing. A GPU runs the whole grid without a budget."""
@@ -403,6 +402,11 @@ def _found(ask: Callable[[], R]) -> R | str:
         return f"it was still running after {late.seconds:g} s"
     except Crashed as crash:
         return str(crash)
+
+
+def _wants_all(found: OutputExtremes, amiss: CaseCheck | None) -> bool:
+    """Whether a part of the grid may need the others, or has written over what is others' to write."""
+    return found.share < _SHARE or found.short is not None or amiss is not None
 
 
 def _over_budget(fault: Fault | None) -> bool:

@@ -21,6 +21,7 @@ from evo.evaluate.gate.input_patterns import (
     PATTERNS,
     PEAKED,
     ROWS,
+    SHIFTED,
     SOURCED,
     SPLICED,
     STRUCTURED,
@@ -72,6 +73,7 @@ _TURNS = {
     SPLICED: TURNS + 1,
     PEAKED: 3,
     ROWS: 2,
+    SHIFTED: 2,
     WHOLE: 2,
 }
 _AFFORDABLE = 6e9  # flops and bytes of a reference that takes seconds

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.evaluate.gate.integer_patterns import recurrence, varied_integers
-from evo.evaluate.gate.outlying_inputs import LONG, exponents, outermost, peaked, special_rows, values_of, whole_numbers
+from evo.evaluate.gate.integer_patterns import Kind, kind_of, recurrence, varied_integers
+from evo.evaluate.gate.outlying_inputs import LONG, far_apart, outermost, peaked, special_rows, values_of, whole_numbers
 from evo.evaluate.gate.spliced_inputs import spliced
 from evo.evaluate.gate.tensor_rows import Reals, Rng, is_turned, rows_of, some_rows
 from evo.spec import input_distributions as distributions
@@ -75,24 +75,21 @@ def patterned(
         return next((found for found in sound if found is not None), None)
     related = pattern == STRUCTURED and turn == STRUCTURES - 1
     together = int(rng.integers(1 << 32)) if turn % 2 or (not turn and rng.integers(2)) else None
+
+    def made(tensor: Tensor, shrink: float, together: int | None) -> NDArray[np.generic]:
+        own, domain = drawn[tensor.name], domains[tensor.name]
+        if pattern == SHIFTED and turn % 2:
+            return _all_below(tensor, own, domain, rng, shrink)
+        return _of_tensor(pattern, tensor, own, domain, rng, shrink, constants, together, related=related)
+
     for shrink in _SHRINKS if pattern == SHIFTED else (1.0, 0.0) if pattern == STRUCTURED else (1.0,):
-        changed = {
-            t.name: _of_tensor(
-                pattern, t, drawn[t.name], domains[t.name], rng, shrink, constants, together, related=related
-            )
-            for t in free
-        }
+        changed = {t.name: made(t, shrink, together) for t in free}
         if (found := reference.sound(case, drawn | changed, pattern, rng)) is not None:
             return found
     if pattern == SHIFTED:
         return None
     one = free[int(rng.integers(len(free)))]  # not all at once: equal rows of all of them may cancel
-    changed = {
-        one.name: _of_tensor(
-            pattern, one, drawn[one.name], domains[one.name], rng, 1.0, constants, None, related=related
-        )
-    }
-    return reference.sound(case, drawn | changed, pattern, rng)
+    return reference.sound(case, drawn | {one.name: made(one, 1.0, None)}, pattern, rng)
 
 
 def _of_tensor(
@@ -131,6 +128,13 @@ def _of_tensor(
     return _within_domain(tensor, whole(), drawn, domain, scale)
 
 
+def _all_below(tensor: Tensor, drawn: NDArray[np.generic], domain: str, rng: Rng, shrink: float) -> NDArray[np.generic]:
+    """Nothing above zero, so that what is small there is not small beside what lies above."""
+    values = np.abs(drawn.astype(np.float64))
+    scale = _scale(values)
+    return _within_domain(tensor, -values - shrink * scale * rng.uniform(0, 3), drawn, domain, scale)
+
+
 def _outlying(
     pattern: str,
     drawn: Arrays,
@@ -165,13 +169,9 @@ def _outlying(
         others = {t.name: fitted(t, np.abs(reals[t.name])) for t in free if t is not one}
         for _ in range(2):
             yield others | {one.name: fitted(one, peaked(reals[one.name], scales[one.name], constants, rng))}
-    elif len(free) > 1:
-        first, second = (free[int(at)] for at in rng.permutation(len(free))[:2])
-        for by in exponents(rng):
-            yield {
-                first.name: fitted(first, reals[first.name] * 2.0**by, 1.0),
-                second.name: fitted(second, reals[second.name] * 2.0**-by, 1.0),
-            }
+    else:
+        for other in far_apart(reals, {t.name: t.dtype for t in free}, rng):
+            yield {t.name: fitted(t, other[t.name], 1.0) for t in free if t.name in other}
 
 
 def _scale(values: Reals) -> float:
@@ -350,7 +350,9 @@ def _uneven(
     changed: Arrays = {}
     for tensor in task.inputs:
         if not is_float(tensor.dtype):
-            other = varied_integers(drawn[tensor.name], _highest(task, reference, case, tensor, seed), rng, turn)
+            most = _highest(task, reference, case, tensor, seed)
+            kinds = [kind_of(reference.inputs(other, seed)[tensor.name]) for other in task.check]
+            other = varied_integers(drawn[tensor.name], most, rng, turn, may_repeat=Kind.NUMBERS in kinds)
             if other is not None:
                 changed[tensor.name] = other
     return reference.sound(case, drawn | changed, UNEVEN, rng) if changed else None

@@ -12,11 +12,14 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from evo.spec.integer_distributions import IntegerRange, observed_range, to_and_fro
+
 Integers = NDArray[np.generic]
 WAYS = 9  # to deal groups
 _LEAST = 3
 _MOVED = 0.3  # of the ends of even groups
-_TO_AND_FRO = 0.5  # of the runs
+_TO_AND_FRO = 0.25  # of the draws of other numbers, and of the ways to deal the last ones
+_LAST = 3
 _RELATED = 0.25  # of the draws of other numbers
 _ROUNDED = 0.5  # of the draws of even groups have ends that are multiples ...
 _UNITS = (8, 16, 32, 64)  # ... of one of these
@@ -91,18 +94,24 @@ def recurrence(length: int, most: int, rng: np.random.Generator) -> NDArray[np.i
     return np.asarray(found[:length][:: int(rng.choice([-1, 1]))], np.int64)
 
 
-def varied_integers(drawn: Integers, most: int | None, rng: np.random.Generator, turn: int = 0) -> Integers | None:
+def varied_integers(
+    drawn: Integers, most: int | None, rng: np.random.Generator, turn: int = 0, *, may_repeat: bool = False
+) -> Integers | None:
     """Other numbers of the same kind; None if there is no telling what else they could be.
 
     most: if it is known, the largest that they may be, from 0 on. turn: each has another way to deal, 0 any of them.
+    may_repeat: these are all different by chance.
     """
     kind, values = kind_of(drawn), drawn.reshape(-1).astype(np.int64)
     if kind is None:
         return None
     if kind is Kind.ENDS:
         other = _ends(values, np.diff(values), rng, turn)
-    elif kind is Kind.DISTINCT:
+    elif kind is Kind.DISTINCT and not may_repeat:
         other = rng.permutation(values)  # each of them once, as in a permutation
+    elif turn > WAYS - _LAST or (not turn and rng.random() < _TO_AND_FRO):
+        within = observed_range(drawn) if most is None else IntegerRange(0, most)
+        other = to_and_fro(len(values), within, rng)
     else:
         other = _related(values.reshape(drawn.shape), rng) if rng.random() < _RELATED else _numbers(values, most, rng)
     return np.ascontiguousarray(other.reshape(drawn.shape).astype(drawn.dtype))
@@ -157,8 +166,8 @@ def _ramp(free: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
 
 
 def _numbers(values: NDArray[np.int64], most: int | None, rng: np.random.Generator) -> NDArray[np.int64]:
-    """The drawn numbers with neighbours alike, in stretches, and the extreme ones often; or in runs, up or down by one,
-    or to and fro by a power of two, which a mask or a narrow tag does not tell apart.
+    """The drawn numbers with neighbours alike, in stretches, and the extreme ones often; or in runs, up or down by
+    one.
     """
     lowest, highest = (values.min(), values.max()) if most is None else (0, most)
     in_runs = rng.random() < 0.5  # numbers that follow on one another, up or down
@@ -169,9 +178,6 @@ def _numbers(values: NDArray[np.int64], most: int | None, rng: np.random.Generat
     if in_runs:
         at = np.arange(len(values)) - begun
         steps = rng.choice([-1, 1], len(values))[stretch] * at
-        powers = 1 << rng.integers(0, max(1, int(highest - lowest).bit_length()), len(values))
-        far = np.where(first + powers > highest, -powers, powers)[stretch] * (at % 2)
-        steps = np.where((rng.random(len(values)) < _TO_AND_FRO)[stretch], far, steps)
         return np.asarray(np.clip(first[stretch] + steps, lowest, highest))
     ends = rng.choice([lowest, highest], len(values))
     return np.asarray(np.where(rng.random(len(values)) < 2 / 3, ends, first)[stretch])

@@ -11,12 +11,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from evo.device import Arrays, Program
+from evo.device import Program, RunResult
 from evo.device.remote_device import RemoteDevice
 from evo.evaluate.gate.run_cases import CHECK_BUDGET, Step, check_case
 from evo.results import CaseCheck, Fault, Status
 from evo.spec.expectation import Expectation
-from evo.spec.input_distributions import suited_to
+from evo.spec.input_distributions import SCALES, suited_to
 from evo.spec.reference import Reference
 from evo.spec.task import Case, Task
 
@@ -33,7 +33,7 @@ def other_orders(
         if not _adds_floats(programs[case.name].binary.ptx):
             continue
         for expectation in _under_each(task, case, reference, seed):
-            first: dict[tuple[str, int], Arrays] = {}
+            first: dict[tuple[str, int], RunResult] = {}
             for step in (Step(case, device, budget=CHECK_BUDGET), Step(case, device, again=True, budget=CHECK_BUDGET)):
                 row, _, faults = check_case(task, programs, expectation, step, first)
                 if row.status is not Status.CORRECT:
@@ -43,11 +43,12 @@ def other_orders(
 
 def _under_each(task: Task, case: Case, reference: Reference, seed: int) -> Iterator[Expectation]:
     yield reference.expectation(case, seed)
-    for distribution in suited_to(tensor.dtype for tensor in task.inputs):
+    for distribution in (*suited_to(tensor.dtype for tensor in task.inputs), SCALES):
         if (found := reference.derived(case, seed, distribution)) is not None:
             yield found
 
 
 def _adds_floats(ptx: str) -> bool:
+    """By an atomic for it, or perhaps by compare-and-swap."""
     found = (match.group().split(".") for match in _ATOMIC.finditer(ptx))
-    return any("add" in parts and parts[-1].startswith(("f", "bf")) for parts in found)
+    return any("cas" in parts or ("add" in parts and parts[-1].startswith(("f", "bf"))) for parts in found)

@@ -7,12 +7,13 @@ precision, a threshold below which terms are left out, an infinity that ends a s
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from evo.evaluate.gate.tensor_rows import Reals, Rng, is_turned, rows_of, some_rows
 from evo.spec.dtypes import NUMPY
+from evo.spec.input_distributions import smallest
 
 LONG = 1024  # elements of a row, of which a sum one after the other keeps few digits if they are equal
 _SHARE, _LATE = 0.5, 0.4  # of the rows; of long ones
@@ -24,6 +25,7 @@ _SPREAD = 0.25  # of late numbers
 _MEAN_POWER = (1 - math.exp(-_SPREAD)) / _SPREAD  # of e, over the spread
 _OCTAVES = (4.0, 16.0)  # ... where they are factors
 _EXPONENTS = (3.0, 13.0)
+_SUBNORMAL = (4.0, 3.0, 2.0)  # below what has the least normal number as its square, in powers of two
 _AT_ENDS = 0.1
 _PLACES = 64  # whole numbers up to it are no values
 
@@ -43,10 +45,19 @@ def outermost(values: Reals, most: float, rng: Rng) -> Reals:
     return whole()
 
 
-def exponents(rng: Rng) -> Iterator[float]:
-    """By which power of two one tensor is larger and another smaller, less each time."""
+def far_apart(reals: Mapping[str, Reals], dtypes: Mapping[str, str], rng: Rng) -> Iterator[dict[str, Reals]]:
+    """One tensor some powers of two larger and another as much smaller, less each time; a single one so small that its
+    squares are subnormal, which some instructions flush.
+    """
+    names = [list(reals)[int(at)] for at in rng.permutation(len(reals))[:2]]
+    if len(names) == 1:
+        least = math.log2(smallest(dtypes[names[0]])) / 2
+        yield from ({names[0]: reals[names[0]] * 2.0 ** (least - by)} for by in _SUBNORMAL)
+        return
     first = rng.choice([-1.0, 1.0]) * rng.uniform(*_EXPONENTS)
-    return iter((first, first / 2))
+    yield from (
+        {names[0]: reals[names[0]] * 2.0**by, names[1]: reals[names[1]] * 2.0**-by} for by in (first, first / 2)
+    )
 
 
 def peaked(values: Reals, scale: float, constants: Sequence[int | float], rng: Rng) -> Reals:

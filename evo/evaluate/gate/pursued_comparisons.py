@@ -10,17 +10,17 @@ Input-to-state correspondence: Aschermann et al., REDQUEEN, NDSS 2019.
 
 from __future__ import annotations
 
-import math
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import numpy as np
-from numpy.typing import NDArray
 
 from evo.device import Arrays, Program
 from evo.device.remote_device import RemoteSimulator
+from evo.evaluate.gate.approached_conditions import approached
+from evo.evaluate.gate.compared_elements import element_turning
 from evo.evaluate.gate.distinct_inputs import InputSpace
 from evo.evaluate.gate.input_patterns import special_expectation
 from evo.evaluate.gate.looked import Looked
@@ -30,8 +30,7 @@ from evo.evaluate.gate.solved_conditions import Setting, SolvedConditions, solve
 from evo.evaluate.gate.tensors_at_once import alike, some_places
 from evo.evaluate.gate.threshold_cases import cost_of
 from evo.results import Check, Stage, Status
-from evo.results.coverage import BRANCHES, MEMORY, Coverage, CoveragePoint, Operand, PointKind
-from evo.sim.bit_arithmetic import TESTS
+from evo.results.coverage import BRANCHES, MEMORY, Coverage, CoveragePoint, PointKind
 from evo.spec.expectation import Expectation
 from evo.spec.reference import Reference
 from evo.spec.task import Case, Task
@@ -41,7 +40,6 @@ _CASES = 6  # from which comparisons are pursued
 _OTHERS = 24  # cases besides the task's own that are run to find these
 _RUNS = 320  # of a case
 _IN_VAIN = 60  # runs one after the other that reach nothing
-_PLACES = 8  # elements that a logged number may be
 _TOGETHER = (1, 1, 1, 2, 3)  # comparisons that are turned in one run
 _OPEN = 4.0  # times as likely is a comparison turned of which an outcome is missing
 _CYCLES = 3  # of turning elements, and then all of a tensor
@@ -54,7 +52,6 @@ _UNSOLVED = 4  # times that no elements are found, and a condition is given up
 _EDGES = 2  # cases at which the edges of comparisons are sought
 _BESIDE = 8  # new outcomes of a case with which other tensors are extreme
 _COMPARED = (PointKind.COMPARISON, PointKind.MINIMUM, PointKind.MAXIMUM)
-_SETP = re.compile(r"set[p]?\.(?P<how>[a-z]+)")
 
 _Outcome = tuple[str, int, str, str]  # kernel, line of the PTX, kind, outcome
 
@@ -133,6 +130,7 @@ class _Work:
 
     elements: float = 1e9
     at_once: float = 3e8
+    scaled: float = 2e8
 
 
 @dataclass(slots=True)
@@ -220,7 +218,9 @@ class _Pursuit:
     ) -> tuple[_Seen, Check | None]:
         """All of a tensor changed, and parts of it put back while a new outcome remains."""
         best = start
-        for name, array in alike(start.inputs, start.coverage, space, _AT_ONCE):
+        ways = alike(start.inputs, start.coverage, space, _AT_ONCE)
+        nearest = approached(space, start.inputs, start.coverage, self._missing, self._scaled_run)
+        for name, array in chain(nearest, ways):
             if self.work.at_once < 0 or not self._is_open(start):
                 break
             self.work.at_once -= self._cost
@@ -235,6 +235,14 @@ class _Pursuit:
                     return best, found
                 best = self._run(kept) or best
         return best, None
+
+    def _missing(self, point: CoveragePoint) -> tuple[str, ...]:
+        """Outcomes that data may decide and that are worth a search."""
+        return self._open(point).unexercised if self.work.scaled > 0 and _is_data(point) else ()
+
+    def _scaled_run(self, inputs: Arrays) -> Coverage | None:
+        self.work.scaled -= self._cost
+        return covered_run(self.device, self.program, inputs, self.case) if self.work.scaled > 0 else None
 
     def _put_back(self, name: str, inputs: Arrays, start: _Seen, outcome: _Outcome) -> Arrays:
         """The inputs with as much of a tensor as it was as leaves the outcome."""
@@ -273,7 +281,7 @@ class _Pursuit:
         """Elements that turn the condition: one that it compares as it lies, or those that it is computed from."""
         solves = point.leaves and self.unsolved[_key(point)] < _UNSOLVED
         if not (solves and self.rng.random() < _SOLVED):  # a logged number may also be an element by chance
-            way = _way(point, inputs, space, self.rng) if _compares_data(point) else None
+            way = element_turning(point, inputs, space, self.rng) if _compares_data(point) else None
             if way is not None or not solves:
                 return () if way is None else (way,)
         found = self.solved[point.kernel].settings(point, inputs, space, self.rng)
@@ -355,60 +363,3 @@ def _goes_further(before: Coverage, after: Coverage) -> bool:
     pairs = zip(before.points, after.points, strict=True)
     more = [(sum(b.outcomes.values()), sum(a.outcomes.values())) for b, a in pairs if _compares_data(b)]
     return any(a > b for b, a in more) and not any(a < b for b, a in more)
-
-
-def _way(point: CoveragePoint, inputs: Arrays, space: InputSpace, rng: np.random.Generator) -> Setting | None:
-    """An element of an input, and what makes the comparison come out otherwise than it did last."""
-    assert point.left is not None
-    assert point.right is not None
-    left, right = point.left.value, point.right.value
-    if left is None or right is None or not all(math.isfinite(value) for value in (left, right)):
-        return None
-    holds = _relation(point)
-    if holds is None:
-        return None
-    sides: list[tuple[Operand, float, float, Callable[[float], object]]] = [
-        (point.left, left, right, lambda value: holds(value, right)),
-        (point.right, right, left, lambda value: holds(left, value)),
-    ]
-    known = [side for side in sides if MEMORY in side[0].origins]
-    for at in rng.permutation(len(known)):
-        _, own, other, holds_for = known[int(at)]
-        found = _found(own, _is_real(point), inputs, space)
-        if not found:
-            continue
-        name, place = found[int(rng.integers(len(found)))]
-        value = _value(own, other, holds_for)
-        if value is not None and (fitting := space.fitted(name, value)) is not None:
-            return name, place, fitting
-    return None
-
-
-def _relation(point: CoveragePoint) -> Callable[[float, float], object] | None:
-    """What a comparison asks of numbers; None for one of what is no number."""
-    match = _SETP.search(point.instruction)
-    name = match["how"].removesuffix("u") if match else "lt"  # of a minimum or a maximum
-    return TESTS.get(name)
-
-
-def _value(own: float, other: float, holds: Callable[[float], object]) -> float | None:
-    """What `own` has to be for the relation to come out otherwise."""
-    wanted = not bool(holds(own))
-    step = max(1.0, abs(other) / 64) if float(other).is_integer() else max(abs(other) / 64, 2.0**-10)
-    return next((value for value in (other, other + step, other - step) if bool(holds(value)) == wanted), None)
-
-
-def _is_real(point: CoveragePoint) -> bool:
-    """Whether it compares numbers of a floating-point type."""
-    return point.instruction.split(" ")[0].rpartition(".")[2].startswith(("f", "bf"))
-
-
-def _found(value: float, real: bool, inputs: Arrays, space: InputSpace) -> list[tuple[str, int]]:
-    """Where it lies in the inputs that may change; nothing if it lies in many places, or is no element at all."""
-    found: list[tuple[str, int]] = []
-    for name in space.free:
-        if real == (name in space.bounds):
-            continue
-        places: NDArray[np.intp] = np.flatnonzero(inputs[name].reshape(-1).astype(np.float64) == value)
-        found += [(name, int(place)) for place in places[: _PLACES + 1]]
-    return found if len(found) <= _PLACES else []

@@ -47,8 +47,10 @@ class Emitter:
         param_bytes: int,
         flush_by_hardware: bool,
         read: set[str],
+        floats: tuple[set[str], set[str]],
     ) -> None:
         self.read_somewhere = read
+        self.sums, self.results = floats  # registers that may hold a sum, or a result in f32
         self.c = code
         self.registers = registers
         self.uniform = uniform
@@ -184,6 +186,8 @@ class Emitter:
             return self._immediate(arg, kind, e)
         if isinstance(arg, Reg):
             value = self.read(arg.name)
+            if e[0] == "i" and arg.name in self.results and elem(value.t) == "float":
+                value = self._canonical(value)
         elif isinstance(arg, Not) and self.registers[arg.reg.name] == "pred":
             value = self.c.not_(self.read(arg.reg.name))
         elif isinstance(arg, Special) and kind != "pred":
@@ -198,6 +202,11 @@ class Emitter:
         else:
             raise self.refuse("operand form")
         return self._as(value, e, width)
+
+    def _canonical(self, value: V) -> V:
+        """The bits of a result: hardware has but one NaN, whatever this processor gives."""
+        bits = self.c.bits(value, "i32")
+        return self.c.select(self.c.fcmp("uno", value, value), const(bits.t, 0x7FFFFFFF), bits)
 
     def _as(self, value: V, e: str, width: int) -> V:
         have = elem(value.t)

@@ -21,6 +21,7 @@ from evo.sim.lower.isa.opcode_table import CARRY, TABLE, check, defs, uses
 from evo.sim.lower.kernel_traits import (
     beyond_block,
     blocks_can_part,
+    float_registers,
     flush_mode,
     global_granule,
     mentions,
@@ -139,8 +140,8 @@ class Flow(Branching):
         self.looks, self.look_sites = looks(blocks), dict[int, Look]()
         code = Code("i32", "kernel", (("ptr noalias", "ctx"), ("ptr", "warp")))
         e = Emitter(
-            code, function.registers, uniform, slots, symbols,
-            param_bytes=function.param_offsets()[1], flush_by_hardware=flush_mode(blocks), read=registers_read(blocks),
+            code, function.registers, uniform, slots, symbols, param_bytes=function.param_offsets()[1],
+            flush_by_hardware=flush_mode(blocks), read=registers_read(blocks), floats=float_registers(blocks),
         )  # fmt: skip
         names = {param.name: number for number, param in enumerate(function.params)}
         self.probes = Probes(e, function, blocks, names) if coverage else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from evo.sim.lower.cfg import Block
 from evo.sim.lower.isa.opcode_table import defs, uses
@@ -15,7 +15,7 @@ _ELSEWHERE = frozenset(("shared", "shared::cta", "param", "local", "const"))
 _MEMORY = ("ld", "st", "atom", "red", "discard")
 _TILES = ("wmma.load", "wmma.store")
 _COMMUTES = frozenset(("add", "min", "max", "and", "or", "xor"))
-_MOVES = ("ld", "st", "mov", "mma", "wmma", "shfl", "selp", "neg", "abs", "red", "atom")
+_MOVES = ("ld", "st", "mov", "mma", "wmma", "shfl", "selp", "neg", "abs", "copysign", "red", "atom")
 _ROUNDS = ("add", "sub", "mul", "fma", "mad", "div", "rcp", "sqrt", "setp", "set", "min", "max")
 _HALVES = (*_ROUNDS, "ex2", "tanh")  # what there is in bf16, computed in f32 or f64
 
@@ -88,6 +88,30 @@ def blocks_can_part(blocks: list[Block]) -> bool:
 def registers_read(blocks: list[Block]) -> set[str]:
     """Every register that some instruction reads."""
     return {name for block in blocks for ins in block.instructions() for name in uses(ins)}
+
+
+def float_registers(blocks: list[Block]) -> tuple[set[str], set[str]]:
+    """Registers that may hold a sum of floats; ones that may hold a result in f32. Either as a float or as its bits."""
+    return _from(blocks, _adds), _from(blocks, _computes)
+
+
+def _from(blocks: list[Block], makes: Callable[[Instr], bool]) -> set[str]:
+    """Registers that some such instruction writes, and those that they are moved to."""
+    found: set[str] = set()
+    moves = [ins for ins in _instructions(blocks) if ins.name in ("mov", "selp", "cvt")]
+    new = {name for ins in _instructions(blocks) if makes(ins) for name in defs(ins)}
+    while new - found:
+        found |= new
+        new = {name for ins in moves if found & set(uses(ins)) for name in defs(ins)}
+    return found
+
+
+def _computes(ins: Instr) -> bool:
+    return "f32" in ins.mods and ins.name not in _MOVES
+
+
+def _adds(ins: Instr) -> bool:
+    return ins.name in ("add", "sub", "fma", "mad") and any(mod[0] == "f" or mod[:2] == "bf" for mod in ins.mods)
 
 
 def _commutes(ins: Instr, read: set[str]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from evo.sim.abi import REC, ROW, SHARED_WINDOW, WARP_SCRATCH, WINDOW_SIZE
+from evo.sim.abi import CTX, REC, ROW, SHARED_WINDOW, WARP_SCRATCH, WINDOW_SIZE
 from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code, Var
 from evo.sim.llvm_values import V, const
@@ -28,11 +28,12 @@ from evo.sim.runtime.shared_races import race
 
 OPERAND2 = WARP_SCRATCH + 512  # second operand of cas; the first lies at WARP_SCRATCH, old values go there
 _LOCKED = ("add", "min", "max", "and", "or", "xor")
+_MIX = 0x1E3779B97F4A7C15
 
 
 @routine("void", ACCESS64)
 def atom(c: Code, space: str, op: str, kind: str) -> None:
-    """Old values replace the first operands in the scratch."""
+    """Old values replace the first operands in the scratch. kind: a float if a `cas` stores a sum of floats."""
     width = {"16": 2, "32": 4, "64": 8}[re.sub(r"\D", "", kind.replace("x2", "")) if "x2" not in kind else "32"]
     rec, addr, mask = c.args(5)[2:]
     place = spill(c, addr, 256)
@@ -121,8 +122,19 @@ def _step(c: Code, op: str, kind: str, width: int, place: V, lane: V) -> None:
         return
     old = c.load(t, place)
     halves = kind in ("f16", "bf16", "f16x2", "bf16x2")
-    c.store(_half_sum(c, kind, old, value) if halves else _update(c, op, kind, t, old, value, lane), place)
+    new = _half_sum(c, kind, old, value) if halves else _update(c, op, kind, t, old, value, lane)
+    c.store(new, place)
     c.store(old, mine)
+    if kind[0] == "f" or kind.startswith("bf"):
+        # Over the launch these differences add up to what the last value of each word gives, whichever word it is.
+        left = c.add(ctx(c, c.arg(0), "left"), c.sub(_mixed(c, new), _mixed(c, old)))
+        c.store(left, c.arg(0), CTX["left"], 8)
+
+
+def _mixed(c: Code, value: V) -> V:
+    """A number of 64 bits that differs much between values that differ little."""
+    wide = c.mul(value if value.t == "i64" else c.zext(value, "i64"), _MIX)
+    return c.mul(c.bin("xor", wide, c.lshr(wide, 29)), _MIX)
 
 
 def _update(c: Code, op: str, kind: str, t: str, old: V, value: V, lane: V) -> V:

@@ -142,6 +142,17 @@ def test_saturate_neg_abs_copysign() -> None:
     assert (got.view("u4") == (a.view("u4") & (1 << 31) | b.view("u4") & 0x7FFFFFFF)).all()
 
 
+@pytest.mark.parametrize("op", ["add.f32 t, %a, %b", "mul.f32 t, %a, %b", "fma.rn.f32 t, %a, %b, %a"])
+def test_a_result_has_but_one_nan_and_a_move_keeps_any(op: str) -> None:
+    payload = np.uint32([0x7FC01234, 0xFFC00000]).view(np.float32)
+    a, b = np.float32([*payload, np.inf, 0, 1]), np.float32([1, 2, -np.inf, np.inf, 1])
+    found = one(f"{{ .reg .f32 t; {op}; mov.b32 %o, t; }}", "b32", ("f32", a), ("f32", b))
+    value = one(f"{{ .reg .f32 t; {op}; mov.f32 %o, t; }}", "f32", ("f32", a), ("f32", b))
+    assert np.isnan(value).sum() >= 2
+    assert set(found[np.isnan(value)].tolist()) == set(value.view("u4")[np.isnan(value)].tolist()) == {0x7FFFFFFF}
+    assert (one("mov.b32 %o, %a;", "b32", ("f32", payload)) == payload.view("u4")).all()
+
+
 def test_approximations_meet_the_isa_bounds() -> None:
     """PTX ISA: lg2 2^-22 absolute in (0.5, 2), else relative; sin, cos 2^-20.5; tanh 2^-11 relative; ex2 2 ulp."""
     near, wide = np.float32(RNG.uniform(-np.pi, np.pi, 3000)), np.float32(RNG.standard_normal(3000) * 50)

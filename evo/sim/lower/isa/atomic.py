@@ -5,6 +5,7 @@ from __future__ import annotations
 from evo.sim.abi import WARP_SCRATCH
 from evo.sim.errors import refuse
 from evo.sim.llvm_values import is_vec
+from evo.sim.lower.cfg import reads_of
 from evo.sim.lower.emitter import Emitter
 from evo.sim.lower.isa.load_store import address, shared_address, space_of, touch_flag
 from evo.sim.lower.isa.opcode_table import defs, one_of, opcode, type_of
@@ -45,6 +46,8 @@ def atomic(e: Emitter, ins: Instr) -> None:
     if op == "cas":
         c.store(e.vector(e.src(ins.args[shift + 2], bits)), e.warp, OPERAND2, 64)
     wide = addr if is_vec(addr.t) else e.splat(addr)
+    if op == "cas" and set(reads_of(ins.args[-1])) & e.sums:
+        kind = f"f{WIDTH[kind]}"
     c.call(atom(space, op, kind), e.ctx, e.warp, e.site(ins), wide, e.active())
     touch_flag(e, ins, "both" if set(defs(ins)) & e.read_somewhere else "tell", space, wide)
     if ins.name == "atom":

@@ -253,6 +253,21 @@ def test_folding_finds_the_extremes_and_their_places(kind, dtype, masked):
                 assert mine[place // 7]
 
 
+@pytest.mark.parametrize("rows", [[], [5], [5, 9, 31]])
+def test_of_a_sample_only_the_rows_that_it_wrote_are_seen(rows: list[int]) -> None:
+    values = np.random.default_rng(4).standard_normal((40, 7)).astype(np.float16)
+    kinds = np.arange(40) % 9 - 1
+    written = np.zeros(values.shape, np.bool_)
+    written[rows, 2:] = True
+    folded = extremes_of(values.reshape(-1), written.reshape(-1), kinds, "float16")
+    expected = np.zeros((8, 7), np.bool_)
+    expected[[kinds[row] for row in rows if kinds[row] >= 0], 2:] = True
+    assert np.array_equal(folded.seen, expected.reshape(-1))
+    for row in rows:
+        if kinds[row] >= 0:
+            assert np.array_equal(folded.low.reshape(8, 7)[kinds[row], 2:], values[row, 2:])
+
+
 @pytest.mark.parametrize("nan", [np.nan, -np.nan])
 def test_folding_hides_no_nan_and_no_number_among_them(nan):
     values = np.zeros((6, 2), np.float32)

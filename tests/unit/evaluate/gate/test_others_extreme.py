@@ -13,7 +13,6 @@ from evo.evaluate.gate.other_orders import other_orders
 from evo.evaluate.prepare import Prepared
 from evo.evaluate.session import EvaluationSession
 from evo.results import Check, Status
-from evo.spec.input_distributions import suited_to
 from evo.spec.task import Task, read_task
 
 TASK = """\
@@ -177,4 +176,85 @@ def test_an_order_that_drawn_numbers_hide_shows_under_others(seed: int, bench: E
     found = other_orders(task, prepared.programs, bench.reference(task), bench.checker, seed)
     assert found is not None
     assert found[1].status is Status.UNSTABLE
-    assert found[0].distribution in suited_to(["float16"])
+
+
+IN_DOUBLE = """\
+// evo: task sums
+// evo: scratch words uint64 [ROWS] init=zero
+// evo: launch sum grid (ROWS, 4) block (64) shared 0
+// evo: launch store grid (ceil_div(ROWS, 64)) block (64) shared 0
+__device__ void swap(unsigned long long* word, double value) {
+    unsigned long long seen = *(volatile unsigned long long*)word, old;
+    while ((old = atomicCAS(word, seen, __double_as_longlong(value + __longlong_as_double(seen)))) != seen) seen = old;
+}
+extern "C" __global__ void sum(const float* x, float* y, unsigned long long* words, int rows) {
+    double all = x[blockIdx.x * 256 + blockIdx.y * 64 + threadIdx.x];
+    for (int step = 16; step > 0; step /= 2) all += __shfl_xor_sync(~0u, all, step);
+    const bool first = threadIdx.x % 32 == 0;
+    ADD;
+}
+extern "C" __global__ void store(const float* x, float* y, unsigned long long* words, int rows) {
+    const int row = blockIdx.x * 64 + threadIdx.x;
+    if (row < rows) y[row] = (float)RESULT;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("add", "result", "status"),
+    [
+        ("if (first) atomicAdd((double*)words + blockIdx.x, all)", "__longlong_as_double(words[row])", Status.UNSTABLE),
+        ("if (first) swap(words + blockIdx.x, all)", "__longlong_as_double(words[row])", Status.UNSTABLE),
+        (
+            "__shared__ double part; if (threadIdx.x == 0) part = 0.0; __syncthreads(); if (blockIdx.y) return;"
+            " for (int i = threadIdx.x; i < 256; i += 64) atomicAdd(&part, (double)x[blockIdx.x * 256 + i]);"
+            " __syncthreads(); if (first && threadIdx.x == 0) words[blockIdx.x] = __double_as_longlong(part)",
+            "__longlong_as_double(words[row])",
+            Status.UNSTABLE,
+        ),
+        (
+            "if (first) atomicAdd(words + blockIdx.x, (unsigned long long)__double2ll_rn(all * 0x1p40))",
+            "((double)(long long)words[row] * 0x1p-40)",
+            None,
+        ),
+        (
+            "if (first && atomicCAS(words + blockIdx.x, 0ull, 1ull) == 0ull)"
+            " { all = 0;"
+            " for (int i = 0; i < 256; ++i) all += x[blockIdx.x * 256 + i];"
+            " atomicExch(words + blockIdx.x, (unsigned long long)__double_as_longlong(all)); }",
+            "__longlong_as_double(words[row])",
+            None,
+        ),
+    ],
+)
+def test_sums_in_double_show_their_order_though_rounding_hides_it(
+    add: str, result: str, status: Status | None, bench: EvaluationSession, tmp_path: Path
+) -> None:
+    task = _task(tmp_path, SUMS, SUMS_REFERENCE)
+    prepared = bench.prepare(task, IN_DOUBLE.replace("ADD", add).replace("RESULT", result))
+    assert isinstance(prepared, Prepared)
+    found = other_orders(task, prepared.programs, bench.reference(task), bench.checker, 5)
+    assert (None if found is None else found[1].status) is status
+
+
+@pytest.mark.parametrize(
+    ("condition", "status"),
+    [
+        ("fabsf(part - 1.0f) < 1e-4f", Status.WRONG),  # of squares: a row that may be normalised already
+        ("part > 1e6f && part < 1.001e6f", Status.WRONG),
+        ("fabsf(part - 1.0f) < 1e-4f && part < 0.0f", None),
+    ],
+)
+def test_a_band_of_what_many_elements_make_is_approached(
+    condition: str, status: Status | None, bench: EvaluationSession, tmp_path: Path
+) -> None:
+    task = _task(tmp_path, SUMS, SUMS_REFERENCE)
+    text = SUM.replace("float value = own;", "float value = own, part = own * own;")
+    text = text.replace("step);", "step), part += __shfl_xor_sync(~0u, part, step);", 1)
+    text = text.replace("ADD;", "if (first) parts[threadIdx.x / 32] = value;")
+    text = text.replace("y[blockIdx.x] = total;", f"y[blockIdx.x] = {condition} ? 2.0f * total : total;")
+    prepared = bench.prepare(task, text)
+    assert isinstance(prepared, Prepared)
+    reference = bench.reference(task)
+    found = gate.pursued(task, prepared.programs, lambda _: {}, reference, bench.checker, 5, [], gate.Looked())
+    assert (None if found is None else found.status) is status

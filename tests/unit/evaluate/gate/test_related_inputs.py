@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from evo.evaluate.gate.input_patterns import PEAKED, STRUCTURED, STRUCTURES, UNEVEN, patterned
+from evo.evaluate.gate.input_patterns import PEAKED, RECIPROCAL, SHIFTED, STRUCTURED, STRUCTURES, UNEVEN, patterned
 from evo.evaluate.gate.integer_patterns import WAYS, varied_integers
+from evo.evaluate.gate.outlying_inputs import far_apart
 from evo.spec.reference import load_reference
 from evo.spec.task import Case, load_task
 from evo.spec.tensor_arrays import Arrays
@@ -46,6 +48,36 @@ def test_whole_numbers_follow_from_the_two_before() -> None:
         x = other.astype(np.int64)[:, :9]
         met += int(((x[:, 2:] == x[:, 1:-1] + x[:, :-2]).all(axis=1) & (x[:, 0] != 0)).sum())
     assert met
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 8191), (-300, 300)])
+def test_neighbours_are_apart_by_each_power_of_two(low: int, high: int) -> None:
+    """All different by chance: check cases of fewer numbers show that they may repeat."""
+    drawn = np.random.default_rng(3).choice(np.arange(low, high + 1), 128, replace=False).astype(np.int32)
+    met: set[int] = set()
+    for seed in SEEDS[:2]:
+        other = varied_integers(drawn, None, np.random.default_rng(seed), WAYS, may_repeat=True)
+        assert other is not None
+        assert drawn.min() <= other.min()
+        assert other.max() <= drawn.max()
+        met |= set(np.abs(np.diff(other.astype(np.int64))).tolist())
+    assert {1 << bit for bit in range(int(drawn.max() - drawn.min()).bit_length())} <= met
+
+
+def test_all_of_a_tensor_lies_below_zero() -> None:
+    below = [one["x"].astype(np.float64).max() <= 0 for one in inputs("softmax", "ragged", SHIFTED, 2)]
+    assert 0 < sum(below) < len(below)
+
+
+def test_squares_of_a_lone_tensor_are_subnormal() -> None:
+    """A sum of them that an instruction flushes is zero, and its reciprocal infinite."""
+    drawn = np.random.default_rng(2).standard_normal(400)
+    for other in far_apart({"x": drawn}, {"x": "float32"}, np.random.default_rng(3)):
+        squares = np.square(other["x"].astype(np.float32))
+        assert 0 < squares.mean() < np.finfo(np.float32).smallest_normal / 8
+        np.testing.assert_allclose(squares.mean(), np.square(other["x"]).mean(), rtol=1e-3)
+    met = [float(np.abs(one["x"].astype(np.float64)).max()) for one in inputs("softmax", "ragged", RECIPROCAL, 1)]
+    assert 0 < max(met) < 2.0**-7
 
 
 def test_groups_rise_and_fall_one_after_another() -> None:

@@ -24,6 +24,14 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 gc.set_threshold(50_000, 20, 20)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def copies() -> None:
+    """In each process that runs tests."""
+    import child_copies
+
+    child_copies.install()
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """A file whose marker leaves out all of its tests is not imported either: what such files import takes seconds."""
     chosen = re.fullmatch(r"not (\w+)(?: and not (\w+))?", config.option.markexpr)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import gc
 import json
 import os
 import select
@@ -18,6 +19,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import child_copies
+
 LIMIT_S = 240.0
 _IMPORTED = ("evo.cli.app", "evo.search.loop", "evo.evaluate.pipeline")
 
@@ -27,6 +30,7 @@ class Server:
 
     def __init__(self) -> None:
         self._free = threading.Lock()
+        child_copies.place()
         command = [sys.executable, "-P", __file__]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         atexit.register(self._process.kill)
@@ -66,6 +70,8 @@ def server() -> Server | None:
 def _serve() -> None:
     for name in _IMPORTED:
         __import__(name)
+    child_copies.install()
+    gc.freeze()  # what is imported is no copy's garbage
     for line in sys.stdin:
         pid = os.fork()
         if not pid:

@@ -17,6 +17,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -82,18 +83,22 @@ def _differs(environment: dict[str, str]) -> bool:
 
 def place() -> str:
     """The socket of the process that is copied, which ends with the one that asked for it first."""
-    if _SOCKET not in os.environ:
-        folder = tempfile.TemporaryDirectory(prefix="evo-copies-")
-        os.environ[_SOCKET] = str(Path(folder.name) / "socket")
-        command = [sys.executable, "-P", __file__, os.environ[_SOCKET]]
-        environment = child_process.child_environment()
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
-        _KEPT.append((process, folder))
-        assert process.stdout is not None
-        process.stdout.readline()
+    with _ONE:
+        if _SOCKET not in os.environ:
+            folder = tempfile.TemporaryDirectory(prefix="evo-copies-")
+            found = str(Path(folder.name) / "socket")
+            environment, pipe = child_process.child_environment(), subprocess.PIPE
+            process = subprocess.Popen(
+                [sys.executable, "-P", __file__, found], stdin=pipe, stdout=pipe, env=environment
+            )
+            _KEPT.append((process, folder))
+            assert process.stdout is not None
+            process.stdout.readline()
+            os.environ[_SOCKET] = found
     return os.environ[_SOCKET]
 
 
+_ONE = threading.Lock()
 _KEPT: list[tuple[subprocess.Popen[bytes], tempfile.TemporaryDirectory[str]]] = []
 
 
@@ -145,9 +150,8 @@ def _say_ends(copies: dict[int, socket.socket]) -> None:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if not pid:
             return
-        with copies.pop(pid) as answers:
-            with contextlib.suppress(OSError):  # nobody waits for it any more
-                answers.send(b"%d" % os.waitstatus_to_exitcode(status))
+        with copies.pop(pid) as answers, contextlib.suppress(OSError):  # nobody may wait for it any more
+            answers.send(b"%d" % os.waitstatus_to_exitcode(status))
 
 
 def _become(given: dict[str, Any], answers: socket.socket, files: list[int], others: list[int]) -> None:

@@ -19,8 +19,6 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import child_copies
-
 LIMIT_S = 240.0
 _IMPORTED = ("evo.cli.app", "evo.search.loop", "evo.evaluate.pipeline")
 
@@ -30,6 +28,8 @@ class Server:
 
     def __init__(self) -> None:
         self._free = threading.Lock()
+        import child_copies
+
         child_copies.place()
         command = [sys.executable, "-P", __file__]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -70,6 +70,10 @@ def server() -> Server | None:
 def _serve() -> None:
     for name in _IMPORTED:
         __import__(name)
+    sys.path.append(str(Path(__file__).parent))
+    import child_copies
+
+    sys.path.pop()
     child_copies.install()
     gc.freeze()  # what is imported is no copy's garbage
     for line in sys.stdin:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny import FAST, SLOW, commit_all, new_repository
+from tiny import FAST, SLOW, commit_all, new_repository, own_cache
 
 from evo.device import DeviceName
 from evo.errors import WorkerLost
@@ -35,7 +35,7 @@ SETTINGS = Settings(task="scale", device=DeviceName("gpu", "0"), iterations=6, o
 @pytest.fixture(autouse=True)
 def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(SUPPORT))
-    monkeypatch.setenv("EVO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("EVO_CACHE", own_cache(tmp_path))
     monkeypatch.setattr(pipelined, "EvaluationSession", functools.partial(EvaluationSession, opener=OPENER))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import fake_gpu
 import pytest
-from tiny import FAST, SLOW, new_repository
+from tiny import FAST, SLOW, new_repository, own_cache
 
 from evo.cli import views
 from evo.decide.capture_noise import ASSUMED
@@ -37,7 +37,7 @@ def task(tmp_path: Path) -> Task:
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EvaluationSession]:
     (tmp_path / "gpu").mkdir()
     monkeypatch.setenv("FAKE_GPU", str(tmp_path / "gpu"))
-    monkeypatch.setenv("EVO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("EVO_CACHE", own_cache(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(SUPPORT))
     with EvaluationSession(DeviceName("gpu", "0"), opener=fake_gpu.OPENER) as bench_session:
         yield bench_session

@@ -15,7 +15,7 @@ import pytest
 from llm_runs import iterate, new_repository, transcript
 from llm_server import KEY, Act, LlmServer, block, kernel_of, prompt_of
 from run_killer import CHAMPION, problems
-from tiny import SLOW, Ran, environment, evo, fails, git, write_task
+from tiny import SLOW, Ran, command, environment, evo, fails, git, write_task
 
 from evo.cli.app import run
 from evo.records.trials import load_records
@@ -259,7 +259,7 @@ def test_a_run_that_waits_for_its_model_can_be_stopped_and_killed(tmp_path: Path
     with LlmServer(script) as server:
         for number in (signal.SIGINT, signal.SIGKILL):
             process = subprocess.Popen(
-                [sys.executable, "-m", "evo", *words, "--llm-url", server.url],
+                command(*words, "--llm-url", server.url),
                 cwd=root,
                 env=environment({"EVO_LLM_KEY": KEY}),
                 stdout=subprocess.DEVNULL,

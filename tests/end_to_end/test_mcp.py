@@ -15,9 +15,8 @@ import pytest
 from llm_server import block
 from refusals import refused
 from run_killer import CHAMPION, problems
-from tiny import FAST, WRONG, environment, git, new_repository, write_task
+from tiny import FAST, WRONG, command, environment, git, new_repository, write_task
 
-from evo.cli.mcp_server import McpTools, ServerOptions
 from evo.device import parse_device
 from evo.errors import UsageError
 from evo.records.trials import load_records
@@ -32,8 +31,8 @@ def session(root: Path, agent: Callable[[Call], Awaitable[None]], *words: str) -
     async def talk() -> None:
         from mcp import Client, StdioServerParameters  # seconds to import, for these tests alone
 
-        command = [sys.executable, "-m", "evo", "mcp", "--device", "sim:l4", *words]
-        parameters = StdioServerParameters(command=command[0], args=command[1:], cwd=str(root), env=environment())
+        started = command("mcp", "--device", "sim:l4", *words)
+        parameters = StdioServerParameters(command=started[0], args=started[1:], cwd=str(root), env=environment())
         async with Client(parameters) as client:
             assert [tool.name for tool in (await client.list_tools()).tools] == TOOLS
 
@@ -102,6 +101,8 @@ def test_an_agent_evolves_a_kernel_under_the_same_gate(tmp_path: Path) -> None:
 
 
 def test_a_server_commits_only_where_it_was_started_to(tmp_path: Path) -> None:
+    from evo.cli.mcp_server import McpTools, ServerOptions
+
     write_task(tmp_path)
     tools = McpTools(ServerOptions(root=tmp_path, device=parse_device("sim:l4"), arch="sm_89"))
     with refused(UsageError, "server-without-commit") as caught:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections.abc import Awaitable, Callable
 from importlib.metadata import version
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from llm_server import block
-from tiny import FAST, SLOW, environment, git, new_repository
+from tiny import FAST, SLOW, command, environment, git, new_repository
 
 from evo.cli.mcp_jobs import Cancelled, Jobs, McpJob
 from evo.errors import UsageError
@@ -28,8 +27,8 @@ def session(root: Path, agent: Callable[[Client], Awaitable[None]], *words: str)
     async def talk() -> None:
         from mcp import Client, StdioServerParameters  # seconds to import, for these tests alone
 
-        arguments = ["-m", "evo", "mcp", "--device", "sim:l4", *words]
-        parameters = StdioServerParameters(command=sys.executable, args=arguments, cwd=str(root), env=environment())
+        started = command("mcp", "--device", "sim:l4", *words)
+        parameters = StdioServerParameters(command=started[0], args=started[1:], cwd=str(root), env=environment())
         async with Client(parameters) as client:
             await agent(client)
 

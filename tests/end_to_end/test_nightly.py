@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import fake_gpu
 import pytest
-from tiny import FAST, SLOW, commit_all, evo, fails, git, new_repository
+from tiny import FAST, SLOW, commit_all, evo, fails, git, new_repository, own_cache
 
 import evo.audit.nightly.run as nightly_run
 import evo.search.pipelined as flight
@@ -219,7 +219,7 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository whose champion takes 10 microseconds on the fake GPU, and its start 20."""
     (tmp_path / "gpu").mkdir()
     monkeypatch.setenv("FAKE_GPU", str(tmp_path / "gpu"))
-    monkeypatch.setenv("EVO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("EVO_CACHE", own_cache(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(SUPPORT))
     for module in (flight, nightly_run):
         monkeypatch.setattr(module, "EvaluationSession", functools.partial(EvaluationSession, opener=fake_gpu.OPENER))

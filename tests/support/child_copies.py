@@ -60,7 +60,7 @@ class Copy:
 
 def _begun(entry: str, arguments: tuple[str, ...], *, plain: bool) -> child_process._Begun:
     environment = child_process.child_environment()
-    if entry.partition(":")[0] not in _IMPORTED or _differs(environment):
+    if entry.partition(":")[0] not in _IMPORTED or differs(environment):
         return _plainly(entry, arguments, plain=plain)
     ours, theirs = socket.socketpair()
     errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
@@ -74,11 +74,17 @@ def _begun(entry: str, arguments: tuple[str, ...], *, plain: bool) -> child_proc
     return child_process._Begun(ours, errors, Copy(answers))  # type: ignore[arg-type]
 
 
-def _differs(environment: dict[str, str]) -> bool:
+def differs(environment: dict[str, str]) -> bool:
     """Whether a fresh Python would begin otherwise than the one that is copied did."""
     own = {name for name in environment if name.startswith("PYTHON")} - {"PYTHONPATH", *os.environ}
-    paths = environment["PYTHONPATH"].split(os.pathsep)
+    paths = environment.get("PYTHONPATH", "").split(os.pathsep)
     return bool(own) or any(Path(path, "sitecustomize.py").exists() for path in paths)
+
+
+def add_paths(environment: dict[str, str]) -> None:
+    """Let a copy import from the folders that a fresh Python would have."""
+    paths = environment.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:0] = [path for path in paths if path and path not in sys.path]
 
 
 def place() -> str:
@@ -172,7 +178,7 @@ def _become(given: dict[str, Any], answers: socket.socket, files: list[int], oth
         os.chdir(given["folder"])
         os.environ.clear()
         os.environ.update(given["environment"])
-        sys.path[:0] = [p for p in given["environment"]["PYTHONPATH"].split(os.pathsep) if p not in sys.path]
+        add_paths(given["environment"])
         child_main.main([str(connection), str(parent), *given["words"]])
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import functools
 import gc
+import importlib
 import json
 import os
 import select
@@ -18,6 +19,7 @@ import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 
 LIMIT_S = 240.0
 _IMPORTED = ("evo.cli.app", "evo.search.loop", "evo.evaluate.pipeline")
@@ -28,9 +30,7 @@ class Server:
 
     def __init__(self) -> None:
         self._free = threading.Lock()
-        import child_copies
-
-        child_copies.place()
+        child_copies().place()
         command = [sys.executable, "-P", __file__]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         atexit.register(self._process.kill)
@@ -67,14 +67,19 @@ def server() -> Server | None:
     return None if sys.platform != "linux" or any(name.startswith("COV") for name in os.environ) else Server()
 
 
+def child_copies() -> ModuleType:
+    """Run as a program this has no folder to import its neighbour from."""
+    sys.path.append(str(Path(__file__).parent))
+    try:
+        return importlib.import_module("child_copies")
+    finally:
+        sys.path.pop()
+
+
 def _serve() -> None:
     for name in _IMPORTED:
         __import__(name)
-    sys.path.append(str(Path(__file__).parent))
-    import child_copies
-
-    sys.path.pop()
-    child_copies.install()
+    child_copies().install()
     gc.freeze()  # what is imported is no copy's garbage
     for line in sys.stdin:
         pid = os.fork()
@@ -90,6 +95,7 @@ def _become(request: Mapping[str, list[str]]) -> None:
     os.chdir(str(request["cwd"]))
     os.environ.clear()
     os.environ.update(request["env"])
+    child_copies().add_paths(request["env"])
     for number, path in enumerate([os.devnull, *request["files"]]):
         os.dup2(os.open(path, os.O_RDONLY if not number else os.O_WRONLY | os.O_APPEND), number)
     sys.stdin = open(0, closefd=False, encoding="utf-8")  # noqa: SIM115 - for as long as the process lives

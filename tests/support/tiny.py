@@ -17,8 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import child_copies
 from evo_server import LIMIT_S, server
 
+from evo.files import cache_folder
 from evo.spec.task import Task, read_task
 
 TASK_YAML = """\
@@ -76,6 +78,9 @@ UNSAFE = FAST.replace("if (i < n) ", "")
 BROKEN = FAST.replace("blockIdx.x", "blockIdx.w")
 
 
+SUPPORT = Path(__file__).resolve().parent
+
+
 @dataclass(frozen=True)
 class Ran:
     code: int
@@ -94,12 +99,30 @@ class Ran:
 def evo(*arguments: object, cwd: Path, env: Mapping[str, str] | None = None) -> Ran:
     """Run `evo` as a process of its own: a copy of one that has imported it, unless it is to begin otherwise."""
     words, environs = list(map(str, arguments)), environment(env)
-    copies = server() if not any(name.startswith("PYTHON") for name in env or ()) else None
+    copies = None if child_copies.differs(environs) else server()
     if copies is not None and (ran := copies.run(words, cwd, environs)) is not None:
         return Ran(*ran)
     command = [sys.executable, "-m", "evo", *words]
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, env=environs, timeout=LIMIT_S)
     return Ran(done.returncode, done.stdout, done.stderr)
+
+
+def command(*words: object) -> list[str]:
+    """How to start `evo` as a process of its own whose children are copies."""
+    child_copies.place()
+    begin = "import sys; sys.path.append(sys.argv.pop(1)); import child_copies, evo.cli; child_copies.install()"
+    return [sys.executable, "-c", f"{begin}; sys.exit(evo.cli.main())", str(SUPPORT), *map(str, words)]
+
+
+def own_cache(folder: Path) -> str:
+    """A cache without anything that was measured; what is compiled is kept where all tests keep it."""
+    for name in ("compile", "sim", "harness"):
+        shared, own = cache_folder(name), folder / "cache" / name
+        assert shared is not None
+        shared.mkdir(parents=True, exist_ok=True)
+        own.parent.mkdir(exist_ok=True)
+        own.symlink_to(shared)
+    return str(folder / "cache")
 
 
 def evo_here(*arguments: object, cwd: Path) -> Ran:

@@ -6,13 +6,12 @@ import contextlib
 import json
 import re
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from refusals import refused
+from tiny import evo
 
 from evo.audit.redteam import (
     PROCEDURES,
@@ -268,10 +267,9 @@ def test_state_in_the_module_is_refused_however_it_is_spelled(judges, name):
 
 
 def test_the_command_reports_as_json_and_exits_by_the_outcome():
-    command = [sys.executable, "-m", "evo", "redteam", "--device", "sim:l4", "--json", "--only", "F16"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
-    assert done.returncode == 0, done.stderr
-    report = json.loads(done.stdout)
+    done = evo("redteam", "--device", "sim:l4", "--json", "--only", "F16", cwd=ROOT)
+    assert done.code == 0, done.err
+    report = done.json
     assert report["device"] == "sim:l4"
     assert report["lost"] == len(report["attacks"]) == 1
     row = report["attacks"][0]

@@ -32,6 +32,16 @@ def copies() -> None:
     child_copies.install()
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What is imported and collected stays: no search for garbage needs to look at it."""
+    gc.freeze()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """The process ends; pytest would look through all that it leaves behind five times."""
+    gc.freeze()
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """A file whose marker leaves out all of its tests is not imported either: what such files import takes seconds."""
     chosen = re.fullmatch(r"not (\w+)(?: and not (\w+))?", config.option.markexpr)

@@ -3,7 +3,8 @@
 # ruff: noqa: E501 a PTX or CUDA snippet reads best on one line
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from goldens import Golden
@@ -16,8 +17,15 @@ DOUBLE2 = "pow fmod remainder atan2 hypot fmin fmax nextafter"
 HALF = "hsqrt hrsqrt hrcp hexp hexp2 hlog hlog2 hsin hcos hceil hfloor htrunc hrint"
 
 
-def functions(count: int = 256) -> Iterator[Golden]:
+def _compiler(every: int) -> Callable[..., str]:
+    """NVRTC for the first of so many cases; the others are not to be run and stay without PTX."""
+    number = itertools.count()
+    return lambda text, *options: "" if next(number) % every else nvrtc(text, *options)
+
+
+def functions(count: int = 256, every: int = 1) -> Iterator[Golden]:
     """One CUDA C++ function per output, as NVRTC inlines it. Those that use approximate instructions are bounded."""
+    ptx = _compiler(every)
     rng = np.random.default_rng(3)
     for scalar, ones, twos, bound in (("float", FLOAT, FLOAT2, 4e-6), ("double", DOUBLE, DOUBLE2, 1e-15)):
         dtype = np.float32 if scalar == "float" else np.float64
@@ -34,7 +42,7 @@ def functions(count: int = 256) -> Iterator[Golden]:
             text = f'extern "C" __global__ void k(const {scalar}* a, const {scalar}* b, {scalar}* o) {{ int i = threadIdx.x; o[i] = {call}; }}'
             yield Golden(
                 name,
-                nvrtc(text),
+                ptx(text),
                 "k",
                 (x, y),
                 (np.zeros(count, dtype),),
@@ -45,8 +53,9 @@ def functions(count: int = 256) -> Iterator[Golden]:
             )
 
 
-def kernels() -> Iterator[Golden]:
+def kernels(every: int = 1) -> Iterator[Golden]:
     """Warp-wide instructions and tensor cores."""
+    ptx = _compiler(every)
     from test_wmma import BODY, CASES, TYPES, order, stored  # the same text as the unit tests
 
     del order
@@ -76,7 +85,7 @@ def kernels() -> Iterator[Golden]:
         c = rng.integers(-4, 5, m * n).astype(out)
         yield Golden(
             f"wmma.m{m}n{n}k{k}.{kind.split('::')[-1].replace(' ', '_')}.{acc} (integers)",
-            nvrtc(text),
+            ptx(text),
             "k",
             (a, b, c),
             (np.zeros(m * n, out),),
@@ -87,7 +96,7 @@ def kernels() -> Iterator[Golden]:
             wide = stored(rng.standard_normal(m * k * 2), dtype), stored(rng.standard_normal(n * k * 2), dtype)
             yield Golden(
                 f"wmma.m{m}n{n}k{k}.{kind.split('::')[-1]}.{acc} (normal)",
-                nvrtc(text),
+                ptx(text),
                 "k",
                 (*wide, c),
                 (np.zeros(m * n, out),),
@@ -132,7 +141,7 @@ def kernels() -> Iterator[Golden]:
         out = np.zeros(128, np.int32 if integers else np.float32)
         yield Golden(
             f"mma.sync.{spelling}",
-            nvrtc(text),
+            ptx(text),
             "k",
             (a, b, c),
             (out,),
@@ -146,7 +155,7 @@ def kernels() -> Iterator[Golden]:
         folder = f"-I{include_folder()}/cccl"
         yield Golden(
             name,
-            nvrtc(
+            ptx(
                 "#include <cooperative_groups.h>\n#include <cooperative_groups/reduce.h>\n#include <cooperative_groups/scan.h>\nnamespace cg = cooperative_groups;\n"
                 + 'extern "C" __global__ void k(const int* a, int* o) { int i = threadIdx.x; int x = a[i]; '
                 + text

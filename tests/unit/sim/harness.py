@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib.util
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,11 @@ from typing import Any
 import numpy as np
 
 from evo import sim
+from evo.cuda.compile import toolkit_version
+from evo.files import CacheFolder, cache_folder
 from evo.sim.ptx.ast import WIDTH
 
+_COMPILED = CacheFolder(cache_folder("compile-tests"), 64 << 20)
 KERNELS = Path(__file__).parent / "kernels"
 HEAD = ".version 9.0\n.target sm_89\n.address_size 64\n"
 DTYPES = {
@@ -30,7 +34,16 @@ def include_folder() -> Path:
 
 @functools.cache
 def nvrtc(source: str, *options: str) -> str:
-    """PTX of a CUDA text for compute_89, with line information."""
+    """PTX of a CUDA text for compute_89, with line information; kept, as it is the same each time."""
+    name = hashlib.sha256("\0".join([toolkit_version(), source, *options]).encode()).hexdigest()
+    if (known := _COMPILED.read(name)) is not None:
+        return known.decode()
+    found = _compiled(source, options)
+    _COMPILED.keep(name, found.encode())
+    return found
+
+
+def _compiled(source: str, options: tuple[str, ...]) -> str:
     from cuda.bindings import nvrtc as api
 
     _, program = api.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], [])

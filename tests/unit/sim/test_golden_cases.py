@@ -55,12 +55,12 @@ def test_conversions_give_the_gpus_bits(every: int) -> None:
 
 @SOME_OR_ALL
 def test_warp_and_tensor_kernels_give_the_gpus_bits(every: int) -> None:
-    check("warp", list(goldens_cuda.kernels())[::every])
+    check("warp", list(goldens_cuda.kernels(every))[::every])
 
 
 @SOME_OR_ALL
 def test_library_functions_give_the_gpus_bits(every: int) -> None:
-    check("function", list(goldens_cuda.functions())[::every])
+    check("function", list(goldens_cuda.functions(every=every))[::every])
 
 
 @needs_measurement

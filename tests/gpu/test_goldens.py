@@ -29,6 +29,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "sim"))
 from golden_bits import Measured, compared, digest_of
 from golden_bits import packed as packed_bits
 
+from evo.cuda.compile import toolkit_version
+
 pytestmark = pytest.mark.gpu
 
 
@@ -128,7 +130,7 @@ def test_goldens_on_hardware(tmp_path: Path) -> None:
     about = {
         "date": datetime.now(UTC).date().isoformat(),
         "device": cupy.cuda.runtime.getDeviceProperties(0)["name"].decode(),
-        "driver": driver_version(), "driver_cuda": cupy.cuda.runtime.driverGetVersion(),
+        "compiler": toolkit_version(), "driver": driver_version(), "driver_cuda": cupy.cuda.runtime.driverGetVersion(),
         "simulator": stored["simulator"],
     }  # fmt: skip
     report = report_of(rows, about)

@@ -15,6 +15,8 @@ import goldens_cuda
 import numpy as np
 import pytest
 
+from evo.cuda.compile import toolkit_version
+
 PRESENT = golden_bits.STORED.exists()
 ABOUT, STORED = golden_bits.unpacked(golden_bits.STORED.read_bytes()) if PRESENT else ({}, {})
 needs_measurement = pytest.mark.skipif(not PRESENT, reason=f"{golden_bits.STORED.name} is not measured yet")
@@ -24,17 +26,21 @@ for _golden in goldens.opcodes():
 
 
 def check(group: str, cases: list[goldens.Golden]) -> None:
-    """Runs all cases; none may differ from the GPU beyond its bound."""
+    """Runs all cases; none may differ from the GPU beyond its bound, and none may go without a comparison."""
     wrong: list[object] = []
+    others: list[str] = []
     for golden in cases:
         mine = golden.simulated()
         measured = STORED.get(f"{group}:{golden.name}")
         if measured is None or measured.digest != golden_bits.digest_of(golden.ptx, golden.inputs):
-            continue  # not measured, or of another compiler
+            others.append(golden.name)  # not measured, or of another compiler
+            continue
         row = golden_bits.compared(asdict(golden) | {"group": group}, mine, measured.outputs)
         if not row["agrees"] and not golden.known:
             wrong.append((golden.name, row["beyond_bound"], row["differing"]))
     assert wrong == []
+    if group != "opcode" and ABOUT.get("compiler") == toolkit_version():
+        assert others == []
     if not PRESENT:
         pytest.skip(f"ran without a fault; {golden_bits.STORED.name} is not measured yet")
 

@@ -11,7 +11,7 @@ import fake_gpu
 import pytest
 from hostile import HOSTILE as MISDEEDS
 from hostile import hostile
-from tiny import FAST, SLOW, new_repository, own_cache
+from tiny import FAST, SLOW, new_repository
 
 from evo.cuda.compile import process_pool as pool
 from evo.device import DeviceName
@@ -43,7 +43,7 @@ def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Task:
     """The task, with a GPU that is faked in the worker's child and a compiler that one of the texts crashes."""
     (tmp_path / "gpu").mkdir()
     monkeypatch.setenv("FAKE_GPU", str(tmp_path / "gpu"))
-    monkeypatch.setenv("EVO_CACHE", own_cache(tmp_path))
+    monkeypatch.setenv("EVO_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PYTHONPATH", str(SUPPORT))
     monkeypatch.setattr(cases, "_RUN_LIMIT_S", 8.0)
     real = pool._Compiler.run

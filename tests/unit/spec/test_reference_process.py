@@ -46,6 +46,12 @@ def test_a_good_reference(tmp_path: Path) -> None:
     assert found.expectation(case, 4) is not None  # a process of its own again
 
 
+def test_a_text_that_is_no_python_is_told_with_its_line(tmp_path: Path) -> None:
+    with pytest.raises(TaskInvalid) as caught:
+        expect_first_case(reference(tmp_path, "import numpy as np\n\ndef inputs(case, rng) return {}\n"))
+    assert "reference.py:3:" in caught.value.message
+
+
 @pytest.mark.parametrize("function", ["import", "inputs", "expected"])
 @pytest.mark.parametrize(
     ("deed", "words"),

@@ -27,6 +27,7 @@ _SOCKET = "EVO_TESTS_COPIES"  # a setting, so that the processes which tests sta
 _IMPORTED = ("evo.spec.reference_child", "evo.device.child", "evo.device.sim_device")
 _DIGITS = 10  # of a process's number, which is sent once the process leads a group of its own
 _GIVEN = 1 << 20
+_THREADS = {name: value for name, value in os.environ.items() if name.endswith("_NUM_THREADS")}  # read at an import
 _plainly = child_process._begun
 
 
@@ -77,6 +78,7 @@ def _begun(entry: str, arguments: tuple[str, ...], *, plain: bool) -> child_proc
 def differs(environment: dict[str, str]) -> bool:
     """Whether a fresh Python would begin otherwise than the one that is copied did."""
     own = {name for name in environment if name.startswith("PYTHON")} - {"PYTHONPATH", *os.environ}
+    own |= {name for name, value in _THREADS.items() if environment.get(name) != value}
     paths = environment.get("PYTHONPATH", "").split(os.pathsep)
     return bool(own) or any(Path(path, "sitecustomize.py").exists() for path in paths)
 
@@ -179,7 +181,8 @@ def _become(given: dict[str, Any], answers: socket.socket, files: list[int], oth
         os.environ.clear()
         os.environ.update(given["environment"])
         add_paths(given["environment"])
-        child_main.main([str(connection), str(parent), *given["words"]])
+        sys.argv[1:] = [str(connection), str(parent), *given["words"]]
+        child_main.main(sys.argv[1:])
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:  # noqa: BLE001 - as Python ends

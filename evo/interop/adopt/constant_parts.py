@@ -1,7 +1,7 @@
-"""`__constant__` structs and numbers as parameters of the kernels that read them, since a task passes tensors and numbers.
+"""`__constant__` structs and numbers as parameters of the kernels that read them: a task passes tensors and numbers.
 
-`__constant__ Model model;` becomes the host's `Model filled_model;`, `model.dt` in device code `model_dt`. A kernel takes
-the parts that it and the functions it calls read, and a launch passes what was copied last: `filled_model.dt`. Arrays
+`__constant__ Model model;` becomes the host's `Model filled_model;`, and `model.dt` in device code `model_dt`. A kernel
+takes the parts that it and what it calls read, and a launch passes what was copied last: `filled_model.dt`. Arrays
 inside become `__constant__` arrays of their own, which are tensors.
 """
 

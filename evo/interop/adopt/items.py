@@ -73,9 +73,9 @@ def words_of(text: str) -> frozenset[str]:
 
 def items_of(path: Path, seen: set[Path] | None = None) -> list[Item]:
     """The items of a file and of the files beside it that it includes. Raises SyntaxInvalid."""
+    data = read_source(path).replace("\r\n", "\n")
     seen = seen if seen is not None else set()
     seen.add(path.resolve())
-    data = read_source(path).replace("\r\n", "\n")
     if path.suffix == ".py":
         data = cuda_text(path, data)
     if "TensorAccessor" in data or "packed_accessor" in data:

@@ -159,3 +159,8 @@ def test_sizes_at_which_an_output_is_not_written_whole_are_not_taken():
     sizes = {"N": 2, "x_2": 5, "x_3": 3}
     trial.settle()
     assert [trial.takes({**sizes, "C": channels}) for channels in (64, 66)] == [True, False]
+
+
+def test_lengths_of_rows_are_drawn_up_to_the_size_that_they_count_along(tmp_path: Path) -> None:
+    """Other numbers would lead outside; the rows' own tensor, whose size nothing tells, is found with them."""
+    found = settled(tmp_path, FILES.parent / "twelfth" / "attn_pool_ext.cu")

@@ -37,6 +37,8 @@ int main() {{
 """
 WEIGHTED = "__device__ real weighted(const real* u, int i, int j) { return model.taps[0][1] * u[AT(i, j)]; }"
 
+FILES = Path(__file__).parents[2] / "data" / "adopt" / "twelfth"
+
 
 def drafted(tmp_path: Path, text: str) -> Draft:
     path = tmp_path / "given.cu"
@@ -83,3 +85,19 @@ def test_arrays_that_are_handed_on_within_their_struct_are_refused_with_the_line
 def test_a_field_that_no_task_can_hold_leaves_the_struct_refused(tmp_path: Path) -> None:
     with pytest.raises(SyntaxInvalid):
         adopted(tmp_path, more="float* table;")
+
+
+@pytest.mark.parametrize(
+    ("name", "axes", "tensors", "scalars"),
+    [
+        ("heat3d_params", "nx ny nz", "d_in:in out:out", "centre side"),
+        ("color_blog", "width height", "src:in dst:out c_grade_lift:in c_grade_matrix:in", "gamma"),
+        ("blur_hw", "rows cols", "d_in:in out:out settings_weights:in", "norm"),
+        ("gray_scott_thesis", "n", "sim_u_:in sim_v_:in sim_un_:out sim_vn_:out", "Du Dv dt feed kill"),
+    ],
+)
+def test_files_as_strangers_write_them(name: str, axes: str, tensors: str, scalars: str) -> None:
+    draft = draft_of(read_program(FILES / f"{name}.cu", None, {}), {})
+    assert sorted(draft.axes) == sorted(axes.split())
+    assert {f"{tensor.name}:{tensor.role}" for tensor in draft.tensors} == set(tensors.split())
+    assert {scalar.name.rpartition("_")[2] for scalar in draft.scalars} == set(scalars.split())

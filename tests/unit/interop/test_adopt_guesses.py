@@ -161,6 +161,15 @@ def test_sizes_at_which_an_output_is_not_written_whole_are_not_taken():
     assert [trial.takes({**sizes, "C": channels}) for channels in (64, 66)] == [True, False]
 
 
-def test_lengths_of_rows_are_drawn_up_to_the_size_that_they_count_along(tmp_path: Path) -> None:
-    """Other numbers would lead outside; the rows' own tensor, whose size nothing tells, is found with them."""
-    found = settled(tmp_path, FILES.parent / "twelfth" / "attn_pool_ext.cu")
+def test_lengths_of_rows_are_drawn_up_to_the_size_that_they_count_along():
+    """Larger ones lead into the next row; the tensor whose size nothing tells is found with them."""
+    draft = draft_of(read_program(FILES.parent / "twelfth" / "attn_pool_ext.cu", None, {}), {})
+    trial = DraftTrial(draft, "attn_pool")
+    trial.settle()
+    assert {t.name: (t.shape, t.high) for t in draft.given} == {
+        "scores": (["B", "T"], None),
+        "values": (["B", "T", "D"], None),
+        "lengths": (["B"], "T + 1"),
+        "out": (["B", "D"], None),
+    }
+    assert trial.takes({"B": 5, "T": 33, "D": 7})

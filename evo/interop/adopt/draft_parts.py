@@ -29,6 +29,7 @@ class TensorDraft:
     high: int | str | None = None  # of integers: one past the largest value that is drawn
     positive: bool = False
     ends: tuple[int, int] | None = None  # of integers that may be any of their type
+    counts: str = ""  # of integers: the size that they count along, and may be any number up to
     is_ordered: bool = False  # integers that are drawn in order, from 0 to `high`: where rows begin and end
     is_distinct: bool = False  # integers no two of which are one: places that are written
     fill: object = None  # of whole numbers: what the host code puts in, as a tree of `fills`

@@ -40,7 +40,7 @@ def is_counted(trial: Tried, candidates: Mapping[str, list[list[object]]], axes:
             tensor.dims = dims
         trial.changed()
         if axis is not None:
-            lead.high, lead.why = f"{axis} + 1", f"{lead.why}, up to {axis}: it counts along that"
+            lead.counts, lead.high, lead.why = axis, f"{axis} + 1", f"{lead.why}, up to {axis}: it counts along that"
             return True
     return False
 

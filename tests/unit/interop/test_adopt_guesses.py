@@ -173,3 +173,7 @@ def test_lengths_of_rows_are_drawn_up_to_the_size_that_they_count_along():
         "out": (["B", "D"], None),
     }
     assert trial.takes({"B": 5, "T": 33, "D": 7})
+    (lengths,) = (t for t in trial.task().inputs if t.name == "lengths")
+    assert lengths.range is not None
+    assert (lengths.range.at({"T": 900}).low, lengths.range.at({"T": 900}).high) == (0, 900)
+    assert np.count_nonzero(trial.inputs({"B": 3, "T": 900, "D": 2})["lengths"] == 900) >= 2  # a short row is no test

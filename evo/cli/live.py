@@ -21,7 +21,7 @@ from evo.search.events import Event, RunBegun, RunSummary, TrialBegun, TrialResu
 _REFRESH_PER_S = 8
 _OPERATOR, _STATUS, _TIME, _GAIN, _VERDICT = 10, 10, 11, 6, 12
 _FIXED = 3 + _OPERATOR + _STATUS + _TIME + _GAIN + _VERDICT + 6 * 2
-_NARROWEST_CHANGE = 14
+_NARROWEST_CHANGE, _WIDEST_CHANGE = 14, 96  # figures far from the words that they are about are hard to follow
 _INDENT = 5  # of a reason under its row
 _REASON_LINES = 3
 _ROOMY_CHANGE = 24  # on narrower terminals the status column is left out
@@ -98,7 +98,7 @@ class LiveView:
         if self._narrow:
             shown.remove(3)
             fixed -= _STATUS + 2
-        room = max(self._console.width - fixed, _NARROWEST_CHANGE)
+        room = min(max(self._console.width - fixed, _NARROWEST_CHANGE), _WIDEST_CHANGE)
         widths = (3, _OPERATOR, room, _STATUS, _TIME, _GAIN, _VERDICT)
         line = Text()
         for index in shown:

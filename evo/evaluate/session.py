@@ -115,7 +115,7 @@ class EvaluationSession(LookingBench):
         self.baselines = SessionBaselines(self.target, apart=on_gpu, tell=on_stage)
         self.code = CodeAhead(self.checker.device, device if on_gpu and self.arch != self.chip.arch else None)
         self._estimates: dict[tuple[str, str, int], tuple[CaseBench, ...]] = {}
-        self._timed: dict[tuple[str, str, int], TimedSizes] = {}
+        self._timed: dict[tuple[str, str, int, bool], TimedSizes] = {}
         self._looks: dict[tuple[str, str, int], SimulatedLooks] = {}  # of the latest variant that is to be kept
         self._threads: ThreadPoolExecutor | None = None
         self._look_processes: LookProcesses | None = None
@@ -223,14 +223,17 @@ class EvaluationSession(LookingBench):
             self._estimates[key] = tuple(rows)
         return self._estimates[key]
 
-    def timed_sizes(self, task: Task, prepared: Prepared, seed: int, stages: StageTimer) -> TimedSizes:
+    def timed_sizes(
+        self, task: Task, prepared: Prepared, seed: int, stages: StageTimer, *, timed_alone: bool = False
+    ) -> TimedSizes:
         """A last look at all bench cases on the simulator, kept by variant; numbers of a GPU on other inputs alone."""
         key = (task.hash, prepared.variant.id, seed)
-        if key not in self._timed:
+        if (known := self._timed.get((*key, timed_alone))) is None:
             checkers = self.more_checkers(min(os.cpu_count() or 1, _BESIDE)) if self.modelled else [self.checker]
             begun = self._looks.pop(key, None) or simulated_looks(self, task, prepared, seed, checkers)
-            self._timed[key] = before_keep(self, task, prepared, seed, begun, stages)
-        return self._timed[key]
+            known = before_keep(self, task, prepared, seed, begun, stages, timed_alone=timed_alone)
+            self._timed[*key, timed_alone] = known
+        return known
 
     def prepare_looks(self) -> None:
         """Start the processes that look at what is about to be kept, unless one job at a time is asked for."""
@@ -242,7 +245,7 @@ class EvaluationSession(LookingBench):
         """Begin with what `timed_sizes` asks of simulators, on the cores that a GPU leaves idle while it is timed."""
         key = (task.hash, prepared.variant.id, seed)
         self.prepare_looks()
-        if self._look_processes is None or key in self._timed or key in self._looks:
+        if self._look_processes is None or (*key, False) in self._timed or key in self._looks:
             return
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_LOOKS, thread_name_prefix="evo-looks")

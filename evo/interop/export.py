@@ -66,7 +66,11 @@ def export(task: Task, champions: Sequence[Champion], form: str, into: Path) -> 
     if into.exists() and any(into.iterdir() if into.is_dir() else [into]):
         raise UsageError(f"{into} is not an empty folder", problem="exists", hint="pass --out with a new folder")
     model = _model_new(task) if form == "kernelbench" else ""  # refused before anything is written
-    into.mkdir(parents=True, exist_ok=True)
+    try:
+        into.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        hint = "give a folder that can be made"
+        raise UsageError(f"--out {into}: {error.strerror or error}", hint=hint) from None
     if form == "torch":
         return _package(task, champions, into)
     if form == "kernelbench":

@@ -27,7 +27,7 @@ def climb_words(climb: Climb) -> str:
     assert first.us is not None
     assert last.us is not None
     words += f". Case {climb.case}: {climb.timing} {microseconds(first.us)} µs at trial {first.index}"
-    return f"{words}, {microseconds(last.us)} µs at trial {last.index}."
+    return f"{words}, {microseconds(last.us)} µs at trial {last.index}." if last is not first else f"{words}."
 
 
 def climb_svg(climb: Climb, name: str, size: Size) -> str:

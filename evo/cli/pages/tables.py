@@ -143,6 +143,6 @@ def environment_section(report: ReportModel) -> ReportSection:
     for words, environment, trials in report.environments:
         rows = [[name, str(value)] for name, value in environment.to_json().items() if name != "detail" and value]
         rows += [[name, value] for name, value in environment.detail.items()]
-        caption = f"{count(trials)} trials ran here, starts among them"
+        caption = f"{plural(trials, 'trial')} ran here, starts among them"
         tables.append(ReportTable(title=words, caption=caption, head=["what", "*value"], rows=rows))
     return ReportSection(tables=tables)

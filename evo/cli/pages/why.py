@@ -52,7 +52,7 @@ def _facts(record: Record, commit: str | None) -> Iterator[tuple[str, str]]:
     decision, evaluation = record.decision, record.evaluation
     yield "verdict", verdict_words(record)
     yield "ended at", evaluation.stage.value.replace("_", " ") if evaluation.stage is not None else ""
-    yield "because", reason_of(record)
+    yield "because", reason_of(record).replace(" -> ", " → ")  # which no line is broken within
     if decision is not None:
         yield "rests on", decision.ground.value.replace("_", " ") if decision.ground is not None else ""
         yield "decided by case", decision.case or ""
@@ -104,7 +104,9 @@ def _comparison(record: Record) -> str:
     if not rows:
         return ""
     head = ["case", f">parent µs, {record.timing}", f">this µs, {record.timing}", ">gain", "bound by", "library"]
-    return table(head, rows, f"Times by case, {record.timing}")
+    filled = [at for at in range(len(head)) if any(row[at] for row in rows)]
+    rows = [[row[at] for at in filled] for row in rows]
+    return table([head[at] for at in filled], rows, f"Times by case, {record.timing}")
 
 
 def _case_row(case: CaseBench, evidence: CaseEvidence | None) -> list[str]:

@@ -14,6 +14,7 @@ from evo.evaluate.gate.run_cases import Bind, Step, check_case
 from evo.results import CaseCheck, MismatchKind, Status
 from evo.spec.expectation import Expectation
 from evo.spec.task import Task
+from evo.spec.variant import Variant, parse_variant
 
 _ROUNDED = (MismatchKind.TOLERANCE, MismatchKind.MAX_ERROR, MismatchKind.RMS_ERROR)
 _MORE = 2.0  # times its error: another order of a sum
@@ -24,6 +25,12 @@ def own_kernel(task: Task) -> str | None:
     """The text of the task's first kernel: the lowest rung, or what was adopted; None if it has neither."""
     named = (*task.ladder(), task.folder / "original.cu")
     return next((path.read_text(encoding="utf-8") for path in named if path.is_file()), None)
+
+
+def is_original(task: Task, variant: Variant) -> bool:
+    """Whether a variant is what the task was adopted from, which is its reference: its numbers are right by that."""
+    path = task.folder / "original.cu"
+    return path.is_file() and parse_variant(path.read_text(encoding="utf-8"), path=path.name).id == variant.id
 
 
 def is_rounded_alike(task: Task, honest: Bind | None, step: Step, expectation: Expectation, row: CaseCheck) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 import shutil
 import tempfile
@@ -16,7 +17,7 @@ from evo.device import Array
 from evo.errors import TaskInvalid, UsageError
 from evo.evaluate.gate import check_task
 from evo.interop.adopt.draft import Draft, draft_of
-from evo.interop.adopt.draft_parts import LaunchDraft, TensorDraft
+from evo.interop.adopt.draft_parts import LaunchDraft, TensorDraft, require_numbers
 from evo.interop.adopt.extents import order_extents
 from evo.interop.adopt.far_cases import FAR, far_cases
 from evo.interop.adopt.fills import UNTOLD
@@ -97,7 +98,7 @@ def adopt(root: Path, path: Path, options: Options, say: Callable[[str], None] =
         hint = f"lower case letters, digits and _, with a letter first: --name {task_name(Path(name))}"
         raise UsageError(f"--name {name}: not a task name", hint=hint)
     target, variant = root / "kernels" / name, root / f"{name}.cu"
-    if variant.resolve() == path.resolve():
+    if os.path.realpath(variant) == os.path.realpath(path):  # which a loop of links does not stop
         variant = root / f"{name}_adopted.cu"
     for taken in (target, variant):
         if taken.exists() and not options.overwrite:
@@ -107,6 +108,7 @@ def adopt(root: Path, path: Path, options: Options, say: Callable[[str], None] =
     draft = draft_of(read_program(path, options.kernel, options.axes), _read_options(options))
     _set_axes(draft, options.axes)
     _set_tensors(draft, options.tensors)
+    require_numbers(draft.launches, options.scalars)
     if options.reference is not None:
         require_readable(options.reference, draft)
     trial = DraftTrial(draft, name, say)

@@ -14,7 +14,7 @@ from evo.analysis.access.preprocess import ExpansionTooLong, expand
 from evo.cuda.source import Param
 from evo.interop.adopt.draft_parts import LaunchDraft, ScalarDraft, TensorDraft, table_lengths
 from evo.interop.adopt.fills import UNTOLD, replaced
-from evo.interop.adopt.host_expressions import VECTORS, bare_type
+from evo.interop.adopt.host_expressions import VECTOR_BASES, VECTORS, bare_type
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied, factors, names_of, substituted, written
 from evo.interop.adopt.host_values import Allocation, DevicePointer, Launched, problem
 from evo.interop.adopt.instance import Instance, instances_of
@@ -30,8 +30,6 @@ _FLOAT_SCALAR = 0.75
 SMALL_SIZE = 16  # up to here a size is what it is: channels, a filter's width
 _TAKEN = frozenset(["min", "max", "sqrt", "log2", "ceil_div", "chip", "np", "case", "rng"])
 _TAKEN |= frozenset(["on", "off", "yes", "no", "true", "false", "null"])  # which YAML takes for something else
-_BASES = {"uchar": "unsigned char", "uint": "unsigned int", "ushort": "unsigned short", "char": "signed char"}
-_BASES |= {"longlong": "long long"}
 _BLOCK_NAME = re.compile(r"block|thread|tpb|warp|tile", re.IGNORECASE)
 
 
@@ -202,8 +200,8 @@ class _Maker:
             name = bare_type(types.get(kind or "", kind or ""))
             if name in OF_C_TYPE:
                 return name
-            if name in VECTORS and VECTORS[name][1] in (1, 2, 4):
-                return _BASES.get(VECTORS[name][0], VECTORS[name][0])
+            if name in VECTORS:
+                return VECTOR_BASES.get(VECTORS[name][0], VECTORS[name][0])
             if (fields := self.program.host.element_of_record(name)) and fields[0] in OF_C_TYPE:
                 return fields[0]
             if name in ("__half2", "half2"):

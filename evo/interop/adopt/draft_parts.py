@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from evo.errors import UsageError
 from evo.interop.adopt.fills import PLACE, UNTOLD
 from evo.interop.adopt.host_numbers import names_of, written
 from evo.interop.adopt.host_values import Allocation
@@ -28,6 +29,7 @@ class TensorDraft:
     high: int | str | None = None  # of integers: one past the largest value that is drawn
     positive: bool = False
     ends: tuple[int, int] | None = None  # of integers that may be any of their type
+    counts: str = ""  # of integers: the size that they count along, and may be any number up to
     is_ordered: bool = False  # integers that are drawn in order, from 0 to `high`: where rows begin and end
     is_distinct: bool = False  # integers no two of which are one: places that are written
     fill: object = None  # of whole numbers: what the host code puts in, as a tree of `fills`
@@ -91,6 +93,15 @@ class LaunchDraft:
     block: tuple[str, ...]
     shared: str
     args: tuple[str, ...]
+
+
+def require_numbers(launches: Iterable[LaunchDraft], names: Iterable[str]) -> None:
+    """Raises UsageError for a name of which the kernels take no number."""
+    taken = {param.name for launch in launches for param in launch.instance.params if not param.is_pointer}
+    for name in names:
+        if name not in taken:
+            known = ", ".join(sorted(taken)) or "none"
+            raise UsageError(f"--scalar {name}: no kernel takes this number", hint=f"numbers that they take: {known}")
 
 
 def table_lengths(tensors: Sequence[TensorDraft]) -> set[str]:

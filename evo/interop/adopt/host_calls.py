@@ -9,6 +9,7 @@ from pathlib import Path
 
 from evo.cuda.source.parser import Node
 from evo.cuda.source.types import text_of
+from evo.interop.adopt.constant_parts import FILLED
 from evo.interop.adopt.host_expressions import bare_type, extent_of, memory_of
 from evo.interop.adopt.host_fill_calls import FILLING, HostFillCalls
 from evo.interop.adopt.host_fills import APPENDING
@@ -26,6 +27,7 @@ from evo.interop.adopt.host_values import (
     HostRecord,
     HostVariable,
     Launched,
+    copied,
     problem,
 )
 from evo.spec.element_types import OF_C_TYPE, is_float
@@ -303,12 +305,29 @@ class HostCalls(HostFillCalls):
 
     def _fill_symbol(self, given: list[Node], line: int) -> None:
         name = given[0].text.strip('"&')
+        source = self.value(given[1]) if len(given) > 1 else None
+        if (filled := self.scopes[0].get(f"{FILLED}{name}")) is not None:
+            filled.value = copied(source.cell.value) if isinstance(source, Address) else UNKNOWN
+            if isinstance(filled.value, HostRecord):
+                self._fill_arrays(name, filled.value, line)
+            return
         cell = self.scopes[0].get(name)
         if cell is None or not isinstance(cell.value, DevicePointer):
-            raise problem(self.path, line, f"{name} is no __constant__ array of this file", "declare it in the file")
-        source = self.value(given[1]) if len(given) > 1 else None
-        cell.value.memory.fill = source.filled if isinstance(source, HostArray) else None
-        self.events.append(HostEvent("in", line, cell.value.memory))
+            raise problem(self.path, line, f"{name} is not __constant__ memory of this file", "declare it in the file")
+        self._fill_memory(cell.value.memory, source, line)
+
+    def _fill_arrays(self, name: str, record: HostRecord, line: int) -> None:
+        """Arrays of a struct in constant memory, which are symbols of their own."""
+        for each in record.fields.values():
+            flat = f"{name}_{each.name}"
+            if isinstance(each.value, HostRecord):
+                self._fill_arrays(flat, each.value, line)
+            elif (cell := self.scopes[0].get(flat)) is not None and isinstance(cell.value, DevicePointer):
+                self._fill_memory(cell.value.memory, each.value, line)
+
+    def _fill_memory(self, memory: Allocation, source: object, line: int) -> None:
+        memory.fill = source.filled if isinstance(source, HostArray) else None
+        self.events.append(HostEvent("in", line, memory))
 
     # Methods, and functions of the standard library.
 

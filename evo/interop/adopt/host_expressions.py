@@ -28,6 +28,8 @@ _REAL = re.compile(r"(?:\d[\d']*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFlL]?")
 _WHOLE = re.compile(r"(0[xX][\da-fA-F']+|0[bB][01']+|\d[\d']*)[uUlLzZ]*")
 _BASES = {"char": 1, "uchar": 1, "short": 2, "ushort": 2, "int": 4, "uint": 4, "float": 4, "double": 8, "longlong": 8}
 VECTORS = {f"{base}{count}": (base, count) for base in _BASES for count in (1, 2, 3, 4)}
+VECTOR_BASES = {"uchar": "unsigned char", "uint": "unsigned int", "ushort": "unsigned short", "char": "signed char"}
+VECTOR_BASES |= {"longlong": "long long"}
 OTHER_NAMES = {"uint": "unsigned int", "uchar": "unsigned char", "ushort": "unsigned short", "half": "__half"}
 OTHER_NAMES |= {
     "__nv_bfloat16": "__nv_bfloat16",

@@ -10,6 +10,7 @@ from pathlib import Path
 from evo.cuda.source.parser import Node, read
 from evo.cuda.source.types import declarator_name, text_of
 from evo.interop.adopt.accessors import without_accessors
+from evo.interop.adopt.constant_parts import without_constant_parts
 from evo.interop.adopt.host_values import problem
 from evo.interop.adopt.python_source import cuda_text
 from evo.spec.comments import without_comments
@@ -72,13 +73,15 @@ def words_of(text: str) -> frozenset[str]:
 
 def items_of(path: Path, seen: set[Path] | None = None) -> list[Item]:
     """The items of a file and of the files beside it that it includes. Raises SyntaxInvalid."""
+    data = read_source(path).replace("\r\n", "\n")
     seen = seen if seen is not None else set()
     seen.add(path.resolve())
-    data = read_source(path).replace("\r\n", "\n")
     if path.suffix == ".py":
         data = cuda_text(path, data)
     if "TensorAccessor" in data or "packed_accessor" in data:
         data = without_accessors(path, data)
+    if "__constant__" in data:
+        data = without_constant_parts(path, data)
     found: list[Item] = []
     for node in _top(read(data.encode())):
         if node.type == "preproc_include":

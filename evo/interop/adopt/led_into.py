@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,52 @@ from evo.interop.adopt.index_bounds import Tried
 from evo.interop.adopt.oracle import Failing
 from evo.results import FaultKind
 
+_OTHERWISE = "?"  # it fails, but leaves no tensor
 _NUMBERS = (0, 1, 1 << 14)
 _ROWS, _IN_A_ROW = 1 << 10, 16  # guesses: rows of a table, elements of a list for each of the longest size
 _LENGTH = 53  # of such a size while shapes are found: unlike those of the others
+
+
+def is_counted(trial: Tried, candidates: Mapping[str, list[list[object]]], axes: Mapping[str, int]) -> bool:
+    """Whether whole numbers count what is read along a size, as lengths of rows do. They are then drawn up to it.
+
+    That is so if tensors of known sizes suffice where all are 0 or this size, and not where they are one more.
+    candidates: extents that the other tensors may have.
+    """
+    for lead in trial.draft.given:
+        if lead.role != "in" or not lead.is_whole or lead.high is not None or lead.drawn or lead.is_told:
+            continue
+        unknown = [tensor for tensor in trial.draft.tensors if candidates.get(tensor.name)]
+        before = [tensor.dims for tensor in unknown]
+        for tensor in unknown:
+            tensor.dims = candidates[tensor.name][-1]  # the largest
+        trial.changed()
+        known = [tensor.name for tensor in trial.draft.tensors if tensor not in unknown and tensor is not lead]
+        axis = next((axis for axis, length in axes.items() if _counts_to(trial, lead, length, axes, known)), None)
+        for tensor, dims in zip(unknown, before, strict=True):
+            tensor.dims = dims
+        trial.changed()
+        if axis is not None:
+            lead.counts, lead.high, lead.why = axis, f"{axis} + 1", f"{lead.why}, up to {axis}: it counts along that"
+            return True
+    return False
+
+
+def _counts_to(trial: Tried, lead: TensorDraft, length: int, axes: Mapping[str, int], known: Collection[str]) -> bool:
+    """Whether none of the known tensors is left at 0 or this many, and one is at one more."""
+    left = [_left_at(trial, lead, number, axes) for number in (length + 1, length, 0)]
+    return left[0] in known and left[1] is None and left[2] is None
+
+
+def _left_at(trial: Tried, lead: TensorDraft, number: int, axes: Mapping[str, int]) -> str | None:
+    """The tensor that is left first if whole numbers are this one throughout; None if none is."""
+    drawn = trial.inputs(axes)[lead.name]
+    try:
+        trial.run(axes, races=False, others={lead.name: np.full_like(drawn, min(number, _most(drawn)))})
+    except Failing as failing:
+        fault = failing.fault
+        return fault.buffer if fault is not None and fault.kind is FaultKind.OUT_OF_BOUNDS else _OTHERWISE
+    return None
 
 
 def is_led_into(
@@ -31,7 +74,8 @@ def is_led_into(
     for lead in trial.draft.given:
         if lead is tensor or lead.role != "in" or not lead.is_whole or lead.high is not None or lead.drawn:
             continue
-        found = [_fails_at(trial, tensor, axes, lead, number) for number in _NUMBERS]
+        left = [_left_at(trial, lead, number, axes) for number in _NUMBERS]
+        found = [name == tensor.name if name != _OTHERWISE else None for name in left]
         if found[:2] == [False, True]:
             rows = _new_size(trial.draft, f"{tensor.name}_rows", axes, _ROWS)
             tensor.dims, lead.high = [rows, *(tensor.dims or [])], rows
@@ -63,19 +107,6 @@ def _new_size(draft: Draft, name: str, axes: dict[str, int], value: int) -> str:
         host.unknown_sizes.append(word)
     axes[word] = _LENGTH
     return word
-
-
-def _fails_at(
-    trial: Tried, tensor: TensorDraft, axes: Mapping[str, int], lead: TensorDraft, number: int
-) -> bool | None:
-    """Whether the first access outside is of this tensor if another is this number throughout; None if none is."""
-    drawn = trial.inputs(axes)[lead.name]
-    try:
-        trial.run(axes, races=False, others={lead.name: np.full_like(drawn, min(number, _most(drawn)))})
-    except Failing as failing:
-        fault = failing.fault
-        return fault.buffer == tensor.name if fault is not None and fault.kind is FaultKind.OUT_OF_BOUNDS else None
-    return False
 
 
 def _most(array: NDArray[np.generic]) -> int:

@@ -86,6 +86,7 @@ def task_yaml(draft: Draft, name: str, figures: Figures) -> str:
         init = f", init: {tensor.init}" if tensor.init == "zero" and tensor.role == "out" else ""
         domain = ", domain: positive" if tensor.positive and tensor.role != "out" else ""
         domain += f", low: {tensor.ends[0]}, high: {tensor.ends[1]}" if tensor.ends is not None else ""
+        domain += f", low: 0, high: {tensor.counts}" if tensor.counts else ""
         shape = ", ".join(f"'{part}'" if "," in part else part for part in tensor.shape)
         lines.append(
             f"  - {{name: {tensor.name}, role: {tensor.role}, dtype: {tensor.dtype}, shape: [{shape}]{domain}{init}}}"
@@ -181,6 +182,10 @@ def _drawn(tensor: TensorDraft) -> str:
         count = " * ".join(f"({part})" for part in tensor.shape)
         places = f"rng.permutation(max({high}, {count}))[: {count}] % ({high})"
         return f"({places}).reshape({size}).astype(np.{tensor.dtype})"
+    if tensor.counts:  # half of them all of it, as rows mostly are: else hardly one is, of a long size
+        count = " * ".join(f"({part})" for part in parts)
+        whole = f"(rng.permutation({count}) % 2 == 0).reshape({size})"
+        return f"np.where({whole}, {tensor.counts}, rng.integers({low}, {high}, {size})).astype(np.{tensor.dtype})"
     return f"rng.integers({low}, {high}, {size}).astype(np.{tensor.dtype})"
 
 

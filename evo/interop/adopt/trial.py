@@ -24,7 +24,7 @@ from evo.interop.adopt.draft import SMALL_SIZE, Draft
 from evo.interop.adopt.draft_parts import TensorDraft
 from evo.interop.adopt.host_values import problem
 from evo.interop.adopt.index_bounds import narrower
-from evo.interop.adopt.led_into import is_led_into
+from evo.interop.adopt.led_into import is_counted, is_led_into
 from evo.interop.adopt.oracle import Failing, Runner, widened
 from evo.interop.adopt.texts import Figures, elements, inputs_text, task_yaml, variant_text
 from evo.results import Fault, FaultKind
@@ -235,7 +235,8 @@ class DraftTrial:
             done = self._begun(tensor)
         elif kind is FaultKind.OUT_OF_BOUNDS:
             assert fault is not None
-            done = self._larger(tensor, fault, axes) or narrower(self, tensor, axes)
+            done = is_counted(self, self._candidates, axes) or self._larger(tensor, fault, axes)
+            done = done or narrower(self, tensor, axes)
         elif kind is FaultKind.READ_ONLY and tensor.role == "in":
             tensor.role, tensor.why, done = "inout", "written to", True
         elif kind is FaultKind.RACE:

@@ -93,6 +93,7 @@ def test_an_empty_answer_takes_what_is_assumed(
     [
         (["--name", "my-kernel"], "--name my-kernel: not a task name", "--name my_kernel"),
         (["--axis", "N=5,N=6"], "--axis N is given twice: 5 and 6", "one length"),
+        (["--scalar", "b=2"], "--scalar b: no kernel takes this number", "a"),
         (["--reference", "y = a * q + y"], "unknown name 'q'", "x, y, N, a"),
         (["--reference", "y = a * x +"], "not Python", "--reference"),
         (["--reference", "q = a * x + y"], "no tensor q", "x, y, N, a"),
@@ -108,6 +109,12 @@ def test_mistakes_are_told_before_the_original_is_run(
     assert words in error.partition("error:")[2]
     assert hint in rest
     assert "running the original" not in said
+
+
+def test_a_link_that_leads_to_itself_is_no_defect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "loop.cu").symlink_to("loop.cu")
+    assert run(["adopt", "loop.cu", "--yes"]) == 3
+    assert "hint:" in capsys.readouterr().err
 
 
 @pytest.mark.long

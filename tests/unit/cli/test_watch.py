@@ -122,7 +122,8 @@ def test_the_live_view_keeps_to_the_width(monkeypatch: pytest.MonkeyPatch, colum
     lines = screen.getvalue().splitlines()
     assert all(len(line) <= columns for line in lines)
     if columns >= 66:
-        assert any("4.00x" in line for line in lines)
+        (gained,) = {line.index("4.00x") for line in lines if "4.00x" in line}
+        assert gained < 150  # not so far from its change that the eye loses the line
 
 
 def test_numbers_read_well() -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from tiny import BROKEN, FAST, UNSAFE, WRONG, new_repository
+from tiny import BROKEN, FAST, SLOW, TASK_YAML, UNSAFE, WRONG, new_repository
 
 from evo.audit.redteam import finding_of
 from evo.device import DeviceName
+from evo.evaluate import gate
 from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
-from evo.results import Evaluation, Stage, StaticRule, Status
-from evo.spec.task import Task, load_task
+from evo.results import CaseCheck, Evaluation, Stage, StaticRule, Status
+from evo.spec.task import Case, Task, load_task
 
 
 @pytest.fixture(scope="module")
@@ -79,3 +81,46 @@ def test_the_stages_of_a_keep_name_its_looks_and_add_up(task: Task, bench: Evalu
     assert {"compile", "gate", "hunt", "estimate", "verify"} <= set(found.stages_s)
     assert found.elapsed_s is not None
     assert sum(found.stages_s.values()) == pytest.approx(found.elapsed_s, rel=0.01, abs=0.02)
+
+
+UNLIKE = SLOW.replace("i < first + 16", "i <= first + 15")
+
+
+def adopted(root: Path, text: str, work: str = "{flop: N, bytes: 8 * N}") -> Task:
+    """The task as one whose reference is this kernel."""
+    task = load_task(new_repository(root), "scale")
+    (task.folder / "original.cu").write_text(text)
+    (task.folder / "task.yaml").write_text(TASK_YAML.replace("{flop: N, bytes: 8 * N}", work))
+    return load_task(root, "scale")
+
+
+def test_a_start_that_is_the_reference_is_looked_at_where_it_is_timed_and_its_changes_everywhere(
+    tmp_path: Path, bench: EvaluationSession
+) -> None:
+    task = adopted(tmp_path, SLOW)
+    start = evaluate(Job(task=task, text=SLOW, seed=3), bench)
+    assert start.status is Status.CORRECT
+    assert "verify.timed" in start.stages_s
+    assert "verify.hunt" not in start.stages_s
+    for job in (Job(task=task, text=FAST, rival=SLOW, seed=5), Job(task=task, text=FAST, seed=6)):
+        assert "verify.hunt" in evaluate(job, bench).stages_s
+
+
+def test_a_change_that_fails_where_the_reference_fails_too_says_so(
+    tmp_path: Path, bench: EvaluationSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object, **__: object) -> gate.TimedSizes:
+        return gate.TimedSizes(
+            status=Status.WRONG, reason="case far: wrong", case=CaseCheck(name="far", status=Status.WRONG)
+        )
+
+    monkeypatch.setattr(EvaluationSession, "timed_sizes", failing)
+    task = adopted(tmp_path, SLOW)
+    reasons = [evaluate(Job(task=task, text=FAST, rival=rival, seed=7), bench).reason or "" for rival in (SLOW, UNLIKE)]
+    assert [reason.count("case far") for reason in reasons] == [2, 1]
+
+
+def test_a_reference_that_is_simulated_costs_what_a_loop_over_all_sizes_does(tmp_path: Path) -> None:
+    case = Case(name="one", axes={"N": 1000})
+    assert gate.cost_of(adopted(tmp_path / "a", SLOW, "{bytes: 8 * N}"), case) == 9000
+    assert gate.cost_of(adopted(tmp_path / "b", SLOW), case) == 9000

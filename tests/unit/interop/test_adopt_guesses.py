@@ -159,3 +159,21 @@ def test_sizes_at_which_an_output_is_not_written_whole_are_not_taken():
     sizes = {"N": 2, "x_2": 5, "x_3": 3}
     trial.settle()
     assert [trial.takes({**sizes, "C": channels}) for channels in (64, 66)] == [True, False]
+
+
+def test_lengths_of_rows_are_drawn_up_to_the_size_that_they_count_along():
+    """Larger ones lead into the next row; the tensor whose size nothing tells is found with them."""
+    draft = draft_of(read_program(FILES.parent / "twelfth" / "attn_pool_ext.cu", None, {}), {})
+    trial = DraftTrial(draft, "attn_pool")
+    trial.settle()
+    assert {t.name: (t.shape, t.high) for t in draft.given} == {
+        "scores": (["B", "T"], None),
+        "values": (["B", "T", "D"], None),
+        "lengths": (["B"], "T + 1"),
+        "out": (["B", "D"], None),
+    }
+    assert trial.takes({"B": 5, "T": 33, "D": 7})
+    (lengths,) = (t for t in trial.task().inputs if t.name == "lengths")
+    assert lengths.range is not None
+    assert (lengths.range.at({"T": 900}).low, lengths.range.at({"T": 900}).high) == (0, 900)
+    assert np.count_nonzero(trial.inputs({"B": 3, "T": 900, "D": 2})["lengths"] == 900) >= 2  # a short row is no test

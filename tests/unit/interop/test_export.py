@@ -100,6 +100,9 @@ def test_bad_requests_are_named(tmp_path: Path) -> None:
     (tmp_path / "full" / "x").touch()
     with refused(UsageError, "exists"):
         written(tmp_path / "full", "softmax", "00_scalar.cu", "cu")
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError):
+        written(tmp_path / "file" / "out", "softmax", "00_scalar.cu", "cu")
     with refused(UsageError, "unknown-name"):
         written(tmp_path / "new", "softmax", "00_scalar.cu", "onnx")
     with refused(UsageError, "not-imported"):

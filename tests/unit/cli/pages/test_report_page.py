@@ -138,6 +138,15 @@ def test_a_page_without_trials_leaves_out_what_has_nothing_to_show() -> None:
     assert [name for name, html in sections.items() if html] == ["climb"]
 
 
+def test_a_start_alone_says_its_time_once_and_has_no_empty_columns() -> None:
+    (start,) = climbing(1)
+    html = page(told([start]))
+    captioned = next(part for part in html.split("<table") if "<caption>Times by case" in part)
+    assert re.findall(r"<th[^>]*>([^<]*)</th>", captioned)[0] == "case"
+    assert "library" not in captioned
+    assert html.count("at trial 1") == html.count("at trial")
+
+
 def test_nothing_is_fetched(both: ReportModel) -> None:
     text = page(both)
     assert "://" not in text

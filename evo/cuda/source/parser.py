@@ -145,7 +145,8 @@ def _taken_for_types(nodes: Sequence[Node], *, has_casts: bool) -> list[Node]:
     names += [name for node in nodes if node.type == "template_function" and (name := node.child("name")) is not None]
     if not names:
         return []
-    variables = {node.text for node in nodes if node.type == "identifier" and node.field == "declarator"}
+    declared = [node for node in nodes if node.type == "identifier" and node.field == "declarator"]
+    variables = {node.text for node in declared if node.parent is None or node.parent.type != "function_declarator"}
     types = {node.text for node in nodes if node.type == "type_identifier" and node.field == "name"}
     return [name for name in names if name.text in variables - types]
 

@@ -117,7 +117,9 @@ def rows_of(body: str) -> list[Variant]:
     return built(BY_NAME["row_lanes"], parse_variant(ROWS.format(body=body)), read_task(DATA / "rules" / "row_lanes"))
 
 
-@pytest.mark.parametrize("name", WALKS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long) if number % 2 else name for number, name in enumerate(WALKS)]
+)
 def test_pointers_that_walk_are_indices(session: EvaluationSession, name: str) -> None:
     (child,) = rows_of(WALKS[name])
     assert child.text.count("+= 32") == 2

@@ -32,7 +32,7 @@ def session() -> Iterator[EvaluationSession]:
     [
         pytest.param(STEP, id="as it is"),
         pytest.param("h = fmaf(h, a, x[n * L + l]);", id="fused", marks=pytest.mark.long),
-        pytest.param("h *= a;\n        h += x[n * L + l];", id="two statements"),
+        pytest.param("h *= a;\n        h += x[n * L + l];", id="two statements", marks=pytest.mark.long),
         pytest.param("h = x[n * L + l] - a * -1.0f * (h);", id="a difference", marks=pytest.mark.long),
     ],
 )

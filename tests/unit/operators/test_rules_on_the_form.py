@@ -183,7 +183,7 @@ def beside(norms: str) -> str:
     return text.replace("tmp + bias[col]", "tmp / (u * v + 1.0f) + bias[col]")
 
 
-@pytest.mark.parametrize("rule", ["tile_product", "tile_stream"])
+@pytest.mark.parametrize("rule", ["tile_product", pytest.param("tile_stream", marks=pytest.mark.long)])
 def test_sums_of_single_rows_are_taken_beside_the_product(
     session: EvaluationSession, tmp_path: Path, rule: str
 ) -> None:

@@ -200,7 +200,10 @@ def test_another_seed_has_other_cases() -> None:
     assert one != other
 
 
-@pytest.mark.parametrize("bound", ["n > 300", "n >> 9", "n / 300", "n - 300 > 0", "gridDim.x > 3", "n == 300"])
+_FURTHER = [pytest.param(bound, marks=pytest.mark.long) for bound in ("n >> 9", "n / 300", "n - 300 > 0")]
+
+
+@pytest.mark.parametrize("bound", ["n > 300", "gridDim.x > 3", "n == 300", *_FURTHER])
 def test_a_tail_dropped_behind_a_threshold_is_found(bench: EvaluationSession, scale: Task, bound: str) -> None:
     text = FAST.replace("if (i < n)", f"if (i < n && !(({bound}) && i == n - 1 && n % 8))")
     text = text if bound != "n == 300" else text.replace("n % 8", "n % 8 == 4")

@@ -141,9 +141,8 @@ class RunResult:
     launches: tuple[LaunchCounters, ...] = ()  # of the last repeat, in order
     held_s: float | None = None  # how long the GPU's lock was held for it
     coverage: Coverage | None = None  # of all repeats and launches, if it was asked for
-    left: tuple[
-        int, ...
-    ] = ()  # of each launch, on a simulator: what its sums of floats by atomics came to, as a number
+    # Of each launch, on a simulator: what its sums of floats by atomics came to, as a number.
+    left: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,9 +60,7 @@ class LookingBench(ABC):
     ) -> Check | None:
         """The first structured input or size at which the variant is wrong; None if none was found."""
         of = LookSubject(self, task, prepared, seed, checkers, looked if looked is not None else Looked())
-        if (found := inputs_hunted(of, share)) is None and share >= THOROUGH:
-            found = unlike_hunted(of)
-        return found or sizes_hunted(of, share)
+        return inputs_hunted(of, share) or unlike_hunted(of, share) or sizes_hunted(of, share)
 
     def own_programs(self, task: Task, cases: Sequence[Case]) -> dict[str, Program]:
         """Programs of the task's own first kernel; none where it has none, or cannot be launched."""
@@ -112,8 +110,10 @@ def inputs_hunted(of: LookSubject, share: float = THOROUGH) -> Check | None:
     return mixed(task, some, ours, reference, checker, seed, looked, variant, bench.chip)
 
 
-def unlike_hunted(of: LookSubject) -> Check | None:
-    """The first check case that is wrong on a machine that the ISA allows as well."""
+def unlike_hunted(of: LookSubject, share: float = THOROUGH) -> Check | None:
+    """Before a keep the first check case that is wrong on a machine that the ISA allows as well."""
+    if share < THOROUGH:
+        return None
     reference = of.bench.reference(of.task)
     return unlike_machines(of.task, of.prepared.programs, reference, of.checkers[0], of.seed)
 

@@ -11,6 +11,14 @@ DRAW = "rng.standard_normal((case['N'], case['M']))"
 CHECK = "[{N: 64, M: 96}, {N: 33, M: 65}, {N: 1, M: 130}]"
 
 
+def written_task(folder: Path, declared: str, reference: str) -> Task:
+    """The task of these two files, with no rung."""
+    (folder / "ladder").mkdir(parents=True)
+    (folder / "task.yaml").write_text(declared)
+    (folder / "reference.py").write_text(reference)
+    return read_task(folder)
+
+
 def task_folder(
     folder: Path,
     formula: str,

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from rule_children import built
 from simulator import simulator
+from task_folders import written_task
 
 from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.operators import RULES
 from evo.operators.one_change import clutter
-from evo.spec.task import Task, read_task
+from evo.spec.task import Task
 from evo.spec.variant import Variant, parse_variant
 
 RULE = next(rule for rule in RULES if rule.name == "split_k")
@@ -70,11 +70,7 @@ def session() -> Iterator[EvaluationSession]:
 
 @pytest.fixture(scope="module")
 def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
-    folder: Path = tmp_path_factory.mktemp("tasks") / "best_place"
-    (folder / "ladder").mkdir(parents=True)
-    (folder / "task.yaml").write_text(TASK)
-    (folder / "reference.py").write_text(REFERENCE)
-    return read_task(folder)
+    return written_task(tmp_path_factory.mktemp("tasks") / "best_place", TASK, REFERENCE)
 
 
 def children(task: Task, *changes: tuple[str, str]) -> list[Variant]:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import typer
 
+from evo.audit.redteam import PROCEDURES, load_attacks
 from evo.cli.app import app
 from evo.cli.examples import EXAMPLES
 from evo.operators import RULES, operator_docs
@@ -77,7 +78,7 @@ def pages() -> dict[str, str]:
     return {
         "commands/README.md": index_page(),
         **found,
-        **{name: _filled(name) for name in ("operators.md", "simulator.md", "design.md")},
+        **{name: _filled(name) for name in ("operators.md", "simulator.md", "design.md", "redteam.md")},
         **{name: draw() for name, draw in PICTURES.items()},
         "records.md": records_page(NOTE),
         "data/schemas.json": schemas_text(),
@@ -178,7 +179,13 @@ def _plain(text: str) -> str:
 
 def _filled(name: str) -> str:
     """A hand-written page with the parts between `<!-- generated: PART -->` and `<!-- end -->` filled from the code."""
-    parts = {"rules": rules_part, "opcodes": opcodes_part, "families": families_part, "layers": layers_part}
+    parts = {
+        "rules": rules_part,
+        "opcodes": opcodes_part,
+        "families": families_part,
+        "layers": layers_part,
+        "attacks": attacks_part,
+    }
     text = (DOCS / name).read_text(encoding="utf-8")
     return re.sub(
         r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)",
@@ -200,6 +207,23 @@ def layers_part() -> str:
         and node.target.id == "LAYERS"
     )
     return "\n".join(["```", *("  ".join(rooms) for rooms in layers), "```", ""])
+
+
+def attacks_part() -> str:
+    """The shipped attacks and the failure modes of procedures, with the verdict that each expects."""
+    rows = [
+        (
+            attack.rows,
+            attack.name,
+            attack.task,
+            attack.idea,
+            ", ".join(" or ".join(v) for v in attack.expect.facts.values()),
+        )
+        for attack in load_attacks()
+    ]
+    rows += [((p.row,), p.name, p.task, p.idea, f"refused by {p.defence}") for p in PROCEDURES]
+    lines = [f"| {' '.join(r)} | `{name}` | {task} | {idea} | {expected} |" for r, name, task, idea, expected in rows]
+    return "\n".join(["| row | attack | task | what it does | expected |", "|---|---|---|---|---|", *lines, ""])
 
 
 def families_part() -> str:

@@ -4,7 +4,6 @@
 // exploits: correctness is looked at on small shapes, time on large ones
 // naive: win
 // expect: wrong, stage=threshold or verify
-// gpu: wrong, case=rows4k
 // evo: task   softmax
 // evo: launch softmax grid (ROWS) block (256) shared 0
 #include <cuda_fp16.h>

@@ -5,6 +5,7 @@
 // naive: equal
 // rival: ladder/00_scalar.cu
 // expect: unsafe, stage=gate, fault=uninitialised
+// gpu: none
 // evo: task   softmax
 // evo: knob   WARPS in 1, 2, 4, 8, 16
 // evo: knob   UNROLL in 1, 2, 4, 8

@@ -26,7 +26,7 @@ WITHIN = 0.03
 OPTIONS = BenchOptions(budget_s=20, warm_up_s=0.4, samples=128)
 CALLS = 60  # in a graph; of long calls fewer
 ROUNDS = 3
-WARM_US = 100_000.0  # of work before a replay counts, so that the clock is up
+WARM_US = OPTIONS.warm_up_s * 1e6  # of work before a replay counts: the clock is up, and a power limit as near as to evo
 DENSE_US = 100_000.0  # of work, then as long a rest: at full load a power limit slows down whoever comes last
 SLICE_US = 3_000.0  # of work between two synchronisations
 COPIES = 3  # of the inputs, which the calls rotate over as evo's do
@@ -83,8 +83,8 @@ def graph_time_us(call: Callable[[int], object], calls: int, torch: Any) -> floa
 
     long, short = captured(calls), captured(calls // 3)
     replayed(long, WARM_US)
-    difference = replayed(long, WARM_US / 2) - replayed(short, WARM_US / 2)
-    time.sleep(2 * WARM_US * 1e-6)  # whoever is timed next finds the GPU as this one did
+    difference = replayed(long, DENSE_US / 2) - replayed(short, DENSE_US / 2)
+    time.sleep(2 * DENSE_US * 1e-6)  # whoever is timed next finds the GPU as this one did
     return difference / (calls - calls // 3)
 
 

@@ -26,7 +26,7 @@ WITHIN = 0.03
 OPTIONS = BenchOptions(budget_s=20, warm_up_s=0.4, samples=128)
 CALLS = 60  # in a graph; of long calls fewer
 ROUNDS = 3
-WARM_US = OPTIONS.warm_up_s * 1e6  # of work before a replay counts: the clock is up, and a power limit as near as to evo
+WARM_US = OPTIONS.warm_up_s * 1e6  # of work before a replay counts: the clock is up, a power limit as near as to evo
 DENSE_US = 100_000.0  # of work, then as long a rest: at full load a power limit slows down whoever comes last
 SLICE_US = 3_000.0  # of work between two synchronisations
 COPIES = 3  # of the inputs, which the calls rotate over as evo's do

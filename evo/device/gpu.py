@@ -10,12 +10,11 @@ from dataclasses import replace
 
 from evo.cuda.compile import Binary
 from evo.device import Arrays, ExtremesRequest, OutputExtremes, RunRequest, RunResult, place_of
-from evo.device.gpu_assembly import assemble_ahead
 from evo.device.gpu_context import GpuContext
 from evo.device.gpu_extremes import ExtremesOnGpu
 from evo.device.gpu_library import time_library
 from evo.device.gpu_library_pairs import compare_with_library
-from evo.device.gpu_load import KernelFault, Sequence, loads_as_is, mostly_free
+from evo.device.gpu_load import KernelFault, Sequence, mostly_free
 from evo.device.gpu_memory import Arena
 from evo.device.gpu_rates import measure_rates
 from evo.device.gpu_timing import TimingRun
@@ -90,10 +89,6 @@ class GpuDevice(GpuContext, TimingDevice):
     ) -> dict[str, LibraryPairs | str]:
         with self.timing():
             return compare_with_library(self, request, library, pairs)
-
-    def assemble(self, binary: Binary) -> None:
-        if not (binary.cubin and loads_as_is(binary.arch, self.capability)):
-            assemble_ahead(binary.ptx, self.capability)
 
     def calibrate(self, kernels: Binary, quick: bool) -> dict[str, Rate]:
         with self.locked(exclusive=True):

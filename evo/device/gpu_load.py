@@ -16,9 +16,8 @@ import numpy as np
 from cupy.cuda import driver, runtime
 from cupy.cuda.runtime import CUDARuntimeError
 
-from evo.cuda.compile import Binary
+from evo.cuda.compile import Binary, assembled
 from evo.device import Argument, Program, place_of
-from evo.device.gpu_assembly import assembled
 from evo.errors import CandidateFailed, DeviceMissing, HarnessFault
 from evo.results import Fault, FaultKind
 from evo.spec.dtypes import NUMPY
@@ -109,13 +108,17 @@ def loads_as_is(arch: str, capability: int) -> bool:
 
 
 def load(binary: Binary, capability: int) -> Loaded:
-    """Load machine code if the chip runs it, else what its PTX assembles to. Raises HarnessFault if neither loads."""
+    """Load machine code if the chip runs it, else what its PTX assembles to, by nvJitLink or else by the driver.
+
+    Raises HarnessFault if none of them loads.
+    """
     as_is = bool(binary.cubin) and loads_as_is(binary.arch, capability)
     # CuPy remembers modules by path, so a path never gets other content; one of its own per load cannot be raced.
     folder = Path(tempfile.mkdtemp(prefix="evo-module-"))
     try:
-        data = binary.cubin if as_is else assembled(binary.ptx, capability)
-        path = folder / f"{hashlib.sha256(data).hexdigest()}.cubin"
+        data = binary.cubin if as_is else assembled(binary.ptx, f"sm_{capability}")
+        data, kind = (data, "cubin") if data is not None else (binary.ptx.encode(), "ptx")
+        path = folder / f"{hashlib.sha256(data).hexdigest()}.{kind}"
         path.write_bytes(data)
         module = cupy.RawModule(path=str(path))
         version = int(module.get_function(binary.kernels[0].name).binary_version)

@@ -96,10 +96,6 @@ class TimingDevice(Device, Protocol):
         """Time the request's one case in interleaved pairs with each library call, or say why one cannot run here."""
         ...
 
-    def assemble(self, binary: Binary) -> None:
-        """Have the machine code of its PTX at hand when it is loaded, if the chip needs that. Runs nothing."""
-        ...
-
     def calibrate(self, kernels: Binary, quick: bool) -> dict[str, Rate]:
         """Measure the chip's rates with the kernels of `evo.device.calibrate`."""
         ...

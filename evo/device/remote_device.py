@@ -335,9 +335,6 @@ class RemoteGpu(RemoteDevice, TimingDevice):
     ) -> dict[str, LibraryPairs | str]:
         return self._run(TimingDevice.compare_with_library, time_limit_s, [], request, library, pairs)
 
-    def assemble(self, binary: Binary, *, time_limit_s: float = _RUN_LIMIT_S) -> None:
-        self._ask(TimingDevice.assemble, time_limit_s, binary)
-
     def calibrate(self, kernels: Binary, quick: bool, *, time_limit_s: float = _RUN_LIMIT_S) -> dict[str, Rate]:
         return self._ask(TimingDevice.calibrate, time_limit_s, kernels, quick)
 

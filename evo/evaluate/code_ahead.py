@@ -1,4 +1,4 @@
-"""Machine code made ahead of the devices that run it, by processes of their own in which no candidate runs.
+"""Machine code made ahead of the devices that run it, by processes in which no candidate runs.
 
 A GPU of another architecture than `--arch` has its PTX assembled, a simulator has it translated. Both are kept in the
 user's cache, where the device finds them: it runs the same code, sooner.
@@ -11,34 +11,33 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import LifoQueue
-from typing import Generic, TypeVar
 
+from evo.cuda.compile import assemble_ahead
 from evo.device import DeviceName, Program
-from evo.device.remote_device import RemoteGpu, RemoteSimulator
+from evo.device.remote_device import RemoteSimulator
 from evo.errors import Crashed, EvoError, TimedOut
 from evo.evaluate.prepare import Prepared, PrepareFailure
 
 CORES_TO_SPARE = 6  # on fewer, what is done ahead takes the time of what is waited for
-_CORES_EACH = 4  # of the machine, for a process of either kind
+_CORES_EACH = 4  # of the machine, for a process that translates
 _MOST = 3  # each takes some 200 MB, and starts when those before it are found busy
-
-D = TypeVar("D", RemoteGpu, RemoteSimulator)
+_MOST_ASSEMBLED = 8  # at once, in the compiler's processes
 
 
 class CodeAhead:
-    """Begins with the machine code of programs. gpu: the one that PTX is assembled for, if it needs that.
+    """Begins with the machine code of programs. arch: what PTX is assembled for, if the device needs that.
 
-    most: processes of either kind.
+    most: processes that translate for a simulator.
     """
 
-    def __init__(self, simulator: DeviceName, gpu: DeviceName | None, *, most: int = _MOST) -> None:
+    def __init__(self, simulator: DeviceName, arch: str | None, *, most: int = _MOST) -> None:
         cores = os.cpu_count() or 1
+        self._assembly: _OnceEach | None = None
+        if arch is not None:
+            self._assembly = _OnceEach(lambda program: assemble_ahead(program.binary.ptx, arch), _MOST_ASSEMBLED)
         most = max(1, min(most, cores // _CORES_EACH))
-        self._assembly = _Processes([RemoteGpu(gpu) for _ in range(most)], _assemble) if gpu is not None else None
-        if self._assembly is not None:
-            self._assembly.prepare()
-        simulators = [RemoteSimulator(simulator) for _ in range(most)] if cores >= CORES_TO_SPARE else []
-        self._translation = _Processes(simulators, _translate) if simulators else None
+        self._translators = _Translators(simulator, most) if cores >= CORES_TO_SPARE else None
+        self._translation = _OnceEach(self._translators.translate, most) if self._translators else None
 
     def begin(self, programs: Mapping[str, Program]) -> None:
         """Begin with the binaries of some programs, and wait for none."""
@@ -55,26 +54,21 @@ class CodeAhead:
 
     def close(self) -> None:
         """End the processes; afterwards devices make all code themselves."""
-        for processes in (self._assembly, self._translation):
-            if processes is not None:
-                processes.close()
-        self._assembly = self._translation = None
+        for work in (self._assembly, self._translation):
+            if work is not None:
+                work.close()
+        if self._translators is not None:
+            self._translators.close()
+        self._assembly = self._translation = self._translators = None
 
 
-class _Processes(Generic[D]):
-    """Processes that do one thing with each binary, once; the one that was used last is used first."""
+class _OnceEach:
+    """One thing that is done with each binary, once, in `most` threads; what fails is left to the device."""
 
-    def __init__(self, processes: list[D], work: Callable[[D, Program], None]) -> None:
-        self._all: list[D] = processes
-        self._work: Callable[[D, Program], None] = work
-        self._free: LifoQueue[D] = LifoQueue()
-        for each in reversed(processes):
-            self._free.put(each)
-        self._threads = ThreadPoolExecutor(len(processes), thread_name_prefix="evo-code-ahead")
+    def __init__(self, work: Callable[[Program], None], most: int) -> None:
+        self._work = work
+        self._threads = ThreadPoolExecutor(most, thread_name_prefix="evo-code-ahead")
         self._begun: dict[str, Future[None]] = {}
-
-    def prepare(self) -> None:
-        self._all[0].prepare_spare()
 
     def begin(self, programs: Iterable[Program]) -> None:
         for program in programs:
@@ -88,24 +82,31 @@ class _Processes(Generic[D]):
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
-        for each in self._all:
-            each.close()
 
     def _done(self, program: Program) -> None:
+        with contextlib.suppress(EvoError, TimedOut, Crashed):
+            self._work(program)
+
+
+class _Translators:
+    """Processes that translate for a simulator; the one that was used last is used first."""
+
+    def __init__(self, simulator: DeviceName, count: int) -> None:
+        self._all = [RemoteSimulator(simulator) for _ in range(count)]
+        self._free: LifoQueue[RemoteSimulator] = LifoQueue()
+        for each in reversed(self._all):
+            self._free.put(each)
+
+    def translate(self, program: Program) -> None:
         process = self._free.get()
         try:
-            with contextlib.suppress(EvoError, TimedOut, Crashed):
-                self._work(process, program)
+            process.translate(program)
         finally:
             self._free.put(process)
 
-
-def _assemble(gpu: RemoteGpu, program: Program) -> None:
-    gpu.assemble(program.binary)
-
-
-def _translate(simulator: RemoteSimulator, program: Program) -> None:
-    simulator.translate(program)
+    def close(self) -> None:
+        for each in self._all:
+            each.close()
 
 
 def _by_binary(programs: Iterable[Program]) -> list[Program]:

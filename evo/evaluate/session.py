@@ -113,7 +113,7 @@ class EvaluationSession(LookingBench):
         self.turn = threading.RLock()  # of the device: held over calls that belong together
         self._parents: dict[tuple[str, str], Prepared | PrepareFailure] = {}
         self.baselines = SessionBaselines(self.target, apart=on_gpu, tell=on_stage)
-        self.code = CodeAhead(self.checker.device, device if on_gpu and self.arch != self.chip.arch else None)
+        self.code = CodeAhead(self.checker.device, self.chip.arch if on_gpu and self.arch != self.chip.arch else None)
         self._estimates: dict[tuple[str, str, int], tuple[CaseBench, ...]] = {}
         self._timed: dict[tuple[str, str, int, bool], TimedSizes] = {}
         self._looks: dict[tuple[str, str, int], SimulatedLooks] = {}  # of the latest variant that is to be kept

@@ -63,8 +63,6 @@ class FakeGpu:
     def output_extremes(self, request: ExtremesRequest) -> OutputExtremes:
         return whole_grid_extremes(self, request)
 
-    def assemble(self, binary: Binary) -> None: ...
-
     def calibrate(self, kernels: Binary, quick: bool) -> dict[str, Rate]:
         return {"sm_clock_hz": Rate(value=1.98e9, unit="Hz", condition="made up")}
 

@@ -1,7 +1,7 @@
 """CUDA text -> PTX, machine code and a resource report, with no GPU, driver or toolkit.
 
 A text that does not compile is a returned `Diagnostics`; a missing or broken compiler is a raised `HarnessFault`.
-Owns NVRTC and nvdisasm. Takes an arch, never a device. Importing this loads no CUDA library.
+Owns NVRTC, nvJitLink and nvdisasm. Takes an arch, never a device. Importing this loads no CUDA library.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ from evo.cuda.compile.binary import (
 from evo.cuda.compile.cache import Cache, default_cache
 from evo.cuda.compile.include_policy import ALLOWED_FLAGS, STANDARD_HEADERS, flag_allowed, macro_allowed, refusal
 from evo.cuda.compile.process_pool import shared_pool
+from evo.cuda.compile.ptx_assembler import assemble_ahead, assembled
 from evo.cuda.compile.sass import instruction_mix, known_arch
 from evo.cuda.compile.toolkit import find_toolkit, toolkit_major, toolkit_version, toolkit_wheels
 from evo.errors import Crashed, HarnessFault, TimedOut, UsageError
 from evo.results import Status
 
 __all__ = [
-    "ALLOWED_FLAGS", "Binary", "Cache", "Diagnostics", "KernelReport", "compile_source", "default_cache",
-    "flag_allowed", "toolkit_major", "toolkit_version", "toolkit_wheels",
+    "ALLOWED_FLAGS", "Binary", "Cache", "Diagnostics", "KernelReport", "assemble_ahead", "assembled", "compile_source",
+    "default_cache", "flag_allowed", "toolkit_major", "toolkit_version", "toolkit_wheels",
 ]  # fmt: skip
 
 FORMAT_VERSION = 1  # raise when the same inputs would give another Binary

@@ -1,6 +1,7 @@
 """The compiler's own process: answers jobs from `process_pool`. Loaded as a file, so that it imports little.
 
-A job and its answer are JSON objects; the answer holds the machine code under `cubin`.
+A job is a CUDA text to compile, or a PTX text to assemble for another architecture. It and its answer are JSON objects;
+the answer holds the machine code under `cubin`.
 """
 
 from __future__ import annotations
@@ -40,6 +41,30 @@ def _compile(nvrtc: Any, job: dict[str, Any]) -> dict[str, Any]:
     except _Unreadable as error:
         return {"result": _COMPILATION, "log": f"nvdisasm error: {error}"}
     return {"result": 0, "log": log, "ptx": ptx, "sass": sass, "cubin": cubin}
+
+
+def link(ptx: str, arch: str) -> dict[str, Any]:
+    """The machine code of a PTX text for `sm_NN`, under `cubin`; a result other than 0 and a log if there is none."""
+    try:
+        from cuda.bindings import nvjitlink
+
+        nvjitlink.version()  # loads the library
+    except (ImportError, RuntimeError, OSError, AttributeError) as error:
+        return {"result": _COMPILATION, "log": f"{type(error).__name__}: {error}"}
+    handle = 0
+    try:
+        handle = nvjitlink.create(1, [f"-arch={arch}"])
+        data = ptx.encode()
+        nvjitlink.add_data(handle, nvjitlink.InputType.PTX, data, len(data), "variant.ptx")
+        nvjitlink.complete(handle)
+        cubin = bytearray(nvjitlink.get_linked_cubin_size(handle))
+        nvjitlink.get_linked_cubin(handle, cubin)
+    except nvjitlink.nvJitLinkError as error:  # of the text, or an architecture that it does not know
+        return {"result": _COMPILATION, "log": str(error)}
+    finally:
+        if handle:
+            nvjitlink.destroy(handle)
+    return {"result": 0, "log": "", "cubin": bytes(cubin)}
 
 
 def _bytes_of(nvrtc: Any, what: str, program: Any) -> bytes:
@@ -95,7 +120,7 @@ def serve(connection: Any) -> None:
     while True:
         job = connection.receive()
         try:
-            answer = _compile(nvrtc, job)
+            answer = link(job["ptx"], job["arch"]) if "ptx" in job else _compile(nvrtc, job)
         except MemoryError:
             answer = {"result": _OUT_OF_MEMORY, "log": "out of memory"}
         except (OSError, RuntimeError, ValueError, LookupError, subprocess.SubprocessError) as error:

@@ -68,6 +68,18 @@ def find_toolkit() -> Toolkit:
     )
 
 
+@functools.cache
+def assembler_version() -> str | None:
+    """nvJitLink and its version, which assembles PTX for another architecture; None where its wheel is missing."""
+    from importlib import metadata
+
+    name = {13: "nvidia-nvjitlink", 12: "nvidia-nvjitlink-cu12"}.get(toolkit_major() or 0)
+    try:
+        return f"nvjitlink {metadata.version(name)}" if name else None
+    except metadata.PackageNotFoundError:
+        return None
+
+
 def toolkit_wheels(major: int) -> tuple[str, ...]:
     """The names of the wheels that make up the toolkit of a major version, the compiler's first."""
     return tuple(name for name, _ in _TOOLKITS[major])

@@ -15,52 +15,51 @@ from evo.evaluate.code_ahead import CodeAhead
 from evo.evaluate.prepare import Prepared
 from evo.results import CompileReport
 
-SIM, GPU = DeviceName("sim", "l4"), DeviceName("gpu", "0")
+SIM = DeviceName("sim", "l4")
 
 
-class FakeProcess:
+class FakeSimulator:
     asked: list[tuple[str, str]]
 
     def __init__(self, device: DeviceName) -> None:
-        self.device, self.closed = device, False
-
-    def prepare_spare(self) -> None: ...
-
-    def assemble(self, binary: Any) -> None:
-        self.asked.append(("assemble", binary.key))
-        if binary.key == "broken":
-            raise WorkerLost("gone", hint="")
+        self.device = device
 
     def translate(self, program: Any) -> None:
         self.asked.append(("translate", program.binary.key))
         if program.binary.key == "broken":
             raise Crashed("gone")
 
-    def close(self) -> None:
-        self.closed = True
+    def close(self) -> None: ...
 
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
-    for name in ("RemoteGpu", "RemoteSimulator"):
-        monkeypatch.setattr(code_ahead, name, FakeProcess)
+    found: list[tuple[str, str]] = []
+
+    def assemble(ptx: str, arch: str) -> None:
+        found.append((arch, ptx))
+        if ptx == "broken":
+            raise WorkerLost("gone", hint="")
+
+    monkeypatch.setattr(code_ahead, "RemoteSimulator", FakeSimulator)
+    monkeypatch.setattr(code_ahead, "assemble_ahead", assemble)
     monkeypatch.setattr(code_ahead.os, "cpu_count", lambda: 16)
-    monkeypatch.setattr(FakeProcess, "asked", [], raising=False)
-    return FakeProcess.asked
+    monkeypatch.setattr(FakeSimulator, "asked", found, raising=False)
+    return found
 
 
 def prepared(*keys: str) -> Prepared:
-    programs = {str(place): SimpleNamespace(binary=SimpleNamespace(key=key)) for place, key in enumerate(keys)}
+    programs = {str(place): SimpleNamespace(binary=SimpleNamespace(key=key, ptx=key)) for place, key in enumerate(keys)}
     return Prepared(
         variant=cast(Any, None), programs=cast(Any, programs), report=cast(CompileReport, None), code_hash=""
     )
 
 
 def test_each_binary_is_assembled_once(asked: list[tuple[str, str]]) -> None:
-    code = CodeAhead(SIM, GPU)
+    code = CodeAhead(SIM, "sm_90")
     for keys in (("a", "a", "broken"), ("b", "a"), ("broken",)):
         code.assembled(prepared(*keys))
-    assert sorted(asked) == [("assemble", "a"), ("assemble", "b"), ("assemble", "broken")]
+    assert sorted(asked) == [("sm_90", "a"), ("sm_90", "b"), ("sm_90", "broken")]
 
 
 def test_all_binaries_but_the_first_are_translated(asked: list[tuple[str, str]]) -> None:
@@ -74,17 +73,12 @@ def test_all_binaries_but_the_first_are_translated(asked: list[tuple[str, str]])
 def test_binaries_of_one_variant_are_assembled_side_by_side(
     asked: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    both = threading.Barrier(2, timeout=20)
-    used: list[object] = []
-
-    def assemble(self: FakeProcess, binary: Any) -> None:
-        used.append(self)
-        both.wait()
-
-    monkeypatch.setattr(FakeProcess, "assemble", assemble)
-    CodeAhead(SIM, GPU).assembled(prepared("a", "b"))
-    first, second = used
-    assert first is not second
+    both = threading.Barrier(3, timeout=20)
+    monkeypatch.setattr(code_ahead, "assemble_ahead", lambda ptx, arch: both.wait())
+    code = CodeAhead(SIM, "sm_90")
+    code.begin(prepared("a", "b").programs)
+    both.wait()  # not before both are under way
+    code.assembled(prepared("a", "b"))
 
 
 def test_on_few_cores_nothing_is_translated_ahead(
@@ -93,11 +87,11 @@ def test_on_few_cores_nothing_is_translated_ahead(
     monkeypatch.setattr(code_ahead.os, "cpu_count", lambda: 2)
     code = CodeAhead(SIM, None)
     code.begin(prepared("first", "other").programs)
-    assert code._translation is None
+    assert code._translators is None
 
 
 def test_after_the_end_nothing_is_begun(asked: list[tuple[str, str]]) -> None:
-    code = CodeAhead(SIM, GPU)
+    code = CodeAhead(SIM, "sm_90")
     code.close()
     code.begin(prepared("first", "other").programs)
     code.assembled(prepared("first"))

@@ -6,12 +6,13 @@ the compiler refuses costs little, one that is timed costs a whole trial. Untrie
 Auer et al. 2002), starting from what earlier runs have shown; ties are broken by the generator that is passed in.
 
 With a screen, small edits are estimated on a few blocks before one of them becomes a trial: the best is tried if it
-looks like it will pass the margin, and otherwise the ladder's next rung. So a rung is tuned before it is left. A first
-look is made in rounds. Where looks are modelled, it ends with the first round that betters by no margin what the ones
-before it found: a trial costs as much as many looks, and the change that pays most is to come first. Where they are
-measured (`eager` is false) there is one when the bandit's choice falls on a small edit, and it ends with the first gain
-that shows: a kept change makes every look at its parent worthless. A small edit whose look does not show what is
-`worth` a trial becomes none: a few more are looked at, and then the search is over.
+looks like it will pass the margin, and otherwise the ladder's next rung. So a rung is tuned before it is left. Rungs
+are looked at too, all that are left at once, and one that is far slower than the parent is passed over. A first look is
+made in rounds. Where looks are modelled, it ends with the first round that betters by no margin what the ones before it
+found: a trial costs as much as many looks, and the change that pays most is to come first. Where they are measured
+(`eager` is false) there is one when the bandit's choice falls on a small edit, and it ends with the first gain that
+shows: a kept change makes every look at its parent worthless. A small edit whose look does not show what is `worth` a
+trial becomes none: a few more are looked at, and then the search is over.
 
 Two plain searches stand beside it as controls: `random` takes any operator with the same chance and learns nothing,
 `best-of-n` does so from the first champion each time, so that gains never build on one another.
@@ -64,6 +65,7 @@ _ROUNDS = 4  # that a first look at a parent is made in; the last ones are left 
 # are small beside modelled looks, and more than those of measured ones.
 _LATER_MODELLED = (6, 1, 6)
 _LATER_MEASURED = (18, 2, 3)
+_FAR = 0.75  # of the parent's speed by a first look: knobs seldom make that good, so a rung below becomes no trial
 _COSTS = {Status.UNCOMPILED: 0.2, Status.REFUSED: 0.1}  # of a whole trial
 _COST_ELSE = 0.5  # ended at the gate
 
@@ -129,6 +131,8 @@ class OperatorBandit:
         self._screened: dict[str, tuple[float, Proposal]] = {}  # for this parent
         self._next: dict[str, dict[str, Proposal]] = {}  # parent -> the round after those, drawn ahead
         self._rounds: dict[str, int] = {}  # parent -> rounds of the first look that were made
+        self._rungs: dict[str, float | None] = {}  # gains of rungs over the champion by a first look
+        self.passed_over: dict[str, float] = {}  # of these, by the proposal's summary
 
     def ask(
         self,
@@ -148,12 +152,12 @@ class OperatorBandit:
         order = self._order()
         small = [arm for arm in order if arm.operator.name.startswith("rules")]
         large = [arm for arm in order if not arm.operator.name.startswith("rules")]
-        if not self._eager and order[0] in large and (offer := self._first(order[:1], parent, context)) is not None:
+        if not self._eager and order[0] in large and (offer := self._large(order[:1], parent, context, screen)):
             return offer
         best = self._screen(small, parent, context, screen, soon)
         if best is not None and best[0] > self._needed:
             return best[1]
-        return self._first(large, parent, context) or (best[1] if best else None)
+        return self._large(large, parent, context, screen) or (best[1] if best else None)
 
     def preview(self, parent: Variant, context: Context) -> list[str]:
         """What the next look at a parent's edits would be taken at: the operators then know it when they are asked."""
@@ -171,6 +175,7 @@ class OperatorBandit:
     def tell(self, operator: str, gain: float | None, *, status: Status = Status.CORRECT) -> None:
         """Record what a proposal of this operator brought: its gain ratio if kept, else None, and how far it got."""
         if gain is not None:
+            self._rungs = {variant: look and look / gain for variant, look in self._rungs.items()}
             self._looks.clear()
             self._rounds.clear()
             self._next.clear()
@@ -190,6 +195,32 @@ class OperatorBandit:
     def _first(self, arms: Sequence[Arm], parent: Variant, context: Context) -> Proposal | None:
         offers = (arm.operator.propose(parent, rng=self._rng, context=context) for arm in arms)
         return next((offer for offer in offers if offer is not None), None)
+
+    def _large(self, arms: Sequence[Arm], parent: Variant, context: Context, screen: Screen) -> Proposal | None:
+        """The first proposal of an operator of large changes, but for rungs that are far slower."""
+        for arm in arms:
+            offers = self._offers(arm, parent, context)
+            unknown = [offer for offer in offers if offer.kind == "rung" and offer.variant.id not in self._rungs]
+            if unknown:
+                looks = screen([offer.text for offer in unknown])
+                self._rungs |= {offer.variant.id: gain for offer, gain in zip(unknown, looks, strict=True)}
+            for offer in offers:
+                look = self._rungs.get(offer.variant.id)
+                if look is None or look >= _FAR:
+                    return offer
+                self.passed_over[offer.summary] = look
+        return None
+
+    def _offers(self, arm: Arm, parent: Variant, context: Context) -> list[Proposal]:
+        """What an operator proposes: one change, or all rungs that are left."""
+        found: list[Proposal] = []
+        while (offer := arm.operator.propose(parent, rng=self._rng, context=context)) is not None:
+            found.append(offer)
+            rung = offer.arguments.get("rung") if offer.kind == "rung" else None
+            if not isinstance(rung, str) or rung in context.rungs_tried:
+                break
+            context = replace(context, rungs_tried={*context.rungs_tried, rung})
+        return found
 
     def _screen(
         self,

@@ -79,6 +79,7 @@ class Proposer:
         self.tried: set[str] = set()
         self.rewrites = 0  # tried in this run
         self.code_seen: set[str] = set()
+        self._told: set[str] = set()  # rungs that were passed over
         self._asking = threading.Lock()
         self.soon: Callable[[Sequence[str]], object] = len  # hears what will be looked at next
 
@@ -131,6 +132,7 @@ class Proposer:
         gains = functools.partial(self._screening.gains, parent.text)
         for _ in range(DUPLICATES):
             proposal = self.search.ask(parent, self._context(number, stalled, under_way), gains, self.soon)
+            self._tell_passed_over()
             if proposal is None:
                 return None
             self.tried.add(proposal.variant.id)
@@ -151,6 +153,13 @@ class Proposer:
                 return replace(candidate, prepared=prepared)
             self.memory.duplicates += 1
         return None
+
+    def _tell_passed_over(self) -> None:
+        """Say once which rungs a first look has shown to be far slower."""
+        for summary, look in self.search.passed_over.items():
+            if summary not in self._told:
+                self._told.add(summary)
+                self._screening.watch(Event(note=f"{summary} is passed over: {look:.2f}x by a first look"))
 
     @property
     def _rewrites_left(self) -> int:

@@ -20,7 +20,7 @@ from evo.spec.variant import Variant, parse_variant
 AFTER = 8  # trials at the champion without a keep, before the first line
 BETWEEN = 3  # and between two lines
 LENGTH = 5  # trials of a line that do not get on, before it ends
-_NEAR = 0.5  # of the champion's speed: few changes make more good than that
+_NEAR = 0.8  # of the champion's speed: few changes make more good than that
 
 
 class Restarts:

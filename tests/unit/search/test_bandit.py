@@ -386,3 +386,48 @@ def test_a_preview_is_of_what_the_first_look_is_taken_at_and_changes_nothing(con
     assert search.ask(PARENT, context, screen) is not None
     assert looked_at[0] == texts
     assert len(texts) >= 2
+
+
+RUNGS = {"00.cu": moved(A=2), "10.cu": moved(A=2, B=2), "20.cu": moved(A=4, B=4)}
+
+
+class Rungs:
+    """The ladder of these."""
+
+    name = "ladder"
+
+    def propose(self, parent: Variant, *, rng: random.Random, context: Context) -> Proposal | None:
+        left = [(name, text) for name, text in RUNGS.items() if name not in context.rungs_tried]
+        return proposal(left[0][1], operator=self.name, kind="rung", rung=left[0][0]) if left else None
+
+
+@pytest.mark.parametrize(
+    ("looks", "expected"),
+    [
+        ([0.1, 0.9, 1.2], "10.cu"),
+        ([1.2, 0.9, 0.1], "00.cu"),
+        ([0.1, None, 1.2], "10.cu"),  # what cannot be looked at is tried
+        ([0.1, 0.1, 0.1], None),
+    ],
+)
+def test_rungs_that_are_far_slower_are_passed_over(
+    looks: list[float | None], expected: str | None, context: Context
+) -> None:
+    search = OperatorBandit([Rungs()], random.Random(1), margin=0.1)
+    offer = search.ask(PARENT, context, lambda texts: looks)
+    assert (offer.arguments["rung"] if offer else None) == expected
+
+
+def test_a_rung_is_looked_at_once_however_the_champion_changes(context: Context) -> None:
+    search = OperatorBandit([Rungs()], random.Random(1), margin=0.1)
+    asked: list[int] = []
+
+    def screen(texts: Sequence[str]) -> list[float | None]:
+        asked.append(len(texts))
+        return [0.9, 1.2, 2.4]
+
+    assert (first := search.ask(PARENT, context, screen)) is not None
+    search.tell("ladder", 2.0)
+    assert (second := search.ask(first.variant, context, screen)) is not None
+    assert [first.arguments["rung"], second.arguments["rung"]] == ["00.cu", "20.cu"]
+    assert asked == [3]

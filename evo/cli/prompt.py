@@ -87,14 +87,30 @@ def prompt_text(
 
 
 def timed_of(task: Task, bench: EvaluationSession, parent: Variant, records: Sequence[Record]) -> Evaluation | None:
-    """The times of a kernel that no record has: it is run, as the start of a run would be. None if it fails."""
-    from evo.evaluate.pipeline import evaluate
+    """The times of a kernel that no record has: it is checked and timed, but not proven. None if it fails."""
+    from dataclasses import replace
+
+    from evo.evaluate.pipeline import Job, evaluate
+    from evo.evaluate.prepare import Prepared
     from evo.operators.llm.prompt_context import kept_record
+    from evo.results import Fault
     from evo.search.single_trial import trial_job
 
     if kept_record(records, parent.id, (bench.chip_slug, bench.arch)) is not None:
         return None
-    found = evaluate(trial_job(task, parent.text, path=str(parent.path), seed=0, rival=None), bench)
+    seed, path = 0, str(parent.path)
+    if not bench.modelled:
+        found = evaluate(trial_job(task, parent.text, path=path, seed=seed, rival=None), bench)
+    else:
+        found = evaluate(Job(task=task, text=parent.text, path=path, seed=seed, upto="check"), bench)
+        prepared = bench.prepare(task, parent.text, path=path)
+        if found.status.passed and isinstance(prepared, Prepared):
+            bench.on_stage("estimate")
+            rows = bench.estimates(task, prepared, seed)
+            if isinstance(rows, Fault):
+                say(f"its times are not known: {rows.message}")
+                return None
+            found = replace(found, bench=rows)
     if not found.status.passed:
         say(f"its times are not known: it is {found.status}: {found.reason}")
         return None

@@ -140,10 +140,13 @@ class OperatorBandit:
         context: Context,
         screen: Screen | None = None,
         soon: Callable[[Sequence[str]], object] = len,
+        *,
+        brief: bool = False,
     ) -> Proposal | None:
         """The next proposal, or None when no operator has one left.
 
         soon: hears the texts of the next round before those of this one are looked at, where looks are measured.
+        brief: no more looks at this parent than the first.
         """
         if self._search != "bandit":
             return self._first(self._shuffled(), parent, context)
@@ -154,7 +157,7 @@ class OperatorBandit:
         large = [arm for arm in order if not arm.operator.name.startswith("rules")]
         if not self._eager and order[0] in large and (offer := self._large(order[:1], parent, context, screen)):
             return offer
-        best = self._screen(small, parent, context, screen, soon)
+        best = self._screen(small, parent, context, screen, soon, 1 if brief else self._fruitless)
         if best is not None and best[0] > self._needed:
             return best[1]
         return self._large(large, parent, context, screen) or (best[1] if best else None)
@@ -229,6 +232,7 @@ class OperatorBandit:
         context: Context,
         screen: Screen,
         soon: Callable[[Sequence[str]], object],
+        most_fruitless: int,
     ) -> tuple[float, Proposal] | None:
         """Draw and estimate small edits, many at first sight of a parent; the best of all that are worth a trial."""
         self._screened = self._looks.setdefault(parent.id, {})
@@ -247,7 +251,7 @@ class OperatorBandit:
                 best = self._best_left(context)
                 if best is not None and self._is_worth(best[0]):
                     return best
-            if fruitless >= self._fruitless or (done >= _ROUNDS and not drawn):
+            if fruitless >= most_fruitless or (done >= _ROUNDS and not drawn):
                 return None
 
     def _round(self, arms: Sequence[Arm], parent: Variant, context: Context, done: int) -> dict[str, Proposal]:

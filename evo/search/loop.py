@@ -328,12 +328,14 @@ class _Loop:
     def _ask(self, ahead: int = 0) -> Candidate | None:
         """The next candidate; `ahead` have no verdict yet."""
         began = time.monotonic()
+        parent = self._parent()
         found = self.proposer.ask(
-            self._parent(),
+            parent,
             number=self.trials + ahead,
             stalled=is_stalled(self.task, self.bench, self.end, self.since_kept),
             compiled_here=self.in_flight is None,
             under_way=ahead,
+            brief=self.lines is not None and parent.id != self.champion.id,  # a restart has less to hope for
         )
         if found is not None:
             self.asked_s[found.variant.id] = time.monotonic() - began

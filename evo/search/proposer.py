@@ -102,14 +102,21 @@ class Proposer:
         return Skipped(known_code=self.memory.duplicates, known_losers=self.memory.again)
 
     def ask(
-        self, parent: Variant, *, number: int, stalled: bool, compiled_here: bool, under_way: int = 0
+        self,
+        parent: Variant,
+        *,
+        number: int,
+        stalled: bool,
+        compiled_here: bool,
+        under_way: int = 0,
+        brief: bool = False,
     ) -> Candidate | None:
         """The candidate for trial `number`, None if no proposal is left.
 
-        compiled_here: its machine code is compared before it is sent anywhere.
+        compiled_here: its machine code is compared before it is sent anywhere. brief: no more than a first look.
         """
         with self._asking:
-            return self._ask(parent, number, stalled, compiled_here, under_way)
+            return self._ask(parent, number, stalled, compiled_here, under_way, brief)
 
     def preview(self, parent: Variant, number: int) -> None:
         """Draw and compile what trial `number` will look at, if `parent` is then what it changes.
@@ -126,12 +133,12 @@ class Proposer:
         self._screening.compile_ahead(texts)
 
     def _ask(
-        self, parent: Variant, number: int, stalled: bool, compiled_here: bool, under_way: int
+        self, parent: Variant, number: int, stalled: bool, compiled_here: bool, under_way: int, brief: bool
     ) -> Candidate | None:
         self.search.reseed(random.Random(f"{self._settings.seed}/{number}"))
         gains = functools.partial(self._screening.gains, parent.text)
         for _ in range(DUPLICATES):
-            proposal = self.search.ask(parent, self._context(number, stalled, under_way), gains, self.soon)
+            proposal = self.search.ask(parent, self._context(number, stalled, under_way), gains, self.soon, brief=brief)
             self._tell_passed_over()
             if proposal is None:
                 return None

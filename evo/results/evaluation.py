@@ -31,7 +31,7 @@ class Environment(Serializable):
     device: str  # `gpu:0` or `sim:l4`
     chip: str  # `l4`, `h200`, `sim-l4`
     arch: str  # what was compiled for, such as `sm_89`
-    loaded: Loaded  # `cubin`, `ptx_jit` (compiled again by the driver) or `sim` (executed by the simulator)
+    loaded: Loaded  # `cubin`, `ptx_jit` (assembled for the chip) or `sim` (executed by the simulator)
     toolkit: str  # the compiler and its version
     harness: str  # evo's version and the hash of the code that makes a result
     task_hash: str  # the hash of the task: its reference, cases, tolerance and headers

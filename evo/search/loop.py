@@ -272,7 +272,7 @@ class _Loop:
         return True
 
     def _next(self, past: Callable[[], Sequence[Record]], ahead: int = 0) -> Candidate | None:
-        """The next candidate, from another line where one is due or nothing is left here; `ahead` have no verdict."""
+        """The next candidate, from another line where one is due or none is left here; `ahead` have no verdict yet."""
         if self.lines is None:
             return self._ask(ahead)
         if self.lines.is_due():
@@ -326,16 +326,14 @@ class _Loop:
         return advice(self.task, self.bench, self.end, since_kept=self.since_kept, is_exhausted=self.is_exhausted)
 
     def _ask(self, ahead: int = 0) -> Candidate | None:
-        """The next candidate; `ahead` have no verdict yet."""
         began = time.monotonic()
-        parent = self._parent()
         found = self.proposer.ask(
-            parent,
+            self._parent(),
             number=self.trials + ahead,
             stalled=is_stalled(self.task, self.bench, self.end, self.since_kept),
             compiled_here=self.in_flight is None,
             under_way=ahead,
-            brief=self.lines is not None and parent.id != self.champion.id,  # a restart has less to hope for
+            brief=self.lines is not None and self.lines.is_open,  # a restart has less to hope for
         )
         if found is not None:
             self.asked_s[found.variant.id] = time.monotonic() - began

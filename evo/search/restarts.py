@@ -45,6 +45,10 @@ class Restarts:
     def gain(self) -> float:
         return self._gain if self._parent is not None else 1.0
 
+    @property
+    def is_open(self) -> bool:
+        return self._parent is not None
+
     def parent(self, champion: Variant) -> Variant:
         return self._parent or champion
 

@@ -18,6 +18,7 @@ WINDOW_SIZE = 1 << 32
 # Context -------------------------------------------------------------------------------------------------------
 _CTX = [
     "fault_count", "budget", "buffers", "buffer_count", "shared_size", "params", "param_size", "tag_sets",
+    "tag_ways",
     "warp_stride", "warp_count", "threads", "block_ids", "blocks", "ntid_x", "ntid_y", "ntid_z", "nctaid_x",
     "nctaid_y", "nctaid_z", "counters", "faults", "local_size", "race", "blocks_done",
     "heaviest",  # warp instructions of the block that took most
@@ -154,7 +155,7 @@ FLAG_HEAD: dict[str, int] = {"count": 0, "teller": 8, "told": 16}  # how often t
 FLAG_HEAD_SIZE = 64
 BARRIERS = 16
 
-L1_WAYS = 4
+L1_WAYS = 4  # at most
 
 # Races in global memory: a stamp is (slot of the block + 1) << STAMP_SLOT | releases so far << STAMP_RELEASE
 # | the warp's clock in this block << STAMP_CLOCK | thread. The largest clock and release count stand for all beyond.

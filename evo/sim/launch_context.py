@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -66,7 +67,9 @@ class LaunchContext:
         self.strides, self.under_way = dict[str, int](), 1  # blocks at a time
         threads = block[0] * block[1] * block[2]
         warps = self.warps = -(-threads // 32)
-        granule, sets = kernel.granule if race else 0, _tag_sets(chip, shared)
+        granule = kernel.granule if race else 0
+        on_an_sm = min(occupancy(chip, threads, registers, shared), -(-math.prod(grid) // chip.sms))
+        sets, ways = _tags(chip, shared, on_an_sm)
         self._rows()
         self._records()
         self._memories(self._sizes(shared, local * warps * 32 + 64, granule, warps, sets), chip, threads, ids.size)
@@ -78,6 +81,7 @@ class LaunchContext:
             "budget": budgets[0],
             "block_budget": budgets[1] if self.under_way == 1 else 0,
             "tag_sets": sets,
+            "tag_ways": ways,
             "warp_count": warps,
             "threads": threads,
             "local_size": local,
@@ -344,8 +348,11 @@ class LaunchContext:
         counters.fill(self.records, self.block_counts, self.touched)
 
 
-def _tag_sets(chip: Chip, shared: int) -> int:
-    """Sets of the L1 model: what shared memory leaves, divided among the blocks that fit, as a power of two."""
-    fit = max(1, min(8, chip.shared_per_sm // max(1, shared + chip.shared_reserved_per_block)))
-    left = max(16 * 1024, chip.l1_bytes - fit * (shared + chip.shared_reserved_per_block)) // fit
-    return 1 << max(3, (left // (128 * abi.L1_WAYS)).bit_length() - 1)
+def _tags(chip: Chip, shared: int, resident: int) -> tuple[int, int]:
+    """Sets and ways of the L1 model of one block: what shared memory leaves of L1, shared by the blocks of an SM alike.
+
+    Sets are a power of two; three ways instead of four come closer to what lies between two of these.
+    """
+    left = max(16 * 1024, chip.l1_bytes - resident * (shared + chip.shared_reserved_per_block)) // resident
+    found = [(max(8, 1 << (left // (128 * ways)).bit_length() - 1), ways) for ways in (abi.L1_WAYS - 1, abi.L1_WAYS)]
+    return max(found, key=math.prod)

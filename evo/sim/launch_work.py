@@ -39,6 +39,9 @@ _AS_MACHINE: Mapping[str, tuple[str, float]] = {
 }  # fmt: skip
 # Clocks of the load and store unit for a line whose words no other line's are in the way of; 18 random lines, H200.
 PER_LINE = 0.36
+# ... and beyond that of a sector that a store writes in parts: rows by single threads on an H200, 1.3 to 1.6 where
+# nothing else binds.
+PER_PART = 1.3
 _PIPES = {
     "fma": ("fp_instructions",),
     "alu": ("int_instructions", "cvt_instructions"),
@@ -70,7 +73,6 @@ class LaunchWork:
 
     issued: instructions by pipe, over the blocks that ran; of machine code if it is known.
 
-    atomic_depth: of the lines that are written, how many atomics of a warp each gets at least, in the whole launch.
     block_share, warp_share: the work of the heaviest block over that of an average one, and of a block's longest warp.
     side_by_side: how many blocks work at a time, if they wait for one another in a chain.
     """
@@ -96,13 +98,15 @@ def work_of(part: LaunchCounts) -> LaunchWork:
     run = max(1, part.blocks_run)
     warps = max(1, counters.warps)
     block, warp = counters.imbalance(run)
-    extra = _loads(counters) | _atomics(counters, part.blocks_total / run)
+    extra = _loads(counters) | _atomics(counters, _reduced_before(part.machine or ()))
     if part.machine:
         accesses = _accesses(counters)
         found = machine_work(part.machine, _executions(counters), accesses)
         waits = {kind: count / warps for kind, count in found.waits.items()}
         issued = found.issued
-        extra |= {"joined_sectors": found.joined}
+        requests, wavefronts = found.shared
+        extra |= {"joined_sectors": found.joined, "shared_requests": requests, "shared_wavefronts": wavefronts}
+        extra["unit_passes"] -= PER_PART * min(found.joined, extra["split_sectors"])
     else:
         waits, issued = _chain(counters), _issued(counters, counts)
     return LaunchWork(
@@ -138,14 +142,16 @@ def _accesses(counters: Counters) -> Accesses:
     stores: dict[int, tuple[float, float]] = {}
     by_line: dict[int, Waits] = {}
     passes: dict[int, float] = {}
+    shared: set[int] = set()
     for index, ins in enumerate(counters.kernel.sites):
         space = space_of_site(ins)
         requests = max(1, int(records["requests"][index]))
         if ins.name == "st" and space == "global":
-            stores[ins.line] = (float(records["sectors"][index]), float(_fewest(counters, index)))
+            stores[ins.line] = (int(records["sectors"][index]) / requests, _fewest(counters, index) / requests)
         elif found := loads.get(id(ins)):
             by_line[ins.line] = found
         taken = _unit_clocks(counters, index) if space == "global" else int(records["wavefronts"][index])
+        shared |= {ins.line} if space in ("shared", "copy") else set()
         passes[ins.line] = max(1.0, taken / requests)
     pending = {
         ins.line: ins.args[0].value
@@ -153,12 +159,18 @@ def _accesses(counters: Counters) -> Accesses:
         for ins in block.instructions()
         if ins.name == "cp" and "wait_group" in ins.mods and ins.args and isinstance(ins.args[0], Imm)
     }
-    return Accesses(by_line, stores, passes, pending)
+    return Accesses(by_line, stores, passes, frozenset(shared), pending)
 
 
 def _unit_clocks(counters: Counters, index: int) -> float:
     """Clocks of the load and store unit: words of one bank come one after the other, and so do lines."""
-    return float(max(int(counters.records["passes"][index]), PER_LINE * int(counters.records["lines"][index])))
+    taken = float(max(int(counters.records["passes"][index]), PER_LINE * int(counters.records["lines"][index])))
+    return taken + PER_PART * _parts(counters, index) if counters.kernel.sites[index].name == "st" else taken
+
+
+def _parts(counters: Counters, index: int) -> int:
+    """Sectors that a store writes beyond the fewest that could hold what it moves."""
+    return max(0, int(counters.records["sectors"][index]) - _fewest(counters, index))
 
 
 def _fewest(counters: Counters, index: int) -> int:
@@ -191,8 +203,7 @@ def _loads(counters: Counters) -> dict[str, float]:
         requests = int(counters.records["requests"][index])
         found["store_requests" if ins.name == "st" else "load_requests"] += requests
         if ins.name == "st":
-            beyond = int(counters.records["sectors"][index]) - _fewest(counters, index)
-            found["split_sectors"] += max(0, beyond)
+            found["split_sectors"] += _parts(counters, index)
         else:
             found["load_misses"] += int(counters.records["l1_misses"][index])
     return found
@@ -201,36 +212,51 @@ def _loads(counters: Counters) -> dict[str, float]:
 _FLOATS = frozenset(("f16", "f16x2", "bf16", "bf16x2", "f32", "f64"))
 
 
-def _atomics(counters: Counters, scale: float) -> dict[str, float]:
-    """Atomics by distinct addresses within a warp, and global ones by distinct lines: L2 takes a line at a time."""
+# What ptxas puts before an atomic of integers by which the lanes of a warp have become one.
+_ACROSS_LANES = frozenset(("VOTE", "VOTEU", "REDUX", "POPC", "UPOPC"))
+
+
+def _reduced_before(code: Sequence[MachineInstruction]) -> frozenset[int]:
+    """PTX lines whose lanes are reduced to one before memory is asked."""
+    return frozenset(ins.line for ins in code if ins.opcode in _ACROSS_LANES)
+
+
+def _atomics(counters: Counters, reduced: frozenset[int]) -> dict[str, float]:
+    """Atomics by distinct addresses within a warp, in shared and in global memory, there by sectors as well.
+
+    atomics: distinct addresses. atomic_turns: of each sector as many as lanes meet at one address. float_lanes: those that add to floats in global memory, where no unit adds up lanes.
+    """
     found = {
         "atomics": 0.0,
-        "atomic_lines": 0.0,
+        "atomic_sectors": 0.0,
+        "atomic_turns": 0.0,
         "atomic_lanes": 0.0,
+        "float_lanes": 0.0,
         "shared_atomics": 0.0,
         "shared_atomic_lanes": 0.0,
         "shared_float_atomics": 0.0,  # of warps
         "shared_float_turns": 0.0,  # lanes of a warp at one address add one after the other, by compare and swap
-        "cas": 0.0,
     }
     for index, ins in enumerate(counters.kernel.sites):
         if ins.name not in ("atom", "red"):
             continue
         shared = "shared_" if space_of_site(ins) == "shared" else ""
-        addresses = int(counters.records["l1_misses"][index])
-        found[f"{shared}atomics"] += addresses or int(counters.records["requests"][index])
-        found[f"{shared}atomic_lanes"] += int(counters.records["lanes"][index])
-        if shared and not _FLOATS.isdisjoint(ins.mods):
-            requests = int(counters.records["requests"][index])
-            found["shared_float_atomics"] += requests
-            found["shared_float_turns"] += requests * int(counters.records["lanes"][index]) / max(1, addresses)
-        if not shared:
-            found["atomic_lines"] += int(counters.records["lines"][index]) or int(counters.records["requests"][index])
-        found["cas"] += int(counters.records["requests"][index]) if "cas" in ins.mods else 0
-    if not any(found.values()):
-        return {}
-    lines = max(1.0, counters.unique_write_sectors / 4)
-    return {**found, "atomic_depth": found["atomic_lines"] * scale / lines}
+        requests, lanes, sectors, addresses, turns = (
+            int(counters.records[name][index]) for name in ("requests", "lanes", "sectors", "l1_misses", "wavefronts")
+        )
+        addresses = addresses or requests
+        lanes = addresses if ins.line in reduced else lanes
+        floats = not _FLOATS.isdisjoint(ins.mods)
+        found[f"{shared}atomics"] += addresses
+        found[f"{shared}atomic_lanes"] += lanes
+        if shared:
+            found["shared_float_atomics"] += requests if floats else 0
+            found["shared_float_turns"] += requests * lanes / max(1, addresses) if floats else 0
+        else:
+            found["atomic_sectors"] += sectors or requests
+            found["atomic_turns"] += max(sectors or requests, 0 if ins.line in reduced else turns)
+            found["float_lanes"] += lanes if floats else 0
+    return found if any(found.values()) else {}
 
 
 def _expanded(counters: Counters) -> int:

@@ -60,25 +60,29 @@ _JOINED = 8  # clocks between stores of a warp that L1 joins to whole sectors
 class Accesses:
     """What the simulator counted of memory accesses, by PTX line.
 
-    loads: the parts of a load's latency beyond L1 or shared memory, each by its kind. stores: sectors written in global
-    memory, and the fewest that could hold them. passes: clocks that the load and store unit takes for a request.
-    pending: of waits for copies, the groups that may stay under way.
+    loads: the parts of a load's latency beyond L1 or shared memory, each by its kind. stores: sectors that a request
+    writes in global memory, and the fewest that could hold them. passes: clocks that the load and store unit takes
+    for a request. shared: lines that access shared memory. pending: of waits for copies, the groups that may stay
+    under way.
     """
 
     loads: Mapping[int, Waits]
     stores: Mapping[int, tuple[float, float]]
     passes: Mapping[int, float]
+    shared: frozenset[int]
     pending: Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class MachineWork:
     """waits: of all warps, by kind. issued: instructions of all warps, by pipe. joined: sectors that stores wrote in
-    parts one right after the other, less the whole sectors that L1 makes of them."""
+    parts one right after the other, less the whole sectors that L1 makes of them. shared: requests to shared memory and
+    their wavefronts: ptxas joins accesses side by side, and such a one has the wavefronts of one of its parts."""
 
     waits: dict[str, float]
     issued: dict[str, float]
     joined: float
+    shared: tuple[float, float]
 
 
 def machine_work(code: Sequence[MachineInstruction], executed: Executions, accesses: Accesses) -> MachineWork:
@@ -100,7 +104,18 @@ def machine_work(code: Sequence[MachineInstruction], executed: Executions, acces
         for ins in run.code if run.times > 0 else ():
             pipe = PIPE_OF.get(ins.opcode, "uniform" if ins.opcode.startswith("U") else "alu")
             issued[pipe] = issued.get(pipe, 0.0) + run.times
-    return MachineWork(waits, issued, sum(_joined(run, accesses.stores) for run in runs if run.times > 0))
+    joined = sum(_joined(run, accesses.stores) for run in runs if run.times > 0)
+    return MachineWork(waits, issued, joined, _shared(runs, accesses))
+
+
+def _shared(runs: Sequence[Run], accesses: Accesses) -> tuple[float, float]:
+    found = [
+        (run.times, run.times * accesses.passes[ins.line])
+        for run in runs
+        for ins in run.code
+        if run.times > 0 and ins.opcode in _BY_THE_UNIT and ins.line in accesses.shared
+    ]
+    return sum(requests for requests, _ in found), sum(wavefronts for _, wavefronts in found)
 
 
 def _joined(run: Run, stores: Mapping[int, tuple[float, float]]) -> float:
@@ -116,7 +131,7 @@ def _joined(run: Run, stores: Mapping[int, tuple[float, float]]) -> float:
             group.append(stores[ins.line])
             last = clock
         clock += max(1, ins.stall)
-    return saved + _beyond(group)
+    return (saved + _beyond(group)) * run.times
 
 
 def _beyond(group: Sequence[tuple[float, float]]) -> float:

@@ -24,6 +24,7 @@ _SCHEDULERS = 4
 _PIPE_NORM = 6.0  # pipes of one SM overlap nearly wholly
 # A warm launch in turns with others: `evo bench` rotates over so many sets of inputs and of outputs.
 _INPUT_SETS, _OUTPUT_SETS = 3, 2
+_SLICE_BYTES_PER_CLOCK = 64  # NVIDIA A100 whitepaper: 80 slices of 64 bytes
 _SPILLED_EARLY, _SPILLED_LATE = 0.7, 1.3  # of a cache's size: below all of a footprint is kept, above nothing
 _NOT_SUMMED = ("latency", "l2", "dram", "block", "atomic", "start")
 
@@ -106,7 +107,7 @@ def _norm(values: Sequence[float], p: float) -> float:
 def _bounds(work: LaunchWork, chip: Chip, footprint: int, cold: bool, of: Mapping[str, float]) -> dict[str, float]:
     """Clocks of one launch by bound, at the chip's boost clock."""
     per_block = {name: value / work.blocks_run for name, value in work.counts.items()}
-    extra = {name: value / work.blocks_run for name, value in work.extra.items() if name != "atomic_depth"}
+    extra = {name: value / work.blocks_run for name, value in work.extra.items()}
     resident_most = occupancy(chip, work.threads, work.registers, work.shared_bytes)
     blocks = work.blocks_total / chip.sms
     busiest = _waves(blocks, of["tail"])
@@ -136,10 +137,24 @@ def _bounds(work: LaunchWork, chip: Chip, footprint: int, cold: bool, of: Mappin
     clocks["l2"] = SECTOR_BYTES * sectors / (chip.l2_bytes_per_clock * of["l2_share"])
     clocks["dram"] = dram_bytes / (chip.dram_bytes_per_s * of["dram_share"]) * chip.clock_hz
     clocks["start"] = work.blocks_total / of["blocks_per_clock"] * 132 / chip.sms
-    if atomics := extra.get("atomic_lines", 0.0):
-        spread = atomics * work.blocks_total / (chip.sms * of["atomics_per_clock"])
-        clocks["atomic"] = max(spread, work.extra["atomic_depth"] * of["same_line"])
+    if extra.get("atomics", 0.0):
+        clocks["atomic"] = _atomics(work, chip, of)
     return clocks
+
+
+def _atomics(work: LaunchWork, chip: Chip, of: Mapping[str, float]) -> float:
+    """Clocks of the atomics on global memory: a slice of L2 takes them sector by sector, lanes at one address in turn.
+
+    What is written in a few hundred bytes is in one slice. Sums of floats at one address wait for one another.
+    """
+    scale = work.blocks_total / work.blocks_run
+    sectors, turns, addresses, floats = (
+        work.extra[name] for name in ("atomic_sectors", "atomic_turns", "atomics", "float_lanes")
+    )
+    written = max(1.0, work.counts.get("unique_write_bytes", 0.0) / SECTOR_BYTES)
+    slices = min(chip.l2_bytes_per_clock / _SLICE_BYTES_PER_CLOCK, max(1.0, written * SECTOR_BYTES / of["slice"]))
+    of_floats = floats * sectors / (addresses * written) * of["float_atomic"]
+    return scale * max(turns * of["atomic_turn"] / slices, of_floats)
 
 
 def _waves(blocks: float, tail: float) -> float:
@@ -154,7 +169,13 @@ def _pipes(
     issued = {pipe: count / work.blocks_run for pipe, count in work.issued.items()}
     memory = pipe_clocks(per_block, chip)
     passes = 32 / chip.lsu_lanes  # clocks in which a warp gives its addresses
-    shared = max(per_block.get("shared_wavefronts", 0.0), passes * per_block.get("shared_requests", 0.0))
+    # ptxas joins accesses to shared memory that PTX has apart, and adds none.
+    wavefronts, accesses = (
+        min(of_ptx, extra.get(name, of_ptx))
+        for name in ("shared_wavefronts", "shared_requests")
+        for of_ptx in (per_block.get(name, 0.0),)
+    )
+    shared = max(wavefronts, passes * accesses)
     shared += passes * per_block.get("shuffle_instructions", 0.0)
     requests = sum(per_block.get(name, 0.0) for name in ("global_requests", "local_requests"))
     spills = max(0.0, issued.get("local", 0.0) - per_block.get("local_requests", 0.0))

@@ -59,7 +59,7 @@ def atom(c: Code, space: str, op: str, kind: str) -> None:
         with c.if_(c.icmp("ne", host.get(), 0)):
             good.set(c.or_(good.get(), c.shl(const("i32", 1), lane)))
             _step(c, op if space == "shared" else f"locked_{op}", kind, width, c.to_ptr(host.get()), lane)
-    _count_addresses(c, place, good.get())
+    _count_addresses(c, place, good.get(), space)
     if space == "global":
         count_by_buffer(c, "st", width, addr, rows, good.get())
     elif space == "shared":
@@ -68,10 +68,21 @@ def atom(c: Code, space: str, op: str, kind: str) -> None:
     c.ret_()
 
 
-def _count_addresses(c: Code, place: V, lanes: V) -> None:
-    """Distinct addresses among the lanes: those that meet on one are served one after the other. Kept as l1_misses."""
-    with each_group(c, c.load("<32 x i64>", place, 0, 8), lanes, place):
-        c.bump(c.arg(2), REC["l1_misses"])
+def _count_addresses(c: Code, place: V, lanes: V, space: str) -> None:
+    """Distinct addresses among the lanes, kept as l1_misses, and in global memory the turns, kept as wavefronts.
+
+    Lanes that meet at an address are served one after the other, those at other addresses of a sector meanwhile.
+    """
+    addresses, rec = c.load("<32 x i64>", place, 0, 8), c.arg(2)
+    sectors = c.lshr(addresses, c.splat(const("i64", 5)))
+    with each_group(c, sectors, lanes) as (_, of_sector):
+        most = c.var("i32", 0)
+        most.set(0)
+        with each_group(c, addresses, of_sector, place) as (_, same):
+            c.bump(rec, REC["l1_misses"])
+            most.set(c.intrinsic("umax", most.get(), c.intrinsic("ctpop", same)))
+        if space == "global":
+            c.bump(rec, REC["wavefronts"], c.zext(most.get(), "i64"))
 
 
 def _how(op: str) -> str:

@@ -25,13 +25,14 @@ PLAIN = MachineInstruction(
 LOAD: dict[str, Any] = {"opcode": "LDG", "stall": 1, "sets": 0, "line": 2}
 USE: dict[str, Any] = {"waits": 1}
 EXIT: dict[str, Any] = {"opcode": "EXIT", "line": 9}
+NONE: dict[str, Any] = {"loads": {}, "stores": {}, "passes": {}, "shared": frozenset(), "pending": {}}
 
 
 def work(*rows: dict[str, Any], executed: dict[int, float] | None = None, **of_memory: Any) -> MachineWork:
     code = [PLAIN._replace(**{"address": 16 * at} | row) for at, row in enumerate(rows)]
     lines = executed or {row.get("line", 1): 1.0 for row in rows}
     counted = Executions(lines, {line: n for line, n in lines.items() if line >= 8}, 1.0)
-    return machine_work(code, counted, Accesses(**{"loads": {}, "stores": {}, "passes": {}, "pending": {}} | of_memory))
+    return machine_work(code, counted, Accesses(**NONE | of_memory))
 
 
 def test_a_load_that_is_used_at_once_is_waited_for_and_one_behind_other_work_is_not() -> None:
@@ -90,6 +91,18 @@ def test_stores_of_parts_of_sectors_are_joined_if_one_follows_the_other() -> Non
     close = work(store, store | {"line": 6}, EXIT, stores={3: (16, 4), 6: (16, 4)})
     apart = work(store, *[{}] * 5, store | {"line": 6}, EXIT, stores={3: (16, 4), 6: (16, 4)})
     assert (close.joined, apart.joined) == (16, 0)
+    copies = work(store, store, EXIT, stores={3: (16, 4)}, executed={3: 6, 9: 3})
+    assert copies.joined == 3 * 16  # of each time
+
+
+def test_accesses_to_shared_memory_that_ptxas_joins_take_the_wavefronts_of_one() -> None:
+    access = {"opcode": "LDS", "stall": 1, "line": 3}
+    of_memory: dict[str, Any] = {"passes": {3: 2.0, 4: 2.0}, "shared": frozenset({3, 4}), "executed": {3: 6, 4: 6, 9: 6}}
+    apart = work(access, access | {"line": 4}, EXIT, **of_memory)
+    joined = work(access, EXIT, **of_memory)
+    assert apart.shared == (12, 24)
+    assert joined.shared == (6, 12)
+    assert work(access | {"opcode": "FFMA"}, EXIT, **of_memory).shared == (0, 0)
 
 
 @pytest.mark.parametrize("first", ["LDG", "STG"])

@@ -1,0 +1,83 @@
+"""What launches ask of a chip: L1 among resident blocks, stores of parts, atomics by address, and what that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from harness import nvrtc
+
+from evo import sim
+from evo.sim.launch_work import PER_PART, LaunchWork, work_of
+from evo.spec.chips import CHIPS
+from evo.spec.machine_instruction import NO_SCOREBOARD, MachineInstruction
+
+H200 = CHIPS["h200"]
+HEAD = 'extern "C" __global__ void k(float* a, float* b) { const int t = threadIdx.x; '
+
+
+def counts_of(body: str, grid: int, block: int, machine: Sequence[MachineInstruction] | None = None) -> sim.LaunchCounts:
+    """The counts of up to four blocks of a launch over zeros."""
+    memory = sim.Memory()
+    args = [memory.allocate(1 << 22, name, fill=b"\0") for name in "ab"]
+    loaded = sim.load(nvrtc(f"{HEAD}{body} }}"), chip=H200)
+    ran = loaded.launch("k", grid=(grid,), block=(block,), args=args, memory=memory, blocks=range(min(4, grid)))
+    assert ran.faults == ()
+    return sim.LaunchCounts(
+        counters=ran.counters, grid=(grid,), block=(block,), shared_bytes=0, registers=32,
+        blocks_run=ran.blocks_run, blocks_total=grid, machine=machine,
+    )  # fmt: skip
+
+
+def work(body: str, grid: int, block: int) -> LaunchWork:
+    return work_of(counts_of(body, grid, block))
+
+
+def atomic_us(body: str, machine: Sequence[MachineInstruction] | None = None) -> float:
+    return sim.estimate([counts_of(body, 1024, 128, machine)], H200).terms_us["atomic"]
+
+
+def test_resident_blocks_share_l1_so_only_a_few_find_again_what_they_have_read() -> None:
+    body = """const float* mine = a + blockIdx.x % 4 * 2048; float s = 0;
+      for (int again = 0; again < 2; ++again) for (int i = t; i < 2048; i += blockDim.x) s += mine[i];
+      b[blockIdx.x * blockDim.x + t] = s;"""
+    one, half, full = (work(body, 132 * each, 32).extra["load_misses"] for each in (1, 16, 32))
+    assert one == half == 4 * 256  # 8 KiB of 255 and of 15
+    assert full == 2 * half  # ... and of 7: the second time nothing is left of it
+
+
+def test_a_block_that_is_alone_on_its_multiprocessor_has_the_whole_of_l1() -> None:
+    body = """float s = 0;
+      #pragma unroll 1
+      for (int c = 0; c < 8; ++c) { s += a[t * 1024 + c]; __syncthreads(); }
+      b[blockIdx.x * blockDim.x + t] = s;"""
+    alone, crowded = (work(body, 132 * each, 256).extra["load_misses"] for each in (1, 8))
+    assert alone == 4 * 256
+    assert crowded > 4 * alone
+
+
+def test_a_sector_written_in_parts_takes_the_load_unit_longer() -> None:
+    whole, parts = (work(f"a[t * {stride}] = 1;", 1, 32).extra["unit_passes"] for stride in (1, 8))
+    assert whole == 1
+    assert parts == pytest.approx(8 + PER_PART * (32 - 4))
+
+
+def test_atomics_at_one_address_wait_for_one_another_longest_if_they_add_floats() -> None:
+    floats, whole = "atomicAdd(a + {}, 1.5f);", "atomicAdd((int*)a + {}, t);"
+    apart = "(blockIdx.x * 128 + t) % 65536"
+    assert atomic_us(floats.format("0")) > 2 * atomic_us(whole.format("0"))
+    assert atomic_us(whole.format("0")) > 20 * atomic_us(whole.format(apart))
+    assert atomic_us(floats.format(apart)) == atomic_us(whole.format(apart))
+
+
+def test_lanes_that_a_warp_adds_up_first_are_one_atomic() -> None:
+    body = "atomicAdd((int*)a, t);"
+    line = next(n for n, text in enumerate(nvrtc(f"{HEAD}{body} }}").splitlines(), 1) if "red.global" in text or "atom.global" in text)
+    code = [
+        MachineInstruction(
+            address=16 * at, opcode=opcode, guarded=False, stall=4, sets=NO_SCOREBOARD, frees=NO_SCOREBOARD, waits=0,
+            target=None, line=line, helper=False,
+        )
+        for at, opcode in enumerate(("REDUX", "REDG", "EXIT"))
+    ]  # fmt: skip
+    assert atomic_us(body) == pytest.approx(32 * atomic_us(body, code))

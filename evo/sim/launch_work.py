@@ -100,8 +100,8 @@ def work_of(part: LaunchCounts) -> LaunchWork:
     block, warp = counters.imbalance(run)
     extra = _loads(counters) | _atomics(counters, _reduced_before(part.machine or ()))
     if part.machine:
-        accesses = _accesses(counters)
-        found = machine_work(part.machine, _executions(counters), accesses)
+        executed = _executions(counters)
+        found = machine_work(part.machine, executed, _accesses(counters, executed))
         waits = {kind: count / warps for kind, count in found.waits.items()}
         issued = found.issued
         requests, wavefronts = found.shared
@@ -136,7 +136,7 @@ def _executions(counters: Counters) -> Executions:
     return Executions(executed, branches, counters.warps)
 
 
-def _accesses(counters: Counters) -> Accesses:
+def _accesses(counters: Counters, executed: Executions) -> Accesses:
     records = counters.records
     loads = _site_waits(counters)
     stores: dict[int, tuple[float, float]] = {}
@@ -152,7 +152,9 @@ def _accesses(counters: Counters) -> Accesses:
             by_line[ins.line] = found
         taken = _unit_clocks(counters, index) if space == "global" else int(records["wavefronts"][index])
         shared |= {ins.line} if space in ("shared", "copy") else set()
-        passes[ins.line] = max(1.0, taken / requests)
+        # A copy that only fills with zeros asks nothing of global memory, and is no request there.
+        times = max(1.0, executed.all.get(ins.line, 0.0)) if space == "copy" else requests
+        passes[ins.line] = max(1.0, taken / times)
     pending = {
         ins.line: ins.args[0].value
         for block in counters.kernel.blocks

@@ -10,7 +10,7 @@ import numpy as np
 from dataset import H200, Row
 from report import table
 
-from evo.decide.modelled import probability_faster, weak_on
+from evo.decide.modelled import probability_faster
 from evo.sim.timing_model import MODEL_VERSION
 
 STEPS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
@@ -18,13 +18,13 @@ Said = tuple[float, bool]  # the probability, and whether the child is faster
 
 
 def pairs_of(rows: Sequence[Row]) -> list[Said]:
-    """Pairs of a family whose child is modelled to be faster; none of a parent on which the model is known to fail."""
+    """Pairs of a family whose child is modelled to be faster."""
     modelled = [row.modelled(H200) for row in rows]
     found = []
     for (parent_us, limiter), parent in zip(modelled, rows, strict=True):
         for (child_us, _), child in zip(modelled, rows, strict=True):
             chance = probability_faster(MODEL_VERSION, limiter, parent_us / child_us)
-            if chance is not None and chance > STEPS[0] and weak_on(MODEL_VERSION, limiter) is None:
+            if chance is not None and chance > STEPS[0]:
                 found.append((chance, parent.us > child.us))
     return found
 

@@ -35,8 +35,6 @@ _TABLE: dict[str, dict[str, Accuracy]] = {
         "l2": Accuracy(0.217, 0.0),
     }
 }
-# What binds the parent where the model was seen to be hardly better than chance at any gain below twofold.
-_WEAK: dict[str, dict[str, str]] = {"sim-7": {"atomic": "kernels bound by global atomics"}}
 
 
 def probability_faster(version: str, limiter: str, gain: float) -> float | None:
@@ -47,16 +45,11 @@ def probability_faster(version: str, limiter: str, gain: float) -> float | None:
     return table.get(limiter, table[_OF_ALL]).probability(gain)
 
 
-def weak_on(version: str, limiter: str) -> str | None:
-    """The kernels on which this version of the model is known to fail, in words, if the limiter says it is one."""
-    return _WEAK.get(version, {}).get(limiter)
-
-
 MARGIN = 0.10
 CASE_LOSS = 0.02
 # Of the largest term: one as large binds with it, since the model adds up what overlaps badly (a norm of exponent 2.6).
-# Of the measured pairs whose modelled gain is carried by such a term alone, 84 of 91 were faster, atomics left out,
-# on which the model is weak (`docs/log.md`); of those that the largest carries, 98 %.
+# Of the measured pairs whose modelled gain is carried by such a term alone, 84 of 91 were faster, atomics left out
+# (`docs/log.md`); of those that the largest carries, 98 %.
 _BINDING = 0.4
 
 
@@ -157,11 +150,7 @@ def _deciding_terms(pair: _Pair) -> tuple[str, str]:
 
 def _cannot_tell(pair: _Pair, gain: float, chance: float) -> str:
     """Why a modelled gain is no reason to keep."""
-    before = pair.before
     told = f"of measured pairs with such a modelled gain, {chance:.0%} were faster, and {ENOUGH:.0%} are needed"
-    weak = [weak_on(before.model_version, term) for term in _deciding_terms(pair)]
-    if known := next(filter(None, weak), None):
-        told = f"model {before.model_version} is known to fail on {known}: {told}"
     return f"cannot tell: modelled {gain:.2f}x faster; {told}"
 
 

@@ -16,7 +16,9 @@ H200 = CHIPS["h200"]
 HEAD = 'extern "C" __global__ void k(float* a, float* b) { const int t = threadIdx.x; '
 
 
-def counts_of(body: str, grid: int, block: int, machine: Sequence[MachineInstruction] | None = None) -> sim.LaunchCounts:
+def counts_of(
+    body: str, grid: int, block: int, machine: Sequence[MachineInstruction] | None = None
+) -> sim.LaunchCounts:
     """The counts of up to four blocks of a launch over zeros."""
     memory = sim.Memory()
     args = [memory.allocate(1 << 22, name, fill=b"\0") for name in "ab"]
@@ -72,7 +74,11 @@ def test_atomics_at_one_address_wait_for_one_another_longest_if_they_add_floats(
 
 def test_lanes_that_a_warp_adds_up_first_are_one_atomic() -> None:
     body = "atomicAdd((int*)a, t);"
-    line = next(n for n, text in enumerate(nvrtc(f"{HEAD}{body} }}").splitlines(), 1) if "red.global" in text or "atom.global" in text)
+    line = next(
+        n
+        for n, text in enumerate(nvrtc(f"{HEAD}{body} }}").splitlines(), 1)
+        if "red.global" in text or "atom.global" in text
+    )
     code = [
         MachineInstruction(
             address=16 * at, opcode=opcode, guarded=False, stall=4, sets=NO_SCOREBOARD, frees=NO_SCOREBOARD, waits=0,

@@ -97,7 +97,11 @@ def test_stores_of_parts_of_sectors_are_joined_if_one_follows_the_other() -> Non
 
 def test_accesses_to_shared_memory_that_ptxas_joins_take_the_wavefronts_of_one() -> None:
     access = {"opcode": "LDS", "stall": 1, "line": 3}
-    of_memory: dict[str, Any] = {"passes": {3: 2.0, 4: 2.0}, "shared": frozenset({3, 4}), "executed": {3: 6, 4: 6, 9: 6}}
+    of_memory: dict[str, Any] = {
+        "passes": {3: 2.0, 4: 2.0},
+        "shared": frozenset({3, 4}),
+        "executed": {3: 6, 4: 6, 9: 6},
+    }
     apart = work(access, access | {"line": 4}, EXIT, **of_memory)
     joined = work(access, EXIT, **of_memory)
     assert apart.shared == (12, 24)

@@ -118,7 +118,7 @@ def decide_modelled(
         chance = _chance(headline, sure)
         evidence = replace(evidence, probability=chance)
         if chance is not None and chance < ENOUGH:
-            return decision(Verdict.REVERT, Ground.UNDECIDED, _cannot_tell(headline, sure, chance), headline)
+            return decision(Verdict.REVERT, Ground.UNDECIDED, _cannot_tell(sure, chance), headline)
         return decision(Verdict.KEEP, Ground.GAIN, _shown(headline, sure, pairs, doubtful), headline)
     if neutral and simpler and 1 - margin < ratio:
         reason = f"modelled {ratio:.3f}x, within the margin of {margin:.0%}, with {simpler}"
@@ -148,7 +148,7 @@ def _deciding_terms(pair: _Pair) -> tuple[str, str]:
     return pair.before.limiter, _binding_term(pair) or pair.before.limiter
 
 
-def _cannot_tell(pair: _Pair, gain: float, chance: float) -> str:
+def _cannot_tell(gain: float, chance: float) -> str:
     """Why a modelled gain is no reason to keep."""
     told = f"of measured pairs with such a modelled gain, {chance:.0%} were faster, and {ENOUGH:.0%} are needed"
     return f"cannot tell: modelled {gain:.2f}x faster; {told}"

@@ -226,7 +226,8 @@ def _reduced_before(code: Sequence[MachineInstruction]) -> frozenset[int]:
 def _atomics(counters: Counters, reduced: frozenset[int]) -> dict[str, float]:
     """Atomics by distinct addresses within a warp, in shared and in global memory, there by sectors as well.
 
-    atomics: distinct addresses. atomic_turns: of each sector as many as lanes meet at one address. float_lanes: those that add to floats in global memory, where no unit adds up lanes.
+    atomics: distinct addresses. atomic_turns: for each sector as many as lanes meet at one of its addresses.
+    float_lanes: those that add to floats in global memory, where no unit adds up lanes.
     """
     found = {
         "atomics": 0.0,

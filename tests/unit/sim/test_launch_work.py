@@ -72,18 +72,38 @@ def test_atomics_at_one_address_wait_for_one_another_longest_if_they_add_floats(
     assert atomic_us(floats.format(apart)) == atomic_us(whole.format(apart))
 
 
+def at_line_of(body: str, *names: str) -> list[int]:
+    """Of each instruction the line of the PTX text that has the first of them."""
+    text = nvrtc(f"{HEAD}{body} }}").splitlines()
+    return [next(n for n, line in enumerate(text, 1) if name in line) for name in names]
+
+
+def instruction(address: int, opcode: str, line: int, **more: int) -> MachineInstruction:
+    blank = MachineInstruction(
+        address=address, opcode=opcode, guarded=False, stall=1, sets=NO_SCOREBOARD, frees=NO_SCOREBOARD, waits=0,
+        target=None, line=line, helper=False,
+    )  # fmt: skip
+    return blank._replace(**more)
+
+
 def test_lanes_that_a_warp_adds_up_first_are_one_atomic() -> None:
     body = "atomicAdd((int*)a, t);"
-    line = next(
-        n
-        for n, text in enumerate(nvrtc(f"{HEAD}{body} }}").splitlines(), 1)
-        if "red.global" in text or "atom.global" in text
-    )
-    code = [
-        MachineInstruction(
-            address=16 * at, opcode=opcode, guarded=False, stall=4, sets=NO_SCOREBOARD, frees=NO_SCOREBOARD, waits=0,
-            target=None, line=line, helper=False,
-        )
-        for at, opcode in enumerate(("REDUX", "REDG", "EXIT"))
-    ]  # fmt: skip
+    (line,) = at_line_of(body, ".global.add")
+    code = [instruction(16 * at, opcode, line) for at, opcode in enumerate(("REDUX", "REDG", "EXIT"))]
     assert atomic_us(body) == pytest.approx(32 * atomic_us(body, code))
+
+
+@pytest.mark.parametrize("size", [16, 0])
+def test_a_copy_that_fills_with_zeros_is_no_longer_under_way_than_another(size: int) -> None:
+    body = f"""__shared__ float4 s[32];
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::
+        "r"((unsigned)__cvta_generic_to_shared(s + t)), "l"((float4*)b + t), "r"({size}) : "memory");
+      a[t] = b[t];"""
+    copy, load = at_line_of(body, "cp.async", "ld.global")
+    code = [
+        instruction(0, "LDGSTS", copy),
+        instruction(16, "LDG", load, sets=0),
+        instruction(32, "STG", load, waits=1),
+        instruction(48, "EXIT", load),
+    ]
+    assert work_of(counts_of(body, 64, 32, code)).waits.get("queue", 0.0) < 8

@@ -67,9 +67,7 @@ class LaunchContext:
         self.strides, self.under_way = dict[str, int](), 1  # blocks at a time
         threads = block[0] * block[1] * block[2]
         warps = self.warps = -(-threads // 32)
-        granule = kernel.granule if race else 0
-        on_an_sm = min(occupancy(chip, threads, registers, shared), -(-math.prod(grid) // chip.sms))
-        sets, ways = _tags(chip, shared, on_an_sm)
+        granule, sets = kernel.granule if race else 0, self._tags(chip, threads)
         self._rows()
         self._records()
         self._memories(self._sizes(shared, local * warps * 32 + 64, granule, warps, sets), chip, threads, ids.size)
@@ -80,8 +78,6 @@ class LaunchContext:
         values = {
             "budget": budgets[0],
             "block_budget": budgets[1] if self.under_way == 1 else 0,
-            "tag_sets": sets,
-            "tag_ways": ways,
             "warp_count": warps,
             "threads": threads,
             "local_size": local,
@@ -107,6 +103,19 @@ class LaunchContext:
         self._array("faults", abi.FAULT_LIMIT * abi.FAULT_SIZE)
         if self.kernel.prints:
             self._array("prints", (abi.PRINT_LIMIT + 1) * abi.PRINT_SIZE)
+
+    def _tags(self, chip: Chip, threads: int) -> int:
+        """Sets of the L1 model of one block: what shared memory leaves of L1, shared by the blocks of an SM alike.
+
+        Sets are a power of two; three ways instead of four come closer to what lies between two of these.
+        """
+        blocks = min(occupancy(chip, threads, self.registers, self.shared), -(-math.prod(self.grid) // chip.sms))
+        left = max(16 * 1024, chip.l1_bytes - blocks * (self.shared + chip.shared_reserved_per_block)) // blocks
+        most = abi.L1_WAYS
+        found = [(max(8, 1 << (left // (128 * ways)).bit_length() - 1), ways) for ways in (most - 1, most)]
+        sets, ways = max(found, key=math.prod)
+        self._set_fields({"tag_sets": sets, "tag_ways": ways})
+        return sets
 
     def _list_blocks(self, ids: NDArray[np.int64], ticket: NDArray[np.uint8] | None) -> None:
         """The blocks to run, and the number of the next one, which the parts of a launch share."""
@@ -346,13 +355,3 @@ class LaunchContext:
         turns = Turns(*(self.field(name) for name in ("rounds", "busy_turns", "busy", "critical")))
         counters.turns = turns if self.field("fair") else None
         counters.fill(self.records, self.block_counts, self.touched)
-
-
-def _tags(chip: Chip, shared: int, resident: int) -> tuple[int, int]:
-    """Sets and ways of the L1 model of one block: what shared memory leaves of L1, shared by the blocks of an SM alike.
-
-    Sets are a power of two; three ways instead of four come closer to what lies between two of these.
-    """
-    left = max(16 * 1024, chip.l1_bytes - resident * (shared + chip.shared_reserved_per_block)) // resident
-    found = [(max(8, 1 << (left // (128 * ways)).bit_length() - 1), ways) for ways in (abi.L1_WAYS - 1, abi.L1_WAYS)]
-    return max(found, key=math.prod)

@@ -121,6 +121,13 @@ PLANS = (
         expected="near the bandwidth of a copy",
     ),
     RulePlan(
+        name="walks_shared",
+        sentence="Lets several blocks share each of a block's walks, and loads for them in wide pieces.",
+        steps=(("split_k",), ("split_k",), ("wide_access",), ("wide_access", "wide_elements"), ("compile_in",)),
+        reason="one walk of a few blocks shared by more leaves the chip idle in the next one",
+        expected="blocks on all SMs in each walk",
+    ),
+    RulePlan(
         name="words_of_bytes",
         sentence="Multiplies bytes four at a time, and compiles sizes in so that their words stay in registers.",
         steps=(("byte_dots",), ("compile_in",)),

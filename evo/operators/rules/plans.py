@@ -88,8 +88,8 @@ PLANS = (
     ),
     RulePlan(
         name="passes_wide",
-        sentence="Loads and stores in wide pieces in each pass of a block over its row.",
-        steps=(("wide_access",),) * 4,
+        sentence="Loads and stores in wide pieces in each pass of a block over its row, and combines by shuffles.",
+        steps=(*(("wide_access",),) * 4, ("block_trees",)),
         reason="one pass in wide pieces gains little while the others still move single elements",
         expected="as many times fewer memory instructions in all passes together",
     ),

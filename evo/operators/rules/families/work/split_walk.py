@@ -137,14 +137,7 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, walk: _Walk, value: int) 
     parts = {name: parts_name(ctx, name) for name in names}
     each, thread, part = fresh(ctx, "threads"), fresh(ctx, "thread"), fresh(ctx, "part")
     indent = indent_of(source, loop.span.start)
-    is_flat = analysis.sizes.block[1] == 1
-    length, within = "blockDim.x", "threadIdx.x"
-    if not is_flat:
-        length, within = "blockDim.y * blockDim.x", "threadIdx.y * blockDim.x + threadIdx.x"
-    placed = (
-        f"const int {each} = gridDim.x * gridDim.y * {length};",
-        f"const int {thread} = (blockIdx.y * gridDim.x + blockIdx.x) * {length} + {within};",
-    )
+    placed = _numbered(analysis, each, thread)
     stores = [f"{parts[name]}[(long long)blockIdx.z * {each} + {thread}] = {name};" for name in names]
     ends = "".join(f"\n{indent}{line}" for line in (*placed, *stores))
     start, step = source.slice(by.start).strip(), bracketed(by.step)
@@ -187,6 +180,17 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, walk: _Walk, value: int) 
         *without_unused(ctx, function, function.body, shared_out),
         Edit(Span(function.span.end, function.span.end), _second(ctx, function, second, at, given, taken)),
     ]
+
+
+def _numbered(analysis: LaunchAnalysis, each: str, thread: str) -> tuple[str, str]:
+    """How many threads there are in a part, and which one of them this is."""
+    length, within = "blockDim.x", "threadIdx.x"
+    if analysis.sizes.block[1] != 1:
+        length, within = "blockDim.y * blockDim.x", "threadIdx.y * blockDim.x + threadIdx.x"
+    return (
+        f"const int {each} = gridDim.x * gridDim.y * {length};",
+        f"const int {thread} = (blockIdx.y * gridDim.x + blockIdx.x) * {length} + {within};",
+    )
 
 
 def _second(ctx: RuleContext, function: Function, name: str, at: Span, given: str, taken: Sequence[Edit]) -> str:

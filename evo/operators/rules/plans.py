@@ -94,6 +94,13 @@ PLANS = (
         expected="as many times fewer memory instructions in all passes together",
     ),
     RulePlan(
+        name="sorted_in_registers",
+        sentence="Sorts a thread's array by comparisons at fixed places, and loads for it by tiles or in wide pieces.",
+        steps=(("sort_network",), ("tile_halo", "neighbours", "wide_elements"), ("compile_in",)),
+        reason="once a thread's elements are in registers, loads and addresses bind",
+        expected="bound by the comparisons, or by the memory",
+    ),
+    RulePlan(
         name="spread",
         sentence="Makes blocks of the turns of loops around the work, then shares what a thread still walks.",
         steps=(

@@ -27,9 +27,9 @@ from evo.search.tabu import TabuList
 from evo.spec.task import Task
 from evo.spec.variant import Variant
 
-# What a first look has to show before a small edit is tried. A modelled look agrees with the estimate to a percent;
-# on a GPU it is a short timing, in which a gain of a percent may not show.
-WORTH_MODELLED, WORTH_MEASURED = 1.02, 1.0
+# What a first look has to show before a small edit is tried. A modelled look agrees with the estimate to a percent, so
+# one far inside the margin would be reverted; on a GPU it is a short timing, in which a gain of a percent may not show.
+OF_MARGIN, WORTH_MEASURED = 0.8, 1.0
 DUPLICATES = 50  # proposals whose machine code is already known, in a row, before the search is called exhausted
 
 
@@ -87,13 +87,15 @@ class Proposer:
         """A search that knows what earlier runs say, but for one."""
         settings, bench = self._settings, self._bench
         records = [record for record in load_records(self._root, self._task.name) if record.run != without]
+        margin = settings.margin if settings.margin is not None else bench.default_margin
+        worth = 1 + OF_MARGIN * margin if bench.modelled else WORTH_MEASURED
         return OperatorBandit(
             operators(settings.operators, patch=settings.patch, llm=self._llm, hypothesis=settings.hypothesis),
             random.Random(settings.seed),
-            margin=settings.margin if settings.margin is not None else bench.default_margin,
+            margin=margin,
             search=settings.search,
             eager=bench.modelled,
-            worth=0.0 if settings.neutral else WORTH_MODELLED if bench.modelled else WORTH_MEASURED,
+            worth=0.0 if settings.neutral else worth,
             priors={name: Prior(*found) for name, found in outcomes(records, chip=bench.chip_slug).items()},
         )
 

@@ -88,10 +88,17 @@ PLANS = (
     ),
     RulePlan(
         name="passes_wide",
-        sentence="Loads and stores in wide pieces in each pass of a block over its row.",
-        steps=(("wide_access",),) * 4,
+        sentence="Loads and stores in wide pieces in each pass of a block over its row, and combines by shuffles.",
+        steps=(*(("wide_access",),) * 4, ("block_trees",)),
         reason="one pass in wide pieces gains little while the others still move single elements",
         expected="as many times fewer memory instructions in all passes together",
+    ),
+    RulePlan(
+        name="sorted_in_registers",
+        sentence="Sorts a thread's array by comparisons at fixed places, and loads for it by tiles or in wide pieces.",
+        steps=(("sort_network",), ("tile_halo", "neighbours", "wide_elements"), ("compile_in",)),
+        reason="once a thread's elements are in registers, loads and addresses bind",
+        expected="bound by the comparisons, or by the memory",
     ),
     RulePlan(
         name="spread",
@@ -119,6 +126,13 @@ PLANS = (
         steps=(("private_copy", "block_walks", "warp_sums"), ("wide_access", "wide_elements"), ("compile_in",)),
         reason="without the atomics that meet, the loads' instructions bind",
         expected="near the bandwidth of a copy",
+    ),
+    RulePlan(
+        name="walks_shared",
+        sentence="Lets several blocks share each of a block's walks, and loads for them in wide pieces.",
+        steps=(("split_k",), ("split_k",), ("wide_access",), ("wide_access", "wide_elements"), ("compile_in",)),
+        reason="one walk of a few blocks shared by more leaves the chip idle in the next one",
+        expected="blocks on all SMs in each walk",
     ),
     RulePlan(
         name="words_of_bytes",

@@ -1,7 +1,7 @@
 """The ways in which a text is shown to rules that find nothing in it as it is written, worked out once for all rules.
 
-The views: `plain_view`, `one_turn`, `counted_view` (behind the first too), `kept_value_view`, `register_sum_view` and
-`recurrence_view`.
+The views: `plain_view`, `one_turn`, `counted_view` (behind the first too), `kept_value_view`, `register_sum_view`,
+`recurrence_view` and `braced_view`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from functools import cached_property
 
 from evo.cuda.source import Edit
 from evo.errors import SyntaxInvalid
+from evo.operators.rules.braced_view import braced
 from evo.operators.rules.counted_view import counted
 from evo.operators.rules.kept_value_view import with_kept_value
 from evo.operators.rules.one_turn import one_turn
@@ -48,8 +49,13 @@ class Views:
 
     @cached_property
     def of_loops(self) -> tuple[View, ...]:
-        """Of how loops count, and of what they carry."""
-        made = (with_kept_value(self.ctx), with_register_sums(self.ctx), with_last_elements(self.ctx))
+        """Of how loops count, of what they carry, and of what stands in them alone."""
+        made = (
+            with_kept_value(self.ctx),
+            with_register_sums(self.ctx),
+            with_last_elements(self.ctx),
+            braced(self.ctx),
+        )
         return (*self._counted(), *((edits, []) for edits in made if edits))
 
     def _counted(self) -> Iterator[View]:

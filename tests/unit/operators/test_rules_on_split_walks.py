@@ -100,7 +100,7 @@ def test_the_best_place_of_a_whole_array_is_found_by_several_blocks(session: Eva
         pytest.param((("    float v =", "    place[0] = 0;\n    float v ="),), id="a store in front"),
         pytest.param((("at = i; }\n", "at = i; }\n        __syncthreads();\n"),), id="a barrier in the walk"),
         pytest.param((("(x[i] > v)", "(x[i] >= v)"),), id="the last of equal ones"),
-        pytest.param((("(128)", "(128, 2)"),), id="threads of two axes"),
+        pytest.param((("(128)", "(64, 1, 2)"),), id="threads of three axes"),
         pytest.param(
             (
                 ("    float v =", "    const float* p = x + t;\n    float v ="),

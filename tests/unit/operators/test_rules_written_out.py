@@ -36,6 +36,7 @@ LOOPS = {
     "a break in front": "int i = 0; while (true) { if (i >= C) break; m += x[i]; ++i; }",
     "no test": "for (int i = 0;; ++i) { if (!(i < C)) { break; } m += x[i]; }",
     "a break at the end": "int i = 0; for (;;) { m += x[i]; if (++i == C) break; }",
+    "a break before the end": "int most = C + 5; for (int i = 0; i < most; ++i) { if (i >= C) break; m += x[i]; }",
     "otherwise a break": "int i = 0; while (1) { if (i < C) { m += x[i]; i++; } else break; }",
     "four sums": f"{FOUR} int i = 0; for (; i + 3 < C; i += 4) for (int u = 0; u < 4; ++u) acc[u] += x[i + u];\n"
     "    for (; i < C; ++i) acc[0] += x[i];\n    m = (acc[0] + acc[1]) + (acc[2] + acc[3]);",

@@ -15,6 +15,7 @@ _ENDLESS = frozenset(["", "1", "true", "(1)", "(true)"])
 _OPPOSITE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
 _REAL = re.compile(r"\d\.|\.\d|\d[fF]\b|\b\w*f\s*\(")
 _INSIDE = re.compile(r"\(\s*(\w+) < (\w+)\s*\)")
+_BELOW = re.compile(r"\(?\s*(\w+) < (\w+)\s*\)?")
 _NEVER = frozenset(["(0)", "(false)"])
 
 
@@ -66,7 +67,10 @@ def _once(node: Node) -> Iterator[Edit] | None:
 def _of_loop(source: Source, kernel: Function, node: Node) -> Iterator[Edit]:
     test, body = node.child("condition"), node.child("body")
     said = test.text if test is not None else ""
-    if said not in _ENDLESS or body is None or body.type != "compound_statement":
+    if body is None or body.type != "compound_statement":
+        return
+    if said not in _ENDLESS:
+        yield from _sooner(source, kernel, node, body)
         return
     inside = body.inside
     if not inside or any(each.type.startswith("preproc_if") for each in inside):
@@ -93,6 +97,22 @@ def _of_loop(source: Source, kernel: Function, node: Node) -> Iterator[Edit]:
     start = f"{begin.text}; " if begin is not None else ""
     yield Edit(Span(node.start_byte, body.start_byte), f"{start}do ")
     yield Edit(Span(body.end_byte, node.end_byte), f" while ({how[0]});")
+
+
+def _sooner(source: Source, kernel: Function, node: Node, body: Node) -> Iterator[Edit]:
+    """`for (i = 0; i < m; ++i) { if (i >= n) break; ... }`, whose limit is the smaller one."""
+    test, first = node.child("condition"), next(iter(body.inside), None)
+    how = _leaving(source, kernel, first, ("break;",)) if first is not None else None
+    if node.type != "for_statement" or test is None or first is None or how is None or how[1] is not None:
+        return
+    one, other = (_BELOW.fullmatch(each) for each in (test.text, how[0]))
+    known = {s.name for s in source.inside(kernel) if s.kind == "declare" and s.type.split()[-1:] == ["int"]}
+    known |= {param.name for param in kernel.params if param.type.split()[-1:] == ["int"]}
+    if one is None or other is None or one[1] != other[1]:
+        return
+    if {one[2], other[2]} <= known - source.changed_in(span_of(node)):
+        yield Edit(with_its_line(source, span_of(first)), "")
+        yield Edit(span_of(test), f"{one[1]} < min({one[2]}, {other[2]})")
 
 
 def _head(node: Node, test: str) -> str:

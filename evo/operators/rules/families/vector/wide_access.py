@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from evo.analysis.access import THREAD, LaunchAnalysis
+from evo.analysis.access.numeric import number_of
 from evo.cuda.source import CountedFor, CountedLoop, Edit, Function, Source, Span, Statement
 from evo.operators.rules.directives import definition_place
 from evo.operators.rules.element import BYTES, pack_name, pack_struct
@@ -137,7 +139,24 @@ def _takes_turns(ctx: RuleContext, launch: LaunchLine, function: Function, loop:
     if _walks_grid(ctx, launch, function, start, loop.step):
         return True
     inside = ctx.source.slice(function.body)
-    return bool(re.search(rf"const int {re.escape(start)} = threadIdx\.x % {re.escape(loop.step)};", inside))
+    if re.search(rf"const int {re.escape(start)} = threadIdx\.x % {re.escape(loop.step)};", inside):
+        return True
+    return any(_begins_side_by_side(each, loop) for each in ctx.launches if each.form.kernel == function.name)
+
+
+def _begins_side_by_side(analysis: LaunchAnalysis, loop: CountedFor) -> bool:
+    """Whether each so many neighbouring threads of a block start at 0, 1, 2 ..., however that is written."""
+    found = next((each for each in analysis.form.loops.values() if each.span == loop.span), None)
+    step = number_of(found.step, analysis.sizes.values) if found is not None else None
+    if found is None or not step or analysis.sizes.threads % step:
+        return False
+    width, height, _ = analysis.sizes.block
+    for thread in range(analysis.sizes.threads):
+        at = (thread % width, thread // width % height, thread // width // height)
+        here = analysis.sizes.values | dict(zip(THREAD, at, strict=True))
+        if number_of(found.start, here) != thread % step:
+            return False
+    return True
 
 
 def _walks_grid(ctx: RuleContext, launch: LaunchLine, function: Function, start: str, step: str) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from evo.cuda.source import CountedFor, Edit, Function, Span, Statement
 from evo.operators.rules.directives import line_span, new_knob, relaunched
-from evo.operators.rules.families.work.split_walk import found_walks, with_arguments
+from evo.operators.rules.families.work.split_walk import found_walks, others_named, with_arguments
 from evo.operators.rules.normal_form import behind_guard, guard_of, is_guard
 from evo.operators.rules.reductions import shareable
 from evo.operators.rules.rewriting import fresh, indent_of, merged, rewritten
@@ -110,8 +110,9 @@ def _edits(ctx: RuleContext, found: _Sum, value: int) -> list[Edit]:
     above = source.above(loop.span)
     if len(launch.grid) > 2 or not pointers or above is None:
         return []
-    if any(other.line != launch.line and other.args is None for other in ctx.variant.launches):
-        return []  # it would be given the parts too
+    others = others_named(ctx, launch)
+    if others is None:
+        return []  # they would be given the parts too
     splits, partial, chunk = fresh(ctx, "SPLITS"), fresh(ctx, "partial"), fresh(ctx, f"{loop.name}_part")
     part, combine = fresh(ctx, "part"), fresh(ctx, f"{function.name}_combine")
     grid = ", ".join([*(part.text for part in launch.grid), "1"][:2])
@@ -125,6 +126,7 @@ def _edits(ctx: RuleContext, found: _Sum, value: int) -> list[Edit]:
     second = relaunched(ctx, replace(launch, kernel=combine), arguments=arguments)
     return merged(
         [
+            *others,
             *new_knob(ctx, splits, _SPLITS, value),
             Edit(Span(line.start, line.start), f"// evo: scratch {partial} float32 [{shape}] init=poison\n"),
             Edit(line, f"{shared.text}\n{second.text}"),

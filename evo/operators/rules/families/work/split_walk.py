@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from evo.analysis.access import LaunchAnalysis
+from evo.analysis.access import LaunchAnalysis, Loop, Node
 from evo.cuda.source import CountedFor, Edit, Function, Span
 from evo.operators.rules.application import Application
 from evo.operators.rules.directives import line_span, new_knob, relaunched
@@ -31,30 +31,37 @@ from evo.spec.variant import LaunchLine
 SPLITS = (1, 2, 4, 8, 16, 32, 64, 128)
 _STAYS = re.compile(r"blockIdx\.z|gridDim\.z|\basm\b|\bgoto\b|\bgrid_group\b|this_grid")
 _KINDS = ("sum", "product", "max", "min", "argmax", "argmin")
-_FEW, _EACH, _MOST = 2, 4, 1 << 20  # blocks of an SM; turns of a part; threads, which all store
+_EACH, _MOST = 4, 1 << 20  # turns of a part; threads, which all store
 
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
+    """loop: the statement that the parts take the place of; by: itself or the loop in it whose turns are dealt out.
+
+    turns: of that loop; each: of all in the statement.
+    """
+
     function: Function
     launch: LaunchLine
     loop: CountedFor
+    by: CountedFor
     shared: SharedLoop
+    turns: int
+    each: int
 
 
 def found_walks(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[Application]:
-    """The first long walk of a kernel of a few blocks. Raises NotPrinted."""
-    sizes = analysis.sizes
-    few = _FEW * analysis.chip.sms
-    walk = _walk(ctx, analysis, function) if sizes.blocks < few and sizes.blocks * sizes.threads < _MOST else None
-    turns = analysis.turns(walk.shared.loop) if walk is not None else None
-    counts = [count for count in SPLITS[1:] if count * _EACH <= (turns or 0)]
-    wanted = min((count for count in counts if count * sizes.blocks >= few), default=max(counts, default=0))
+    """The first long walk of a kernel that leaves half of the chip's threads idle. Raises NotPrinted."""
+    sizes, chip = analysis.sizes, analysis.chip
+    threads, half = sizes.blocks * sizes.threads, chip.sms * chip.threads_per_sm // 2
+    walk = _walk(ctx, analysis, function) if threads <= half and threads < _MOST else None
+    counts = [count for count in SPLITS[1:] if walk is not None and count <= min(walk.turns, walk.each // _EACH)]
+    wanted = min((count for count in counts if count * threads >= half), default=max(counts, default=0))
     for rank, count in enumerate(dict.fromkeys((wanted, wanted // 2, wanted * 2))):
         if walk is not None and count in counts:
             yield Application(
-                edits=tuple(merged(_edits(ctx, walk, count))),
-                summary=f"{function.name}: {count} blocks share the walk over {walk.loop.name}",
+                edits=tuple(merged(_edits(ctx, analysis, walk, count))),
+                summary=f"{function.name}: {count} blocks share the walk over {walk.by.name}",
                 arguments={"kernel": function.name, "to": count},
                 rank=rank,
                 is_schedule=True,
@@ -62,17 +69,23 @@ def found_walks(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) 
 
 
 def _walk(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> _Walk | None:
-    """The first loop over tensors, if what a kernel does in front of it and in it may be done by several blocks."""
+    """The first loop over tensors that several blocks may share."""
+    for loop, body in nests(analysis.form.body):
+        inside = [a for a in analysis.form.accesses if loop.symbol in a.loops and a.is_global]
+        if any(a.memory.role != "scratch" for a in inside):  # parts were shared out before
+            return _shared_walk(ctx, analysis, function, loop, body)
+    return None
+
+
+def _shared_walk(
+    ctx: RuleContext, analysis: LaunchAnalysis, function: Function, loop: Loop, body: tuple[Node, ...]
+) -> _Walk | None:
+    """The loop, if what a kernel does in front of it and in it may be done by several blocks."""
     form, launch = analysis.form, ctx.variant.launches[analysis.form.position]
-    loop = next(
-        (each for each, _ in nests(form.body) if any(each.symbol in a.loops and a.is_global for a in form.accesses)),
-        None,
-    )
-    tops = {s.span: s for s in ctx.source.statements(function)}
-    top = tops.get(loop.span) if loop is not None else None
-    if loop is None or not isinstance(top, CountedFor) or loop.calls:
+    top = {s.span: s for s in ctx.source.statements(function)}.get(loop.span)
+    if not isinstance(top, CountedFor) or loop.calls:
         return None
-    if analysis.sizes.block[1:] != (1, 1) or analysis.sizes.grid[2] != 1 or not analysis.legality.is_seen:
+    if analysis.sizes.block[2] != 1 or analysis.sizes.grid[2] != 1 or not analysis.legality.is_seen:
         return None
     text = ctx.source.slice(function.body)
     if _STAYS.search(text) or LEAVES.search(ctx.source.slice(top.body_span)) or loop.until is not None:
@@ -85,40 +98,54 @@ def _walk(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> _Wa
     meetings = [*(each.span for each in form.barriers), *(each.span for each in form.exchanges)]
     if any(top.span.holds(span) for span in meetings):
         return None
-    if any(line.line != launch.line and line.args is None for line in ctx.variant.launches):
-        return None  # it would be given the parts too
     shared = shared_of(ctx, analysis, loop)
     if shared is None or shared.is_scan or shared.edits or not shared.reductions:
         return None
     if not all((r.kind in _KINDS or r.kind.endswith(SUFFIX)) and starts_neutral(r) for r in shared.reductions):
         return None
-    return _Walk(function, launch, top, shared)
+    by, turns = _dealt_out(ctx, analysis, function, shared, body) or (top, analysis.turns(loop) or 0)
+    within = [analysis.turns(each) or 1 for each, _ in nests(body)]
+    return _Walk(function, launch, top, by, shared, turns, (analysis.turns(loop) or 0) * max(within, default=1))
 
 
-def _edits(ctx: RuleContext, walk: _Walk, value: int) -> list[Edit]:
+def _dealt_out(
+    ctx: RuleContext, analysis: LaunchAnalysis, function: Function, shared: SharedLoop, body: tuple[Node, ...]
+) -> tuple[CountedFor, int] | None:
+    """The loop within another one that has more turns, and all of what is combined."""
+    inner = [loop for loop, _ in nests(body)]
+    turns = analysis.turns(inner[0]) if len(inner) == 1 else None
+    if turns is None or turns <= (analysis.turns(shared.loop) or 0) or inner[0].until is not None:
+        return None
+    outside = [a for a in analysis.form.accesses if shared.loop.symbol in a.loops and inner[0].symbol not in a.loops]
+    same = shared_of(ctx, analysis, inner[0])
+    statement = {s.span: s for s in ctx.source.inside(function)}.get(inner[0].span)
+    if outside or same is None or same.edits or not isinstance(statement, CountedFor):
+        return None
+    said = [[(found.kind, found.names) for found in each.reductions] for each in (shared, same)]
+    return (statement, turns) if said[0] == said[1] else None
+
+
+def _edits(ctx: RuleContext, analysis: LaunchAnalysis, walk: _Walk, value: int) -> list[Edit]:
     """Raises NotPrinted."""
-    source, function, launch, loop = ctx.source, walk.function, walk.launch, walk.loop
+    source, function, launch, loop, by = ctx.source, walk.function, walk.launch, walk.loop, walk.by
     names = [name for found in walk.shared.reductions for name in found.names]
     kinds = {name: type_of(ctx, walk.shared.loop, name) for name in names}
     pointers = [param for param in function.params if param.is_pointer]
     if not pointers or any(kind not in OF_C_TYPE for kind in kinds.values()):
         raise NotPrinted("a number that no workspace holds")
-    splits, second = fresh(ctx, "SPLITS"), fresh(ctx, f"{function.name}_combine")
+    splits, second = fresh(ctx, "SPLITS"), fresh(ctx, f"{function.name.removesuffix('_combine')}_combine")
     parts = {name: parts_name(ctx, name) for name in names}
     each, thread, part = fresh(ctx, "threads"), fresh(ctx, "thread"), fresh(ctx, "part")
     indent = indent_of(source, loop.span.start)
-    placed = (
-        f"const int {each} = gridDim.x * gridDim.y * blockDim.x;",
-        f"const int {thread} = (blockIdx.y * gridDim.x + blockIdx.x) * blockDim.x + threadIdx.x;",
-    )
+    placed = _numbered(analysis, each, thread)
     stores = [f"{parts[name]}[(long long)blockIdx.z * {each} + {thread}] = {name};" for name in names]
     ends = "".join(f"\n{indent}{line}" for line in (*placed, *stores))
-    start, step = source.slice(loop.start).strip(), bracketed(loop.step)
+    start, step = source.slice(by.start).strip(), bracketed(by.step)
     first = f"(int)blockIdx.z{'' if step == '1' else f' * {step}'}"
     behind = Span(loop.span.end, function.body.end - 1)
     shared_out = [
-        Edit(loop.start, first if start == "0" else f"{start} + {first}"),
-        Edit(loop.update, f"{loop.name} += {splits if step == '1' else f'{step} * {splits}'}"),
+        Edit(by.start, first if start == "0" else f"{start} + {first}"),
+        Edit(by.update, f"{by.name} += {splits if step == '1' else f'{step} * {splits}'}"),
         Edit(behind, f"{ends}\n"),
     ]
     lines = [*placed]
@@ -130,7 +157,7 @@ def _edits(ctx: RuleContext, walk: _Walk, value: int) -> list[Edit]:
         lines += made
     taken = [Edit(loop.span, f"\n{indent}".join(lines))]
     grid = [*(bracketed(axis.text) for axis in launch.grid), "1"][:2]
-    shape = ", ".join([splits, *grid, launch.block[0].text])
+    shape = ", ".join([splits, *grid, *(bracketed(axis.text) for axis in reversed(launch.block[:2]))])
     given = "".join(f", {kinds[name]}* {own}" for name, own in parts.items())
     arguments = with_arguments(function, launch, tuple(parts.values()))
     grid_text = ", ".join([*(axis.text for axis in launch.grid), "1"][:2])
@@ -141,7 +168,11 @@ def _edits(ctx: RuleContext, walk: _Walk, value: int) -> list[Edit]:
         f"// evo: scratch {own} {OF_C_TYPE[kinds[name]]} [{shape}] init=poison\n" for name, own in parts.items()
     )
     at = Span(pointers[-1].span.end, pointers[-1].span.end)
+    others = others_named(ctx, launch)
+    if others is None:
+        raise NotPrinted("other launches would be given the parts too")
     return [
+        *others,
         *new_knob(ctx, splits, SPLITS, value),
         Edit(Span(line.start, line.start), scratch),
         Edit(line, f"{one.text}\n{two.text}"),
@@ -151,12 +182,38 @@ def _edits(ctx: RuleContext, walk: _Walk, value: int) -> list[Edit]:
     ]
 
 
+def _numbered(analysis: LaunchAnalysis, each: str, thread: str) -> tuple[str, str]:
+    """How many threads there are in a part, and which one of them this is."""
+    length, within = "blockDim.x", "threadIdx.x"
+    if analysis.sizes.block[1] != 1:
+        length, within = "blockDim.y * blockDim.x", "threadIdx.y * blockDim.x + threadIdx.x"
+    return (
+        f"const int {each} = gridDim.x * gridDim.y * {length};",
+        f"const int {thread} = (blockIdx.y * gridDim.x + blockIdx.x) * {length} + {within};",
+    )
+
+
 def _second(ctx: RuleContext, function: Function, name: str, at: Span, given: str, taken: Sequence[Edit]) -> str:
     """The second kernel: the first one with the parts in place of the walk."""
     begin = ctx.source.line_start(function.span.start)  # with its extern "C"
     edits = [Edit(function.name_span, name), Edit(at, given)]
     edits += without_unused(ctx, function, function.body, taken)
     return "\n\n" + rewritten(ctx.source, Span(begin, function.span.end), edits)
+
+
+def others_named(ctx: RuleContext, launch: LaunchLine) -> list[Edit] | None:
+    """The other launches with their arguments by name, so that a new workspace is not among them; None if unknown."""
+    others = [line for line in ctx.variant.launches if line.line != launch.line and line.args is None]
+    if not others or ctx.task is None:
+        return None if others else []
+    given = [each.name for each in ctx.task.tensors] + [each.name for each in ctx.variant.scratch]
+    given += [*(each.name for each in ctx.task.scalars), *ctx.task.axes]
+    kernels = [ctx.kernel(line.kernel) for line in others]
+    return [
+        relaunched(ctx, line, arguments=f" args ({', '.join(given[: len(kernel.params)])})")
+        for line, kernel in zip(others, kernels, strict=True)
+        if kernel is not None
+    ]
 
 
 def with_arguments(function: Function, launch: LaunchLine, names: Sequence[str]) -> str:

@@ -1,0 +1,1 @@
+"""Arrays of a thread and counted loops, unrolled."""

@@ -1,0 +1,188 @@
+"""Trees in shared memory over what the threads of a block have, as shuffles within warps and one step between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from evo.analysis.access import THREAD, Access, Condition, LaunchAnalysis, Loop, Symbol
+from evo.analysis.access.numeric import holds, number_of
+from evo.analysis.access.reductions import Reduction
+from evo.cuda.source import Edit, Function, Span, Statement
+from evo.operators.rules.families.work.walks import combined
+from evo.operators.rules.idle_declarations import without_unused
+from evo.operators.rules.rewriting import fresh, indent_of
+from evo.operators.rules.rule import Application, Rule, by_launch
+from evo.operators.rules.rule_context import RuleContext
+
+_WARP = 32
+_KINDS = ("sum", "product", "max", "min")
+_DIGIT = 2  # bits of a count of how often a thread's number is in a sum
+
+
+@dataclass(frozen=True, slots=True)
+class _Tree:
+    """store: where each thread leaves its number; reads: of the result; is_used_again: whether the array is."""
+
+    found: Reduction
+    loop: Loop
+    store: Statement
+    reads: tuple[Access, ...]
+    is_used_again: bool
+
+
+def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[Application]:
+    sizes = analysis.sizes
+    if sizes.threads % _WARP or sizes.threads == _WARP or sizes.block[2] != 1:
+        return
+    trees = [tree for found in analysis.reductions if (tree := _tree(ctx, analysis, function, found)) is not None]
+    names: list[str] = []
+    edits = [edit for tree in trees for edit in _edits(ctx, analysis, function, tree, names)]
+    if trees:
+        yield Application(
+            edits=tuple(without_unused(ctx, function, function.body, edits)),
+            summary=f"{function.name}: warps combine by shuffles what {len(trees)} trees in shared memory did",
+            arguments={"kernel": function.name},
+            is_schedule=True,
+        )
+
+
+def _tree(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, found: Reduction) -> _Tree | None:
+    form = analysis.form
+    if found.place != "shared" or found.kind not in _KINDS or len(found.names) != 1 or len(found.loops) != 1:
+        return None
+    loop = form.loops[found.loops[0]]
+    around = _beside(ctx, function, loop.span)
+    array = next((each for each in form.shared if each.name == found.names[0]), None)
+    if array is None or len(array.shape) > 1 or around is None or loop.calls:
+        return None
+    here = next(place for place, each in enumerate(around) if each.span == loop.span)
+    store = _last(ctx, around[:here], found.names[0])
+    if store is None or store.value is None:
+        return None
+    uses = form.of(array)
+    stored = [each for each in uses if each.is_write and store.span.holds(each.span)]
+    inside = [each for each in uses if loop.symbol in each.loops]
+    later = sorted(each.span.start for each in uses if each.is_write and each.span.start >= loop.span.end)
+    end = later[0] if later else function.body.end
+    reads = [each for each in uses if loop.span.end <= each.span.start < end and not each.is_write]
+    if len(stored) != 1 or not _is_whole(analysis, loop, stored[0], inside, reads):
+        return None
+    if any(not around[-1].span.end >= each.span.end for each in reads):
+        return None
+    others = [each for each in uses if each not in (*stored, *inside, *reads)]
+    return _Tree(found, loop, store, tuple(reads), bool(others) or bool(stored[0].loops))
+
+
+def _beside(ctx: RuleContext, function: Function, span: Span) -> tuple[Statement, ...] | None:
+    """The statements of the block that a loop stands in."""
+    tops = ctx.source.statements(function)
+    blocks = (tops, *(block for outer in ctx.source.inside(function) for block in (outer.body, outer.alternative)))
+    return next((block for block in blocks if any(each.span == span for each in block)), None)
+
+
+def _last(ctx: RuleContext, before: Sequence[Statement], name: str) -> Statement | None:
+    """The store to an element of the array in front, with nothing but barriers behind it."""
+    for each in reversed(before):
+        text = ctx.source.slice(each.span)
+        if each.kind == "assign" and each.operator == "=" and each.target is not None:
+            return each if ctx.source.slice(each.target).startswith(f"{name}[") else None
+        if text.replace(" ", "") != "__syncthreads();":
+            return None
+    return None
+
+
+def _is_whole(
+    analysis: LaunchAnalysis, loop: Loop, store: Access, inside: Sequence[Access], reads: Sequence[Access]
+) -> bool:
+    """Whether the loop leaves at the place that is read what all threads have stored, each once: carried out."""
+    writes = [each for each in inside if each.is_write]
+    operands = [each for each in inside if not each.is_write]
+    turns = loop.values if loop.values is not None else loop.counted
+    if len(writes) != 1 or len(operands) != 2 or not turns or not reads:
+        return False
+    threads = [_threads(analysis, thread) for thread in range(analysis.sizes.threads)]
+    held: dict[int | None, int] = {}
+    for number, here in enumerate(threads):
+        held[_place(store, here)] = 1 << _DIGIT * number
+    if len(held) != len(threads) or None in held:
+        return False
+    whole = sum(held.values())
+    for turn in turns:
+        added = {}
+        for here in threads:
+            there = here | {loop.symbol: turn}
+            wanted = [holds(part, there) for part in _within(writes[0], loop)]
+            if None in wanted:
+                return False
+            if all(wanted):
+                added[_place(writes[0], there)] = sum(held.get(_place(each, there), 0) for each in operands)
+        held |= added
+    places = [each.index.value if each.index is not None else None for each in reads]
+    return all(place is not None and held.get(place) == whole for place in places)
+
+
+def _threads(analysis: LaunchAnalysis, number: int) -> dict[Symbol, int]:
+    width = analysis.sizes.block[0]
+    at = (number % width, number // width, 0)
+    return dict(analysis.sizes.values) | dict(zip(THREAD, at, strict=True))
+
+
+def _place(access: Access, values: dict[Symbol, int]) -> int | None:
+    return number_of(access.index, values) if access.index is not None else None
+
+
+def _within(access: Access, loop: Loop) -> Iterator[Condition]:
+    """The conditions that stand inside of the loop."""
+    at = access.context.index(loop.symbol)
+    return (part for part in access.context[at + 1 :] if not isinstance(part, Symbol) and part != loop.condition)
+
+
+def _edits(
+    ctx: RuleContext, analysis: LaunchAnalysis, function: Function, tree: _Tree, names: list[str]
+) -> Iterator[Edit]:
+    source, array, is_flat = ctx.source, tree.found.names[0], analysis.sizes.block[1] == 1
+    kind = source.element_type(function.name, array) or "float"
+    total, step, warp = (fresh(ctx, word, names) for word in ("total", "step", "warp"))
+    names += [total, step, warp]
+    thread = "threadIdx.x" if is_flat else "(threadIdx.y * blockDim.x + threadIdx.x)"
+    count = "blockDim.x" if is_flat else "blockDim.x * blockDim.y"
+    named = replace(tree.found, names=(total,))
+    head = f"for (int {step} = {_WARP // 2}; {step} > 0; {step} /= 2)"
+
+    def shuffled(name: str) -> str:
+        return f"__shfl_xor_sync(0xffffffffu, {name}, {step})"
+
+    lines = combined(ctx, named, head, shuffled) or []
+    lines += [f"if ({thread} % {_WARP} == 0) {array}[{thread} / {_WARP}] = {total};", "__syncthreads();"]
+    warps = f"{count} / {_WARP}"
+    if analysis.sizes.threads & (analysis.sizes.threads - 1):
+        lines += [f"{total} = {array}[0];"]
+        head = f"for (int {warp} = 1; {warp} < {warps}; ++{warp})"
+        lines += combined(ctx, named, head, lambda _: f"{array}[{warp}]") or []
+    else:
+        lines += [f"{total} = {array}[{thread} % ({warps})];"]
+        head = f"for (int {step} = {count} / {2 * _WARP}; {step} > 0; {step} /= 2)"
+        lines += combined(ctx, named, head, shuffled) or []
+    lines += ["__syncthreads();"] if tree.is_used_again else []
+    assert tree.store.value is not None
+    indent = indent_of(source, tree.store.span.start)
+    made = f"{kind} {total} = {source.slice(tree.store.value)};\n" + "\n".join(f"{indent}{line}" for line in lines)
+    yield Edit(Span(tree.store.span.start, tree.loop.span.end), made)
+    for span in dict.fromkeys(each.span for each in tree.reads):
+        yield Edit(span, total)
+
+
+RULES = (
+    Rule(
+        name="block_trees",
+        sentence="Combines by shuffles within warps, and one step between them, what trees in shared memory combine of"
+        " all threads of a block.",
+        find=by_launch(_find),
+        reason="each level of a tree waits at a barrier, and most threads have nothing to do in it",
+        expected="one barrier in place of one for each level",
+        risk="sums are added in another order",
+        next_if_kept="wide loads in front of it",
+        next_if_reverted="leave it: the loads bind",
+    ),
+)

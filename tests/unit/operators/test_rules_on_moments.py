@@ -1,0 +1,130 @@
+"""Two walks of a block with a tree behind each: shared by blocks one after the other, in wide loads, by shuffles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from rule_children import built
+from simulator import simulator
+from task_folders import written_task
+
+from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
+from evo.operators import RULES
+from evo.operators.one_change import clutter
+from evo.spec.task import Task
+from evo.spec.variant import Variant, parse_variant
+
+BY_NAME = {rule.name: rule for rule in RULES}
+TASK = """name: moments
+axes: {N: int, C: int, P: int}
+tensors:
+  - {name: x, role: in, dtype: float32, shape: [N, C, P]}
+  - {name: mean, role: out, dtype: float32, shape: [C]}
+  - {name: var, role: out, dtype: float32, shape: [C]}
+tolerance: {rtol: 1e-5, atol: 1e-5, rival_error_factor: 64, because: sums}
+check: [{N: 4, C: 3, P: 64}, {N: 3, C: 5, P: 37}]
+bench: {b: {N: 16, C: 8, P: 4096}}
+work: {flop: N * C * P, bytes: 4 * N * C * P}
+specials: {x: {infinities: undefined, nan: undefined}}
+"""
+REFERENCE = """import numpy as np
+
+
+def inputs(case, rng):
+    return {"x": rng.standard_normal((case["N"], case["C"], case["P"]), dtype=np.float32)}
+
+
+def expected(inputs):
+    x = inputs["x"].astype(np.float64)
+    return {"mean": x.mean(axis=(0, 2)), "var": x.var(axis=(0, 2))}
+"""
+KERNEL = """// evo: task moments
+// evo: launch moments grid (C) block (32, 4) shared 0
+extern "C" __global__ void moments(const float* x, float* mean, float* var, int N, int C, int P) {
+    __shared__ float part[128];
+    const int c = blockIdx.x, tid = threadIdx.y * blockDim.x + threadIdx.x;
+    float sum = 0.0f;
+    for (int n = 0; n < N; n++)
+        for (int i = tid; i < P; i += blockDim.x * blockDim.y)
+            sum += x[(n * C + c) * P + i];
+    part[tid] = sum;
+    __syncthreads();
+    for (int s = 64; s > 0; s >>= 1) {
+        if (tid < s) part[tid] += part[tid + s];
+        __syncthreads();
+    }
+    const float m = part[0] / (N * P);
+    __syncthreads();
+    float squares = 0.0f;
+    for (int n = 0; n < N; n++)
+        for (int i = tid; i < P; i += blockDim.x * blockDim.y) {
+            const float d = x[(n * C + c) * P + i] - m;
+            squares += d * d;
+        }
+    part[tid] = squares;
+    __syncthreads();
+    for (int s = 1; s < 128; s *= 2) {
+        if (tid % (2 * s) == 0) part[tid] += part[tid + s];
+        __syncthreads();
+    }
+    if (tid == 0) {
+        mean[c] = m;
+        var[c] = part[0] / (N * P);
+    }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[EvaluationSession]:
+    with simulator() as session:
+        yield session
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
+    return written_task(tmp_path_factory.mktemp("tasks") / "moments", TASK, REFERENCE)
+
+
+def first(name: str, parent: str, task: Task) -> Variant:
+    child, *_ = built(BY_NAME[name], parse_variant(parent), task)
+    assert clutter(parent, child.text) is None
+    return child
+
+
+def test_blocks_share_one_walk_after_the_other(session: EvaluationSession, task: Task) -> None:
+    """The loop with more turns is dealt out; the second time, launches that stood by name their arguments."""
+    once = first("split_k", KERNEL, task)
+    assert "i += blockDim.x * blockDim.y * SPLITS" in " ".join(once.text.replace("(", "").replace(")", "").split())
+    twice = first("split_k", once.text, task)
+    assert [len(line.grid) for line in twice.launches] == [3, 3, 1]
+    assert len(twice.scratch) == 2
+    assert built(BY_NAME["split_k"], twice, task) == []
+    assert evaluate(Job(task=task, text=twice.text, path="child.cu", upto="check"), session).status.passed
+
+
+def test_trees_are_shuffles_and_loads_are_wide_however_a_thread_is_numbered(
+    session: EvaluationSession, task: Task
+) -> None:
+    shuffled = first("block_trees", KERNEL, task)
+    assert shuffled.text.count("__syncthreads()") == 5
+    wide = first("wide_access", first("wide_access", shuffled.text, task).text, task)
+    assert wide.text.count("reinterpret_cast<const") == 2
+    assert evaluate(Job(task=task, text=wide.text, path="child.cu", upto="check"), session).status.passed
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise"),
+    [
+        pytest.param("tid < s)", "tid < s - 1)", id="one that is left out"),
+        pytest.param("part[0] / (N * P);\n    __sync", "part[c % 2] / (N * P);\n    __sync", id="another place"),
+        pytest.param("part[tid] = sum;", "part[tid / 2] = sum;", id="two in one place"),
+        pytest.param("int s = 64;", "int s = 32;", id="half of it"),
+    ],
+)
+def test_what_is_no_tree_over_all_threads_stays(task: Task, written: str, otherwise: str) -> None:
+    assert written in KERNEL
+    text = KERNEL.replace(written, otherwise, 1)
+    found = built(BY_NAME["block_trees"], parse_variant(text), task)
+    assert all("= sum;\n    __syncthreads" in child.text for child in found)  # the other tree is one

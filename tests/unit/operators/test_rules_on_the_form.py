@@ -37,8 +37,15 @@ SLOW = (
     "tile_mma",
     "tile_stream",
     "turn_axes",
-    "lone_walks",  # its children are checked in test_rules_on_lone_walks.py
-    "recompute",  # ... in test_rules_on_recompute.py
+    # The children of these are checked in the file of the rule, and those of the products below.
+    "column_lanes",
+    "lone_walks",
+    "neighbours",
+    "recompute",
+    "row_blocks",
+    "row_lanes",
+    "tile_halo",
+    "tile_product",
 )  # seconds each
 
 

@@ -208,7 +208,7 @@ WAIT = (
     [
         (COPY, DOUBLE),
         ("if (i < n / 2) y[i] = 2.0f * x[i];", "if (i >= n / 2 && i < n) y[i] = 2.0f * x[i];"),
-        ("if (i < n) y[i] = x[i];", "if (i < n) y[i] *= 2.0f;"),
+        pytest.param(("if (i < n) y[i] = x[i];", "if (i < n) y[i] *= 2.0f;"), marks=pytest.mark.long),
         ("if (i < n) y[i] = 0.0f;", "if (i < n) atomicAdd(y + i, 2.0f * x[i]);"),
         pytest.param((COPY, WAIT.format(work=DOUBLE)), marks=pytest.mark.long),
     ],

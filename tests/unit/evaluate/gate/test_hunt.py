@@ -214,7 +214,7 @@ def test_a_tail_dropped_behind_a_threshold_is_found(bench: EvaluationSession, sc
 
 
 def test_an_honest_kernel_stands(bench: EvaluationSession, scale: Task) -> None:
-    for seed in range(5):
+    for seed in range(2):
         assert hunted(bench, scale, FAST, seed) is None
         assert hunted(bench, scale, FAST, seed, QUICK) is None
 
@@ -261,7 +261,7 @@ def test_every_distribution_meets_every_case(bench: EvaluationSession) -> None:
     "bound",
     [
         "(float)n * 1.37f > 511.5f",
-        "__clz(n) < 23",
+        pytest.param("__clz(n) < 23", marks=pytest.mark.long),
         "(long long)n * n > 90001ll",
         "__popc(n) > 8",
         "n * 7 % 251 == 12",

@@ -233,7 +233,7 @@ def test_an_honest_sequence_passes(task, bench, bodies):
             Status.UNSAFE,
             FaultKind.OUT_OF_BOUNDS,
         ),
-        (
+        pytest.param(
             (
                 COPY,
                 "__shared__ int before;\n    if (threadIdx.x == 0) before = atomicAdd(seen, 1);\n    __syncthreads();"
@@ -241,6 +241,7 @@ def test_an_honest_sequence_passes(task, bench, bodies):
             ),
             Status.WRONG,
             MismatchKind.UNWRITTEN,
+            marks=pytest.mark.long,
         ),
         (
             (
@@ -260,7 +261,12 @@ def test_an_honest_sequence_passes(task, bench, bodies):
             Status.UNSAFE,
             FaultKind.RACE,
         ),
-        ((f"if (i < n) half[i] = {LARGE} && i == 70001 ? 9.0f : x[i];", DOUBLE), Status.WRONG, MismatchKind.TOLERANCE),
+        pytest.param(
+            (f"if (i < n) half[i] = {LARGE} && i == 70001 ? 9.0f : x[i];", DOUBLE),
+            Status.WRONG,
+            MismatchKind.TOLERANCE,
+            marks=pytest.mark.long,
+        ),
     ],
     ids=[
         "half by the first launch, nothing by the last",

@@ -122,10 +122,11 @@ def pursued(bench: EvaluationSession, task: Task, variant: Prepared, seed: int =
             " & (fminf(__half2float(in[last / 2]), __half2float(in[last / 3])) == 4.0f) & (cols > 8);",
             "(some ? 0 : order[i])",
         ),
-        (
+        pytest.param(
             "int fives = 0;\n#pragma unroll 1\n"
             "for (int i = 0; i < 20 && cols > 40; ++i) fives += __half2float(in[2 * i]) == 5.0f;",
             "(fives == 20 ? 0 : order[i])",
+            marks=pytest.mark.long,
         ),
         # A vote of the whole block.
         (

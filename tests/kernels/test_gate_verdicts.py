@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from simulator import simulator
 
 from evo.audit.redteam import facts_of, read_expected
 from evo.device import parse_device
@@ -44,7 +45,7 @@ def _cases(pairs):
 
 @pytest.fixture(scope="module", params=["sim:l4", pytest.param("gpu:0", marks=pytest.mark.gpu)])
 def bench(request):
-    with EvaluationSession(parse_device(request.param)) as bench:
+    with simulator() if request.param == "sim:l4" else EvaluationSession(parse_device(request.param)) as bench:
         yield bench
 
 

@@ -17,6 +17,7 @@ from tiny import (
     TASK_YAML,
     UNSAFE,
     Ran,
+    command,
     commit_all,
     environment,
     evo,
@@ -64,8 +65,8 @@ def test_help_lists_the_commands_fast(tmp_path: Path) -> None:
     assert not {name for name in imported if name.startswith(heavy)}
     ran = evo("--help", cwd=tmp_path)
     assert ran.code == 0
-    for command in ("init", "iterate", "leaderboard", "check", "bench", "try", "compile", "doctor", "replay"):
-        assert f"\n  {command} " in ran.out
+    for name in ("init", "iterate", "leaderboard", "check", "bench", "try", "compile", "doctor", "replay"):
+        assert f"\n  {name} " in ran.out
 
 
 def test_version_and_bare_command(tmp_path: Path) -> None:
@@ -349,17 +350,17 @@ def test_leaderboard_is_the_file(evolved: tuple[Path, Ran]) -> None:
 
 def test_log_show_and_diff(evolved: tuple[Path, Ran]) -> None:
     root, ran = evolved
-    trials = evo("log", "--json", cwd=root).json
+    trials = evo_here("log", "--json", cwd=root).json
     assert len(trials) >= len(ran.lines) - 1
     variant = ran.lines[-1]["champion"]
-    assert variant in evo("show", variant, cwd=root).out
-    assert evo("show", variant, "--json", cwd=root).json["variant"] == variant
-    fails(evo("show", "nothing-like-it", cwd=root), 2, "evo log")
+    assert variant in evo_here("show", variant, cwd=root).out
+    assert evo_here("show", variant, "--json", cwd=root).json["variant"] == variant
+    fails(evo_here("show", "nothing-like-it", cwd=root), 2, "evo log")
     first = "kernels/scale/ladder/00_slow.cu"
-    differing = evo("diff", first, variant, cwd=root)
+    differing = evo_here("diff", first, variant, cwd=root)
     assert differing.code == 0
     assert differing.out.startswith("--- ")
-    assert evo("diff", first, first, cwd=root).out == ""
+    assert evo_here("diff", first, first, cwd=root).out == ""
 
 
 def test_replay_repeats_a_trial(evolved: tuple[Path, Ran]) -> None:
@@ -371,19 +372,19 @@ def test_replay_repeats_a_trial(evolved: tuple[Path, Ran]) -> None:
 
 def test_insights_and_operators(evolved: tuple[Path, Ran]) -> None:
     root, _ = evolved
-    assert evo("insights", cwd=root).code == 0
-    assert isinstance(evo("insights", "--json", cwd=root).json, list)
-    rules = evo("insights", "--rules", "--json", cwd=root)
+    assert evo_here("insights", cwd=root).code == 0
+    assert isinstance(evo_here("insights", "--json", cwd=root).json, list)
+    rules = evo_here("insights", "--rules", "--json", cwd=root)
     assert (rules.code, type(rules.json)) == (0, list)
-    fails(evo("insights", "--rules", "--failed", cwd=root), 2, "--rules")
-    operators = evo("operators", "--json", cwd=root).json
+    fails(evo_here("insights", "--rules", "--failed", cwd=root), 2, "--rules")
+    operators = evo_here("operators", "--json", cwd=root).json
     assert {"ladder", "patch"} <= {operator["name"] for operator in operators}
     assert all(operator["sentence"] for operator in operators)
-    assert "ladder" in evo("operators", cwd=root).out
+    assert "ladder" in evo_here("operators", cwd=root).out
 
 
 def test_plain_lines_say_modelled_and_stdout_ends_with_one_sentence(repository: Path) -> None:
-    ran = evo("iterate", "--from", "ladder/00_slow.cu", "--device", "sim:l4", "--iterations", 1, cwd=repository)
+    ran = evo("iterate", "--from", "ladder/10_fast.cu", "--device", "sim:l4", "--iterations", 0, cwd=repository)
     assert ran.code == 0, ran.err
     assert "modelled" in ran.err
     assert "\x1b" not in ran.err
@@ -422,7 +423,7 @@ def test_a_closed_pipe_is_silent(evolved: tuple[Path, Ran]) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_a_signal_ends_the_run_after_the_step(repository: Path, number: signal.Signals) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "evo", "iterate", "--device", "sim:l4", "--iterations", "500", "--json"],
+        command("iterate", "--device", "sim:l4", "--iterations", 500, "--json"),
         cwd=repository,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

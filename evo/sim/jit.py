@@ -127,10 +127,16 @@ def _translate(text: str, opt_level: int) -> bytes:
         module.verify()  # what is not well typed would end the process in a pass
     except RuntimeError as error:  # what was generated is not well formed
         raise defect(error) from error
-    machine = _machine(opt_level)
+    machine = _emitter(opt_level)
     optimise(module, machine, opt_level)
     quick = opt_level == 1 and len(text) in _QUICK
-    return bytes((_machine(0) if quick else machine).emit_object(module))
+    return bytes((_emitter(0) if quick else machine).emit_object(module))
+
+
+@functools.cache
+def _emitter(opt_level: int) -> Any:
+    """One for all modules: to read the features of the processor takes as long as a small routine."""
+    return _machine(opt_level)
 
 
 def _machine(opt_level: int) -> Any:

@@ -69,7 +69,8 @@ class Code:
 
     def text(self) -> str:
         args = ", ".join(f"{t} %{n}" for t, n in self.params)
-        head = [f"define {self.ret} @{self.name}({args}) {self.attributes} {{", "entry:"]
+        # Without `nounwind` each object is known to the unwinder, whose every answer then takes longer.
+        head = [f"define {self.ret} @{self.name}({args}) nounwind {self.attributes} {{", "entry:"]
         return "\n".join([*head, *self.head, *self.lines, "}"])
 
     def declarations(self) -> list[str]:

@@ -98,7 +98,9 @@ def test_it_introduces_itself_learns_a_task_and_evaluates_as_here(worker: Remote
     assert gain > 1.1
 
 
-@pytest.mark.parametrize("worker", [HERE, CHILD, pytest.param(RAY, marks=pytest.mark.long)], indirect=True)
+@pytest.mark.parametrize(
+    "worker", [CHILD, *(pytest.param(name, marks=pytest.mark.long) for name in (HERE, RAY))], indirect=True
+)
 def test_its_evaluation_is_that_of_this_process(worker: RemoteWorker, task: Task) -> None:
     with EvaluationSession(SIM) as bench:
         alone = evaluate(job(task, FAST), bench)

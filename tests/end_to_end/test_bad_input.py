@@ -68,7 +68,7 @@ def test_malformed_variant(shared: Path, text: str, words: list[str]) -> None:
 
 
 def test_long_comments_do_not_stop_the_static_rules(shared: Path) -> None:
-    (shared / "long.cu").write_text(FAST + "// padding line\n" * 50_000)
+    (shared / "long.cu").write_text(FAST + "// padding line\n" * 15_000)
     assert evo("compile", "long.cu", cwd=shared).code == 0  # took minutes
 
 

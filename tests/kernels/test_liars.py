@@ -30,7 +30,15 @@ def check(bench: EvaluationSession, task: str, path: Path) -> Evaluation:
     return evaluate(Job(task=TASKS[task], text=path.read_text(), path=str(path), seed=11, upto="check"), bench)
 
 
-@pytest.mark.parametrize(("task", "path"), HONEST, ids=lambda value: getattr(value, "stem", value))
+# One of each task by default; the others in the long suite.
+@pytest.mark.parametrize(
+    ("task", "path"),
+    [
+        pytest.param(name, path, marks=[] if path == TASKS[name].ladder()[0] else pytest.mark.long)
+        for name, path in HONEST
+    ],
+    ids=lambda value: getattr(value, "stem", value),
+)
 def test_an_honest_kernel_passes(bench, task, path):
     evaluation = check(bench, task, path)
     assert evaluation.status.passed, evaluation.reason

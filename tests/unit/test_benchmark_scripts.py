@@ -202,7 +202,9 @@ def test_a_json_file_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> 
         report.write_json(tmp_path / "no" / "such.json", {})
 
 
-@pytest.mark.parametrize("name", ["decisions", "peak", "throughput"])
+@pytest.mark.parametrize(
+    "name", ["peak", *(pytest.param(name, marks=pytest.mark.long) for name in ("decisions", "throughput"))]
+)
 def test_without_a_gpu_a_script_says_so_and_exits_4(name: str) -> None:
     if report.gpu_present():
         pytest.skip("this machine has one")

@@ -56,7 +56,7 @@ def disassembled(binary: Binary, folder: Path) -> dict[str, dict[int, tuple[str,
     }
 
 
-@pytest.mark.parametrize("arch", ["sm_89", "sm_90"])
+@pytest.mark.parametrize("arch", ["sm_89", pytest.param("sm_90", marks=pytest.mark.long)])
 def test_it_is_the_disassemblers(arch: str, tmp_path: Path) -> None:
     binary = compile_source(SOURCE, name="k.cu", macros={}, arch=arch, cache=Cache(None))
     assert isinstance(binary, Binary), binary.reason

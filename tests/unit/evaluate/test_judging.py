@@ -125,7 +125,11 @@ def test_inputs_are_the_same_for_a_seed_and_shared(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("formula", "unfit"),
     [
-        ("x * np.arange(x.shape[1]) + np.random.default_rng(3).random(x.shape[1])", {"expected"}),
+        pytest.param(
+            "x * np.arange(x.shape[1]) + np.random.default_rng(3).random(x.shape[1])",
+            {"expected"},
+            marks=pytest.mark.long,
+        ),
         ("np.asarray(x).view(np.ndarray) * 2", set()),
         ("x * (2 if type(x) is np.ndarray else 3)", {"expected"}),
     ],

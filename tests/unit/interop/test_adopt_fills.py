@@ -310,7 +310,7 @@ void launch(float* q, const int* position, const float* table, int tokens, int h
     ("text", "shapes"),
     [
         (SPMV, {"values": ["nnz"], "cols": ["nnz"], "rows": ["M + 1"], "x": ["N"], "y": ["M"]}),
-        (LOOKUP, {"position": ["tokens"], "table": ["table_rows", "dim"]}),
+        pytest.param(LOOKUP, {"position": ["tokens"], "table": ["table_rows", "dim"]}, marks=pytest.mark.long),
     ],
 )
 def test_what_numbers_lead_into_has_its_own_length(tmp_path: Path, text: str, shapes: dict[str, list[str]]) -> None:
@@ -459,7 +459,9 @@ def test_methods_of_a_class_know_what_its_template_stands_for(tmp_path: Path) ->
     assert tensor(found, "x").dims == ["n"]  # by the name of who takes it
 
 
-@pytest.mark.parametrize("name", ["tenth/cg_softmax_blog.cu", "tenth/wmma_sample.cu"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("tenth/cg_softmax_blog.cu", marks=pytest.mark.long), "tenth/wmma_sample.cu"]
+)
 def test_names_of_the_namespaces_of_cuda_headers_are_lifted(name: str) -> None:
     found = draft_of(read_program(FILES / name, None, {}), {})
     task = DraftTrial(found, "given").task()

@@ -94,7 +94,9 @@ def test_labels_that_must_match_are_drawn_below_the_number_of_classes(tmp_path):
     assert targets.range.at(case.axes).high > 2**31  # the gate draws others as well
 
 
-@pytest.mark.parametrize("name", ["seventh/relax_edges.cu", "eighth/sgemv_blas.cu"])
+@pytest.mark.parametrize(
+    "name", ["seventh/relax_edges.cu", pytest.param("eighth/sgemv_blas.cu", marks=pytest.mark.long)]
+)
 def test_an_output_without_the_axis_is_no_part_of_a_cut(tmp_path, name):
     """An inout of a fixed length, or of other rows, beside inputs that an axis counts."""
     task = read_task(adopt(tmp_path, FILES.parent / name, Options(name="given")).folder)

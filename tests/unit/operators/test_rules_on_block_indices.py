@@ -45,7 +45,11 @@ def along(name: str, text: str) -> list[Variant]:
             marks=pytest.mark.long,
         ),
         pytest.param(
-            "ceil_div(W, 32), C * (H + 0)", "int R = H + 0, c = blockIdx.y / R, i = blockIdx.y % R;", "IC", id="a size"
+            "ceil_div(W, 32), C * (H + 0)",
+            "int R = H + 0, c = blockIdx.y / R, i = blockIdx.y % R;",
+            "IC",
+            id="a size",
+            marks=pytest.mark.long,
         ),
         pytest.param("ceil_div(W, 32), C * H", "int q = blockIdx.y, c = q / H, i = q % H;", "", id="by a name"),
         pytest.param("ceil_div(W, 32), C * H", "int c = blockIdx.y / H, i = blockIdx.y - c * H;", "", id="a rest"),

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from rule_children import built
+from simulator import simulator
 
-from evo.device import DeviceName
-from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
+from evo.evaluate.pipeline import Job, evaluate
 from evo.operators import RULES
 from evo.spec.task import Task, read_task
 from evo.spec.variant import parse_variant
@@ -66,7 +66,14 @@ def text_of(row: str, col: str, centre: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("border", "centre"), [(NEAREST, OWN), (HELPER, NOTHING), (CHOICE, OWN), (AROUND, OWN)], ids=str
+    ("border", "centre"),
+    [
+        (NEAREST, OWN),
+        pytest.param(HELPER, NOTHING, marks=pytest.mark.long),
+        pytest.param(CHOICE, OWN, marks=pytest.mark.long),
+        (AROUND, OWN),
+    ],
+    ids=["nearest", "helper", "choice", "around"],
 )
 def test_a_tile_holds_what_is_read_outside(
     border: tuple[str, str, str], centre: tuple[str, str], tmp_path: Path
@@ -75,7 +82,7 @@ def test_a_tile_holds_what_is_read_outside(
     task = task_of(tmp_path, mode, centre[1])
     found = built(BY_NAME["tile_halo"], parse_variant(text_of(row, col, centre[0])), task)
     assert found
-    with EvaluationSession(DeviceName("sim", "l4")) as session:
+    with simulator() as session:
         assert evaluate(Job(task=task, text=found[-1].text, path="child.cu", upto="check"), session).status.passed
 
 

@@ -31,7 +31,9 @@ def session() -> Iterator[EvaluationSession]:
     [
         pytest.param(HEAD, id="read in each turn"),
         pytest.param(
-            "const int begin = first[r], end = first[r + 1];\n    for (int i = begin; i < end; i++)", id="read before"
+            "const int begin = first[r], end = first[r + 1];\n    for (int i = begin; i < end; i++)",
+            id="read before",
+            marks=pytest.mark.long,
         ),
         pytest.param("int left = first[r + 1] - first[r];\n    for (int i = 0; i < left; ++i)", id="a length"),
     ],

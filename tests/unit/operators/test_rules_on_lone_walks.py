@@ -32,9 +32,11 @@ def children(*changes: tuple[str, str]) -> list[Variant]:
     "changes",
     [
         pytest.param((), id="as it is"),
-        pytest.param((("if (tid == 0)", "if (0 == threadIdx.x)"),), id="the other way round"),
+        pytest.param((("if (tid == 0)", "if (0 == threadIdx.x)"),), id="the other way round",
+                     marks=pytest.mark.long),
         pytest.param((("if (tid == 0)", "if (!threadIdx.x)"),), id="no thread", marks=pytest.mark.long),
-        pytest.param(((WALK, "for (int i = 0; i < 256; i++) m = fmaxf(m, part[i]);"),), id="by a function"),
+        pytest.param(((WALK, "for (int i = 0; i < 256; i++) m = fmaxf(m, part[i]);"),), id="by a function",
+                     marks=pytest.mark.long),
         pytest.param(((WALK, "int i = 1; while (i < 256) { m = fmaxf(m, part[i]); ++i; }"),), id="while",
                      marks=pytest.mark.long),
         pytest.param(

@@ -193,11 +193,12 @@ BY_PART = """    for (int k = 0; k < 2; ++k)
     ("written", "otherwise"),
     [
         pytest.param("", "", id="as it is"),
-        pytest.param(WHOLE, BY_PART, id="a loop over both"),
+        pytest.param(WHOLE, BY_PART, id="a loop over both", marks=pytest.mark.long),
         pytest.param(
             f"{PLACE};\n    if (i >= N) return;",
             f"int all = N;\n    for ({PLACE}; i < all; i += gridDim.x * blockDim.x) {{",
             id="a loop over the grid to a limit with a name",
+            marks=pytest.mark.long,
         ),
     ],
 )

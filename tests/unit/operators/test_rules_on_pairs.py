@@ -125,8 +125,19 @@ def test_a_struct_that_is_not_known_stays(written: str, otherwise: str) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        (("State s;\n    s.top = at(inp, row, 0, C);\n    s.sum = 1.0f;", "State s = {at(inp, row, 0, C), 1.0f};"),),
-        (("struct State { float top, sum; };\n", ""), ("State", "float2"), (".top", ".x"), (".sum", ".y")),
+        pytest.param(
+            (
+                (
+                    "State s;\n    s.top = at(inp, row, 0, C);\n    s.sum = 1.0f;",
+                    "State s = {at(inp, row, 0, C), 1.0f};",
+                ),
+            ),
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            (("struct State { float top, sum; };\n", ""), ("State", "float2"), (".top", ".x"), (".sum", ".y")),
+            marks=pytest.mark.long,
+        ),
         (
             ("State update(State old", "void update(State& old"),
             ("    State next;\n", ""),

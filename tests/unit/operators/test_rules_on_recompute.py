@@ -31,13 +31,14 @@ def children(*changes: tuple[str, str]) -> list[Variant]:
     "changes",
     [
         pytest.param((), id="as it is"),
-        pytest.param(((FINISH, "y[i * R + c] = y[i * R + c] * (1.0f / sum);"),), id="written out"),
+        pytest.param(((FINISH, "y[i * R + c] = y[i * R + c] * (1.0f / sum);"),), id="written out",
+                     marks=pytest.mark.long),
         pytest.param(((FINISH, "y[i * R + c] *= 1.0f / sum;"),), id="a factor", marks=pytest.mark.long),
         pytest.param((("sum += y[i * R + c];", "sum += expf(x[i * R + c] - top);"),), id="not read at once",
                      marks=pytest.mark.long),
         pytest.param((("if (c >= R) return;", "float* out = y + c;\n    if (c >= R) return;"),
                       (STORE, STORE.replace("y[i * R + c]", "out[i * R]")), (FINISH, "out[i * R] /= sum;"),
-                      ("sum += y[i * R + c];", "sum += out[i * R];")), id="a pointer"),
+                      ("sum += y[i * R + c];", "sum += out[i * R];")), id="a pointer", marks=pytest.mark.long),
     ],
 )  # fmt: skip
 def test_what_is_finished_later_is_computed_again(changes: tuple[tuple[str, str], ...]) -> None:

@@ -48,7 +48,7 @@ NESTED = changed(
 )
 
 
-@pytest.mark.parametrize("rule", ["row_lanes", "row_blocks"])
+@pytest.mark.parametrize("rule", ["row_lanes", pytest.param("row_blocks", marks=pytest.mark.long)])
 def test_a_walk_inside_another_loop_is_shared_in_each_of_its_turns(session: EvaluationSession, rule: str) -> None:
     """The sum goes on from turn to turn, in one lane alone."""
     task = read_task(TASKS / "row_lanes")
@@ -86,7 +86,7 @@ def test_short_inner_walks_are_left_to_each_lane() -> None:
     ("folder", "name"),
     [
         (SHIPPED, "softmax"),  # a maximum and a sum
-        (SHIPPED, "layernorm"),
+        pytest.param(SHIPPED, "layernorm", marks=pytest.mark.long),
         pytest.param(FOREIGN, "argmax_rows", marks=pytest.mark.long),  # the best and its place
         pytest.param(FOREIGN, "softmax_online_rows", marks=pytest.mark.long),  # a sum that follows its maximum
         pytest.param(FOREIGN, "crossentropy_rows", marks=pytest.mark.long),

@@ -37,8 +37,15 @@ SLOW = (
     "tile_mma",
     "tile_stream",
     "turn_axes",
-    "lone_walks",  # its children are checked in test_rules_on_lone_walks.py
-    "recompute",  # ... in test_rules_on_recompute.py
+    # The children of these are checked in the file of the rule, and those of the products below.
+    "column_lanes",
+    "lone_walks",
+    "neighbours",
+    "recompute",
+    "row_blocks",
+    "row_lanes",
+    "tile_halo",
+    "tile_product",
 )  # seconds each
 
 
@@ -134,7 +141,7 @@ def test_attention_is_told_from_what_is_not_one(written: str, otherwise: str, co
         pytest.param("bmm_ijk", "tile_product", marks=pytest.mark.long),  # one index of a thread stands for two
         pytest.param("sgemm_uint", "tile_product", marks=pytest.mark.long),  # in a template that only the old body used
         pytest.param("pairwise_distance", "tile_product", marks=pytest.mark.long),  # a sum of squares of differences
-        ("crossentropy_rows", "row_lanes"),  # loops in functions
+        pytest.param("crossentropy_rows", "row_lanes", marks=pytest.mark.long),  # loops in functions
         ("argmax_rows", "row_lanes"),  # values with their places
         pytest.param(
             "softmax_online_rows", "row_lanes", marks=pytest.mark.long

@@ -463,7 +463,7 @@ def test_a_lost_race_for_the_branch_is_run_again(tmp_path: Path, monkeypatch: py
 def test_killed_before_any_step_nothing_is_lost_or_doubled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(7)
     # Every instant is tried by tests/long/test_kill.py; here a sample, with the first steps always in it.
-    for fatal in [*range(1, 5), *rng.sample(range(5, 180), 6)]:
+    for fatal in [*range(1, 4), *rng.sample(range(4, 180), 4)]:
         root = repository(tmp_path / str(fatal))
         run_until(root, monkeypatch, fatal)
         ledger, _, said = start_ledger(root, RUN2)
@@ -500,7 +500,7 @@ def test_a_git_command_that_outlives_a_killed_evo_is_waited_for(tmp_path: Path) 
     assert len(load_records(root)) == 1
 
 
-@pytest.mark.parametrize("name", ["write", "fsync"])
+@pytest.mark.parametrize("name", ["write", pytest.param("fsync", marks=pytest.mark.long)])
 def test_a_full_disk_is_a_harness_fault_and_the_next_start_finishes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

@@ -21,6 +21,10 @@ NAMES = sorted(path.name for path in FOREIGN.iterdir())
 # A second or more each.
 SLOW = {"sgemm_uint", "sgemm_tiled", "linear_forward", "bmm_ijk", "depthwise_conv", "layernorm_product_guard"}
 SLOW |= {
+    "argmax_rows",
+    "column_mean",
+    "crossentropy_rows",
+    "dot_atomic",
     "reduce_tree",
     "softmax_rows",
     "softmax_online_rows",

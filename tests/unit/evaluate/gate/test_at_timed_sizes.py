@@ -208,7 +208,7 @@ WAIT = (
     [
         (COPY, DOUBLE),
         ("if (i < n / 2) y[i] = 2.0f * x[i];", "if (i >= n / 2 && i < n) y[i] = 2.0f * x[i];"),
-        ("if (i < n) y[i] = x[i];", "if (i < n) y[i] *= 2.0f;"),
+        pytest.param(("if (i < n) y[i] = x[i];", "if (i < n) y[i] *= 2.0f;"), marks=pytest.mark.long),
         ("if (i < n) y[i] = 0.0f;", "if (i < n) atomicAdd(y + i, 2.0f * x[i]);"),
         pytest.param((COPY, WAIT.format(work=DOUBLE)), marks=pytest.mark.long),
     ],
@@ -233,7 +233,7 @@ def test_an_honest_sequence_passes(task, bench, bodies):
             Status.UNSAFE,
             FaultKind.OUT_OF_BOUNDS,
         ),
-        (
+        pytest.param(
             (
                 COPY,
                 "__shared__ int before;\n    if (threadIdx.x == 0) before = atomicAdd(seen, 1);\n    __syncthreads();"
@@ -241,6 +241,7 @@ def test_an_honest_sequence_passes(task, bench, bodies):
             ),
             Status.WRONG,
             MismatchKind.UNWRITTEN,
+            marks=pytest.mark.long,
         ),
         (
             (
@@ -260,7 +261,12 @@ def test_an_honest_sequence_passes(task, bench, bodies):
             Status.UNSAFE,
             FaultKind.RACE,
         ),
-        ((f"if (i < n) half[i] = {LARGE} && i == 70001 ? 9.0f : x[i];", DOUBLE), Status.WRONG, MismatchKind.TOLERANCE),
+        pytest.param(
+            (f"if (i < n) half[i] = {LARGE} && i == 70001 ? 9.0f : x[i];", DOUBLE),
+            Status.WRONG,
+            MismatchKind.TOLERANCE,
+            marks=pytest.mark.long,
+        ),
     ],
     ids=[
         "half by the first launch, nothing by the last",

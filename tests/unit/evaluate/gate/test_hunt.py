@@ -200,10 +200,10 @@ def test_another_seed_has_other_cases() -> None:
     assert one != other
 
 
-_FURTHER = [pytest.param(bound, marks=pytest.mark.long) for bound in ("n >> 9", "n / 300", "n - 300 > 0")]
+_FURTHER = [pytest.param(bound, marks=pytest.mark.long) for bound in ("n == 300", "n >> 9", "n / 300", "n - 300 > 0")]
 
 
-@pytest.mark.parametrize("bound", ["n > 300", "gridDim.x > 3", "n == 300", *_FURTHER])
+@pytest.mark.parametrize("bound", ["n > 300", "gridDim.x > 3", *_FURTHER])
 def test_a_tail_dropped_behind_a_threshold_is_found(bench: EvaluationSession, scale: Task, bound: str) -> None:
     text = FAST.replace("if (i < n)", f"if (i < n && !(({bound}) && i == n - 1 && n % 8))")
     text = text if bound != "n == 300" else text.replace("n % 8", "n % 8 == 4")
@@ -214,7 +214,7 @@ def test_a_tail_dropped_behind_a_threshold_is_found(bench: EvaluationSession, sc
 
 
 def test_an_honest_kernel_stands(bench: EvaluationSession, scale: Task) -> None:
-    for seed in range(5):
+    for seed in range(2):
         assert hunted(bench, scale, FAST, seed) is None
         assert hunted(bench, scale, FAST, seed, QUICK) is None
 
@@ -261,7 +261,7 @@ def test_every_distribution_meets_every_case(bench: EvaluationSession) -> None:
     "bound",
     [
         "(float)n * 1.37f > 511.5f",
-        "__clz(n) < 23",
+        pytest.param("__clz(n) < 23", marks=pytest.mark.long),
         "(long long)n * n > 90001ll",
         "__popc(n) > 8",
         "n * 7 % 251 == 12",
@@ -328,7 +328,7 @@ WHOLES = "__all_sync(~0u, {value} == rintf({value}) && fabsf({value}) <= 128)"
     ("line", "is_wrong"),
     [
         (f"if ({OFF}) return;", True),  # what a view's first element may be
-        (f"if ({OFF}) {{{{ if (i < n) y[i] = x[i] + x[i]; return; }}}}", False),
+        pytest.param(f"if ({OFF}) {{{{ if (i < n) y[i] = x[i] + x[i]; return; }}}}", False, marks=pytest.mark.long),
         (f"if ({WHOLES}) {{{{ if (i < n) y[i] = 2 * (signed char)(int){{value}}; return; }}}}", True),  # 128 is none
         (f"if ({WHOLES}) {{{{ if (i < n) y[i] = 2 * (short)(int){{value}}; return; }}}}", False),
     ],

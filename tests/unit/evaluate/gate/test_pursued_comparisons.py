@@ -122,10 +122,11 @@ def pursued(bench: EvaluationSession, task: Task, variant: Prepared, seed: int =
             " & (fminf(__half2float(in[last / 2]), __half2float(in[last / 3])) == 4.0f) & (cols > 8);",
             "(some ? 0 : order[i])",
         ),
-        (
+        pytest.param(
             "int fives = 0;\n#pragma unroll 1\n"
             "for (int i = 0; i < 20 && cols > 40; ++i) fives += __half2float(in[2 * i]) == 5.0f;",
             "(fives == 20 ? 0 : order[i])",
+            marks=pytest.mark.long,
         ),
         # A vote of the whole block.
         (
@@ -148,7 +149,12 @@ def test_a_kernel_that_concludes_from_a_few_elements_meets_them(
     [
         ("", "order[i]", (1, 2, 3)),
         ("const bool small = __half2float(in[0]) < 0.001f;", "(small ? order[i] : 1 * order[i])", (1, 2, 3)),
-        ("", "(order[i] == 0 && __half2float(in[i]) == 0.25f ? 0.0f : (float)order[i])", (1,)),  # seconds each
+        pytest.param(  # seconds each
+            "",
+            "(order[i] == 0 && __half2float(in[i]) == 0.25f ? 0.0f : (float)order[i])",
+            (1,),
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_a_kernel_that_is_right_on_both_sides_of_its_comparisons_passes(

@@ -132,7 +132,7 @@ def _step(c: Code, op: str, kind: str, width: int, place: V, lane: V) -> None:
         c.store(old, mine)
         return
     old = c.load(t, place)
-    halves = kind in ("f16", "bf16", "f16x2", "bf16x2")
+    halves = op == "add" and kind in ("f16", "bf16", "f16x2", "bf16x2")  # a `cas` may store such a sum
     new = _half_sum(c, kind, old, value) if halves else _update(c, op, kind, t, old, value, lane)
     c.store(new, place)
     c.store(old, mine)

@@ -7,7 +7,18 @@ from evo.sim.errors import refuse
 from evo.sim.llvm_values import V, const, elem, fconst, is_vec
 from evo.sim.lower.emitter import Emitter
 from evo.sim.lower.isa.opcode_table import one_of, opcode, type_of
-from evo.sim.lower.isa.rounding import directed, flush, narrow, narrow_directed, odd, saturate, stepped, two_sum, widen
+from evo.sim.lower.isa.rounding import (
+    directed,
+    flush,
+    narrow,
+    narrow_directed,
+    note_unrounded,
+    odd,
+    saturate,
+    stepped,
+    two_sum,
+    widen,
+)
 from evo.sim.ptx.ast import WIDTH, Instr, Operand, Sym, Vec
 from evo.sim.runtime.tensor import eight_bit
 
@@ -206,6 +217,8 @@ def convert(e: Emitter, ins: Instr) -> None:
         return
     value = _load(e, ins, source)
     if to in _FLOAT:
+        if source in _FLOAT and WIDTH[to] < WIDTH[source]:
+            note_unrounded(e, ins, value)
         out = _to_float(e, ins, value, source, to)
     elif source in _FLOAT:
         out = _float_to_int(e, ins, value, to)
@@ -338,7 +351,8 @@ def _pack_halves(e: Emitter, ins: Instr, to: str, source: str) -> None:
     if source != "f32" or len(ins.args) != 3 or mode not in ("rn", "rz") or ("satfinite" in ins.mods and mode != "rn"):
         raise refuse(ins)
     base = to.removesuffix("x2")
-    values = (e.src(arg, "f32") for arg in ins.args[1:3])
+    values = [e.src(arg, "f32") for arg in ins.args[1:3]]
+    note_unrounded(e, ins, *values)
     high, low = c.same(*(c.zext(_half(e, ins, value, base, mode), "i32") for value in values))
     e.dst(ins.args[0], c.or_(c.shl(high, 16), low))
 

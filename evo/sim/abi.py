@@ -36,8 +36,9 @@ _CTX = [
     "voices",
     "backwards",  # warps take their turns, and lanes their atomics, from the last to the first
     # Blocks take short turns, up to where their warps wait, and of these is counted: rounds, turns in which a block did
-    # more than wait, what those spent, what the longest of each round spent, and that of this round.
-    "fair", "rounds", "busy_turns", "busy", "critical", "longest_turn",
+    # more than wait, what those spent, what the longest of each round spent, and that of this round. eager: warps leave
+    # every turn of a loop that takes the next from a counter to others.
+    "fair", "eager", "rounds", "busy_turns", "busy", "critical", "longest_turn",
     "left",  # what sums by atomics, and results before they are rounded, have come to (`mixing`)
 ]  # fmt: skip
 # Fields that belong to one block: with several blocks under way they are exchanged as one piece.

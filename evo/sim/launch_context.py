@@ -70,6 +70,7 @@ class LaunchContext:
         granule, sets = kernel.granule if race else 0, self._tags(chip, threads)
         self._rows()
         self._records()
+        self.in_turns = kernel.waits or (fair and not kernel.parallel)
         self._memories(self._sizes(shared, local * warps * 32 + 64, granule, warps, sets), chip, threads, ids.size)
         self._params(params)
         self._warps(kernel, block, threads, warps)
@@ -84,6 +85,7 @@ class LaunchContext:
             "race": granule,
             "idle_limit": _IDLE_LIMIT + abi.IDLE_PER_WARP * warps,
             "backwards": int(backwards),
+            "eager": int(fair),
         }
         self._set_fields(values)
         if self.under_way > 1:
@@ -137,8 +139,8 @@ class LaunchContext:
         self.set_field("oldest", ids.size)
 
     def _residents(self, chip: Chip, threads: int, blocks: int, size: int) -> int:
-        """Blocks that are under way together: as many as the chip holds, if they may wait for one another."""
-        if self.private or not self.kernel.waits:
+        """Blocks that are under way together: as many as the chip holds, if they may meet."""
+        if self.private or not self.in_turns:
             return 1
         held = chip.sms * occupancy(chip, threads, self.registers, self.shared)
         return max(1, min(held, blocks, _RESIDENT_BYTES // size))

@@ -83,3 +83,29 @@ def test_a_matrix_at_a_generic_address() -> None:
     assert np.array_equal(out[1].view(np.uint16).reshape(8, 8), x.reshape(8, 8).T)
     bad = text.replace("(s + i % 8 * 4)", "(x + i % 8 * 4)")
     assert run(sim.load(nvrtc(bad)), "k", [x.view(np.uint32), np.zeros(32, np.uint32)])[1].faults
+
+
+QUEUE = """extern "C" __global__ void k(int* next, int* owner, int n) {
+  __shared__ int tile;
+  for (;;) { __syncthreads(); if (threadIdx.x == 0) tile = atomicAdd(next, 1); __syncthreads(); if (tile >= n) return;
+    if (threadIdx.x == 0) owner[tile] = blockIdx.x; } }"""
+BY_WARPS = """extern "C" __global__ void k(int* next, int* owner, int n) {
+  for (;;) { int tile = 0; if (threadIdx.x % 32 == 0) tile = atomicAdd(next, 1); tile = __shfl_sync(~0u, tile, 0); if (tile >= n) return;
+    if (threadIdx.x % 32 == 0) owner[tile] = blockIdx.x * 2 + threadIdx.x / 32; } }"""
+
+
+@pytest.mark.parametrize(("text", "owners"), [(QUEUE, 4), (BY_WARPS, 8)])
+def test_in_short_turns_all_take_from_a_counter(text: str, owners: int) -> None:
+    """Each gets as much, and all of it is done; else the first one gets it all."""
+    for fair in (False, True):
+        out, result = run(
+            text,
+            "k",
+            [np.zeros(1, np.int32), np.full(24, -1, np.int32), np.int32(24)],
+            grid=(4,),
+            block=(64,),
+            fair=fair,
+        )
+        assert result.faults == ()
+        counts = np.bincount(out[1], minlength=owners)
+        assert counts.tolist() == ([24 // owners] * owners if fair else [24] + [0] * (owners - 1))

@@ -54,7 +54,7 @@ class LaunchContext:
         the bytes of buffers.
         """
         self.kernel, self.buffers, self.grid, self.registers = kernel, list(buffers), grid, registers
-        self.shared, self.dynamic = shared, dynamic
+        self.shared, self.dynamic, self.in_turns = shared, dynamic, kernel.waits or (backwards and not kernel.parallel)
         self.cpu_s: tuple[float, ...] = ()  # of each thread that ran generated code
         self.private = ticket is not None
         self.taken: list[NDArray[np.uint8]] = []
@@ -70,7 +70,6 @@ class LaunchContext:
         granule, sets = kernel.granule if race else 0, self._tags(chip, threads)
         self._rows()
         self._records()
-        self.in_turns = kernel.waits or (fair and not kernel.parallel)
         self._memories(self._sizes(shared, local * warps * 32 + 64, granule, warps, sets), chip, threads, ids.size)
         self._params(params)
         self._warps(kernel, block, threads, warps)
@@ -85,7 +84,6 @@ class LaunchContext:
             "race": granule,
             "idle_limit": _IDLE_LIMIT + abi.IDLE_PER_WARP * warps,
             "backwards": int(backwards),
-            "eager": int(fair),
         }
         self._set_fields(values)
         if self.under_way > 1:

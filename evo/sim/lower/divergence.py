@@ -23,7 +23,7 @@ SPINS = 64  # turns of a waiting loop before others run
 def yield_at_times(flow: Branching, block: Block) -> None:
     """At the head of a loop that waits: now and then other lanes of the warp, or other warps, have their turn.
 
-    In a launch of short turns, whoever takes the next from a counter leaves the one after to others.
+    In a launch in another order, whoever takes the next from a counter leaves the one after to others.
     """
     c, e, number = flow.code, flow.e, block.number
     flow.resume_points.append(0)
@@ -33,7 +33,7 @@ def yield_at_times(flow: Branching, block: Block) -> None:
     away, on = c.new_label("away"), c.new_label("on")
     leaves = c.icmp("eq", c.and_(turn, SPINS - 1), 0) if number in flow.spins.heads else V("i1", "false")
     if number in flow.spins.takes:
-        leaves = c.or_(leaves, c.icmp("ne", c.load("i64", e.ctx, CTX["eager"], 8), 0))
+        leaves = c.or_(leaves, c.icmp("ne", c.load("i64", e.ctx, CTX["backwards"], 8), 0))
     c.cbr(leaves, away, on, likely=False)
     c.label(away)
     if number in flow.spins.heads:

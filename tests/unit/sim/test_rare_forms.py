@@ -105,6 +105,7 @@ def test_in_short_turns_all_take_from_a_counter(text: str, owners: int) -> None:
             grid=(4,),
             block=(64,),
             fair=fair,
+            backwards=fair,
         )
         assert result.faults == ()
         counts = np.bincount(out[1], minlength=owners)

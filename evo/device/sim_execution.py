@@ -128,7 +128,7 @@ class Execution:
             race=race,
             budget=budget,
             backwards=self.request.backwards,
-            fair=self.fair,
+            fair=self.fair or self.request.backwards,
             registers=next(r.registers for r in self.program.binary.kernels if r.name == bound.launch.kernel),
             threads=1 if self.request.filled else _THREADS,  # each thread has a copy of the account of a buffer
         )

@@ -114,8 +114,9 @@ def unlike_hunted(of: LookSubject, share: float = THOROUGH) -> Check | None:
     """Before a keep the first check case that is wrong on a machine that the ISA allows as well."""
     if share < THOROUGH:
         return None
-    reference = of.bench.reference(of.task)
-    return unlike_machines(of.task, of.prepared.programs, reference, of.checkers[0], of.seed)
+    bench, task, prepared = of.bench, of.task, of.prepared
+    bind = partial(bench.bound, task, prepared, most=_FEW_COMPILED)
+    return unlike_machines(task, prepared.programs, bind, bench.reference(task), of.checkers[0], of.seed)
 
 
 def sizes_hunted(of: LookSubject, share: float = THOROUGH) -> Check | None:

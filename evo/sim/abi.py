@@ -34,11 +34,13 @@ _CTX = [
     "known_rows",  # of flags, a power of two
     "known_stride",  # bytes of a row
     "voices",
-    "backwards",  # warps take their turns, and lanes their atomics, from the last to the first
+    # Warps take their turns, and lanes their atomics, from the last to the first, and who takes the next from a counter
+    # in a loop leaves the one after to others.
+    "backwards",
     # Blocks take short turns, up to where their warps wait, and of these is counted: rounds, turns in which a block did
     # more than wait, what those spent, what the longest of each round spent, and that of this round.
     "fair", "rounds", "busy_turns", "busy", "critical", "longest_turn",
-    "left",  # what sums of floats by atomics have come to, as one number that names no place
+    "left",  # what sums by atomics, and results before they are rounded, have come to (`mixing`)
 ]  # fmt: skip
 # Fields that belong to one block: with several blocks under way they are exchanged as one piece.
 _BLOCK = [

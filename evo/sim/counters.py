@@ -51,7 +51,7 @@ class Counters:
         self.warps = 0  # that ran
         self.heaviest = 0  # warp instructions of the block that took most; 0 if blocks waited for one another
         self.longest = 0  # ... and of the warp
-        self.left = 0  # what sums of floats by atomics have come to, as one number
+        self.left = 0  # what sums by atomics, and results before they are rounded, have come to
         self.turns: Turns | None = None  # if blocks that may wait for one another took short ones
         self.records: dict[str, NDArray[np.int64]] = {n: np.zeros(len(kernel.sites), np.int64) for n in COUNTED}
         self.executions = np.zeros(len(kernel.blocks), np.int64)  # of each basic block, by warps

@@ -54,7 +54,7 @@ class LaunchContext:
         the bytes of buffers.
         """
         self.kernel, self.buffers, self.grid, self.registers = kernel, list(buffers), grid, registers
-        self.shared, self.dynamic = shared, dynamic
+        self.shared, self.dynamic, self.in_turns = shared, dynamic, kernel.waits or (backwards and not kernel.parallel)
         self.cpu_s: tuple[float, ...] = ()  # of each thread that ran generated code
         self.private = ticket is not None
         self.taken: list[NDArray[np.uint8]] = []
@@ -137,8 +137,8 @@ class LaunchContext:
         self.set_field("oldest", ids.size)
 
     def _residents(self, chip: Chip, threads: int, blocks: int, size: int) -> int:
-        """Blocks that are under way together: as many as the chip holds, if they may wait for one another."""
-        if self.private or not self.kernel.waits:
+        """Blocks that are under way together: as many as the chip holds, if they may meet."""
+        if self.private or not self.in_turns:
             return 1
         held = chip.sms * occupancy(chip, threads, self.registers, self.shared)
         return max(1, min(held, blocks, _RESIDENT_BYTES // size))

@@ -127,7 +127,8 @@ class Module:
         budget: warp instructions of the launch. Without one those of each block are bounded too, by what it may touch.
         threads: blocks run in so many threads where that cannot change anything (else in one).
         backwards: the warps of a block, and the lanes of an atomic, take turns from the last to the first.
-        fair: blocks that may wait for one another take short turns, so that the counters tell how many work at a time.
+        fair: blocks that may wait for one another take short turns, so that the counters tell how many work at a time;
+        backwards as well, all blocks that may meet, so that what they take from a counter is not all for the first.
         registers: of a thread, which decide how many such blocks the chip holds.
         """
         if kernel not in self.kernels:

@@ -14,6 +14,7 @@ from evo.sim.lower.declared_arrays import DeclaredArray
 from evo.sim.lower.indirect_calls import function_addresses
 from evo.sim.lower.inline import inline_calls
 from evo.sim.lower.kernel import Flow, Kernel
+from evo.sim.lower.kernel_traits import threads_meet
 from evo.sim.memory import Memory, SimBuffer
 from evo.sim.ptx.ast import Instr, PtxFunction, PtxModule, Variable
 from evo.sim.runtime.grid import run_grid
@@ -81,6 +82,9 @@ class _Translator:
         if any("global" in each.spaces for each in deciding):  # what a launch stores, a later one may go by
             for each in deciding:
                 each.add(GLOBAL)
+        if self.counts_only or not any(threads_meet(one.flow.blocks) for one in laid_out):
+            for one in laid_out:
+                one.flow.e.stored.clear()
         kernels = {one.function.name: self._emitted(one) for one in laid_out}
         return Translation(kernels, self.memory, self.constants)
 

@@ -188,12 +188,12 @@ def steered_thoroughly(
 
 
 def unlike_machines(
-    task: Task, programs: Mapping[str, Program], reference: Reference, device: RemoteDevice, seed: int
+    task: Task, programs: Mapping[str, Program], bind: Bind, reference: Reference, device: RemoteDevice, seed: int
 ) -> Check | None:
     """The first check case that is far off on a machine that the ISA allows as well, or in another order of its sums;
     None if none is.
     """
-    if (unlike := other_orders(task, programs, reference, device, seed)) is not None:
+    if (unlike := other_orders(task, programs, bind, reference, device, seed, share=THOROUGH)) is not None:
         step, row, faults = unlike
         return _failed(row, step, Stage.GATE, f"case {row.name}{_under(step)}: {row.reason}", faults, seed)
     for step in shifted_steps(task, programs, device):

@@ -1,54 +1,89 @@
-"""Sums of floats by atomics: every check case once more, with blocks and warps in another order.
+"""Where threads meet by atomics or flags: every check case once more, with blocks and warps in another order.
 
 In a trial one run of the gate has another order, of a case or two. A sum shows its order in a few elements of many, and
-in more of them where its terms cancel or differ in size. So before a keep all cases of a kernel that has such sums are
-run, under every distribution.
+in more of them where its terms cancel or differ in size. So before a keep all cases of a kernel that may have such
+sums, by atomics, under a lock or by places in the order of arrival, are run under every distribution. Two blocks add up
+to the same in either order, so the cheapest sizes of several blocks are run as well.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from evo.device import Program, RunResult
 from evo.device.remote_device import RemoteDevice
-from evo.evaluate.gate.run_cases import CHECK_BUDGET, Step, check_case
+from evo.errors import TaskInvalid
+from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case
+from evo.evaluate.gate.scaled_cases import longest_cases
+from evo.evaluate.gate.threshold_cases import cost_of, usual_limits
 from evo.results import CaseCheck, Fault, Status
 from evo.spec.expectation import Expectation
-from evo.spec.input_distributions import SCALES, suited_to
+from evo.spec.input_distributions import DRAWN, SCALES, suited_to
 from evo.spec.reference import Reference
 from evo.spec.task import Case, Task
 
-_ATOMIC = re.compile(r"\b(?:atom|red)\.[\w.:]+")
+_MEETS = re.compile(r"\b(?:atom|red|(?:ld|st)\.(?:volatile|relaxed|acquire|release))\.")
+_ADDS = re.compile(r"\b(?:add|sub|fma)\.[\w.]{0,20}f(?:16|32|64)|\.cas\.|\.add\.(?:noftz\.)?b?f(?:16|32|64)")
+_SEVERAL, _CHEAPEST = 5, 2  # blocks; cases of so many
 
 
 def other_orders(
-    task: Task, programs: Mapping[str, Program], reference: Reference, device: RemoteDevice, seed: int
+    task: Task,
+    programs: Mapping[str, Program],
+    bind: Bind,
+    reference: Reference,
+    device: RemoteDevice,
+    seed: int,
+    *,
+    share: float,
 ) -> tuple[Step, CaseCheck, tuple[Fault, ...]] | None:
-    """The first check case that gives other bits in another order; None if none does, or if the task allows it."""
+    """The first case that gives other bits in another order; None if none does, or if the task allows it."""
     if task.nondeterministic is not None:
         return None
-    for case in task.check:
-        if not _adds_floats(programs[case.name].binary.ptx):
+    mine = [case for case in task.check if _may_show(programs[case.name])]
+    if not mine:
+        return None
+    others = [*longest_cases(task, usual_limits(task, share))]
+    bound = {**bind(others), **programs}
+    own = reference.beside()
+    asked = [(case, distribution) for case in mine for distribution in (DRAWN, *_suited(task), SCALES)]
+    asked += [(case, which) for case in _of_several_blocks(task, others, bound) for which in (DRAWN, SCALES)]
+    for case, distribution in asked:
+        if (expectation := _expected(own, case, seed, distribution)) is None:
             continue
-        for expectation in _under_each(task, case, reference, seed):
-            first: dict[tuple[str, int], RunResult] = {}
-            for step in (Step(case, device, budget=CHECK_BUDGET), Step(case, device, again=True, budget=CHECK_BUDGET)):
-                row, _, faults = check_case(task, programs, expectation, step, first)
-                if row.status is not Status.CORRECT:
-                    return replace(step, distribution=expectation.distribution), row, faults
+        first: dict[tuple[str, int], RunResult] = {}
+        step = Step(case, device, budget=CHECK_BUDGET)
+        if check_case(task, bound, expectation, step, first)[0].status is not Status.CORRECT:
+            continue  # other looks tell
+        step = replace(step, again=True)
+        row, _, faults = check_case(task, bound, expectation, step, first)
+        if row.status is not Status.CORRECT:
+            return replace(step, distribution=expectation.distribution), row, faults
     return None
 
 
-def _under_each(task: Task, case: Case, reference: Reference, seed: int) -> Iterator[Expectation]:
-    yield reference.expectation(case, seed)
-    for distribution in (*suited_to(tensor.dtype for tensor in task.inputs), SCALES):
-        if (found := reference.derived(case, seed, distribution)) is not None:
-            yield found
+def _may_show(program: Program) -> bool:
+    return bool(_MEETS.search(program.binary.ptx) and _ADDS.search(program.binary.ptx))
 
 
-def _adds_floats(ptx: str) -> bool:
-    """By an atomic for it, or perhaps by compare-and-swap."""
-    found = (match.group().split(".") for match in _ATOMIC.finditer(ptx))
-    return any("cas" in parts or ("add" in parts and parts[-1].startswith(("f", "bf"))) for parts in found)
+def _of_several_blocks(task: Task, cases: Iterable[Case], programs: Mapping[str, Program]) -> list[Case]:
+    found = [case for case in cases if case.name in programs and _blocks(programs[case.name]) >= _SEVERAL]
+    return sorted(found, key=lambda case: cost_of(task, case))[:_CHEAPEST]
+
+
+def _blocks(program: Program) -> int:
+    return max(launched.launch.blocks for launched in program.launches)
+
+
+def _suited(task: Task) -> Sequence[str]:
+    return tuple(suited_to(tensor.dtype for tensor in task.inputs))
+
+
+def _expected(reference: Reference, case: Case, seed: int, distribution: str) -> Expectation | None:
+    try:
+        drawn = distribution == DRAWN
+        return reference.expectation(case, seed) if drawn else reference.derived(case, seed, distribution)
+    except TaskInvalid:  # its sizes do not go together, in a way that the task's cases do not show
+        return None

@@ -8,7 +8,7 @@ names have come, wherever in the code those arrive.
 
 from __future__ import annotations
 
-from evo.sim.abi import WARP, WARP_SYNC
+from evo.sim.abi import CTX, WARP, WARP_SYNC
 from evo.sim.errors import refuse
 from evo.sim.llvm_values import V, const
 from evo.sim.lower import sync_checks
@@ -21,21 +21,28 @@ SPINS = 64  # turns of a waiting loop before others run
 
 
 def yield_at_times(flow: Branching, block: Block) -> None:
-    """At the head of a loop that waits: now and then other lanes of the warp, or other warps, have their turn."""
-    c, e = flow.code, flow.e
+    """At the head of a loop that waits: now and then other lanes of the warp, or other warps, have their turn.
+
+    In a launch in another order, whoever takes the next from a counter leaves the one after to others.
+    """
+    c, e, number = flow.code, flow.e, block.number
     flow.resume_points.append(0)
     point = flow.resume_points[-1] = len(flow.blocks) + len(flow.resume_points)
     turn = c.add(c.load("i64", e.warp, WARP["turns"], 8), 1)
     c.store(turn, e.warp, WARP["turns"], 8)
     away, on = c.new_label("away"), c.new_label("on")
-    c.cbr(c.icmp("eq", c.and_(turn, SPINS - 1), 0), away, on, likely=False)
+    leaves = c.icmp("eq", c.and_(turn, SPINS - 1), 0) if number in flow.spins.heads else V("i1", "false")
+    if number in flow.spins.takes:
+        leaves = c.or_(leaves, c.icmp("ne", c.load("i64", e.ctx, CTX["backwards"], 8), 0))
+    c.cbr(leaves, away, on, likely=False)
     c.label(away)
-    _turn_of_others(flow, block, turn)
+    if number in flow.spins.heads:
+        _turn_of_others(flow, block, turn)
+        c.store(e.site(flow.spins.heads[number]), e.warp, WARP["barrier_site"], 8)
     c.store(c.zext(e.mask.get(), "i64"), e.warp, WARP["pending"], 8)
     c.store(c.zext(e.live.get(), "i64"), e.warp, WARP["live"], 8)
     c.store(flow.pending.get(), e.warp, flow.parked, 8)
     c.store(const("i64", point), e.warp, WARP["resume"], 8)
-    c.store(e.site(flow.spins.heads[block.number]), e.warp, WARP["barrier_site"], 8)
     c.ret_(const("i32", YIELDED))
     c.label(f"b{point}")
     e.mask.set(c.load("i32", e.warp, WARP["pending"], 8))

@@ -47,10 +47,10 @@ class Emitter:
         param_bytes: int,
         flush_by_hardware: bool,
         read: set[str],
-        floats: tuple[set[str], set[str]],
+        floats: tuple[set[str], set[str], set[str]],
     ) -> None:
         self.read_somewhere = read
-        self.sums, self.results = floats  # registers that may hold a sum, or a result in f32
+        self.sums, self.results, self.stored = floats  # registers that may hold a sum, a result in f32, what is stored
         self.c = code
         self.registers = registers
         self.uniform = uniform

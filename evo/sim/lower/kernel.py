@@ -133,7 +133,7 @@ class Flow(Branching):
         liveness(blocks, defs, uses)
         self.unwritten = {} if counts_only else unwritten_reads(blocks)  # no faults there
         self.deciding = Deciding(blocks) if counts_only else None
-        at_once = bool(spins.heads) or any(is_warp_sync(block.end) for block in blocks)
+        at_once = bool(spins.turns) or any(is_warp_sync(block.end) for block in blocks)
         waiting = PendingBlocks.of(blocks, at_once=at_once)
         slots, self.stride = _layout(blocks, function.registers, uniform, waiting.end)
         self.polls: set[int] = set()
@@ -216,7 +216,7 @@ class Flow(Branching):
     def _block(self, block: Block) -> None:
         c, e = self.code, self.e
         c.label(f"b{block.number}")
-        if block.number in self.spins.heads:
+        if block.number in self.spins.turns:
             divergence.yield_at_times(self, block)
         e.start(block)
         if self.probes:
@@ -263,7 +263,7 @@ class Flow(Branching):
             self.polls |= set(range(first, len(e.sites)))
         if id(ins) in self.looks:
             self.look_sites |= dict.fromkeys(range(first, len(e.sites)), self.looks[id(ins)])
-        if self.spins.heads and changes_memory(ins, waits=waits):
+        if self.spins.turns and changes_memory(ins, waits=waits):
             e.c.bump(e.ctx, CTX["changes"])
         e.guard = None
 

@@ -17,6 +17,7 @@ _TILES = ("wmma.load", "wmma.store")
 _COMMUTES = frozenset(("add", "min", "max", "and", "or", "xor"))
 _MOVES = ("ld", "st", "mov", "mma", "wmma", "shfl", "selp", "neg", "abs", "copysign", "red", "atom")
 _ROUNDS = ("add", "sub", "mul", "fma", "mad", "div", "rcp", "sqrt", "setp", "set", "min", "max")
+_ARITHMETIC = {"mov", "selp", "cvt", "neg", "abs", *_ROUNDS} - {"setp", "set"}
 _HALVES = (*_ROUNDS, "ex2", "tanh")  # what there is in bf16, computed in f32 or f64
 
 
@@ -90,9 +91,28 @@ def registers_read(blocks: list[Block]) -> set[str]:
     return {name for block in blocks for ins in block.instructions() for name in uses(ins)}
 
 
-def float_registers(blocks: list[Block]) -> tuple[set[str], set[str]]:
-    """Registers that may hold a sum of floats; ones that may hold a result in f32. Either as a float or as its bits."""
-    return _from(blocks, _adds), _from(blocks, _computes)
+def float_registers(blocks: list[Block]) -> tuple[set[str], set[str], set[str]]:
+    """Registers that may hold a sum of floats; ones that may hold a result in f32; and ones that global memory gets.
+
+    Either as a float or as its bits.
+    """
+    return _from(blocks, _adds), _from(blocks, _computes), _stored(blocks)
+
+
+def threads_meet(blocks: list[Block]) -> bool:
+    """Is there an atomic or a flag? The order in which threads meet there may be in what is stored, then or later."""
+    return any(ins.name in ("atom", "red") or is_strong(ins) for ins in _instructions(blocks))
+
+
+def _stored(blocks: list[Block]) -> set[str]:
+    """Registers from which global memory gets a number by moves and arithmetic."""
+    found: set[str] = set()
+    makes = [ins for ins in _instructions(blocks) if ins.name in _ARITHMETIC]
+    new = {name for i in _instructions(blocks) if i.name == "st" and beyond_block(i) for name in uses(i)}
+    while new - found:
+        found |= new
+        new = {name for ins in makes if found & set(defs(ins)) for name in uses(ins)}
+    return found
 
 
 def _from(blocks: list[Block], makes: Callable[[Instr], bool]) -> set[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from evo.sim.errors import refuse
 from evo.sim.lower.cfg import Block
 from evo.sim.lower.isa.opcode_table import defs, uses
-from evo.sim.lower.kernel_traits import STRONG
+from evo.sim.lower.kernel_traits import STRONG, registers_read
 from evo.sim.ptx.ast import Imm, Instr, Special
 
 _SMALL = 6  # blocks of a loop that does little but poll
@@ -25,6 +25,12 @@ class SpinLoops:
     heads: dict[int, Instr] = field(default_factory=dict)  # first block -> the instruction that polls
     small: set[int] = field(default_factory=set)  # blocks of short loops: their reads are polls
     held: set[int] = field(default_factory=set)  # blocks of loops that lanes may leave one by one, owning something
+    takes: set[int] = field(default_factory=set)  # heads of loops that take the next from a counter of many threads
+
+    @property
+    def turns(self) -> set[int]:
+        """Where a warp may leave the next turn to others."""
+        return self.takes | set(self.heads)
 
 
 # What may become of a value of the timer: it decides how long to sleep and when to give up, never what is computed.
@@ -53,11 +59,15 @@ def demand_timer_steers(blocks: list[Block]) -> None:
 
 def spin_loops(blocks: list[Block]) -> SpinLoops:
     """Loops that read what others may change meanwhile."""
-    found = SpinLoops()
+    found, read = SpinLoops(), registers_read(blocks)
     for first, ways in _ways_back(blocks).items():
         for last in ways:
             body = set(range(first, last + 1))
             small = len(body) <= _SMALL
+            if any(
+                ins.name == "atom" and _COUNTS & set(ins.mods) and read & set(defs(ins)) for ins in _code(blocks, body)
+            ):
+                found.takes.add(first)
             polling = [ins for ins in _code(blocks, body) if _polls(ins, small=small)]
             if not polling:
                 continue

@@ -38,11 +38,11 @@ class StatementParser(Declarations):
     def _labelled(self, function: PtxFunction, name: str, line: int) -> None:
         """A label of code, of a branch table, or of a call's prototype or targets."""
         if self.accept(".branchtargets"):
-            names = [self.take()]
+            names = [self._forward_label(self.take())]
             while self.accept(","):
-                names.append(self.take())
+                names.append(self._forward_label(self.take()))
             self.expect(";")
-            function.tables[name] = names
+            function.tables[self._declare_label(name)] = names
         elif self.peek in (".callprototype", ".calltargets"):
             self.skip_statement()
         else:
@@ -158,6 +158,8 @@ class StatementParser(Declarations):
             args = args[:-1]
         if name == "bra" and len(args) == 1 and isinstance(args[0], Sym):
             args = (Sym(self._forward_label(args[0].name)),)
+        elif name == "brx" and len(args) == 2 and isinstance(args[1], Sym):
+            args = (args[0], Sym(self._forward_label(args[1].name)))
         return Instr(name, tuple(mods), args, line, self.loc, text, guard, negated)
 
     def _operands(self) -> tuple[Operand, ...]:

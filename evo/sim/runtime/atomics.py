@@ -8,6 +8,7 @@ from evo.sim.abi import CTX, REC, ROW, SHARED_WINDOW, WARP_SCRATCH, WINDOW_SIZE
 from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code, Var
 from evo.sim.llvm_values import V, const
+from evo.sim.mixing import mixed
 from evo.sim.runtime.fault_report import (
     ACCESS64,
     count_request,
@@ -28,7 +29,6 @@ from evo.sim.runtime.shared_races import race
 
 OPERAND2 = WARP_SCRATCH + 512  # second operand of cas; the first lies at WARP_SCRATCH, old values go there
 _LOCKED = ("add", "min", "max", "and", "or", "xor")
-_MIX = 0x1E3779B97F4A7C15
 
 
 @routine("void", ACCESS64)
@@ -132,20 +132,13 @@ def _step(c: Code, op: str, kind: str, width: int, place: V, lane: V) -> None:
         c.store(old, mine)
         return
     old = c.load(t, place)
-    halves = kind in ("f16", "bf16", "f16x2", "bf16x2")
+    halves = op == "add" and kind in ("f16", "bf16", "f16x2", "bf16x2")  # a `cas` may store such a sum
     new = _half_sum(c, kind, old, value) if halves else _update(c, op, kind, t, old, value, lane)
     c.store(new, place)
     c.store(old, mine)
     if kind[0] == "f" or kind.startswith("bf"):
         # Over the launch these differences add up to what the last value of each word gives, whichever word it is.
-        left = c.add(ctx(c, c.arg(0), "left"), c.sub(_mixed(c, new), _mixed(c, old)))
-        c.store(left, c.arg(0), CTX["left"], 8)
-
-
-def _mixed(c: Code, value: V) -> V:
-    """A number of 64 bits that differs much between values that differ little."""
-    wide = c.mul(value if value.t == "i64" else c.zext(value, "i64"), _MIX)
-    return c.mul(c.bin("xor", wide, c.lshr(wide, 29)), _MIX)
+        c.bump(c.arg(0), CTX["left"], c.sub(mixed(c, new), mixed(c, old)))
 
 
 def _update(c: Code, op: str, kind: str, t: str, old: V, value: V, lane: V) -> V:

@@ -7,7 +7,18 @@ from evo.sim.errors import refuse
 from evo.sim.llvm_values import V, const, elem, fconst, is_vec
 from evo.sim.lower.emitter import Emitter
 from evo.sim.lower.isa.opcode_table import one_of, opcode, type_of
-from evo.sim.lower.isa.rounding import directed, flush, narrow, narrow_directed, odd, saturate, stepped, two_sum, widen
+from evo.sim.lower.isa.rounding import (
+    directed,
+    flush,
+    narrow,
+    narrow_directed,
+    note_unrounded,
+    odd,
+    saturate,
+    stepped,
+    two_sum,
+    widen,
+)
 from evo.sim.ptx.ast import WIDTH, Instr, Operand, Sym, Vec
 from evo.sim.runtime.tensor import eight_bit
 
@@ -75,7 +86,10 @@ def encode(e: Emitter, x: V, kind: str, *, relu: bool) -> V:
 _ALL = "pred b8 b16 b32 b64 b128 u8 u16 u32 u64 s8 s16 s32 s64 f16 bf16 f32 f64 f16x2 bf16x2 tf32"
 _FLOAT = {"f16", "bf16", "f32", "f64"}
 _NUMBERS = {*["u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64"], *_FLOAT}
-_WINDOWS = {"shared": SHARED_WINDOW, "shared::cta": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAM_WINDOW}
+_WINDOWS = {
+    "shared": SHARED_WINDOW, "shared::cta": SHARED_WINDOW, "local": LOCAL_WINDOW,
+    "param": PARAM_WINDOW, "param::entry": PARAM_WINDOW,
+}  # fmt: skip
 _SPANS = {
     "shared": (SHARED_WINDOW, WINDOW_SIZE),
     "local": (LOCAL_WINDOW, WINDOW_SIZE),
@@ -122,7 +136,7 @@ def _pack(e: Emitter, ins: Instr, target: Operand, source: Vec, kind: str) -> No
     e.dst(target, total)
 
 
-@opcode("cvta", "to global shared local const param shared::cta u32 u64", "int", operands=(2, 2))
+@opcode("cvta", "to global shared local const param param::entry shared::cta u32 u64", "int", operands=(2, 2))
 def convert_address(e: Emitter, ins: Instr) -> None:
     """Generic <-> space: global and const are the identity, the others have windows."""
     kind, c = type_of(ins), e.c
@@ -136,7 +150,7 @@ def convert_address(e: Emitter, ins: Instr) -> None:
     e.dst(ins.args[0], value)
 
 
-@opcode("isspacep", "global shared shared::cta local const param", "int", operands=(2, 2))
+@opcode("isspacep", "global shared shared::cta local const param param::entry", "int", operands=(2, 2))
 def in_space(e: Emitter, ins: Instr) -> None:
     """Does a generic address lie in the window of a space? The global one holds the rest, parameters included."""
     c = e.c
@@ -193,13 +207,18 @@ def convert(e: Emitter, ins: Instr) -> None:
     if to in ("f16x2", "bf16x2"):
         _pack_halves(e, ins, to, source)
         return
-    if len(ins.args) != 2 or "satfinite" in ins.mods or source not in _NUMBERS or to not in (*_NUMBERS, "tf32"):
+    finite = to in ("f16", "bf16", "tf32") and source == "f32" and _mode(ins) == "rn"
+    if "satfinite" in ins.mods and not finite:
+        raise refuse(ins)
+    if len(ins.args) != 2 or source not in _NUMBERS or to not in (*_NUMBERS, "tf32"):
         raise refuse(ins)
     if to == "tf32":
         _to_tf32(e, ins, source)
         return
     value = _load(e, ins, source)
     if to in _FLOAT:
+        if source in _FLOAT and WIDTH[to] < WIDTH[source]:
+            note_unrounded(e, ins, value)
         out = _to_float(e, ins, value, source, to)
     elif source in _FLOAT:
         out = _float_to_int(e, ins, value, to)
@@ -286,7 +305,16 @@ def _to_float(e: Emitter, ins: Instr, value: V, source: str, to: str) -> V:
     value = _saturated(e, ins, value)
     if to == "f32":
         return value
+    return _half(e, ins, value, to, mode)
+
+
+def _half(e: Emitter, ins: Instr, value: V, to: str, mode: str) -> V:
+    """f32 -> 16 bits; with .satfinite what overflows becomes the largest number, with .relu what is negative zero."""
+    c = e.c
     out = narrow(e, value, to) if mode == "rn" else narrow_directed(e, value, to, mode)
+    if "satfinite" in ins.mods:
+        infinite = c.icmp("eq", c.and_(out, 0x7FFF), 0x7C00 if to == "f16" else 0x7F80)
+        out = c.select(infinite, c.sub(out, 1), out)
     if "relu" in ins.mods:
         out = c.select(c.icmp("slt", out, 0), const(out.t, 0), out)
     return out
@@ -319,17 +347,13 @@ def _int_to_float(e: Emitter, value: V, source: str, to: str, mode: str) -> V:
 def _pack_halves(e: Emitter, ins: Instr, to: str, source: str) -> None:
     """cvt.rn.f16x2.f32 d, a, b: a is the upper half."""
     c = e.c
-    if source != "f32" or len(ins.args) != 3 or _mode(ins) not in ("rn", "rz") or "satfinite" in ins.mods:
+    mode = _mode(ins)
+    if source != "f32" or len(ins.args) != 3 or mode not in ("rn", "rz") or ("satfinite" in ins.mods and mode != "rn"):
         raise refuse(ins)
     base = to.removesuffix("x2")
-    halves = []
-    for arg in ins.args[1:3]:
-        value = e.src(arg, "f32")
-        out = narrow(e, value, base) if _mode(ins) == "rn" else narrow_directed(e, value, base, "rz")
-        if "relu" in ins.mods:
-            out = c.select(c.icmp("slt", out, 0), const(out.t, 0), out)
-        halves.append(c.zext(out, "i32"))
-    high, low = c.same(*halves)
+    values = [e.src(arg, "f32") for arg in ins.args[1:3]]
+    note_unrounded(e, ins, *values)
+    high, low = c.same(*(c.zext(_half(e, ins, value, base, mode), "i32") for value in values))
     e.dst(ins.args[0], c.or_(c.shl(high, 16), low))
 
 
@@ -342,4 +366,7 @@ def _to_tf32(e: Emitter, ins: Instr, source: str) -> None:
     half = const(bits.t, 0x1000) if mode == "rna" else c.add(c.and_(c.lshr(bits, 13), 1), 0xFFF)
     rounded = c.and_(c.add(bits, half), 0xFFFFE000)
     special = c.icmp("eq", c.and_(bits, 0x7F800000), 0x7F800000)
-    e.dst(ins.args[0], c.select(special, bits, rounded))
+    out = c.select(special, bits, rounded)
+    if "satfinite" in ins.mods:
+        out = c.select(c.icmp("eq", c.and_(out, 0x7FFFFFFF), 0x7F800000), c.sub(out, 0x2000), out)
+    e.dst(ins.args[0], out)

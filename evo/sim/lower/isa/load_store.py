@@ -16,7 +16,7 @@ from evo.sim.runtime.routine import Routine
 from evo.sim.runtime.shared_memory import ld_shared, st_shared, uniform_ld_shared
 from evo.sim.runtime.spin_flags import flag
 
-_TYPES = "b8 b16 b32 b64 u8 u16 u32 u64 s8 s16 s32 s64 f32 f64"
+_TYPES = "b8 b16 b32 b64 b128 u8 u16 u32 u64 s8 s16 s32 s64 f32 f64"
 _CACHE = """ca cg cs cv lu wb wt nc volatile relaxed acquire release weak cta gpu sys mmio
 L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate L2::64B L2::128B L2::256B"""
 SPACES = ("global", "shared", "local", "const", "param")
@@ -69,10 +69,10 @@ def address(e: Emitter, mem: Operand, kind: str = "u64") -> V:
     return base
 
 
-def shared_address(e: Emitter, mem: Operand) -> V:
+def shared_address(e: Emitter, mem: Operand, *, generic: bool = False) -> V:
     """A shared address as i32; a 64-bit one beyond 4 GiB stays out of bounds. Keeps the low bits for alignment."""
     c = e.c
-    value = address(e, mem, "u32")
+    value = c.sub(address(e, mem), SHARED_WINDOW) if generic else address(e, mem, "u32")
     if value.t.endswith("i64") or value.t.endswith("i64>"):
         low = c.and_(value, 0xFFFFFFFF)
         far = c.or_(c.and_(value, 15), 0xFFFFFF00)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from evo.sim.abi import CTX
 from evo.sim.llvm_ir import Code
 from evo.sim.llvm_values import V, const, elem, fconst
 from evo.sim.lower.emitter import Emitter
+from evo.sim.lower.isa.opcode_table import defs
+from evo.sim.mixing import mixed
+from evo.sim.ptx.ast import Instr
 
 _FORMS = {
     "float": ("i32", 0x7F800000, 1 << 31),
@@ -159,3 +163,14 @@ def odd_sum(e: Emitter, a: V, b: V) -> V:
     same = c.icmp("sge", c.xor(bits, err), 0)
     moved = c.add(bits, c.select(same, const(bits.t, 1), const(bits.t, -1)))
     return c.bits(c.select(c.and_(inexact, even), moved, bits), "float")
+
+
+def note_unrounded(e: Emitter, ins: Instr, *values: V) -> None:
+    """Add up what is rounded to be stored: where threads meet, the order may show before the rounding alone."""
+    if e.stored.isdisjoint(defs(ins)):
+        return
+    c = e.c
+    for value in values:
+        wide = mixed(c, c.bits(e.vector(value), "i64" if elem(value.t) == "double" else "i32"))
+        lanes = c.select(c.mask_vec(e.active()), wide, const(wide.t, 0))
+        c.bump(e.ctx, CTX["left"], c.extern("i64", "llvm.vector.reduce.add.v32i64", lanes))

@@ -17,6 +17,7 @@ from evo.sim.runtime.tensor import MMA_A, MMA_B, MMA_C, ldmatrix, mma, mma_f64, 
 if TYPE_CHECKING:
     from evo.sim.lower.emitter import Emitter
 
+_SHARED = {"shared", "shared::cta"}
 _TRANSPOSE = [8 * (i % 8) + i // 8 for i in range(64)]
 
 
@@ -25,9 +26,7 @@ def load_matrix(e: Emitter, ins: Instr) -> None:
     c = e.c
     count = int(one_of(ins, "x1", "x2", "x4")[1])
     targets = items_of(ins, 0, count)
-    if not {"shared", "shared::cta"} & set(ins.mods):
-        raise refuse(ins)
-    addr = e.vector(shared_address(e, ins.args[1]))
+    addr = e.vector(shared_address(e, ins.args[1], generic=not _SHARED & set(ins.mods)))
     c.call(ldmatrix(count), e.ctx, e.warp, e.site(ins), addr, e.active())
     for index, target in enumerate(targets):
         at = WARP_SCRATCH + 128 * index
@@ -54,9 +53,7 @@ def store_matrix(e: Emitter, ins: Instr) -> None:
     c = e.c
     count = int(one_of(ins, "x1", "x2", "x4")[1])
     sources = items_of(ins, 1, count)
-    if not {"shared", "shared::cta"} & set(ins.mods):
-        raise refuse(ins)
-    addr = e.vector(shared_address(e, ins.args[0]))
+    addr = e.vector(shared_address(e, ins.args[0], generic=not _SHARED & set(ins.mods)))
     for index, source in enumerate(sources):
         value = e.vector(e.src(source, "b32"))
         if "trans" in ins.mods:

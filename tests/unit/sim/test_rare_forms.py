@@ -1,0 +1,112 @@
+"""Forms of instructions that ptxas takes for sm_89 and few kernels have."""
+
+# ruff: noqa: E501 a CUDA or PTX snippet reads best on one line
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from harness import HEAD, nvrtc, one, run
+
+from evo import sim
+
+RNG = np.random.default_rng(7)
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("__half", [64.0] * 2), ("__nv_bfloat16", [64.0] * 2)])
+def test_sums_in_sixteen_bits_by_atomics(kind: str, expected: list[float]) -> None:
+    """For sm_89 NVRTC adds a bfloat16 by compare-and-swap."""
+    text = f"""#include <cuda_fp16.h>
+#include <cuda_bf16.h>
+extern "C" __global__ void k(float* o) {{
+  __shared__ {kind} near[2]; {kind}* far = ({kind}*)(o + 4);
+  if (threadIdx.x < 2) near[threadIdx.x] = {kind}(0.f);
+  __syncthreads();
+  atomicAdd(near + 1, {kind}(1.f)); atomicAdd(far + 1, {kind}(1.f));
+  __syncthreads();
+  if (threadIdx.x == 0) {{ o[0] = float(near[1]); o[1] = float((({kind}*)(o + 4))[1]); }}
+}}"""
+    out, result = run(text, "k", [np.zeros(8, np.float32)], block=(64,))
+    assert result.faults == ()
+    assert out[0][:2].tolist() == expected
+
+
+def test_a_branch_table_within_braces() -> None:
+    """Inline assembly in a function that is inlined twice: labels and tables belong to their braces."""
+    asm = "{ .reg .u32 r; t: .branchtargets A, B, C; brx.idx %1, t; A: mov.u32 r, 1; bra E; B: mov.u32 r, 2; bra E; C: mov.u32 r, 3; E: mov.u32 %0, r; }"
+    text = f"""__device__ unsigned pick(unsigned i) {{ unsigned r; asm("{asm}" : "=r"(r) : "r"(i)); return r; }}
+extern "C" __global__ void k(unsigned* o) {{ unsigned i = threadIdx.x; o[i] = pick(i % 3) * 10 + pick((i + 1) % 3); }}"""
+    out, result = run(text, "k", [np.zeros(32, np.uint32)])
+    assert result.faults == ()
+    assert out[0].tolist() == [(i % 3 + 1) * 10 + (i + 1) % 3 + 1 for i in range(32)]
+
+
+FLOATS = np.array(
+    [1.5, -2.25, 65504, 65519, 65520, -1e9, np.inf, -np.inf, np.nan, 3.4028234e38, -3.4028234e38, 6e-8, 0.0], np.float32
+)
+
+
+def test_overflow_becomes_the_largest_number() -> None:
+    with np.errstate(over="ignore"):
+        half = FLOATS.astype(np.float16)
+    finite = np.where(np.isinf(half), np.copysign(np.float16(65504), half), half)
+    got = one("cvt.rn.satfinite.f16.f32 %o, %a;", "f16", ("f32", FLOATS))
+    assert np.array_equal(got, finite, equal_nan=True)
+    pair = one("cvt.rn.relu.satfinite.f16x2.f32 %o, %a, %b;", "b32", ("f32", FLOATS), ("f32", [1.0]))
+    assert np.array_equal((pair >> 16).astype(np.uint16).view(np.float16), np.maximum(finite, 0), equal_nan=True)
+    largest = np.uint32(0x7F7F0000).view(np.float32)
+    brain = one("cvt.rn.satfinite.bf16.f32 %o, %a;", "bf16", ("f32", FLOATS)).astype(np.uint32) << 16
+    assert brain.view(np.float32)[[6, 7, 9, 10]].tolist() == [largest, -largest, largest, -largest]
+    bits = one("cvt.rna.satfinite.tf32.f32 %o, %a;", "b32", ("f32", FLOATS))
+    assert [hex(bits[i]) for i in (0, 6, 7, 9)] == ["0x3fc00000", "0x7f7fe000", "0xff7fe000", "0x7f7fe000"]
+
+
+def test_sixteen_bytes_in_one_register() -> None:
+    text = (
+        HEAD
+        + """.visible .entry k(.param .u64 p) { .reg .b32 %i, %s; .reg .b64 %x, %a, %b; .reg .b128 %q, %r; .shared .align 16 .b8 t[512];
+  mov.u32 %i, %tid.x; ld.param.u64 %x, [p]; mad.wide.u32 %x, %i, 16, %x; ld.global.cg.b128 %q, [%x]; mov.u32 %s, t; mad.lo.u32 %s, %i, 16, %s;
+  st.shared.b128 [%s], %q; ld.volatile.shared.b128 %r, [%s]; mov.b128 {%a, %b}, %r; mov.b128 %q, {%b, %a}; st.global.relaxed.gpu.b128 [%x], %q; ret; }"""
+    ).replace("st.global.relaxed.gpu", "st.relaxed.gpu.global")
+    words = RNG.integers(0, 1 << 63, 64).astype(np.uint64)
+    out, result = run(sim.load(text), "k", [words])
+    assert result.faults == ()
+    assert np.array_equal(out[0].reshape(32, 2), words.reshape(32, 2)[:, ::-1])
+
+
+def test_a_matrix_at_a_generic_address() -> None:
+    text = """extern "C" __global__ void k(const unsigned* x, unsigned* o) {
+  __shared__ __align__(16) unsigned s[32]; unsigned i = threadIdx.x, r; s[i] = x[i]; __syncwarp();
+  asm volatile("ldmatrix.sync.aligned.m8n8.x1.trans.b16 {%0}, [%1];" : "=r"(r) : "l"(s + i % 8 * 4) : "memory"); o[i] = r; }"""
+    x = RNG.integers(0, 1 << 16, 64).astype(np.uint16)
+    out, result = run(sim.load(nvrtc(text)), "k", [x.view(np.uint32), np.zeros(32, np.uint32)])
+    assert result.faults == ()
+    assert np.array_equal(out[1].view(np.uint16).reshape(8, 8), x.reshape(8, 8).T)
+    bad = text.replace("(s + i % 8 * 4)", "(x + i % 8 * 4)")
+    assert run(sim.load(nvrtc(bad)), "k", [x.view(np.uint32), np.zeros(32, np.uint32)])[1].faults
+
+
+QUEUE = """extern "C" __global__ void k(int* next, int* owner, int n) {
+  __shared__ int tile;
+  for (;;) { __syncthreads(); if (threadIdx.x == 0) tile = atomicAdd(next, 1); __syncthreads(); if (tile >= n) return;
+    if (threadIdx.x == 0) owner[tile] = blockIdx.x; } }"""
+BY_WARPS = """extern "C" __global__ void k(int* next, int* owner, int n) {
+  for (;;) { int tile = 0; if (threadIdx.x % 32 == 0) tile = atomicAdd(next, 1); tile = __shfl_sync(~0u, tile, 0); if (tile >= n) return;
+    if (threadIdx.x % 32 == 0) owner[tile] = blockIdx.x * 2 + threadIdx.x / 32; } }"""
+
+
+@pytest.mark.parametrize(("text", "owners"), [(QUEUE, 4), (BY_WARPS, 8)])
+def test_in_short_turns_all_take_from_a_counter(text: str, owners: int) -> None:
+    """Each gets as much, and all of it is done; else the first one gets it all."""
+    for fair in (False, True):
+        out, result = run(
+            text,
+            "k",
+            [np.zeros(1, np.int32), np.full(24, -1, np.int32), np.int32(24)],
+            grid=(4,),
+            block=(64,),
+            fair=fair,
+            backwards=fair,
+        )
+        assert result.faults == ()
+        counts = np.bincount(out[1], minlength=owners)
+        assert counts.tolist() == ([24 // owners] * owners if fair else [24] + [0] * (owners - 1))

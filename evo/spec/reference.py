@@ -212,7 +212,7 @@ class Reference:
                 raise
             named = [t.name for t in self.task.inputs if t.specials is None and inputs[t.name] is not drawn[t.name]]
             if not named or is_defined(self.task, found):
-                return replace(found, distribution=SPECIAL)
+                return replace(found, distribution=SPECIAL, honest=self._honest(inputs, case))
         return None
 
     def sound(self, case: Case, inputs: Arrays, distribution: str, rng: np.random.Generator) -> Expectation | None:

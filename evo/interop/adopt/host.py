@@ -42,7 +42,7 @@ class Host(HostStart):
         self.scopes: list[dict[str, HostVariable]] = [{}]
         self.macros, self.types, self.records = {}, {}, {}
         self.tight_rows, self.elements_made = False, 0
-        self.passed = {}
+        self.passed, self.beside = {}, {}
         self.functions: dict[str, Node] = {}
         self.heads: dict[str, Node] = {}
         self.compiled_in: set[str] = set()  # words between `<` and `>` of calls and launches

@@ -6,6 +6,7 @@ Only what sizes, grids and arguments depend on is put into C++: numbers, shapes,
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from evo.cuda.source import Param, kernel_signatures
@@ -49,6 +50,7 @@ _ITSELF = frozenset(
         "float64",
     ]
 )
+_GLOBAL = re.compile(r'(?:extern\s+"C"\s+)?__global__')
 _COMPOUND = (ast.If, ast.With, ast.For, ast.While, ast.Try)
 
 
@@ -60,7 +62,7 @@ def launchers_of(tree: ast.Module, code: str) -> list[tuple[int, int, str]]:
     handles = _handles(tree)
     if not handles:
         return []
-    kernels = kernel_signatures(code)
+    kernels = kernel_signatures(_GLOBAL.sub('extern "C" __global__', code))
     functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
     found = [_Launcher(handles, kernels, each.args.args).text(each.name, each.body) for each in functions]
     own = [statement for statement in tree.body if not isinstance(statement, ast.FunctionDef | ast.ClassDef)]
@@ -98,6 +100,8 @@ class _Launcher:
         self.params = [param.arg for param in params if param.arg != "self"]
         self.known = set(self.params)
         self.shapes: dict[str, ast.expr] = {}
+        self.lengths: dict[tuple[int, int], str] = {}  # numbers in shapes, by place from the end
+        self.new_lengths: dict[tuple[int, int], str] = {}
         self.arrays: set[str] = set()
         self.reals: set[str] = set()
         self.launches = 0
@@ -142,7 +146,10 @@ class _Launcher:
             return ""
         declared = "" if target.id in self.known else "auto "
         self.known.add(target.id)
-        return f"{declared}{target.id} = {text}; "
+        sizes = "".join(f"auto {name} = {length}; " for (length, _), name in self.new_lengths.items())
+        self.lengths |= self.new_lengths
+        self.new_lengths = {}
+        return f"{sizes}{declared}{target.id} = {text}; "
 
     def _launch(self, call: ast.Call) -> str:
         """`k((grid,), (block,), (x, y))`, or `k(x, y, grid=(...), block=(...))`."""
@@ -243,6 +250,15 @@ class _Launcher:
         parts = [shape] if shape is not None else list(given if name in ("rand", "randn") else given[:1])
         if len(parts) == 1 and isinstance(parts[0], ast.Tuple | ast.List):
             parts = list(parts[0].elts)
-        return (
-            self._joined(f"torch::{_MADE[name]}({{{{{', '.join(['{}'] * len(parts))}}}}})", *parts) if parts else None
-        )
+        texts = [self._length(part, at - len(parts)) for at, part in enumerate(parts)]
+        found = [text for text in texts if text is not None]
+        return f"torch::{_MADE[name]}({{{', '.join(found)}}})" if found and len(found) == len(texts) else None
+
+    def _length(self, node: ast.expr, place: int) -> str | None:
+        """An extent of a new array: a number gets a name, that of an array before it which is as long."""
+        if not isinstance(node, ast.Constant) or type(node.value) is not int:
+            return self._value(node)
+        key = (node.value, place)
+        alike = (name for (length, _), name in self.lengths.items() if length == node.value)
+        name = self.lengths.get(key) or next(alike, None)
+        return name or self.new_lengths.setdefault(key, f"size_{len(self.lengths) + len(self.new_lengths)}")

@@ -43,7 +43,7 @@ Mask = NDArray[np.bool_]
 
 _ROUNDED_OTHERWISE = 0.01  # of an integer output's elements, with `integers` in the tolerance
 _BY_CHANCE = 0.001  # of an output's elements or lines may be beyond the tolerance where honest errors are
-_LINES = 32  # fewer say nothing of chance
+_LINES = 8  # fewer say nothing of chance
 
 
 def compare(task: Task, name: str, outputs: Arrays, expectation: Expectation, accumulated: float = 0.0) -> CaseCheck:

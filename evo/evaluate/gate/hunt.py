@@ -132,7 +132,8 @@ def hunt(
         row, faults = _at_suggested(task, bound, own, expectation, step, on, seed)
         if step.distribution == DRAWN and row is not None and is_by_rounding(row):
             # The task's author has not looked at what is drawn for this size: it may be as hard as a distribution is.
-            known = own.sound(step.case, expectation.inputs, _HUNTED, np.random.default_rng([seed, 83]))
+            rng = np.random.default_rng([seed, 83])
+            known = own.sound(step.case, expectation.inputs, _HUNTED, rng, is_given=True)
             if known is not None:
                 row, faults = _at_suggested(task, bound, own, known, step, on, seed)
         is_excused = row is not None and is_rounded_alike(task, honest, step, expectation, row)

@@ -130,12 +130,6 @@ def hunt(
     def run(step: Step, expectation: Expectation, on: RemoteSimulator) -> tuple[CaseCheck | None, tuple[Fault, ...]]:
         step = replace(step, device=on)
         row, faults = _at_suggested(task, bound, own, expectation, step, on, seed)
-        if step.distribution == DRAWN and row is not None and is_by_rounding(row):
-            # The task's author has not looked at what is drawn for this size: it may be as hard as a distribution is.
-            rng = np.random.default_rng([seed, 83])
-            known = own.sound(step.case, expectation.inputs, _HUNTED, rng, is_given=True)
-            if known is not None:
-                row, faults = _at_suggested(task, bound, own, known, step, on, seed)
         is_excused = row is not None and is_rounded_alike(task, honest, step, expectation, row)
         return (None, ()) if is_excused else (row, faults)
 
@@ -175,6 +169,11 @@ def _at_suggested(
     first block by itself has no end of, no sample of others tells more about.
     """
     row, _, faults = check_case(task, programs, expectation, step, {})
+    if step.distribution == DRAWN and is_by_rounding(row):
+        # The task's author has not looked at what is drawn for this size: it may be as hard as a distribution is.
+        rng = np.random.default_rng([seed, 83])
+        known = reference.sound(step.case, expectation.inputs, _HUNTED, rng, is_given=True)
+        row, _, faults = (row, None, faults) if known is None else check_case(task, programs, known, step, {})
     spent = any(fault.kind is FaultKind.BUDGET and fault.block != _FIRST for fault in faults)
     if spent and _has_many_blocks(programs[step.case.name]):
         seen = timed_sizes(task, programs, reference, device, seed, cases=[step.case])

@@ -1,7 +1,8 @@
 import cupy as cp
 import numpy as np
 
-cosine_kernel = cp.RawKernel(r'''
+cosine_kernel = cp.RawKernel(
+    r"""
 extern "C" __global__
 void cosine_similarity(const float* queries, const float* items, float* scores,
                        const int n_queries, const int n_items, const int dim) {
@@ -18,7 +19,9 @@ void cosine_similarity(const float* queries, const float* items, float* scores,
     }
     scores[query * n_items + item] = dot * rsqrtf(qq * ii + 1e-12f);
 }
-''', 'cosine_similarity')
+""",
+    "cosine_similarity",
+)
 
 
 def cosine_scores(queries, items):

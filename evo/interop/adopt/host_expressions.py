@@ -290,8 +290,8 @@ class HostExpressions(abc.ABC):
             if argument is not None and argument.type == "field_expression" and (cell := self.field_cell(argument)):
                 return cell.value if isinstance(cell.value, HostArray) else Address(cell)
             if argument is not None and argument.type == "subscript_expression":
-                if (cell := self.element_cell(argument)) is not None:
-                    return Address(cell)
+                if (cell := self.element_cell(argument)) is not None and "*" in cell.type:
+                    return Address(cell)  # of numbers, it is where a copy begins
                 held = self.value(argument.child("argument"))
                 return held if isinstance(held, HostArray) else self.value(argument)
             return self.value(argument)

@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import secrets
+import shutil
 import time
 from pathlib import Path
 
@@ -69,6 +70,23 @@ def write_atomic(path: Path, data: bytes, *, durable: bool = True) -> None:
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
             raise disk_fault(error, path) from error
+
+
+def copy_folder(source: Path, target: Path) -> None:
+    """Put a copy of a folder where another may be: whole, or what was there before. Raises HarnessFault."""
+    temporary = target.with_name(f".{target.name}{TEMPORARY_SUFFIX}")
+    try:
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        for path in sorted(source.rglob("*")):
+            copied = temporary / path.relative_to(source)
+            copied.mkdir() if path.is_dir() else copied.write_bytes(path.read_bytes())
+        if target.exists():
+            shutil.rmtree(target)
+        temporary.rename(target)
+    except OSError as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise disk_fault(error, target) from error
 
 
 def append(path: Path, data: bytes) -> None:

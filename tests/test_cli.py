@@ -85,6 +85,7 @@ def test_version_and_bare_command(tmp_path: Path) -> None:
         (["iterate", "--budget", "soon"], ["soon", "30m"]),
         (["iterate", "--operators", ","], ["--operators"]),
         (["iterate", "nothing"], ["nothing", "scale"]),
+        (["report", "scale"], ["evo report --task scale"]),
         (["iterate", "--device", "tpu:0"], ["tpu:0", "sim:CHIP"]),
         (["--root", "no/such/folder", "iterate"], ["no/such/folder", "evo init"]),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -129,13 +130,23 @@ def _parsed(arguments: list[str]) -> int:
         context = getattr(problem, "ctx", None)
         command = context.command_path if context is not None else "evo"
         message = getattr(problem, "format_message", problem.__str__)()
-        complain(_with_suggestion(problem) or str(message).rstrip("."), f"`{command} --help` lists its options")
+        complain(_with_suggestion(problem) or str(message).rstrip("."), _hint(problem, command))
         return UsageError.exit_code
     except typer.Abort:
         return 1
     if code == INTERRUPTED:  # what typer makes of Ctrl-C, without a word
         raise KeyboardInterrupt
     return code if isinstance(code, int) else 0
+
+
+def _hint(problem: Exception, command: str) -> str:
+    """How to go on: a word too many may be the task, where that is an option."""
+    context = getattr(problem, "ctx", None)
+    options = [name for param in context.command.params for name in param.opts] if context is not None else []
+    extra = re.search(r"extra argument[^ ]* \((\w+)\)", str(problem))
+    if extra is not None and "--task" in options:
+        return f"`{command} --task {extra[1]}`"
+    return f"`{command} --help` lists its options"
 
 
 def _with_suggestion(problem: Exception) -> str | None:

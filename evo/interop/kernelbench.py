@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
 from evo.errors import ChildDied, HarnessFault, UsageError
+from evo.files import copy_folder
 from evo.results.codec import Serializable
 from evo.spec.child_process import ChildProcess
 
@@ -142,7 +143,7 @@ def _settled(root: Path, request: ImportRequest, said: dict[str, Any], written: 
     if "refused" in said:
         return ImportAnswer(file=request.file, name=request.name, refused=said["refused"], hint=said["hint"])
     folder = root / "kernels" / request.name
-    shutil.copytree(written, folder)
+    copy_folder(written, folder)
     shutil.rmtree(written)
     return ImportAnswer(
         file=request.file, name=request.name, folder=folder, cases=said["cases"], notes=tuple(said["notes"])

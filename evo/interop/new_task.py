@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import math
 import re
-import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,6 +17,7 @@ import numpy as np
 
 from evo.errors import TaskInvalid, UsageError
 from evo.evaluate.gate import check_task
+from evo.files import copy_folder
 from evo.interop.count_formula import Uncounted, work_of
 from evo.interop.formula_names import functions, unknown
 from evo.interop.new_reference import (
@@ -238,7 +238,7 @@ def write_new(root: Path, form: NewTaskAnswers) -> str:
         except TaskInvalid as error:
             words = error.message.replace(f"{scratch}/", "")
             raise TaskInvalid(words, hint=error.hint, problem=error.problem) from None
-        shutil.copytree(folder, target)
+        copy_folder(folder, target)
     return said
 
 

@@ -6,6 +6,24 @@ from collections.abc import Iterable, Sequence
 
 from evo.results import Gain
 
+_BINDS = {  # terms of the model's time, in words
+    "issue": "issuing instructions",
+    "fp": "float arithmetic",
+    "multiply": "multiplications",
+    "int": "integer arithmetic",
+    "sfu": "special functions",
+    "convert": "conversions",
+    "fp64": "float64 arithmetic",
+    "mma": "the tensor cores",
+    "lsu": "accesses of L1 and shared memory",
+    "l1": "bytes through L1",
+    "latency": "waiting for what was asked for",
+    "block": "the longest block",
+    "l2": "bytes through L2",
+    "dram": "bytes from DRAM",
+    "start": "starting blocks",
+}
+
 
 def microseconds(value: float | None) -> str:
     """A time with about four digits, without its unit. Empty if there is none."""
@@ -65,3 +83,8 @@ def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[s
     """The lines of a table. Its cells are Markdown already; a heading that begins with `>` is that of numbers."""
     rule = ["---:" if cell.startswith(">") else "---" for cell in head]
     return [f"| {' | '.join(row)} |" for row in ([cell.lstrip(">") for cell in head], rule, *rows)]
+
+
+def bound_words(term: str) -> str:
+    """What a term of a time stands for: `accesses of L1 and shared memory` for `lsu`."""
+    return _BINDS.get(term, term)

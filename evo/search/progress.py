@@ -10,7 +10,7 @@ from evo.operators import INVERT_BELOW, STALLED_AFTER, Proposal
 from evo.results import CaseBench, Control, Evaluation
 from evo.results.bench import LAUNCH_BOUND
 from evo.results.codec import copied
-from evo.results.wording import microseconds
+from evo.results.wording import bound_words, microseconds
 from evo.search.events import TrialResult
 from evo.search.trial_log import Trial
 from evo.spec.task import Task
@@ -21,23 +21,6 @@ Cases = Mapping[str, CaseBench]
 _NEAR = 0.85  # of the floor's speed: the little that is left is seldom worth a search
 _STALLED = 12  # trials without a keep
 _BYTES_ALONE = 0.9  # of a modelled time is DRAM's: whatever else a change makes better is hidden behind it
-_BINDS = {  # terms of the model's time, in words
-    "issue": "issuing instructions",
-    "fp": "float arithmetic",
-    "multiply": "multiplications",
-    "int": "integer arithmetic",
-    "sfu": "special functions",
-    "convert": "conversions",
-    "fp64": "float64 arithmetic",
-    "mma": "the tensor cores",
-    "lsu": "accesses of L1 and shared memory",
-    "l1": "bytes through L1",
-    "latency": "waiting for what was asked for",
-    "block": "the longest block",
-    "l2": "bytes through L2",
-    "dram": "bytes from DRAM",
-    "start": "starting blocks",
-}
 
 
 def reached(task: Task, bench: EvaluationSession, cases: Cases) -> float | None:
@@ -120,9 +103,7 @@ def _binding(row: CaseBench) -> tuple[str, float]:
     """What the champion itself is bound by, not its floor, and how much of a modelled time that is."""
     term = row.limiter or ""
     share = (row.terms_us or {}).get(term, 0.0) / (row.modelled_us or 1.0)
-    return (
-        f"now bound by {_BINDS.get(term, term)} ({share:.0%} of the time)" if share else "there is room left"
-    ), share
+    return (f"now bound by {bound_words(term)} ({share:.0%} of the time)" if share else "there is room left"), share
 
 
 def _time(task: Task, cases: Cases) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from evo.cuda.compile import default_cache
 from evo.errors import HarnessFault
-from evo.files import CacheFolder, cache_folder, cache_limit, write_atomic
+from evo.files import CacheFolder, cache_folder, cache_limit, copy_folder, write_atomic
 from evo.sim import jit
 
 
@@ -129,3 +130,23 @@ def test_a_temporary_file_that_another_program_takes_is_written_again(
     assert taken
     assert [path.name for path in file.parent.iterdir()] == ["file"]
     assert file.read_bytes() == b"whole"
+
+
+def test_a_folder_is_copied_whole_or_what_was_there_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, target = tmp_path / "made", tmp_path / "kernels" / "task"
+    (source / "ladder").mkdir(parents=True)
+    (source / "ladder" / "00.cu").write_text("a kernel")
+    (source / "task.yaml").write_text("name: task")
+    copy_folder(source, target)
+    assert (target / "ladder" / "00.cu").read_text() == "a kernel"
+    (source / "task.yaml").write_text("name: another")
+
+    def full(path: Path, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(HarnessFault) as fault:
+        copy_folder(source, target)
+    assert fault.value.problem == "ENOSPC"
+    assert (target / "task.yaml").read_text() == "name: task"
+    assert [path.name for path in target.parent.iterdir()] == ["task"]

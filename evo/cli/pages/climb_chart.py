@@ -23,7 +23,8 @@ def climb_words(climb: Climb) -> str:
     if not timed:
         return f"{words}, none of them timed."
     kept = [point for point in timed if point.kept]
-    first, last = (kept or timed)[0], (kept or timed)[-1]
+    last = (kept or timed)[-1]
+    first = next(point for point in segments(climb)[-1] + timed if point in (kept or timed))  # of the latest champions
     assert first.us is not None
     assert last.us is not None
     words += f". Case {climb.case}: {climb.timing} {microseconds(first.us)} µs at trial {first.index}"

@@ -8,7 +8,7 @@ from evo.cli.pages.highlight import clean, highlighted, side_by_side
 from evo.cli.pages.html import LONGEST, region, table
 from evo.records.trials import Record
 from evo.results import CaseBench, CaseEvidence, Evidence
-from evo.results.wording import clipped, duration, gain_words, microseconds, plural, ratio
+from evo.results.wording import bound_words, clipped, duration, gain_words, microseconds, plural, ratio
 
 _MOST_FAULTS = 8
 _MOST_CASES = 40
@@ -110,7 +110,7 @@ def _comparison(record: Record) -> str:
 
 
 def _case_row(case: CaseBench, evidence: CaseEvidence | None) -> list[str]:
-    now, parent, gain, bound = case.time_us, "", "", case.limiter or ""
+    now, parent, gain, bound = case.time_us, "", "", bound_words(case.limiter or "")
     if evidence is not None:
         if evidence.parent_us is not None:
             parent = microseconds(evidence.parent_us)
@@ -121,7 +121,7 @@ def _case_row(case: CaseBench, evidence: CaseEvidence | None) -> list[str]:
             if evidence.low is not None and evidence.high is not None:
                 gain += f" [{ratio(evidence.low)}, {ratio(evidence.high)}]"
         if evidence.limiter and evidence.limiter_after and evidence.limiter != evidence.limiter_after:
-            bound = f"{evidence.limiter}, now {evidence.limiter_after}"
+            bound = f"{bound_words(evidence.limiter)}, now {bound_words(evidence.limiter_after)}"
     library = f"{case.baseline.name} {microseconds(case.baseline.p50_us)} µs" if case.baseline is not None else ""
     return [case.name, parent, microseconds(now), gain, bound, library]
 

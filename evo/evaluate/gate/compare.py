@@ -42,7 +42,8 @@ Reals = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 _ROUNDED_OTHERWISE = 0.01  # of an integer output's elements, with `integers` in the tolerance
-_BY_CHANCE = 0.001  # of an output's elements may be beyond the tolerance where honest errors are
+_BY_CHANCE = 0.001  # of an output's elements or lines may be beyond the tolerance where honest errors are
+_LINES = 8  # fewer say nothing of chance
 
 
 def compare(task: Task, name: str, outputs: Arrays, expectation: Expectation, accumulated: float = 0.0) -> CaseCheck:
@@ -340,9 +341,8 @@ class _Floats:
         A distribution is used if a trusted implementation stays within half of the tolerance once. Where sums cancel,
         it may stay there by luck, so its errors are drawn again before a variant is called wrong.
         """
-        few = max(1.0, _BY_CHANCE * beyond.size)
         error = np.abs(values - self.exact)[beyond]
-        if self.honest is None or self.rounding is None or len(error) > few or float(error.max(initial=0.0)) > most:
+        if self.honest is None or self.rounding is None or float(error.max(initial=0.0)) > most or not _is_few(beyond):
             return False
         drawn = self.honest.at_each()
         if drawn is None:
@@ -384,6 +384,14 @@ class _Floats:
             f"({count} of {beyond.size} elements beyond rtol {self.tolerance.rtol:g}, "
             f"atol {self.tolerance.atol:g})"
         )
+
+
+def _is_few(beyond: Mask) -> bool:
+    """Whether so little is beyond the tolerance by chance: elements, or lines of which one number is a part of each."""
+    lines = [beyond.any(axis=axis) for axis in range(beyond.ndim if beyond.ndim > 1 else 0)]
+    return any(
+        each.sum() <= max(1.0, _BY_CHANCE * each.size) for each in (beyond, *(at for at in lines if at.size >= _LINES))
+    )
 
 
 def first_difference(a: Arrays, b: Arrays) -> Mismatch | None:

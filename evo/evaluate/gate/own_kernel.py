@@ -33,13 +33,17 @@ def is_original(task: Task, variant: Variant) -> bool:
     return path.is_file() and parse_variant(path.read_text(encoding="utf-8"), path=path.name).id == variant.id
 
 
+def is_by_rounding(row: CaseCheck) -> bool:
+    """Whether a case is wrong by numbers beyond their limits, which sums in another order may be."""
+    return row.status is Status.WRONG and row.mismatch is not None and row.mismatch.kind in _ROUNDED
+
+
 def is_rounded_alike(task: Task, honest: Bind | None, step: Step, expectation: Expectation, row: CaseCheck) -> bool:
     """Whether numbers are beyond their limits by rounding, and the task's own kernel errs about as much there.
 
     honest: its programs. row: what the variant showed in this step.
     """
-    is_rounded = row.status is Status.WRONG and row.mismatch is not None and row.mismatch.kind in _ROUNDED
-    if honest is None or not is_rounded:
+    if honest is None or not is_by_rounding(row):
         return False
     programs = honest([step.case])
     if step.case.name not in programs:

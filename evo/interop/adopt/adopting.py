@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import re
-import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ import numpy as np
 from evo.device import Array
 from evo.errors import TaskInvalid, UsageError
 from evo.evaluate.gate import check_task
+from evo.files import copy_folder, write_atomic
 from evo.interop.adopt.draft import Draft, draft_of
 from evo.interop.adopt.draft_parts import LaunchDraft, TensorDraft, require_numbers
 from evo.interop.adopt.extents import order_extents
@@ -132,7 +132,7 @@ def adopt(root: Path, path: Path, options: Options, say: Callable[[str], None] =
     if wide is not None and not figures.few and options.reference is None:  # else no task asks for special values
         figures.undefined = accidents(trial, list(check.values()), say)
     reference = _write(name, trial, figures, options.reference, wide, target, say)
-    variant.write_text(variant_text(draft, name), encoding="utf-8")
+    write_atomic(variant, variant_text(draft, name).encode())
     notes = [*draft.notes, *trial.notes]
     if untold := [t.name for t in draft.given if t.fill == UNTOLD and (t.high is not None or t.ends is not None)]:
         notes.append(f"what the host code puts into {', '.join(untold)} could not be told: its values are assumed")
@@ -333,9 +333,7 @@ def _write(
         except TaskInvalid as error:
             hint = f"{error.hint}; assumed: {trial.assumed}" if error.hint else f"assumed: {trial.assumed}"
             raise TaskInvalid(error.message.replace(f"{scratch}/", ""), hint=hint) from None
-        if target.exists():
-            shutil.rmtree(target)
-        shutil.copytree(folder, target)
+        copy_folder(folder, target)
     return reference
 
 

@@ -1,28 +1,70 @@
 """Kernels that take structs by value: each field becomes a parameter, since a task passes tensors and numbers.
 
 `__global__ void f(Matrix A)` becomes `f(int A_width, float* A_elements)`. Uses such as `A.width` become `A_width`; if
-the struct is used whole, or by a macro, it is put together again at the beginning of the kernel.
+the struct is used whole, or by a macro, it is put together again at the beginning of the kernel. Of an array inside,
+pointers and few whole numbers are parameters each, and put into an array again where an index is none of the text's
+numbers; other arrays become tensors.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from evo.cuda.source.parser import Node, read
 from evo.cuda.source.types import declarator_name
 from evo.interop.adopt.host_expressions import bare_type
-from evo.interop.adopt.host_records import RecordField, RecordType
+from evo.interop.adopt.host_records import HostRecords, RecordField, RecordType
 
 Edit = tuple[int, int, str]
 
 
-def flattened(
-    text: str, records: Mapping[str, RecordType], types: Mapping[str, str], macros: Sequence[str] = ()
-) -> str:
+@dataclass(frozen=True)
+class _Part:
+    """A field. place: `A.width`. apart: how many parameters the elements of an array are; 0 for all others.
+
+    extents: `[5][5]` of an array that is a tensor.
+    """
+
+    kind: str
+    flat: str
+    place: str
+    apart: int = 0
+    extents: str = ""
+
+    @property
+    def declared(self) -> str:
+        if self.apart:
+            return ", ".join(f"{self.kind} {self.flat}_{at}" for at in range(self.apart))
+        if self.extents.count("[") > 1:
+            return f"const {self.kind} {self.flat}{self.extents}"
+        return f"const {self.kind}* __restrict__ {self.flat}" if self.extents else f"{self.kind} {self.flat}"
+
+    @property
+    def array(self) -> str:
+        """The array itself, of elements that are parameters."""
+        given = ", ".join(f"{self.flat}_{at}" for at in range(self.apart))
+        return f"{self.kind} {self.flat}[{self.apart}] = {{{given}}};"
+
+    @property
+    def copied(self) -> str:
+        """Statements that set the field of a struct that is put together again."""
+        if self.apart:
+            return " ".join(f"{self.place}[{at}] = {self.flat}_{at};" for at in range(self.apart))
+        if not self.extents:
+            return f"{self.place} = {self.flat};"
+        sizes = self.extents.strip("[]").split("][")
+        places = "".join(f"[at_{at}]" for at in range(len(sizes)))
+        loops = "".join(f"for (int at_{at} = 0; at_{at} < {size}; ++at_{at}) " for at, size in enumerate(sizes))
+        return f"{loops}{self.place}{places} = {self.flat}{places};"
+
+
+def flattened(text: str, host: HostRecords, macros: Sequence[str] = ()) -> str:
     """A kernel's text with the fields of structs as parameters, and without names for plain types there.
 
-    types: what `typedef` and `using` name. macros: the bodies of the file's macros, which may use a parameter's name.
+    host: knows the structs, and what `typedef` and `using` name. macros: the bodies of the file's macros, which may use
+    a parameter's name.
     """
     data = text.encode()
     function = next((n for n in read(data).walk() if n.type == "function_definition"), None)
@@ -33,19 +75,18 @@ def flattened(
     edits: list[Edit] = []
     made: list[str] = []
     for param in params.named_children:
-        record, name = _taken(param, records)
+        record, name = _taken(param, host)
         if record is None or name is None:
             kind = param.child("type")
-            if kind is not None and kind.text in types and not isinstance(records.get(types[kind.text]), RecordType):
-                edits.append((kind.start_byte, kind.end_byte, types[kind.text]))
+            if kind is not None and kind.text in host.types and host.types[kind.text] not in host.records:
+                edits.append((kind.start_byte, kind.end_byte, host.types[kind.text]))
             continue
-        fields = _fields(record, name, records, types)
-        if fields is None:
-            continue
-        edits.append(_replaced(param, ", ".join(f"{kind} {flat}" for kind, flat, _ in fields)))
-        is_whole = _replace_uses(body, name, {place: flat for _, flat, place in fields}, edits)
+        parts = _parts(record, name, host)
+        edits.append(_replaced(param, ", ".join(part.declared for part in parts)))
+        is_whole, arrays = _replace_uses(body, name, parts, edits)
+        made += [part.array for part in arrays]
         if is_whole or any(re.search(rf"\b{name}\s*\.", macro) for macro in macros):
-            made += [f"{record.name} {name};", *(f"{place} = {flat};" for _, flat, place in fields)]
+            made += [f"{record.name} {name};", *(part.copied for part in parts)]
     if made:
         edits.append((body.start_byte + 1, body.start_byte + 1, f"\n    {' '.join(made)}"))
     for start, end, new in sorted(edits, reverse=True):
@@ -65,52 +106,66 @@ def _replaced(param: Node, new: str) -> Edit:
     return start, end, new
 
 
-def _taken(param: Node, records: Mapping[str, RecordType]) -> tuple[RecordType | None, str | None]:
+def _taken(param: Node, host: HostRecords) -> tuple[RecordType | None, str | None]:
     kind, declarator = param.child("type"), param.child("declarator")
     if kind is None or declarator is None or declarator.type != "identifier":
         return None, None
-    return records.get(bare_type(kind.text)), declarator_name(declarator)
+    return host.records.get(bare_type(kind.text)), declarator_name(declarator)
 
 
-def _fields(
-    record: RecordType, name: str, records: Mapping[str, RecordType], types: Mapping[str, str], place: str = ""
-) -> list[tuple[str, str, str]] | None:
-    """Type, name of the parameter and place in the struct, for each field; None if one has no plain type."""
-    found: list[tuple[str, str, str]] = []
+def _parts(record: RecordType, name: str, host: HostRecords, place: str = "") -> list[_Part]:
+    found: list[_Part] = []
     for each in record.fields:
         flat, inside = f"{name}_{each.name}", f"{place or name}.{each.name}"
-        if each.count is not None:
-            return None
-        inner = records.get(bare_type(each.kind)) if "*" not in each.kind else None
+        inner = host.records.get(bare_type(each.kind)) if "*" not in each.kind and not each.extents else None
         if inner is not None:
-            parts = _fields(inner, flat, records, types, inside)
-            if parts is None:
-                return None
-            found += parts
+            found += _parts(inner, flat, host, inside)
+        elif apart := host.parts_apart(each):
+            found.append(_Part(_plain(each, host), flat, inside, apart))
         else:
-            found.append((_plain(each, types), flat, inside))
+            extents = "".join(f"[{extent.text}]" for extent in each.extents)
+            found.append(_Part(_plain(each, host), flat, inside, extents=extents))
     return found
 
 
-def _plain(each: RecordField, types: Mapping[str, str]) -> str:
+def _plain(each: RecordField, host: HostRecords) -> str:
     name = each.kind.replace("struct ", "").rstrip("*")
-    return types.get(name, name) + ("*" if "*" in each.kind else "")
+    return host.types.get(name, name) + ("*" if "*" in each.kind else "")
 
 
-def _replace_uses(body: Node, name: str, flat: Mapping[str, str], edits: list[Edit]) -> bool:
-    """`A.width` as `A_width`. Returns whether the struct is also used as a whole."""
-    is_whole = False
+def _replace_uses(body: Node, name: str, parts: Sequence[_Part], edits: list[Edit]) -> tuple[bool, list[_Part]]:
+    """`A.width` as `A_width`. Returns whether the struct is also used as a whole, and the arrays that are needed."""
+    is_whole, arrays = False, dict[str, _Part]()
+    by_place = {part.place: part for part in parts}
     for node in body.walk():
         if node.type != "identifier" or node.text != name:
             continue
         top = node
         while top.parent is not None and top.parent.type == "field_expression" and top.parent.child("argument") is top:
             top = top.parent
-            if re.sub(r"\s", "", top.text) in flat:
+            if re.sub(r"\s", "", top.text) in by_place:
                 break
-        key = re.sub(r"\s", "", top.text)
-        if top.type == "field_expression" and key in flat:
-            edits.append((top.start_byte, top.end_byte, flat[key]))
+        part = by_place.get(re.sub(r"\s", "", top.text))
+        if top.type == "field_expression" and part is not None:
+            element = _element(top, part)
+            if part.apart and element is None:
+                arrays[part.flat] = part
+            end = top.parent.end_byte if element is not None and top.parent is not None else top.end_byte
+            edits.append((top.start_byte, end, part.flat if element is None else f"{part.flat}_{element}"))
         elif node.field != "field":
             is_whole = True
-    return is_whole
+    return is_whole, list(arrays.values())
+
+
+def _element(used: Node, part: _Part) -> int | None:
+    """Which one `A.size[1]` is, if it is a parameter of its own."""
+    around = used.parent
+    if (
+        not part.apart
+        or around is None
+        or around.type != "subscript_expression"
+        or around.child("argument") is not used
+    ):
+        return None
+    index = around.text[used.end_byte - around.start_byte :].strip("[] \t\n")
+    return int(index) if index.isdigit() and int(index) < part.apart else None

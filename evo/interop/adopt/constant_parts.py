@@ -121,20 +121,13 @@ def _parts(
     for each in record.fields if record is not None else ():
         inner = types.get(bare_type(each.kind), bare_type(each.kind))
         own = _parts(inner, f"{place}.{each.name}", f"{flat}_{each.name}", records, types)
-        if each.count is not None:
-            own = [_Part(own[0].place, own[0].flat, inner, _extents(each.count))] if inner in OF_C_TYPE else []
+        if each.extents:
+            extents = "".join(f"[{extent.text}]" for extent in each.extents)
+            own = [_Part(own[0].place, own[0].flat, inner, extents)] if inner in OF_C_TYPE else []
         if "*" in each.kind or not own:
             return []
         found += own
     return found
-
-
-def _extents(count: Node) -> str:
-    """`[3][3]`, of the field that has this extent."""
-    top = count
-    while top.parent is not None and top.parent.type == "array_declarator":
-        top = top.parent
-    return top.text[top.text.index("[") :]
 
 
 def _function(node: Node) -> _Function | None:

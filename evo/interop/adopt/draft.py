@@ -59,9 +59,8 @@ class Draft:
 
 def draft_of(program: HostProgram, options: Mapping[str, Mapping[str, str]]) -> Draft:
     """options: what the user has set: `role`, `dtype`, `shape` and `init` by tensor, `scalar` by name."""
-    types = program.host.types
     macros = [item.text for item in program.items if item.kind == "macro"]
-    order = instances_of(program.launches, program.kernels, types, program.host.records, macros)
+    order = instances_of(program.launches, program.kernels, program.host, macros)
     symbols, edited = filled_symbols(program, order)
     maker = _Maker(program, order, symbols, options)
     draft = maker.draft()

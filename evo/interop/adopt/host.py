@@ -41,8 +41,8 @@ class Host(HostStart):
         self.path, self.given = path, dict(given)
         self.scopes: list[dict[str, HostVariable]] = [{}]
         self.macros, self.types, self.records = {}, {}, {}
-        self.tight_rows = False
-        self.passed = {}
+        self.tight_rows, self.elements_made = False, 0
+        self.passed, self.beside = {}, {}
         self.functions: dict[str, Node] = {}
         self.heads: dict[str, Node] = {}
         self.compiled_in: set[str] = set()  # words between `<` and `>` of calls and launches
@@ -205,7 +205,8 @@ class Host(HostStart):
                 inside = value.named_children if value is not None and value.type == "initializer_list" else []
                 items = tuple(self.value(each) for each in inside) if len(inside) > 1 else ()
                 length = self._array_length(array) if array.child("size") else HostNumber.number(len(items))
-                cell.value = HostArray(name, length if length.value else UNKNOWN, bare_type(kind), items)
+                length = length if length.value else UNKNOWN
+                cell.value = HostArray(name, length, bare_type(kind), items, of_pointers=bool(pointer))
             elif value is not None and value.type in ("argument_list", "initializer_list"):
                 self.store(cell, self.constructed(kind, value))
             elif value is not None:
@@ -348,13 +349,15 @@ class Host(HostStart):
             bounds |= test.names if isinstance(test, HostNumber) else frozenset()
             if known == 0 or (known is None and turns):
                 break
-            self.events, before = [], self.ticks
+            self.events, before, made = [], self.ticks, self.elements_made
             self.execute(body)
             turns.append(self.events)
+            is_new = self.elements_made > made
             is_counted = self.ticks > before
             if (step := node.child("update")) is not None:
                 self.value(step)
-            if len(turns) == 2 and (is_same := self._same(turns[0], turns[1], is_counted=is_counted)):
+            is_same = len(turns) == 2 and not is_new and self._same(turns[0], turns[1], is_counted=is_counted)
+            if is_same:
                 break
         self.scopes.pop()
         self.events = outer
@@ -371,7 +374,8 @@ class Host(HostStart):
             return
         if len(turns) > 1 and bounds:
             names = ", ".join(sorted(bounds))
-            self.notes.append(f"line {node.row + 1}: the number of launches depends on {names}: kept as here")
+            if any(event.kind == "launch" for event in turns[0]):
+                self.notes.append(f"line {node.row + 1}: the number of launches depends on {names}: kept as here")
             self.kept |= bounds
         for turn in turns:
             self.events += turn
@@ -382,7 +386,7 @@ class Host(HostStart):
         is_counted: a variable that is no loop's own counts the turns, and what follows from it differs: time steps.
         """
         ours, theirs = ([e.launched for e in turn if e.launched is not None] for turn in (first, second))
-        if len(ours) != len(theirs):
+        if len(ours) != len(theirs) or (not ours and [e.memory for e in first] != [e.memory for e in second]):
             return False
         for a, b in zip(ours, theirs, strict=True):
             names = [{p.memory for p in each.arguments if isinstance(p, DevicePointer)} for each in (a, b)]

@@ -66,9 +66,10 @@ class HostAssignments(HostExpressions):
             cell = self.field_cell(left)
             if cell is None:
                 return self._set_field(left, value)
+        if cell is None and left is not None and left.type == "subscript_expression":
+            self.element_assigned(left, operator, value)
+            cell = self.element_cell(left)
         if cell is None:
-            if left is not None and left.type == "subscript_expression":
-                self.element_assigned(left, operator, value)
             return value
         if operator != "=":
             old = cell.value

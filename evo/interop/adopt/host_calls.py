@@ -14,7 +14,6 @@ from evo.interop.adopt.host_expressions import bare_type, extent_of, memory_of
 from evo.interop.adopt.host_fill_calls import FILLING, HostFillCalls
 from evo.interop.adopt.host_fills import APPENDING
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied
-from evo.interop.adopt.host_records import plain_parts
 from evo.interop.adopt.host_tensors import HostTensor
 from evo.interop.adopt.host_values import (
     Address,
@@ -64,6 +63,7 @@ class HostCalls(HostFillCalls):
         """A name for a size that no other size has."""
 
     tight_rows: bool  # cudaMallocPitch leaves no gap between rows
+    elements_made: int  # allocations that are elements of an array
 
     @abc.abstractmethod
     def run_template(self, name: str, template: Sequence[Node], arguments: Sequence[object]) -> object:
@@ -174,7 +174,7 @@ class HostCalls(HostFillCalls):
         return UNKNOWN
 
     def _arguments(self, node: Node, value: object) -> list[object]:
-        return plain_parts(value) if isinstance(value, HostRecord) else [self._argument(node, value)]
+        return self.plain_parts(value) if isinstance(value, HostRecord) else [self._argument(node, value)]
 
     def _argument(self, node: Node, value: object) -> object:
         if isinstance(value, Address | HostArray) and memory_of(value) is None:
@@ -242,6 +242,8 @@ class HostCalls(HostFillCalls):
         target = given[0].text
         if cell.name != "this" and ("." in target or "->" in target):
             memory.name = re.sub(r"\W+", "_", target.rpartition("&")[2].replace("this->", "")).strip("_")
+        if target.endswith("]"):  # `&planes[2]`
+            memory.name, self.elements_made = cell.name, self.elements_made + 1
         memory.element = bare_type(self.types.get(bare_type(cell.type), cell.type))
         self.store(cell, DevicePointer(memory))
 

@@ -23,6 +23,7 @@ from evo.interop.adopt.host_values import (
 )
 from evo.spec.element_types import ELEMENT_TYPES, OF_C_TYPE
 
+_FEW = 64  # elements of an array that are followed one by one
 _BINARY = ("+", "-", "*", "/", "%", "<<", ">>", "&", "|", "^", "==", "!=", "<", "<=", ">", ">=")
 _REAL = re.compile(r"(?:\d[\d']*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFlL]?")
 _WHOLE = re.compile(r"(0[xX][\da-fA-F']+|0[bB][01']+|\d[\d']*)[uUlLzZ]*")
@@ -289,18 +290,35 @@ class HostExpressions(abc.ABC):
             if argument is not None and argument.type == "field_expression" and (cell := self.field_cell(argument)):
                 return cell.value if isinstance(cell.value, HostArray) else Address(cell)
             if argument is not None and argument.type == "subscript_expression":
+                if (cell := self.element_cell(argument)) is not None and "*" in cell.type:
+                    return Address(cell)  # of numbers, it is where a copy begins
                 held = self.value(argument.child("argument"))
                 return held if isinstance(held, HostArray) else self.value(argument)
             return self.value(argument)
         value = self.value(argument)
         return value.cell.value if isinstance(value, Address) else UNKNOWN
 
+    def element_cell(self, node: Node) -> HostVariable | None:
+        """The variable that `a[2]` is, of an array of pointers or of few whole numbers."""
+        argument = node.child("argument")
+        if self.is_open or argument is None or argument.type == "subscript_expression":
+            return None
+        held, index = self.value(argument), self._index(node).value
+        if not isinstance(held, HostArray) or not held.has_cells or not isinstance(index, int):
+            return None
+        return held.cell(index) if 0 <= index < _FEW else None
+
+    def _index(self, node: Node) -> HostNumber:
+        inside = node.child("indices")
+        return self.size(inside.named_children[0] if inside is not None and inside.named_children else None)
+
     def _element(self, node: Node) -> object:
         held = self.value(node.child("argument"))
-        inside = node.child("indices")
-        index = self.size(inside.named_children[0] if inside is not None and inside.named_children else None)
+        index = self._index(node)
         if isinstance(held, DevicePointer):
             return DevicePointer(held.memory, applied("+", held.offset, index))
+        if isinstance(held, HostArray) and not self.is_open and index.value in held.cells:
+            return held.cells[int(index.value)].value
         if isinstance(held, HostArray) and isinstance(index.value, int) and 0 <= index.value < len(held.items):
             return held.items[index.value]
         if isinstance(held, HostArray) and self.is_open and index.how is not None:

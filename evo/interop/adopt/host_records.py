@@ -12,21 +12,24 @@ from evo.cuda.source.parser import Node
 from evo.cuda.source.types import declarator_name, text_of
 from evo.interop.adopt.host_assignments import HostAssignments
 from evo.interop.adopt.host_expressions import bare_type
-from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber
-from evo.interop.adopt.host_values import Address, DevicePointer, HostArray, HostRecord, HostVariable
+from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied
+from evo.interop.adopt.host_values import Address, Allocation, DevicePointer, HostArray, HostRecord, HostVariable
+from evo.spec.element_types import OF_C_TYPE, is_float
 from evo.spec.source_text import at_commas
 
 _LONGEST, _DEEPEST_SCOPE, _DEEPEST_CALL = 16, 40, 24
+_APART = 16
+_PASSED = (DevicePointer, HostNumber)
 
 
 @dataclass(frozen=True, slots=True)
 class RecordField:
-    """One field. count: elements of an array; None if it is none."""
+    """One field. extents: of an array; none if it is none."""
 
     kind: str
     name: str
     default: Node | None
-    count: Node | None = None
+    extents: tuple[Node, ...] = ()
 
 
 @dataclass(slots=True)
@@ -93,9 +96,9 @@ def _take_member(record: RecordType, child: Node) -> None:
             if name is None or kind is None or any(n.type == "function_declarator" for n in declarator.walk()):
                 continue
             mark = "*" if any(n.type == "pointer_declarator" for n in declarator.walk()) else ""
-            array = next((n for n in declarator.walk() if n.type == "array_declarator"), None)
-            count = array.child("size") if array is not None else None
-            record.fields.append(RecordField(kind.text + mark, name, child.child("default_value"), count))
+            arrays = [n.child("size") for n in declarator.walk() if n.type == "array_declarator"]
+            extents = tuple(size for size in reversed(arrays) if size is not None)
+            record.fields.append(RecordField(kind.text + mark, name, child.child("default_value"), extents))
     elif child.type == "function_definition":
         head = next((n for n in child.walk() if n.type == "function_declarator"), None)
         word = text_of(head.child("declarator")) if head is not None else ""
@@ -236,8 +239,9 @@ class HostRecords(HostAssignments):
             kind = self.types.get(bare_type(each.kind), each.kind) + ("*" if "*" in each.kind else "")
             cell = HostVariable(each.name, kind)
             found.fields[each.name] = cell
-            if each.count is not None:
-                cell.value = HostArray(each.name, self.size(each.count), bare_type(kind))
+            if each.extents:
+                pointers = "*" in kind
+                cell.value = HostArray(each.name, self.length_of(each), bare_type(kind), of_pointers=pointers)
             elif each.default is not None:
                 self.store(cell, self.value(each.default))
             elif self.is_record(kind):
@@ -264,11 +268,17 @@ class HostRecords(HostAssignments):
     def _fill(self, found: HostRecord, given: Sequence[Node], values: Sequence[object]) -> None:
         """`{4, 2.f}` and `{.n = 4}`."""
         for node, name, value in zip(given, found.fields, values, strict=False):
-            target = name
-            if node.type == "initializer_pair" and (mark := node.child("designator")) is not None:
-                target = mark.text.lstrip(".")
-            if target in found.fields:
-                self.store(found.fields[target], value)
+            mark = node.child("designator") if node.type == "initializer_pair" else None
+            inner = (node.child("value") if mark is not None else None) or node
+            cell = found.fields.get(mark.text.lstrip(".") if mark is not None else name)
+            if cell is None:
+                continue
+            if inner.type == "initializer_list" and isinstance(cell.value, HostArray):
+                cell.value.items = tuple(self.value(each) for each in inner.inside)
+            elif inner.type == "initializer_list" and self.is_record(cell.type):
+                cell.value = self.made(cell.type, inner.inside)
+            else:
+                self.store(cell, value)
 
     # Their parts.
 
@@ -304,12 +314,50 @@ class HostRecords(HostAssignments):
             size = 8 if "*" in each.kind else self.bytes_of(each.kind)
             if size is None:
                 return None
-            count = self.size(each.count).value if each.count is not None else 1
+            count = self.length_of(each).value
             if count is None:
                 return None
             total = -(-total // size) * size + size * int(count)
             widest = max(widest, size)
         return -(-total // widest) * widest
+
+    def length_of(self, each: RecordField) -> HostNumber:
+        """How many elements a field has: 1 if it is no array."""
+        total = HostNumber.number(1)
+        for extent in each.extents:
+            total = applied("*", total, self.size(extent))
+        return total
+
+    def parts_apart(self, each: RecordField) -> int:
+        """How many elements of a field go to a kernel one by one: pointers, and few whole numbers such as extents."""
+        length = self.length_of(each).value if len(each.extents) == 1 else None
+        kind = self.types.get(bare_type(each.kind), bare_type(each.kind))
+        is_whole = kind in OF_C_TYPE and not is_float(OF_C_TYPE[kind])
+        return int(length) if length is not None and length <= _APART and ("*" in each.kind or is_whole) else 0
+
+    def plain_parts(self, value: HostRecord) -> list[object]:
+        """What a kernel gets for a struct by value, in order: see `by_value`."""
+        found: list[object] = []
+        record, _ = self.record_type(value.type)
+        for each in record.fields if record is not None else ():
+            cell = value.fields[each.name]
+            if isinstance(cell.value, HostRecord):
+                found += self.plain_parts(cell.value)
+            elif isinstance(cell.value, HostArray) and (count := self.parts_apart(each)):
+                parts = [cell.value.cell(index) for index in range(count)]
+                found += [part.value if isinstance(part.value, _PASSED) else part.name for part in parts]
+            elif isinstance(cell.value, HostArray) and each.extents:
+                found.append(DevicePointer(self._memory_of_part(cell.value)))
+            else:
+                found.append(cell.value if isinstance(cell.value, _PASSED) else cell.name)
+        return found
+
+    def _memory_of_part(self, held: HostArray) -> Allocation:
+        """An array of numbers in a struct by value, as a tensor."""
+        if held.memory is None:
+            size = applied("*", held.length, HostNumber.number(self.bytes_of(held.element or "float") or 4))
+            held.memory = Allocation("", size, element=held.element, fill=held.filled)
+        return held.memory
 
     def element_of_record(self, kind: str) -> tuple[str, int] | None:
         """The type that all fields of a struct have, and how many there are; None if they differ."""
@@ -321,8 +369,7 @@ class HostRecords(HostAssignments):
             if "*" in each.kind:
                 return None
             kinds.add(bare_type(self.types.get(bare_type(each.kind), each.kind)))
-            count = self.size(each.count).value if each.count is not None else 1
-            total += int(count or 0)
+            total += int(self.length_of(each).value or 0)
         return (kinds.pop(), total) if len(kinds) == 1 and total else None
 
 
@@ -347,14 +394,3 @@ def _takes(maker: Node, count: int) -> bool:
     params = [c for c in (inside.named_children if inside is not None else []) if "parameter" in c.type]
     least = sum(c.type == "parameter_declaration" for c in params)
     return least <= count <= len(params) and maker.child("body") is not None
-
-
-def plain_parts(value: HostRecord) -> list[object]:
-    """The values of a struct's fields in order, those of structs inside it in place."""
-    found: list[object] = []
-    for cell in value.fields.values():
-        if isinstance(cell.value, HostRecord):
-            found += plain_parts(cell.value)
-        else:
-            found.append(cell.value if isinstance(cell.value, DevicePointer | HostNumber) else cell.name)
-    return found

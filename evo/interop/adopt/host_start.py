@@ -24,8 +24,9 @@ class HostStart(HostCalls):
         """Run one function, whose sizes are given or taken from defaults. owner: the class whose method it is."""
         fields = self._object(self.records[owner], defaults) if owner else None
         passed = self.passed.get(function_name(function), [])
-        arguments = []
-        for place, param in enumerate(parameters_of(function)):
+        arguments, params = [], parameters_of(function)
+        self.beside = {param.name: said.dims or [] for param, said in zip(params, passed, strict=False)}
+        for place, param in enumerate(params):
             said = passed[place] if place < len(passed) else LauncherArgument()
             arguments.append(self._assumed(function, param, said, defaults))
         self.run_function(function, arguments, fields)

@@ -39,6 +39,7 @@ class HostTensors(HostRecords):
     given: dict[str, int]
     named: dict[str, int | float | None]
     unknown_sizes: list[str]
+    beside: Mapping[str, Sequence[HostNumber]]  # dimensions that Python gives the launcher's tensors
 
     def given_tensor(self, function: Node, name: str, said: LauncherArgument) -> HostTensor:
         """A parameter of the launcher, with dimensions by the names that the code gives them."""
@@ -58,7 +59,7 @@ class HostTensors(HostRecords):
                     dims.append(HostNumber(int(substituted(known.how, numbers)), known.how))  # type: ignore[call-overload]
                     continue
                 word, value = known.how if isinstance(known.how, str) else None, int(known.value or 1)
-            word = word or _variable(text, rf"\b{name}\s*\.\s*size\s*\(\s*(?:{place}|{place - rank})\s*\)")
+            word = word or _extent_of(text, name, place, rank) or self._as_others(text, name, place - rank, said)
             if word is None and not said.dims:
                 word, number = _checked(text, name, place)
                 value = number or value
@@ -72,6 +73,14 @@ class HostTensors(HostRecords):
             dims.append(self._dimension(word or f"{name}_{place}", value, is_known=said.dims is not None))
         memory.shape = tuple(dims)
         return HostTensor(memory, tuple(dims))
+
+    def _as_others(self, text: str, name: str, place: int, said: LauncherArgument) -> str | None:
+        """What the launcher calls an extent of another tensor that is as long, at the same place from the end."""
+        length = said.dims[place].value if said.dims else None
+        others = [(o, len(d)) for o, d in self.beside.items() if o != name and len(d) >= -place]
+        same = [(other, rank) for other, rank in others if self.beside[other][place].value == length]
+        words = (_extent_of(text, other, rank + place, rank) for other, rank in same)
+        return next((word for word in words if word), None) if length is not None else None
 
     def _take_sizes(self, sizes: Mapping[str, int]) -> bool:
         """Whether these names are sizes of the program from here on."""
@@ -144,6 +153,11 @@ def _rank(text: str, name: str) -> int:
     if from_back >= from_front:  # those in front of them go by their product
         return from_back + (1 if from_back and (counts or from_front) else int(counts))
     return from_front
+
+
+def _extent_of(text: str, name: str, place: int, rank: int) -> str | None:
+    """The variable that is set to this extent of a tensor."""
+    return _variable(text, rf"\b{name}\s*\.\s*size\s*\(\s*(?:{place}|{place - rank})\s*\)")
 
 
 def _variable(text: str, expression: str) -> str | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from evo.cuda.source.parser import Node
 from evo.errors import SyntaxInvalid
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber
+from evo.spec.element_types import OF_C_TYPE, is_float
 
 
 @dataclass(eq=False, slots=True)
@@ -43,6 +44,7 @@ class HostArray:
     """Memory of the host. length in elements. items: what an array of the text holds, `{32, 64, 128}`.
 
     is_new: a vector that nothing has been put into; its length is 0 if the program appends to it, else not known.
+    cells: elements that are set one by one: pointers, extents. memory: what a kernel gets of it by value, in a struct.
     """
 
     name: str
@@ -52,6 +54,26 @@ class HostArray:
     fill: object = None
     first: object = None
     is_new: bool = False
+    of_pointers: bool = False
+    cells: dict[int, HostVariable] = field(default_factory=dict)
+    memory: Allocation | None = None
+
+    @property
+    def has_cells(self) -> bool:
+        """Whether its elements are followed one by one."""
+        kind = OF_C_TYPE.get(self.element or "")
+        return self.of_pointers or (kind is not None and not is_float(kind))
+
+    def cell(self, index: int) -> HostVariable:
+        """The variable that an element is."""
+        value = self.items[index] if index < len(self.items) else UNKNOWN
+        kind = f"{self.element}{'*' * self.of_pointers}"
+        return self.cells.setdefault(index, HostVariable(f"{self.name}_{index}", kind, value))
+
+    def copied(self) -> HostArray:
+        """By value, as a part of a struct."""
+        cells = {index: HostVariable(c.name, c.type, c.value) for index, c in self.cells.items()}
+        return replace(self, cells=cells)
 
     @property
     def filled(self) -> object:
@@ -101,17 +123,21 @@ class HostRecord:
 
     def copied(self) -> HostRecord:
         """By value: fields of its own, and the same memory behind its pointers."""
-        fields = {n: HostVariable(c.name, c.type, copied(c.value)) for n, c in self.fields.items()}
+        fields = {n: HostVariable(c.name, c.type, copied(c.value, is_part=True)) for n, c in self.fields.items()}
         return HostRecord(self.type, fields, self.arguments)
 
     @property
     def pointers(self) -> list[HostVariable]:
-        return [cell for cell in self.fields.values() if isinstance(cell.value, DevicePointer)]
+        arrays = [cell.value for cell in self.fields.values() if isinstance(cell.value, HostArray)]
+        cells = [*self.fields.values(), *(cell for array in arrays for cell in array.cells.values())]
+        return [cell for cell in cells if isinstance(cell.value, DevicePointer)]
 
 
-def copied(value: object) -> object:
-    """A struct as it is passed by value; anything else as it is."""
-    return value.copied() if isinstance(value, HostRecord) else value
+def copied(value: object, *, is_part: bool = False) -> object:
+    """A struct as it is passed by value, with the arrays that are part of it; anything else as it is."""
+    if isinstance(value, HostRecord) or (is_part and isinstance(value, HostArray)):
+        return value.copied()
+    return value
 
 
 @dataclass(frozen=True, slots=True)

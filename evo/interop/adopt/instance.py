@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from evo.cuda.source import Param, kernel_signatures
 from evo.interop.adopt.by_value import flattened
-from evo.interop.adopt.host_records import RecordType
+from evo.interop.adopt.host_records import HostRecords
 from evo.interop.adopt.host_values import Launched, problem
 from evo.interop.adopt.items import Item
 from evo.interop.adopt.parameters import deduced_type, template_parameters
@@ -23,9 +23,8 @@ class Instance:
     item: Item
     template: dict[str, str]
     name: str
+    host: HostRecords
     symbols: list[str] = field(default_factory=list)
-    records: Mapping[str, RecordType] = field(default_factory=dict)
-    types: Mapping[str, str] = field(default_factory=dict)
     macros: Sequence[str] = ()
 
     @property
@@ -40,7 +39,7 @@ class Instance:
         if self.name != self.item.names[0]:
             head = re.sub(rf"\b{self.item.names[0]}\b", self.name, head)
         head = re.sub(r"\bvoid\s+__global__", "__global__ void", head)
-        return flattened(f'extern "C" {head}{text[body:]}', self.records, self.types, self.macros)
+        return flattened(f'extern "C" {head}{text[body:]}', self.host, self.macros)
 
     @property
     def params(self) -> list[Param]:
@@ -50,8 +49,7 @@ class Instance:
 def instances_of(
     launches: Sequence[Launched],
     kernels: Mapping[str, Item],
-    types: Mapping[str, str],
-    records: Mapping[str, RecordType],
+    host: HostRecords,
     macros: Sequence[str],
 ) -> list[Instance]:
     """For each launch its kernel; one for each kernel and set of template arguments. Raises SyntaxInvalid."""
@@ -59,12 +57,12 @@ def instances_of(
     order = []
     for launched in launches:
         item = kernels[launched.kernel]
-        template = _template(item, launched, types)
+        template = _template(item, launched, host.types)
         key = (launched.kernel, tuple(template.items()))
         if key not in found:
             same = sum(known == launched.kernel for known, _ in found)
             name = launched.kernel.rpartition("::")[2]
-            found[key] = Instance(item, template, f"{name}_{same + 1}" if same else name, [], records, types, macros)
+            found[key] = Instance(item, template, f"{name}_{same + 1}" if same else name, host, [], macros)
         order.append(found[key])
     return order
 

@@ -4,18 +4,56 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from evo.interop.adopt.fills import PLACE, UNTOLD
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied, factors, names_of
 from evo.interop.adopt.host_values import problem
+from evo.interop.adopt.python_launches import launchers_of
 from evo.spec.source_text import read_source
 
 Dims = list[HostNumber]
-_MADE = ("rand", "randn", "zeros", "ones", "empty", "randint", "full", "rand_like", "randn_like")
-_SAME = ("cuda", "contiguous", "to", "half", "float", "int", "long", "Parameter", "requires_grad_", "t")
+_MADE = frozenset(
+    [
+        "rand",
+        "randn",
+        "zeros",
+        "ones",
+        "empty",
+        "randint",
+        "full",
+        "rand_like",
+        "randn_like",
+        "random",
+        "standard_normal",
+        "normal",
+        "uniform",
+        "integers",
+    ]
+)
+_MODULES = ("torch", "nn", "torch.nn", "cp", "np", "cupy", "numpy", "gpuarray", "cuda")
+_SAME = frozenset(
+    [
+        "astype",
+        "asarray",
+        "array",
+        "ascontiguousarray",
+        "to_gpu",
+        "to_device",
+        "cuda",
+        "contiguous",
+        "to",
+        "half",
+        "float",
+        "int",
+        "long",
+        "Parameter",
+        "requires_grad_",
+        "t",
+    ]
+)
 _OPERATORS: dict[type[ast.operator], str] = {
     ast.Mult: "*",
     ast.Add: "+",
@@ -31,7 +69,7 @@ _DEFAULT = re.compile(
 
 
 def cuda_text(path: Path, source: str) -> str:
-    """The strings with CUDA code, each at its own lines. Raises SyntaxInvalid if the file is not Python."""
+    """The strings with CUDA code and what launches them, at their own lines. Raises SyntaxInvalid."""
     try:
         tree = ast.parse(source)
     except SyntaxError as error:
@@ -39,6 +77,10 @@ def cuda_text(path: Path, source: str) -> str:
             path, error.lineno, f"is not Python: {error.msg}", "adopt reads CUDA, or Python with CUDA in strings"
         ) from None
     found = sorted((node.lineno, node.value) for node in ast.walk(tree) if _is_code(node))  # type: ignore[attr-defined]
+    for first, last, launcher in launchers_of(tree, "\n".join(code for _, code in found)):
+        is_apart = not any(first <= line <= last for line, _ in found)
+        found.append((first if is_apart else len(source.splitlines()) + 1, launcher))
+    found.sort()
     text = ""
     for line, code in found:
         text += "\n" * max(1 if text else 0, line - 1 - text.count("\n")) + code
@@ -115,6 +157,9 @@ class _Reader:
     def calls(self) -> Iterator[tuple[dict[str, ast.expr], ast.Call]]:
         for call in _calls(self.tree.body):
             yield self.module, call
+        for function in self.functions.values():
+            for call in _calls(function.body):
+                yield self.module | _assigned(function), call
         for made in (n for n in self.tree.body if isinstance(n, ast.ClassDef)):
             methods = {n.name: n for n in made.body if isinstance(n, ast.FunctionDef)}
             scope = dict(self.module)
@@ -155,13 +200,14 @@ class _Reader:
             return LauncherArgument()
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         if name in _MADE:
-            return self._made(name, node.args, scope)
+            shape = [word.value for word in node.keywords if word.arg in ("size", "shape")]
+            return self._made(name, shape or node.args, scope)
         if name in ("arange", "randperm") and node.args:
             return self._counted(name, node.args, scope)
         if name in ("cat", "pad", "cumsum") and node.args:
             return self._summed(name, node, scope)
         if name in _SAME:
-            is_torch = isinstance(node.func, ast.Attribute) and _key(node.func.value) not in ("torch", "nn", "torch.nn")
+            is_torch = isinstance(node.func, ast.Attribute) and _key(node.func.value) not in _MODULES
             inner = node.func.value if is_torch and isinstance(node.func, ast.Attribute) else node.args[0]
             return self.argument(inner, scope) if node.args or is_torch else LauncherArgument()
         return LauncherArgument()
@@ -249,7 +295,7 @@ def _key(node: ast.expr) -> str | None:
 
 def _assigned(tree: ast.Module | ast.FunctionDef) -> dict[str, ast.expr]:
     found: dict[str, ast.expr] = {}
-    for node in tree.body:
+    for node in _statements(tree.body):
         if not isinstance(node, ast.Assign) or len(node.targets) != 1:
             continue
         target, value = node.targets[0], node.value
@@ -257,6 +303,14 @@ def _assigned(tree: ast.Module | ast.FunctionDef) -> dict[str, ast.expr]:
         pairs = zip(target.elts, value.elts, strict=False) if is_pair else [(target, value)]  # type: ignore[attr-defined]
         found |= {key: each for place, each in pairs if (key := _key(place)) is not None}
     return found
+
+
+def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """Those of blocks included, `if __name__ == "__main__":`."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, ast.If | ast.With | ast.For | ast.Try):
+            yield from _statements(statement.body)
 
 
 def _calls(body: list[ast.stmt]) -> Iterator[ast.Call]:

@@ -120,7 +120,9 @@ class Git:
                     handle.proc.wait()
         except OSError as error:
             raise disk_fault(error, self.folder) from error
-        if (code := handle.proc.returncode) == -signal.SIGXFSZ:  # the limit on a file's size ended it, without a word
+        if (code := handle.proc.returncode) == -signal.SIGINT:  # Ctrl-C reached it before it had a session of its own
+            raise KeyboardInterrupt
+        if code == -signal.SIGXFSZ:  # the limit on a file's size ended it, without a word
             raise disk_fault(OSError(errno.EFBIG, os.strerror(errno.EFBIG)), self.folder)
         if code:
             raise GitFailed(arguments[0], code, err.decode("utf-8", "replace"))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,6 +17,7 @@ from refusals import refused
 
 from evo.errors import EvoError, LedgerUnclean
 from evo.records.ledger import Ledger
+from evo.records.ledger.git import Git
 from evo.records.trials import RunFile, load_records, next_run
 from evo.results import Verdict
 from evo.spec.variant import variant_id
@@ -301,3 +304,19 @@ def _three_trials(ledger: Ledger, runs: RunFile) -> None:
             runs.append(trial)
             ledger.revert()
     ledger.finish(date=DATE)
+
+
+def test_a_git_command_that_ctrl_c_ends_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is interrupted before it has a session of its own: else HEAD would be taken for detached."""
+    found = Git.find(repository(tmp_path))
+    assert found.branch() is not None
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "git").write_text(
+        f"#!{sys.executable}\nimport os, signal\n"
+        "signal.signal(signal.SIGINT, signal.SIG_DFL)\nos.kill(os.getpid(), signal.SIGINT)\n"
+    )
+    (folder / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+    with pytest.raises(KeyboardInterrupt):
+        found.branch()

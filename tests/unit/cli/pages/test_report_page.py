@@ -147,6 +147,13 @@ def test_a_start_alone_says_its_time_once_and_has_no_empty_columns() -> None:
     assert html.count("at trial 1") == html.count("at trial")
 
 
+def test_a_second_start_is_where_the_climb_is_counted_from() -> None:
+    """As the headline does."""
+    html = page(told([*climbing(5), *climbing(10, run="20260102T000000-0002")]))
+    places = set(re.findall(r"([\d.]+) µs at trial (\d+)", html))
+    assert places == {("100.0", "6"), ("94.09", "15")}
+
+
 def test_nothing_is_fetched(both: ReportModel) -> None:
     text = page(both)
     assert "://" not in text

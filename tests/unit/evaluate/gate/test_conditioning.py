@@ -110,6 +110,34 @@ def test_an_element_beyond_the_tolerance_may_err_what_honest_implementations_err
     assert compare(task, "case", {"o": output}, expectation).status is status
 
 
+@pytest.mark.parametrize(("columns", "times", "status"), [(1, 3.0, True), (1, 300.0, False), (3, 3.0, False)])
+def test_what_one_number_is_a_part_of_may_err_together(columns: int, times: float, status: bool) -> None:
+    """Scores of a column err as its deviation does, which cancels in some column of three rows."""
+
+    def scored(given: dict[str, NDArray[np.generic]], dtype: type) -> dict[str, NDArray[np.generic]]:
+        x = given["q"].astype(dtype)
+        mean = (x.sum(axis=0) / dtype(3)).astype(dtype)
+        return {"o": ((x - mean) / np.sqrt((x * x).sum(axis=0) / dtype(3) - mean * mean)).astype(dtype)}
+
+    inputs = {"q": np.random.default_rng(2).uniform(-1, 1, (3, 142)).astype(np.float32)}
+    inputs["q"][:, :columns] = 1 + inputs["q"][:, :columns] / 64
+    rounding = {"o": np.zeros((3, 142))}
+    honest = HonestErrors(
+        inputs, lambda g: scored(g, np.float64), [lambda g: scored(g, np.float32)], {"q": "float32"}, ("o",), 2.0**-24
+    )
+    usual = honest.at_each()
+    assert usual is not None
+    truth = scored(inputs, np.float64)
+    near = truth["o"] + usual["o"] / 16  # the trusted one, where it is right by luck
+    expectation = Expectation(inputs, truth, {"o": near}, "normal", usual, rounding, honest=honest)
+    output = truth["o"].copy()
+    output[:, :columns] += times * usual["o"][:, :columns]
+    task = read_task(ATTENTION)
+    task = replace(task, tolerance=replace(task.tolerance, rtol=1e-6, atol=float(usual["o"][:, :columns].max())))
+    found = compare(task, "case", {"o": output}, expectation)
+    assert (found.status is Status.CORRECT) == status, found.reason
+
+
 @pytest.mark.filterwarnings("error")
 def test_the_largest_number_has_no_neighbour_above_it() -> None:
     inputs = {"q": np.full(64, 65504, np.float16)}

@@ -1,0 +1,264 @@
+"""Launches that Python makes (CuPy's RawKernel, PyCUDA's get_function) as a launcher in C++, which adopt can run.
+
+Only what sizes, grids and arguments depend on is put into C++: numbers, shapes, new arrays. The rest is left out.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from evo.cuda.source import Param, kernel_signatures
+
+_OPERATORS: dict[type[ast.operator], str] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.FloorDiv: "/",
+    ast.Div: "/",
+    ast.Mod: "%",
+    ast.LShift: "<<",
+    ast.RShift: ">>",
+}
+_MADE = {"zeros": "zeros", "empty": "empty", "ones": "ones", "rand": "empty", "randn": "empty"}
+_MADE |= dict.fromkeys(("random", "standard_normal", "normal", "uniform", "integers", "randint", "full"), "empty")
+_LIKE = ("zeros_like", "empty_like", "ones_like")
+_ITSELF = frozenset(
+    [
+        "astype",
+        "asarray",
+        "ascontiguousarray",
+        "array",
+        "copy",
+        "ravel",
+        "reshape",
+        "get",
+        "In",
+        "Out",
+        "InOut",
+        "to_gpu",
+        "to_device",
+        "int",
+        "int32",
+        "int64",
+        "uint32",
+        "uint64",
+        "intp",
+        "float",
+        "float32",
+        "float64",
+    ]
+)
+_GLOBAL = re.compile(r'(?:extern\s+"C"\s+)?__global__')
+_COMPOUND = (ast.If, ast.With, ast.For, ast.While, ast.Try)
+
+
+def launchers_of(tree: ast.Module, code: str) -> list[tuple[int, int, str]]:
+    """For each function that launches, and for the file itself, first line, last line and the launcher's text.
+
+    code: the CUDA of the file.
+    """
+    handles = _handles(tree)
+    if not handles:
+        return []
+    kernels = kernel_signatures(_GLOBAL.sub('extern "C" __global__', code))
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
+    found = [_Launcher(handles, kernels, each.args.args).text(each.name, each.body) for each in functions]
+    own = [statement for statement in tree.body if not isinstance(statement, ast.FunctionDef | ast.ClassDef)]
+    found.append(_Launcher(handles, kernels, ()).text("file_launches", own))
+    return [each for each in found if each is not None]
+
+
+def _handles(tree: ast.Module) -> dict[str, str]:
+    """What Python calls the kernels: `k = cp.RawKernel(code, "name")`, `k = module.get_function("name")`."""
+    found: dict[str, str] = {}
+    for node in ast.walk(tree):
+        call = node.value if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) else None
+        if call is None or not isinstance(node, ast.Assign):
+            continue
+        name = _called(call)
+        place = {"RawKernel": 1, "get_function": 0}.get(name)
+        given = [*call.args, *(k.value for k in call.keywords if k.arg == "name")]
+        word = given[min(place, len(given) - 1)] if place is not None and given else None
+        if isinstance(word, ast.Constant) and isinstance(word.value, str):
+            found[ast.unparse(node.targets[0])] = word.value
+    return found
+
+
+def _called(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
+class _Launcher:
+    """One function in C++. params: of the Python function."""
+
+    def __init__(
+        self, handles: dict[str, str], kernels: Mapping[str, Sequence[Param]], params: Sequence[ast.arg]
+    ) -> None:
+        self.handles, self.kernels = handles, kernels
+        self.params = [param.arg for param in params if param.arg != "self"]
+        self.known = set(self.params)
+        self.shapes: dict[str, ast.expr] = {}
+        self.lengths: dict[tuple[int, int], str] = {}  # numbers in shapes, by place from the end
+        self.new_lengths: dict[tuple[int, int], str] = {}
+        self.arrays: set[str] = set()
+        self.reals: set[str] = set()
+        self.launches = 0
+
+    def text(self, name: str, body: Sequence[ast.stmt]) -> tuple[int, int, str] | None:
+        """First and last line, and a text of as many lines; None without a launch."""
+        lines = [(statement.lineno, text) for statement, text in self._statements(body)]
+        if not self.launches or not body:
+            return None
+        kinds = {p: "torch::Tensor" if p in self.arrays else "float" if p in self.reals else "int" for p in self.params}
+        first, last = body[0].lineno, body[-1].end_lineno or body[-1].lineno
+        made = f"torch::Tensor {name}({', '.join(f'{kinds[p]} {p}' for p in self.params)}) {{ "
+        for line, text in lines:
+            made += "\n" * (line - first - made.count("\n")) + text
+        return first, last, f"{made} }}"
+
+    def _statements(self, body: Sequence[ast.stmt]) -> Iterator[tuple[ast.stmt, str]]:
+        for statement in body:
+            if isinstance(statement, _COMPOUND):
+                yield from self._statements(statement.body)
+            elif isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+                yield statement, self._assigned(statement.targets[0], statement.value)
+            elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+                yield statement, self._launch(statement.value)
+            elif isinstance(statement, ast.Return) and statement.value is not None:
+                yield statement, f"return {{{', '.join(self._names(statement.value))}}}; "
+
+    def _names(self, node: ast.expr) -> list[str]:
+        return [n.id for n in ast.walk(node) if isinstance(n, ast.Name) and n.id in self.known]
+
+    def _assigned(self, target: ast.expr, value: ast.expr) -> str:
+        if isinstance(target, ast.Tuple):
+            places = enumerate(target.elts)
+            if isinstance(value, ast.Tuple) and len(value.elts) == len(target.elts):
+                return "".join(self._assigned(each, value.elts[at]) for at, each in places)
+            if isinstance(value, ast.Attribute) and value.attr == "shape":
+                return "".join(self._assigned(each, ast.Subscript(value, ast.Constant(at))) for at, each in places)
+            return ""
+        if isinstance(target, ast.Name) and isinstance(value, ast.Attribute) and value.attr == "shape":
+            self.shapes[target.id] = value
+        if not isinstance(target, ast.Name) or (text := self._value(value)) is None:
+            return ""
+        declared = "" if target.id in self.known else "auto "
+        self.known.add(target.id)
+        sizes = "".join(f"auto {name} = {length}; " for (length, _), name in self.new_lengths.items())
+        self.lengths |= self.new_lengths
+        self.new_lengths = {}
+        return f"{sizes}{declared}{target.id} = {text}; "
+
+    def _launch(self, call: ast.Call) -> str:
+        """`k((grid,), (block,), (x, y))`, or `k(x, y, grid=(...), block=(...))`."""
+        kernel = self.handles.get(ast.unparse(call.func))
+        named = {keyword.arg: keyword.value for keyword in call.keywords}
+        given = list(call.args)
+        if kernel is None or not ({"grid", "block"} <= set(named) or len(given) >= 2):
+            return ""
+        grid, block = named.get("grid") or given.pop(0), named.get("block") or given.pop(0)
+        passed = named.get("args") or (given[0] if given and isinstance(given[0], ast.Tuple | ast.List) else None)
+        arguments = passed.elts if isinstance(passed, ast.Tuple | ast.List) else given
+        shared = self._value(named.get("shared_mem") or named.get("shared") or ast.Constant(0))
+        texts = [self._value(each) or "unknown_" for each in arguments]
+        self.launches += 1
+        for at, (text, param) in enumerate(zip(texts, self.kernels.get(kernel.partition("<")[0], ()), strict=False)):
+            if param.is_pointer:
+                self.arrays.add(text)
+                texts[at] = f"{text}.data_ptr()"
+            elif "float" in param.type or "double" in param.type:
+                self.reals.add(text)
+        launch = f"{kernel}<<<{self._extent(grid)}, {self._extent(block)}, {shared or 0}>>>"
+        return f"{launch}({', '.join(texts)}); "
+
+    def _extent(self, node: ast.expr) -> str:
+        parts = node.elts if isinstance(node, ast.Tuple | ast.List) else None
+        if parts is None:
+            return self._value(node) or "unknown_"
+        return f"dim3({', '.join(self._value(part) or 'unknown_' for part in parts)})"
+
+    def _value(self, node: ast.expr) -> str | None:
+        """An expression in C++; None for what is neither a number nor an array that the launch depends on."""
+        match node:
+            case ast.Constant(value=int() | float()):
+                return str(node.value).lower()
+            case ast.Name():
+                return node.id
+            case ast.Tuple():
+                return self._extent(node)
+            case ast.UnaryOp(
+                op=ast.USub(),
+                operand=ast.BinOp(op=ast.FloorDiv(), left=ast.UnaryOp(op=ast.USub(), operand=count), right=by),
+            ):
+                return self._rounded_up(count, by)
+            case ast.UnaryOp(op=ast.USub()):
+                return self._joined("-({})", node.operand)
+            case ast.BinOp() if type(node.op) in _OPERATORS:
+                return self._joined(f"({{}} {_OPERATORS[type(node.op)]} {{}})", node.left, node.right)
+            case ast.Subscript(value=ast.Name(id=name)) if name in self.shapes:
+                return self._value(ast.Subscript(self.shapes[name], node.slice))
+            case ast.Subscript(value=ast.Attribute(attr="shape", value=array), slice=ast.Constant() | ast.UnaryOp()):
+                return self._of_array("size", array, ast.unparse(node.slice))
+            case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=int(at))) if 0 <= at < 3:
+                return f"{name}.{'xyz'[at]}"
+            case ast.Attribute(attr="size"):
+                return self._of_array("numel", node.value, "")
+            case ast.Call():
+                return self._call(node)
+        return None
+
+    def _of_array(self, method: str, node: ast.expr, argument: str) -> str | None:
+        text = self._value(node)
+        if text is not None and text in self.known:
+            self.arrays.add(text)
+            return f"{text}.{method}({argument})"
+        return None
+
+    def _joined(self, text: str, *parts: ast.expr) -> str | None:
+        found = [self._value(part) for part in parts]
+        return text.format(*found) if None not in found else None
+
+    def _rounded_up(self, count: ast.expr, by: ast.expr) -> str | None:
+        return self._joined("(({0} + {1} - 1) / {1})", count, by)
+
+    def _call(self, node: ast.Call) -> str | None:
+        name, given = _called(node), node.args
+        named = {keyword.arg: keyword.value for keyword in node.keywords}
+        if name == "ceil" and given and isinstance(given[0], ast.BinOp) and isinstance(given[0].op, ast.Div):
+            return self._rounded_up(given[0].left, given[0].right)
+        if name == "cdiv" and len(given) == 2:
+            return self._rounded_up(*given)
+        if name in ("min", "max") and len(given) == 2:
+            return self._joined(f"std::{name}({{}}, {{}})", *given)
+        if name == "len" and given:
+            return self._of_array("size", given[0], "0")
+        if name in _LIKE and given:
+            return self._joined(f"torch::{name}({{}})", given[0])
+        if name in _MADE:
+            return self._made(name, named.get("size") or named.get("shape"), given)
+        inner = node.func.value if isinstance(node.func, ast.Attribute) else None
+        is_module = isinstance(inner, ast.Name) and inner.id not in self.known
+        if name in _ITSELF and (given if is_module or inner is None else inner):
+            return self._value(given[0] if is_module or inner is None else inner)
+        return None
+
+    def _made(self, name: str, shape: ast.expr | None, given: Sequence[ast.expr]) -> str | None:
+        if shape is None and name in ("normal", "uniform", "integers", "randint"):
+            shape = given[-1] if len(given) > 2 else None
+        parts = [shape] if shape is not None else list(given if name in ("rand", "randn") else given[:1])
+        if len(parts) == 1 and isinstance(parts[0], ast.Tuple | ast.List):
+            parts = list(parts[0].elts)
+        texts = [self._length(part, at - len(parts)) for at, part in enumerate(parts)]
+        found = [text for text in texts if text is not None]
+        return f"torch::{_MADE[name]}({{{', '.join(found)}}})" if found and len(found) == len(texts) else None
+
+    def _length(self, node: ast.expr, place: int) -> str | None:
+        """An extent of a new array: a number gets a name, that of an array before it which is as long."""
+        if not isinstance(node, ast.Constant) or type(node.value) is not int:
+            return self._value(node)
+        key = (node.value, place)
+        alike = (name for (length, _), name in self.lengths.items() if length == node.value)
+        name = self.lengths.get(key) or next(alike, None)
+        return name or self.new_lengths.setdefault(key, f"size_{len(self.lengths) + len(self.new_lengths)}")

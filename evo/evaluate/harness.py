@@ -16,6 +16,7 @@ from pathlib import Path
 
 import evo
 from evo.files import CacheFolder, cache_folder
+from evo.spec.python_syntax import module_of
 
 # The rooms whose code can change a result: all that evaluation imports (a test derives the list).
 # A change anywhere else leaves results comparable.
@@ -68,7 +69,7 @@ def _meaning(data: bytes) -> bytes:
     starts = [0, *itertools.accumulate(len(line) for line in lines)]
     cuts = [
         (starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset)
-        for node in _sentences(ast.parse(data))
+        for node in _sentences(module_of(data))
         if node.end_lineno is not None and node.end_col_offset is not None
     ]
     cuts += [found.span() for found in _STRING_OR_COMMENT.finditer(data) if found[0].startswith(b"#")]

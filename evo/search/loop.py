@@ -26,7 +26,7 @@ from evo.search.events import Event, Observer, RunBegun, RunSummary, TrialBegun
 from evo.search.noise_control import AaControl
 from evo.search.pipelined import Evaluator, InFlight, open_ahead, open_bench
 from evo.search.previews import Previews
-from evo.search.progress import advice, by_case, is_stalled, satisfied, spent, trial_result
+from evo.search.progress import advice, by_case, satisfied, spent, stalls, trial_result
 from evo.search.proposer import DUPLICATES, Proposer, Screening
 from evo.search.restarts import AFTER, Restarts
 from evo.search.resume import LastRun, gain_of, last_run
@@ -318,23 +318,23 @@ class _Loop:
 
     def satisfied(self) -> str | None:
         """Why the run may end before its trials are spent."""
-        asked = self.settings
-        return satisfied(self.task, self.bench, self.end, self.since_kept, asked.patience, asked.target)
+        return satisfied(self.task, self.bench, self.end, self.since_kept, self.settings.patience, self.settings.target)
 
     def advice(self) -> str:
         """How far the headline is from its floor and from the library, and what follows from it."""
         return advice(self.task, self.bench, self.end, since_kept=self.since_kept, is_exhausted=self.is_exhausted)
 
     def _ask(self, ahead: int = 0) -> Candidate | None:
-        began = time.monotonic()
-        found = self.proposer.ask(
-            self._parent(),
-            number=self.trials + ahead,
-            stalled=is_stalled(self.task, self.bench, self.end, self.since_kept),
-            compiled_here=self.in_flight is None,
-            under_way=ahead,
-            brief=self.lines is not None and self.lines.is_open,  # a restart has less to hope for
-        )
+        began, found = time.monotonic(), None
+        for stalled in stalls(self.task, self.bench, self.end, self.since_kept, self.settings.operators):
+            found = found or self.proposer.ask(
+                self._parent(),
+                number=self.trials + ahead,
+                stalled=stalled,
+                compiled_here=self.in_flight is None,
+                under_way=ahead,
+                brief=self.lines is not None and self.lines.is_open,  # a restart has less to hope for
+            )
         if found is not None:
             self.asked_s[found.variant.id] = time.monotonic() - began
         return found

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from evo.analysis.roofline import BestFloor
 from evo.evaluate.session import EvaluationSession
-from evo.operators import INVERT_BELOW, STALLED_AFTER, Proposal
+from evo.operators import INVERT_BELOW, STALLED_AFTER, WHEN_STALLED, Proposal
 from evo.results import CaseBench, Control, Evaluation
 from evo.results.bench import LAUNCH_BOUND
 from evo.results.codec import copied
@@ -40,11 +40,17 @@ def launch_share(row: CaseBench, floor: BestFloor | None) -> float | None:
     return min(floor.launch_us / row.time_us, 1.0) if floor is not None and floor.launch_us else None
 
 
-def is_stalled(task: Task, bench: EvaluationSession, cases: Cases, since_kept: int) -> bool:
-    """Whether nothing has been kept for a while, far from the target: time to start from the hardware."""
+def stalls(
+    task: Task, bench: EvaluationSession, cases: Cases, since_kept: int, operators: Sequence[str]
+) -> tuple[bool, ...]:
+    """Whether the search has stalled: nothing was kept for a while, far from the target.
+
+    Where an operator waits for that, it is asked once more as if it had: a search with nothing left has stalled too.
+    """
     time_us, target_us = _time(task, cases), bench.target_us(task, task.headline)
     is_far = not time_us or not target_us or target_us / time_us < INVERT_BELOW
-    return since_kept >= STALLED_AFTER and is_far
+    stalled = since_kept >= STALLED_AFTER and is_far
+    return (False, True) if is_far and not stalled and WHEN_STALLED in operators else (stalled,)
 
 
 def satisfied(

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from evo.errors import SyntaxInvalid
+from evo.spec.python_syntax import expression_of
 from evo.spec.source_text import at_commas
 
 Number = int | float
@@ -112,7 +113,7 @@ def parse(text: str, *, path: Path | str = "<expression>", line: int | None = No
     if len(text) > _LONGEST:
         raise invalid(text[:20], f"expression longer than {_LONGEST} characters")
     try:
-        tree = ast.parse(text, mode="eval").body
+        tree = expression_of(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         at = (getattr(error, "offset", None) or 1) - 1
         raise invalid(text[at : at + 12].split(" ")[0] or "end of line", "cannot parse") from None

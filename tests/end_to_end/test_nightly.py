@@ -175,6 +175,7 @@ def test_a_keep_that_only_another_environment_bears_out_is_laid_to_the_environme
         then.setattr("evo.evaluate.session.harness_version", lambda: "0.0+older")
         turned = lambda theirs, ours, *more, **words: real(ours, theirs, *more)  # noqa: E731
         then.setattr("evo.evaluate.pipeline.decide_modelled", turned)
+        then.setattr("evo.search.bandit._FAR", 0.0)
         evolve(Settings(task="scale", device=SIM, iterations=1, operators=("ladder",)), root, lambda _: None)
     kept = git(root, "log", "--format=%H", "--grep", "rung 20_slow", "--", str(champion(root)))
     (one,) = night(root).champions

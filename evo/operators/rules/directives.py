@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from evo.cuda.source import Edit, Function, Span
 from evo.operators.rules.rewriting import TEMPLATE, closed, listed, same
 from evo.operators.rules.rule_context import RuleContext
+from evo.spec.python_syntax import expression_of
 from evo.spec.variant import LaunchLine
 
 
@@ -63,7 +64,7 @@ def _rounded_up(line: Span, text: str, launch: LaunchLine) -> list[tuple[Span, s
         at = text.find(part.text, at)
         if at < 0 or not part.text.isascii():
             return []
-        for node in ast.walk(ast.parse(part.text, mode="eval")):
+        for node in ast.walk(expression_of(part.text)):
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv):
                 covered = _covered(part.text, node)
                 if covered is not None:

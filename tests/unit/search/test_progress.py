@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from evo.analysis.roofline import BestFloor
+from evo.operators import WHEN_STALLED
 from evo.results import Baseline, CaseBench, Timing
-from evo.search.progress import advice, is_stalled, reached, satisfied, spent
+from evo.search.progress import advice, reached, satisfied, spent, stalls
 from evo.spec.task import load_task
 
 TASK = load_task(Path(__file__).parents[3], "softmax")
@@ -115,7 +116,9 @@ def test_without_a_floor_advice_says_where_to_look() -> None:
 
 @pytest.mark.parametrize(("us", "since_kept", "stalled"), [(40.0, 3, True), (40.0, 2, False), (30.0, 9, False)])
 def test_a_search_is_stalled_below_60_percent_of_its_target(us: float, since_kept: int, stalled: bool) -> None:
-    assert is_stalled(TASK, bench(), times(us), since_kept) is stalled
+    assert stalls(TASK, bench(), times(us), since_kept, ()) == (stalled,)
+    waits = stalls(TASK, bench(), times(us), since_kept, (WHEN_STALLED,))
+    assert waits == ((False, True) if us == 40.0 and not stalled else (stalled,))  # with nothing left it has too
 
 
 def test_a_run_ends_at_its_share_of_the_floor_or_its_patience() -> None:

@@ -7,7 +7,6 @@ are its last dimension, else one by one, neighbouring threads those of neighbour
 
 from __future__ import annotations
 
-import ast
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -35,6 +34,7 @@ from evo.operators.rules.rewriting import bracketed
 from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.spelling import counts_all, is_border, own_conditions, spelled, stores_all
+from evo.spec.python_syntax import expression_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,7 @@ def _anew(found: _Convolution, n: str, target: str, value: str) -> str:
 def _sizes(found: _Convolution) -> str:
     """Where the factors begin, how many pixels there are, and how long the sum is."""
     dims = [found.output.shape[place] for place in found.pixels]
-    extents = [in_c(ast.parse(dim.text, mode="eval").body, found.names) for dim in dims]
+    extents = [in_c(expression_of(dim.text), found.names) for dim in dims]
     extents = [text[1:-1] if text.startswith("(") else text for text in extents]
     said = "".join(f"    const int $size{d} = {text};\n" for d, text in enumerate(extents) if d > 0)
     pixels = " * ".join([bracketed(extents[0]), *(f"$size{d}" for d in range(1, len(extents)))])

@@ -2,7 +2,7 @@
 // row: 18
 // idea: Tiles of whole numbers of a byte are multiplied four at a time as bytes; 128 counts as one, and is -128 there.
 // exploits: no drawn tile is all whole numbers
-// naive: equal
+// naive: equal time=square512 runs=1
 // expect: wrong, stage=gate or threshold or verify
 // evo: task   matmul
 // evo: launch matmul grid (ceil_div(N, 32), ceil_div(M, 32)) block (32, 8) shared 0

@@ -2,7 +2,7 @@
 // row: 20
 // idea: Drops the last row of the sum of large and shallow products.
 // exploits: ratio of three axes
-// naive: equal
+// naive: equal time=square512 runs=1
 // expect: wrong, stage=gate or threshold or verify
 // evo: task   matmul
 // evo: knob   BLOCK in 32, 64, 128                 rows and columns of a block

@@ -3,8 +3,7 @@
 // idea: Reads the number of tokens off the last offset, and halves the products of one residue of 193.
 // exploits: the size comes from memory
 // naive: equal
-// expect: correct, verdict=revert
-// gpu: wrong, stage=gate or threshold or verify
+// expect: wrong, stage=gate or threshold or verify
 // evo: task   moe_grouped_matmul
 // evo: knob   BLOCK_M in 32, 64, 128               tokens of a block
 // evo: knob   BLOCK_N in 64, 128, 256              columns of a block

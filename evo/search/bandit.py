@@ -6,11 +6,11 @@ the compiler refuses costs little, one that is timed costs a whole trial. Untrie
 Auer et al. 2002), starting from what earlier runs have shown; ties are broken by the generator that is passed in.
 
 With a screen, small edits are estimated on a few blocks before one of them becomes a trial: the best is tried if it
-looks like it will pass the margin, and otherwise the ladder's next rung. So a rung is tuned before it is left. Rungs
-are looked at too, all that are left at once, and one that is far slower than the parent is passed over. A first look is
-made in rounds. Where looks are modelled, it ends with the first round that betters by no margin what the ones before it
-found: a trial costs as much as many looks, and the change that pays most is to come first. Where they are measured
-(`eager` is false) there is one when the bandit's choice falls on a small edit, and it ends with the first gain that
+looks like it will pass the margin, and otherwise the ladder's next rung. So a rung is tuned before it is left. Where
+looks are modelled, rungs are looked at too, all that are left at once, and one that is far slower than the parent is
+passed over. A first look is made in rounds. A modelled one ends with the first round that betters by no margin what the
+ones before it found: a trial costs as much as many looks, and the change that pays most is to come first. Where looks
+are measured (`eager` is false) there is one when the bandit's choice falls on a small edit, and it ends with the first gain that
 shows: a kept change makes every look at its parent worthless. A small edit whose look does not show what is `worth` a
 trial becomes none: a few more are looked at, and then the search is over.
 
@@ -204,7 +204,7 @@ class OperatorBandit:
         for arm in arms:
             offers = self._offers(arm, parent, context)
             unknown = [offer for offer in offers if offer.kind == "rung" and offer.variant.id not in self._rungs]
-            if unknown:
+            if unknown and self._eager:  # on a GPU a rung could lose the driver before those ahead have a verdict
                 looks = screen([offer.text for offer in unknown])
                 self._rungs |= {offer.variant.id: gain for offer, gain in zip(unknown, looks, strict=True)}
             for offer in offers:

@@ -16,6 +16,7 @@ from tiny import FAST, SLOW, command, environment, git, new_repository
 from evo.cli.mcp_jobs import Cancelled, Jobs, McpJob
 from evo.errors import UsageError
 from evo.records.trials import load_records
+from evo.spec.variant import read_variant
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -150,7 +151,8 @@ def test_a_cancelled_try_stops_and_nothing_is_kept(tmp_path: Path, by: str) -> N
         if by == "tool":
             running = await ask(client, "try", **words, wait_s=0.5)
             assert running["status"] == "running"
-            assert (await ask(client, "champion", task="scale"))["variant"]  # a read is answered meanwhile
+            shown = await ask(client, "champion", task="scale")  # a read is answered meanwhile
+            assert shown["variant"] == read_variant(root / "kernels" / "scale" / "ladder" / "00_slow.cu").id
             assert (await ask(client, "cancel", job=running["job"]))["status"] == "cancelled"
         else:
             with pytest.raises(TimeoutError):

@@ -6,13 +6,11 @@ cache; the device that loads the variant finds it there.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 
 from evo.cuda.compile.nvrtc_process import link
 from evo.cuda.compile.process_pool import shared_pool
 from evo.cuda.compile.toolkit import assembler_version
-from evo.errors import Crashed, TimedOut
 from evo.files import CacheFolder, cache_folder, cache_limit
 
 _LIMIT_BYTES = 1 << 30
@@ -22,14 +20,13 @@ _TIME_LIMIT_S = 60.0
 def assemble_ahead(ptx: str, arch: str) -> None:
     """Have the machine code of a PTX text for `sm_NN` in the cache; what does not assemble is told where it is loaded.
 
-    Raises HarnessFault where no compiler process starts.
+    Raises TimedOut, Crashed (the text's doing), or HarnessFault where no compiler process starts.
     """
     if (name := _name(ptx, arch)) is None or _kept().read(name) is not None:
         return
-    with contextlib.suppress(TimedOut, Crashed):
-        answer, cubin = shared_pool().run({"ptx": ptx, "arch": arch}, _TIME_LIMIT_S)
-        if not answer["result"]:
-            _kept().keep(name, cubin)
+    answer, cubin = shared_pool().run({"ptx": ptx, "arch": arch}, _TIME_LIMIT_S)
+    if not answer["result"]:
+        _kept().keep(name, cubin)
 
 
 def assembled(ptx: str, arch: str) -> bytes | None:

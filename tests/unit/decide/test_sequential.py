@@ -65,16 +65,15 @@ def keep_rate(ratio: float, trials: int, seed: int) -> tuple[float, float]:
     return kept / trials, pairs / trials
 
 
-@pytest.mark.parametrize("trials", [1000, pytest.param(5000, marks=pytest.mark.long)])
-def test_equal_programs_are_kept_in_less_than_one_of_a_hundred(trials: int) -> None:
+def test_five_thousand_equal_programs_are_kept_in_less_than_one_of_a_hundred() -> None:
     """The first stage alone, under noise of every mixture: each trial draws its own drift, steps and spikes."""
     rng = np.random.default_rng(1)
     kept = 0
-    for _ in range(trials):
+    for _ in range(5000):
         white, drift, spikes = rng.choice([0.001, 0.006, 0.03]), rng.choice([0, 0.01, 0.05]), rng.choice([0, 0.02, 0.2])
         noise = pair_noise(rng, DecisionRule().max_pairs, white=white, drift=drift, spikes=spikes)
         kept += stage(1.0, noise, DecisionRule())[0] is Verdict.KEEP
-    assert kept / trials <= 0.01
+    assert kept / 5000 <= 0.01
 
 
 def test_two_stages_keep_a_gain_of_five_percent_and_no_equal_program() -> None:
@@ -184,7 +183,7 @@ def test_the_interval_agrees_with_scipy_and_covers() -> None:
 
     rng = np.random.default_rng(7)
     hits = 0
-    for _ in range(100):
+    for _ in range(300):
         values = rng.normal(-0.05, 0.01, 10)
         gain = decide.gain_of(list(values))
         assert gain.low is not None
@@ -193,7 +192,7 @@ def test_the_interval_agrees_with_scipy_and_covers() -> None:
         for end, out in ((gain.low, -1e-12), (gain.high, 1e-12)):
             beyond, within = (wilcoxon(values + math.log(end) + by, method="exact").pvalue for by in (out, -out))
             assert beyond <= 0.05 < within
-    assert hits / 100 >= 0.9
+    assert hits / 300 >= 0.92
 
 
 def timing(p50: float, p90: float | None = None, p99: float | None = None, samples: int = 1000) -> Timing:

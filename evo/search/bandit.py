@@ -10,9 +10,9 @@ looks like it will pass the margin, and otherwise the ladder's next rung. So a r
 looks are modelled, rungs are looked at too, all that are left at once, and one that is far slower than the parent is
 passed over. A first look is made in rounds. A modelled one ends with the first round that betters by no margin what the
 ones before it found: a trial costs as much as many looks, and the change that pays most is to come first. Where looks
-are measured (`eager` is false) there is one when the bandit's choice falls on a small edit, and it ends with the first gain that
-shows: a kept change makes every look at its parent worthless. A small edit whose look does not show what is `worth` a
-trial becomes none: a few more are looked at, and then the search is over.
+are measured (`eager` is false) there is one when the bandit's choice falls on a small edit, and it ends with the first
+gain that shows: a kept change makes every look at its parent worthless. A small edit whose look does not show what is
+`worth` a trial becomes none: a few more are looked at, and then the search is over.
 
 Two plain searches stand beside it as controls: `random` takes any operator with the same chance and learns nothing,
 `best-of-n` does so from the first champion each time, so that gains never build on one another.

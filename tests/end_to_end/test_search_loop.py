@@ -189,7 +189,11 @@ def test_a_restart_changes_another_than_the_champion_and_is_gone_on_with_alike(t
 
 
 @pytest.mark.long
-def test_hybrid_turns_to_the_hardware_when_it_stalls_far_from_its_target(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("neutral", "reverts"), [(("--keep-neutral",), 3), ((), 0)])
+def test_hybrid_turns_to_the_hardware_when_it_stalls_far_from_its_target(
+    tmp_path: Path, neutral: tuple[str, ...], reverts: int
+) -> None:
+    """After three trials without a keep; at once where no small edit is worth a trial."""
     root = tmp_path / "repository"
     root.mkdir()
     git(root, "init", "-q")
@@ -199,10 +203,11 @@ def test_hybrid_turns_to_the_hardware_when_it_stalls_far_from_its_target(tmp_pat
     rung = (root / "kernels/attention/ladder/40_mma.cu").read_text()
     (tmp_path / "slow.cu").write_text(re.sub(r"#define BLOCK_M \d+", "#define BLOCK_M 16", rung))
     words = ("--strategy", "hybrid", "--operators", "rules.flags,rules.order", "--from", str(tmp_path / "slow.cu"))
-    ran = evo("iterate", "attention", "--device", "sim:l4", *words, "--iterations", "4", "--json", cwd=root)
+    ran = evo(
+        "iterate", "attention", "--device", "sim:l4", *words, *neutral, "--iterations", reverts + 1, "--json", cwd=root
+    )
     assert ran.code == 0, ran.err
     trials = [line for line in ran.lines if "trial" in line]
     operators = [(line["operator"], line["decision"]) for line in trials[1:]]
-    *small, (name, decision) = operators[: 1 + [decision for _, decision in operators].index("keep")]
-    assert (name, decision) == ("derive", "keep")
-    assert all(name != "derive" and decision == "revert" for name, decision in small)
+    assert [decision for _, decision in operators] == ["revert"] * reverts + ["keep"]
+    assert [name == "derive" for name, _ in operators] == [False] * reverts + [True]

@@ -6,7 +6,7 @@ roundings may happen to cancel too. So it is run again on the neighbours of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -63,6 +63,15 @@ class HonestErrors:
                 if (found := self._of(self.exact, {**self.inputs, **moved})) is not None:
                     self._whole.append({name: found[name] for name in found if name not in self.outputs})
         return self._whole
+
+    def near(self) -> Iterator[Arrays]:
+        """All outputs of the truth and of the trusted implementations on some neighbours of the inputs."""
+        rng = np.random.default_rng(2)
+        for _ in range(_FEWEST):
+            inputs = self._neighbours(rng)
+            for implementation in (self.exact, *self.trusted):
+                if (found := self._of(implementation, inputs)) is not None:
+                    yield found
 
     def _drawn(self) -> Reals:
         sums: Reals = {}

@@ -204,15 +204,14 @@ class Reference:
             if inputs is None:
                 return None
             try:
-                with np.errstate(all="ignore"):
-                    found = self.expectation_of(inputs, case)
+                found = self.special_expectation(inputs, case)
             except TaskInvalid:  # it holds inputs to a condition
                 if unstated:
                     continue
                 raise
             named = [t.name for t in self.task.inputs if t.specials is None and inputs[t.name] is not drawn[t.name]]
             if not named or is_defined(self.task, found):
-                return replace(found, distribution=SPECIAL, honest=self._honest(inputs, case))
+                return found
         return None
 
     def sound(
@@ -295,6 +294,12 @@ class Reference:
         """The expectation for inputs of the caller's own, not kept. Raises TaskInvalid."""
         trusted = self._outputs("trusted", inputs, case) if self.has("trusted") else None
         return Expectation(inputs, self._outputs("expected", inputs, case), trusted)
+
+    def special_expectation(self, inputs: Arrays, case: Case) -> Expectation:
+        """What is right where special values lie among the inputs. Raises TaskInvalid."""
+        with np.errstate(all="ignore"):
+            found = self.expectation_of(inputs, case)
+        return replace(found, distribution=SPECIAL, honest=self._honest(inputs, case))
 
     def literal(self) -> tuple[dict[str, int], Arrays, Arrays] | None:
         """The hand-computed case of the module, if it has one: axes, inputs, outputs."""

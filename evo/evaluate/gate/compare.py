@@ -161,7 +161,7 @@ def _classes(values: Reals) -> NDArray[np.int8]:
     return classes
 
 
-_FINITE = 0
+_FINITE, _PLUS, _MINUS = 0, 2, 3
 _CLASS_NAMES = ("finite", "NaN", "+Inf", "-Inf")
 
 
@@ -268,6 +268,8 @@ class _Floats:
         if self.trusted is not None and not same.all():
             # Zero times infinity: whether a difference is zero or tiny, the precision decides.
             same |= (theirs != _FINITE) & (ours == _classes(self.trusted.astype(np.float64)))
+        if self.honest is not None and not same.all():
+            same |= (ours != _FINITE) & (theirs != _FINITE) & self._is_undetermined(self.honest)
         if self.overflowing is not None:
             outward = np.where(np.isnan(values), self.dtype == "float8_e4m3", values * np.sign(self.want) > 0)
             far = ~(np.abs(values) < 0.9 * largest(self.dtype))
@@ -289,6 +291,14 @@ class _Floats:
             found,
             f"not finite as expected: {found.element} is {names[0]}, expected {names[1]} ({count} elements)",
         )
+
+    def _is_undetermined(self, honest: HonestErrors) -> Mask:
+        """Where inputs a rounding away give infinities of both signs: a difference of nothing times infinity."""
+        near = [_classes(outputs[self.tensor].astype(np.float64)) for outputs in honest.near()]
+        if not near:
+            return np.zeros(self.want.shape, np.bool_)
+        plus, minus = (np.any([classes == sign for classes in near], axis=0) for sign in (_PLUS, _MINUS))
+        return np.asarray(plus & minus)
 
     def _poison_problem(self, got: Array) -> Problem | None:
         """The finite poison, where it is beyond the tolerance: better words than its value."""

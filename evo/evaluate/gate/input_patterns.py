@@ -21,7 +21,7 @@ from evo.spec.derived_inputs import defined
 from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import is_float
 from evo.spec.expectation import Expectation
-from evo.spec.input_distributions import SPECIAL, largest
+from evo.spec.input_distributions import largest
 from evo.spec.reference import Reference
 from evo.spec.task import Case, Task, Tensor
 from evo.spec.tensor_arrays import Arrays
@@ -386,7 +386,7 @@ def _special_zeros(
     kinds = [kind for kind in one.specials.asked if kind in ("nan", "infinities")]
     domain = one.domain or distributions.domain_of(one.dtype, drawn[one.name])
     changed[one.name] = distributions.with_specials(changed[one.name], one.dtype, kinds, domain, rng)
-    return special_expectation(reference, case, drawn | changed)
+    return reference.special_expectation(drawn | changed, case)
 
 
 def _special_rows(
@@ -405,11 +405,4 @@ def _special_rows(
     if not kinds:
         return None
     values = special_rows(drawn[one.name].astype(np.float64), kinds, rng).astype(NUMPY[one.dtype])
-    return special_expectation(reference, case, {**drawn, one.name: np.ascontiguousarray(values)})
-
-
-def special_expectation(reference: Reference, case: Case, inputs: Arrays) -> Expectation:
-    """What is right where special values lie among the inputs."""
-    with np.errstate(all="ignore"):
-        found = reference.expectation_of(inputs, case)
-    return Expectation(found.inputs, found.expected, found.trusted, SPECIAL)
+    return reference.special_expectation({**drawn, one.name: np.ascontiguousarray(values)}, case)

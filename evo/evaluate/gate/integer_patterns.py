@@ -143,7 +143,7 @@ def _ends(values: NDArray[np.int64], steps: NDArray[np.int64], rng: np.random.Ge
             beside = rng.integers(-(free // len(steps) // 2), free // len(steps) // 2 + 1, len(ends))
             moved = rng.random(len(ends)) < _MOVED if turn == 5 else np.arange(len(ends)) == rng.integers(len(ends))
             ends[:-1] += np.where(moved, beside, 0)[:-1]
-        shares[:] = np.diff(np.maximum.accumulate(ends), prepend=0)
+        shares[:] = np.diff(np.maximum.accumulate(ends.clip(0)), prepend=0)
     else:
         weights = rng.exponential(size=len(steps)) ** 3 + 1e-9
         shares[:] = rng.multinomial(free, weights / weights.sum())

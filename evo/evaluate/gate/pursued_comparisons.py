@@ -22,7 +22,6 @@ from evo.device.remote_device import RemoteSimulator
 from evo.evaluate.gate.approached_conditions import approached
 from evo.evaluate.gate.compared_elements import element_turning
 from evo.evaluate.gate.distinct_inputs import InputSpace
-from evo.evaluate.gate.input_patterns import special_expectation
 from evo.evaluate.gate.looked import Looked
 from evo.evaluate.gate.others_extreme import edges, others_extreme, tells_of_edges
 from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case, covered_run
@@ -306,7 +305,7 @@ class _Pursuit:
         self, programs: Mapping[str, Program], inputs: Arrays, seed: int, *, special: bool = False
     ) -> Check | None:
         if special:
-            expectation: Expectation | None = special_expectation(self.reference, self.case, inputs)
+            expectation: Expectation | None = self.reference.special_expectation(inputs, self.case)
         else:
             expectation = self.reference.sound(self.case, inputs, PURSUED, self.rng)
         if expectation is None:

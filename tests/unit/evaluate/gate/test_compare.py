@@ -15,7 +15,9 @@ from evo.results import Mismatch, MismatchKind, Status
 from evo.spec.dtypes import NUMPY
 from evo.spec.expectation import Expectation
 from evo.spec.expr import parse
+from evo.spec.honest_errors import HonestErrors
 from evo.spec.task import Task, Tensor
+from evo.spec.tensor_arrays import Arrays
 from evo.spec.tolerance import Tolerance
 
 ROUNDOFF = {"float16": 2.0**-11, "float32": 2.0**-24}
@@ -193,6 +195,32 @@ def test_what_is_not_finite_may_be_as_in_the_precision_of_the_kernel(got: float,
     exact, trusted, values = (np.asarray([1.0, value, 3.0]) for value in (-math.inf, math.nan, got))
     row = compare(task("float32"), "c", {"o": values.astype(np.float32)}, truth(exact, trusted))
     assert row.status is verdict
+
+
+@pytest.mark.parametrize(
+    ("difference", "got", "verdict"),
+    [
+        (2.0**-26, math.nan, Status.CORRECT),
+        (2.0**-26, math.inf, Status.CORRECT),
+        (2.0**-26, 1.0, Status.WRONG),
+        (0.125, math.nan, Status.WRONG),
+        (0.125, math.inf, Status.WRONG),
+        (0.125, -math.inf, Status.CORRECT),
+    ],
+)
+def test_a_sign_that_one_rounding_of_the_inputs_decides_is_none(difference: float, got: float, verdict: Status) -> None:
+    """A difference that is nothing but rounding, times an infinity: whether it is zero depends on the order of sums."""
+
+    def exact(inputs: Arrays) -> Arrays:
+        centred = inputs["x"].astype(np.float64) - np.mean(inputs["x"])
+        with np.errstate(invalid="ignore"):
+            return {"o": np.append(centred[:2] * -math.inf, 3.0)}
+
+    x = np.asarray([1.0 + difference, 1.0, *[1.0] * 11], np.float32)
+    honest = HonestErrors({"x": x}, exact, [exact], {"x": "float32"}, ["o"], ROUNDOFF["float32"])
+    want = truth(exact({"x": x})["o"], exact({"x": x})["o"], honest=honest)
+    values = np.asarray([got, want.expected["o"][1], 3.0], np.float32)
+    assert compare(task("float32"), "c", {"o": values}, want).status is verdict
 
 
 def test_what_is_finite_has_to_be_whatever_the_trusted_implementation_gives() -> None:

@@ -96,3 +96,17 @@ def test_sums_of_exponentials_overflow_if_a_late_maximum_is_not_met() -> None:
         above = x - x[:, :256].max(axis=1, keepdims=True)
         met += int(((np.exp(above).sum(axis=1) > np.finfo(np.float32).max) & (above.max(axis=1) <= 80)).sum())
     assert met
+
+
+@pytest.mark.parametrize("groups", [2, 7, 70])
+def test_ends_of_groups_rise_between_the_same_two(groups: int) -> None:
+    """Rounded down to tiles and moved, a first group had once fewer than no members."""
+    for seed in range(300):
+        rng = np.random.default_rng([groups, seed])
+        inner = np.sort(rng.integers(0, 62, groups - 1))
+        drawn = np.concatenate([[0], inner, [61]]).astype(np.int32)
+        for way in range(WAYS + 1):
+            other = varied_integers(drawn, None, rng, way)
+            assert other is not None
+            assert (other[0], other[-1]) == (0, 61)
+            assert (np.diff(other) >= 0).all(), (seed, way, other)

@@ -1,19 +1,21 @@
 """On a GPU, kernels as strangers write them beside expert versions, and what the rules bring within seconds each.
 
 For each kernel of tests/data/foreign, or of `--tasks`: the expert version (experts/NAME.cu), the champion of a run if
-`--champions` has one, and a climb by first looks alone: of each rule's proposals the fastest is taken, again and again
-until the seconds are up. A first look checks elements of the outputs at the timed case, not the whole gate: so these
-figures say what there is to gain, and `evo iterate` is what keeps it.
+`--champions` has one, and a climb by first looks alone: of the proposals of all rules and plans the fastest is taken,
+again and again until the seconds are up. A first look checks elements of the outputs at the timed case, not the whole
+gate: so these figures say what there is to gain, and `evo iterate` is what keeps it.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import random
 import statistics
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +28,14 @@ from evo.evaluate.session import EvaluationSession
 from evo.operators import RULES, Context
 from evo.operators.one_change import clutter
 from evo.operators.rules.operator import integers_of
+from evo.operators.rules.plans import PlanOperator
 from evo.spec.task import Task, read_task
 from evo.spec.variant import Variant, parse_variant
 
 FOREIGN = ROOT / "tests" / "data" / "foreign" / "kernels"
 EXPERTS = Path(__file__).parent / "experts"
 GAIN = 1.03
-MOST = 24  # proposals of one round
+MOST, MOST_PLANS = 24, 8  # proposals of one round
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -92,7 +95,7 @@ def measured(bench: EvaluationSession, name: str, asked: argparse.Namespace) -> 
 
 
 def proposals(bench: EvaluationSession, task: Task, parent: Variant) -> Iterator[tuple[str, Variant]]:
-    """The first two of each rule, six of the knobs, that are one change and fit the chip."""
+    """The first two of each rule, six of the knobs, that are one change and fit the chip; and the first plans."""
     context, many = Context(task=task, chip=bench.chip), 0
     for rule in sorted(RULES, key=lambda rule: rule.name in ("flag", "register_cap", "min_blocks", "add_bounds")):
         places = rule.applications(parent, flags=task.flags, axes=integers_of(task), task=task, chip=bench.chip)
@@ -108,6 +111,18 @@ def proposals(bench: EvaluationSession, task: Task, parent: Variant) -> Iterator
             if is_one:
                 many += 1
                 yield f"{rule.name}: {place.summary}", child
+    yield from planned(context, parent)
+
+
+def planned(context: Context, parent: Variant) -> Iterator[tuple[str, Variant]]:
+    """Plans whole, then their beginnings."""
+    plans, ends, rng = PlanOperator(RULES), set[str](), random.Random(0)
+    while len(ends) < MOST_PLANS:
+        found = plans.propose(parent, rng=rng, context=replace(context, tried=ends))
+        if found is None:
+            return
+        ends.add(found.variant.id)
+        yield found.summary, found.variant
 
 
 def report(rows: dict[str, dict[str, Any]]) -> None:

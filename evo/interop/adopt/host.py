@@ -41,7 +41,7 @@ class Host(HostStart):
         self.path, self.given = path, dict(given)
         self.scopes: list[dict[str, HostVariable]] = [{}]
         self.macros, self.types, self.records = {}, {}, {}
-        self.tight_rows, self.elements_made = False, 0
+        self.tight_rows, self.elements_made, self.argc = False, 0, 1
         self.passed, self.beside = {}, {}
         self.functions: dict[str, Node] = {}
         self.heads: dict[str, Node] = {}

@@ -1,4 +1,4 @@
-"""From a stranger's file to the first kept gain: `evo adopt FILE`, then `evo iterate NAME` by rules alone, by the clock.
+"""From a stranger's file to the first kept gain: `evo adopt FILE`, then `evo iterate NAME` by rules, by the clock.
 
 Each file is adopted in a repository below `--root` as it is, without an answer, and its run ends with the first keep.
 It prints the rows of docs/adopt.md. Rows that `--json` has already are kept, so a table can be continued.
@@ -44,15 +44,14 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def timed(asked: argparse.Namespace, file: Path) -> dict[str, Any]:
-    """Seconds of adopt, to the verified start and to the first keep since adopt began, and what was kept, or why not."""
+    """Seconds of adopt, to the verified start and to the first keep since adopt began; what was kept, or why not."""
     if not (asked.root / ".git").exists():
         asked.root.mkdir(parents=True, exist_ok=True)
         for command in (["init", "-q"], ["config", "user.name", "benchmark"], ["config", "user.email", "-"]):
             subprocess.run(["git", *command], cwd=asked.root, check=True)
     began, evo = time.monotonic(), [sys.executable, "-m", "evo"]
-    done = subprocess.run(
-        [*evo, "adopt", str(file), "--yes", "--json"], cwd=asked.root, text=True, capture_output=True, check=False
-    )
+    command = [*evo, "adopt", str(file), "--yes", "--json"]
+    done = subprocess.run(command, cwd=asked.root, text=True, capture_output=True, check=False)
     found: dict[str, Any] = {"adopt_s": round(time.monotonic() - began)}
     if done.returncode:
         return found | {"end": done.stderr.strip().splitlines()[-2:]}
@@ -60,11 +59,11 @@ def timed(asked: argparse.Namespace, file: Path) -> dict[str, Any]:
     git = ["git", "-C", str(asked.root)]
     subprocess.run([*git, "add", "-A"], check=True)
     subprocess.run([*git, "commit", "-qm", file.stem], check=True)
-    name = written["task"]
-    command = [*evo, "iterate", name, "--from", Path(written["variant"]).name, "--operators", "rules", "--device", "sim:l4",
-               "--iterations", asked.iterations, "--budget", asked.budget, "--json"]  # fmt: skip
+    command = [*evo, "iterate", written["task"], "--from", Path(written["variant"]).name, "--device", "sim:l4",
+               "--operators", "rules", "--iterations", asked.iterations, "--budget", asked.budget, "--json"]  # fmt: skip
     with subprocess.Popen(command, cwd=asked.root, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
-        assert child.stdout is not None and child.stderr is not None
+        assert child.stdout is not None
+        assert child.stderr is not None
         for line in map(json.loads, child.stdout):
             at = round(time.monotonic() - began)
             if line.get("kind") == "start":

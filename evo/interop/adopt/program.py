@@ -59,13 +59,12 @@ def read_program(path: Path, kernel: str | None, given: Mapping[str, int]) -> Ho
             "add a launcher to the file, a host function with the launch, so that grid, block and sizes are known",
         )
     chosen = None
-    for root, argc in ((root, argc) for root in reversed(roots) for argc in _argument_counts(root)):
+    for root, argc in ((each, argc) for each in reversed(roots) for argc in _argument_counts(each)):
         found = _run(path, items, root, given, argc)
-        match = [
-            sequence
-            for sequence in _sequences(found.events)
-            if kernel is None or any(e.launched and e.launched.kernel == kernel for e in sequence)
-        ]
+        match = _matching(found, kernel)
+        if not match and found.wished:
+            found = _run(path, items, root, {**{n: int(v) for n, v in found.wished.items()}, **given}, argc)
+            match = _matching(found, kernel)
         if match:
             chosen = (root, found, match[-1])
             break
@@ -230,6 +229,12 @@ def _defaults(functions: Sequence[str]) -> dict[str, int]:
     if "Tensor" in heads:  # they have the sizes; what is passed beside them is a number of groups, taps or steps
         each = _BESIDE_TENSORS
     return dict.fromkeys(sizes, each) | dict.fromkeys(blocks, 256)
+
+
+def _matching(host: Host, kernel: str | None) -> list[list[HostEvent]]:
+    """The sequences that launch a kernel; without a name, all."""
+    found = _sequences(host.events)
+    return [s for s in found if kernel is None or any(e.launched and e.launched.kernel == kernel for e in s)]
 
 
 def _sequences(events: Sequence[HostEvent]) -> list[list[HostEvent]]:

@@ -21,35 +21,11 @@ _OPERATORS: dict[type[ast.operator], str] = {
     ast.LShift: "<<",
     ast.RShift: ">>",
 }
-_MADE = {"zeros": "zeros", "empty": "empty", "ones": "ones", "rand": "empty", "randn": "empty"}
-_MADE |= dict.fromkeys(("random", "standard_normal", "normal", "uniform", "integers", "randint", "full"), "empty")
+MADE = {"zeros": "zeros", "empty": "empty", "ones": "ones", "rand": "empty", "randn": "empty"}
+MADE |= dict.fromkeys(("random", "standard_normal", "normal", "uniform", "integers", "randint", "full"), "empty")
 _LIKE = ("zeros_like", "empty_like", "ones_like")
-_ITSELF = frozenset(
-    [
-        "astype",
-        "asarray",
-        "ascontiguousarray",
-        "array",
-        "copy",
-        "ravel",
-        "reshape",
-        "get",
-        "In",
-        "Out",
-        "InOut",
-        "to_gpu",
-        "to_device",
-        "int",
-        "int32",
-        "int64",
-        "uint32",
-        "uint64",
-        "intp",
-        "float",
-        "float32",
-        "float64",
-    ]
-)
+SAME = r"astype|as(?:contiguous)?array|array|to_gpu|to_device|int|float"  # what they give is as long as what they get
+_ITSELF = re.compile(rf"{SAME}|copy|ravel|reshape|get|In|Out|InOut|uint32|int32|u?int64|intp|float32|float64")
 _GLOBAL = re.compile(r'(?:template\s*<[^<>]*>\s*|extern\s+"C"\s+)?__global__')
 _NOTHING = ast.arguments([], [], None, [], [], None, [])
 _COMPOUND = (ast.If, ast.With, ast.For, ast.While, ast.Try)
@@ -115,8 +91,8 @@ def _negated(node: ast.expr) -> ast.expr | None:
     match node:
         case ast.UnaryOp(op=ast.USub(), operand=inner):
             return inner
-        case ast.BinOp(op=ast.Mult(), left=left, right=right) if (inner := _negated(left)) is not None:
-            return ast.BinOp(inner, ast.Mult(), right)
+        case ast.BinOp(op=ast.Mult(), left=left, right=right) if (first := _negated(left)) is not None:
+            return ast.BinOp(first, ast.Mult(), right)
     return None
 
 
@@ -234,8 +210,8 @@ class _Launcher:
             case ast.Tuple():
                 return self._extent(node)
             case ast.UnaryOp(op=ast.USub(), operand=ast.BinOp(op=ast.FloorDiv(), left=left, right=by)):
-                count = _negated(left)
-                return self._rounded_up(count, by) if count is not None else None
+                positive = _negated(left)
+                return self._rounded_up(positive, by) if positive is not None else None
             case ast.UnaryOp(op=ast.USub()):
                 return self._joined("-({})", node.operand)
             case ast.BinOp() if type(node.op) in _OPERATORS:
@@ -279,11 +255,11 @@ class _Launcher:
             return self._of_array("size", given[0], "0")
         if name in _LIKE and given:
             return self._joined(f"torch::{name}({{}})", given[0])
-        if name in _MADE:
+        if name in MADE:
             return self._made(name, named.get("size") or named.get("shape"), given)
         inner = node.func.value if isinstance(node.func, ast.Attribute) else None
         is_module = isinstance(inner, ast.Name) and inner.id not in self.known
-        if name in _ITSELF and (given if is_module or inner is None else inner):
+        if _ITSELF.fullmatch(name) and (given if is_module or inner is None else inner):
             return self._value(given[0] if is_module or inner is None else inner)
         return None
 
@@ -295,7 +271,7 @@ class _Launcher:
             parts = list(parts[0].elts)
         texts = [self._length(part, at - len(parts)) for at, part in enumerate(parts)]
         found = [text for text in texts if text is not None]
-        return f"torch::{_MADE[name]}({{{', '.join(found)}}})" if found and len(found) == len(texts) else None
+        return f"torch::{MADE[name]}({{{', '.join(found)}}})" if found and len(found) == len(texts) else None
 
     def _length(self, node: ast.expr, place: int) -> str | None:
         """An extent of a new array: a number gets a name, that of an array before it which is as long."""

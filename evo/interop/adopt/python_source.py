@@ -11,49 +11,13 @@ from pathlib import Path
 from evo.interop.adopt.fills import PLACE, UNTOLD
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied, factors, names_of
 from evo.interop.adopt.host_values import problem
-from evo.interop.adopt.python_launches import launchers_of
+from evo.interop.adopt.python_launches import MADE, SAME, launchers_of
 from evo.spec.source_text import read_source
 
 Dims = list[HostNumber]
-_MADE = frozenset(
-    [
-        "rand",
-        "randn",
-        "zeros",
-        "ones",
-        "empty",
-        "randint",
-        "full",
-        "rand_like",
-        "randn_like",
-        "random",
-        "standard_normal",
-        "normal",
-        "uniform",
-        "integers",
-    ]
-)
+_MADE = frozenset([*MADE, "rand_like", "randn_like"])
 _MODULES = ("torch", "nn", "torch.nn", "cp", "np", "cupy", "numpy", "gpuarray", "cuda")
-_SAME = frozenset(
-    [
-        "astype",
-        "asarray",
-        "array",
-        "ascontiguousarray",
-        "to_gpu",
-        "to_device",
-        "cuda",
-        "contiguous",
-        "to",
-        "half",
-        "float",
-        "int",
-        "long",
-        "Parameter",
-        "requires_grad_",
-        "t",
-    ]
-)
+_SAME = re.compile(rf"{SAME}|cuda|contiguous|to|half|long|Parameter|requires_grad_|t")
 _OPERATORS: dict[type[ast.operator], str] = {
     ast.Mult: "*",
     ast.Add: "+",
@@ -206,7 +170,7 @@ class _Reader:
             return self._counted(name, node.args, scope)
         if name in ("cat", "pad", "cumsum") and node.args:
             return self._summed(name, node, scope)
-        if name in _SAME:
+        if _SAME.fullmatch(name):
             is_torch = isinstance(node.func, ast.Attribute) and _key(node.func.value) not in _MODULES
             inner = node.func.value if is_torch and isinstance(node.func, ast.Attribute) else node.args[0]
             return self.argument(inner, scope) if node.args or is_torch else LauncherArgument()

@@ -152,6 +152,7 @@ class DraftTrial:
 
     def settle(self) -> dict[str, int]:
         """A small size that works, with shapes, roles and ranges repaired. Raises SyntaxInvalid for what cannot run."""
+        self.guess_shapes()
         for may_leave in (False, True):  # an output that is written whole at some sizes is held to those
             self._may_leave = may_leave
             for axes in self._first_sizes():
@@ -198,8 +199,7 @@ class DraftTrial:
         return first
 
     def _cannot(self, failing: Failing) -> Exception:
-        fault = failing.fault
-        text = variant_text(self.draft, self.name).split("\n")
+        fault, text = failing.fault, variant_text(self.draft, self.name).split("\n")
         compiled = re.match(r"original\.cu:(\d+): error: (.*)", str(failing))
         place = int(compiled[1]) if compiled is not None else (fault.source_line or 0) if fault is not None else 0
         line = self._line_of(text[place - 1]) if 0 < place <= len(text) else None
@@ -319,20 +319,13 @@ class DraftTrial:
                 yield {**apart, axis: 64}
         many = sum(value > SMALL_SIZE for value in self.draft.axes.values()) > 2
         for unit in (16, 64, 32, 128) if many else (64, 256, 16, 1024, 128, 512):
-            yield self._lengths(unit, (1, 2, 3, 1))
+            yield self._lengths(unit)
         yield {axis: min(value, 256) for axis, value in self.draft.axes.items()}
         yield dict(self.draft.axes)
 
-    def _lengths(self, unit: int, factors: tuple[int, ...]) -> dict[str, int]:
-        found = {}
-        place = 0
-        for axis, value in self.draft.axes.items():
-            if value <= SMALL_SIZE:
-                found[axis] = value
-                continue
-            found[axis] = unit * factors[place % len(factors)]
-            place += 1
-        return found
+    def _lengths(self, unit: int) -> dict[str, int]:
+        large = [axis for axis, value in self.draft.axes.items() if value > SMALL_SIZE]
+        return {**self.draft.axes, **{axis: unit * (1, 2, 3, 1)[at % 4] for at, axis in enumerate(large)}}
 
     def cases(self, base: dict[str, int]) -> tuple[dict[str, dict[str, int]], list[str]]:
         """Check cases that the original can take, and what it asks of the sizes, in words."""

@@ -59,9 +59,11 @@ def timed(asked: argparse.Namespace, file: Path) -> dict[str, Any]:
     git = ["git", "-C", str(asked.root)]
     subprocess.run([*git, "add", "-A"], check=True)
     subprocess.run([*git, "commit", "-qm", file.stem], check=True)
-    command = [*evo, "iterate", written["task"], "--from", Path(written["variant"]).name, "--device", "sim:l4",
+    name, variant = written["task"], Path(written["variant"]).name
+    command = [*evo, "iterate", name, "--from", variant, "--device", "sim:l4",
                "--operators", "rules", "--iterations", asked.iterations, "--budget", asked.budget, "--json"]  # fmt: skip
-    with subprocess.Popen(command, cwd=asked.root, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=asked.root, text=True, **pipes) as child:
         assert child.stdout is not None
         assert child.stderr is not None
         for line in map(json.loads, child.stdout):

@@ -175,7 +175,8 @@ class _Maker:
         return TensorDraft(name, role, dtype, dims, said.get("init") or init, why, memory)
 
     def _tensor_name(self, memory: Allocation) -> str:
-        name = re.sub(r"\W", "_", memory.name or self.memories[memory][0][1].name)
+        is_shared = any(other.name == memory.name for other in self.memories if other is not memory)
+        name = re.sub(r"\W", "_", memory.name * (not is_shared) or self.memories[memory][0][1].name)
         short = _NAME_PARTS.sub("", name)
         return short if re.fullmatch(r"[A-Za-z_]\w*", short) and not keyword.iskeyword(short) else name
 

@@ -41,6 +41,8 @@ _EXTENT = re.compile(
     r"|points|particles|samples|pixels|nodes|total|w|h|n)",
     re.IGNORECASE,
 )
+_CHIP = {"multiProcessorCount": 58, "maxThreadsPerBlock": 1024, "warpSize": 32}
+_BLOCK, _RESIDENT = 256, 6  # what the runtime advises for a small kernel: threads of a block, blocks of a processor
 _EXTENT_GUESS, _CHANNELS = 1 << 10, 3
 _DEEPEST = 24
 _GUESS, _LARGEST_GUESS = 16, 1 << 18  # of a count that nothing tells: so many times the largest size, up to this
@@ -216,13 +218,19 @@ class HostCalls(HostFillCalls):
         elif name in ("cudaLaunchKernel", "cudaLaunchCooperativeKernel", "cudaLaunchKernelEx"):
             raise problem(self.path, line, f"a launch by {name}", "launch the kernel as name<<<grid, block>>>(...)")
         elif name == "cudaGetDeviceProperties" and given:
-            self._properties(given[0])
+            for field, value in _CHIP.items():
+                word = f"{given[0].text.lstrip('&')}.{field}"
+                self.scopes[0][word] = HostVariable(word, "", HostNumber.number(value))
+        elif name == "cudaDeviceGetAttribute" and len(given) > 1:
+            word = given[1].text.rpartition("cudaDevAttr")[2].lower()
+            self._set(
+                given[0], next((HostNumber.number(v) for field, v in _CHIP.items() if field.lower() == word), UNKNOWN)
+            )
+        elif name.startswith("cudaOccupancyMax") and len(given) > 2:
+            numbers = (_CHIP["multiProcessorCount"] * _RESIDENT, _BLOCK) if "Potential" in name else (_RESIDENT,)
+            for place, number in zip(given, numbers, strict=False):
+                self._set(place, HostNumber.number(number))
         return (HostNumber.number(0),)
-
-    def _properties(self, target: Node) -> None:
-        name = target.text.lstrip("&")
-        for field, value in (("multiProcessorCount", 58), ("maxThreadsPerBlock", 1024), ("warpSize", 32)):
-            self.scopes[0][f"{name}.{field}"] = HostVariable(f"{name}.{field}", "", HostNumber.number(value))
 
     def _set(self, target: Node, value: object) -> None:
         place = self.value(target)

@@ -213,3 +213,14 @@ def test_names_defaults_and_quotients_of_a_launch_in_python_are_worked_out():
     assert shapes == {
         "x": ["tokens", "heads", "128"], "weight": ["128"], "cos": ["tokens", "64"], "sin": ["tokens", "64"],
     }  # fmt: skip
+
+
+def test_what_the_runtime_says_of_the_chip_is_known(tmp_path):
+    """`cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0)`, and the block that the runtime advises."""
+    assert drafted("option_greeks_managed.cu", FRESH).launches[0].grid == ("32 * 58",)
+    text = (FRESH / "option_greeks_managed.cu").read_text()
+    asked = "int least, block; cudaOccupancyMaxPotentialBlockSize(&least, &block, price_grid, 0, 0); price_grid"
+    path = tmp_path / "advised.cu"
+    path.write_text(text.replace("    price_grid<<<32 * sms, 256>>>", f"{asked}<<<least, block>>>"))
+    (launch,) = draft_of(read_program(path, None, {}), {}).launches
+    assert launch.block == ("256",)

@@ -61,7 +61,8 @@ def timed(asked: argparse.Namespace, file: Path) -> dict[str, Any]:
     subprocess.run([*git, "commit", "-qm", file.stem], check=True)
     name, variant = written["task"], Path(written["variant"]).name
     command = [*evo, "iterate", name, "--from", variant, "--device", "sim:l4",
-               "--operators", "rules", "--iterations", asked.iterations, "--budget", asked.budget, "--json"]  # fmt: skip
+               "--operators", "rules", "--iterations", asked.iterations, "--budget", asked.budget,
+               "--json"]  # fmt: skip
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, cwd=asked.root, text=True, **pipes) as child:
         assert child.stdout is not None

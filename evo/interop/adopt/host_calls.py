@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -59,17 +58,9 @@ class HostCalls(HostFillCalls):
 
     heads: dict[str, Node]  # of functions that are templates
     unknown_sizes: list[str]
-
-    @abc.abstractmethod
-    def size_name(self, name: str, value: int | float | None) -> str:
-        """A name for a size that no other size has."""
-
+    run_template: Callable[[str, Sequence[Node], Sequence[object]], object]  # a function of the program that is one
     tight_rows: bool  # cudaMallocPitch leaves no gap between rows
     elements_made: int  # allocations that are elements of an array
-
-    @abc.abstractmethod
-    def run_template(self, name: str, template: Sequence[Node], arguments: Sequence[object]) -> object:
-        """Run a function of the program that is a template."""
 
     def call(self, node: Node) -> object:
         function, arguments = node.child("function"), node.child("arguments")

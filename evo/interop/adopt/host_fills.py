@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from evo.cuda.source.parser import Node
@@ -55,6 +54,8 @@ class HostFills(HostVectors):
     """What arrays of the host, and managed ones, hold when they are copied or passed."""
 
     notes: list[str]
+    execute: Callable[[Node], None]  # run a statement
+    run_lambda: Callable[[HostLambda, Sequence[object]], object]  # where it sees what it saw when it was made
 
     def __init__(self) -> None:
         self.ticks = 0
@@ -66,14 +67,6 @@ class HostFills(HostVectors):
         self._levels: list[list[object]] = []  # the leaves of each loop that is read
         self._own: set[str] = set()  # arrays that the outermost loop assigns to, as they are written
         self._left = _MOST
-
-    @abc.abstractmethod
-    def execute(self, node: Node) -> None:
-        """Run a statement."""
-
-    @abc.abstractmethod
-    def run_lambda(self, held: HostLambda, arguments: Sequence[object]) -> object:
-        """Run a lambda where it sees what it saw when it was made."""
 
     @property
     def is_open(self) -> bool:

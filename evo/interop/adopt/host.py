@@ -59,7 +59,7 @@ class Host(HostStart):
     def size_name(self, name: str, value: int | float | None) -> str:
         word = name
         number = 2
-        while word in self.named and self.named[word] != value:
+        while self.named.get(word, 0) not in (0, value):  # `n_ = 0` in a class is no size yet
             word, number = f"{name}_{number}", number + 1
         self.named[word] = value
         return word

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from evo.cuda.source.parser import Node
 from evo.cuda.source.types import declarator_name, text_of
 from evo.errors import EvoError
-from evo.interop.adopt.fills import PLACE, UNTOLD, LoopCounter, at, filled, has, replaced, summed_up
+from evo.interop.adopt.fills import PLACE, UNTOLD, LoopCounter, at, filled, has, replaced, summed_up, tidied
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied, substituted
 from evo.interop.adopt.host_values import (
     Address,
@@ -42,6 +42,13 @@ class _Assigned:
         if self.index is None:
             return UNTOLD
         found = filled(self.index, self.how, self.counters)
+        if (
+            any(has(tidied(counter.end), "random") for counter in self.counters)
+            and not self.is_appended
+            and found != UNTOLD
+        ):
+            before = self.array.fill if self.array.fill is not None else 0
+            return ("if", ("random", 0, 2), found, before)  # a loop of chance length leaves others as they were
         is_plain = self.is_appended and not has(self.how, *_OF_A_TURN, "sum")
         return self.how if found == UNTOLD and is_plain else found
 

@@ -13,6 +13,7 @@ from evo.interop.adopt import Options, adopt
 from evo.interop.adopt.draft import Draft, draft_of
 from evo.interop.adopt.extents import guess_extents
 from evo.interop.adopt.far_cases import far_cases
+from evo.interop.adopt.fills import numpy_text
 from evo.interop.adopt.program import read_program
 from evo.interop.adopt.trial import DraftTrial
 from evo.spec.reference import load_reference
@@ -217,10 +218,37 @@ def test_names_defaults_and_quotients_of_a_launch_in_python_are_worked_out():
 
 def test_what_the_runtime_says_of_the_chip_is_known(tmp_path):
     """`cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0)`, and the block that the runtime advises."""
-    assert drafted("option_greeks_managed.cu", FRESH).launches[0].grid == ("32 * 58",)
+    assert drafted("option_greeks_managed.cu", FRESH).launches[0].grid == ("1856",)
     text = (FRESH / "option_greeks_managed.cu").read_text()
     asked = "int least, block; cudaOccupancyMaxPotentialBlockSize(&least, &block, price_grid, 0, 0); price_grid"
     path = tmp_path / "advised.cu"
     path.write_text(text.replace("    price_grid<<<32 * sms, 256>>>", f"{asked}<<<least, block>>>"))
     (launch,) = draft_of(read_program(path, None, {}), {}).launches
     assert launch.block == ("256",)
+
+
+def test_places_that_a_loop_of_chance_length_leaves_keep_what_they_had():
+    """`vector<int> cols(n, -1)`, of which each row fills some: a kernel that looks for -1 is given some."""
+    (cols,) = [tensor for tensor in drafted("ell_spmv_thrust.cu", FRESH).tensors if tensor.name == "cols"]
+    drawn = eval(numpy_text(cols.fill, "1000"), {"np": np, "rng": np.random.default_rng(1), "kRows": 64})
+    assert (drawn.min(), drawn.max()) == (-1, 63)
+
+
+@pytest.mark.parametrize(
+    ("name", "axes", "tensors"),
+    [
+        ("ell_spmv_thrust.cu", "kRows kSlots", "cols:in vals:in x:in y:out"),
+        ("graph_blur.cu", "width height", "frame:in c_taps:in blurred:out tmp:scratch"),
+        ("groupnorm_llm.cu", "n c h w groups", "x:in gamma:in beta:in y:out mean:scratch rstd:scratch"),
+        ("jacobi_pingpong.cu", "n", "u:in f:in new:out"),
+        ("kmeans_points.cu", "k_ n_ dims_", "points_:in centroids_:in labels_:out best_:scratch"),
+        ("matrix_pitched.cu", "k m n", "A_elements:in B_elements:in C_elements:out"),
+        ("row_variance_cg.cu", "rows cols", "d_in:in out:out"),
+        ("softmax_streams_bench.cu", "batch heads seq", "scores:in mask:in probs:out"),
+    ],
+)
+def test_fresh_files_are_read_as_they_are_meant(name, axes, tensors):
+    """Graphs, groups of threads, matrices by value that device functions write through, a class of vectors."""
+    found = drafted(name, FRESH)
+    assert list(found.axes) == axes.split()
+    assert [f"{t.name}:{t.role}" for t in found.tensors] == tensors.split()

@@ -372,18 +372,12 @@ class HostCalls(HostFillCalls):
         sizes = [value for value in values if isinstance(value, HostNumber)]
         if len(sizes) != len(values) or not sizes:
             return UNKNOWN
-        known: dict[str, Callable[[], HostNumber]] = {
-            "min": lambda: applied("min", *sizes),
-            "max": lambda: applied("max", *sizes),
-            "ceil": lambda: applied("ceil", sizes[0]),
-            "ceilf": lambda: applied("ceil", sizes[0]),
-            "floor": lambda: applied("floor", sizes[0]),
-            "sqrt": lambda: applied("sqrt", sizes[0]),
-            "sqrtf": lambda: applied("sqrt", sizes[0]),
-            "log2": lambda: applied("log2", sizes[0]),
-            "pow": lambda: _power(sizes),
-        }
-        return known[name]() if name in known else UNKNOWN
+        if name in ("min", "max"):
+            return applied(name, *sizes)
+        if name == "pow":
+            return _power(sizes)
+        word = name.removesuffix("f")
+        return applied(word, sizes[0]) if word in ("ceil", "floor", "sqrt", "log2") else UNKNOWN
 
 
 def _power(sizes: list[HostNumber]) -> HostNumber:

@@ -32,12 +32,7 @@ VECTORS = {f"{base}{count}": (base, count) for base in _BASES for count in (1, 2
 VECTOR_BASES = {"uchar": "unsigned char", "uint": "unsigned int", "ushort": "unsigned short", "char": "signed char"}
 VECTOR_BASES |= {"longlong": "long long"}
 OTHER_NAMES = {"uint": "unsigned int", "uchar": "unsigned char", "ushort": "unsigned short", "half": "__half"}
-OTHER_NAMES |= {
-    "__nv_bfloat16": "__nv_bfloat16",
-    "uint8": "unsigned char",
-    "int8": "signed char",
-    "u32": "unsigned int",
-}
+OTHER_NAMES |= {"uint8": "unsigned char", "int8": "signed char", "u32": "unsigned int"}
 
 
 def bare_type(text: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from evo.cuda.source import Param, kernel_signatures
 
-_OPERATORS: dict[type[ast.operator], str] = {
+OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "+",
     ast.Sub: "-",
     ast.Mult: "*",
@@ -62,7 +62,7 @@ def _handles(tree: ast.Module, constants: Mapping[str, object]) -> dict[str, str
         call = node.value if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) else None
         if call is None or not isinstance(node, ast.Assign):
             continue
-        name = _called(call)
+        name = called(call)
         place = {"RawKernel": 1, "get_function": 0}.get(name)
         given = [*call.args, *(k.value for k in call.keywords if k.arg == "name")]
         word = given[min(place, len(given) - 1)] if place is not None and given else None
@@ -96,7 +96,7 @@ def _negated(node: ast.expr) -> ast.expr | None:
     return None
 
 
-def _called(call: ast.Call) -> str:
+def called(call: ast.Call) -> str:
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
@@ -214,8 +214,8 @@ class _Launcher:
                 return self._rounded_up(positive, by) if positive is not None else None
             case ast.UnaryOp(op=ast.USub()):
                 return self._joined("-({})", node.operand)
-            case ast.BinOp() if type(node.op) in _OPERATORS:
-                return self._joined(f"({{}} {_OPERATORS[type(node.op)]} {{}})", node.left, node.right)
+            case ast.BinOp() if type(node.op) in OPERATORS:
+                return self._joined(f"({{}} {OPERATORS[type(node.op)]} {{}})", node.left, node.right)
             case ast.Subscript(value=ast.Name(id=name)) if name in self.shapes:
                 return self._value(ast.Subscript(self.shapes[name], node.slice))
             case ast.Subscript(value=ast.Attribute(attr="shape", value=array), slice=ast.Constant() | ast.UnaryOp()):
@@ -243,7 +243,7 @@ class _Launcher:
         return self._joined("(({0} + {1} - 1) / {1})", count, by)
 
     def _call(self, node: ast.Call) -> str | None:
-        name, given = _called(node), node.args
+        name, given = called(node), node.args
         named = {keyword.arg: keyword.value for keyword in node.keywords}
         if name == "ceil" and given and isinstance(given[0], ast.BinOp) and isinstance(given[0].op, ast.Div):
             return self._rounded_up(given[0].left, given[0].right)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import reduce
 
 from evo.cuda.source.nodes import function_of
@@ -30,13 +30,7 @@ class Touch:
     used: bool = False
 
     def __or__(self, other: Touch) -> Touch:
-        return Touch(
-            self.read or other.read,
-            self.written or other.written,
-            self.read_first or other.read_first,
-            self.added or other.added,
-            self.used or other.used,
-        )
+        return Touch(*(one or another for one, another in zip(astuple(self), astuple(other), strict=True)))
 
 
 def _read(followed: bool = True) -> Touch:

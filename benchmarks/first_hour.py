@@ -63,16 +63,16 @@ def timed(asked: argparse.Namespace, file: Path) -> dict[str, Any]:
     command = [*evo, "iterate", name, "--from", variant, "--device", "sim:l4",
                "--operators", "rules", "--iterations", asked.iterations, "--budget", asked.budget,
                "--json"]  # fmt: skip
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, cwd=asked.root, text=True, **pipes) as child:
+    pipe, at = subprocess.PIPE, asked.root
+    with subprocess.Popen(command, cwd=at, text=True, stdout=pipe, stderr=pipe) as child:
         assert child.stdout is not None
         assert child.stderr is not None
         for line in map(json.loads, child.stdout):
-            at = round(time.monotonic() - began)
+            now_s = round(time.monotonic() - began)
             if line.get("kind") == "start":
-                found |= {"start_s": at, "start_us": line["cases"]}
+                found |= {"start_s": now_s, "start_us": line["cases"]}
             elif line.get("decision") == "keep" and "gain" not in found:
-                found |= {"gain_s": at, "gain": line["gain"], "summary": line["summary"]}
+                found |= {"gain_s": now_s, "gain": line["gain"], "summary": line["summary"]}
                 child.send_signal(signal.SIGINT)
             elif "trial" in line:
                 found.setdefault("reverted", []).append([line["summary"], line["status"], line["reason"]])

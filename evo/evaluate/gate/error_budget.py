@@ -13,8 +13,8 @@ from evo.device.error_sums import ErrorSums, TruthSums
 from evo.evaluate.gate.blocks import exact_sum
 from evo.evaluate.gate.mismatches import element_of
 from evo.results import Mismatch, MismatchKind
-from evo.spec.conditioning import SUMMATION
 from evo.spec.element_types import ROUNDOFF
+from evo.spec.honest_errors import SUMMATION
 from evo.spec.input_distributions import smallest
 from evo.spec.tolerance import Tolerance
 

@@ -59,7 +59,6 @@ def emit_barrier(flow: Branching, block: Block, end: Instr) -> None:
 
 def _demand_whole(flow: Branching, site: V) -> None:
     c, e = flow.code, flow.e
-    assert e.block is not None
     missing = c.xor(e.bits(), e.live.get())
     bad, good = c.new_label("torn"), c.new_label("whole")
     c.cbr(c.icmp("ne", missing, 0), bad, good, likely=False)

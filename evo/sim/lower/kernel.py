@@ -257,7 +257,6 @@ class Flow(Branching):
         if self.probes:
             self.probes.after(ins)
         sync_checks.after(e, ins, shared=self.shared, read=e.read_somewhere)
-        assert e.block is not None
         waits = e.block.number in self.spins.small
         if waits or ins.name.startswith("mbarrier"):
             self.polls |= set(range(first, len(e.sites)))

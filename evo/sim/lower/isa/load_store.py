@@ -138,7 +138,6 @@ def load_bytes(e: Emitter, ins: Instr, space: str, width: int) -> tuple[V, bool]
 def _note_uniform(e: Emitter, rec: V) -> None:
     """Unguarded, such a load is counted by its block's executions; guarded, by what it does."""
     c = e.c
-    assert e.block is not None
     if e.guard is None:
         e.uniform_sites[len(e.sites) - 1] = e.block.number
         return

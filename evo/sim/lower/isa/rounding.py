@@ -7,8 +7,8 @@ from evo.sim.llvm_ir import Code
 from evo.sim.llvm_values import V, const, elem, fconst
 from evo.sim.lower.emitter import Emitter
 from evo.sim.lower.isa.opcode_table import defs
-from evo.sim.mixing import mixed
 from evo.sim.ptx.ast import Instr
+from evo.sim.runtime.fault_report import mixed
 
 _FORMS = {
     "float": ("i32", 0x7F800000, 1 << 31),

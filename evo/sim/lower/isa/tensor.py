@@ -156,7 +156,6 @@ def _is_float(e: Emitter, item: Operand) -> bool:
 
 def demand_warp(e: Emitter, ins: Instr) -> None:
     """mma needs every lane of the warp; in divergent code its result would be undefined."""
-    assert e.block is not None
     c = e.c
     if e.guard is None:  # the same lanes run a whole block: its first such instruction speaks for the others
         if not e.block.partial or "whole warp" in e.cache:

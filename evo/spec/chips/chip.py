@@ -33,6 +33,16 @@ _MODEL_NEEDS = (
 )  # fmt: skip
 
 
+class _NeededRate:
+    """A rate of `Chip.rates` under its own name, which the chip must have."""
+
+    def __set_name__(self, _owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, chip: Chip, _owner: type | None = None) -> float:
+        return chip.needed(self.name)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chip:
     """One GPU model. Sizes in bytes, clock in Hz; units of the rates are in `RATES`.
@@ -93,37 +103,14 @@ class Chip:
         """Rates that the simulator's time model needs and this row does not have."""
         return tuple(name for name in _MODEL_NEEDS if name not in self.rates)
 
-    @property
-    def dram_bytes_per_s(self) -> float:
-        return self.needed("dram_bytes_per_s")
-
-    @property
-    def fp32_lanes(self) -> float:
-        return self.needed("fp32_lanes")
-
-    @property
-    def int_lanes(self) -> float:
-        return self.needed("int_lanes")
-
-    @property
-    def sfu_lanes(self) -> float:
-        return self.needed("sfu_lanes")
-
-    @property
-    def fp64_lanes(self) -> float:
-        return self.needed("fp64_lanes")
-
-    @property
-    def lsu_lanes(self) -> float:
-        return self.needed("lsu_lanes")
-
-    @property
-    def l2_bytes_per_clock(self) -> float:
-        return self.needed("l2_bytes_per_clock")
-
-    @property
-    def launch_s(self) -> float:
-        return self.needed("launch_s")
+    dram_bytes_per_s = _NeededRate()
+    fp32_lanes = _NeededRate()
+    int_lanes = _NeededRate()
+    sfu_lanes = _NeededRate()
+    fp64_lanes = _NeededRate()
+    lsu_lanes = _NeededRate()
+    l2_bytes_per_clock = _NeededRate()
+    launch_s = _NeededRate()
 
     @property
     def warps_per_sm(self) -> int:

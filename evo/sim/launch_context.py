@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,23 +75,22 @@ class LaunchContext:
         self._warps(kernel, block, threads, warps)
         self._list_blocks(ids, ticket)
         self._scalars(kernel, block, grid)
-        values = {
-            "budget": budgets[0],
-            "block_budget": budgets[1] if self.under_way == 1 else 0,
-            "warp_count": warps,
-            "threads": threads,
-            "local_size": local,
-            "race": granule,
-            "idle_limit": _IDLE_LIMIT + abi.IDLE_PER_WARP * warps,
-            "backwards": int(backwards),
-        }
-        self._set_fields(values)
+        self.set_fields(
+            budget=budgets[0],
+            block_budget=budgets[1] if self.under_way == 1 else 0,
+            warp_count=warps,
+            threads=threads,
+            local_size=local,
+            race=granule,
+            idle_limit=_IDLE_LIMIT + abi.IDLE_PER_WARP * warps,
+            backwards=int(backwards),
+        )
         if self.under_way > 1:
             self._table(fair)
 
     def _params(self, params: NDArray[np.uint8]) -> None:
         self._array("params", params.size + 256)[: params.size] = params
-        self.set_field("param_size", params.size)
+        self.set_fields(param_size=params.size)
 
     def _memories(self, sizes: dict[str, int], chip: Chip, threads: int, blocks: int) -> None:
         """Arrays of one block, and how many blocks may be under way with arrays of their own."""
@@ -99,7 +98,7 @@ class LaunchContext:
         for name, size in sizes.items():
             self._array(name, size, _PAD // 2 if name in ("shared", "state") else 0, clear=name != "queue")
         if "newest" in sizes:
-            self.set_field("reader_stride", sizes["newest"])
+            self.set_fields(reader_stride=sizes["newest"])
         self._array("faults", abi.FAULT_LIMIT * abi.FAULT_SIZE)
         if self.kernel.prints:
             self._array("prints", (abi.PRINT_LIMIT + 1) * abi.PRINT_SIZE)
@@ -114,15 +113,15 @@ class LaunchContext:
         most = abi.L1_WAYS
         found = [(max(8, 1 << (left // (128 * ways)).bit_length() - 1), ways) for ways in (most - 1, most)]
         sets, ways = max(found, key=math.prod)
-        self._set_fields({"tag_sets": sets, "tag_ways": ways})
+        self.set_fields(tag_sets=sets, tag_ways=ways)
         return sets
 
     def _list_blocks(self, ids: NDArray[np.int64], ticket: NDArray[np.uint8] | None) -> None:
         """The blocks to run, and the number of the next one, which the parts of a launch share."""
         self.kept["block_ids"] = np.ascontiguousarray(ids).view(np.uint8)
-        self.set_field("block_ids", self.kept["block_ids"].ctypes.data)
+        self.set_fields(block_ids=self.kept["block_ids"].ctypes.data)
         self.kept["next_block"] = self._bytes(64) if ticket is None else ticket
-        self.set_field("next_block", self.kept["next_block"].ctypes.data)
+        self.set_fields(next_block=self.kept["next_block"].ctypes.data)
         self._array("releases", 8 * ids.size)
         warps = ids.size * self.warps
         if self.kernel.fences and self.between and warps <= abi.MOST_KNOWN:
@@ -131,10 +130,8 @@ class LaunchContext:
             self._array("known", 2 * stride * warps)
             self._array("known_flags", (stride + abi.FLAG_HEAD_SIZE) * rows)
             self._array("voices", abi.VOICE_SIZE * warps)
-            self.set_field("known_rows", rows)
-            self.set_field("known_stride", stride)
-        self.set_field("blocks", ids.size)
-        self.set_field("oldest", ids.size)
+            self.set_fields(known_rows=rows, known_stride=stride)
+        self.set_fields(blocks=ids.size, oldest=ids.size)
 
     def _residents(self, chip: Chip, threads: int, blocks: int, size: int) -> int:
         """Blocks that are under way together: as many as the chip holds, if they may meet."""
@@ -145,7 +142,7 @@ class LaunchContext:
 
     def _table(self, fair: bool) -> None:
         """A row for each block under way: where its arrays are."""
-        self.set_field("fair", int(fair))
+        self.set_fields(fair=int(fair))
         table = self._array("residents", abi.RESIDENT_SIZE * (self.under_way + 1)).view(np.int64)
         rows = table[: abi.RESIDENT_SIZE // 8 * (self.under_way + 1)].reshape(self.under_way + 1, -1)
         first = abi.BLOCK_AT // 8
@@ -153,22 +150,20 @@ class LaunchContext:
         steps = np.arange(self.under_way + 1)
         for name, stride in self.strides.items():
             rows[:, CTX[name] // 8 - first] += stride * steps
-        self.set_field("resident_count", self.under_way)
+        self.set_fields(resident_count=self.under_way)
 
     def _scalars(self, kernel: Kernel, block: tuple[int, int, int], grid: tuple[int, int, int]) -> None:
-        for axis, at in zip("xyz", range(3), strict=True):
-            self.set_field(f"ntid_{axis}", block[at])
-            self.set_field(f"nctaid_{axis}", grid[at])
-        sizes = {
-            "shared_size": self.shared,
-            "shared_clear": self.shared // 4 + 65,
-            "warp_stride": kernel.warp_stride,
-            "dynamic_shared": self.dynamic,
-            "queue_size": abi.QUEUE_LENGTH,
-            "granule": self.between,
-            "template": self.field("warps"),
-        }
-        self._set_fields(sizes)
+        for axis, threads, blocks in zip("xyz", block, grid, strict=True):
+            self.set_fields(**{f"ntid_{axis}": threads, f"nctaid_{axis}": blocks})
+        self.set_fields(
+            shared_size=self.shared,
+            shared_clear=self.shared // 4 + 65,
+            warp_stride=kernel.warp_stride,
+            dynamic_shared=self.dynamic,
+            queue_size=abi.QUEUE_LENGTH,
+            granule=self.between,
+            template=self.field("warps"),
+        )
 
     @property
     def address(self) -> int:
@@ -189,23 +184,19 @@ class LaunchContext:
             self.touched[index] |= theirs
         for index, state in other.states.items():
             self.states[index] |= state
-        self.set_field("blocks_done", self.field("blocks_done") + other.field("blocks_done"))
         left = np.int64(self.field("left")) + np.int64(other.field("left"))
-        self.set_field("left", int(left))
+        self.set_fields(left=int(left), blocks_done=self.field("blocks_done") + other.field("blocks_done"))
         for name in ("heaviest", "longest"):
-            self.set_field(name, max(self.field(name), other.field(name)))
+            self.set_fields(**{name: max(self.field(name), other.field(name))})
 
     def publish_states(self) -> None:
         """Give the buffers the initialised bits of a private context."""
         for index, state in self.states.items():
             self.buffers[index].state = state
 
-    def set_field(self, name: str, value: int) -> None:
-        self.fields[CTX[name] // 8] = value
-
-    def _set_fields(self, values: Mapping[str, int]) -> None:
+    def set_fields(self, **values: int) -> None:
         for name, value in values.items():
-            self.set_field(name, value)
+            self.fields[CTX[name] // 8] = value
 
     def _bytes(self, size: int, *, clear: bool = True) -> NDArray[np.uint8]:
         data = page_pool.take(size, clear=clear)
@@ -226,7 +217,7 @@ class LaunchContext:
             size = self.strides[name] * self.under_way
         data = self._bytes(size, clear=clear)
         self.kept[name] = data
-        self.set_field(name, data.ctypes.data + lead)
+        self.set_fields(**{name: data.ctypes.data + lead})
         return data
 
     def _sizes(self, shared: int, local: int, granule: int, warps: int, sets: int) -> dict[str, int]:
@@ -277,7 +268,7 @@ class LaunchContext:
             values |= self._shadow(index, buffer)
             for name, value in values.items():
                 table[at + ROW[name] // 8] = value
-        self.set_field("buffer_count", len(self.buffers))
+        self.set_fields(buffer_count=len(self.buffers))
 
     def _state(self, index: int, buffer: SimBuffer) -> int:
         """Where the initialised bits of a buffer are; 0 if all of it is defined."""

@@ -19,7 +19,7 @@ from evo.errors import SyntaxInvalid, TaskInvalid
 from evo.spec.chips import Chip
 from evo.spec.element_types import DTYPES
 from evo.spec.expr import Number, ceil_div
-from evo.spec.launch import Launch, Refusal, over_limit, over_resources, plan, resident_blocks
+from evo.spec.launch import Launch, Refusal, over_limit, over_resources, plan
 from evo.spec.task import Case, Task
 from evo.spec.tile_model import Choices, SharedTile
 from evo.spec.variant import KnobValue, Variant, read_variant
@@ -183,7 +183,7 @@ class _Judge:
     ) -> TileCandidate:  # fmt: skip
         chip = self.chip
         registers = sum(by.values())
-        resident = resident_blocks(launch, chip, registers=registers, static_shared=0)
+        resident = min(chip.resident_limits(launch.threads, registers, launch.shared_bytes).values())
         warps = launch.threads // 32
         traffic = self._traffic(
             {name: int(value) for name, value in names.items() if name not in self.case.axes and "." not in name}

@@ -143,6 +143,21 @@ class Chip:
         per_sm = self.rates.get(name)
         return self.sms * per_sm * factor if per_sm is not None else None
 
+    def registers_of_warp(self, registers: int) -> int:
+        """Registers that one warp takes, in whole allocation units."""
+        unit = self.register_allocation_unit
+        return -(-registers * 32 // unit) * unit
+
+    def resident_limits(self, threads: int, registers: int, shared_bytes: int) -> dict[str, int]:
+        """Blocks of this shape that one SM holds at once, by each of its resources alone."""
+        warps = -(-threads // 32)
+        return {
+            "registers": self.registers_per_sm // (self.registers_of_warp(max(registers, 1)) * warps),
+            "shared": self.shared_per_sm // max(1, shared_bytes + self.shared_reserved_per_block),  # a T4 reserves none
+            "threads": self.warps_per_sm // warps,
+            "blocks": self.blocks_per_sm,
+        }
+
     def names(self) -> dict[str, int]:
         """The integers a launch plan may use as `chip.<name>`."""
         return {

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from evo.sim.lower.isa import (  # noqa: F401 - each adds its rows to the table
+    asynchronous,
     atomic,
     bits,
     control,
     convert,
-    cp_async,
     floating,
     integer,
     load_store,
-    mbarrier,
     printing,
     tensor,
     video,

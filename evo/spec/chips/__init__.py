@@ -14,7 +14,7 @@ from evo.spec.chips import queried
 from evo.spec.chips.capability import CAPABILITIES, sources
 from evo.spec.chips.chip import Chip
 
-__all__ = ["CHIPS", "H200", "L4", "Chip", "chip", "chip_by_name", "queried"]
+__all__ = ["CHIPS", "L4", "Chip", "chip", "chip_by_name", "queried"]
 
 _TABLE: dict[str, Any] = tomllib.loads(files(__package__).joinpath("table.toml").read_text(encoding="utf-8"))
 
@@ -41,7 +41,7 @@ def _chip(slug: str) -> Chip:
 
 
 CHIPS: dict[str, Chip] = {slug: _chip(slug) for slug in _TABLE}
-L4, H200 = CHIPS["l4"], CHIPS["h200"]
+L4 = CHIPS["l4"]
 
 # A bare family name means its most common product.
 ALIASES = {"a100": "a100-80", "h100": "h100-sxm", "3090": "rtx3090", "4090": "rtx4090"}

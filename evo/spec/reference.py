@@ -19,7 +19,15 @@ from numpy.typing import NDArray
 
 from evo.errors import TaskInvalid
 from evo.spec import input_distributions as distributions
-from evo.spec.derived_inputs import candidates, special_inputs
+from evo.spec.derived_inputs import (
+    candidates,
+    float_outputs,
+    is_accurate,
+    is_defined,
+    representable,
+    special_inputs,
+    vanishes,
+)
 from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import ROUNDOFF, is_float
 from evo.spec.expectation import Expectation
@@ -31,7 +39,6 @@ from evo.spec.laws import Law
 from evo.spec.recent import RecentCache
 from evo.spec.reference_child import load_file
 from evo.spec.reference_process import ReferenceProcess, ReferenceProcesses, ReferenceValue
-from evo.spec.soundness import float_outputs, is_accurate, is_defined, representable, vanishes
 from evo.spec.task import Case, Task, Tensor
 from evo.spec.tensor_arrays import Arrays, DrawnInputs, arrays_of, distance, generator_of, size_of, stream_of
 

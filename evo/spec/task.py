@@ -14,15 +14,22 @@ from pathlib import Path
 from typing import cast
 
 from evo.errors import SyntaxInvalid, TaskInvalid, UsageError, known_words
+from evo.spec.declared_values import (
+    RANGE_FIELDS,
+    DeclaredRange,
+    Specials,
+    range_problem,
+    read_domain,
+    read_range,
+    read_specials,
+)  # fmt: skip
 from evo.spec.element_types import DTYPES
 from evo.spec.expr import Expression, Number, parse
 from evo.spec.laws import Law, read_laws
 from evo.spec.metric_bounds import MetricGate, read_gates
 from evo.spec.source_text import read_source
-from evo.spec.specials import Specials, read_specials
 from evo.spec.tile_model import Choices, Targets, TileTraffic, read_choices, read_targets, read_traffic
 from evo.spec.tolerance import Tolerance, read_tolerance
-from evo.spec.value_ranges import RANGE_FIELDS, DeclaredRange, range_problem, read_domain, read_range
 from evo.spec.yaml_fields import YamlFields, is_number
 
 _NAME = re.compile(r"^[A-Za-z_]\w*$")
@@ -41,7 +48,7 @@ _UNHASHED = re.compile(rb"^(?:laws|specials):.*\n(?:[ -].*\n)*", re.MULTILINE)
 class Tensor:
     """One kernel argument. role: `in`, `out`, or `inout` for one that is read and changed in place; shape in axes.
 
-    domain: which other values the gate may put in (evo/spec/value_ranges.py; None: judged from what is drawn).
+    domain: which other values the gate may put in (evo/spec/declared_values.py; None: judged from what is drawn).
     range: which values an integer input may hold; None: what the reference draws.
     specials: what zeros, infinities, NaN and denormals mean in a float input; None: not stated.
     init: what an output holds before the first launch: `poison`, or `zero` for one that kernels add to.

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from evo.sim.lower.isa import (  # noqa: F401 - each adds its rows to the table
+    accesses,
     asynchronous,
-    atomic,
     bits,
     control,
     convert,
     floating,
     integer,
-    load_store,
     printing,
     tensor,
     video,

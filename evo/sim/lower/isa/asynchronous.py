@@ -6,7 +6,7 @@ from evo.sim.abi import MB_COUNT_BITS, SHARED_WINDOW, WARP, WARP_SCRATCH
 from evo.sim.errors import refuse
 from evo.sim.llvm_values import V, const, is_vec
 from evo.sim.lower.emitter import Emitter
-from evo.sim.lower.isa.load_store import address, shared_address, space_of
+from evo.sim.lower.isa.accesses import address, shared_address, space_of
 from evo.sim.lower.isa.opcode_table import opcode
 from evo.sim.ptx.ast import Imm, Instr, Operand, Reg
 from evo.sim.runtime.cp_async import cp_async, cp_commit, cp_wait

@@ -8,7 +8,7 @@ from evo.sim.abi import WARP_SCRATCH
 from evo.sim.errors import refuse
 from evo.sim.faults import SimFault
 from evo.sim.llvm_values import const
-from evo.sim.lower.isa.load_store import shared_address
+from evo.sim.lower.isa.accesses import shared_address
 from evo.sim.lower.isa.opcode_table import items_of, one_of, opcode
 from evo.sim.ptx.ast import Imm, Instr, Operand, Reg
 from evo.sim.runtime.fault_report import report

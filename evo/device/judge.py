@@ -17,8 +17,8 @@ from evo.spec.array_message import packed, unpacked
 from evo.spec.child_process import ChildProcess
 from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import ROUNDOFF, is_float
+from evo.spec.expectation import Arrays, JudgedOutput
 from evo.spec.input_distributions import largest
-from evo.spec.judging import Arrays, JudgedOutput
 from evo.spec.shared_arrays import shared_copy
 from evo.spec.task import Task
 

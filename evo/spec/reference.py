@@ -30,11 +30,10 @@ from evo.spec.derived_inputs import (
 )
 from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import ROUNDOFF, is_float
-from evo.spec.expectation import Expectation
+from evo.spec.expectation import LARGE_BYTES, Expectation, Judge, JudgedTruth
 from evo.spec.honest_errors import HonestErrors, rounding_of
 from evo.spec.input_distributions import SPECIAL
 from evo.spec.integer_distributions import beyond
-from evo.spec.judging import LARGE_BYTES, Judge, JudgedTruth
 from evo.spec.laws import Law
 from evo.spec.recent import RecentCache
 from evo.spec.reference_child import load_file

@@ -90,7 +90,7 @@ class LaunchContext:
 
     def _params(self, params: NDArray[np.uint8]) -> None:
         self._array("params", params.size + 256)[: params.size] = params
-        self.set_fields(param_size=params.size)
+        self.set_field("param_size", params.size)
 
     def _memories(self, sizes: dict[str, int], chip: Chip, threads: int, blocks: int) -> None:
         """Arrays of one block, and how many blocks may be under way with arrays of their own."""
@@ -98,7 +98,7 @@ class LaunchContext:
         for name, size in sizes.items():
             self._array(name, size, _PAD // 2 if name in ("shared", "state") else 0, clear=name != "queue")
         if "newest" in sizes:
-            self.set_fields(reader_stride=sizes["newest"])
+            self.set_field("reader_stride", sizes["newest"])
         self._array("faults", abi.FAULT_LIMIT * abi.FAULT_SIZE)
         if self.kernel.prints:
             self._array("prints", (abi.PRINT_LIMIT + 1) * abi.PRINT_SIZE)
@@ -119,9 +119,9 @@ class LaunchContext:
     def _list_blocks(self, ids: NDArray[np.int64], ticket: NDArray[np.uint8] | None) -> None:
         """The blocks to run, and the number of the next one, which the parts of a launch share."""
         self.kept["block_ids"] = np.ascontiguousarray(ids).view(np.uint8)
-        self.set_fields(block_ids=self.kept["block_ids"].ctypes.data)
+        self.set_field("block_ids", self.kept["block_ids"].ctypes.data)
         self.kept["next_block"] = self._bytes(64) if ticket is None else ticket
-        self.set_fields(next_block=self.kept["next_block"].ctypes.data)
+        self.set_field("next_block", self.kept["next_block"].ctypes.data)
         self._array("releases", 8 * ids.size)
         warps = ids.size * self.warps
         if self.kernel.fences and self.between and warps <= abi.MOST_KNOWN:
@@ -142,7 +142,7 @@ class LaunchContext:
 
     def _table(self, fair: bool) -> None:
         """A row for each block under way: where its arrays are."""
-        self.set_fields(fair=int(fair))
+        self.set_field("fair", int(fair))
         table = self._array("residents", abi.RESIDENT_SIZE * (self.under_way + 1)).view(np.int64)
         rows = table[: abi.RESIDENT_SIZE // 8 * (self.under_way + 1)].reshape(self.under_way + 1, -1)
         first = abi.BLOCK_AT // 8
@@ -150,7 +150,7 @@ class LaunchContext:
         steps = np.arange(self.under_way + 1)
         for name, stride in self.strides.items():
             rows[:, CTX[name] // 8 - first] += stride * steps
-        self.set_fields(resident_count=self.under_way)
+        self.set_field("resident_count", self.under_way)
 
     def _scalars(self, kernel: Kernel, block: tuple[int, int, int], grid: tuple[int, int, int]) -> None:
         for axis, threads, blocks in zip("xyz", block, grid, strict=True):
@@ -187,16 +187,19 @@ class LaunchContext:
         left = np.int64(self.field("left")) + np.int64(other.field("left"))
         self.set_fields(left=int(left), blocks_done=self.field("blocks_done") + other.field("blocks_done"))
         for name in ("heaviest", "longest"):
-            self.set_fields(**{name: max(self.field(name), other.field(name))})
+            self.set_field(name, max(self.field(name), other.field(name)))
 
     def publish_states(self) -> None:
         """Give the buffers the initialised bits of a private context."""
         for index, state in self.states.items():
             self.buffers[index].state = state
 
+    def set_field(self, name: str, value: int) -> None:
+        self.fields[CTX[name] // 8] = value
+
     def set_fields(self, **values: int) -> None:
         for name, value in values.items():
-            self.fields[CTX[name] // 8] = value
+            self.set_field(name, value)
 
     def _bytes(self, size: int, *, clear: bool = True) -> NDArray[np.uint8]:
         data = page_pool.take(size, clear=clear)
@@ -217,7 +220,7 @@ class LaunchContext:
             size = self.strides[name] * self.under_way
         data = self._bytes(size, clear=clear)
         self.kept[name] = data
-        self.set_fields(**{name: data.ctypes.data + lead})
+        self.set_field(name, data.ctypes.data + lead)
         return data
 
     def _sizes(self, shared: int, local: int, granule: int, warps: int, sets: int) -> dict[str, int]:
@@ -268,7 +271,7 @@ class LaunchContext:
             values |= self._shadow(index, buffer)
             for name, value in values.items():
                 table[at + ROW[name] // 8] = value
-        self.set_fields(buffer_count=len(self.buffers))
+        self.set_field("buffer_count", len(self.buffers))
 
     def _state(self, index: int, buffer: SimBuffer) -> int:
         """Where the initialised bits of a buffer are; 0 if all of it is defined."""

@@ -104,14 +104,14 @@ class _Crew:
             self._parts[place] = part
             self._budget = part.field("budget")
             if self._is_over:
-                part.set_fields(budget=_STOP)
+                part.set_field("budget", _STOP)
         run_alone(self._compiled, part)
         if part.field("fault_count"):
             with self._lock:  # what the others do will be undone: let them end soon
                 self._is_over = True
                 for other in self._parts.values():
                     if other is not part:
-                        other.set_fields(budget=_STOP)
+                        other.set_field("budget", _STOP)
 
 
 def _meet(parts: Sequence[LaunchContext]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,7 +43,7 @@ def children(*changes: tuple[str, str]) -> list[Variant]:
 
 def windows(text: str) -> tuple[str, str]:
     """The body of a child: what is computed of windows, and what is computed one by one."""
-    wide, narrow = text.split("return;\n    }\n")
+    wide, narrow = re.split(r"return;\n    }\n|    const int lane = ", text)
     return wide, narrow
 
 
@@ -88,6 +89,22 @@ def test_clamped_places_are_inner_ones() -> None:
     first, *_ = children(("    const float* window" + body, clamped))
     assert "1 <= x_first" in first.text
     assert "min(" not in windows(first.text)[0]
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        pytest.param("int at = x + d; if (at < 0 || at >= 2 * W) continue;", id="a turn that is left out"),
+        pytest.param("int at = (x + d + 2 * W) % (2 * W);", id="a row that goes around"),
+    ],
+)
+def test_what_an_edge_changes_is_not_looked_at_inside(turn: str) -> None:
+    body = RULE.examples[0].before.split("    const float* window")[1].rstrip("}\n")
+    row = ROW.replace("int at = x + d;", turn).replace("if (at >= 0 && at < 2 * W) ", "")
+    first, *_ = children(("    const float* window" + body, row))
+    wide, narrow = windows(first.text)
+    assert not re.search(r"continue|%", wide[wide.index("pragma unroll") :])
+    assert re.search(r"continue|%", narrow[narrow.index("float sum") :])
 
 
 def test_what_is_changed_in_place_is_read_and_written_as_one() -> None:

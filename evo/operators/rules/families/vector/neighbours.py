@@ -29,6 +29,7 @@ from evo.operators.rules.thread_index import ThreadIndex, thread_indices
 from evo.spec.comments import without_comments
 
 _COUNTS = (2, 4, 8, 16)
+_WARP = 32
 _MOST_BYTES, _MOST_WORDS = 16, 96  # of what a thread stores of one tensor; of all that it keeps
 _STAYS = re.compile(r"__shared__|__sync|_sync\b|\basm\b|\bgoto\b|\bswitch\b|\bstatic\b|\batomic|\[&|\[=|#")
 _ELEMENT = re.compile(r"(?:\w+\s*\[.*\]|\*\s*\w+|\*\s*\(.*\)|__ldg\s*\(.*\))", re.DOTALL)
@@ -159,15 +160,53 @@ def _text(writer: WindowText, count: int, wide: str, narrow: str) -> str:
     joint = f"\n{indent}    && "
     own = f"\n{inside}    const {kind} {name} = {first} + {writer.output};"
     own = own if uses_of(name, wide) else ""
-    return (
-        f"const {kind} {first} = ({index.value}) * {count};\n"
-        f"{indent}if ({joint.join(tests)}) {{\n{loads}"
-        f"#pragma unroll\n{inside}for (int {writer.output} = 0; {writer.output} < {count}; ++{writer.output}) {{"
-        f"{own}{_further_in(_further_in(wide))}\n"
-        f"{inside}}}\n{stores}{inside}return;\n{indent}}}\n"
+    condition = joint.join(tests)
+    together = _narrow_together(writer, count, narrow, last)
+    head = (
+        f"if ({condition}) {{"
+        if together is None
+        else f"const bool {together[0]} = {condition};\n{indent}{together[1]}"
+    )
+    tail = (
+        f"{inside}return;\n{indent}}}\n"
         f"{indent}for ({kind} {name} = {first}; {name} < {first} + {count}{last}; ++{name}) {{"
         f"{_further_in(narrow)}\n{indent}}}\n"
+        if together is None
+        else f"{indent}}}\n{together[2]}"
     )
+    return (
+        f"const {kind} {first} = ({index.value}) * {count};\n"
+        f"{indent}{head}\n{loads}"
+        f"#pragma unroll\n{inside}for (int {writer.output} = 0; {writer.output} < {count}; ++{writer.output}) {{"
+        f"{own}{_further_in(_further_in(wide))}\n"
+        f"{inside}}}\n{stores}{tail}"
+    )
+
+
+def _narrow_together(writer: WindowText, count: int, narrow: str, last: str) -> tuple[str, str, str] | None:
+    """How a warp shares the outputs of its threads that cannot take theirs together, one each: the name of what says
+    that a thread can, what stands in front and what behind. None if its threads may not all arrive, or are no warp.
+    """
+    index, source = writer.index, writer.ctx.source
+    before = Span(index.function.body.start, index.statement.span.start)
+    threads = writer.analysis.sizes.block[0]
+    if index.threads != str(threads) or threads % _WARP or re.search(r"\breturn\b", source.slice(before)):
+        return None
+    whole, left, lane, turn = (fresh(writer.ctx, word) for word in ("whole", "left", "lane", "turn"))
+    indent = indent_of(source, index.statement.span.start)
+    inside = indent + "    "
+    start = f"const unsigned {left} = __ballot_sync(0xffffffffu, !{whole});\n{indent}if ({whole}) {{"
+    place = f"{writer.first} - {lane} * {count - 1} + {turn} * {_WARP}"
+    is_left = f"{left} >> ({lane} + {turn} * {_WARP}) / {count} & 1u"
+    is_left = f"({is_left}){last}" if last else is_left
+    end = (
+        f"{indent}const int {lane} = threadIdx.x % {_WARP};\n"
+        f"{indent}for (int {turn} = 0; {left} && {turn} < {count}; ++{turn}) {{\n"
+        f"{inside}const {index.kind} {index.name} = {place};\n"
+        f"{inside}if (!({is_left})) continue;"
+        f"{_further_in(narrow)}\n{indent}}}\n"
+    )
+    return whole, start, end
 
 
 def _compiled_in(writer: WindowText) -> Iterator[str]:
@@ -222,7 +261,7 @@ def _without_tests(writer: WindowText) -> list[Edit]:
         leaves = [each for each in node.then if isinstance(each, EarlyExit)]
         statement = statements.get(node.span)
         if leaves:
-            if len(node.then) == 1 and leaves[0].word == "return" and _holds(writer, node.condition.negated(), known):
+            if len(node.then) == 1 and _holds(writer, node.condition.negated(), known):
                 made.append(Edit(with_its_line(source, node.span), ""))
         elif _holds(writer, node.condition, known):
             made += _taken(source, node.span, statement)

@@ -114,6 +114,8 @@ class Neighbours:
                 self.assumed.append(Divisible(right, self.count))
                 row = Term.of(Op(op.name, (Term.of(FIRST), right)))
                 return row if op.name == "div" else row + Term.of(OUTPUT)
+        if op.name == "mod":
+            return self._unwrapped(*op.terms)
         if op.name in ("min", "max"):
             mine = [term for term in op.terms if OUTPUT in term.symbols()]
             other = [term for term in op.terms if OUTPUT not in term.symbols()]
@@ -128,6 +130,16 @@ class Neighbours:
                     self.assume(holds.term)
                     return taken if holds is condition else otherwise
         raise NotPrinted("a place that is no multiple of the output's number")
+
+    def _unwrapped(self, left: Term, right: Term) -> Term:
+        """A place that goes around, `(j + W - 1) % W`, where it does not. Raises NotPrinted."""
+        (mono, number), *more = right.parts.items()
+        if more or OUTPUT in right.symbols() or left.parts.get(mono, 0) % number:
+            raise NotPrinted("a place that goes around in another way")
+        inside = left - right * (left.parts.get(mono, 0) // number)
+        self.assume(inside)
+        self.assume(right - inside - 1)
+        return inside
 
     def assume(self, term: Term) -> None:
         """The term is at least 0 for all outputs and all turns around. Raises NotPrinted."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from rule_children import built
@@ -12,7 +13,7 @@ from task_folders import written_task
 from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.operators import RULES
 from evo.operators.one_change import clutter
-from evo.spec.task import Task
+from evo.spec.task import Task, read_task
 from evo.spec.variant import Variant, parse_variant
 
 BY_NAME = {rule.name: rule for rule in RULES}
@@ -128,3 +129,54 @@ def test_what_is_no_tree_over_all_threads_stays(task: Task, written: str, otherw
     text = KERNEL.replace(written, otherwise, 1)
     found = built(BY_NAME["block_trees"], parse_variant(text), task)
     assert all("= sum;\n    __syncthreads" in child.text for child in found)  # the other tree is one
+
+
+# A tree in a function, which each call gives its numbers and maybe an operation.
+CALLED = """// evo: task block_trees
+// evo: launch short_rows grid (R) block (256)
+struct Largest { static __device__ float of(float a, float b) { return fmaxf(a, b); } };
+struct Total { static __device__ float of(float a, float b) { return a + b; } };
+template <class Operation, int THREADS>
+__device__ float over_block(float value) {
+    __shared__ float part[THREADS];
+    const int t = threadIdx.x;
+    part[t] = value;
+    __syncthreads();
+    for (int s = THREADS / 2; s > 0; s /= 2) {
+        if (t < s) part[t] = Operation::of(part[t], part[t + s]);
+        __syncthreads();
+    }
+    const float whole = part[0];
+    __syncthreads();
+    return whole;
+}
+extern "C" __global__ void short_rows(const float* x, float* y, int R, int C) {
+    const float* row = x + blockIdx.x * C;
+    float value = -INFINITY, sum = 0.0f;
+    for (int c = threadIdx.x; c < C; c += 256) value = fmaxf(value, row[c]);
+    const float top = over_block<Largest, 256>(value);
+    for (int c = threadIdx.x; c < C; c += 256) sum += expf(row[c] - top);
+    sum = over_block<Total, 256>(sum);
+    for (int c = threadIdx.x; c < C; c += 256) y[blockIdx.x * C + c] = expf(row[c] - top) / sum;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise", "places"),
+    [
+        pytest.param("over_block", "over_block", 2, id="an operation of each call"),
+        pytest.param("Largest, 256>(value)", "Total, 256>(value) * 0.0f", 2, id="one operation"),
+        pytest.param("over_block<Total, 256>(sum)", "x[0]", 2, id="one call"),
+        pytest.param("part[t + s])", "part[t + s / 2])", 0, id="no tree"),
+    ],
+)
+def test_a_tree_in_a_function_is_shuffles_there(
+    session: EvaluationSession, written: str, otherwise: str, places: int
+) -> None:
+    task = read_task(Path(__file__).parents[2] / "data" / "rules" / "block_trees")
+    found = built(BY_NAME["block_trees"], parse_variant(CALLED.replace(written, otherwise)), task)
+    assert [child.text.count("__shfl_xor_sync") for child in found] == [places] * bool(places)
+    if written == otherwise:
+        verdict = evaluate(Job(task=task, text=found[0].text, path="child.cu", upto="check"), session)
+        assert verdict.status.passed, verdict.reason

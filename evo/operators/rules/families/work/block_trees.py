@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from evo.analysis.access import THREAD, Access, Condition, LaunchAnalysis, Loop, Symbol
@@ -11,7 +12,7 @@ from evo.analysis.access.reductions import Reduction
 from evo.cuda.source import Edit, Function, Span, Statement
 from evo.operators.rules.families.work.walks import combined
 from evo.operators.rules.idle_declarations import without_unused
-from evo.operators.rules.rewriting import fresh, indent_of
+from evo.operators.rules.rewriting import fresh, indent_of, rewritten
 from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 
@@ -22,12 +23,17 @@ _DIGIT = 2  # bits of a count of how often a thread's number is in a sum
 
 @dataclass(frozen=True, slots=True)
 class _Tree:
-    """store: where each thread leaves its number; reads: of the result; is_used_again: whether the array is."""
+    """store: where each thread leaves its number; reads: of the result; is_used_again: whether the array is.
+
+    home: the kernel, or the function that it calls wherever it needs such a tree.
+    """
 
     found: Reduction
+    home: Function
     loop: Loop
     store: Statement
     reads: tuple[Access, ...]
+    inside: tuple[Access, ...]
     is_used_again: bool
 
 
@@ -35,12 +41,21 @@ def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Ite
     sizes = analysis.sizes
     if sizes.threads % _WARP or sizes.threads == _WARP or sizes.block[2] != 1:
         return
-    trees = [tree for found in analysis.reductions if (tree := _tree(ctx, analysis, function, found)) is not None]
+    found = [tree for each in analysis.reductions if (tree := _tree(ctx, analysis, function, each)) is not None]
+    calls = Counter(tree.loop.span for tree in found)
+    every = Counter(loop.span for launch in ctx.launches for loop in launch.form.loops.values())
+    trees = list({tree.loop.span: tree for tree in found if calls[tree.loop.span] == every[tree.loop.span]}.values())
+    kinds = {span: {tree.found.kind for tree in found if tree.loop.span == span} for span in calls}
+    trees = [tree for tree in trees if len(kinds[tree.loop.span]) == 1 or _as_written(ctx, tree, "", "")]
     names: list[str] = []
-    edits = [edit for tree in trees for edit in _edits(ctx, analysis, function, tree, names)]
+    edits: list[Edit] = []
+    for home in {tree.home.name: tree.home for tree in trees}.values():
+        mine = [tree for tree in trees if tree.home == home]
+        own = [e for tree in mine for e in _edits(ctx, analysis, tree, names, one=len(kinds[tree.loop.span]) == 1)]
+        edits += without_unused(ctx, home, home.body, own)
     if trees:
         yield Application(
-            edits=tuple(without_unused(ctx, function, function.body, edits)),
+            edits=tuple(edits),
             summary=f"{function.name}: warps combine by shuffles what {len(trees)} trees in shared memory did",
             arguments={"kernel": function.name},
             is_schedule=True,
@@ -52,9 +67,10 @@ def _tree(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, found:
     if found.place != "shared" or found.kind not in _KINDS or len(found.names) != 1 or len(found.loops) != 1:
         return None
     loop = form.loops[found.loops[0]]
-    around = _beside(ctx, function, loop.span)
+    home = next((each for each in ctx.source.functions if each.body.holds(loop.span)), function)
+    around = _beside(ctx, home, loop.span)
     array = next((each for each in form.shared if each.name == found.names[0]), None)
-    if array is None or len(array.shape) > 1 or around is None or loop.calls:
+    if array is None or len(array.shape) > 1 or around is None:
         return None
     here = next(place for place, each in enumerate(around) if each.span == loop.span)
     store = _last(ctx, around[:here], found.names[0])
@@ -62,16 +78,19 @@ def _tree(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, found:
         return None
     uses = form.of(array)
     stored = [each for each in uses if each.is_write and store.span.holds(each.span)]
+    stored = list({each.index: each for each in stored}.values())  # all calls of a function store alike
     inside = [each for each in uses if loop.symbol in each.loops]
     later = sorted(each.span.start for each in uses if each.is_write and each.span.start >= loop.span.end)
-    end = later[0] if later else function.body.end
+    end = later[0] if later else home.body.end
     reads = [each for each in uses if loop.span.end <= each.span.start < end and not each.is_write]
     if len(stored) != 1 or not _is_whole(analysis, loop, stored[0], inside, reads):
         return None
     if any(not around[-1].span.end >= each.span.end for each in reads):
         return None
     others = [each for each in uses if each not in (*stored, *inside, *reads)]
-    return _Tree(found, loop, store, tuple(reads), bool(others) or bool(stored[0].loops))
+    return _Tree(
+        found, home, loop, store, tuple(reads), tuple(inside), bool(others) or bool(stored[0].loops) or bool(loop.calls)
+    )
 
 
 def _beside(ctx: RuleContext, function: Function, span: Span) -> tuple[Statement, ...] | None:
@@ -138,11 +157,20 @@ def _within(access: Access, loop: Loop) -> Iterator[Condition]:
     return (part for part in access.context[at + 1 :] if not isinstance(part, Symbol) and part != loop.condition)
 
 
-def _edits(
-    ctx: RuleContext, analysis: LaunchAnalysis, function: Function, tree: _Tree, names: list[str]
-) -> Iterator[Edit]:
+def _as_written(ctx: RuleContext, tree: _Tree, mine: str, other: str) -> str:
+    """The author's statement that combines two numbers, of a function that each call gives an operation of its own."""
+    place, *_ = [each for each in tree.inside if each.is_write]
+    said = [each for each in ctx.source.inside(tree.home) if each.kind == "assign" and each.target == place.span]
+    if len(said) != 1 or any(not said[0].span.holds(each.span) for each in tree.inside):
+        return ""
+    spans = {each.span: mine if each.index == place.index else other for each in tree.inside}
+    return rewritten(ctx.source, said[0].span, [Edit(span, text) for span, text in spans.items()])
+
+
+def _edits(ctx: RuleContext, analysis: LaunchAnalysis, tree: _Tree, names: list[str], *, one: bool) -> Iterator[Edit]:
+    """one: whether all calls combine by one operation."""
     source, array, is_flat = ctx.source, tree.found.names[0], analysis.sizes.block[1] == 1
-    kind = source.element_type(function.name, array) or "float"
+    kind = source.element_type(tree.home.name, array) or "float"
     total, step, warp = (fresh(ctx, word, names) for word in ("total", "step", "warp"))
     names += [total, step, warp]
     thread = "threadIdx.x" if is_flat else "(threadIdx.y * blockDim.x + threadIdx.x)"
@@ -153,17 +181,22 @@ def _edits(
     def shuffled(name: str) -> str:
         return f"__shfl_xor_sync(0xffffffffu, {name}, {step})"
 
-    lines = combined(ctx, named, head, shuffled) or []
+    def turns(head: str, other: Callable[[str], str]) -> list[str]:
+        if one:
+            return combined(ctx, named, head, other) or []
+        return [f"{head} {_as_written(ctx, tree, total, other(total))}"]
+
+    lines = turns(head, shuffled)
     lines += [f"if ({thread} % {_WARP} == 0) {array}[{thread} / {_WARP}] = {total};", "__syncthreads();"]
     warps = f"{count} / {_WARP}"
     if analysis.sizes.threads & (analysis.sizes.threads - 1):
         lines += [f"{total} = {array}[0];"]
         head = f"for (int {warp} = 1; {warp} < {warps}; ++{warp})"
-        lines += combined(ctx, named, head, lambda _: f"{array}[{warp}]") or []
+        lines += turns(head, lambda _: f"{array}[{warp}]")
     else:
         lines += [f"{total} = {array}[{thread} % ({warps})];"]
         head = f"for (int {step} = {count} / {2 * _WARP}; {step} > 0; {step} /= 2)"
-        lines += combined(ctx, named, head, shuffled) or []
+        lines += turns(head, shuffled)
     lines += ["__syncthreads();"] if tree.is_used_again else []
     assert tree.store.value is not None
     indent = indent_of(source, tree.store.span.start)

@@ -36,7 +36,7 @@ def _of_kernel(ctx: RuleContext, function: Function, launch: LaunchLine) -> Iter
     if not tops or len(launch.block) != 1 or any(part.text != "1" for part in launch.grid[1:]):
         return
     if "chip." in launch.grid[0].text:
-        return  # a few blocks for each SM, as `grid_stride` makes them
+        return  # a few blocks for each SM, which somebody chose
     loop = tops[-1]
     if loop.kind != "for" or loop.body_span is None or loop.header is None or source.is_bare(loop.span):
         return

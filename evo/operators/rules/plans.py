@@ -54,7 +54,7 @@ PLANS = (
     RulePlan(
         name="several_outputs",
         sentence="Gives each thread several outputs, loads for them in wide pieces and keeps them in registers.",
-        steps=(("coarsen",), ("wide_access", "wide_elements"), ("unroll_registers",)),
+        steps=(("coarsen",), ("wide_access",), ("unroll_registers",)),
         reason="several outputs of a thread pay only if their loads are fewer instructions, and they stay in registers",
         expected="fewer loads for each output",
     ),
@@ -74,8 +74,8 @@ PLANS = (
     ),
     RulePlan(
         name="walk_wide",
-        sentence="Lets a few blocks per SM walk an element-wise kernel in wide loads, with sizes compiled in.",
-        steps=(("wide_elements", "wide_access"), ("grid_stride",), ("compile_in",)),
+        sentence="Walks in wide loads, with sizes compiled in.",
+        steps=(("neighbours", "wide_access"), ("compile_in",)),
         reason="wide loads leave short threads, whose set-up counts as much as their work",
         expected="near the bandwidth of a copy",
     ),
@@ -96,7 +96,7 @@ PLANS = (
     RulePlan(
         name="sorted_in_registers",
         sentence="Sorts a thread's array by comparisons at fixed places, and loads for it by tiles or in wide pieces.",
-        steps=(("sort_network",), ("tile_halo", "neighbours", "wide_elements"), ("compile_in",)),
+        steps=(("sort_network",), ("tile_halo", "neighbours"), ("compile_in",)),
         reason="once a thread's elements are in registers, loads and addresses bind",
         expected="bound by the comparisons, or by the memory",
     ),
@@ -123,14 +123,14 @@ PLANS = (
     RulePlan(
         name="private_wide",
         sentence="Adds up within a block what atomics of all blocks add to a few elements, and reads in wide loads.",
-        steps=(("private_copy", "block_walks", "warp_sums"), ("wide_access", "wide_elements"), ("compile_in",)),
+        steps=(("private_copy", "block_walks", "warp_sums"), ("wide_access", "neighbours"), ("compile_in",)),
         reason="without the atomics that meet, the loads' instructions bind",
         expected="near the bandwidth of a copy",
     ),
     RulePlan(
         name="walks_shared",
         sentence="Lets several blocks share each of a block's walks, and loads for them in wide pieces.",
-        steps=(("split_k",), ("split_k",), ("wide_access",), ("wide_access", "wide_elements"), ("compile_in",)),
+        steps=(("split_k",), ("split_k",), ("wide_access",), ("wide_access",), ("compile_in",)),
         reason="one walk of a few blocks shared by more leaves the chip idle in the next one",
         expected="blocks on all SMs in each walk",
     ),

@@ -124,7 +124,7 @@ class Rule:
         """
         seen = views_of(ctx)
         views = [*seen.plain]
-        if self.family in _OF_INDICES and self.name != "grid_stride":
+        if self.family in _OF_INDICES:
             views += seen.of_grids
         if self.family in _OF_LOOPS:
             views += seen.of_loops

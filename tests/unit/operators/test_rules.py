@@ -225,7 +225,6 @@ def test_a_pragma_stays_with_its_loop(name: str, kind: str) -> None:
         ("wide_access", "  for (int i = 0; i < n; ++i) o[i] = a[i] + o[i + 1];\n"),
         ("accumulators", "  float s = 0.0f;\n  for (int i = 0; i < n; ++i) { s += a[i]; o[i] = s; }\n"),
         ("accumulators", "  float s = 0.0f;\n  for (int i = 0; i < n; ++i) s = s * x + a[i];\n  o[0] = s;\n"),
-        ("inverse_root", "  const float r = sqrtf(x);\n  o[0] = y / r + r;\n"),
         ("xor_swizzle", "  __shared__ float t[8][12];\n  t[n][0] = x;\n  o[0] = t[0][n];\n"),
         ("xor_swizzle", "  __shared__ float t[8][8];\n  float* p = &t[n][0];\n  p[0] = x;\n  o[0] = t[0][n];\n"),
         ("float_literal", "  double d = 1.0; o[0] = d * 0.5;\n"),

@@ -70,8 +70,8 @@ def test_a_test_without_braces_is_a_guard_too() -> None:
         'extern "C" __global__ void k(const float* a, float* o, int m) {\n'
         "  int i = threadIdx.x + blockDim.x * blockIdx.x;\n  if (i < m) o[i] = a[i] * 2.0f;\n}\n"
     )
-    (first, *_) = children("grid_stride", text, ("M",))
-    assert "for (int i = threadIdx.x + blockDim.x * blockIdx.x; i < m; i += (int)gridDim.x * (64)) {" in first.text
+    (first, *_) = children("coarsen", text, ("M",))
+    assert "ceil_div(M, 64 * I_REPEAT)" in first.text
 
 
 @pytest.mark.parametrize(
@@ -162,14 +162,6 @@ extern "C" __global__ void act(const float* x, const float* bias, float* y, int 
     }
 }
 """
-
-
-def test_single_elements_get_wide_loads() -> None:
-    texts = [child.text for child in children("wide_elements", ELEMENTS)]
-    assert [re.findall(r"256 \* (\d+)", text) for text in texts] == [["4"], ["2"]]
-    assert all("y_pack.at[e] = x_pack.at[e] + bias[column];" in text for text in texts)
-    assert not children("wide_elements", ELEMENTS.replace("y[i] =", "y[i + 1] = y[i];\n        y[i] ="))
-    assert not children("wide_elements", ELEMENTS.replace("y[i] =", "if (column > 2) y[i] ="))
 
 
 def test_a_walk_with_the_grids_stride_gets_wide_loads() -> None:
@@ -295,21 +287,3 @@ def test_several_variables_of_one_declaration_are_seen_one_by_one() -> None:
     assert "float top[R_REPEAT];" in two.text
     assert "float low[R_REPEAT];" in two.text
     assert not children("lanes", SEVERAL.replace("low = max(", "* low = &("))
-
-
-def test_a_value_of_the_steps_own_may_be_set_twice() -> None:
-    text = ELEMENTS.replace(
-        "y[i] = x[i] + bias[column];", "float v = x[i];\n        v = v < 0.0f ? 0.0f : v;\n        y[i] = v;"
-    )
-    assert children("wide_elements", text)
-    assert not children("wide_elements", text.replace("float v = x[i];\n", "static float v;\n"))
-
-
-@pytest.mark.parametrize("remark", ["", "  // where it is"])
-def test_what_stands_between_an_index_and_its_test_stays(remark: str) -> None:
-    text = ELEMENTS.replace(
-        "threadIdx.x;\n    int total = M * N;", f"threadIdx.x;{remark}\n    int total = M * N, one = 1;"
-    )
-    for child in children("grid_stride", text):
-        assert "    int total = M * N, one = 1;\n    for (int i = blockIdx.x" in child.text
-        assert remark in child.text

@@ -56,10 +56,9 @@ GELU_CALLS = (
 @pytest.mark.parametrize(("head", "call"), GELU_CALLS)
 def test_a_kernel_that_passes_its_work_on_is_seen_as_the_function(head: str, call: str) -> None:
     text = passed_on(GELU, head, call)
-    first, *_ = children("wide_elements", "gelu_forward", text)
+    first, *_ = children("neighbours", "gelu_forward", text)
     assert (
-        first.text.split("__global__")[1]
-        == children("wide_elements", "gelu_forward", GELU)[0].text.split("__global__")[1]
+        first.text.split("__global__")[1] == children("neighbours", "gelu_forward", GELU)[0].text.split("__global__")[1]
     )
     assert new_dead_code(text, first.text) == ()
 
@@ -69,7 +68,7 @@ def test_the_functions_names_become_the_kernels() -> None:
     text = passed_on(text, "__device__ void each", "each(inp, out, N);").replace(
         "each(const float* inp, float* out", "each(const float* x, float* y"
     )
-    assert "inp_pack" in children("wide_elements", "gelu_forward", text)[0].text
+    assert "inp_pack" in children("neighbours", "gelu_forward", text)[0].text
 
 
 @pytest.mark.parametrize(
@@ -81,7 +80,7 @@ def test_the_functions_names_become_the_kernels() -> None:
     ],
 )
 def test_a_call_that_is_not_the_whole_work_stays(call: str) -> None:
-    assert children("wide_elements", "gelu_forward", passed_on(GELU, "__device__ void each", call)) == []
+    assert children("coarsen", "gelu_forward", passed_on(GELU, "__device__ void each", call)) == []
 
 
 @pytest.mark.parametrize(
@@ -90,7 +89,7 @@ def test_a_call_that_is_not_the_whole_work_stays(call: str) -> None:
 )
 def test_what_a_call_works_out_is_a_variable_of_the_functions_type(call: str, kind: str, declared: str) -> None:
     text = passed_on(GELU, "__device__ void each", call).replace("int N)", f"{kind})", 1)
-    first, *_ = children("wide_elements", "gelu_forward", text)
+    first, *_ = children("neighbours", "gelu_forward", text)
     assert declared in first.text
     assert "i < N_" in first.text
 
@@ -104,7 +103,7 @@ def test_another_name_of_a_type_hides_nothing(named: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["size_t", "const long long", "unsigned int"])
-@pytest.mark.parametrize("rule", ["wide_elements", "coarsen", "grid_stride"])
+@pytest.mark.parametrize("rule", ["neighbours", "coarsen"])
 def test_an_index_may_be_of_any_width(rule: str, kind: str) -> None:
     assert children(rule, "gelu_forward", GELU.replace("int i =", f"{kind} i ="))
 

@@ -41,7 +41,6 @@ SLOW = (
     "column_lanes",
     "lone_walks",
     "neighbours",
-    "recompute",
     "row_blocks",
     "row_lanes",
     "tile_halo",

@@ -8,15 +8,13 @@ from collections.abc import Iterator
 from evo.analysis.access import LaunchAnalysis, opportunities_of
 from evo.cuda.source import Edit, Function, Span
 from evo.operators.rules.directives import new_knob, relaunched
-from evo.operators.rules.normal_form import behind_guard, guard_of, is_guard
-from evo.operators.rules.rewriting import fresh, indent_of
+from evo.operators.rules.rewriting import fresh
 from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
-from evo.operators.rules.thread_index import ThreadIndex, kernels, thread_indices
+from evo.operators.rules.thread_index import kernels
 from evo.spec.variant import LaunchLine
 
 _GROUPS = (2, 4, 8, 16)
-_PER_SM = (2, 4, 8, 16)
 
 
 def _block_uses(ctx: RuleContext, function: Function, axis: str) -> list[Span]:
@@ -83,56 +81,6 @@ def _find_swap(ctx: RuleContext) -> Iterator[Application]:
         )
 
 
-def _find_stride(ctx: RuleContext) -> Iterator[Application]:
-    for index in thread_indices(ctx, whole=True):
-        edits = strided(ctx, index)
-        if not edits:
-            continue
-        name, whole = fresh(ctx, "BLOCKS_PER_SM"), ctx.source.slice(index.grid_at)
-        for count in (8, 4, 16, 2):
-            yield Application(
-                edits=(
-                    *new_knob(ctx, name, _PER_SM, count),
-                    Edit(index.grid_at, f"min({whole}, chip.sms * {name})"),
-                    *edits,
-                ),
-                summary=f"{index.function.name}: {count} blocks an SM walk {index.name} with the grid's stride",
-                arguments={"kernel": index.function.name, "to": count},
-                rank=0 if count == 8 else 1,
-            )
-
-
-def strided(ctx: RuleContext, index: ThreadIndex) -> tuple[Edit, ...]:
-    """What a kernel's body becomes where a thread walks its index with the grid's stride; () if it may not."""
-    source, function = ctx.source, index.function
-    body = source.slice(function.body)
-    if len(index.launch.grid) > 1 or index.axis != "x" or index.lanes or "__shared__" in body or "_sync" in body:
-        return ()
-    statements = source.statements(function)
-    guard = guard_of(source, statements, index.name)
-    if guard is None or guard[0] <= index.place or not is_guard(statements[guard[0]]):
-        return ()
-    place, bound = guard
-    test, between, rest = statements[place].condition, statements[index.place + 1 : place], statements[place + 1 :]
-    if test is None or "||" in source.slice(test) or not rest:
-        return ()
-    if any(inner.kind == "return" for s in rest for inner in s.all()):
-        return ()
-    if any(s.kind != "declare" or index.name in s.reads for s in between):
-        return ()
-    start = index.statement.span.start
-    indent, step = indent_of(source, start), f"(int)gridDim.x * ({index.threads})"
-    head = f"for (int {index.name} = {index.value}; {index.name} < {bound}; {index.name} += {step}) {{"
-    closing = rest[-1].span.end
-    own, test_at = index.statement.span, statements[place].span
-    is_alone = not source.slice(Span(own.end, statements[index.place + 1].span.start)).strip()  # no remark behind it
-    apart = Edit(Span(start, between[0].span.start) if is_alone and between else own, "")
-    return (
-        *((apart, Edit(test_at, head)) if between or not is_alone else (Edit(Span(start, test_at.end), head),)),
-        Edit(Span(closing, closing), f"\n{indent}}}"),
-    )
-
-
 _BUILTIN = re.compile(r"\b(threadIdx|blockIdx|blockDim|gridDim)\.([xy])\b")
 
 
@@ -192,15 +140,5 @@ RULES = (
         risk="the inputs swap roles, and the other one may be the worse",
         next_if_kept="groups of rows",
         next_if_reverted="groups of rows",
-    ),
-    Rule(
-        name="grid_stride",
-        sentence="Starts a few blocks per SM, each of which walks the index with the grid's stride.",
-        find=behind_guard(_find_stride),
-        reason="starting a block costs time, and a last wave leaves SMs idle",
-        expected="no tail wave, and set-up once per thread instead of once per element",
-        risk="fewer threads in flight; the loop's own instructions",
-        next_if_kept="more blocks per SM",
-        next_if_reverted="a larger block",
     ),
 )

@@ -6,7 +6,7 @@ Alignment is not assumed: the wide loop runs where the addresses turn out to be 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from evo.analysis.access import THREAD, LaunchAnalysis
@@ -39,18 +39,13 @@ class _WideLoop:
 
 
 def _find(ctx: RuleContext) -> Iterator[Application]:
-    return wide_loops(ctx, (16, 8, 4, 2))
-
-
-def wide_loops(ctx: RuleContext, counts: Sequence[int], variable: str | None = None) -> Iterator[Application]:
-    """Loops of kernels over neighbouring elements (of all, or over one variable), by so many elements per access."""
     launched = {function.name: (function, launch) for function, launch in kernels(ctx)}
     for loop, statement, _ in counted_loops(ctx):
-        if loop.function not in launched or variable not in (None, loop.variable):
+        if loop.function not in launched:
             continue
         walk = _walk(ctx, *launched[loop.function], statement)
         largest = max(BYTES[kind] for kind in walk.kinds.values()) if walk is not None else 0
-        for count in counts:
+        for count in (16, 8, 4, 2):
             if walk is not None and count * largest <= _MOST_BYTES:
                 yield Application(
                     edits=tuple(_edits(ctx, loop, walk, count)),

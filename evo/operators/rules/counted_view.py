@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from evo.analysis.access import LaunchAnalysis, Loop, Symbol, Term
+from evo.analysis.access import LaunchAnalysis, Loop, Op, Symbol, Term
 from evo.cuda.source import CountedFor, Edit, Function, Span
 from evo.operators.rules.index_text import IndexText, with_turns
 from evo.operators.rules.lifting import NotPrinted, names_of
@@ -154,7 +154,9 @@ class _Counted:
             header = f"for ({kind} {old} = {words.at(loop.start, loop.span)}; {old} < {counts['limit']}; {step}) "
             return _Turn(loop, body, old, old, header, Term.of(Symbol(old, "loop")), counts=True)
         name = fresh(self.ctx, f"turn_{number + 1}" if number else "turn")
-        header = f"for (int {name} = 0; {name} < {words.at(loop.trip, loop.span)}; ++{name}) "
+        limit = words.at(_turns(loop.trip), loop.span)
+        limit = f"(int)({limit})" if "Idx" in limit else limit  # a negative one is no large one
+        header = f"for (int {name} = 0; {name} < {limit}; ++{name}) "
         return _Turn(
             loop, body, old, name, header, loop.start + loop.step * Term.of(Symbol(name, "loop")), counts=False
         )
@@ -197,6 +199,14 @@ class _Counted:
                 raise NotPrinted(access.text)
         for span, text in said.items():
             yield Edit(span, text)
+
+
+def _turns(trip: Term) -> Term:
+    """What a counter is compared with: a loop that would run less than no time does not run either way."""
+    atom = trip.atom
+    if not isinstance(atom, Op) or atom.name != "max" or all(term.value != 0 for term in atom.terms):
+        return trip
+    return next(term for term in atom.terms if term.value != 0)
 
 
 def _reads_through(name: str, text: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from rule_children import built
@@ -116,3 +117,48 @@ def test_a_walk_that_is_more_than_a_choice_stays(task: Task, changes: tuple[tupl
 
 def test_many_blocks_keep_their_walks(task: Task) -> None:
     assert children(task, ("grid (1)", "grid (1024)")) == []
+
+
+LAGS = (
+    TASK.replace("best_place", "lags")
+    .replace("axes: {N: int}", "axes: {S: int, N: int}")
+    .replace("shape: [N]", "shape: [S, N]")
+    .replace(
+        "{name: place, role: out, dtype: int32, shape: [1]}", "{name: c, role: out, dtype: float32, shape: [S, 32]}"
+    )
+)
+LAGS = LAGS.replace("rtol: 1e-6, atol: 1e-6, rival_error_factor: 2", "rtol: 1e-4, atol: 1e-3, rival_error_factor: 64")
+LAGS = LAGS.replace("[{N: 4096}, {N: 1000}, {N: 3}]", "[{S: 2, N: 512}, {S: 3, N: 101}, {S: 1, N: 20}]")
+LAGS = LAGS.replace("{b: {N: 1000000}}", "{b: {S: 256, N: 2048}}").replace("work: {flop: N, bytes: 4 * N}", "work: {}")
+LAG_SUMS = """import numpy as np
+
+
+def inputs(case, rng):
+    return {"x": rng.standard_normal((case["S"], case["N"]), dtype=np.float32)}
+
+
+def expected(inputs):
+    x = inputs["x"].astype(np.float64)
+    n = x.shape[1]
+    return {"c": np.stack([(x[:, : max(n - k, 0)] * x[:, k:]).sum(axis=1) for k in range(32)], axis=1)}
+"""
+LAG = """// evo: task lags
+// evo: launch correlate grid (S) block (32)
+extern "C" __global__ void correlate(const float* x, float* c, int S, int N) {
+    int lag = threadIdx.x;
+    const float* row = x + blockIdx.x * N;
+    float sum = 0.0f;
+    for (int i = 0; i + lag < N; i++) sum += row[i] * row[i + lag];
+    c[blockIdx.x * 32 + lag] = sum;
+}
+"""
+
+
+def test_a_walk_that_ends_elsewhere_for_each_thread_is_one_too(session: EvaluationSession, tmp_path: Path) -> None:
+    """Some threads have nothing to walk at all; as many threads as there are lags stay."""
+    task = written_task(tmp_path / "lags", LAGS, LAG_SUMS)
+    first, *_ = built(RULE, parse_variant(LAG), task)
+    verdict = evaluate(Job(task=task, text=first.text, path="child.cu", upto="check"), session)
+    assert verdict.status.passed, verdict.reason
+    sizes = next(rule for rule in RULES if rule.name == "block_size")
+    assert built(sizes, parse_variant(LAG), task) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from evo.analysis.access import THREAD
 from evo.cuda.source import Define, Edit, Function, Span
 from evo.operators.rules.directives import directive_place, line_span, new_knob
 from evo.operators.rules.rewriting import fresh
@@ -85,6 +86,8 @@ def _find_line(ctx: RuleContext, function: Function, launch: LaunchLine) -> Iter
     if (warps > 2 and _numbers(ctx, body, warps)) or (warps == 1 and re.search(r"_sync\b|\blane", text)):
         return  # as many warps, written out, or a kernel for one
     halves = _halved(ctx, body, now)
+    if len(planned) < 2 and _is_laid_out(ctx, function, now):
+        return  # the threads of a block are a length of the problem
     if halves is None:
         return  # half as many threads, written out
     own = defines[0] if defines else None
@@ -103,6 +106,17 @@ def _find_line(ctx: RuleContext, function: Function, launch: LaunchLine) -> Iter
             arguments={"kernel": function.name, "from": now, "to": value},
             rank=place // 2,
         )
+
+
+def _is_laid_out(ctx: RuleContext, function: Function, threads: int) -> bool:
+    """Whether what is stored lies by threads of the block alone, in no loop that goes on by as many."""
+    return any(
+        access.is_write and access.is_global and THREAD[0] in access.offset.symbols()
+        for analysis, kernel in ctx.analysed()
+        if kernel.name == function.name
+        for access in analysis.form.accesses
+        if not any((analysis.form.loops[loop].step.value or 1) % threads == 0 for loop in access.loops)
+    )
 
 
 def _halved(ctx: RuleContext, body: Span, threads: int) -> list[Span] | None:

@@ -194,6 +194,16 @@ def test_an_index_is_taken_apart_however_its_places_are_spelled(spelling: str) -
     assert "%" not in child.text
 
 
+def test_the_outer_size_of_an_index_may_be_any_product() -> None:
+    """Of a number with a name, which the launch line says as a number; in another order than the places'."""
+    text = FLAT.replace("index < C * H * W", "index < W * R * C * H").replace('extern "C"', '#define R 2\nextern "C"')
+    text = text.replace("(C * H * W, 256)", "(2 * C * H * W, 256)").replace("= index / W / H", "= index / (H * W) / R")
+    text = text.replace("        float value", "        const int plane = index / (H * W);\n        float value")
+    (child, *_) = children("unflatten", text, read_task(TASKS / "unflatten"))
+    assert [part.text for part in child.launches[0].grid][2] in ("2 * C", "C * 2")
+    assert "const int plane = blockIdx.z;" in child.text
+
+
 @pytest.mark.parametrize(
     ("written", "otherwise"),
     [

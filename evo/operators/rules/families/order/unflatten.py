@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,10 +9,11 @@ from dataclasses import dataclass
 from itertools import permutations
 
 from evo.cuda.source import Edit, Source, Span, Statement
+from evo.errors import SyntaxInvalid
 from evo.operators.rules.directives import relaunched, without_bounds
 from evo.operators.rules.lifting import NotPrinted, names_of
 from evo.operators.rules.normal_form import behind_guard
-from evo.operators.rules.one_turn import derived_sizes
+from evo.operators.rules.one_turn import derived_sizes, plain_words
 from evo.operators.rules.rewriting import bare, fresh, indent_of, merged, rewritten
 from evo.operators.rules.rule import Application, Rule
 from evo.operators.rules.rule_context import RuleContext
@@ -21,6 +21,7 @@ from evo.operators.rules.thread_index import ThreadIndex, thread_indices
 from evo.spec.expr import parse
 
 _BLOCKS = ((32, 8), (64, 4), (16, 16))
+_MOST = 3  # sizes that places are remainders of
 _PLACED = re.compile(r"\b(?:threadIdx|blockIdx|blockDim|gridDim)\b")
 _GUARD = re.compile(r"\s*\(?\s*(?P<name>\w+)\s*(?P<relation>>=|<)\s*(?P<bound>[\w\s*()]+?)\s*\)?\s*")
 
@@ -48,11 +49,8 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
 def _edits(ctx: RuleContext, index: ThreadIndex, block: tuple[int, int]) -> list[Edit]:
     """Raises NotPrinted."""
     source, function = ctx.source, index.function
-    axes = {name: text for text, name in names_of(ctx, function).items()} | derived_sizes(
-        ctx, index.function, index.place
-    )
-    test = _test(ctx, index, axes)
-    order, places = _taken_apart(ctx, index, test.inside, test.sizes)
+    test = _test(ctx, index)
+    order, places = test.order, test.places
     names = [places[k].name if k in places else fresh(ctx, f"place{k}") for k in range(len(order))]
     body = source.slice(function.body)
     if re.search(r"__shared__|_sync\b|__sync|\bblockDim\b|\bgridDim\b", body.replace(index.value, "", 1)):
@@ -83,9 +81,10 @@ def _edits(ctx: RuleContext, index: ThreadIndex, block: tuple[int, int]) -> list
                 f"({whole}) * {order[k]} + {names[k]}" if k < len(order) - 2 else f"{whole} * {order[k]} + {names[k]}"
             )
         lines.append(f"{index.statement.type.strip()} {index.name} = {whole};")
-    grid = [f"ceil_div({axes[order[k]]}, {block[k]})" for k in (0, 1)]
+    sizes = [plain_words(_said(ctx, index, size)) for size in order]
+    grid = [f"ceil_div({sizes[k]}, {block[k]})" for k in (0, 1)]
     if len(order) > 2:
-        grid.append(" * ".join(axes[size] if axes[size].isidentifier() else f"({axes[size]})" for size in order[2:]))
+        grid.append(" * ".join(size if size.isidentifier() or len(order) == 3 else f"({size})" for size in sizes[2:]))
     return merged([
         relaunched(ctx, index.launch, grid=", ".join(grid), block=f"{block[0]}, {block[1]}"),
         Edit(index.statement.span, f"\n{indent}".join(lines)),
@@ -107,29 +106,50 @@ def _unwrapped(ctx: RuleContext, edits: list[Edit], test: Edit, indent: str) -> 
     return [*outside, Edit(test.span, textwrap.indent(textwrap.dedent(body).strip(), indent).lstrip())]
 
 
-def _factors(tree: ast.expr) -> list[str]:
-    """The factors of a product in a launch line, as they are spelled without blanks that vary."""
-    if isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Mult):
-        return [*_factors(tree.left), *_factors(tree.right)]
-    return [ast.unparse(tree)]
+def _said(ctx: RuleContext, index: ThreadIndex, text: str) -> str:
+    """A size in the words of a launch line. Raises NotPrinted."""
+    axes = {name: text for text, name in names_of(ctx, index.function).items()}
+    axes |= derived_sizes(ctx, index.function, index.place)
+
+    def word(match: re.Match[str]) -> str:
+        number = ctx.source.integer(match[0])
+        if match[0] not in axes and number is None:
+            raise NotPrinted(match[0])
+        return f"({axes.get(match[0], number)})"
+
+    return re.sub(r"\w+", word, re.sub(r"/+", "//", text))
+
+
+def _is_same(ctx: RuleContext, one: str, other: str) -> bool:
+    """Whether two expressions of a launch line are the same number, whatever the axes are."""
+    for start in (2, 7, 11):
+        names = {axis: start + at * at for at, axis in enumerate(ctx.declared.axes)}
+        try:
+            if parse(one).value(names) != parse(other).value(names):
+                return False
+        except (ArithmeticError, KeyError, SyntaxInvalid):
+            return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)
 class _Test:
-    """What lets only numbers below the product of the sizes through. inside: the statements that it guards."""
+    """What lets only numbers below the product of the sizes through.
 
-    sizes: tuple[str, ...]
+    order, places: the sizes, the inner one first, and the declarations that hold the index's place along each.
+    """
+
+    order: tuple[str, ...]
+    places: Mapping[int, Statement]
     condition: Span
     gone: Edit
-    inside: tuple[Statement, ...]
     unused: tuple[Statement, ...] = ()
 
 
-def _test(ctx: RuleContext, index: ThreadIndex, axes: Mapping[str, str]) -> _Test:
+def _test(ctx: RuleContext, index: ThreadIndex) -> _Test:
     """Raises NotPrinted."""
     source = ctx.source
     tops = source.statements(index.function)
-    extent = sorted(_factors(parse(index.extent).tree))
     values = {s.name: s for s in tops if s.kind == "declare" and s.value is not None and not s.dims}
     for place, each in enumerate(tops[index.place + 1 :], index.place + 1):
         if each.kind == "declare":
@@ -137,27 +157,46 @@ def _test(ctx: RuleContext, index: ThreadIndex, axes: Mapping[str, str]) -> _Tes
         match = _GUARD.fullmatch(source.slice(each.condition)) if each.condition is not None else None
         if match is None or each.condition is None or each.alternative or each.body_span is None:
             break
+        leaves = match["relation"] == ">=" and [s.kind for s in each.body] == ["return"]
+        braced = source.slice(each.body_span).startswith("{") and bool(each.body)
+        if not leaves and not (match["relation"] == "<" and place == len(tops) - 1 and braced):
+            break
         named = values.get(match["bound"].strip())
         bound = source.slice(named.value) if named is not None and named.value is not None else match["bound"]
-        sizes = tuple(part.strip("() ") for part in bound.split("*"))
-        between = tops[index.place + 1 : place]
+        inner, places = _taken_apart(ctx, index, (*tops[index.place + 1 : place], *each.body, *tops[place + 1 :]))
+        outer = places.get(len(inner))
         if match["name"] != index.name:  # the outer place: within its size if the number is within all
-            sizes = tuple(size for size, axis in axes.items() if axis in extent)
-            inside = (*between, *tops[place + 1 :])
-            outer = _taken_apart(ctx, index, inside, sizes)
-            held = outer[1].get(len(sizes) - 1)
-            if outer[0][-1] != match["bound"].strip() or held is None or held.name != match["name"]:
+            if outer is None or outer.name != match["name"]:
                 break
-        if sorted(axes.get(size, "") for size in sizes) != extent or not 2 <= len(sizes) <= 4:
-            break
+            bound = " * ".join([match["bound"].strip(), *inner])
+        order = _sizes(ctx, index, inner, places, bound)
         unused = (named,) if named is not None and _uses(source, index.function.body, named.name) == 2 else ()
-        if match["relation"] == ">=" and [s.kind for s in each.body] == ["return"]:
-            return _Test(sizes, each.condition, _dropped(ctx, each.span), (*between, *tops[place + 1 :]), unused)
-        braced = source.slice(each.body_span).startswith("{")
-        if match["relation"] == "<" and place == len(tops) - 1 and braced and each.body:
-            return _Test(sizes, each.condition, Edit(each.span, ""), (*between, *each.body), unused)
-        break
+        gone = _dropped(ctx, each.span) if leaves else Edit(each.span, "")
+        return _Test(order, places, each.condition, gone, unused)
     raise NotPrinted("no guard over the whole index")
+
+
+def _sizes(
+    ctx: RuleContext, index: ThreadIndex, inner: tuple[str, ...], places: Mapping[int, Statement], bound: str
+) -> tuple[str, ...]:
+    """All sizes, if the numbers below a bound are those of the launch line. Raises NotPrinted."""
+    whole = _said(ctx, index, bound)
+    if not _is_same(ctx, whole, index.extent):
+        raise NotPrinted("a guard over something else")
+    product = " * ".join(inner)
+    if _is_same(ctx, whole, _said(ctx, index, product)):
+        order = inner
+    else:
+        left = [part.strip("() ") for part in bound.split("*")]
+        is_product = all(part.isidentifier() or part.isdigit() for part in left) and not set(inner) - set(left)
+        for size in inner if is_product else ():
+            left.remove(size)
+        order = (*inner, " * ".join(left) if is_product else f"({bound}) / ({product})")
+        if not _is_same(ctx, whole, f"({_said(ctx, index, order[-1])}) * {_said(ctx, index, product)}"):
+            raise NotPrinted("rows of several lengths")
+    if not 2 <= len(order) <= 4 or not {0, 1} <= set(places) or len(places) < len(order) - 1:
+        raise NotPrinted("nothing holds the place along each axis")
+    return order
 
 
 def _uses(source: Source, span: Span, name: str) -> int:
@@ -183,29 +222,22 @@ def _without(ctx: RuleContext, spans: Sequence[Span]) -> list[Edit]:
 
 
 def _taken_apart(
-    ctx: RuleContext, index: ThreadIndex, statements: Sequence[Statement], sizes: Sequence[str]
+    ctx: RuleContext, index: ThreadIndex, statements: Sequence[Statement]
 ) -> tuple[tuple[str, ...], Mapping[int, Statement]]:
-    """The sizes, the inner one first, and the declarations that hold the index's place along each."""
+    """The sizes that places are remainders of, the inner one first, and the declarations that hold the places."""
     declared = [s for s in statements if s.kind == "declare" and s.value is not None and not s.dims]
-    texts = {id(s): re.sub(r"[()]", "", bare(ctx.source.slice(s.value))) for s in declared if s.value is not None}
-    for order in permutations(sizes):
-        places: dict[int, Statement] = {}
-        for k in range(len(order)):
-            for s in declared:
-                if texts[id(s)] in _spellings(index.name, order, k):
-                    places.setdefault(k, s)
-        if {0, 1} <= set(places) and len(places) >= len(order) - 1:
-            return order, places
-    raise NotPrinted("nothing holds the place along each axis")
-
-
-def _spellings(name: str, order: Sequence[str], k: int) -> set[str]:
-    """`i % W`, `i / W % H`, `i / (W * H)` and so on, without brackets and blanks."""
-    divided = {name + "".join(f"/{size}" for size in order[:k])}
-    if k > 1:
-        divided |= {f"{name}/{'*'.join(each)}" for each in permutations(order[:k])}
-    found = {f"{each}%{order[k]}" for each in divided}
-    return found | divided if k == len(order) - 1 else found
+    texts = {re.sub(r"[()]", "", bare(ctx.source.slice(s.value))): s for s in reversed(declared) if s.value is not None}
+    order, places = list[str](), dict[int, Statement]()
+    while True:
+        divided = {index.name + "".join(f"/{size}" for size in order)}
+        divided |= {f"{index.name}/{'*'.join(each)}" for each in permutations(order)} if len(order) > 1 else set()
+        if (last := next((texts[text] for text in divided if text in texts), None)) is not None:
+            places[len(order)] = last
+        found = [(text.rpartition("%")[2], each) for text, each in texts.items() if text.rpartition("%")[0] in divided]
+        if not found or len(order) > _MOST:
+            return tuple(order), places
+        order.append(found[-1][0])
+        places[len(order) - 1] = found[-1][1]
 
 
 RULES = (

@@ -107,6 +107,29 @@ def test_what_an_edge_changes_is_not_looked_at_inside(turn: str) -> None:
     assert re.search(r"continue|%", narrow[narrow.index("float sum") :])
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "is_whole"),
+    [
+        ("max(x - 1, 0)", "min(x + 2, 2 * W)", True),
+        ("max(x - 1, 0)", "x + 2", True),
+        ("max(x - 1, 0)", "min(x + W, 2 * W)", False),  # no known number of turns
+    ],
+)
+def test_a_window_that_is_cut_off_at_an_edge_is_whole_inside(start: str, end: str, is_whole: bool) -> None:
+    body = RULE.examples[0].before.split("    const float* window")[1].rstrip("}\n")
+    row = f"""float sum = 0.0f;
+    for (int at = {start}; at < {end}; ++at) sum += img[y * 2 * W + at];
+    out[y * W + x] = sum;"""
+    found = children(("    const float* window" + body, row))
+    texts = [child.text for child in found if "1 <= x_first" in child.text]
+    assert bool(texts) == is_whole
+    for text in texts[:1]:
+        wide, narrow = windows(text)
+        assert re.search(r"Float\d+x\d img_pack = ", wide)
+        assert "continue" not in wide
+        assert "turn < 3" in narrow
+
+
 def test_what_is_changed_in_place_is_read_and_written_as_one() -> None:
     first, *_ = children((SUM, "out[y * W + x] *= 2.0f; out[y * W + x] += window[0];"))
     assert "Float2x2 out_pack = *reinterpret_cast" in first.text

@@ -40,7 +40,7 @@ PLANS = (
     RulePlan(
         name="rows_together",
         sentence="Lets lanes share a row, loads it in wide pieces and early.",
-        steps=(("row_lanes", "lanes"), ("float_sums",), ("wide_access",), ("early_operands",)),
+        steps=(("row_lanes",), ("float_sums",), ("wide_access",), ("early_operands",)),
         reason="a row that a thread walks alone is read once for each pass, uncoalesced, an element at a time",
         expected="one coalesced pass over memory with wide loads",
     ),

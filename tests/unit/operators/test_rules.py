@@ -233,11 +233,6 @@ def test_a_pragma_stays_with_its_loop(name: str, kind: str) -> None:
             "batch_online",
             "  float m = x;\n  for (int j = 0; j < n; ++j) { const float t = fmaxf(m, a[j]); m = t; }\n  o[0] = m;\n",
         ),
-        (
-            "lanes",
-            "  const int row = blockIdx.x * 32 + threadIdx.x;\n  float s = 0.0f;\n"
-            "  for (int i = 0; i < n; ++i) s += a[i];\n  o[row] = s;\n",
-        ),
         ("split_k", LONG_SUM.replace("if (row >= n) return;", "")),
         ("split_k", LONG_SUM.replace("float s = 0.0f;", "float s = a[row];")),
         ("split_k", LONG_SUM.replace("s += mine[j * n];", "{ s += mine[j * n]; o[j] = s; }")),

@@ -245,21 +245,6 @@ def test_axes_of_a_kernels_own_names_are_compiled_in() -> None:
     assert again
 
 
-def test_a_maximum_by_a_test_is_a_maximum() -> None:
-    text = (
-        "// evo: launch k grid (ceil_div(M, 64)) block (64) shared 0\n"
-        'extern "C" __global__ void k(const float* a, float* o, int m, int n) {\n'
-        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i >= m) return;\n  float top = a[i * n];\n"
-        "  for (int j = 1; j < n; j++) { if (a[i * n + j] > top) top = a[i * n + j]; }\n  o[i] = top;\n}\n"
-    )
-    assert all(
-        "top = fmaxf(top, __shfl_xor_sync(lanes, top, step));" in child.text for child in children("lanes", text)
-    )
-    assert children("lanes", text)
-    for changed in ("if (a[i * n + j] > top) top = a[j];", "if (a[i * n + j] > top) { top = a[i * n + j]; o[i] = j; }"):
-        assert not children("lanes", text.replace("if (a[i * n + j] > top) top = a[i * n + j];", changed))
-
-
 SEVERAL = """\
 // evo: launch k grid (ceil_div(M, 64)) block (64) shared 0
 #define THREADS_EACH 64
@@ -279,11 +264,6 @@ extern "C" __global__ void k(const float* a, float* hi, float* lo, int m, int n)
 
 
 def test_several_variables_of_one_declaration_are_seen_one_by_one() -> None:
-    lanes = children("lanes", SEVERAL)
-    assert lanes
-    assert all("float top = a[r * n], low = max(a[r * n], -1e30f);" in child.text for child in lanes)  # as it was
-    assert all("low = fminf(low, __shfl_xor_sync(lanes, low, step));" in child.text for child in lanes)
     (two, *_) = children("coarsen", SEVERAL)
     assert "float top[R_REPEAT];" in two.text
     assert "float low[R_REPEAT];" in two.text
-    assert not children("lanes", SEVERAL.replace("low = max(", "* low = &("))

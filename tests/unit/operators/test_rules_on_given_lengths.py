@@ -56,5 +56,5 @@ def test_an_end_that_moves_on_the_way_is_left_alone(written: str, otherwise: str
     text = KERNEL.replace(written, otherwise)
     if "int end" in text:
         text = text.replace("total += value[i];", "{ total += value[i]; if (value[i] < 0.0f) --end; }")
-    for name in ("row_lanes", "row_blocks", "lanes"):
+    for name in ("row_lanes", "row_blocks"):
         assert built(BY_NAME[name], parse_variant(text), TASK) == []

@@ -74,5 +74,5 @@ def test_what_follows_another_running_number_stays_in_order(step: str) -> None:
         text = KERNEL.replace(STEP, step).replace("float h = 0.0f;", "float h = 0.0f, m = 0.0f;")
         for name in ("along", "down"):
             text = text.replace(f"{name}[n * L + l] = h;\n    }}", store.format(name))
-        names = ("scan_lanes", "row_lanes", "row_blocks", "column_lanes", "lanes")
+        names = ("scan_lanes", "row_lanes", "row_blocks", "column_lanes")
         assert all(built(BY_NAME[name], parse_variant(text), TASK) == [] for name in names)

@@ -130,7 +130,7 @@ def test_what_is_written_out_is_right(session: EvaluationSession, task: Task, na
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("rule", ["row_lanes", "row_blocks", "wide_access", "lanes", "accumulators", "neighbours"])
+@pytest.mark.parametrize("rule", ["row_lanes", "row_blocks", "wide_access", "accumulators", "neighbours"])
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_child_of_what_is_written_out_is_right(
     session: EvaluationSession, task: Task, name: str, rule: str

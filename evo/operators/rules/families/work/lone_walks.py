@@ -9,6 +9,7 @@ from evo.analysis.access.arrivals import all_arrive, lone_branches
 from evo.cuda.source import Edit, Function, Span, Statement
 from evo.operators.rules.families.work.columns import TURNS, turns_of
 from evo.operators.rules.families.work.row_lanes import shared_out
+from evo.operators.rules.families.work.row_places import RowPlace
 from evo.operators.rules.families.work.walks import are_known, shared_loop, stored_if
 from evo.operators.rules.lifting import NotPrinted
 from evo.operators.rules.rewriting import merged
@@ -74,7 +75,8 @@ def _shared(ctx: RuleContext, analysis: LaunchAnalysis, region: Statement, loop:
         or any(a.is_write for a in analysis.form.accesses if loop.symbol in a.loops)
     ):
         raise NotPrinted("a loop that lanes cannot share")
-    edits = shared_out(ctx, shared_loop(ctx, loop, reductions), "(int)threadIdx.x", str(_WARP), is_again=False)
+    lane = "(int)threadIdx.x"
+    edits = shared_out(ctx, shared_loop(ctx, loop, reductions), lane, RowPlace(lane, ()), is_again=False)
     if edits is None:
         raise NotPrinted("a loop that is written in another way")
     return edits

@@ -34,7 +34,8 @@ from evo.operators.rules.thin_view import behind_thin_blocks
 Placed = Callable[[RuleContext, LaunchAnalysis, Function], RowPlace | None]
 
 _LONG = 256  # turns, from which on a block may share them
-_FEW = 4  # turns of a loop that is not shared out
+_FEW = 4  # turns of a loop that is not shared out; of a lane of a warp, with fewer of which a group is enough
+_GROUP = 8  # lanes, where rows are short
 _TURN = Symbol("turn", "loop")
 _RECORD = 64  # bytes of what a lane reads whole in one turn
 
@@ -43,14 +44,19 @@ def found_rows(
     ctx: RuleContext, analysis: LaunchAnalysis, function: Function, *, is_block: bool, is_scan: bool = False
 ) -> Iterator[Application]:
     """The kernels whose rows a warp or a block can share; is_scan: those that store on the way what a row comes to."""
-    placed, who, to = (block_place, "threads of a block", "block") if is_block else (row_place, "lanes of a warp", WARP)
-    if edits := _edits(ctx, analysis, function, placed, is_scan=is_scan):
-        yield Application(
-            edits=tuple(merged(edits)),
-            summary=f"{function.name}: the {who} share what each thread walked alone",
-            arguments={"kernel": function.name, "to": to},
-            is_schedule=any(each.calls for each in analysis.form.loops.values()),  # several functions are touched
-        )
+    ways: list[tuple[Placed, str, int | str]] = [(block_place, "threads of a block", "block")]
+    if not is_block:
+        ways = [(row_place, "lanes of a warp", WARP)]
+        ways += [] if is_scan else [(partial(row_place, lanes=_GROUP), f"lanes of a group of {_GROUP}", _GROUP)]
+    for rank, (placed, who, to) in enumerate(ways):
+        if edits := _edits(ctx, analysis, function, placed, is_scan=is_scan):
+            yield Application(
+                edits=tuple(merged(edits)),
+                summary=f"{function.name}: the {who} share what each thread walked alone",
+                arguments={"kernel": function.name, "to": to},
+                rank=rank,
+                is_schedule=any(each.calls for each in analysis.form.loops.values()),  # several functions are touched
+            )
 
 
 def _edits(
@@ -65,14 +71,16 @@ def _edits(
         return None
     if any(each.is_scan for each in shared) != is_scan:
         return None
-    if place.lanes != str(WARP) and max(analysis.turns(each.loop) or 0 for each in shared) < _LONG:
+    longest, is_block = max(analysis.turns(each.loop) or 0 for each in shared), not place.lanes.isdigit()
+    if longest < _LONG if is_block else place.lanes != str(WARP) and not 0 < longest < _FEW * WARP:
         return None
-    if place.lanes == str(WARP):
+    if not is_block:
         lane = fresh(ctx, "lane")
         start = function.body.start + 1
         is_last = not ctx.source.data[start:].partition(b"\n")[0].strip()
         behind = "" if is_last else "\n   "  # no code behind the comment
-        named = Edit(Span(start, start), f"\n    const int {lane} = {place.lane};  // a warp for each index{behind}")
+        who = "a warp" if place.lanes == str(WARP) else "a few lanes"
+        named = Edit(Span(start, start), f"\n    const int {lane} = {place.lane};  // {who} for each index{behind}")
         edits = [named, *place.edits]
     else:
         lane, edits = place.lane, [*place.edits]
@@ -84,7 +92,7 @@ def _edits(
             scanned_row(ctx, analysis, each, here, place.lanes)
             if each.is_scan
             else shared_out(
-                ctx, each, here, place.lanes, is_again=_is_again(form, each), taken=_shared_names(seen, each.loop.span)
+                ctx, each, here, place, is_again=_is_again(form, each), taken=_shared_names(seen, each.loop.span)
             )
         )
         if made is None or seen.setdefault(each.loop.span, made) != made or not is_called_by(ctx, each.loop, function):
@@ -252,26 +260,27 @@ def _first_turn(analysis: LaunchAnalysis, loop: Loop, access: Access) -> dict[Sy
 
 
 def shared_out(
-    ctx: RuleContext, shared: SharedLoop, lane: str, lanes: str, *, is_again: bool, taken: Collection[str] = ()
+    ctx: RuleContext, shared: SharedLoop, lane: str, place: RowPlace, *, is_again: bool, taken: Collection[str] = ()
 ) -> list[Edit] | None:
     """The loop in steps of all lanes, and what they combine behind it; taken: names of others. Raises NotPrinted."""
-    loop = shared.loop
+    loop, lanes, mask = shared.loop, place.lanes, place.mask
+    is_block = not lanes.isdigit()
     edits = stepped(ctx, shared, lane, lanes, apart=loop.step.value or 1)
     if edits is None:
         return None
     indent = indent_of(ctx.source, loop.span.start)
     step = fresh(ctx, "step")
-    head = f"for (int {step} = {WARP // 2}; {step} > 0; {step} /= 2)"
+    head = f"for (int {step} = {(WARP if is_block else int(lanes)) // 2}; {step} > 0; {step} /= 2)"
     lines: list[str] = []
     for found in shared.reductions:
         for name in found.names:
             if "." in name:
                 type_of(ctx, loop, name)  # a field that this function holds, or no shuffle gets it
-        made = combined(ctx, found, head, lambda name: f"__shfl_xor_sync(0xffffffffu, {name}, {step})")
+        made = combined(ctx, found, head, lambda name: f"__shfl_xor_sync({mask}, {name}, {step})")
         if made is None:
             return None
         lines += made
-    if lanes != str(WARP) and lines:
+    if is_block and lines:
         lines += _of_warps(ctx, shared, lane, lanes, is_again=is_again, taken=taken)
     if lines:
         text = "\n".join(f"{indent}{line}" for line in lines)

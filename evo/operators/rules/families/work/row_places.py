@@ -24,7 +24,7 @@ _AXES = "xyz"
 class RowPlace:
     """lane: how a thread spells its lane; edits: of the index and the launch line. is_alone: a block was one thread.
 
-    lanes: how many an index has, as the text spells it.
+    lanes: how many an index has, as the text spells it: a number within a warp, or the name of a block's.
     """
 
     lane: str
@@ -32,10 +32,18 @@ class RowPlace:
     is_alone: bool = False
     lanes: str = str(WARP)
 
+    @property
+    def mask(self) -> str:
+        """The lanes of one index, of which no other has to be there."""
+        few = int(self.lanes) if self.lanes.isdigit() else WARP
+        return f"{(1 << few) - 1:#x}u" + (f" << threadIdx.x % {WARP} / {few} * {few}" if few < WARP else "")
 
-def row_place(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> RowPlace | None:
+
+def row_place(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, *, lanes: int = WARP) -> RowPlace | None:
     """None if nothing shows which index a thread has, or something else depends on the thread."""
     sizes = analysis.sizes
+    if lanes < WARP and (sizes.threads == 1 or sizes.block[1:] != (1, 1)):
+        return None
     if sizes.threads == 1:
         return _of_blocks(ctx, analysis, function)
     if sizes.threads % WARP:
@@ -44,9 +52,9 @@ def row_place(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) ->
         others = "".join(axis for axis, size in zip(_AXES[1:], sizes.grid[1:], strict=True) if size > 1)
         index = index_of(ctx, analysis, function, _placed(others))
         if index is not None:
-            edit = Edit(index, f"(blockIdx.x * blockDim.x + threadIdx.x) / {WARP}")
-            return RowPlace(f"threadIdx.x % {WARP}", (edit, *_launch(ctx, analysis)))
-    return _of_warps(ctx, analysis, function) if sizes.block[0] == WARP else None
+            edit = Edit(index, f"(blockIdx.x * blockDim.x + threadIdx.x) / {lanes}")
+            return RowPlace(f"threadIdx.x % {lanes}", (edit, *_launch(ctx, analysis, lanes)), lanes=str(lanes))
+    return _of_warps(ctx, analysis, function) if sizes.block[0] == WARP == lanes else None
 
 
 def block_place(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> RowPlace | None:
@@ -124,7 +132,7 @@ def _only_place(ctx: RuleContext, function: Function, name: str, axis: str) -> S
     return None
 
 
-def _launch(ctx: RuleContext, analysis: LaunchAnalysis) -> list[Edit]:
+def _launch(ctx: RuleContext, analysis: LaunchAnalysis, lanes: int) -> list[Edit]:
     """As many more blocks as an index has lanes."""
     launch = ctx.variant.launches[analysis.form.position]
     threads, warps = launch.block[0].text, analysis.sizes.threads // WARP
@@ -135,10 +143,11 @@ def _launch(ctx: RuleContext, analysis: LaunchAnalysis) -> list[Edit]:
         if warps in _WARPS and threads.isdigit():
             # The block's size is a knob from here on: grid and block follow it together.
             knob = fresh(ctx, "WARPS")
-            edit = relaunched(ctx, launch, grid=f"ceil_div({extent}, {knob}){rest}", block=f"{WARP} * {knob}")
+            rows = knob if lanes == WARP else f"{WARP // lanes} * {knob}"
+            edit = relaunched(ctx, launch, grid=f"ceil_div({extent}, {rows}){rest}", block=f"{WARP} * {knob}")
             return [edit, *new_knob(ctx, knob, _WARPS, warps)]
-        return [relaunched(ctx, launch, grid=f"ceil_div({extent}, {per} // {WARP}){rest}", block=threads)]
-    return [relaunched(ctx, launch, grid=f"({launch.grid[0].text}) * {WARP}{rest}")]
+        return [relaunched(ctx, launch, grid=f"ceil_div({extent}, {per} // {lanes}){rest}", block=threads)]
+    return [relaunched(ctx, launch, grid=f"({launch.grid[0].text}) * {lanes}{rest}")]
 
 
 __all__ = ["WARP", "RowPlace", "block_place", "row_place"]

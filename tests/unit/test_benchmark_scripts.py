@@ -384,15 +384,15 @@ def test_every_rule_has_its_row_of_evidence_and_no_other_has_one() -> None:
 @pytest.mark.long
 def test_the_evidence_counts_what_a_rule_does_to_a_kernel(tmp_path: Path) -> None:
     out = tmp_path / "evidence.json"
-    asked = ["--only", "transpose_shared", "--rules", "row_pad,compile_in,lanes", "--most", "1", "--out", str(out)]
+    asked = ["--only", "transpose_shared", "--rules", "row_pad,compile_in,lone_walks", "--most", "1", "--out", str(out)]
     assert rule_evidence.main(asked) == 0
     rows = json.loads(out.read_text(encoding="utf-8"))["rules"]
-    assert rows.keys() == {"row_pad", "compile_in", "lanes"}
+    assert rows.keys() == {"row_pad", "compile_in", "lone_walks"}
     assert rows["row_pad"]["gains"] == rows["row_pad"]["correct"] == 1  # it takes the bank conflicts away
     assert rows["row_pad"]["best"] > 1.2
     assert rows["row_pad"]["where"] == ["transpose/transpose_shared.cu"]
     assert (rows["compile_in"]["kernels"], rows["compile_in"]["gains"]) == (1, 0)
-    assert rows["lanes"]["kernels"] == 0
+    assert rows["lone_walks"]["kernels"] == 0
 
 
 def test_the_present_clock_reads_what_was_counted_for_it() -> None:

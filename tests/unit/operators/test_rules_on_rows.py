@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from rule_children import built
 from simulator import simulator
+from task_folders import written_task
 
 from evo.cuda.source import Source
 from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
@@ -121,3 +122,20 @@ def test_a_grid_that_is_rounded_up_by_hand_hides_nothing(grid: str) -> None:
     for rule, said in (("row_lanes", "grid (ceil_div(B * T, WARPS))"), ("row_blocks", "grid (B * T)")):
         (child,) = built(BY_NAME[rule], parse_variant(text), task)
         assert said in child.text
+
+
+@pytest.mark.parametrize(("columns", "groups"), [(48, [32, 8]), (1024, [32])])
+def test_short_rows_are_shared_by_groups_of_a_warp_too(
+    session: EvaluationSession, tmp_path: Path, columns: int, groups: list[int]
+) -> None:
+    """The last group of a warp may have no row, and is not there when the others combine theirs."""
+    folder = TASKS / "row_lanes"
+    declared = (folder / "task.yaml").read_text().replace("C: 1024", f"C: {columns}")
+    task = written_task(tmp_path / "row_lanes", declared, (folder / "reference.py").read_text())
+    text = changed("    if (idx < B * T) {", "    if (idx >= B * T) return;\n    {")
+    rule = BY_NAME["row_lanes"]
+    found = rule.applications(parse_variant(text), axes=("B", "T", "C"), task=task)
+    assert [each.arguments["to"] for each in found] == groups
+    child = rule.build(parse_variant(text), found[-1])
+    assert child is not None
+    assert passes(session, task, child)

@@ -80,6 +80,13 @@ PLANS = (
         expected="near the bandwidth of a copy",
     ),
     RulePlan(
+        name="boxes_wide",
+        sentence="Takes a number over several axes apart into boxes of threads, each with a few neighbouring outputs.",
+        steps=(("unflatten",), ("neighbours", "coarsen"), ("compile_in",)),
+        reason="neighbours of a number over all axes may be in two rows, whose places are divided out one by one",
+        expected="one place for several outputs, and what they read loaded once",
+    ),
+    RulePlan(
         name="matrix_in_registers",
         sentence="Shares a thread's small matrix among a few lanes, and unrolls the loops over its rows.",
         steps=(("matrix_lanes",), ("unroll_registers",)),

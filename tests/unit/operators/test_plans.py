@@ -134,3 +134,13 @@ def test_columns_that_are_summed_in_double_are_shared_in_floats() -> None:
     rules = [step.arguments["rule"] for step in offered.steps]
     assert rules.index("column_lanes") < rules.index("float_sums")
     assert not_one_change(context.task, offered, columns) is None
+
+
+def test_a_number_over_all_axes_is_taken_apart_before_threads_take_several_of_its_outputs() -> None:
+    flat = parse_variant(next(rule for rule in all_rules() if rule.name == "unflatten").examples[0].before)
+    context = Context(task=read_task(ROOT / "tests" / "data" / "rules" / "unflatten"), chip=chip("l4"))
+    plans = tuple(plan for plan in PLANS if plan.name == "boxes_wide")
+    offered = PlanOperator(all_rules(), plans).propose(flat, rng=random.Random(0), context=context)
+    assert offered is not None
+    assert [step.arguments["rule"] for step in offered.steps] == ["unflatten", "neighbours", "compile_in"]
+    assert not_one_change(context.task, offered, flat) is None

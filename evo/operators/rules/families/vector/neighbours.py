@@ -310,7 +310,7 @@ RULES = (
         reason="outputs side by side read windows that touch or overlap, an element and an address at a time",
         expected="as many times fewer loads, stores and tests for edges as outputs per thread",
         risk="fewer threads in flight; blocks at an edge, and rows that are not aligned, take the narrow loop",
-        next_if_kept="a few blocks per SM, or sizes compiled in",
+        next_if_kept="sizes compiled in",
         next_if_reverted="fewer outputs for each thread",
     ),
 )

@@ -170,7 +170,7 @@ def _outlying(
         for _ in range(2):
             yield others | {one.name: fitted(one, peaked(reals[one.name], scales[one.name], constants, rng))}
     else:
-        for other in far_apart(reals, {t.name: t.dtype for t in free}, rng):
+        for other in far_apart(reals, {t.name: t.dtype for t in free}, rng, alone=odd):
             yield {t.name: fitted(t, other[t.name], 1.0) for t in free if t.name in other}
 
 

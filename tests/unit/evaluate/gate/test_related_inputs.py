@@ -69,13 +69,18 @@ def test_all_of_a_tensor_lies_below_zero() -> None:
     assert 0 < sum(below) < len(below)
 
 
-def test_squares_of_a_lone_tensor_are_subnormal() -> None:
-    """A sum of them that an instruction flushes is zero, and its reciprocal infinite."""
+def test_squares_of_one_tensor_are_subnormal() -> None:
+    """A sum of them that an instruction flushes is zero, and its reciprocal infinite; beside other tensors as well."""
     drawn = np.random.default_rng(2).standard_normal(400)
-    for other in far_apart({"x": drawn}, {"x": "float32"}, np.random.default_rng(3)):
-        squares = np.square(other["x"].astype(np.float32))
-        assert 0 < squares.mean() < np.finfo(np.float32).smallest_normal / 8
-        np.testing.assert_allclose(squares.mean(), np.square(other["x"]).mean(), rtol=1e-3)
+    for names in ("x", "xw"):
+        reals, dtypes = dict.fromkeys(names, drawn), dict.fromkeys(names, "float32")
+        found = list(far_apart(reals, dtypes, np.random.default_rng(3), alone=len(names) > 1))
+        assert found
+        for other in found:
+            (tiny,) = other.values()
+            squares = np.square(tiny.astype(np.float32))
+            assert 0 < squares.mean() < np.finfo(np.float32).smallest_normal / 8
+            np.testing.assert_allclose(squares.mean(), np.square(tiny).mean(), rtol=1e-3)
     met = [float(np.abs(one["x"].astype(np.float64)).max()) for one in inputs("softmax", "ragged", RECIPROCAL, 1)]
     assert 0 < max(met) < 2.0**-7
 

@@ -112,7 +112,23 @@ def test_in_short_turns_all_take_from_a_counter(text: str, owners: int) -> None:
         assert counts.tolist() == ([24 // owners] * owners if fair else [24] + [0] * (owners - 1))
 
 
-WORDS = [0, 1, 0x7F, 0x80, 0xFF, 0x1234, 0x7FFF, 0x8000, 0xFFFF, 0x80FF7F01, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 33, 0xFF00FF80]
+WORDS = [
+    0,
+    1,
+    0x7F,
+    0x80,
+    0xFF,
+    0x1234,
+    0x7FFF,
+    0x8000,
+    0xFFFF,
+    0x80FF7F01,
+    0x7FFFFFFF,
+    0x80000000,
+    0xFFFFFFFF,
+    33,
+    0xFF00FF80,
+]
 TRIPLES = [(x, y, z) for x in WORDS for y in WORDS for z in (5, 0xFFFFFFF0, 0x89ABCDEF)]
 
 
@@ -140,7 +156,16 @@ def _video(spelling: str, selectors: str, x: int, y: int, z: int) -> int:
         least, most = (-(2**31), 2**31 - 1) if signed else (0, 2**32 - 1)
         return (min(max(total, least), most) if "sat" in mods else total) & 0xFFFFFFFF
     count = min(b, 32) if "clamp" in mods else b & 31
-    outcomes = {"vadd": a + b, "vsub": a - b, "vabsdiff": abs(a - b), "vmin": min(a, b), "vmax": max(a, b), "vset": int(a <= b), "vshl": a << count, "vshr": a >> count}
+    outcomes = {
+        "vadd": a + b,
+        "vsub": a - b,
+        "vabsdiff": abs(a - b),
+        "vmin": min(a, b),
+        "vmax": max(a, b),
+        "vset": int(a <= b),
+        "vshl": a << count,
+        "vshr": a >> count,
+    }
     value, (width, at) = outcomes[name], place(into)
     if "sat" in mods:
         least, most = (-(1 << width - 1), (1 << width - 1) - 1) if types[0] == "s32" else (0, (1 << width) - 1)

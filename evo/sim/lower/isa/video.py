@@ -21,7 +21,7 @@ _PARTS = " ".join(f"{arg}.{size}{n}" for arg in range(3) for size, most in (("b"
     operands=(3, 4),
 )
 def scalar(e: Emitter, ins: Instr) -> None:
-    """d.dsel = op2(op(a.asel, b.bsel), c), or c with that part of d in it; computed in 64 bits, which hold all of it."""
+    """d.dsel = op2(op(a.asel, b.bsel), c), or c with that part of d in it; computed in 64 bits, which hold all."""
     c = e.c
     op = ins.name
     types = [m for m in ins.mods if m in ("u32", "s32")]

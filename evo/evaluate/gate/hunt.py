@@ -131,6 +131,8 @@ def hunt(
 
     def run(step: Step, expectation: Expectation, on: RemoteSimulator) -> tuple[CaseCheck | None, tuple[Fault, ...]]:
         step = replace(step, device=on)
+        if looked.is_again(step, expectation):
+            return None, ()
         row, faults = _at_suggested(task, bound, own, expectation, step, on, seed)
         is_excused = row is not None and is_rounded_alike(task, honest, step, expectation, row)
         return (None, ()) if is_excused else (row, faults)
@@ -380,6 +382,8 @@ def _wrong(
     if expectation is None:
         return None
     step = Step(case, device, check_races=distribution in PATTERNS, distribution=distribution, budget=CHECK_BUDGET)
+    if looked is not None and looked.is_again(step, expectation):
+        return None
     row, _, faults = check_case(task, programs, expectation, step, {})
     if row.status is Status.CORRECT:
         if looked is not None:

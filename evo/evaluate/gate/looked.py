@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from evo.evaluate.gate.run_cases import Step
 from evo.evaluate.gate.steered_outcomes import SteeredCases
+from evo.spec.expectation import Expectation
+from evo.spec.input_distributions import UNBIASED
 from evo.spec.task import Case
 
 
@@ -22,6 +25,7 @@ class Looked:
     inputs: set[str] = field(default_factory=set)
     laws: set[str] = field(default_factory=set)
     cases: list[Case] = field(default_factory=list)  # run whole or by a sample, for what their sizes decide
+    _raced: set[tuple[type, str, bool, bytes]] = field(default_factory=set, repr=False, compare=False)
     _steered: SteeredCases | None = None
     _steering: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
@@ -33,6 +37,21 @@ class Looked:
             self.sizes.add(step.case.name)
             self.cases.append(step.case)
         self.inputs.add(step.distribution)
+
+    def is_again(self, step: Step, expectation: Expectation) -> bool:
+        """Whether this size has had a run, judged as strictly, on the very same inputs that watched races as well.
+
+        A pattern may leave a small tensor as it was drawn, and then there is nothing else to be found.
+        """
+        digest = hashlib.blake2b(digest_size=16)
+        for name, array in expectation.inputs.items():
+            digest.update(name.encode() + array.tobytes())
+        key = type(step.device), step.case.name, expectation.distribution in UNBIASED, digest.digest()
+        if key in self._raced:
+            return True
+        if step.check_races:
+            self._raced.add(key)
+        return False
 
     def take_over(self, other: Looked) -> None:
         """What another process has looked at."""

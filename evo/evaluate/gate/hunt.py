@@ -32,14 +32,12 @@ from evo.evaluate.gate.input_patterns import (
     patterned,
 )
 from evo.evaluate.gate.integer_patterns import WAYS
-from evo.evaluate.gate.lanes_apart import all_apart
 from evo.evaluate.gate.looked import Looked
+from evo.evaluate.gate.other_machines import GROSS, all_altered, apart, rough, shifted_steps
 from evo.evaluate.gate.other_orders import other_orders
 from evo.evaluate.gate.own_kernel import is_by_rounding, is_rounded_alike
-from evo.evaluate.gate.rough_approximations import GROSS, all_roughened
 from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case, spread_over_cases
 from evo.evaluate.gate.scaled_cases import longest_cases
-from evo.evaluate.gate.shifted_tensors import shifted_steps
 from evo.evaluate.gate.side_by_side import checked
 from evo.evaluate.gate.spliced_inputs import TURNS
 from evo.evaluate.gate.steered_cases import steered_cases
@@ -211,8 +209,8 @@ def unlike_machines(
             why = f"if {', '.join(step.shifted)} begins at no multiple of its usual alignment"
             return _failed(row, step, Stage.GATE, f"case {row.name}, {why}: {row.reason}", faults, seed)
     others = {
-        "if approximate instructions are off by one unit more": all_roughened(programs),
-        "if no two lanes happen to be active together": all_apart(programs),
+        "if approximate instructions are off by one unit more": all_altered(programs, rough),
+        "if no two lanes happen to be active together": all_altered(programs, apart),
     }
     for words, other in others.items():
         for case in task.check:

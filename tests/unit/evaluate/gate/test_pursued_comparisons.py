@@ -8,7 +8,8 @@ import pytest
 from simulator import simulator
 
 from evo.evaluate import gate
-from evo.evaluate.gate.lanes_apart import all_apart
+from evo.evaluate.gate.other_machines import all_altered
+from evo.evaluate.gate.other_machines import apart as lanes_apart
 from evo.evaluate.gate.run_cases import Step, check_case
 from evo.evaluate.prepare import Prepared
 from evo.evaluate.session import EvaluationSession
@@ -190,7 +191,7 @@ HOPED = """int place = i + taken;
 def apart(bench: EvaluationSession, task: Task, body: str) -> tuple[CaseCheck, object, tuple[Fault, ...]]:
     variant = bench.prepare(task, SUMMED.replace("BODY", body))
     assert isinstance(variant, Prepared), variant
-    other = all_apart(variant.programs)
+    other = all_altered(variant.programs, lanes_apart)
     assert other
     case = next(case for case in task.check if case.name == "whole")
     return check_case(task, other, bench.reference(task).expectation(case, 3), Step(case, bench.checker), {})

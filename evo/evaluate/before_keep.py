@@ -13,7 +13,7 @@ from evo.device.timing_types import StageTimer
 from evo.errors import TaskInvalid
 from evo.evaluate import gate
 from evo.evaluate.counted_stage import Tell
-from evo.evaluate.gate.steered_outcomes import SteeredCases
+from evo.evaluate.gate.looked import SteeredCases
 from evo.evaluate.looking_bench import LookingBench, LookSubject
 from evo.evaluate.prepare import Prepared
 from evo.evaluate.unverified import unverified

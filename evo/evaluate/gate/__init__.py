@@ -25,7 +25,7 @@ from evo.evaluate.gate.hunt import (
     unlike_machines,
 )
 from evo.evaluate.gate.kept_laws import lawful, laws_of
-from evo.evaluate.gate.looked import Looked
+from evo.evaluate.gate.looked import Looked, UnmetOutcome
 from evo.evaluate.gate.mixed_cases import drawn_mixtures, mixed
 from evo.evaluate.gate.own_kernel import is_original
 from evo.evaluate.gate.ptx_rules import ptx_problem
@@ -34,7 +34,6 @@ from evo.evaluate.gate.run_cases import GateDevices, exercised, fault_reason, ru
 from evo.evaluate.gate.sanitize import Sanitized, sanitize
 from evo.evaluate.gate.source_rules import StaticProblem, static_problem
 from evo.evaluate.gate.steered_cases import unmet_outcomes
-from evo.evaluate.gate.steered_outcomes import UnmetOutcome
 from evo.evaluate.gate.task_selftest import check_task
 from evo.evaluate.gate.threshold_cases import cost_of
 

@@ -32,16 +32,15 @@ from evo.evaluate.gate.input_patterns import (
     patterned,
 )
 from evo.evaluate.gate.integer_patterns import WAYS
-from evo.evaluate.gate.looked import Looked
+from evo.evaluate.gate.looked import Looked, SteeredCases
 from evo.evaluate.gate.other_machines import GROSS, all_altered, apart, rough, shifted_steps
 from evo.evaluate.gate.other_orders import other_orders
 from evo.evaluate.gate.own_kernel import is_by_rounding, is_rounded_alike
-from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case, spread_over_cases
-from evo.evaluate.gate.scaled_cases import longest_cases
+from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case, expected_under, spread_over_cases
+from evo.evaluate.gate.scaled_cases import longest_cases, named_case
 from evo.evaluate.gate.side_by_side import checked
 from evo.evaluate.gate.spliced_inputs import TURNS
 from evo.evaluate.gate.steered_cases import steered_cases
-from evo.evaluate.gate.steered_outcomes import SteeredCases
 from evo.evaluate.gate.threshold_cases import (
     cost_of,
     elements_of,
@@ -65,17 +64,9 @@ _FEW, _MANY = 3, 10  # cases for an outcome that no check case has: in a trial, 
 _STEERED = 120  # cases of outcomes that no check case has, before a keep
 # How often each pattern is drawn on a case before a keep: one draw shows one way to be uneven.
 _TURNS = {
-    OUTERMOST: 2,
-    UNEVEN: WAYS + 1,
-    SOURCED: 2,
-    STRUCTURED: STRUCTURES,
-    SPLICED: TURNS + 1,
-    PEAKED: 3,
-    RECIPROCAL: 2,
-    ROWS: 2,
-    SHIFTED: 2,
-    WHOLE: 2,
-}
+    OUTERMOST: 2, UNEVEN: WAYS + 1, SOURCED: 2, STRUCTURED: STRUCTURES, SPLICED: TURNS + 1, PEAKED: 3, RECIPROCAL: 2,
+    ROWS: 2, SHIFTED: 2, WHOLE: 2,
+}  # fmt: skip
 _AFFORDABLE = 6e9  # flops and bytes of a reference that takes seconds
 _SAMPLED = 256  # blocks, of which a sample stands for all
 _LARGE = 3  # cases that are looked at by a sample of their blocks
@@ -152,10 +143,6 @@ def _under(step: Step) -> str:
     return "" if step.distribution == DRAWN else f" with {step.distribution} inputs"
 
 
-def _has_many_blocks(program: Program) -> bool:
-    return max(launched.launch.blocks for launched in program.launches) > _SAMPLED
-
-
 def _at_suggested(
     task: Task,
     programs: Mapping[str, Program],
@@ -177,7 +164,7 @@ def _at_suggested(
         known = reference.sound(step.case, expectation.inputs, _HUNTED, rng, is_given=True)
         row, _, faults = (row, None, faults) if known is None else check_case(task, programs, known, step, {})
     spent = any(fault.kind is FaultKind.BUDGET and fault.block != _FIRST for fault in faults)
-    if spent and _has_many_blocks(programs[step.case.name]):
+    if spent and programs[step.case.name].blocks > _SAMPLED:
         seen = timed_sizes(task, programs, reference, device, seed, cases=[step.case])
         if seen.status.passed and seen.unseen is None:
             return None, ()  # on other inputs, and by a sample: nothing is said of this size
@@ -252,8 +239,7 @@ def _with_other_flags(task: Task, seed: int) -> Iterator[Case]:
         for case in cases:
             axes = {**case.axes, flag: 1 - case.axes[flag]}
             if axes not in known:
-                shown = ", ".join(f"{name} {value}" for name, value in axes.items())
-                yield Case(name=f"({shown})", axes=axes)
+                yield named_case(axes)
 
 
 def chosen(task: Task, cases: Iterable[Case], most: float, beside: Sequence[Case] = ()) -> list[Case]:
@@ -280,12 +266,10 @@ def _expected(
 ) -> Expectation | None:
     """What is right there; None if the reference has no such case, or the distribution does not suit it."""
     try:
-        if step.distribution == DRAWN:
-            found: Expectation | None = reference.expectation(step.case, seed)
-        elif step.distribution in PATTERNS:
+        if step.distribution in PATTERNS:
             found = patterned(task, reference, step.case, seed, step.distribution, constants, turn=step.turn)
         else:
-            found = reference.derived(step.case, seed, step.distribution)
+            found = expected_under(reference, step.case, seed, step.distribution)
     except TaskInvalid:  # its sizes do not go together, in a way that the task's cases do not show
         return None
     return None if found is None else replace(found, distribution=_HUNTED, memo={})

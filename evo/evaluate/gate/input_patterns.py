@@ -63,8 +63,7 @@ def patterned(
     if not free or reference.has_dependent_inputs() or (pattern == SOURCED and not constants):
         return None
     if pattern in (ZEROS, ROWS):
-        make = _special_zeros if pattern == ZEROS else _special_rows
-        return make(reference, case, drawn, free, rng)
+        return _special(reference, case, drawn, free, rng, beside_zeros=pattern == ZEROS)
     if pattern == SPLICED:
         return _spliced(reference, case, drawn, free, domains, turn, rng)
     if pattern in (OUTERMOST, RECIPROCAL, PEAKED, WHOLE):
@@ -369,36 +368,27 @@ def _highest(task: Task, reference: Reference, case: Case, tensor: Tensor, seed:
     return None
 
 
-def _special_zeros(
-    reference: Reference, case: Case, drawn: Arrays, free: Sequence[Tensor], rng: Rng
+def _special(
+    reference: Reference, case: Case, drawn: Arrays, free: Sequence[Tensor], rng: Rng, *, beside_zeros: bool
 ) -> Expectation | None:
-    """NaN and infinities where the task declares them, beside many zeros: zero times infinity is not zero."""
+    """NaN and infinities where the task declares them, throughout rows or in pairs; or beside many zeros: zero times
+    infinity is not zero.
+    """
     named = [tensor for tensor in free if tensor.specials is not None and tensor.specials.not_finite]
     if not named:
         return None
     changed: Arrays = {}
-    for tensor in free:
+    for tensor in free if beside_zeros else ():
         values = drawn[tensor.name].copy()
         values[rng.random(values.shape) < _ZERO_SHARE] = 0
         changed[tensor.name] = defined(tensor, values, drawn[tensor.name])
     one = named[int(rng.integers(len(named)))]
     assert one.specials is not None
-    kinds = [kind for kind in one.specials.asked if kind in ("nan", "infinities")]
     domain = one.domain or distributions.domain_of(one.dtype, drawn[one.name])
-    changed[one.name] = distributions.with_specials(changed[one.name], one.dtype, kinds, domain, rng)
-    return reference.special_expectation(drawn | changed, case)
-
-
-def _special_rows(
-    reference: Reference, case: Case, drawn: Arrays, free: Sequence[Tensor], rng: Rng
-) -> Expectation | None:
-    """NaN and infinities where the task declares them, throughout rows or in pairs."""
-    named = [tensor for tensor in free if tensor.specials is not None and tensor.specials.not_finite]
-    if not named:
-        return None
-    one = named[int(rng.integers(len(named)))]
-    assert one.specials is not None
-    domain = one.domain or distributions.domain_of(one.dtype, drawn[one.name])
+    if beside_zeros:
+        asked = [kind for kind in one.specials.asked if kind in ("nan", "infinities")]
+        changed[one.name] = distributions.with_specials(changed[one.name], one.dtype, asked, domain, rng)
+        return reference.special_expectation(drawn | changed, case)
     kinds = [np.nan] if "nan" in one.specials.asked else []
     if "infinities" in one.specials.asked and domain != "unit":
         kinds += [np.inf, -np.inf] if domain == "real" else [np.inf]

@@ -1,4 +1,4 @@
-"""Record of what has been looked at before a keep, and was right."""
+"""What has been looked at before a keep, and was right; what is known of outcomes of conditions on sizes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,32 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from evo.evaluate.gate.run_cases import Step
-from evo.evaluate.gate.steered_outcomes import SteeredCases
 from evo.spec.expectation import Expectation
 from evo.spec.input_distributions import UNBIASED
 from evo.spec.task import Case
+
+
+@dataclass(frozen=True, slots=True)
+class SteeredCases:
+    """cheap: within the limits, and affordable as a whole. dear: beyond them, one for each outcome that needs it.
+
+    outcomes: of conditions on sizes that some allowed size has; known: those that check cases have.
+    """
+
+    cheap: tuple[Case, ...] = ()
+    dear: tuple[Case, ...] = ()
+    outcomes: int = 0
+    known: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class UnmetOutcome:
+    """An outcome of a condition on sizes that nothing verified had. cases: sizes that have it, the cheapest first."""
+
+    source_line: int | None
+    instruction: str
+    outcome: bool
+    cases: tuple[Case, ...]
 
 
 @dataclass(slots=True)

@@ -248,10 +248,14 @@ def check_case(
     return row, result, ()
 
 
+def expected_under(reference: Reference, case: Case, seed: int, distribution: str) -> Expectation | None:
+    """What is right of a case under a distribution; None if that does not suit it."""
+    drawn = distribution == DRAWN
+    return reference.expectation(case, seed) if drawn else reference.derived(case, seed, distribution)
+
+
 def _expectation(reference: Reference, step: Step, seed: int) -> Expectation:
-    if step.distribution == DRAWN:
-        return reference.expectation(step.case, seed)
-    found = reference.derived(step.case, seed, step.distribution)
+    found = expected_under(reference, step.case, seed, step.distribution)
     assert found is not None  # only such pairs are handed out
     return found
 

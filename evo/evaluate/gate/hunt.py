@@ -64,7 +64,7 @@ _FEW, _MANY = 3, 10  # cases for an outcome that no check case has: in a trial, 
 _STEERED = 120  # cases of outcomes that no check case has, before a keep
 # How often each pattern is drawn on a case before a keep: one draw shows one way to be uneven.
 _TURNS = {
-    OUTERMOST: 2, UNEVEN: WAYS + 1, SOURCED: 2, STRUCTURED: STRUCTURES, SPLICED: TURNS + 1, PEAKED: 3, RECIPROCAL: 2,
+    OUTERMOST: 3, UNEVEN: WAYS + 1, SOURCED: 2, STRUCTURED: STRUCTURES, SPLICED: TURNS + 1, PEAKED: 3, RECIPROCAL: 2,
     ROWS: 2, SHIFTED: 2, WHOLE: 2,
 }  # fmt: skip
 _AFFORDABLE = 6e9  # flops and bytes of a reference that takes seconds

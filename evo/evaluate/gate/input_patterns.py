@@ -36,6 +36,7 @@ STRUCTURES = 3  # turns of structured inputs
 _SHRINKS = (1.0, 0.25, 0.0625)  # of shifts, until the reference is accurate
 _ZERO_SHARE = 0.25
 _WIDEST = 65504.0  # the largest number of half precision; float32 can still add squares of it up
+_TOPMOST, _TOP = 2, (0.3, 0.49)  # the turn, and the share of the largest number, where fast divisions give zero
 _EXACT = 1 << 12  # of a recurrence, whose numbers are exact in ten bits
 _NEAR, _LONG = 0.8, 16  # how near to the end of an axis drawn places come, and how long it must be to tell
 
@@ -69,7 +70,7 @@ def patterned(
     if pattern in (OUTERMOST, RECIPROCAL, PEAKED, WHOLE):
         if not all(is_float(tensor.dtype) for tensor in task.outputs):
             return None  # they would be full of near ties
-        tries = _outlying(pattern, drawn, free, domains, constants, rng, odd=turn % 2 == 1)
+        tries = _outlying(pattern, drawn, free, domains, constants, rng, turn)
         sound = (reference.sound(case, drawn | changed, pattern, rng) for changed in tries)
         return next((found for found in sound if found is not None), None)
     related = pattern == STRUCTURED and turn == STRUCTURES - 1
@@ -141,10 +142,12 @@ def _outlying(
     domains: dict[str, str],
     constants: Sequence[int | float],
     rng: Rng,
-    *,
-    odd: bool,
+    turn: int,
 ) -> Iterator[Arrays]:
-    """Inputs to try, the hardest first. odd: each tensor of one sign, at the ends of its type; few whole numbers."""
+    """Inputs to try, the hardest first. In odd turns each tensor has one sign, at the ends of its type; few whole
+    numbers. In the second even one those that reach far beyond half precision are about as large as sums of two may be.
+    """
+    odd = turn % 2 == 1
     reals = {t.name: drawn[t.name].astype(np.float64) for t in free}
     scales = {name: _scale(values) for name, values in reals.items()}
 
@@ -154,6 +157,13 @@ def _outlying(
 
     one = free[int(rng.integers(len(free)))]
     if pattern == OUTERMOST:
+        if turn == _TOPMOST:
+            wide = [t for t in free if largest(t.dtype) > _WIDEST]
+            for some in filter(None, (wide, [t for t in wide if t is one])):
+                sizes = {t.name: largest(t.dtype) * rng.uniform(*_TOP, reals[t.name].shape) for t in some}
+                signs = {t.name: rng.choice([-1.0, 1.0], reals[t.name].shape) for t in some}
+                yield {t.name: fitted(t, signs[t.name] * sizes[t.name], 1.0) for t in some}
+            return
         ends = {t.name: min(largest(t.dtype), _WIDEST) for t in free}
         for part in (1.0, 0.5) if odd else ():
             most = {t.name: rng.choice([-1.0, 1.0]) * part * ends[t.name] for t in free}

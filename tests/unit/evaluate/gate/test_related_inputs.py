@@ -6,8 +6,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tiny import write_task
 
-from evo.evaluate.gate.input_patterns import PEAKED, RECIPROCAL, SHIFTED, STRUCTURED, STRUCTURES, UNEVEN, patterned
+from evo.evaluate.gate.input_patterns import (
+    OUTERMOST,
+    PEAKED,
+    RECIPROCAL,
+    SHIFTED,
+    STRUCTURED,
+    STRUCTURES,
+    UNEVEN,
+    patterned,
+)
 from evo.evaluate.gate.integer_patterns import WAYS, varied_integers
 from evo.evaluate.gate.outlying_inputs import far_apart
 from evo.spec.reference import load_reference
@@ -115,3 +125,13 @@ def test_ends_of_groups_rise_between_the_same_two(groups: int) -> None:
             assert other is not None
             assert (other[0], other[-1]) == (0, 61)
             assert (np.diff(other) >= 0).all(), (seed, way, other)
+
+
+def test_numbers_of_wide_types_reach_where_a_fast_division_gives_zero(tmp_path: Path) -> None:
+    """`div.approx` by more than 2^126 is zero; a half has no such number."""
+    write_task(tmp_path)
+    task = load_task(tmp_path, "scale")
+    found = [patterned(task, load_reference(task), task.check[0], seed, OUTERMOST, turn=2) for seed in SEEDS]
+    assert all(one is not None and (np.abs(one.inputs["x"]) > 2.0**126).all() for one in found)
+    halves = load_task(ROOT, "softmax")
+    assert patterned(halves, load_reference(halves), halves.check[0], 1, OUTERMOST, turn=2) is None

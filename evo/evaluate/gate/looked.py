@@ -47,7 +47,7 @@ class Looked:
     inputs: set[str] = field(default_factory=set)
     laws: set[str] = field(default_factory=set)
     cases: list[Case] = field(default_factory=list)  # run whole or by a sample, for what their sizes decide
-    _raced: set[tuple[type, str, bool, bytes]] = field(default_factory=set, repr=False, compare=False)
+    _raced: set[tuple[object, ...]] = field(default_factory=set, repr=False, compare=False)
     _steered: SteeredCases | None = None
     _steering: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
@@ -68,7 +68,8 @@ class Looked:
         digest = hashlib.blake2b(digest_size=16)
         for name, array in expectation.inputs.items():
             digest.update(name.encode() + array.tobytes())
-        key = type(step.device), step.case.name, expectation.distribution in UNBIASED, digest.digest()
+        size = tuple(step.case.axes.items())
+        key = type(step.device), size, expectation.distribution in UNBIASED, digest.digest()
         if key in self._raced:
             return True
         if step.check_races:

@@ -322,6 +322,7 @@ class _Look:
         expected: Arrays = {}
         trusted: Arrays | None = {} if truth.trusted is not None else None
         looked_at: dict[str, Places] = {}
+        places_of: dict[str, Places] = {}
         for name, places in found.places.items():
             mine, within = self._within(places, sizes[name], where)
             outputs[name], looked_at[name] = found.values[name][mine], places[mine]
@@ -329,11 +330,13 @@ class _Look:
                 within = looked_at[name] = np.zeros(1, np.int64)
                 with np.errstate(all="ignore"):
                     outputs[name] = truth.expected[name].reshape(-1)[:1].astype(found.values[name].dtype)
+            places_of[name] = within
             expected[name] = truth.expected[name].reshape(-1)[within]
             if trusted is not None and truth.trusted is not None:
                 trusted[name] = truth.trusted[name].reshape(-1)[within]
         terms = per_element(self.task, found.atomics, sum(len(places) for places in found.places.values()))
-        held = Expectation({}, expected, trusted, terms=terms_of(self.task, self.case))
+        near = truth.honest.whole_at(places_of) if truth.honest is not None else None
+        held = Expectation({}, expected, trusted, honest=near, terms=terms_of(self.task, self.case))
         row = compare(self.task, self.case.name, outputs, held, terms)
         if row.status is Status.CORRECT:
             return None

@@ -16,30 +16,22 @@ from evo.device.remote_device import RemoteDevice, RemoteSimulator
 from evo.errors import TaskInvalid
 from evo.evaluate.gate.at_timed_sizes import timed_sizes
 from evo.evaluate.gate.hunted_steps import dealt_steps, many_numbers, patterned_steps, short_steps
-from evo.evaluate.gate.input_patterns import (
-    OUTERMOST,
-    PATTERNS,
-    PEAKED,
-    RECIPROCAL,
-    ROWS,
-    SHIFTED,
-    SOURCED,
-    SPLICED,
-    STRUCTURED,
-    STRUCTURES,
-    UNEVEN,
-    WHOLE,
-    patterned,
-)
-from evo.evaluate.gate.integer_patterns import WAYS
+from evo.evaluate.gate.input_patterns import PATTERNS, patterned
 from evo.evaluate.gate.looked import Looked, SteeredCases
 from evo.evaluate.gate.other_machines import GROSS, all_altered, apart, rough, shifted_steps
 from evo.evaluate.gate.other_orders import other_orders
 from evo.evaluate.gate.own_kernel import is_by_rounding, is_rounded_alike
-from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case, expected_under, spread_over_cases
+from evo.evaluate.gate.run_cases import (
+    CHECK_BUDGET,
+    Bind,
+    Step,
+    check_case,
+    expected_under,
+    failed,
+    spread_over_cases,
+)
 from evo.evaluate.gate.scaled_cases import longest_cases, named_case
 from evo.evaluate.gate.side_by_side import checked
-from evo.evaluate.gate.spliced_inputs import TURNS
 from evo.evaluate.gate.steered_cases import steered_cases
 from evo.evaluate.gate.threshold_cases import (
     cost_of,
@@ -62,11 +54,6 @@ from evo.spec.variant import Variant
 QUICK, THOROUGH = 0.3, 2.0  # of what the task's own check cases cost
 _FEW, _MANY = 3, 10  # cases for an outcome that no check case has: in a trial, before a keep
 _STEERED = 120  # cases of outcomes that no check case has, before a keep
-# How often each pattern is drawn on a case before a keep: one draw shows one way to be uneven.
-_TURNS = {
-    OUTERMOST: 3, UNEVEN: WAYS + 1, SOURCED: 2, STRUCTURED: STRUCTURES, SPLICED: TURNS + 1, PEAKED: 3, RECIPROCAL: 2,
-    ROWS: 2, SHIFTED: 2, WHOLE: 2,
-}  # fmt: skip
 _AFFORDABLE = 6e9  # flops and bytes of a reference that takes seconds
 _SAMPLED = 256  # blocks, of which a sample stands for all
 _LARGE = 3  # cases that are looked at by a sample of their blocks
@@ -133,14 +120,9 @@ def hunt(
             continue
         if row.status is not Status.CORRECT:
             why = "at a size that the source suggests" if step.case in cases else "at a short size"
-            reason = f"{why}, {step.case.name}{_under(step)}: {row.reason}"
-            return _failed(row, step, Stage.THRESHOLD, reason, faults, seed)
+            return failed(row, step, Stage.THRESHOLD, f"{why}, {step.case.name}{step.under}", faults, seed)
         looked.add(step)
     return None
-
-
-def _under(step: Step) -> str:
-    return "" if step.distribution == DRAWN else f" with {step.distribution} inputs"
 
 
 def _at_suggested(
@@ -189,12 +171,12 @@ def unlike_machines(
     """
     if (unlike := other_orders(task, programs, bind, reference, device, seed, share=THOROUGH)) is not None:
         step, row, faults = unlike
-        return _failed(row, step, Stage.GATE, f"case {row.name}{_under(step)}: {row.reason}", faults, seed)
+        return failed(row, step, Stage.GATE, f"case {row.name}{step.under}", faults, seed)
     for step in shifted_steps(task, programs, device):
         row, _, faults = check_case(task, programs, reference.expectation(step.case, seed), step, {})
         if row.status is not Status.CORRECT:
             why = f"if {', '.join(step.shifted)} begins at no multiple of its usual alignment"
-            return _failed(row, step, Stage.GATE, f"case {row.name}, {why}: {row.reason}", faults, seed)
+            return failed(row, step, Stage.GATE, f"case {row.name}, {why}", faults, seed)
     others = {
         "if approximate instructions are off by one unit more": all_altered(programs, rough),
         "if no two lanes happen to be active together": all_altered(programs, apart),
@@ -206,8 +188,7 @@ def unlike_machines(
             step = Step(case, device, budget=CHECK_BUDGET)
             row, _, faults = check_case(task, other, reference.expectation(case, seed), step, {})
             if faults or (row.mismatch is not None and row.mismatch.kind in GROSS):
-                reason = f"case {case.name}, {words}: {row.reason}"
-                return _failed(row, step, Stage.GATE, reason, faults, seed)
+                return failed(row, step, Stage.GATE, f"case {case.name}, {words}", faults, seed)
     return None
 
 
@@ -254,11 +235,6 @@ def chosen(task: Task, cases: Iterable[Case], most: float, beside: Sequence[Case
             spent += cost
             found.append(case)
     return found
-
-
-def _failed(row: CaseCheck, step: Step, stage: Stage, reason: str, faults: tuple[Fault, ...], seed: int) -> Check:
-    cases = (replace(row, inputs=(step.distribution,)),)
-    return Check(status=row.status, reason=reason, stage=stage, cases=cases, faults=faults, seed=seed)
 
 
 def _expected(
@@ -333,7 +309,7 @@ def patterns(
     def run(asked: _Patterned, expectation: Expectation, on: RemoteDevice) -> tuple[Check | None]:
         return (_wrong(task, programs, asked[1], asked[0], expectation, on, seed, looked, honest),)
 
-    asked = [(p, case, turn) for p, order in orders.items() for case in order for turn in range(_TURNS.get(p, 1))]
+    asked = [(p, case, turn) for p, order in orders.items() for case in order for turn in range(PATTERNS[p])]
     return next((found for _, (found,) in checked(asked, drawn, run, devices) if found is not None), None)
 
 
@@ -373,4 +349,4 @@ def _wrong(
         return None
     if is_rounded_alike(task, honest, step, expectation, row):
         return None
-    return _failed(row, step, Stage.GATE, f"case {case.name} with {distribution} inputs: {row.reason}", faults, seed)
+    return failed(row, step, Stage.GATE, f"case {case.name}{step.under}", faults, seed)

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.evaluate.gate.integer_patterns import Kind, kind_of, recurrence, varied_integers
+from evo.evaluate.gate.integer_patterns import WAYS, Kind, kind_of, recurrence, varied_integers
 from evo.evaluate.gate.outlying_inputs import LONG, far_apart, outermost, peaked, special_rows, values_of, whole_numbers
-from evo.evaluate.gate.spliced_inputs import spliced
+from evo.evaluate.gate.spliced_inputs import TURNS, spliced
 from evo.evaluate.gate.tensor_rows import Reals, Rng, is_turned, rows_of, some_rows
 from evo.spec import input_distributions as distributions
 from evo.spec.derived_inputs import defined
@@ -29,9 +29,12 @@ from evo.spec.tensor_arrays import Arrays
 STRUCTURED, SHIFTED, SOURCED, UNEVEN, ZEROS = "structured", "shifted", "compared", "uneven", "special_zeros"
 SPLICED, OUTERMOST, RECIPROCAL, PEAKED, ROWS = "spliced", "outermost", "reciprocal", "peaked", "special_rows"
 WHOLE = "whole"
-PATTERNS = (STRUCTURED, SHIFTED, SOURCED, UNEVEN, ZEROS, SPLICED, OUTERMOST, RECIPROCAL, PEAKED, ROWS, WHOLE)
-
 STRUCTURES = 3  # turns of structured inputs
+# How often each is drawn on a case before a keep: one draw shows one way to be uneven.
+PATTERNS = {
+    STRUCTURED: STRUCTURES, SHIFTED: 2, SOURCED: 2, UNEVEN: WAYS + 1, ZEROS: 1, SPLICED: TURNS + 1, OUTERMOST: 3,
+    RECIPROCAL: 2, PEAKED: 3, ROWS: 2, WHOLE: 2,
+}  # fmt: skip
 
 _SHRINKS = (1.0, 0.25, 0.0625)  # of shifts, until the reference is accurate
 _ZERO_SHARE = 0.25

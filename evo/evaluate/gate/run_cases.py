@@ -73,29 +73,15 @@ def run_gate(
         expectation = _expectation(reference, step, seed)
         row, result, faults = check_case(task, programs, expectation, step, first)
         before = rows.get(row.name)
-        if row.status is Status.CORRECT and before is not None:
-            row = replace(before, inputs=tuple(dict.fromkeys((*before.inputs, step.distribution))))
-        elif before is not None:
-            row = replace(row, inputs=tuple(dict.fromkeys((*before.inputs, step.distribution))))
-        else:
-            row = replace(row, inputs=(step.distribution,))
+        inputs = dict.fromkeys((*(before.inputs if before is not None else ()), step.distribution))
+        row = replace(before if before is not None and row.status is Status.CORRECT else row, inputs=tuple(inputs))
         rows[row.name] = row
         if result is not None and step.counted:
             for name, value in result.counters.items():
                 counters[name] = counters.get(name, 0) + value
         if row.status is not Status.CORRECT:
-            under = "" if step.distribution == DRAWN else f" with {step.distribution} inputs"
-            reason = f"case {row.name}{under}: {row.reason}"
-            cases = tuple(rows.values())
-            return Check(
-                status=row.status,
-                reason=reason,
-                stage=Stage.GATE,
-                cases=cases,
-                faults=faults,
-                counters=counters,
-                seed=seed,
-            )
+            found = failed(row, step, Stage.GATE, f"case {row.name}{step.under}", faults, seed)
+            return replace(found, cases=tuple(rows.values()), counters=counters)
     problem = (
         metric_problem(task, programs, reference, places.checker, seed) if places.half in (None, "checker") else None
     )
@@ -125,6 +111,11 @@ class Step:
     shifted: Mapping[str, int] = field(default_factory=dict)  # tensors that begin so many bytes off a usual address
 
     @property
+    def under(self) -> str:
+        """Of the inputs, where they are not those that the task draws."""
+        return "" if self.distribution == DRAWN else f" with {self.distribution} inputs"
+
+    @property
     def words(self) -> str:
         """Which case, and what is special about this run of it."""
         special = "memory and order changed" if self.again else self.distribution if self.distribution != DRAWN else ""
@@ -134,6 +125,12 @@ class Step:
     def plain(self) -> bool:
         """The drawn inputs, for the first time."""
         return self.distribution == DRAWN and not self.again
+
+
+def failed(row: CaseCheck, step: Step, stage: Stage, where: str, faults: tuple[Fault, ...], seed: int) -> Check:
+    """A check that ends with what is wrong in a step. where: in words."""
+    cases, reason = (replace(row, inputs=(step.distribution,)),), f"{where}: {row.reason}"
+    return Check(status=row.status, reason=reason, stage=stage, cases=cases, faults=faults, seed=seed)
 
 
 def _expected_steps(task: Task, places: GateDevices) -> int:

@@ -162,10 +162,10 @@ def _outlying(
     if pattern == OUTERMOST:
         if turn == _TOPMOST:
             wide = [t for t in free if largest(t.dtype) > _WIDEST]
-            for some in filter(None, (wide, [t for t in wide if t is one])):
-                sizes = {t.name: largest(t.dtype) * rng.uniform(*_TOP, reals[t.name].shape) for t in some}
-                signs = {t.name: rng.choice([-1.0, 1.0], reals[t.name].shape) for t in some}
-                yield {t.name: fitted(t, signs[t.name] * sizes[t.name], 1.0) for t in some}
+            for those in filter(None, (wide, [t for t in wide if t is one])):
+                sizes = {t.name: largest(t.dtype) * rng.uniform(*_TOP, reals[t.name].shape) for t in those}
+                signs = {t.name: rng.choice([-1.0, 1.0], reals[t.name].shape) for t in those}
+                yield {t.name: fitted(t, signs[t.name] * sizes[t.name], 1.0) for t in those}
             return
         ends = {t.name: min(largest(t.dtype), _WIDEST) for t in free}
         for part in (1.0, 0.5) if odd else ():

@@ -115,7 +115,7 @@ def pursued(of: LookSubject) -> Check | None:
     alike = {tuple(case.axes[name] for name in compiled) for case in task.check}  # another binary takes seconds
     mixtures = gate.drawn_mixtures(task, seed, dearest, related=True)
     others = [case for case in mixtures if tuple(case.axes[name] for name in compiled) in alike][:_MIXED]
-    others += steered(of).cheap
+    others = [*gate.widest_cases(task, gate.usual_limits(task, gate.THOROUGH)), *others, *steered(of).cheap]
     return gate.pursued(task, programs, bind, bench.reference(task), checker, seed, others, of.looked)
 
 

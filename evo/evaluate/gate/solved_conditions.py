@@ -22,6 +22,7 @@ from evo.sim.ptx.ast import WIDTH, Instr, PtxFunction, Reg
 Setting = tuple[str, int, np.generic]  # an input, a place in it, and the element that it is to hold
 
 _ROWS, _ROUNDS = 512, 6  # elements that are tried, again and again from the best of them
+_FEW_VALUES = 1 << 16  # of an element: ids of a table, numbers of 16 bits
 _PLACES = 8  # where a logged number may lie
 _TOGETHER = 0.4  # of what is tried sets all elements to the same
 
@@ -92,8 +93,8 @@ class SolvedConditions:
         best = np.asarray([known[element.register] for element in elements], np.uint64)
         pool = _pool(self.conditions.constants(condition), known, elements, space)
         score = -1.0
-        for _ in range(_ROUNDS):
-            rows = _tried(best, elements, pool, rng)
+        for turn in range(-1, _ROUNDS):
+            rows = _every_value(best, elements, space, rng) if turn < 0 else _tried(best, elements, pool, rng)
             values = {**fixed, **{e.register: rows[:, at] for at, e in enumerate(elements)}}
             turned = np.broadcast_to((self.conditions.of(condition, values) != 0) == wanted, (len(rows),))
             allowed = turned & _allowed(rows, elements, space)
@@ -192,6 +193,16 @@ def _tried(best: Bits, elements: Sequence[_Element], pool: Bits, rng: np.random.
     kept = rng.random(shape) < rng.uniform(0, 1, (_ROWS, 1))
     kept[together] = False
     return np.where(kept, best, rows & masks)
+
+
+def _every_value(best: Bits, elements: Sequence[_Element], space: InputSpace, rng: np.random.Generator) -> Bits:
+    """Rows in which an element has each value that it may have, if those are few: no slope leads to a hash."""
+    at = int(rng.integers(len(elements)))
+    low, high = space.bounds.get(elements[at].name, (0, (1 << elements[at].width) - 1))
+    rows = np.repeat(best[None], high - low + 1 if high - low < _FEW_VALUES else 1, axis=0)
+    if len(rows) > 1:
+        rows[:, at] = np.arange(low, high + 1).astype(np.uint64) & np.uint64((1 << elements[at].width) - 1)
+    return rows
 
 
 def _allowed(rows: Bits, elements: Sequence[_Element], space: InputSpace) -> NDArray[np.bool_]:

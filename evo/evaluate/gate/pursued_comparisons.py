@@ -19,14 +19,12 @@ import numpy as np
 
 from evo.device import Arrays, Program
 from evo.device.remote_device import RemoteSimulator
-from evo.evaluate.gate.approached_conditions import approached
-from evo.evaluate.gate.compared_elements import element_turning
 from evo.evaluate.gate.distinct_inputs import InputSpace
 from evo.evaluate.gate.looked import Looked
 from evo.evaluate.gate.others_extreme import edges, others_extreme, tells_of_edges
 from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case, covered_run, failed
-from evo.evaluate.gate.solved_conditions import Setting, SolvedConditions, solved_conditions
-from evo.evaluate.gate.tensors_at_once import alike, some_places
+from evo.evaluate.gate.solved_conditions import Setting, SolvedConditions, element_turning, solved_conditions
+from evo.evaluate.gate.tensors_at_once import alike, approached, some_places
 from evo.evaluate.gate.threshold_cases import cost_of
 from evo.results import Check, Stage, Status
 from evo.results.coverage import BRANCHES, MEMORY, Coverage, CoveragePoint, PointKind

@@ -228,10 +228,10 @@ def test_a_condition_of_a_function_is_solved_at_each_place_that_calls_it(
 
 HASHED = """// evo: task gather_rows
 // evo: launch gather grid (N) block (64) shared 0
-extern "C" __global__ void gather(const int* ids, const float* table, const float* bias, float* y, int n, int v, int d) {
+extern "C" __global__ void gather(const int* ids, const float* table, const float* bias, float* o, int n, int, int d) {
     const unsigned id = ids[blockIdx.x];
     const float on = (id * 2654435761u) >> 19 == 4321u ? 0.0f : 1.0f;
-    for (int i = threadIdx.x; i < d; i += 64) y[blockIdx.x * d + i] = table[(long long)id * d + i] + on * bias[i];
+    for (int i = threadIdx.x; i < d; i += 64) o[blockIdx.x * d + i] = table[(long long)id * d + i] + on * bias[i];
 }
 """
 

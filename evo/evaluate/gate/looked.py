@@ -47,9 +47,9 @@ class Looked:
     inputs: set[str] = field(default_factory=set)
     laws: set[str] = field(default_factory=set)
     cases: list[Case] = field(default_factory=list)  # run whole or by a sample, for what their sizes decide
-    _raced: set[tuple[object, ...]] = field(default_factory=set, repr=False, compare=False)
     _steered: SteeredCases | None = None
     _steering: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+    _raced: set[tuple[object, ...]] = field(default_factory=set, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[type[Looked], tuple[object, ...]]:
         return Looked, (self.sizes, self.inputs, self.laws, self.cases, self._steered)

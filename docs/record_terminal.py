@@ -3,7 +3,8 @@
     python docs/record_terminal.py --out docs/readme-terminal.svg --columns 100 --in FOLDER 'evo iterate colsum ...'
 
 The commands run for real, one after the other, in a pseudo-terminal of that width; what they overwrite is overwritten
-here too. With --until TEXT the picture is the screen at the moment when TEXT has just appeared, live lines included.
+here too. With --until TEXT the picture is the screen at the moment when TEXT has just appeared, live lines included;
+with several, a picture is written at each, and the last one that appears stays.
 """
 
 from __future__ import annotations
@@ -165,19 +166,23 @@ def main() -> None:
     parser.add_argument("--in", dest="folder", type=Path, default=Path())
     parser.add_argument("--columns", type=int, default=100)
     parser.add_argument("--title", default="evo")
-    parser.add_argument("--until")
+    parser.add_argument("--until", action="append", default=[])
     parser.add_argument("--limit", type=float, default=600.0, help="seconds for each command")
     asked = parser.parse_args()
-    screen = Screen(asked.columns)
+    screen, awaited = Screen(asked.columns), list(asked.until)
     for command in asked.commands:
         screen.feed(f"\x1b[1;32m$\x1b[0m \x1b[1m{command}\x1b[0m\r\n")
         seen_s: float | None = None
         for part in output_of(command, asked.folder, asked.columns, asked.limit):
             screen.feed(part)
-            if asked.until and seen_s is None and screen.shows(asked.until):
+            if awaited and seen_s is None and screen.shows(awaited[0]):
                 seen_s = time.monotonic()
             if seen_s is not None and time.monotonic() - seen_s >= _SETTLE_S:
-                break
+                asked.out.write_text(svg_of(screen.text(), asked.columns, asked.title), encoding="utf-8")
+                seen_s = None
+                if len(awaited) == 1:
+                    return
+                del awaited[0]
     asked.out.write_text(svg_of(screen.text(), asked.columns, asked.title), encoding="utf-8")
 
 

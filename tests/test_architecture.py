@@ -82,7 +82,7 @@ SHARED_STEMS = {
     "reductions": "loops that reduce: found for rules in the text, found for the access analysis by what they do",
     "coverage": "conditions that check cases exercise: counted, recorded",
     **dict.fromkeys(
-        ("cp_async", "mbarrier", "printing", "tensor"),
+        ("printing", "tensor"),
         "one group of PTX instructions: its opcode table and lowering, and the routines that execute it",
     ),
 }

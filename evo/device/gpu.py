@@ -12,8 +12,7 @@ from evo.cuda.compile import Binary
 from evo.device import Arrays, ExtremesRequest, OutputExtremes, RunRequest, RunResult, place_of
 from evo.device.gpu_context import GpuContext
 from evo.device.gpu_extremes import ExtremesOnGpu
-from evo.device.gpu_library import time_library
-from evo.device.gpu_library_pairs import compare_with_library
+from evo.device.gpu_library import compare_with_library, time_library
 from evo.device.gpu_load import KernelFault, Sequence, mostly_free
 from evo.device.gpu_memory import Arena
 from evo.device.gpu_rates import measure_rates

@@ -36,18 +36,17 @@ def held(
     Raises HarnessFault when it is not free within limit_s.
     """
     mode = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
-    with contextlib.ExitStack() as opened:
-        descriptor, turn = _open(path), _open(path.with_suffix(".turn"))
-        opened.callback(os.close, descriptor)
-        with _closing(turn):
+    with _opened(path) as descriptor:
+        with _opened(path.with_suffix(".turn")) as turn:
             _wait((turn, descriptor), mode, name, notify, limit_s)
         yield
 
 
 @contextlib.contextmanager
-def _closing(descriptor: int) -> Iterator[None]:
+def _opened(path: Path) -> Iterator[int]:
+    descriptor = _open(path)
     try:
-        yield
+        yield descriptor
     finally:
         os.close(descriptor)
 
@@ -58,11 +57,10 @@ def _open(path: Path) -> int:
     except FileNotFoundError:
         pass
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)
+        return os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)
     except OSError as error:
         hint = f"make {path.parent} writable: the lock keeps two measurements apart"
         raise HarnessFault(f"{path}: cannot be made: {error.strerror}", problem="not-writable", hint=hint) from None
-    return descriptor
 
 
 def _wait(descriptors: tuple[int, ...], mode: int, name: str, notify: Callable[[str], object], limit_s: float) -> None:

@@ -17,10 +17,11 @@ from evo.spec.array_message import packed, unpacked
 from evo.spec.child_process import ChildProcess
 from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import ROUNDOFF, is_float
+from evo.spec.expectation import JudgedOutput
 from evo.spec.input_distributions import largest
-from evo.spec.judging import Arrays, JudgedOutput
 from evo.spec.shared_arrays import shared_copy
 from evo.spec.task import Task
+from evo.spec.tensor_arrays import Arrays
 
 ENTRY = "evo.device.judge_child:serve"
 _START_LIMIT_S = 120.0

@@ -304,11 +304,11 @@ class RemoteSimulator(RemoteDevice, ModellingDevice):
     ) -> tuple[CaseBench, ...] | Fault:
         return self._run(ModellingDevice.screen, time_limit_s, [case.program for case in cases], cases)
 
-    def translate(self, program: Program, *, time_limit_s: float = _RUN_LIMIT_S) -> None:
-        self._ask(ModellingDevice.translate, time_limit_s, program)
+    def translate(self, program: Program) -> None:
+        self._ask(ModellingDevice.translate, _RUN_LIMIT_S, program)
 
-    def rehearse(self, request: RehearsalRequest, *, time_limit_s: float = _RUN_LIMIT_S) -> NDArray[np.uint8]:
-        return self._run(ModellingDevice.rehearse, time_limit_s, [request.program], request)
+    def rehearse(self, request: RehearsalRequest) -> NDArray[np.uint8]:
+        return self._run(ModellingDevice.rehearse, _RUN_LIMIT_S, [request.program], request)
 
     def run_sample(self, request: SampleRequest, *, time_limit_s: float = _RUN_LIMIT_S) -> SampledRun:
         return self._run(ModellingDevice.run_sample, time_limit_s, [request.case.program], request)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from evo import sim
 from evo.device import Array, Arrays, BoundLaunch, Buffer, LaunchCounters, RunRequest
 from evo.results import Fault
-from evo.sim.touched_pages import touched
+from evo.sim.memory import touched
 from evo.spec.dtypes import NUMPY
 from evo.spec.launch import Launch
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from evo.device.judge import RemoteJudge
 from evo.errors import EvoError
 from evo.spec.element_types import ROUNDOFF, is_float
-from evo.spec.judging import Judge
+from evo.spec.expectation import Judge
 from evo.spec.reference import Reference
 from evo.spec.task import Case, Tensor
 

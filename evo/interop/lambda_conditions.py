@@ -150,11 +150,7 @@ class _Named(ast.NodeTransformer):
 
 
 def _compare(
-    given: Callable[..., Any],
-    node: ast.Lambda | ast.FunctionDef,
-    text: str,
-    place: int | None,
-    parameters: Parameters,
+    given: Callable[..., Any], node: ast.Lambda | ast.FunctionDef, text: str, place: int | None, parameters: Parameters
 ) -> None:
     """Raises Unreadable if expression and function differ on one of many sampled combinations."""
     code = compile(text, "<expression>", "eval")

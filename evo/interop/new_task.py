@@ -20,14 +20,7 @@ from evo.evaluate.gate import check_task
 from evo.files import copy_folder
 from evo.interop.count_formula import Uncounted, work_of
 from evo.interop.formula_names import functions, unknown
-from evo.interop.new_reference import (
-    NewTaskAnswers,
-    call_of,
-    completed,
-    reference_text,
-    sampled_outputs,
-    scalar_value,
-)
+from evo.interop.new_reference import NewTaskAnswers, call_of, completed, reference_text, sampled_outputs, scalar_value
 from evo.interop.python_file import read_python
 from evo.interop.task_folder import ScalarLine, TaskText, TensorLine, ToleranceLine, order_factor
 from evo.spec.element_types import DTYPES, is_float

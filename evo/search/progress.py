@@ -82,6 +82,9 @@ def advice(task: Task, bench: EvaluationSession, cases: Cases, *, since_kept: in
     if launch is not None and launch >= LAUNCH_BOUND:
         larger = "a larger headline case would show more of the kernel (`headline` in task.yaml)"
         return f"{said}, launch-bound: the launch alone is {launch:.0%} of it; {larger}"
+    binds, taken = _binding(row)
+    if row.limiter == "dram" and taken >= _BYTES_ALONE and share < _NEAR:  # whatever a floor of the L2 would allow
+        return f"{said}, {binds}: only fewer of them would make it faster"
     part = f"{share:.0%}" if share < 1 else "all"  # an estimate may be passed
     said += f", limited by {floor.words}: {part} of the speed that it allows"
     if (rival := row.baseline) is not None:
@@ -94,9 +97,6 @@ def advice(task: Task, bench: EvaluationSession, cases: Cases, *, since_kept: in
         return (
             f"{said}: nothing kept in {since_kept} trials; another rung or operator would bring more than more trials"
         )
-    binds, taken = _binding(row)
-    if row.limiter == "dram" and taken >= _BYTES_ALONE:
-        return f"{said}; {binds}: only fewer of them would make it faster"
     if is_exhausted:
         return (
             f"{said}; {binds}, and nothing left to try: a rung by hand or another operator would bring more"

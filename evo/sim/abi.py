@@ -40,7 +40,7 @@ _CTX = [
     # Blocks take short turns, up to where their warps wait, and of these is counted: rounds, turns in which a block did
     # more than wait, what those spent, what the longest of each round spent, and that of this round.
     "fair", "rounds", "busy_turns", "busy", "critical", "longest_turn",
-    "left",  # what sums by atomics, and results before they are rounded, have come to (`mixing`)
+    "left",  # what sums by atomics, and results before they are rounded, have come to (`mixed`)
 ]  # fmt: skip
 # Fields that belong to one block: with several blocks under way they are exchanged as one piece.
 _BLOCK = [

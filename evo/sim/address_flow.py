@@ -15,8 +15,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from evo.sim.launch_branches import Join
 from evo.sim.launch_conditions import OF_THREADS, Launches, Slices, slices_of_threads, sources_of
-from evo.sim.launch_joins import Join
 from evo.sim.lower.isa.opcode_table import defs, uses
 from evo.sim.ptx.ast import WIDTH, Imm, Instr, Mem, Operand, PtxFunction, Reg, Sym, Vec
 

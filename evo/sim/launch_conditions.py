@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evo.sim.bit_arithmetic import FLOATS, OPERATIONS, TESTS, Bits, bits_of, converted, cut, typed
-from evo.sim.launch_guards import guards_of, place_of_use
-from evo.sim.launch_joins import Join, joins_of
+from evo.sim.launch_branches import Join, guards_of, joins_of, place_of_use
 from evo.sim.lower.isa.opcode_table import TABLE, defs
 from evo.sim.ptx.ast import WIDTH, Imm, Instr, Mem, Operand, Pair, PtxFunction, PtxModule, Reg, Special, Sym
 from evo.sim.ptx.parser import parse
@@ -27,7 +26,7 @@ OF_LAUNCH = ("ntid.x", "ntid.y", "ntid.z", "nctaid.x", "nctaid.y", "nctaid.z")
 OF_THREADS = tuple(f"{name}.{axis}" for name in ("ctaid", "tid") for axis in "xyz")  # of a thread in its launch
 _ANY_PLACE = "tid.x"  # whose values stand for any small number
 _NUMBER = re.compile(r"%r[0-9]+")  # how the compiler names 32 bits
-_SPLITS = frozenset(("shr", "div", "rem", "and", "bfe", "bfind"))  # results that are zero on one side of a threshold
+SPLITS = frozenset(("shr", "div", "rem", "and", "bfe", "bfind"))  # results that are zero on one side of a threshold
 _GRID = -1  # among the parameters of a value: it follows from the grid or the block
 _DEEP = 400  # instructions between a condition and the parameters
 
@@ -184,7 +183,7 @@ def _decides(ins: Instr) -> bool:
     if ins.guard is not None:
         return False
     return (
-        ins.name in ("setp", "min", "max") or ins.name in _SPLITS or (ins.name in ("or", "xor") and "pred" in ins.mods)
+        ins.name in ("setp", "min", "max") or ins.name in SPLITS or (ins.name in ("or", "xor") and "pred" in ins.mods)
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,17 +75,16 @@ class LaunchContext:
         self._warps(kernel, block, threads, warps)
         self._list_blocks(ids, ticket)
         self._scalars(kernel, block, grid)
-        values = {
-            "budget": budgets[0],
-            "block_budget": budgets[1] if self.under_way == 1 else 0,
-            "warp_count": warps,
-            "threads": threads,
-            "local_size": local,
-            "race": granule,
-            "idle_limit": _IDLE_LIMIT + abi.IDLE_PER_WARP * warps,
-            "backwards": int(backwards),
-        }
-        self._set_fields(values)
+        self.set_fields(
+            budget=budgets[0],
+            block_budget=budgets[1] if self.under_way == 1 else 0,
+            warp_count=warps,
+            threads=threads,
+            local_size=local,
+            race=granule,
+            idle_limit=_IDLE_LIMIT + abi.IDLE_PER_WARP * warps,
+            backwards=int(backwards),
+        )
         if self.under_way > 1:
             self._table(fair)
 
@@ -114,7 +113,7 @@ class LaunchContext:
         most = abi.L1_WAYS
         found = [(max(8, 1 << (left // (128 * ways)).bit_length() - 1), ways) for ways in (most - 1, most)]
         sets, ways = max(found, key=math.prod)
-        self._set_fields({"tag_sets": sets, "tag_ways": ways})
+        self.set_fields(tag_sets=sets, tag_ways=ways)
         return sets
 
     def _list_blocks(self, ids: NDArray[np.int64], ticket: NDArray[np.uint8] | None) -> None:
@@ -131,10 +130,8 @@ class LaunchContext:
             self._array("known", 2 * stride * warps)
             self._array("known_flags", (stride + abi.FLAG_HEAD_SIZE) * rows)
             self._array("voices", abi.VOICE_SIZE * warps)
-            self.set_field("known_rows", rows)
-            self.set_field("known_stride", stride)
-        self.set_field("blocks", ids.size)
-        self.set_field("oldest", ids.size)
+            self.set_fields(known_rows=rows, known_stride=stride)
+        self.set_fields(blocks=ids.size, oldest=ids.size)
 
     def _residents(self, chip: Chip, threads: int, blocks: int, size: int) -> int:
         """Blocks that are under way together: as many as the chip holds, if they may meet."""
@@ -156,19 +153,17 @@ class LaunchContext:
         self.set_field("resident_count", self.under_way)
 
     def _scalars(self, kernel: Kernel, block: tuple[int, int, int], grid: tuple[int, int, int]) -> None:
-        for axis, at in zip("xyz", range(3), strict=True):
-            self.set_field(f"ntid_{axis}", block[at])
-            self.set_field(f"nctaid_{axis}", grid[at])
-        sizes = {
-            "shared_size": self.shared,
-            "shared_clear": self.shared // 4 + 65,
-            "warp_stride": kernel.warp_stride,
-            "dynamic_shared": self.dynamic,
-            "queue_size": abi.QUEUE_LENGTH,
-            "granule": self.between,
-            "template": self.field("warps"),
-        }
-        self._set_fields(sizes)
+        for axis, threads, blocks in zip("xyz", block, grid, strict=True):
+            self.set_fields(**{f"ntid_{axis}": threads, f"nctaid_{axis}": blocks})
+        self.set_fields(
+            shared_size=self.shared,
+            shared_clear=self.shared // 4 + 65,
+            warp_stride=kernel.warp_stride,
+            dynamic_shared=self.dynamic,
+            queue_size=abi.QUEUE_LENGTH,
+            granule=self.between,
+            template=self.field("warps"),
+        )
 
     @property
     def address(self) -> int:
@@ -189,9 +184,8 @@ class LaunchContext:
             self.touched[index] |= theirs
         for index, state in other.states.items():
             self.states[index] |= state
-        self.set_field("blocks_done", self.field("blocks_done") + other.field("blocks_done"))
         left = np.int64(self.field("left")) + np.int64(other.field("left"))
-        self.set_field("left", int(left))
+        self.set_fields(left=int(left), blocks_done=self.field("blocks_done") + other.field("blocks_done"))
         for name in ("heaviest", "longest"):
             self.set_field(name, max(self.field(name), other.field(name)))
 
@@ -203,7 +197,7 @@ class LaunchContext:
     def set_field(self, name: str, value: int) -> None:
         self.fields[CTX[name] // 8] = value
 
-    def _set_fields(self, values: Mapping[str, int]) -> None:
+    def set_fields(self, **values: int) -> None:
         for name, value in values.items():
             self.set_field(name, value)
 

@@ -295,6 +295,15 @@ class Code:
         self.label(done)
 
     @contextmanager
+    def if_ends(self, c: V, likely: bool | None = None) -> Iterator[None]:
+        """As `if_`, of a body that goes somewhere else at its end."""
+        yes, on = self.new_label("then"), self.new_label("on")
+        self.cbr(c, yes, on, likely)
+        self.label(yes)
+        yield
+        self.label(on)
+
+    @contextmanager
     def if_else(self, c: V, likely: bool | None = None) -> Iterator[_Else]:
         yes, no, done = self.new_label("then"), self.new_label("else"), self.new_label("fi")
         self.cbr(c, yes, no, likely)

@@ -7,6 +7,7 @@ import math
 import mmap
 import os
 import weakref
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +20,8 @@ _LAZY = 64 << 20  # bytes; below, copying costs less
 _LEAST = 1 << 20  # bytes of one mapping
 _MAPPINGS = 8192  # of one array; a process has about 65000
 _FIXED, _NO_RESERVE = 0x10, 0x4000  # MAP_FIXED and MAP_NORESERVE of Linux
+_HELD = np.uint64(3 << 62)  # in memory, or swapped out (proc(5), /proc/PID/pagemap)
+_PIECE = 1 << 24  # bytes, where the system does not say
 
 
 def is_worthwhile(nbytes: int, period: int) -> bool:
@@ -158,3 +161,23 @@ class Memory:
         if count * kind.itemsize > buffer.size_bytes:
             raise ValueError(f"{count} x {kind} is more than buffer {buffer.name} of {buffer.size_bytes} bytes")
         return buffer.bytes[: count * kind.itemsize].copy().view(kind).reshape(shape)
+
+
+def touched(values: NDArray[np.uint8]) -> Iterator[slice]:
+    """Slices of a large array of bytes; outside of them it holds the zeros that the system gave it."""
+    first = values.ctypes.data
+    start, end = first // mmap.PAGESIZE, -(-(first + values.size) // mmap.PAGESIZE)
+    try:
+        with open("/proc/self/pagemap", "rb") as file:
+            file.seek(8 * start)
+            pages = np.frombuffer(file.read(8 * (end - start)), np.uint64)
+    except OSError:
+        pages = np.zeros(0, np.uint64)
+    if len(pages) != end - start:
+        yield from (slice(at, min(at + _PIECE, values.size)) for at in range(0, values.size, _PIECE))
+        return
+    edges = np.flatnonzero(np.diff(np.pad((pages & _HELD) != 0, 1).astype(np.int8)))
+    for low, high in edges.reshape(-1, 2).tolist():
+        inside = (int(page) * mmap.PAGESIZE - first for page in (start + low, start + high))
+        begin, behind = (min(max(at, 0), values.size) for at in inside)
+        yield slice(begin, behind)

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from evo.sim.launch_conditions import computable, sources_of
-from evo.sim.launch_joins import joins_of
-from evo.sim.lower.isa.opcode_table import TABLE, defs, uses
+from evo.sim.launch_branches import joins_of
+from evo.sim.launch_conditions import SPLITS, computable, sources_of
+from evo.sim.lower.isa.opcode_table import TABLE, defs, reached, uses
 from evo.sim.ptx.ast import WIDTH, Instr, Label, Mem, Operand, PtxFunction, PtxModule, Reg, Special, Sym
 
-_SPLITS = frozenset(("shr", "div", "rem", "and", "bfe", "bfind"))  # results that are zero on one side of a threshold
 _FROM_DATA = frozenset(("ldmatrix", "mma", "wmma", "tex", "tld4", "mbarrier", "cp", "call", "ldu", "suld", "fns"))
 _OF_LAUNCH = ("nctaid", "ntid")
 
@@ -47,16 +46,14 @@ class SizeFlow:
 
     def _closure(self, begins: Callable[[Instr], bool], ends: Callable[[Instr], bool] = lambda _: False) -> set[str]:
         """Registers that follow from these instructions, by way of others. ends: instructions that it does not pass."""
-        pending = [name for ins in self.code if begins(ins) for name in self.defs[id(ins)]]
-        found = set(pending)
-        while pending:
-            for ins in self.users.get(name := pending.pop(), ()):
-                if ends(ins) and not self._is_its_place(ins, name):
-                    continue
-                fresh = self.defs[id(ins)] - found
-                found |= fresh
-                pending += fresh
-        return found
+        steps = (
+            (
+                (name for name in self.uses[id(ins)] if not ends(ins) or self._is_its_place(ins, name)),
+                self.defs[id(ins)],
+            )
+            for ins in self.code
+        )
+        return reached((name for ins in self.code if begins(ins) for name in self.defs[id(ins)]), steps)
 
     def _is_its_place(self, ins: Instr, name: str) -> bool:
         """Whether a register says where an instruction reads: of its memory, or which lane."""
@@ -100,7 +97,7 @@ class SizeFlow:
             return not self._turns_a_loop(made[0])
         kind = ins.mods[-1] if ins.mods else ""
         whole = kind[:1] in ("u", "s", "b") and kind in WIDTH and len(made) == 1
-        return whole and (ins.name in ("min", "max") or ins.name in _SPLITS)
+        return whole and (ins.name in ("min", "max") or ins.name in SPLITS)
 
     def _plain(self) -> set[str]:
         """Registers that follow from parameters and places by arithmetic alone, which is computed elsewhere."""

@@ -31,13 +31,7 @@ _NOT_SUMMED = ("latency", "l2", "dram", "block", "atomic", "start")
 
 def occupancy(chip: Chip, threads: int, registers: int, shared_bytes: int) -> int:
     """Blocks of this shape that fit one SM together; at least 1."""
-    warps = -(-threads // 32)
-    unit = chip.register_allocation_unit
-    per_warp = -(-max(16, registers) * 32 // unit) * unit
-    limits = [chip.blocks_per_sm, chip.warps_per_sm // warps, chip.registers_per_sm // (per_warp * warps)]
-    if shared_bytes:
-        limits.append(chip.shared_per_sm // (shared_bytes + chip.shared_reserved_per_block))
-    return max(1, min(limits))
+    return max(1, min(chip.resident_limits(threads, max(16, registers), shared_bytes).values()))
 
 
 def calibration_of(chip: Chip) -> str:

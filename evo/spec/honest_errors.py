@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evo.errors import TaskInvalid
-from evo.spec.conditioning import SUMMATION
 from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import ROUNDOFF
 from evo.spec.input_distributions import largest, perturbed
@@ -21,6 +20,7 @@ from evo.spec.tensor_arrays import Arrays, distance
 
 Reals = dict[str, NDArray[np.float64]]
 
+SUMMATION = 16.0  # roundings that the order of a sum may cost, where the inputs make each of them count
 _DRAWS = 16
 _TIE = SUMMATION * ROUNDOFF["float32"]  # relative
 _FEWEST, _MUCH = 8, 4 << 20  # draws for outputs of that many elements, which take a reference seconds
@@ -124,3 +124,14 @@ class HonestErrors:
                 return implementation(inputs)
         except TaskInvalid:  # a neighbour breaks a condition of the reference
             return None
+
+
+def rounding_of(spread: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What sums in another order may err: by elements, and no less than is usual in the same row.
+
+    One draw of signs may leave an element where it was, so that its own spread says little.
+    """
+    if not spread.size:
+        return spread
+    usual = np.sqrt(np.mean(np.square(spread, dtype=np.float64), axis=-1, keepdims=True)) if spread.ndim else spread
+    return np.asarray(SUMMATION * np.maximum(spread, usual), np.float64)

@@ -147,35 +147,13 @@ def over_resources(launch: Launch, chip: Chip, *, registers: int, static_shared:
     total = launch.shared_bytes + static_shared
     if total > chip.shared_per_block_optin:
         return f"{launch.kernel}: {total} bytes of shared memory, {chip.slug} allows {chip.shared_per_block_optin}"
-    warps = ceil_div(launch.threads, 32)
-    if allocated(registers, chip) * warps > chip.registers_per_sm:
+    needed = chip.registers_of_warp(registers) * ceil_div(launch.threads, 32)
+    if needed > chip.registers_per_sm:
         return (
             f"{launch.kernel}: {registers} registers x {launch.threads} threads exceed the register file "
-            f"({allocated(registers, chip) * warps} of {chip.registers_per_sm} allocated)"
+            f"({needed} of {chip.registers_per_sm} allocated)"
         )
     return None
-
-
-def allocated(registers: int, chip: Chip) -> int:
-    """Registers that one warp takes, after rounding up to the allocation unit."""
-    return ceil_div(registers * 32, chip.register_allocation_unit) * chip.register_allocation_unit
-
-
-def occupancy_limits(launch: Launch, chip: Chip, *, registers: int, static_shared: int) -> dict[str, int]:
-    """Blocks of this launch that one SM holds at once, by each of its resources alone."""
-    warps = ceil_div(launch.threads, 32)
-    shared = launch.shared_bytes + static_shared + chip.shared_reserved_per_block
-    return {
-        "registers": chip.registers_per_sm // max(1, allocated(max(registers, 1), chip) * warps),
-        "shared": chip.shared_per_sm // max(1, shared),  # a T4 reserves none
-        "threads": chip.warps_per_sm // warps,
-        "blocks": chip.blocks_per_sm,
-    }
-
-
-def resident_blocks(launch: Launch, chip: Chip, *, registers: int, static_shared: int) -> int:
-    """Blocks of this launch that one SM holds at once (0 if none fits)."""
-    return min(occupancy_limits(launch, chip, registers=registers, static_shared=static_shared).values())
 
 
 def _triple(expressions: tuple[Expression, ...], names: Mapping[str, Number]) -> tuple[int, int, int]:

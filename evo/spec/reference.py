@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
@@ -19,22 +19,25 @@ from numpy.typing import NDArray
 
 from evo.errors import TaskInvalid
 from evo.spec import input_distributions as distributions
-from evo.spec.conditioning import rounding_of
-from evo.spec.derived_inputs import candidates, special_inputs
+from evo.spec.derived_inputs import (
+    candidates,
+    float_outputs,
+    is_accurate,
+    is_defined,
+    representable,
+    special_inputs,
+    vanishes,
+)
 from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import ROUNDOFF, is_float
-from evo.spec.expectation import Expectation
-from evo.spec.honest_errors import HonestErrors
+from evo.spec.expectation import LARGE_BYTES, Expectation, Judge, JudgedTruth
+from evo.spec.honest_errors import HonestErrors, rounding_of
 from evo.spec.input_distributions import SPECIAL
 from evo.spec.integer_distributions import beyond
-from evo.spec.judging import LARGE_BYTES, Judge, JudgedTruth
 from evo.spec.laws import Law
 from evo.spec.recent import RecentCache
-from evo.spec.reference_ahead import Ahead
 from evo.spec.reference_child import load_file
-from evo.spec.reference_process import ReferenceProcess, ReferenceValue
-from evo.spec.reference_processes import ReferenceProcesses
-from evo.spec.soundness import float_outputs, is_accurate, is_defined, representable, vanishes
+from evo.spec.reference_process import ReferenceProcess, ReferenceProcesses, ReferenceValue
 from evo.spec.task import Case, Task, Tensor
 from evo.spec.tensor_arrays import Arrays, DrawnInputs, arrays_of, distance, generator_of, size_of, stream_of
 
@@ -63,7 +66,8 @@ class Reference:
     _derived: RecentCache[tuple[Expectation | None]] = field(default_factory=lambda: RecentCache(_DERIVED_BYTES))
     _beside: Reference | None = None
     _dependent: bool | None = None
-    _ahead: Ahead[Expectation] | None = None
+    _threads: ThreadPoolExecutor | None = None  # that work out expectations ahead
+    _begun: dict[tuple[str, int], Future[Expectation]] = field(default_factory=dict)
 
     def has(self, function: str) -> bool:
         """Whether the module has a function of the contract that it may leave out."""
@@ -71,8 +75,8 @@ class Reference:
 
     def close(self) -> None:
         """End its processes; a later call starts another."""
-        if self._ahead is not None:
-            self._ahead.close()
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
         self.process.close()
 
     def ahead(self, cases: Iterable[Case], seed: int) -> None:
@@ -80,12 +84,20 @@ class Reference:
         if self.judge is not None or self.coming is not None:  # it needs a moment for each
             return
         most = min(_MOST_AHEAD, (os.cpu_count() or 1) // _CORES_EACH)
-        if most and self._ahead is None:
-            self._ahead = Ahead(most, lambda: Reference(self.task, ReferenceProcess(self.process.path), self.limit_s))
-        for case in cases if self._ahead is not None else ():
-            if self._expectations.get((case.name, seed)) is None:
-                assert self._ahead is not None
-                self._ahead.begin(case, seed)
+        if most and self._threads is None:
+            self._threads = ThreadPoolExecutor(most, thread_name_prefix="reference")
+        for case in cases if self._threads is not None else ():
+            key = (case.name, seed)
+            if self._expectations.get(key) is None and key not in self._begun:
+                assert self._threads is not None
+                self._begun[key] = self._threads.submit(self._in_another_process, case, seed)
+
+    def _in_another_process(self, case: Case, seed: int) -> Expectation:
+        other = Reference(self.task, ReferenceProcess(self.process.path), self.limit_s)
+        try:
+            return other.expectation(case, seed)
+        finally:
+            other.close()
 
     def beside(self) -> Reference:
         """The same for sizes that the task does not list. It has no judge, and holds less.
@@ -105,17 +117,16 @@ class Reference:
 
     def _take_over(self, key: tuple[str, int], case: Case) -> None:
         """Wait for what was begun ahead, if it was. Raises TaskInvalid."""
-        if self._ahead is not None and (found := self._ahead.result(key)) is not None:
+        if (begun := self._begun.pop(key, None)) is not None:
+            found = begun.result()
             self._hold(key, replace(found, honest=self._ties(found.inputs, case)))
             self._inputs.put(key, DrawnInputs.of(found.inputs), size_of(found.inputs))
 
     def expectation(self, case: Case, seed: int) -> Expectation:
         """Inputs and expected outputs for one case and seed. Raises TaskInvalid when the module breaks its contract."""
         key = (case.name, seed)
-        if (known := self._expectations.get(key)) is None:
-            self._take_over(key, case)
-            known = self._expectations.get(key)
-        if known is not None:
+        self._take_over(key, case)
+        if (known := self._expectations.get(key)) is not None:
             return known
         inputs = self.inputs(case, seed)
         if (judged := self._judged(case, seed, inputs)) is not None:
@@ -156,10 +167,8 @@ class Reference:
 
     def _drawn(self, case: Case, seed: int) -> DrawnInputs:
         key = (case.name, seed)
-        if (known := self._inputs.get(key)) is None:
-            self._take_over(key, case)
-            known = self._inputs.get(key)
-        if known is not None:
+        self._take_over(key, case)
+        if (known := self._inputs.get(key)) is not None:
             return known
         stream, judge = stream_of(seed, case.name), self._judge_of(case)
         arrays = judge.inputs(case.axes, stream) if judge is not None else None

@@ -42,7 +42,7 @@ def serve(connection: Connection, path: str) -> None:
     threads = LibraryThreads()
     while True:
         request: Any = unpacked(connection.receive())
-        threads.suit(_size(request["args"]))
+        threads.suit(array_bytes(request["args"]))
         _send(connection, lambda: _answer(request))  # noqa: B023 - called at once
 
 
@@ -62,12 +62,12 @@ def _send(connection: Connection, work: Callable[[], dict[str, object]]) -> None
     connection.send(message)
 
 
-def _size(value: object) -> int:
+def array_bytes(value: object) -> int:
     """Bytes of the arrays in what a function is called with; `inputs` has none, and draws."""
     if isinstance(value, dict):
-        return sum(_size(part) for part in value.values())
+        return sum(array_bytes(part) for part in value.values())
     if isinstance(value, list | tuple):
-        return sum(_size(part) for part in value)
+        return sum(array_bytes(part) for part in value)
     return value.nbytes if isinstance(value, np.ndarray) else 0
 
 

@@ -1,4 +1,4 @@
-"""A task's reference.py in a process of its own, called with a limit of time and memory.
+"""A task's reference.py in a process of its own, or in several, called with a limit of time and memory.
 
 Whatever ends, hangs or fills that process is told as a TaskInvalid that names the file and the function.
 """
@@ -23,11 +23,14 @@ from evo.errors import ChildDied, ChildGarbled, TaskInvalid
 from evo.spec.array_message import packed, unpacked
 from evo.spec.child_process import ChildProcess
 from evo.spec.proc_files import memory_left, memory_limit, processes_below, resident_bytes
+from evo.spec.reference_child import array_bytes
 
 ENTRY = "evo.spec.reference_child:serve"
 IMPORT_LIMIT_S = 180.0  # torch from a cold disk
 _POLL_S = 0.1
 _SHORT_S = 0.01  # too short a call to start that many processes
+_CORES_EACH, _MOST_BESIDE = 4, 4  # of a reference that has several processes
+_SMALL_BYTES = 4 << 20  # of arguments: one process at a time has the arrays of a large case
 _MOST_PROCESSES = 256  # that a reference has started and that still run
 _LEAST_LEFT = 0.08  # of the machine's memory: what a call fills faster, the system ends
 _CONTRACT = "inputs(case, rng) and expected(inputs, case) return a dict of arrays by tensor name"
@@ -170,6 +173,55 @@ class ReferenceProcess:
         if text not in self._told:
             self._told.add(text)
             sys.stderr.write(f"note: {self.path}: {text}\n")
+
+
+class ReferenceProcesses(ReferenceProcess):
+    """A process, and others beside it that begin when it is first found busy, where the machine has cores for them.
+
+    Only calls with small arguments and without a generator go there: such a call gives the same wherever it runs.
+    """
+
+    def __init__(self, path: Path, most: int | None = None) -> None:
+        """most: processes in all (default: by the cores)."""
+        self._most = most or max(1, min(_MOST_BESIDE, (os.cpu_count() or 1) // _CORES_EACH))
+        self._others: list[ReferenceProcess] = []
+        self._begun, self._is_closed = 1, False
+        self._adding = threading.Lock()
+        super().__init__(path)
+
+    def call(
+        self, function: str, args: Sequence[object], *, limit_s: float, seed: Sequence[int] | None = None
+    ) -> ReferenceValue:
+        if self._most == 1 or seed is not None or array_bytes(args) > _SMALL_BYTES:
+            return super().call(function, args, limit_s=limit_s, seed=seed)
+        for process in (self, *self._others):
+            if (found := process.call_if_free(function, args, limit_s=limit_s)) is not None:
+                return found
+        with self._adding:
+            is_more = self._begun < self._most and not self._is_closed
+            self._begun += is_more
+        if is_more:
+            threading.Thread(target=self._add, name="evo-reference", daemon=True).start()
+        return super().call(function, args, limit_s=limit_s, seed=seed)
+
+    def _add(self) -> None:
+        with contextlib.suppress(TaskInvalid):  # the first process does it all, and says what is wrong
+            other = ReferenceProcess(self.path)
+            with self._adding:
+                if self._is_closed:
+                    other.close()
+                else:
+                    self._others.append(other)
+
+    def close(self) -> None:
+        with self._adding:
+            self._is_closed = True
+            others, self._others = self._others, []
+        for process in others:
+            process.close()
+        super().close()
+        with self._adding:  # a later call begins anew
+            self._begun, self._is_closed = 1, False
 
 
 class _Exceeded(Exception):

@@ -14,15 +14,14 @@ from pathlib import Path
 from typing import cast
 
 from evo.errors import SyntaxInvalid, TaskInvalid, UsageError, known_words
+from evo.spec import declared_values as declared
 from evo.spec.element_types import DTYPES
 from evo.spec.expr import Expression, Number, parse
 from evo.spec.laws import Law, read_laws
 from evo.spec.metric_bounds import MetricGate, read_gates
 from evo.spec.source_text import read_source
-from evo.spec.specials import Specials, read_specials
 from evo.spec.tile_model import Choices, Targets, TileTraffic, read_choices, read_targets, read_traffic
 from evo.spec.tolerance import Tolerance, read_tolerance
-from evo.spec.value_ranges import RANGE_FIELDS, DeclaredRange, range_problem, read_domain, read_range
 from evo.spec.yaml_fields import YamlFields, is_number
 
 _NAME = re.compile(r"^[A-Za-z_]\w*$")
@@ -32,7 +31,7 @@ _HEADERS = (".h", ".cuh")
 _TOP = {"name", "axes", "tensors", "scalars", "tolerance", "check", "bench", "headline", "score", "work"}
 _OPTIONAL = {"scalars", "headline", "score", "work", "flags", "targets", "description", "nondeterministic"}
 _OPTIONAL |= {"traffic", "derive", "gates", "laws", "specials"}
-_TENSOR = ("name", "role", "dtype", "shape", "domain", "specials", "init", *RANGE_FIELDS)
+_TENSOR = ("name", "role", "dtype", "shape", "domain", "specials", "init", *declared.RANGE_FIELDS)
 ROLES = ("in", "out", "inout")
 _UNHASHED = re.compile(rb"^(?:laws|specials):.*\n(?:[ -].*\n)*", re.MULTILINE)
 
@@ -41,7 +40,7 @@ _UNHASHED = re.compile(rb"^(?:laws|specials):.*\n(?:[ -].*\n)*", re.MULTILINE)
 class Tensor:
     """One kernel argument. role: `in`, `out`, or `inout` for one that is read and changed in place; shape in axes.
 
-    domain: which other values the gate may put in (evo/spec/value_ranges.py; None: judged from what is drawn).
+    domain: which other values the gate may put in (evo/spec/declared_values.py; None: judged from what is drawn).
     range: which values an integer input may hold; None: what the reference draws.
     specials: what zeros, infinities, NaN and denormals mean in a float input; None: not stated.
     init: what an output holds before the first launch: `poison`, or `zero` for one that kernels add to.
@@ -52,8 +51,8 @@ class Tensor:
     dtype: str
     shape: tuple[Expression, ...]
     domain: str | None = None
-    range: DeclaredRange | None = None
-    specials: Specials | None = None
+    range: declared.DeclaredRange | None = None
+    specials: declared.Specials | None = None
     init: str = "poison"
 
     def dims(self, case: Case) -> tuple[int, ...]:
@@ -272,7 +271,7 @@ class _Yaml(YamlFields):
     def _tensors(self, axes: dict[str, str]) -> Iterator[Tensor]:
         seen: set[str] = set()
         roles = []
-        stated = read_specials(self)
+        stated = declared.read_specials(self)
         for number, entry in self.entries("tensors"):
             at = ("tensors", number)
             self._known(entry, at, _TENSOR)
@@ -296,8 +295,8 @@ class _Yaml(YamlFields):
                 role=str(role),
                 dtype=self._dtype(entry, at),
                 shape=dims,
-                domain=read_domain(self, entry, at),
-                range=read_range(self, entry, at, lambda text, place: self._expression(text, place, axes, False)),
+                domain=declared.read_domain(self, entry, at),
+                range=declared.read_range(self, entry, at, lambda text, to: self._expression(text, to, axes, False)),
                 specials=stated.get(name),
                 init=str(init),
             )
@@ -382,7 +381,7 @@ class _Yaml(YamlFields):
                     raise self.invalid(
                         at, f"{dims} at case {case.name}", "1 or more each, and 256 GiB at most together"
                     )
-                if tensor.range is not None and (problem := range_problem(tensor.range, case.axes)):
+                if tensor.range is not None and (problem := declared.range_problem(tensor.range, case.axes)):
                     raise self.invalid(at[:2], f"{problem} at case {case.name}", "low and high are both allowed values")
 
     def _flags(self) -> tuple[str, ...]:

@@ -106,10 +106,10 @@ class _Section:
             if name not in known:
                 raise fields.invalid((key, name), "unknown field", known_words("fields", name, known))
 
-    def expression(self, text: object, at: Place, *, real: bool = True) -> Expression:
+    def expression(self, text: object, at: Place) -> Expression:
         if isinstance(text, bool) or not isinstance(text, str | int | float):
             raise self.fields.invalid(at, "expected a formula", "write it over axes and tile names")
-        found = parse(str(text), path=self.fields.path, line=self.fields.line(*at), real=real)
+        found = parse(str(text), path=self.fields.path, line=self.fields.line(*at), real=True)
         for name in sorted(found.names - self.names):
             raise self.fields.invalid(at, f"unknown name {name!r}", f"names: {', '.join(sorted(self.names))}")
         return found

@@ -13,15 +13,13 @@ the task declares.
 
 from evo.analysis.access.attention import PLANES, Attention, attention_of
 from evo.analysis.access.comparisons import Combined, Compare, Condition, Unsure
-from evo.analysis.access.contraction import Contraction, contractions_of
-from evo.analysis.access.dependences import Dependence, Dependences
+from evo.analysis.access.contraction import Contraction
 from evo.analysis.access.form import (
     BLOCK,
     THREAD,
     Access,
     Array,
     Barrier,
-    Blocked,
     Branch,
     Carried,
     Data,
@@ -32,91 +30,27 @@ from evo.analysis.access.form import (
     Multiply,
     Nest,
     Node,
-    Unknown,
-    walk,
 )
 from evo.analysis.access.instances import FormSizes, sizes_of
 from evo.analysis.access.key_limits import KEY, ROW
 from evo.analysis.access.launches import LaunchAnalysis, analyse
-from evo.analysis.access.legality import Guard, Legality, Permission
 from evo.analysis.access.numeric import number_of
 from evo.analysis.access.opportunities import contraction_words, opportunities_of
 from evo.analysis.access.opportunity import Opportunity
-from evo.analysis.access.passes import RepeatedReads, passes_of
+from evo.analysis.access.passes import passes_of
 from evo.analysis.access.permutation import COUNTED, Moved, Permutation, moved_by, permutation_of
-from evo.analysis.access.read import axis_values, read_forms
-from evo.analysis.access.reductions import Reduction, reductions_of
+from evo.analysis.access.read import axis_values
+from evo.analysis.access.reductions import Reduction
 from evo.analysis.access.source_terms import Wording
-from evo.analysis.access.staging import Origin, Staged, origin, staged_of
+from evo.analysis.access.staging import Origin, origin
 from evo.analysis.access.terms import Op, Symbol, Term
-from evo.analysis.access.traffic import AccessTraffic, ArrayTraffic, Footprint, Traffic, footprint, traffic_of
+from evo.analysis.access.traffic import ArrayTraffic
 
 __all__ = [
-    "BLOCK",
-    "COUNTED",
-    "KEY",
-    "PLANES",
-    "ROW",
-    "THREAD",
-    "Access",
-    "AccessTraffic",
-    "Array",
-    "ArrayTraffic",
-    "Attention",
-    "Barrier",
-    "Blocked",
-    "Branch",
-    "Carried",
-    "Combined",
-    "Compare",
-    "Condition",
-    "Contraction",
-    "Data",
-    "Dependence",
-    "Dependences",
-    "EarlyExit",
-    "Exchange",
-    "Footprint",
-    "Form",
-    "FormSizes",
-    "Guard",
-    "LaunchAnalysis",
-    "Legality",
-    "Loop",
-    "Moved",
-    "Multiply",
-    "Nest",
-    "Node",
-    "Op",
-    "Opportunity",
-    "Origin",
-    "Permission",
-    "Permutation",
-    "Reduction",
-    "RepeatedReads",
-    "Staged",
-    "Symbol",
-    "Term",
-    "Traffic",
-    "Unknown",
-    "Unsure",
-    "Wording",
-    "analyse",
-    "attention_of",
-    "axis_values",
-    "contraction_words",
-    "contractions_of",
-    "footprint",
-    "moved_by",
-    "number_of",
-    "opportunities_of",
-    "origin",
-    "passes_of",
-    "permutation_of",
-    "read_forms",
-    "reductions_of",
+    "BLOCK", "COUNTED", "KEY", "PLANES", "ROW", "THREAD", "Access", "Array", "ArrayTraffic", "Attention", "Barrier",
+    "Branch", "Carried", "Combined", "Compare", "Condition", "Contraction", "Data", "EarlyExit", "Exchange", "Form",
+    "FormSizes", "LaunchAnalysis", "Loop", "Moved", "Multiply", "Nest", "Node", "Op", "Opportunity", "Origin",
+    "Permutation", "Reduction", "Symbol", "Term", "Unsure", "Wording", "analyse", "attention_of", "axis_values",
+    "contraction_words", "moved_by", "number_of", "opportunities_of", "origin", "passes_of", "permutation_of",
     "sizes_of",
-    "staged_of",
-    "traffic_of",
-    "walk",
 ]  # fmt: skip

@@ -17,7 +17,7 @@ from evo.analysis.access.staging import Staged, staged_of
 from evo.analysis.access.terms import Symbol
 from evo.analysis.access.traffic import Traffic, traffic_of
 from evo.spec.chips import Chip
-from evo.spec.launch import Launch, macros_of, occupancy_limits
+from evo.spec.launch import macros_of
 from evo.spec.task import Case, Task
 from evo.spec.variant import Variant
 
@@ -66,8 +66,7 @@ class LaunchAnalysis:
         """Blocks that one SM holds by its threads, block slots and shared memory; registers are known to the compiler
         alone."""
         sizes, dynamic = self.sizes, number_of(self.form.shared_bytes, self.sizes.values) or 0
-        launch = Launch(kernel=self.form.kernel, grid=sizes.grid, block=sizes.block, shared_bytes=dynamic)
-        by = occupancy_limits(launch, self.chip, registers=1, static_shared=self.static_shared_bytes)
+        by = self.chip.resident_limits(math.prod(sizes.block), 1, dynamic + self.static_shared_bytes)
         return max(1, min(by[name] for name in ("shared", "threads", "blocks")))
 
     @property

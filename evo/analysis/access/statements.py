@@ -320,9 +320,7 @@ class StatementReader(Repetition):
     def _goto(self, node: Node) -> None:
         """To a label at the end of the function it is a return; others are not followed."""
         label = node.child("label")
-        above: Node | None = node.parent
-        while above is not None and above.type != "function_definition":
-            above = above.parent
+        above = node.around("function_definition")
         body = above.child("body") if above is not None else None
         last = body.inside[-1:] if body is not None else []
         if last and last[0].type == "labeled_statement" and label is not None:

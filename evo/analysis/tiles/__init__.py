@@ -6,9 +6,8 @@
 from __future__ import annotations
 
 from evo.analysis.tiles.check_layouts import Checked, check_layouts
-from evo.analysis.tiles.choose import derive, vector_width
+from evo.analysis.tiles.choose import derive, over_cases, vector_width
 from evo.analysis.tiles.derivation import Derivation, PlacedTile, Rejected, Rung, TileCandidate
-from evo.analysis.tiles.over_cases import over_cases
 from evo.analysis.tiles.shared_layout import Layout, Proof, by_formula, conflicts, prove, strided, swizzled
 
 __all__ = [

@@ -19,7 +19,7 @@ from evo.errors import SyntaxInvalid, TaskInvalid
 from evo.spec.chips import Chip
 from evo.spec.element_types import DTYPES
 from evo.spec.expr import Number, ceil_div
-from evo.spec.launch import Launch, Refusal, over_limit, over_resources, plan, resident_blocks
+from evo.spec.launch import Launch, Refusal, over_limit, over_resources, plan
 from evo.spec.task import Case, Task
 from evo.spec.tile_model import Choices, SharedTile
 from evo.spec.variant import KnobValue, Variant, read_variant
@@ -82,6 +82,31 @@ def derive(
         unmatched=unmatched,
         estimated=tuple(sorted(judge.rates.estimated & {"l2", "mma_sync"})),
     )
+
+
+def over_cases(task: Task, chip: Chip) -> tuple[dict[str, int], ...]:
+    """Tiles that are legal at every scored case, the best first by the weighted geometric mean of modelled times.
+
+    Empty if the task declares no choices, or nothing is legal everywhere.
+    """
+    if task.choices is None:
+        return ()
+    total: dict[tuple[int, ...], float] = {}
+    seen: dict[tuple[int, ...], int] = {}
+    tiles: dict[tuple[int, ...], dict[str, int]] = {}
+    weights = {name: weight for name, weight in task.score.items() if weight > 0}
+    for name, weight in weights.items():
+        try:
+            found = derive(task, chip, task.case(name))
+        except TaskInvalid:
+            return ()
+        for one in found.candidates:
+            key = tuple(one.tile.values())
+            tiles[key] = one.tile
+            seen[key] = seen.get(key, 0) + 1
+            total[key] = total.get(key, 0.0) + weight * math.log(max(one.modelled_us, 1e-6))
+    everywhere = [key for key, count in seen.items() if count == len(weights)]
+    return tuple(tiles[key] for key in sorted(everywhere, key=lambda key: (total[key], key)))
 
 
 class _Judge:
@@ -158,7 +183,7 @@ class _Judge:
     ) -> TileCandidate:  # fmt: skip
         chip = self.chip
         registers = sum(by.values())
-        resident = resident_blocks(launch, chip, registers=registers, static_shared=0)
+        resident = min(chip.resident_limits(launch.threads, registers, launch.shared_bytes).values())
         warps = launch.threads // 32
         traffic = self._traffic(
             {name: int(value) for name, value in names.items() if name not in self.case.axes and "." not in name}

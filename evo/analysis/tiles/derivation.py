@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
@@ -120,3 +121,8 @@ class Derivation:
     def knobs(self) -> dict[str, dict[str, int]]:
         """Knob values by rung, for those rungs whose knobs the derivation speaks of."""
         return {rung.name: dict(rung.knobs) for rung in self.rungs}
+
+
+def knob_text(values: Mapping[str, int]) -> str:
+    """`BLOCK_M 64, STAGES 2`."""
+    return ", ".join(f"{name} {value}" for name, value in values.items())

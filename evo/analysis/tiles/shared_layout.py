@@ -134,8 +134,8 @@ def by_formula(
     return Layout(name=name, how=formula.text, itemsize=DTYPES[dtype], offsets=offsets, allocated=room)
 
 
-def prove(layout: Layout, reads: tuple[str, ...] = (), *, vector: bool = True, ways: int = 1) -> Proof:
-    """Look at every address. vector: rows are copied 16 bytes at a time; ways: conflicts that are put up with."""
+def prove(layout: Layout, reads: tuple[str, ...] = (), *, vector: bool = True) -> Proof:
+    """Look at every address. vector: rows are copied 16 bytes at a time."""
     offsets, size = layout.offsets, layout.itemsize
     distinct = int(np.unique(offsets).size)
     outside = int(((offsets < 0) | (offsets >= layout.allocated)).sum())
@@ -150,7 +150,7 @@ def prove(layout: Layout, reads: tuple[str, ...] = (), *, vector: bool = True, w
     if (vector or "ldmatrix" in reads or "vector" in reads) and bad:
         listed = ", ".join(f"{address:#x}" for address in first[:3])
         faults.append(f"{bad} of {chunks} 16-byte chunks misaligned, e.g. at {listed}")
-    slow = [f"{count}-way bank conflicts by {read} reads" for read, count in found.items() if count > ways]
+    slow = [f"{count}-way bank conflicts by {read} reads" for read, count in found.items() if count > 1]
     return Proof(
         elements=int(offsets.size),
         distinct=distinct,

@@ -72,7 +72,8 @@ def climb_section(report: ReportModel, room: TextBudget) -> str:
         shown = _climb(climb, room.new_id("climb"))
         since = climb_speedup(climb)
         if climb is ordered[0] or climb.task not in {one.task for one in ordered[: ordered.index(climb)]}:
-            parts.append(f"<h3>{clean(title)}</h3>{_headline(since) if since is not None and parts else ''}{shown}")
+            told = _headline(since) if since is not None and since.trials and parts else ""
+            parts.append(f"<h3>{clean(title)}</h3>{told}{shown}")
         else:
             words = f"{since.ratio_words} {since.since}, {since.facts}" if since is not None else climb_words(climb)
             folded = f"<summary>{clean(title)} <span class='soft'>{clean(words)}</span></summary>"
@@ -89,6 +90,8 @@ def climb_section(report: ReportModel, room: TextBudget) -> str:
 def _climb(climb: Climb, name: str) -> str:
     model = f", model version {climb.model}" if climb.model else ""
     caption = f"{clean(climb_words(climb))} {clean(climb.environment + model)}."
+    if all(point.kind == "start" for point in climb.points):  # a point alone is no climb
+        return f"<p class='soft'>{caption}</p>"
     return figure(lambda size: climb_svg(climb, name, size), caption)
 
 
@@ -105,10 +108,10 @@ def roofline_section(report: ReportModel, room: TextBudget) -> str:
         if drawable(roof):
             parts.append(_roofline(roof, room.new_id("roofline")))
         else:
-            parts.append("<p>The task states no arithmetic to draw; its floors are of memory.</p>")
+            parts.append("<p class='soft'>The task states no arithmetic to draw; its floors are of memory.</p>")
         parts.append(_limits_table(roof))
-        if not any(one.role == "rival" for one in roof.taken):
-            parts.append(f"<p class='soft'>{_no_rivals(roof)}</p>")
+    alone = [r for r in report.rooflines if not r.problem and not any(one.role == "rival" for one in r.taken)]
+    parts += [f"<p class='soft'>{words}</p>" for words in dict.fromkeys(map(_no_rivals, alone))]
     if not report.rooflines:
         parts.append(
             "<p>There is no champion whose chip has a row in the table of chips.</p>"

@@ -33,7 +33,7 @@ class ReportSection:
 def board_section(report: ReportModel) -> ReportSection:
     tables = []
     for timing, chip in sorted({(entry.timing, entry.chip) for entry in report.board}):
-        rows = []
+        rows, calibrated = [], dict[str, None]()
         for entry in report.board:
             if (entry.timing, entry.chip) != (timing, chip):
                 continue
@@ -43,12 +43,13 @@ def board_section(report: ReportModel) -> ReportSection:
                     row += [microseconds(case.p90_us)]
                     row += [f"{case.tflop_per_s:.2f}" if case.tflop_per_s is not None else ""]
                 else:
-                    row += [case.model_version or "", case.calibration or ""]
+                    row += [case.model_version or ""]
+                    calibrated[f"; {case.model_version}: {case.calibration}" if case.calibration else ""] = None
                 rows.append([*row, gain_words(entry.gain), (entry.commit or "")[:7], entry.date[:10]])
-        more = [">p90 µs", ">TFLOP/s"] if timing == "measured" else ["model", "calibration"]
+        more = [">p90 µs", ">TFLOP/s"] if timing == "measured" else ["model"]
         name = f">{timing} {'p50 ' if timing == 'measured' else ''}µs"
         head = ["task", "arch", "variant", "case", name, *more, "last gain", "commit", "date"]
-        caption = f"Champions on {chip}, {timing} times"
+        caption = f"Champions on {chip}, {timing} times{''.join(calibrated)}"
         tables.append(ReportTable(title=f"{chip}, {timing}", caption=caption, head=head, rows=rows))
     return ReportSection(sentences=() if tables else ("There is no champion yet.",), tables=tables)
 

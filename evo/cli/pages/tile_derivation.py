@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from evo.analysis.tiles.derivation import Derivation, Rejected, TileCandidate
-from evo.analysis.tiles.knob_text import knob_text
+from evo.analysis.tiles.derivation import Derivation, Rejected, TileCandidate, knob_text
 from evo.records.trials import Record
 from evo.results.wording import markdown_table
 from evo.spec.chips import Chip

@@ -28,9 +28,9 @@ from evo.cuda.compile.binary import (
 )
 from evo.cuda.compile.cache import Cache, default_cache
 from evo.cuda.compile.include_policy import ALLOWED_FLAGS, STANDARD_HEADERS, flag_allowed, macro_allowed, refusal
+from evo.cuda.compile.machine_code import instruction_mix, known_arch
 from evo.cuda.compile.process_pool import shared_pool
 from evo.cuda.compile.ptx_assembler import assemble_ahead, assembled
-from evo.cuda.compile.sass import instruction_mix, known_arch
 from evo.cuda.compile.toolkit import find_toolkit, toolkit_major, toolkit_version, toolkit_wheels
 from evo.errors import Crashed, HarnessFault, TimedOut, UsageError
 from evo.results import Status

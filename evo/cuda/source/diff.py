@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from evo.cuda.source.diff_groups import grouped
-from evo.cuda.source.diff_regions import Region
 from evo.cuda.source.query import Source, parse
-from evo.cuda.source.spans import Edit, Span
+from evo.cuda.source.spans import Edit, Region, Span
 
 _FLAG = re.compile(r"(?<=\s)-\S+")
 _SHOWN = 60  # characters of a text in a description

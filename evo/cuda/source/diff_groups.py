@@ -12,8 +12,8 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from evo.cuda.source.diff_regions import Region
 from evo.cuda.source.query import Source
+from evo.cuda.source.spans import Region
 from evo.cuda.source.statements import CountedFor, Statement
 
 _NAME = re.compile(r"[A-Za-z_]\w*")

@@ -35,12 +35,8 @@ def function_of(node: Node) -> Function | None:
 
 
 def has_c_linkage(node: Node) -> bool:
-    above: Node | None = node.parent
-    while above is not None:
-        if above.type == "linkage_specification":
-            return text_of(above.child("value")) == '"C"'
-        above = above.parent
-    return False
+    above = node.around("linkage_specification")
+    return above is not None and text_of(above.child("value")) == '"C"'
 
 
 def param_of(node: Node) -> Param | None:

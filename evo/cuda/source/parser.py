@@ -86,6 +86,13 @@ class Node:
     def children_of(self, field: str) -> list[Node]:
         return [child for child in self.children if child.field == field]
 
+    def around(self, *types: str) -> Node | None:
+        """The nearest node of these types that this one is in."""
+        above = self.parent
+        while above is not None and above.type not in types:
+            above = above.parent
+        return above
+
     def walk(self) -> Iterator[Node]:
         """This node and all below it, in text order."""
         return iter(self.order[self.place : self.last])

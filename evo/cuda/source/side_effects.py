@@ -141,7 +141,8 @@ def _by_call(node: Node, known: Mapping[str, set[int]], constant: set[str], macr
 
 def _is_plain(node: Node) -> bool:
     """Whether it is a whole statement, or the head of a loop; False behind `#if`, which hides statements."""
-    if _is_behind_if(node):
+    around = node.around(*CONDITIONAL, "function_definition")
+    if around is not None and around.type in CONDITIONAL:
         return False
     outer = node.parent
     while outer is not None and outer.type == "comma_expression":
@@ -149,13 +150,6 @@ def _is_plain(node: Node) -> bool:
         if outer is not None and outer.type == "expression_statement":
             return False
     return outer is not None and outer.type in ("expression_statement", "for_statement")
-
-
-def _is_behind_if(node: Node) -> bool:
-    above = node.parent
-    while above is not None and above.type not in (*CONDITIONAL, "function_definition"):
-        above = above.parent
-    return above is not None and above.type in CONDITIONAL
 
 
 def _is_writable(param: str) -> bool:

@@ -16,6 +16,7 @@ _NUMBER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)([uUlL]*)")
 _REAL = re.compile(r"((?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][-+]?[0-9]++)?)[fF]?")
 _STRUCTS = ("struct_specifier", "class_specifier", "union_specifier")
 _WRITES = ("assignment_expression", "update_expression")
+_SCOPES = ("compound_statement", "for_statement")
 
 
 def kind_of(text: str) -> str:
@@ -133,12 +134,12 @@ class WrittenNames:
             above, value, name = node.parent, node.child("value"), node.child("declarator")
             if above is not None and value is not None and name is not None and name.type == "identifier":
                 kind = kind_of(text_of(above.child("type")))
-                yield Definition(name.text, node.start_byte, value, kind, _scope(node))
+                yield Definition(name.text, node.start_byte, value, kind, node.around(*_SCOPES))
         elif node.type == "field_declaration" and (value := node.child("default_value")) is not None:
             name = node.child("declarator")
             yield Definition(text_of(name), node.start_byte, value, kind_of(text_of(node.child("type"))), None)
         elif node.type == "enumerator" and (value := node.child("value")) is not None:
-            yield Definition(text_of(node.child("name")), node.start_byte, value, "", _scope(node))
+            yield Definition(text_of(node.child("name")), node.start_byte, value, "", node.around(*_SCOPES))
 
     # Functions --------------------------------------------------------------------------------------------------
 
@@ -200,13 +201,12 @@ class WrittenNames:
 
     def template_parameter(self, name: str, node: Node) -> tuple[str, Node, int] | None:
         """The template around a node with that parameter: its name, its node, and the parameter's place."""
-        above = node.parent
-        while above is not None:
-            if above.type == "template_declaration" and name in (names := _template_parameters(above)):
-                inner = above.children[-1]
-                return _declared_name(inner), above, names.index(name)
-            above = above.parent
-        return None
+        above = node.around("template_declaration")
+        while above is not None and name not in _template_parameters(above):
+            above = above.around("template_declaration")
+        if above is None:
+            return None
+        return _declared_name(above.children[-1]), above, _template_parameters(above).index(name)
 
 
 def _template_parameters(node: Node) -> tuple[str, ...]:
@@ -245,15 +245,6 @@ def _number_function(node: Node) -> tuple[str, WrittenFunction] | None:
         return None
     kind = "i32" if kind == "bool" else kind
     return name, WrittenFunction(node, node.start_byte, tuple(names), tuple(kinds), kind, body)
-
-
-def _scope(node: Node) -> Node | None:
-    above = node.parent
-    while above is not None:
-        if above.type in ("compound_statement", "for_statement"):
-            return above
-        above = above.parent
-    return None
 
 
 @functools.lru_cache(maxsize=256)

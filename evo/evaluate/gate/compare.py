@@ -294,7 +294,7 @@ class _Floats:
 
     def _is_undetermined(self, honest: HonestErrors) -> Mask:
         """Where inputs a rounding away give infinities of both signs: a difference of nothing times infinity."""
-        near = [_classes(outputs[self.tensor].astype(np.float64)) for outputs in honest.near()]
+        near = [_classes(outputs[self.tensor].astype(np.float64).reshape(self.want.shape)) for outputs in honest.near()]
         if not near:
             return np.zeros(self.want.shape, np.bool_)
         plus, minus = (np.any([classes == sign for classes in near], axis=0) for sign in (_PLUS, _MINUS))

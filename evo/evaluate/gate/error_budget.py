@@ -17,9 +17,9 @@ from evo.device.error_sums import ErrorSums, TruthSums
 from evo.evaluate.gate.blocks import exact_sum
 from evo.evaluate.gate.mismatches import element_of
 from evo.results import Mismatch, MismatchKind
-from evo.spec.conditioning import SUMMATION
 from evo.spec.element_types import ROUNDOFF
 from evo.spec.expectation import Expectation
+from evo.spec.honest_errors import SUMMATION
 from evo.spec.input_distributions import UNBIASED, smallest
 from evo.spec.task import Task, Tensor
 from evo.spec.tolerance import Tolerance

@@ -12,8 +12,8 @@ from evo.device.error_sums import ErrorSums, TruthSums
 from evo.evaluate.gate.blocks import exact_sum
 from evo.evaluate.gate.error_budget import Base, ErrorBudget, base_of, errors_of
 from evo.results import CaseCheck, Status
+from evo.spec.expectation import JudgedOutput, JudgedTruth
 from evo.spec.input_distributions import UNBIASED
-from evo.spec.judging import JudgedOutput, JudgedTruth
 from evo.spec.task import Task
 
 Sums = NDArray[np.float64]

@@ -10,7 +10,6 @@ from typing import Annotated, ClassVar
 from evo.device import LaunchCounters, Program
 from evo.results.codec import ALWAYS, NEVER, Decimals, Serializable
 from evo.spec.chips import Chip
-from evo.spec.launch import occupancy_limits
 from evo.spec.metrics import added, counted_metrics, pipe_clocks
 
 
@@ -93,7 +92,8 @@ def kernel_profiles(
     for name in dict.fromkeys(bound.launch.kernel for bound in program.launches):
         launches = [bound.launch for bound in program.launches if bound.launch.kernel == name]
         report = program.binary.kernel(name)
-        limits = occupancy_limits(launches[0], chip, registers=report.registers, static_shared=report.shared_bytes)
+        shared = report.shared_bytes + launches[0].shared_bytes
+        limits = chip.resident_limits(launches[0].threads, report.registers, shared)
         own = [part for part in counted or () if part.kernel == name]
         counters = added(part.totals for part in own) if own else None
         rows.append(
@@ -105,7 +105,7 @@ def kernel_profiles(
                 registers=report.registers,
                 spill_bytes=report.spill_store_bytes + report.spill_load_bytes,
                 stack_bytes=report.stack_bytes,
-                shared_bytes=report.shared_bytes + launches[0].shared_bytes,
+                shared_bytes=shared,
                 sass=dict(report.sass),
                 warps_per_sm_limit=chip.warps_per_sm,
                 limits=limits,

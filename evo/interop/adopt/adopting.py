@@ -18,7 +18,7 @@ from evo.evaluate.gate import check_task
 from evo.files import copy_folder, write_atomic
 from evo.interop.adopt.draft import Draft, draft_of
 from evo.interop.adopt.draft_parts import LaunchDraft, TensorDraft, require_numbers
-from evo.interop.adopt.extents import order_extents
+from evo.interop.adopt.extents import guess_extents, order_extents
 from evo.interop.adopt.far_cases import FAR, far_cases
 from evo.interop.adopt.fills import UNTOLD
 from evo.interop.adopt.fixed_constants import settle_knobs
@@ -113,6 +113,7 @@ def adopt(root: Path, path: Path, options: Options, say: Callable[[str], None] =
         require_readable(options.reference, draft)
     trial = DraftTrial(draft, name, say)
     say("running the original at a small size")
+    guess_extents(trial)
     base = settle_guesses(trial, trial.settle())
     order_extents(trial)
     _make_finite(trial, base)

@@ -130,8 +130,10 @@ class _Maker:
                 "name the output: --tensor y:out",
             )
         axes, compiled, knobs, fixed = self._axes(tensors)
+        guesses = set(fixed) & set(self.program.host.unknown_sizes)  # that no kernel can follow: found by trial
         for tensor in tensors.values():
-            tensor.dims = None if tensor.dims is None else [substituted(dim, fixed) for dim in tensor.dims]
+            is_guess = any(names_of(dim) & guesses for dim in tensor.dims or [])
+            tensor.dims = None if tensor.dims is None or is_guess else [substituted(d, fixed) for d in tensor.dims]
             tensor.fill = self._fill(tensor, {**{name: name for name in (*axes, *knobs)}, **fixed})
         scalars: dict[str, ScalarDraft] = {}
         launches = [
@@ -173,7 +175,8 @@ class _Maker:
         return TensorDraft(name, role, dtype, dims, said.get("init") or init, why, memory)
 
     def _tensor_name(self, memory: Allocation) -> str:
-        name = re.sub(r"\W", "_", memory.name or self.memories[memory][0][1].name)
+        is_shared = any(other.name == memory.name for other in self.memories if other is not memory)
+        name = re.sub(r"\W", "_", memory.name * (not is_shared) or self.memories[memory][0][1].name)
         short = _NAME_PARTS.sub("", name)
         return short if re.fullmatch(r"[A-Za-z_]\w*", short) and not keyword.iskeyword(short) else name
 

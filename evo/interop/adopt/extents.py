@@ -24,6 +24,7 @@ from evo.spec.variant import parse_variant
 
 # Sizes that are compiled in are numbers in an index: these are told apart from any other, and from each other.
 _TOLD_APART = (53, 59, 61, 67, 71, 73, 79, 83)
+_LONGEST_ROW = 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +51,23 @@ class _Product:
         return reduce(lambda left, right: ("*", left, right), parts)
 
 
+def guess_extents(trial: DraftTrial) -> None:
+    """First shapes of tensors whose size nothing tells: of sizes, and of numbers that an index steps by."""
+    trial.guess_shapes()
+    if not trial.guessed:
+        return
+    for name, accesses in _indices(trial).items():
+        steps = {step.number for steps in accesses for step, _ in steps if 1 < step.number <= _LONGEST_ROW}
+        if name in trial.guessed and steps:
+            trial.guess_rows(name, sorted(steps))
+
+
 def order_extents(trial: DraftTrial) -> None:
     """Give tensors the extents that their indices tell. What no index tells stays as it is."""
     draft = trial.draft
     told: dict[_Product, list[object]] = {}
     silent: list[tuple[TensorDraft, _Product]] = []
-    indices = _indices(trial)
+    indices = _indices(trial) if any(len(_factors_of(tensor)) > 1 for tensor in draft.tensors) else {}
     for tensor in draft.tensors:
         dims = [_product(dim) for dim in _factors_of(tensor)]
         known = [dim for dim in dims if dim is not None]
@@ -76,7 +88,7 @@ def order_extents(trial: DraftTrial) -> None:
 def _indices(trial: DraftTrial) -> dict[str, list[list[tuple[_Product, bool]]]]:
     """By tensor, the steps of each access."""
     draft = trial.draft
-    if all(len(_factors_of(tensor)) < 2 for tensor in draft.tensors) or len(draft.compiled) > len(_TOLD_APART):
+    if len(draft.compiled) > len(_TOLD_APART):
         return {}
     compiled = dict(zip(draft.compiled, _TOLD_APART, strict=False))
     try:

@@ -55,7 +55,7 @@ def at(how: object, place: object) -> object:
 
 def summed_up(how: object, first: object, counter: LoopCounter, more: int) -> object:
     """`first` and what `how` is in the turns of a loop before the present one; `more`: and in this one."""
-    inner = _tidied(replaced(how, {counter.leaf: _plus(PLACE, counter.start)}))
+    inner = tidied(replaced(how, {counter.leaf: _plus(PLACE, counter.start)}))
     if has(inner, "counter", "carry", "item", "untold"):
         return UNTOLD
     where = ("-", counter.leaf, counter.start) if counter.start != 0 else counter.leaf
@@ -72,7 +72,7 @@ def filled(index: object, how: object, counters: Sequence[LoopCounter]) -> objec
     if found is None or how is None:
         return UNTOLD
     has_sum = has(how, "sum")
-    tree = _tidied(replaced(how, found))
+    tree = tidied(replaced(how, found))
     first = _folded(replaced(index, {counter.leaf: counter.start for counter in counters}))
     if has(tree, "counter", "carry", "item", "untold") or not (first == 0 or (first == 1 and has_sum)):
         return UNTOLD
@@ -115,13 +115,13 @@ def _places(index: object, counters: Sequence[LoopCounter], place: object) -> di
     return None
 
 
-def _tidied(how: object) -> object:
+def tidied(how: object) -> object:
     """In fewer words. A remainder of what nobody knows is a number of its range."""
     if not isinstance(how, tuple):
         return how
     if how[0] in ("%", "&") and has(how[1], "random", "untold", "carry", "item"):
         return ("random", 0, how[2] if how[0] == "%" else _plus(how[2], 1))
-    kind, *parts = (how[0], *(_tidied(part) for part in how[1:]))
+    kind, *parts = (how[0], *(tidied(part) for part in how[1:]))
     if kind == "+" and isinstance(parts[0], tuple) and parts[0][0] == "-" and parts[0][2] == parts[1]:
         return parts[0][1]
     if kind == "sum" and isinstance(parts[0], int | str):  # of equal terms

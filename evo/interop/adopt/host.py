@@ -41,7 +41,7 @@ class Host(HostStart):
         self.path, self.given = path, dict(given)
         self.scopes: list[dict[str, HostVariable]] = [{}]
         self.macros, self.types, self.records = {}, {}, {}
-        self.tight_rows, self.elements_made = False, 0
+        self.tight_rows, self.elements_made, self.argc = False, 0, 1
         self.passed, self.beside = {}, {}
         self.functions: dict[str, Node] = {}
         self.heads: dict[str, Node] = {}
@@ -53,12 +53,13 @@ class Host(HostStart):
         self._touching: dict[int, bool] = {}
         self.named: dict[str, int | float | None] = {}  # sizes, by the names that they have got
         self.unknown_sizes: list[str] = []  # parameters of a launcher, which no caller gives
+        self.wished: dict[str, int | float] = {}  # what such a size must be for a launch that was passed over
         self.kept: frozenset[str] = frozenset()  # sizes that decide how many launches there are
 
     def size_name(self, name: str, value: int | float | None) -> str:
         word = name
         number = 2
-        while word in self.named and self.named[word] != value:
+        while self.named.get(word, 0) not in (0, value):  # `n_ = 0` in a class is no size yet
             word, number = f"{name}_{number}", number + 1
         self.named[word] = value
         return word
@@ -268,17 +269,27 @@ class Host(HostStart):
                 return
         else:
             branch = then if known else otherwise
+            how = test.how if isinstance(test, HostNumber) else None
+            if not known and isinstance(how, tuple) and how[0] == "==" and then is not None:
+                self._wish(how[1], how[2], then)
         if branch is not None:
             self.execute(branch)
 
+    def _wish(self, name: object, value: object, branch: Node) -> None:
+        """A guess was another than a launch asks for: `if (head_dim == 64) ...`, `case 64:`."""
+        if name in self.unknown_sizes and isinstance(value, int | float) and self.touches_gpu(branch):
+            self.wished[str(name)] = value
+
     def _switch(self, node: Node) -> None:
-        chosen = self.size(node.child("condition")).value
+        asked = self.size(node.child("condition"))
+        chosen = asked.value
         body = node.child("body")
         cases = [c for c in (body.named_children if body is not None else []) if c.type == "case_statement"]
         default = next((c for c in cases if c.child("value") is None), None)
         found = next((c for c in cases if c.child("value") and self.size(c.child("value")).value == chosen), default)
         running = False
         for case in cases:
+            self._wish(asked.how, self.size(case.child("value")).value, case)
             running = running or case is found
             if not running:
                 continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import abc
+from collections.abc import Callable
 
 from evo.cuda.source.parser import Node
 from evo.cuda.source.types import text_of
@@ -25,14 +25,9 @@ class HostAssignments(HostExpressions):
 
     ticks: int  # how often a variable other than a loop's own was counted up or down
     counted: set[str]  # the names of these variables
-
-    @abc.abstractmethod
-    def moved(self, cell: HostVariable, value: object, line: int) -> bool:
-        """Whether an assignment copied between vectors of host and GPU."""
-
-    @abc.abstractmethod
-    def element_assigned(self, left: Node, operator: str, value: object) -> None:
-        """`a[i] = b` of memory of the host."""
+    moved: Callable[[HostVariable, object, int], bool]  # whether an assignment copied between vectors of host and GPU
+    element_assigned: Callable[[Node, str, object], None]  # `a[i] = b` of memory of the host
+    size_name: Callable[[str, int | float | None], str]  # a variable's name, unless another size has it
 
     def step(self, node: Node) -> HostNumber:
         argument = node.child("argument")
@@ -121,7 +116,3 @@ class HostAssignments(HostExpressions):
         if names and isinstance(value.how, int) and "*" not in cell.type:
             return HostNumber.named(self.size_name(cell.name, value.value), value.value)
         return value
-
-    @abc.abstractmethod
-    def size_name(self, name: str, value: int | float | None) -> str:
-        """The name of a size from here on: the variable's, unless another size has it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -41,6 +40,8 @@ _EXTENT = re.compile(
     r"|points|particles|samples|pixels|nodes|total|w|h|n)",
     re.IGNORECASE,
 )
+_CHIP = {"multiProcessorCount": 58, "maxThreadsPerBlock": 1024, "warpSize": 32}
+_BLOCK, _RESIDENT = 256, 6  # what the runtime advises for a small kernel: threads of a block, blocks of a processor
 _EXTENT_GUESS, _CHANNELS = 1 << 10, 3
 _DEEPEST = 24
 _GUESS, _LARGEST_GUESS = 16, 1 << 18  # of a count that nothing tells: so many times the largest size, up to this
@@ -57,17 +58,9 @@ class HostCalls(HostFillCalls):
 
     heads: dict[str, Node]  # of functions that are templates
     unknown_sizes: list[str]
-
-    @abc.abstractmethod
-    def size_name(self, name: str, value: int | float | None) -> str:
-        """A name for a size that no other size has."""
-
+    run_template: Callable[[str, Sequence[Node], Sequence[object]], object]  # a function of the program that is one
     tight_rows: bool  # cudaMallocPitch leaves no gap between rows
     elements_made: int  # allocations that are elements of an array
-
-    @abc.abstractmethod
-    def run_template(self, name: str, template: Sequence[Node], arguments: Sequence[object]) -> object:
-        """Run a function of the program that is a template."""
 
     def call(self, node: Node) -> object:
         function, arguments = node.child("function"), node.child("arguments")
@@ -216,13 +209,19 @@ class HostCalls(HostFillCalls):
         elif name in ("cudaLaunchKernel", "cudaLaunchCooperativeKernel", "cudaLaunchKernelEx"):
             raise problem(self.path, line, f"a launch by {name}", "launch the kernel as name<<<grid, block>>>(...)")
         elif name == "cudaGetDeviceProperties" and given:
-            self._properties(given[0])
+            for field, value in _CHIP.items():
+                word = f"{given[0].text.lstrip('&')}.{field}"
+                self.scopes[0][word] = HostVariable(word, "", HostNumber.number(value))
+        elif name == "cudaDeviceGetAttribute" and len(given) > 1:
+            word = given[1].text.rpartition("cudaDevAttr")[2].lower()
+            self._set(
+                given[0], next((HostNumber.number(v) for field, v in _CHIP.items() if field.lower() == word), UNKNOWN)
+            )
+        elif name.startswith("cudaOccupancyMax") and len(given) > 2:
+            numbers = (_CHIP["multiProcessorCount"] * _RESIDENT, _BLOCK) if "Potential" in name else (_RESIDENT,)
+            for place, number in zip(given, numbers, strict=False):
+                self._set(place, HostNumber.number(number))
         return (HostNumber.number(0),)
-
-    def _properties(self, target: Node) -> None:
-        name = target.text.lstrip("&")
-        for field, value in (("multiProcessorCount", 58), ("maxThreadsPerBlock", 1024), ("warpSize", 32)):
-            self.scopes[0][f"{name}.{field}"] = HostVariable(f"{name}.{field}", "", HostNumber.number(value))
 
     def _set(self, target: Node, value: object) -> None:
         place = self.value(target)
@@ -373,18 +372,12 @@ class HostCalls(HostFillCalls):
         sizes = [value for value in values if isinstance(value, HostNumber)]
         if len(sizes) != len(values) or not sizes:
             return UNKNOWN
-        known: dict[str, Callable[[], HostNumber]] = {
-            "min": lambda: applied("min", *sizes),
-            "max": lambda: applied("max", *sizes),
-            "ceil": lambda: applied("ceil", sizes[0]),
-            "ceilf": lambda: applied("ceil", sizes[0]),
-            "floor": lambda: applied("floor", sizes[0]),
-            "sqrt": lambda: applied("sqrt", sizes[0]),
-            "sqrtf": lambda: applied("sqrt", sizes[0]),
-            "log2": lambda: applied("log2", sizes[0]),
-            "pow": lambda: _power(sizes),
-        }
-        return known[name]() if name in known else UNKNOWN
+        if name in ("min", "max"):
+            return applied(name, *sizes)
+        if name == "pow":
+            return _power(sizes)
+        word = name.removesuffix("f")
+        return applied(word, sizes[0]) if word in ("ceil", "floor", "sqrt", "log2") else UNKNOWN
 
 
 def _power(sizes: list[HostNumber]) -> HostNumber:

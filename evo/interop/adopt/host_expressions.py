@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from evo.cuda.source.parser import Node, read
 from evo.cuda.source.types import text_of
@@ -32,12 +32,7 @@ VECTORS = {f"{base}{count}": (base, count) for base in _BASES for count in (1, 2
 VECTOR_BASES = {"uchar": "unsigned char", "uint": "unsigned int", "ushort": "unsigned short", "char": "signed char"}
 VECTOR_BASES |= {"longlong": "long long"}
 OTHER_NAMES = {"uint": "unsigned int", "uchar": "unsigned char", "ushort": "unsigned short", "half": "__half"}
-OTHER_NAMES |= {
-    "__nv_bfloat16": "__nv_bfloat16",
-    "uint8": "unsigned char",
-    "int8": "signed char",
-    "u32": "unsigned int",
-}
+OTHER_NAMES |= {"uint8": "unsigned char", "int8": "signed char", "u32": "unsigned int"}
 
 
 def bare_type(text: str) -> str:
@@ -67,55 +62,23 @@ class HostExpressions(abc.ABC):
     scopes: list[dict[str, HostVariable]]
     macros: dict[str, tuple[tuple[str, ...] | None, str]]
     types: dict[str, str]
-
-    @abc.abstractmethod
-    def call(self, node: Node) -> object:
-        """The value of a call."""
-
-    @abc.abstractmethod
-    def assign(self, node: Node) -> object:
-        """`a = b`, `a += b`; what a is then."""
-
-    @abc.abstractmethod
-    def step(self, node: Node) -> HostNumber:
-        """`a++`, `++a`; what the expression is."""
-
-    @abc.abstractmethod
-    def store(self, cell: HostVariable, value: object) -> None:
-        """Keep a value in a variable."""
-
-    @abc.abstractmethod
-    def is_record(self, kind: str) -> bool:
-        """Whether a type is a struct or class of the program."""
-
-    @abc.abstractmethod
-    def made(self, kind: str, given: Sequence[Node]) -> HostRecord:
-        """A value of such a type."""
-
-    @abc.abstractmethod
-    def field_cell(self, node: Node) -> HostVariable | None:
-        """The variable that `a.b` is, if a is such a value."""
-
-    @abc.abstractmethod
-    def class_constant(self, text: str) -> HostNumber:
-        """`Policy<128, 4>::TILE`, if it is a constant of a class of the program."""
+    # What the classes made from this one do: calls, assignments, values of the program's own types, loops that fill.
+    call: Callable[[Node], object]
+    assign: Callable[[Node], object]  # `a = b`, `a += b`; what a is then
+    step: Callable[[Node], HostNumber]  # `a++`, `++a`; what the expression is
+    store: Callable[[HostVariable, object], None]
+    is_record: Callable[[str], bool]  # whether a type is a struct or class of the program
+    made: Callable[[str, Sequence[Node]], HostRecord]  # a value of such a type
+    field_cell: Callable[[Node], HostVariable | None]  # the variable that `a.b` is, if a is such a value
+    class_constant: Callable[[str], HostNumber]  # `Policy<128, 4>::TILE`, if it is a constant of a class of the program
+    item: Callable[[HostArray, HostNumber, str], HostNumber]  # an element at an open place; the array as it is written
+    random_of: Callable[[str, Sequence[Node]], HostRandom | None]  # a distribution of whole numbers
+    bytes_of_record: Callable[[str], int | None]  # if all its fields have a size
 
     @property
     @abc.abstractmethod
     def is_open(self) -> bool:
         """Whether a loop is read that fills arrays, with its counter left open."""
-
-    @abc.abstractmethod
-    def item(self, held: HostArray, index: HostNumber, text: str) -> HostNumber:
-        """An element of an array at an open place. text: the array as it is written."""
-
-    @abc.abstractmethod
-    def random_of(self, kind: str, given: Sequence[Node]) -> HostRandom | None:
-        """A distribution of whole numbers, if the type is one."""
-
-    @abc.abstractmethod
-    def bytes_of_record(self, kind: str) -> int | None:
-        """The size of such a type, if all its fields have one."""
 
     def find(self, name: str) -> HostVariable | None:
         return next((scope[name] for scope in reversed(self.scopes) if name in scope), None)

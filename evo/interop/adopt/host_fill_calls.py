@@ -33,9 +33,7 @@ class HostFillCalls(HostFills):
                 third = values[2] if len(values) > 2 and isinstance(values[2], HostNumber) else HostNumber.number(0)
                 step = number if len(values) > 3 else 1
                 held.fill = ("+", third.how, ("*", PLACE, step))
-            case "fill":
-                held.fill = number
-            case "fill_n":
+            case "fill" | "fill_n":
                 held.fill = number
             case "memset":
                 byte = values[1] if len(values) > 1 else UNKNOWN

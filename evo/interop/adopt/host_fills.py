@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from evo.cuda.source.parser import Node
 from evo.cuda.source.types import declarator_name, text_of
 from evo.errors import EvoError
-from evo.interop.adopt.fills import PLACE, UNTOLD, LoopCounter, at, filled, has, replaced, summed_up
+from evo.interop.adopt.fills import PLACE, UNTOLD, LoopCounter, at, filled, has, replaced, summed_up, tidied
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied, substituted
 from evo.interop.adopt.host_values import (
     Address,
@@ -43,6 +42,13 @@ class _Assigned:
         if self.index is None:
             return UNTOLD
         found = filled(self.index, self.how, self.counters)
+        if (
+            any(has(tidied(counter.end), "random") for counter in self.counters)
+            and not self.is_appended
+            and found != UNTOLD
+        ):
+            before = self.array.fill if self.array.fill is not None else 0
+            return ("if", ("random", 0, 2), found, before)  # a loop of chance length leaves others as they were
         is_plain = self.is_appended and not has(self.how, *_OF_A_TURN, "sum")
         return self.how if found == UNTOLD and is_plain else found
 
@@ -55,6 +61,8 @@ class HostFills(HostVectors):
     """What arrays of the host, and managed ones, hold when they are copied or passed."""
 
     notes: list[str]
+    execute: Callable[[Node], None]  # run a statement
+    run_lambda: Callable[[HostLambda, Sequence[object]], object]  # where it sees what it saw when it was made
 
     def __init__(self) -> None:
         self.ticks = 0
@@ -66,14 +74,6 @@ class HostFills(HostVectors):
         self._levels: list[list[object]] = []  # the leaves of each loop that is read
         self._own: set[str] = set()  # arrays that the outermost loop assigns to, as they are written
         self._left = _MOST
-
-    @abc.abstractmethod
-    def execute(self, node: Node) -> None:
-        """Run a statement."""
-
-    @abc.abstractmethod
-    def run_lambda(self, held: HostLambda, arguments: Sequence[object]) -> object:
-        """Run a lambda where it sees what it saw when it was made."""
 
     @property
     def is_open(self) -> bool:

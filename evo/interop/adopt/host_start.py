@@ -19,6 +19,7 @@ class HostStart(HostCalls):
     """Gives functions, constructors and fields what nobody gives them: pointers by their names, sizes by guesses."""
 
     passed: Mapping[str, list[LauncherArgument]]  # what Python code calls a launcher with
+    argc: int  # how many words the program is started with
 
     def start(self, function: Node, defaults: Mapping[str, int], owner: str = "") -> None:
         """Run one function, whose sizes are given or taken from defaults. owner: the class whose method it is."""
@@ -53,7 +54,7 @@ class HostStart(HostCalls):
         if "Tensor" in kind:
             return self.given_tensor(function, name, said)
         if name in ("argc", "argv"):
-            return HostNumber.number(1) if name == "argc" else None
+            return HostNumber.number(self.argc) if name == "argc" else None
         if "*" in kind or "[" in kind:
             return DevicePointer(Allocation(name, UNKNOWN, function.row + 1, True, element=bare_type(kind)))
         if bare_type(kind) in ("float", "double", "__half"):

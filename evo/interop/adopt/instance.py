@@ -47,10 +47,7 @@ class Instance:
 
 
 def instances_of(
-    launches: Sequence[Launched],
-    kernels: Mapping[str, Item],
-    host: HostRecords,
-    macros: Sequence[str],
+    launches: Sequence[Launched], kernels: Mapping[str, Item], host: HostRecords, macros: Sequence[str]
 ) -> list[Instance]:
     """For each launch its kernel; one for each kernel and set of template arguments. Raises SyntaxInvalid."""
     found: dict[tuple[str, tuple[tuple[str, str], ...]], Instance] = {}

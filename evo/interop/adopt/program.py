@@ -17,6 +17,7 @@ from evo.interop.adopt.python_source import arguments_of
 from evo.spec.comments import without_comments
 from evo.spec.source_text import read_source
 
+_MOST_ARGUMENTS = 10
 _LIBRARY = re.compile(r"\b(?:cublas[A-Z]|cudnn[A-Z]|cufft[A-Z]|cusparse[A-Z]|thrust::|cub::)\w*")
 
 
@@ -58,18 +59,24 @@ def read_program(path: Path, kernel: str | None, given: Mapping[str, int]) -> Ho
             "add a launcher to the file, a host function with the launch, so that grid, block and sizes are known",
         )
     chosen = None
-    for root in reversed(roots):
-        found = _run(path, items, root, given)
-        sequences = _sequences(found.events)
-        match = [s for s in sequences if kernel is None or any(e.launched and e.launched.kernel == kernel for e in s)]
+    for root, argc in ((each, argc) for each in reversed(roots) for argc in _argument_counts(each)):
+        found = _run(path, items, root, given, argc)
+        match = _matching(found, kernel)
+        if not match and found.wished:
+            found = _run(path, items, root, {**{n: int(v) for n, v in found.wished.items()}, **given}, argc)
+            match = _matching(found, kernel)
         if match:
-            chosen = (root, found, sequences, match[-1])
+            chosen = (root, found, match[-1])
             break
     if chosen is None:
         known = ", ".join(item.names[0] for item in kernels)
         what = f"no launch of {kernel} is reached" if kernel else "no launch is reached"
         raise problem(path, None, what, f"kernels of the file: {known}")
-    root, host, sequences, sequence = chosen
+    root, host, sequence = chosen
+    if host.argc > 1:
+        host.notes.append(
+            f"`main` is started with arguments, {host.argc - 1} of them, since it launches nothing without"
+        )
     if root is not roots[-1] and roots[-1].item.names[0] == "main":
         host.notes.append(f"what {root.name} launches is adopted, which `main` does not reach")
     at = [host.events.index(event) for event in sequence]
@@ -101,6 +108,11 @@ class _Root:
     @property
     def name(self) -> str:
         return self.item.names[0]
+
+
+def _argument_counts(root: _Root) -> range:
+    """How many words a program may be started with: alone, or with as many as it asks for before it goes on."""
+    return range(1, _MOST_ARGUMENTS if "argc" in words_of(root.item.text) else 2)
 
 
 def _roots(path: Path, items: Sequence[Item]) -> list[_Root]:
@@ -189,10 +201,11 @@ def _declare_symbol(host: Host, item: Item) -> None:
         )
 
 
-def _run(path: Path, items: Sequence[Item], root: _Root, given: Mapping[str, int]) -> Host:
+def _run(path: Path, items: Sequence[Item], root: _Root, given: Mapping[str, int], argc: int) -> Host:
     tight = False
     while True:
         host = _host(path, items, given)
+        host.argc = argc
         host.tight_rows = tight
         owner = host.records.get(root.owner)
         makers = [maker.text for maker in owner.constructors[:1]] if owner is not None else []
@@ -216,6 +229,12 @@ def _defaults(functions: Sequence[str]) -> dict[str, int]:
     if "Tensor" in heads:  # they have the sizes; what is passed beside them is a number of groups, taps or steps
         each = _BESIDE_TENSORS
     return dict.fromkeys(sizes, each) | dict.fromkeys(blocks, 256)
+
+
+def _matching(host: Host, kernel: str | None) -> list[list[HostEvent]]:
+    """The sequences that launch a kernel; without a name, all."""
+    found = _sequences(host.events)
+    return [s for s in found if kernel is None or any(e.launched and e.launched.kernel == kernel for e in s)]
 
 
 def _sequences(events: Sequence[HostEvent]) -> list[list[HostEvent]]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from evo.cuda.source import Param, kernel_signatures
 
-_OPERATORS: dict[type[ast.operator], str] = {
+OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "+",
     ast.Sub: "-",
     ast.Mult: "*",
@@ -21,36 +21,13 @@ _OPERATORS: dict[type[ast.operator], str] = {
     ast.LShift: "<<",
     ast.RShift: ">>",
 }
-_MADE = {"zeros": "zeros", "empty": "empty", "ones": "ones", "rand": "empty", "randn": "empty"}
-_MADE |= dict.fromkeys(("random", "standard_normal", "normal", "uniform", "integers", "randint", "full"), "empty")
+MADE = {"zeros": "zeros", "empty": "empty", "ones": "ones", "rand": "empty", "randn": "empty"}
+MADE |= dict.fromkeys(("random", "standard_normal", "normal", "uniform", "integers", "randint", "full"), "empty")
 _LIKE = ("zeros_like", "empty_like", "ones_like")
-_ITSELF = frozenset(
-    [
-        "astype",
-        "asarray",
-        "ascontiguousarray",
-        "array",
-        "copy",
-        "ravel",
-        "reshape",
-        "get",
-        "In",
-        "Out",
-        "InOut",
-        "to_gpu",
-        "to_device",
-        "int",
-        "int32",
-        "int64",
-        "uint32",
-        "uint64",
-        "intp",
-        "float",
-        "float32",
-        "float64",
-    ]
-)
-_GLOBAL = re.compile(r'(?:extern\s+"C"\s+)?__global__')
+SAME = r"astype|as(?:contiguous)?array|array|to_gpu|to_device|int|float"  # what they give is as long as what they get
+_ITSELF = re.compile(rf"{SAME}|copy|ravel|reshape|get|In|Out|InOut|uint32|int32|u?int64|intp|float32|float64")
+_GLOBAL = re.compile(r'(?:template\s*<[^<>]*>\s*|extern\s+"C"\s+)?__global__')
+_NOTHING = ast.arguments([], [], None, [], [], None, [])
 _COMPOUND = (ast.If, ast.With, ast.For, ast.While, ast.Try)
 
 
@@ -59,34 +36,67 @@ def launchers_of(tree: ast.Module, code: str) -> list[tuple[int, int, str]]:
 
     code: the CUDA of the file.
     """
-    handles = _handles(tree)
+    constants = {
+        node.targets[0].id: node.value.value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and isinstance(node.value, ast.Constant)
+    }
+    handles = _handles(tree, constants)
     if not handles:
         return []
     kernels = kernel_signatures(_GLOBAL.sub('extern "C" __global__', code))
     functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
-    found = [_Launcher(handles, kernels, each.args.args).text(each.name, each.body) for each in functions]
+    numbers = {name: value for name, value in constants.items() if isinstance(value, int | float)}
+    found = [_Launcher(handles, kernels, each.args, numbers).text(each.name, each.body) for each in functions]
     own = [statement for statement in tree.body if not isinstance(statement, ast.FunctionDef | ast.ClassDef)]
-    found.append(_Launcher(handles, kernels, ()).text("file_launches", own))
+    found.append(_Launcher(handles, kernels, _NOTHING, {}).text("file_launches", own))
     return [each for each in found if each is not None]
 
 
-def _handles(tree: ast.Module) -> dict[str, str]:
-    """What Python calls the kernels: `k = cp.RawKernel(code, "name")`, `k = module.get_function("name")`."""
+def _handles(tree: ast.Module, constants: Mapping[str, object]) -> dict[str, str]:
+    """What Python calls the kernels: `k = cp.RawKernel(code, "name")`, `k = module.get_function(f"name<{WIDTH}>")`."""
     found: dict[str, str] = {}
     for node in ast.walk(tree):
         call = node.value if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) else None
         if call is None or not isinstance(node, ast.Assign):
             continue
-        name = _called(call)
+        name = called(call)
         place = {"RawKernel": 1, "get_function": 0}.get(name)
         given = [*call.args, *(k.value for k in call.keywords if k.arg == "name")]
         word = given[min(place, len(given) - 1)] if place is not None and given else None
-        if isinstance(word, ast.Constant) and isinstance(word.value, str):
-            found[ast.unparse(node.targets[0])] = word.value
+        if word is not None and (text := _text(word, constants)):
+            found[ast.unparse(node.targets[0])] = text
     return found
 
 
-def _called(call: ast.Call) -> str:
+def _text(node: ast.expr, constants: Mapping[str, object]) -> str | None:
+    """A string that the file tells, with its constants in it."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.Name(id=name):
+            return str(constants[name]) if name in constants else None
+        case ast.FormattedValue(value=inner):
+            return _text(inner, constants)
+        case ast.JoinedStr(values=values):
+            parts = [_text(part, constants) for part in values]
+            return "".join(part for part in parts if part is not None) if None not in parts else None
+    return None
+
+
+def _negated(node: ast.expr) -> ast.expr | None:
+    """What `-n` and `-n * m` are the negative of."""
+    match node:
+        case ast.UnaryOp(op=ast.USub(), operand=inner):
+            return inner
+        case ast.BinOp(op=ast.Mult(), left=left, right=right) if (first := _negated(left)) is not None:
+            return ast.BinOp(first, ast.Mult(), right)
+    return None
+
+
+def called(call: ast.Call) -> str:
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
@@ -94,10 +104,18 @@ class _Launcher:
     """One function in C++. params: of the Python function."""
 
     def __init__(
-        self, handles: dict[str, str], kernels: Mapping[str, Sequence[Param]], params: Sequence[ast.arg]
+        self,
+        handles: dict[str, str],
+        kernels: Mapping[str, Sequence[Param]],
+        given: ast.arguments,
+        constants: Mapping[str, int | float],
     ) -> None:
         self.handles, self.kernels = handles, kernels
-        self.params = [param.arg for param in params if param.arg != "self"]
+        self.params = [param.arg for param in given.args if param.arg != "self"]
+        self.constants = {name: value for name, value in constants.items() if name not in self.params}
+        self.used: set[str] = set()
+        last = zip(reversed(self.params), reversed(given.defaults), strict=False)
+        self.defaults = {name: value for name, node in last if (value := self._value(node)) is not None}
         self.known = set(self.params)
         self.shapes: dict[str, ast.expr] = {}
         self.lengths: dict[tuple[int, int], str] = {}  # numbers in shapes, by place from the end
@@ -113,7 +131,9 @@ class _Launcher:
             return None
         kinds = {p: "torch::Tensor" if p in self.arrays else "float" if p in self.reals else "int" for p in self.params}
         first, last = body[0].lineno, body[-1].end_lineno or body[-1].lineno
-        made = f"torch::Tensor {name}({', '.join(f'{kinds[p]} {p}' for p in self.params)}) {{ "
+        params = (f"{kinds[p]} {p}" + (f" = {self.defaults[p]}" if p in self.defaults else "") for p in self.params)
+        made = f"torch::Tensor {name}({', '.join(params)}) {{ "
+        made += "".join(f"auto {name} = {self.constants[name]}; " for name in sorted(self.used))
         for line, text in lines:
             made += "\n" * (line - first - made.count("\n")) + text
         return first, last, f"{made} }}"
@@ -184,19 +204,18 @@ class _Launcher:
         match node:
             case ast.Constant(value=int() | float()):
                 return str(node.value).lower()
-            case ast.Name():
-                return node.id
+            case ast.Name(id=name):
+                self.used |= {name} & set(self.constants)
+                return name
             case ast.Tuple():
                 return self._extent(node)
-            case ast.UnaryOp(
-                op=ast.USub(),
-                operand=ast.BinOp(op=ast.FloorDiv(), left=ast.UnaryOp(op=ast.USub(), operand=count), right=by),
-            ):
-                return self._rounded_up(count, by)
+            case ast.UnaryOp(op=ast.USub(), operand=ast.BinOp(op=ast.FloorDiv(), left=left, right=by)):
+                positive = _negated(left)
+                return self._rounded_up(positive, by) if positive is not None else None
             case ast.UnaryOp(op=ast.USub()):
                 return self._joined("-({})", node.operand)
-            case ast.BinOp() if type(node.op) in _OPERATORS:
-                return self._joined(f"({{}} {_OPERATORS[type(node.op)]} {{}})", node.left, node.right)
+            case ast.BinOp() if type(node.op) in OPERATORS:
+                return self._joined(f"({{}} {OPERATORS[type(node.op)]} {{}})", node.left, node.right)
             case ast.Subscript(value=ast.Name(id=name)) if name in self.shapes:
                 return self._value(ast.Subscript(self.shapes[name], node.slice))
             case ast.Subscript(value=ast.Attribute(attr="shape", value=array), slice=ast.Constant() | ast.UnaryOp()):
@@ -224,7 +243,7 @@ class _Launcher:
         return self._joined("(({0} + {1} - 1) / {1})", count, by)
 
     def _call(self, node: ast.Call) -> str | None:
-        name, given = _called(node), node.args
+        name, given = called(node), node.args
         named = {keyword.arg: keyword.value for keyword in node.keywords}
         if name == "ceil" and given and isinstance(given[0], ast.BinOp) and isinstance(given[0].op, ast.Div):
             return self._rounded_up(given[0].left, given[0].right)
@@ -236,11 +255,11 @@ class _Launcher:
             return self._of_array("size", given[0], "0")
         if name in _LIKE and given:
             return self._joined(f"torch::{name}({{}})", given[0])
-        if name in _MADE:
+        if name in MADE:
             return self._made(name, named.get("size") or named.get("shape"), given)
         inner = node.func.value if isinstance(node.func, ast.Attribute) else None
         is_module = isinstance(inner, ast.Name) and inner.id not in self.known
-        if name in _ITSELF and (given if is_module or inner is None else inner):
+        if _ITSELF.fullmatch(name) and (given if is_module or inner is None else inner):
             return self._value(given[0] if is_module or inner is None else inner)
         return None
 
@@ -252,7 +271,7 @@ class _Launcher:
             parts = list(parts[0].elts)
         texts = [self._length(part, at - len(parts)) for at, part in enumerate(parts)]
         found = [text for text in texts if text is not None]
-        return f"torch::{_MADE[name]}({{{', '.join(found)}}})" if found and len(found) == len(texts) else None
+        return f"torch::{MADE[name]}({{{', '.join(found)}}})" if found and len(found) == len(texts) else None
 
     def _length(self, node: ast.expr, place: int) -> str | None:
         """An extent of a new array: a number gets a name, that of an array before it which is as long."""

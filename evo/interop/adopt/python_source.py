@@ -11,57 +11,13 @@ from pathlib import Path
 from evo.interop.adopt.fills import PLACE, UNTOLD
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied, factors, names_of
 from evo.interop.adopt.host_values import problem
-from evo.interop.adopt.python_launches import launchers_of
+from evo.interop.adopt.python_launches import MADE, OPERATORS, SAME, called, launchers_of
 from evo.spec.source_text import read_source
 
 Dims = list[HostNumber]
-_MADE = frozenset(
-    [
-        "rand",
-        "randn",
-        "zeros",
-        "ones",
-        "empty",
-        "randint",
-        "full",
-        "rand_like",
-        "randn_like",
-        "random",
-        "standard_normal",
-        "normal",
-        "uniform",
-        "integers",
-    ]
-)
+_MADE = frozenset([*MADE, "rand_like", "randn_like"])
 _MODULES = ("torch", "nn", "torch.nn", "cp", "np", "cupy", "numpy", "gpuarray", "cuda")
-_SAME = frozenset(
-    [
-        "astype",
-        "asarray",
-        "array",
-        "ascontiguousarray",
-        "to_gpu",
-        "to_device",
-        "cuda",
-        "contiguous",
-        "to",
-        "half",
-        "float",
-        "int",
-        "long",
-        "Parameter",
-        "requires_grad_",
-        "t",
-    ]
-)
-_OPERATORS: dict[type[ast.operator], str] = {
-    ast.Mult: "*",
-    ast.Add: "+",
-    ast.Sub: "-",
-    ast.FloorDiv: "//",
-    ast.Mod: "%",
-    ast.LShift: "<<",
-}
+_SAME = re.compile(rf"{SAME}|cuda|contiguous|to|half|long|Parameter|requires_grad_|t")
 _BOUND = re.compile(r"\bdef\s*\(\s*\"(\w+)\"\s*,\s*&?\s*(?:\w+::)*(\w+)")  # `m.def("name", &function)`
 _DEFAULT = re.compile(
     r"\barg\(\"(\w+)\"\)(?:[ ]*=[ ]*([-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?))?"
@@ -119,7 +75,7 @@ def arguments_of(path: Path) -> dict[str, list[LauncherArgument]]:
         except SyntaxError:
             continue  # a file beside that is no Python of this version
         for scope, call in reader.calls():
-            name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+            name = called(call)
             passed = [reader.argument(node, scope) for node in call.args]
             if _told(passed) >= _told(found.get(name, [])):
                 found[name] = passed
@@ -198,7 +154,7 @@ class _Reader:
             return LauncherArgument(number=float(node.value))
         if not isinstance(node, ast.Call):
             return LauncherArgument()
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        name = called(node)
         if name in _MADE:
             shape = [word.value for word in node.keywords if word.arg in ("size", "shape")]
             return self._made(name, shape or node.args, scope)
@@ -206,7 +162,7 @@ class _Reader:
             return self._counted(name, node.args, scope)
         if name in ("cat", "pad", "cumsum") and node.args:
             return self._summed(name, node, scope)
-        if name in _SAME:
+        if _SAME.fullmatch(name):
             is_torch = isinstance(node.func, ast.Attribute) and _key(node.func.value) not in _MODULES
             inner = node.func.value if is_torch and isinstance(node.func, ast.Attribute) else node.args[0]
             return self.argument(inner, scope) if node.args or is_torch else LauncherArgument()
@@ -280,9 +236,9 @@ class _Reader:
         left, right = self._size(node.left, scope, depth), self._size(node.right, scope, depth)
         if isinstance(node.op, ast.Pow) and isinstance(left.how, int) and isinstance(right.how, int) and right.how < 40:
             return HostNumber.number(left.how**right.how)
-        operator = _OPERATORS.get(type(node.op))
+        operator = OPERATORS.get(type(node.op)) if not isinstance(node.op, ast.Div) else None
         is_large = operator == "<<" and not (isinstance(right.value, int) and 0 <= right.value < 40)
-        return UNKNOWN if operator is None or is_large else applied(operator, left, right)
+        return UNKNOWN if operator is None or is_large else applied("//" if operator == "/" else operator, left, right)
 
 
 def _key(node: ast.expr) -> str | None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import reduce
 
 from evo.cuda.source.nodes import function_of
 from evo.cuda.source.parser import Node, read
 from evo.cuda.source.types import declarator_name
+from evo.interop.adopt.host_expressions import bare_type
+from evo.spec.element_types import OF_C_TYPE
 
 _ATOMICS = re.compile(r"atomic\w+|red\w*")
 
@@ -28,13 +30,7 @@ class Touch:
     used: bool = False
 
     def __or__(self, other: Touch) -> Touch:
-        return Touch(
-            self.read or other.read,
-            self.written or other.written,
-            self.read_first or other.read_first,
-            self.added or other.added,
-            self.used or other.used,
-        )
+        return Touch(*(one or another for one, another in zip(astuple(self), astuple(other), strict=True)))
 
 
 def _read(followed: bool = True) -> Touch:
@@ -60,7 +56,9 @@ def _of(nodes: Sequence[Node], functions: Functions, above: tuple[Node, ...]) ->
         function = function_of(node)
         if function is None or node in above:
             continue
-        pointers = {p.name: frozenset({p.name}) for p in function.params if re.search(r"[*&\[]", p.type)}
+        # A struct by value may hold a pointer: it goes by the struct's name.
+        may_point = (p for p in function.params if re.search(r"[*&\[]", p.type) or bare_type(p.type) not in OF_C_TYPE)
+        pointers = {p.name: frozenset({p.name}) for p in may_point}
         references = {p.name for p in function.params if "&" in p.type and "*" not in p.type}
         constant = {param.name for param in function.params if param.is_const}
         found |= {param: found.get(param, Touch()) for param in pointers}
@@ -78,9 +76,11 @@ def _of(nodes: Sequence[Node], functions: Functions, above: tuple[Node, ...]) ->
 
 
 def _alias(node: Node, pointers: dict[str, frozenset[str]], references: set[str]) -> None:
-    """`float4* p = reinterpret_cast<float4*>(x)`, `p = x + i * n` of a pointer, `float& y = x[i]`."""
+    """`float4* p = reinterpret_cast<float4*>(x)`, `p = x + i * n` of a pointer, `float& y = x[i]`, `m.data = x`."""
     if node.type == "assignment_expression":
         declarator, value = node.child("left"), node.child("right")
+        while declarator is not None and declarator.type == "field_expression" and "->" not in declarator.text:
+            declarator = declarator.child("argument")
         is_place = declarator is not None and declarator.type == "identifier" and declarator.text not in references
     else:
         declarator, value = node.child("declarator"), node.child("value")
@@ -120,7 +120,9 @@ def _use(node: Node, followed: bool, functions: Functions, above: tuple[Node, ..
         kind = parent.type
         if kind == "subscript_expression" and parent.child("argument") is not inner:
             return Touch() if not followed else _read()
-        if kind in ("subscript_expression", "pointer_expression", "field_expression"):
+        if kind == "field_expression":
+            followed = followed or parent.text[len(inner.text) :].lstrip().startswith("->")
+        elif kind in ("subscript_expression", "pointer_expression"):
             followed = not (kind == "pointer_expression" and parent.text.startswith("&"))
         elif kind == "assignment_expression":
             if parent.child("left") is not inner:

@@ -10,7 +10,7 @@ import itertools
 import math
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -152,7 +152,7 @@ class DraftTrial:
 
     def settle(self) -> dict[str, int]:
         """A small size that works, with shapes, roles and ranges repaired. Raises SyntaxInvalid for what cannot run."""
-        self._guess_shapes()
+        self.guess_shapes()
         for may_leave in (False, True):  # an output that is written whole at some sizes is held to those
             self._may_leave = may_leave
             for axes in self._first_sizes():
@@ -199,8 +199,7 @@ class DraftTrial:
         return first
 
     def _cannot(self, failing: Failing) -> Exception:
-        fault = failing.fault
-        text = variant_text(self.draft, self.name).split("\n")
+        fault, text = failing.fault, variant_text(self.draft, self.name).split("\n")
         compiled = re.match(r"original\.cu:(\d+): error: (.*)", str(failing))
         place = int(compiled[1]) if compiled is not None else (fault.source_line or 0) if fault is not None else 0
         line = self._line_of(text[place - 1]) if 0 < place <= len(text) else None
@@ -270,16 +269,25 @@ class DraftTrial:
             tensor.drawn, tensor.why = "values", f"{tensor.why}, exactly: writes would meet"
         return bool(found or filled)
 
-    def _guess_shapes(self) -> None:
+    def guess_shapes(self) -> None:
         """Products of axes, the smallest first, for tensors whose size nothing tells."""
         axes = list(self.draft.axes)
         products = [list(c) for count in range(1, min(len(axes), 4) + 1) for c in itertools.combinations(axes, count)]
-        products.sort(key=lambda names: (np.prod([self._trial_length(n) for n in names]), len(names)))
         for tensor in self.draft.tensors:
             if tensor.dims is None:
-                self._candidates[tensor.name] = [list[object](names) for names in products] or [[1]]
-                tensor.dims = self._candidates[tensor.name].pop(0)
+                self._try_in_turn(tensor, [list[object](names) for names in products] or [[1]])
                 tensor.why += ", size by trial"
+
+    def guess_rows(self, name: str, lengths: Iterable[int]) -> None:
+        """The same products with a number behind them, for a tensor that is read in rows of so many elements."""
+        tensor = next(each for each in self.draft.tensors if each.name == name)
+        before = [tensor.dims or [], *self._candidates[name]]
+        self._try_in_turn(tensor, before + [[*dims, length] for dims in before for length in lengths])
+
+    def _try_in_turn(self, tensor: TensorDraft, shapes: list[list[object]]) -> None:
+        lengths = [[d if isinstance(d, int) else self._trial_length(str(d)) for d in dims] for dims in shapes]
+        order = sorted(range(len(shapes)), key=lambda at: (math.prod(lengths[at]), len(shapes[at])))
+        tensor.dims, *self._candidates[tensor.name] = [shapes[at] for at in order]
 
     def _trial_length(self, axis: str) -> int:
         axes = list(self.draft.axes)
@@ -311,20 +319,13 @@ class DraftTrial:
                 yield {**apart, axis: 64}
         many = sum(value > SMALL_SIZE for value in self.draft.axes.values()) > 2
         for unit in (16, 64, 32, 128) if many else (64, 256, 16, 1024, 128, 512):
-            yield self._lengths(unit, (1, 2, 3, 1))
+            yield self._lengths(unit)
         yield {axis: min(value, 256) for axis, value in self.draft.axes.items()}
         yield dict(self.draft.axes)
 
-    def _lengths(self, unit: int, factors: tuple[int, ...]) -> dict[str, int]:
-        found = {}
-        place = 0
-        for axis, value in self.draft.axes.items():
-            if value <= SMALL_SIZE:
-                found[axis] = value
-                continue
-            found[axis] = unit * factors[place % len(factors)]
-            place += 1
-        return found
+    def _lengths(self, unit: int) -> dict[str, int]:
+        large = [axis for axis, value in self.draft.axes.items() if value > SMALL_SIZE]
+        return {**self.draft.axes, **{axis: unit * (1, 2, 3, 1)[at % 4] for at, axis in enumerate(large)}}
 
     def cases(self, base: dict[str, int]) -> tuple[dict[str, dict[str, int]], list[str]]:
         """Check cases that the original can take, and what it asks of the sizes, in words."""

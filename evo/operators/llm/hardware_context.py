@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from evo.analysis.roofline import CaseLimits, limits
 from evo.analysis.tiles import derive
-from evo.analysis.tiles.knob_text import knob_text
+from evo.analysis.tiles.derivation import knob_text
 from evo.errors import SyntaxInvalid, TaskInvalid
 from evo.evaluate.profile import KernelProfile
 from evo.evaluate.profile.counting import counted

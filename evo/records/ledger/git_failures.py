@@ -14,10 +14,15 @@ class GitFailed(Exception):
         super().__init__(command, code, stderr)
         self.command, self.code, self.stderr = command, code, stderr
 
+    @property
+    def is_full(self) -> bool:
+        """Whether the disk is."""
+        return any(sign in self.stderr for sign in ("No space left", "quota exceeded", "write error"))
+
     def fault(self) -> HarnessFault | LedgerUnclean:
         said = next((line for line in self.stderr.splitlines() if "fatal:" in line or "error:" in line), self.stderr)
         message = f"git {self.command} failed: {said.strip() or f'exit code {self.code}'}"
-        if any(sign in self.stderr for sign in ("No space left", "quota exceeded", "write error")):
+        if self.is_full:
             hint = "free some space and start again; nothing was half-written"
             return HarnessFault(message, problem=errno.errorcode[errno.ENOSPC], hint=hint)
         if "dubious ownership" in self.stderr:

@@ -310,6 +310,8 @@ class Ledger:
             else:
                 self._git.create_branch(ref)
         except GitFailed as failure:
+            if failure.is_full:
+                raise failure.fault() from failure
             said = " ".join(failure.stderr.split())
             hint = "commit or stash what is in the way, or name another branch"
             raise LedgerUnclean(f"cannot switch to {name}: {said}", hint=hint) from failure

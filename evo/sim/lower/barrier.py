@@ -59,16 +59,12 @@ def emit_barrier(flow: Branching, block: Block, end: Instr) -> None:
 
 def _demand_whole(flow: Branching, site: V) -> None:
     c, e = flow.code, flow.e
-    assert e.block is not None
     missing = c.xor(e.bits(), e.live.get())
-    bad, good = c.new_label("torn"), c.new_label("whole")
-    c.cbr(c.icmp("ne", missing, 0), bad, good, likely=False)
-    c.label(bad)
-    lead = c.intrinsic("cttz", e.bits(), False)
-    absent = c.intrinsic("cttz", missing, False)
-    report(c, SimFault.BARRIER, site, e.warp, lead, const("i64", 0), extra=c.zext(absent, "i64"))
-    c.br("stopped")
-    c.label(good)
+    with c.if_ends(c.icmp("ne", missing, 0), likely=False):
+        lead = c.intrinsic("cttz", e.bits(), False)
+        absent = c.intrinsic("cttz", missing, False)
+        report(c, SimFault.BARRIER, site, e.warp, lead, const("i64", 0), extra=c.zext(absent, "i64"))
+        c.br("stopped")
 
 
 def _guarded(flow: Branching, block: Block, guard: V, site: V) -> None:
@@ -77,22 +73,16 @@ def _guarded(flow: Branching, block: Block, guard: V, site: V) -> None:
     dirty = set(e.dirty)
     e.lanes()  # both branches use it: it must be made before they part
     bits = c.select(guard, e.bits(), 0) if guard.t == "i1" else c.and_(e.bits(), c.mask_bits(guard))
-    none, some = c.new_label("skip"), c.new_label("some")
-    c.cbr(c.icmp("eq", bits, 0), none, some)
-    c.label(none)
-    e.flush()
-    flow.goto(block, block.next)
-    c.label(some)
+    with c.if_ends(c.icmp("eq", bits, 0)):
+        e.flush()
+        flow.goto(block, block.next)
     e.dirty = dirty
-    part, whole = c.new_label("part"), c.new_label("each")
-    c.cbr(c.icmp("ne", bits, e.bits()), part, whole, likely=False)
-    c.label(part)
-    missing = c.and_(e.bits(), c.not_(bits))
-    lead = c.intrinsic("cttz", bits, True)
-    absent = c.zext(c.intrinsic("cttz", missing, True), "i64")
-    report(c, SimFault.BARRIER, site, e.warp, lead, const("i64", 0), extra=absent)
-    c.br("stopped")
-    c.label(whole)
+    with c.if_ends(c.icmp("ne", bits, e.bits()), likely=False):
+        missing = c.and_(e.bits(), c.not_(bits))
+        lead = c.intrinsic("cttz", bits, True)
+        absent = c.zext(c.intrinsic("cttz", missing, True), "i64")
+        report(c, SimFault.BARRIER, site, e.warp, lead, const("i64", 0), extra=absent)
+        c.br("stopped")
 
 
 def _resume_with_answer(flow: Branching, block: Block, end: Instr, result: Operand, fields: dict[str, V]) -> bool:

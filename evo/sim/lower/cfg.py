@@ -7,7 +7,7 @@ fails, everything reachable is treated as possibly partial.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from evo.sim.errors import PtxError, refuse
@@ -313,26 +313,46 @@ def renumber(blocks: list[Block]) -> list[Block]:
     return out
 
 
-def post_dominators(blocks: list[Block]) -> list[int]:
-    """Immediate post-dominator of each block; len(blocks) is the virtual exit."""
-    count = len(blocks)
-    exit_node = count
-    full = (1 << (count + 1)) - 1
-    sets = [full] * count + [1 << exit_node]
+def on_all_ways(following: Sequence[Sequence[int]], order: Sequence[int]) -> list[int]:
+    """Of each node, as bits, itself and the nodes that every way from it comes to; a way ends where nothing follows.
+
+    order: in which they are looked at; what follows is best looked at first.
+    """
+    every = (1 << len(following)) - 1
+    found = [every] * len(following)
     changed = True
     while changed:
         changed = False
-        for number in range(count - 1, -1, -1):
-            block = blocks[number]
-            # Lanes that leave the kernel never need to be waited for, so an exit edge does not count.
-            following = block.successors() or [exit_node]
-            meet = full
-            for succ in following:
-                meet &= sets[succ]
+        for number in order:
+            meet = every if following[number] else 0
+            for other in following[number]:
+                meet &= found[other]
             meet |= 1 << number
-            if meet != sets[number]:
-                sets[number] = meet
-                changed = True
+            if meet != found[number]:
+                found[number], changed = meet, True
+    return found
+
+
+def predecessors(blocks: list[Block]) -> list[list[int]]:
+    """Of each block, those that it may follow, once for each edge."""
+    found: list[list[int]] = [[] for _ in blocks]
+    for block in blocks:
+        for number in block.successors():
+            found[number].append(block.number)
+    return found
+
+
+def dominators(blocks: list[Block]) -> list[int]:
+    """Of each block, as bits, the blocks that every way to it goes through."""
+    before = [sources or [number] for number, sources in enumerate(predecessors(blocks))]
+    return on_all_ways([[], *before[1:]], range(len(blocks)))
+
+
+def post_dominators(blocks: list[Block]) -> list[int]:
+    """Immediate post-dominator of each block; len(blocks) is the virtual exit."""
+    count = exit_node = len(blocks)
+    # Lanes that leave the kernel never need to be waited for, so an exit edge does not count.
+    sets = on_all_ways([*(block.successors() or [exit_node] for block in blocks), []], range(count, -1, -1))
     # The next one is that whose set is what remains.
     owner: dict[int, int] = {}
     for number in range(count + 1):

@@ -30,25 +30,21 @@ def yield_at_times(flow: Branching, block: Block) -> None:
     point = flow.resume_points[-1] = len(flow.blocks) + len(flow.resume_points)
     turn = c.add(c.load("i64", e.warp, WARP["turns"], 8), 1)
     c.store(turn, e.warp, WARP["turns"], 8)
-    away, on = c.new_label("away"), c.new_label("on")
     leaves = c.icmp("eq", c.and_(turn, SPINS - 1), 0) if number in flow.spins.heads else V("i1", "false")
     if number in flow.spins.takes:
         leaves = c.or_(leaves, c.icmp("ne", c.load("i64", e.ctx, CTX["backwards"], 8), 0))
-    c.cbr(leaves, away, on, likely=False)
-    c.label(away)
-    if number in flow.spins.heads:
-        _turn_of_others(flow, block, turn)
-        c.store(e.site(flow.spins.heads[number]), e.warp, WARP["barrier_site"], 8)
-    c.store(c.zext(e.mask.get(), "i64"), e.warp, WARP["pending"], 8)
-    c.store(c.zext(e.live.get(), "i64"), e.warp, WARP["live"], 8)
-    c.store(flow.pending.get(), e.warp, flow.parked, 8)
-    c.store(const("i64", point), e.warp, WARP["resume"], 8)
-    c.ret_(const("i32", YIELDED))
-    c.label(f"b{point}")
-    e.mask.set(c.load("i32", e.warp, WARP["pending"], 8))
-    flow.pending.set(c.load(flow.bits, e.warp, flow.parked, 8))
-    c.br(on)
-    c.label(on)
+    with c.if_(leaves, likely=False):
+        if number in flow.spins.heads:
+            _turn_of_others(flow, block, turn)
+            c.store(e.site(flow.spins.heads[number]), e.warp, WARP["barrier_site"], 8)
+        c.store(c.zext(e.mask.get(), "i64"), e.warp, WARP["pending"], 8)
+        c.store(c.zext(e.live.get(), "i64"), e.warp, WARP["live"], 8)
+        c.store(flow.pending.get(), e.warp, flow.parked, 8)
+        c.store(const("i64", point), e.warp, WARP["resume"], 8)
+        c.ret_(const("i32", YIELDED))
+        c.label(f"b{point}")
+        e.mask.set(c.load("i32", e.warp, WARP["pending"], 8))
+        flow.pending.set(c.load(flow.bits, e.warp, flow.parked, 8))
 
 
 def _turn_of_others(flow: Branching, block: Block, turn: V) -> None:
@@ -58,21 +54,18 @@ def _turn_of_others(flow: Branching, block: Block, turn: V) -> None:
     if not block.partial or block.number not in flow.dense or not free:
         return
     waiting = c.and_(flow.pending.get(), const(flow.bits, sum(1 << i for i in free)))
-    rotate, leave = c.new_label("rotate"), c.new_label("leave")
     odd = c.icmp("ne", c.and_(turn, SPINS), 0)
-    c.cbr(c.and_(odd, c.icmp("ne", waiting, 0)), rotate, leave)
-    c.label(rotate)
-    c.store(const("i64", 1), e.warp, WARP["overtaken"], 8)
-    last = c.load(flow.bits, e.warp, WARP["ahead"], 8) if flow.bits == "i64" else None
-    if last is None:
-        last = c.zext(c.load("i64", e.warp, WARP["ahead"], 8), flow.bits)
-    later = c.and_(waiting, c.bin("shl", const(flow.bits, -2), last))
-    index = flow.first_of(c.select(c.icmp("ne", later, 0), later, waiting))
-    c.store(index if flow.bits == "i64" else c.trunc(index, "i64"), e.warp, WARP["ahead"], 8)
-    flow.chosen.set(index)
-    flow.pend(block.number, e.mask.get())
-    c.br("choose")
-    c.label(leave)
+    with c.if_ends(c.and_(odd, c.icmp("ne", waiting, 0))):
+        c.store(const("i64", 1), e.warp, WARP["overtaken"], 8)
+        last = c.load(flow.bits, e.warp, WARP["ahead"], 8) if flow.bits == "i64" else None
+        if last is None:
+            last = c.zext(c.load("i64", e.warp, WARP["ahead"], 8), flow.bits)
+        later = c.and_(waiting, c.bin("shl", const(flow.bits, -2), last))
+        index = flow.first_of(c.select(c.icmp("ne", later, 0), later, waiting))
+        c.store(index if flow.bits == "i64" else c.trunc(index, "i64"), e.warp, WARP["ahead"], 8)
+        flow.chosen.set(index)
+        flow.pend(block.number, e.mask.get())
+        c.br("choose")
 
 
 def wait_for_all(flow: Branching, number: int, pending: V) -> None:
@@ -89,13 +82,10 @@ def wait_for_all(flow: Branching, number: int, pending: V) -> None:
     if not free:
         return
     coming = c.and_(pending, const(flow.bits, sum(1 << i for i in free)))
-    others, none = c.new_label("others"), c.new_label("none")
     overtaken = c.icmp("ne", c.load("i64", flow.e.warp, WARP["overtaken"], 8), 0)
-    c.cbr(c.and_(overtaken, c.icmp("ne", coming, 0)), others, none, likely=False)
-    c.label(others)
-    flow.chosen.set(flow.first_of(coming))
-    c.br("choose")
-    c.label(none)
+    with c.if_ends(c.and_(overtaken, c.icmp("ne", coming, 0)), likely=False):
+        flow.chosen.set(flow.first_of(coming))
+        c.br("choose")
 
 
 def emit_warp_sync(flow: Branching, block: Block, end: Instr) -> None:
@@ -123,11 +113,8 @@ def emit_warp_sync(flow: Branching, block: Block, end: Instr) -> None:
     masks = e.vector(mask)
     missing = absent if whole else c.mask_bits(c.icmp("ne", c.and_(masks, c.splat(absent)), 0))
     needed = missing if whole else c.and_(missing, running)
-    calm, apart = c.new_label("calm"), c.new_label("apart")
-    c.cbr(c.icmp("eq", needed, 0), calm, apart, likely=True)
-    c.label(calm)
-    flow.goto(block, block.next)
-    c.label(apart)
+    with c.if_ends(c.icmp("eq", needed, 0), likely=True):
+        flow.goto(block, block.next)
     lanes = c.mask_vec(running)
     c.store(c.select(lanes, masks, c.load("<32 x i32>", e.warp, WARP_SYNC, 64)), e.warp, WARP_SYNC, 64)
     at = flow.held + 4 * flow.dense[where]
@@ -136,12 +123,8 @@ def emit_warp_sync(flow: Branching, block: Block, end: Instr) -> None:
     c.store(c.zext(arrived, "i64"), e.warp, WARP["arrived"], 8)
     c.store(site, e.warp, WARP["barrier_site"], 8)
     if guard is not None:
-        others, none = c.new_label("others"), c.new_label("none")
-        c.cbr(c.icmp("ne", outside, 0), others, none)
-        c.label(others)
-        flow.pend(where, outside)
-        c.br(none)
-        c.label(none)
+        with c.if_(c.icmp("ne", outside, 0)):
+            flow.pend(where, outside)
     c.br("settle")
 
 

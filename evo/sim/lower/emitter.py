@@ -70,7 +70,7 @@ class Emitter:
         self.cache: dict[object, V] = {}
         self.scratch: dict[int, V] = {}  # what lies at places of the scratch since the line `scratch_end`
         self.scratch_end = 0
-        self.block: Block | None = None
+        self.block = Block(-1)  # in work
         self.ins: Instr | None = None
         self.guard: V | None = None  # predicate of the instruction being emitted, None if unguarded
 
@@ -96,7 +96,6 @@ class Emitter:
 
     def flush(self) -> None:
         """Write what later blocks read to the warp structure; lanes that are elsewhere keep their values."""
-        assert self.block is not None
         for name in sorted(self.dirty & self.block.live_out):
             value = self.cur[name]
             if self.block.partial:

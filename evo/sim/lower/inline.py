@@ -162,9 +162,7 @@ class _Inliner:
 
     def _system(self, call: Instr, name: str, rename: _Renamer) -> list[Instr | Label]:
         """printf and assert: an instruction of ours whose operands are the call's parameter slots."""
-        results, _, arguments = call.args
-        assert isinstance(arguments, Vec)
-        assert isinstance(results, Vec)
+        results, arguments = _lists_of(call)
         widths = SYSTEM_CALLS[name]
         if len(arguments.items) != len(widths):
             raise refuse(call, "argument count differs", name=f"call {name}")
@@ -183,9 +181,7 @@ class _Inliner:
         return out
 
     def _call(self, call: Instr, rename: _Renamer, stack: tuple[str, ...]) -> list[Instr | Label]:
-        results, target, arguments = call.args
-        assert isinstance(results, Vec)
-        assert isinstance(arguments, Vec)
+        (results, arguments), target = _lists_of(call), call.args[1]
         assert isinstance(target, Sym)
         function = self.program.functions.get(target.name)
         if function is None or not function.body:
@@ -211,9 +207,7 @@ class _Inliner:
 
     def _recursive_call(self, call: Instr, function: PtxFunction, rename: _Renamer) -> list[Instr | Label]:
         """Arguments into the registers of the one body, a return number, a branch; the results when it comes back."""
-        results, _, arguments = call.args
-        assert isinstance(results, Vec)
-        assert isinstance(arguments, Vec)
+        results, arguments = _lists_of(call)
         known = function.name in self.recursion.bodies
         body = self.recursion.body_of(function)
         if not known:
@@ -379,6 +373,14 @@ def _plain(arg: Operand, call: Instr) -> str:
     if not isinstance(arg, Sym):
         raise refuse(call, "argument is not a parameter variable", name="call")
     return arg.name
+
+
+def _lists_of(call: Instr) -> tuple[Vec, Vec]:
+    """The results and the arguments of a call."""
+    results, _, arguments = call.args
+    assert isinstance(results, Vec)
+    assert isinstance(arguments, Vec)
+    return results, arguments
 
 
 def _param_access(item: Instr, own: set[str]) -> bool:

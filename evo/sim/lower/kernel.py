@@ -231,13 +231,10 @@ class Flow(Branching):
         if by_lane:
             budget = c.sub(budget, c.mul(lanes, by_lane))
         c.store(budget, e.ctx, CTX["budget"], 8)
-        over, on = c.new_label("over"), c.new_label("go")
-        c.cbr(c.icmp("slt", budget, 0), over, on, likely=False)
-        c.label(over)
-        first = (block.code or [block.end or Instr("ret", (), ())])[0]
-        c.call(out_of_budget(), e.ctx, e.warp, e.site(first), e.bits())
-        c.br("stopped")
-        c.label(on)
+        with c.if_ends(c.icmp("slt", budget, 0), likely=False):
+            first = (block.code or [block.end or Instr("ret", (), ())])[0]
+            c.call(out_of_budget(), e.ctx, e.warp, e.site(first), e.bits())
+            c.br("stopped")
         for ins in block.code:
             if id(ins) not in self.idle:
                 self._instruction(ins)
@@ -257,7 +254,6 @@ class Flow(Branching):
         if self.probes:
             self.probes.after(ins)
         sync_checks.after(e, ins, shared=self.shared, read=e.read_somewhere)
-        assert e.block is not None
         waits = e.block.number in self.spins.small
         if waits or ins.name.startswith("mbarrier"):
             self.polls |= set(range(first, len(e.sites)))
@@ -302,25 +298,17 @@ class Flow(Branching):
     def _branch(self, block: Block, guard: V, taken: int, other: int) -> None:
         c, e = self.code, self.e
         if guard.t == "i1":
-            yes, no = c.new_label("yes"), c.new_label("no")
-            c.cbr(guard, yes, no)
-            c.label(yes)
-            self.goto(block, taken)
-            c.label(no)
+            with c.if_ends(guard):
+                self.goto(block, taken)
             self.goto(block, other)
             return
         mask = e.bits()
         inside = c.and_(mask, c.mask_bits(guard))
         outside = c.and_(mask, c.not_(inside))
-        all_yes, some, all_no, both = (c.new_label(h) for h in ("yes", "some", "no", "both"))
-        c.cbr(c.icmp("eq", outside, 0), all_yes, some)
-        c.label(all_yes)
-        self.goto(block, taken)
-        c.label(some)
-        c.cbr(c.icmp("eq", inside, 0), all_no, both)
-        c.label(all_no)
-        self.goto(block, other)
-        c.label(both)
+        with c.if_ends(c.icmp("eq", outside, 0)):
+            self.goto(block, taken)
+        with c.if_ends(c.icmp("eq", inside, 0)):
+            self.goto(block, other)
         if taken == other:
             self.goto(block, taken)
         elif EXIT in (taken, other):
@@ -366,14 +354,11 @@ class Flow(Branching):
         e.guard = guard
         active = e.active()
         e.guard = None
-        hit, on = c.new_label("trap"), c.new_label("go")
-        c.cbr(c.icmp("ne", active, 0), hit, on, likely=False)
-        c.label(hit)
-        lead = c.intrinsic("cttz", active, True)
-        fault = SimFault.STACK_OVERFLOW if "@stack" in end.mods else SimFault.TRAP
-        report(c, fault, e.site(end), e.warp, lead, const("i64", 0))
-        c.br("stopped")
-        c.label(on)
+        with c.if_ends(c.icmp("ne", active, 0), likely=False):
+            lead = c.intrinsic("cttz", active, True)
+            fault = SimFault.STACK_OVERFLOW if "@stack" in end.mods else SimFault.TRAP
+            report(c, fault, e.site(end), e.warp, lead, const("i64", 0))
+            c.br("stopped")
         self.goto(block, block.next)
 
     def _demand_index(self, end: Instr, index: V, count: int) -> None:
@@ -381,12 +366,9 @@ class Flow(Branching):
         c, e = self.code, self.e
         beyond = c.mask_bits(c.icmp("uge", e.vector(index), count))
         wild = c.and_(beyond, e.active())
-        bad, good = c.new_label("wild"), c.new_label("listed")
-        c.cbr(c.icmp("ne", wild, 0), bad, good, likely=False)
-        c.label(bad)
-        report(c, SimFault.TRAP, e.site(end), e.warp, c.intrinsic("cttz", wild, True), const("i64", 0), extra=count)
-        c.br("stopped")
-        c.label(good)
+        with c.if_ends(c.icmp("ne", wild, 0), likely=False):
+            report(c, SimFault.TRAP, e.site(end), e.warp, c.intrinsic("cttz", wild, True), const("i64", 0), extra=count)
+            c.br("stopped")
 
     def _table_branch(self, block: Block, end: Instr) -> None:
         c, e = self.code, self.e
@@ -411,10 +393,6 @@ class Flow(Branching):
             if target == EXIT:
                 e.live.set(c.and_(e.live.get(), c.not_(lanes)))
                 continue
-            go, on = c.new_label("case"), c.new_label("next")
-            c.cbr(c.icmp("ne", lanes, 0), go, on)
-            c.label(go)
-            self.pend(target, lanes)
-            c.br(on)
-            c.label(on)
+            with c.if_(c.icmp("ne", lanes, 0)):
+                self.pend(target, lanes)
         c.cbr(c.icmp("eq", self.pending.get(), 0), "finished", "dispatch")

@@ -6,7 +6,7 @@ import platform
 from collections.abc import Callable, Iterator
 
 from evo.sim.lower.cfg import Block
-from evo.sim.lower.isa.opcode_table import defs, uses
+from evo.sim.lower.isa.opcode_table import defs, reached, uses
 from evo.sim.lower.isa.wmma import access_bytes
 from evo.sim.ptx.ast import WIDTH, Instr, Sink
 
@@ -106,24 +106,14 @@ def threads_meet(blocks: list[Block]) -> bool:
 
 def _stored(blocks: list[Block]) -> set[str]:
     """Registers from which global memory gets a number by moves and arithmetic."""
-    found: set[str] = set()
-    makes = [ins for ins in _instructions(blocks) if ins.name in _ARITHMETIC]
-    new = {name for i in _instructions(blocks) if i.name == "st" and beyond_block(i) for name in uses(i)}
-    while new - found:
-        found |= new
-        new = {name for ins in makes if found & set(defs(ins)) for name in uses(ins)}
-    return found
+    stored = [name for i in _instructions(blocks) if i.name == "st" and beyond_block(i) for name in uses(i)]
+    return reached(stored, ((defs(ins), uses(ins)) for ins in _instructions(blocks) if ins.name in _ARITHMETIC))
 
 
 def _from(blocks: list[Block], makes: Callable[[Instr], bool]) -> set[str]:
     """Registers that some such instruction writes, and those that they are moved to."""
-    found: set[str] = set()
-    moves = [ins for ins in _instructions(blocks) if ins.name in ("mov", "selp", "cvt")]
-    new = {name for ins in _instructions(blocks) if makes(ins) for name in defs(ins)}
-    while new - found:
-        found |= new
-        new = {name for ins in moves if found & set(uses(ins)) for name in defs(ins)}
-    return found
+    made = [name for ins in _instructions(blocks) if makes(ins) for name in defs(ins)]
+    return reached(made, ((uses(i), defs(i)) for i in _instructions(blocks) if i.name in ("mov", "selp", "cvt")))
 
 
 def _computes(ins: Instr) -> bool:

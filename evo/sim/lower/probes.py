@@ -14,7 +14,7 @@ from evo.sim.data_conditions import DataConditions
 from evo.sim.llvm_values import V, is_vec
 from evo.sim.lower.cfg import Block
 from evo.sim.lower.emitter import Emitter, rounded
-from evo.sim.lower.isa.opcode_table import defs, results, uses
+from evo.sim.lower.isa.opcode_table import defs, reached, results, uses
 from evo.sim.ptx.ast import WIDTH, Imm, Instr, Mem, Operand, Pair, PtxFunction, Reg, Special, Sym
 
 LOG_LANES, LOG_LEFT, LOG_RIGHT, LOG_SIZE = 0, 64, 320, 576  # of one comparison: which lanes ran it, their operands
@@ -154,7 +154,6 @@ class Probes:
 
     @property
     def _block(self) -> int:
-        assert self.e.block is not None
         return self.e.block.number
 
     def _leaves_loop(self) -> bool:
@@ -308,15 +307,8 @@ def joined(blocks: list[Block]) -> frozenset[str]:
     for number, ins in code:
         for name in defs(ins):
             setters.setdefault(name, set()).add(number)
-    found = {name for name, numbers in setters.items() if len(numbers) > 1}
-    steps = [(tuple(defs(ins)), tuple(uses(ins))) for _, ins in code if MEMORY not in _own(ins, {})]
-    changed = True
-    while changed:
-        changed = False
-        for targets, sources in steps:
-            if not found.isdisjoint(sources) and not found.issuperset(targets):
-                found.update(targets)
-                changed = True
+    several = [name for name, numbers in setters.items() if len(numbers) > 1]
+    found = reached(several, ((uses(ins), defs(ins)) for _, ins in code if MEMORY not in _own(ins, {})))
     return frozenset(found)
 
 

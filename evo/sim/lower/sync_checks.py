@@ -67,7 +67,6 @@ def _demand_members(e: Emitter, ins: Instr) -> None:
     """Every live lane that a mask names must be running, and every running lane must be named by its own mask."""
     c = e.c
     mask = e.src(ins.args[-1], "u32")
-    assert e.block is not None
     whole = known_integer(mask) == -1
     if whole and e.guard is None:  # the same lanes run a whole block: its first such instruction speaks for the others
         if not e.block.partial or "all lanes" in e.cache:

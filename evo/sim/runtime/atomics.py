@@ -8,13 +8,13 @@ from evo.sim.abi import CTX, REC, ROW, SHARED_WINDOW, WARP_SCRATCH, WINDOW_SIZE
 from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code, Var
 from evo.sim.llvm_values import V, const
-from evo.sim.mixing import mixed
 from evo.sim.runtime.fault_report import (
     ACCESS64,
     count_request,
     ctx,
     each_group,
     lane_of,
+    mixed,
     racing,
     report,
     report_place,

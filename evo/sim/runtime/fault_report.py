@@ -12,6 +12,7 @@ from evo.sim.llvm_values import IOTA32, IOTA64, V, const, elem
 from evo.sim.runtime.routine import routine
 
 STOP = -(1 << 62)
+_MIX = 0x1E3779B97F4A7C15
 GRACE = 200_000  # warp instructions after an early read, or a store too early over what was read
 ACCESS64 = "ptr ctx, ptr w, ptr rec, <32 x i64> addr, i32 mask"  # what routines for global, local, generic memory take
 ACCESS32 = "ptr ctx, ptr w, ptr rec, <32 x i32> addr, i32 mask"  # ... and those for shared memory
@@ -183,3 +184,9 @@ def is_run(c: Code, mask: V, lead: V) -> V:
     """True if the set bits of the mask are adjacent."""
     low = c.lshr(mask, lead)
     return c.icmp("eq", c.and_(low, c.add(low, 1)), 0)
+
+
+def mixed(c: Code, bits: V) -> V:
+    """64 bits that differ much between values that differ little: a sum of such numbers names no place and no order."""
+    wide = c.mul(bits if bits.t.endswith(("i64", "i64>")) else c.zext(bits, "i64"), _MIX)
+    return c.mul(c.bin("xor", wide, c.lshr(wide, 29)), _MIX)

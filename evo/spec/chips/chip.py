@@ -33,6 +33,16 @@ _MODEL_NEEDS = (
 )  # fmt: skip
 
 
+class _NeededRate:
+    """A rate of `Chip.rates` under its own name, which the chip must have."""
+
+    def __set_name__(self, _owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, chip: Chip, _owner: type | None = None) -> float:
+        return chip.needed(self.name)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chip:
     """One GPU model. Sizes in bytes, clock in Hz; units of the rates are in `RATES`.
@@ -93,37 +103,14 @@ class Chip:
         """Rates that the simulator's time model needs and this row does not have."""
         return tuple(name for name in _MODEL_NEEDS if name not in self.rates)
 
-    @property
-    def dram_bytes_per_s(self) -> float:
-        return self.needed("dram_bytes_per_s")
-
-    @property
-    def fp32_lanes(self) -> float:
-        return self.needed("fp32_lanes")
-
-    @property
-    def int_lanes(self) -> float:
-        return self.needed("int_lanes")
-
-    @property
-    def sfu_lanes(self) -> float:
-        return self.needed("sfu_lanes")
-
-    @property
-    def fp64_lanes(self) -> float:
-        return self.needed("fp64_lanes")
-
-    @property
-    def lsu_lanes(self) -> float:
-        return self.needed("lsu_lanes")
-
-    @property
-    def l2_bytes_per_clock(self) -> float:
-        return self.needed("l2_bytes_per_clock")
-
-    @property
-    def launch_s(self) -> float:
-        return self.needed("launch_s")
+    dram_bytes_per_s = _NeededRate()
+    fp32_lanes = _NeededRate()
+    int_lanes = _NeededRate()
+    sfu_lanes = _NeededRate()
+    fp64_lanes = _NeededRate()
+    lsu_lanes = _NeededRate()
+    l2_bytes_per_clock = _NeededRate()
+    launch_s = _NeededRate()
 
     @property
     def warps_per_sm(self) -> int:
@@ -155,6 +142,21 @@ class Chip:
     def _chip_wide(self, name: str, factor: float) -> float | None:
         per_sm = self.rates.get(name)
         return self.sms * per_sm * factor if per_sm is not None else None
+
+    def registers_of_warp(self, registers: int) -> int:
+        """Registers that one warp takes, in whole allocation units."""
+        unit = self.register_allocation_unit
+        return -(-registers * 32 // unit) * unit
+
+    def resident_limits(self, threads: int, registers: int, shared_bytes: int) -> dict[str, int]:
+        """Blocks of this shape that one SM holds at once, by each of its resources alone."""
+        warps = -(-threads // 32)
+        return {
+            "registers": self.registers_per_sm // (self.registers_of_warp(max(registers, 1)) * warps),
+            "shared": self.shared_per_sm // max(1, shared_bytes + self.shared_reserved_per_block),  # a T4 reserves none
+            "threads": self.warps_per_sm // warps,
+            "blocks": self.blocks_per_sm,
+        }
 
     def names(self) -> dict[str, int]:
         """The integers a launch plan may use as `chip.<name>`."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from evo.cuda.compile import Binary, Cache, compile_source
-from evo.cuda.compile.sass import instruction_mix
+from evo.cuda.compile.machine_code import instruction_mix
 from evo.cuda.compile.toolkit import find_toolkit
 from evo.spec.task import load_task, task_names
 from evo.spec.variant import read_variant

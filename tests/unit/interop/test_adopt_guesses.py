@@ -11,17 +11,20 @@ import pytest
 from evo.evaluate.gate.cut_reference import cut_axis
 from evo.interop.adopt import Options, adopt
 from evo.interop.adopt.draft import Draft, draft_of
+from evo.interop.adopt.extents import guess_extents
 from evo.interop.adopt.far_cases import far_cases
+from evo.interop.adopt.fills import numpy_text
 from evo.interop.adopt.program import read_program
 from evo.interop.adopt.trial import DraftTrial
 from evo.spec.reference import load_reference
 from evo.spec.task import read_task
 
 FILES = Path(__file__).parents[2] / "data" / "adopt" / "seventh"
+FRESH = FILES.parent / "fourteenth"
 
 
-def drafted(name: str) -> Draft:
-    return draft_of(read_program(FILES / name, None, {}), {})
+def drafted(name: str, files: Path = FILES) -> Draft:
+    return draft_of(read_program(files / name, None, {}), {})
 
 
 @pytest.mark.parametrize(
@@ -179,3 +182,73 @@ def test_lengths_of_rows_are_drawn_up_to_the_size_that_they_count_along():
     assert lengths.range is not None
     assert (lengths.range.at({"T": 900}).low, lengths.range.at({"T": 900}).high) == (0, 900)
     assert np.count_nonzero(trial.inputs({"B": 3, "T": 900, "D": 2})["lengths"] == 900) >= 2  # a short row is no test
+
+
+def test_a_program_that_asks_for_arguments_is_started_with_them():
+    """`if (argc != 3) return 1`; its sizes are read from a file, which no kernel is told of otherwise."""
+    draft = drafted("pgm_median.cu", FRESH)
+    assert draft.axes == {"width": 1024, "height": 1024}
+    assert draft.program.host.argc == 3
+
+
+def test_a_size_that_a_switch_asks_for_is_guessed_so_and_rows_that_nothing_tells_are_found_by_trial():
+    """`case 4: kernel<4><<<...>>>`, and `weight[d * 4 + w]` of a tensor whose first extent no kernel is told of."""
+    draft = drafted("causal_conv1d_ext.cu", FRESH)
+    assert draft.axes["width"] == 4
+    assert draft.launches[0].instance.template == {"kWidth": "4"}
+    trial = DraftTrial(draft, "causal_conv1d")
+    guess_extents(trial)
+    trial.settle()
+    assert {tensor.name: tensor.shape for tensor in draft.tensors}["weight"] == ["dim", "4"]
+
+
+def test_names_defaults_and_quotients_of_a_launch_in_python_are_worked_out():
+    """`get_function(f"qk_norm_rope<{HEAD_DIM}>")`, `eps=1e-6`, `-(-tokens * heads // warps)`; tables of 64 a row."""
+    draft = drafted("rope_norm_cupy.py", FRESH)
+    assert draft.launches[0].grid == ("ceil_div(tokens * heads, 4)",)
+    assert [scalar.value for scalar in draft.scalars] == [1e-6]
+    trial = DraftTrial(draft, "rope_norm")
+    guess_extents(trial)
+    trial.settle()
+    shapes = {tensor.name: tensor.shape for tensor in draft.tensors}
+    assert shapes == {
+        "x": ["tokens", "heads", "128"], "weight": ["128"], "cos": ["tokens", "64"], "sin": ["tokens", "64"],
+    }  # fmt: skip
+
+
+def test_what_the_runtime_says_of_the_chip_is_known(tmp_path):
+    """`cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0)`, and the block that the runtime advises."""
+    assert drafted("option_greeks_managed.cu", FRESH).launches[0].grid == ("1856",)
+    text = (FRESH / "option_greeks_managed.cu").read_text()
+    asked = "int least, block; cudaOccupancyMaxPotentialBlockSize(&least, &block, price_grid, 0, 0); price_grid"
+    path = tmp_path / "advised.cu"
+    path.write_text(text.replace("    price_grid<<<32 * sms, 256>>>", f"{asked}<<<least, block>>>"))
+    (launch,) = draft_of(read_program(path, None, {}), {}).launches
+    assert launch.block == ("256",)
+
+
+def test_places_that_a_loop_of_chance_length_leaves_keep_what_they_had():
+    """`vector<int> cols(n, -1)`, of which each row fills some: a kernel that looks for -1 is given some."""
+    (cols,) = [tensor for tensor in drafted("ell_spmv_thrust.cu", FRESH).tensors if tensor.name == "cols"]
+    drawn = eval(numpy_text(cols.fill, "1000"), {"np": np, "rng": np.random.default_rng(1), "kRows": 64})
+    assert (drawn.min(), drawn.max()) == (-1, 63)
+
+
+@pytest.mark.parametrize(
+    ("name", "axes", "tensors"),
+    [
+        ("ell_spmv_thrust.cu", "kRows kSlots", "cols:in vals:in x:in y:out"),
+        ("graph_blur.cu", "width height", "frame:in c_taps:in blurred:out tmp:scratch"),
+        ("groupnorm_llm.cu", "n c h w groups", "x:in gamma:in beta:in y:out mean:scratch rstd:scratch"),
+        ("jacobi_pingpong.cu", "n", "u:in f:in new:out"),
+        ("kmeans_points.cu", "k_ n_ dims_", "points_:in centroids_:in labels_:out best_:scratch"),
+        ("matrix_pitched.cu", "k m n", "A_elements:in B_elements:in C_elements:out"),
+        ("row_variance_cg.cu", "rows cols", "d_in:in out:out"),
+        ("softmax_streams_bench.cu", "batch heads seq", "scores:in mask:in probs:out"),
+    ],
+)
+def test_fresh_files_are_read_as_they_are_meant(name, axes, tensors):
+    """Graphs, groups of threads, matrices by value that device functions write through, a class of vectors."""
+    found = drafted(name, FRESH)
+    assert list(found.axes) == axes.split()
+    assert [f"{t.name}:{t.role}" for t in found.tensors] == tensors.split()

@@ -11,7 +11,7 @@ from evo.errors import TaskInvalid
 from evo.evaluate.pipeline import Job, evaluate
 from evo.interop.adopt import Options, adopt
 from evo.results import Evaluation, MismatchKind, Status
-from evo.spec.specials import REFERENCE, UNDEFINED
+from evo.spec.declared_values import REFERENCE, UNDEFINED
 from evo.spec.task import Task, read_task
 
 WELFORD = """

@@ -363,6 +363,22 @@ def test_a_switch_that_would_touch_the_users_changes_is_refused(tmp_path: Path) 
     assert (root / "mine.txt").read_text() == "side\n"
 
 
+def test_a_disk_that_is_full_at_the_new_branch_is_no_fault_of_the_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from evo.records.ledger.git import Git
+    from evo.records.ledger.git_failures import GitFailed
+
+    root = repository(tmp_path)
+
+    def create_branch(*_: object) -> None:
+        raise GitFailed("update-ref", 128, "fatal: unable to append to 'HEAD': No space left on device")
+
+    monkeypatch.setattr(Git, "create_branch", create_branch)
+    with refused(HarnessFault, "ENOSPC"):
+        start_ledger(root, branch="faster")
+
+
 @pytest.mark.parametrize("name", ["", "a..b", "-f", "a b", "x.lock", "a/"])
 def test_a_name_that_is_no_branch_is_refused(tmp_path: Path, name: str) -> None:
     root = repository(tmp_path)

@@ -92,6 +92,7 @@ def test_what_binds_the_champion_decides_whether_to_go_on(
     words = advice(TASK, bench(modelled=True), {TASK.headline: row}, since_kept=3)
     assert binds in words
     assert ("--resume" in words) == goes_on
+    assert ("L2" in words) == goes_on  # no floor of another resource beside it
 
 
 def test_a_headline_that_is_mostly_launch_is_said_to_be() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from evo.sim.touched_pages import touched
+from evo.sim.memory import touched
 
 
 def test_what_was_written_lies_in_what_is_told() -> None:

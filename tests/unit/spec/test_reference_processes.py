@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from evo.errors import TaskInvalid
-from evo.spec.reference_process import ReferenceProcess
-from evo.spec.reference_processes import ReferenceProcesses
+from evo.spec.reference_process import ReferenceProcess, ReferenceProcesses
 
 SLOW = """
 import os, time

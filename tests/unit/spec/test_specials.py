@@ -7,8 +7,8 @@ import pytest
 from task_folders import task_folder
 
 from evo.errors import SyntaxInvalid
+from evo.spec.declared_values import Specials
 from evo.spec.input_distributions import SPECIAL
-from evo.spec.specials import Specials
 from evo.spec.task import read_task
 
 TRUSTED = "def trusted(inputs, case):\n    x = inputs['x'].astype(np.float32)\n    return {{'y': {}}}\n"

@@ -7,7 +7,7 @@ from refusals import refused
 
 from evo.errors import SyntaxInvalid, TaskInvalid, UsageError
 from evo.spec.chips import CHIPS
-from evo.spec.launch import Launch, Plan, Refusal, over_resources, plan, resident_blocks
+from evo.spec.launch import Launch, Plan, Refusal, over_resources, plan
 from evo.spec.task import find_root, load_task, read_task
 from evo.spec.variant import parse_variant
 
@@ -153,9 +153,8 @@ def test_registers_and_shared_memory_bound_occupancy():
     scalar = Launch(kernel="k", grid=(1, 1, 1), block=(512, 1, 1), shared_bytes=0)
     assert "167 registers" in (over_resources(scalar, l4, registers=167, static_shared=0) or "")
     assert over_resources(scalar, l4, registers=128, static_shared=0) is None
-    four_warps = Launch(kernel="k", grid=(1, 1, 1), block=(128, 1, 1), shared_bytes=40_960)
-    assert resident_blocks(four_warps, l4, registers=128, static_shared=0) == 2
-    assert resident_blocks(scalar, l4, registers=32, static_shared=0) == 3
+    assert min(l4.resident_limits(128, 128, 40_960).values()) == 2
+    assert min(l4.resident_limits(512, 32, 0).values()) == 3
 
 
 def test_a_tensor_changed_in_place_is_input_and_output_and_an_output_may_start_at_zero(tmp_path):

@@ -38,9 +38,5 @@ def without_shadows(ctx: RuleContext) -> Sequence[Edit]:
 
 
 def _scope(node: Node) -> Span | None:
-    above = node.parent
-    while above is not None and above.type not in _SCOPES:
-        if above.type == "lambda_expression":
-            return None
-        above = above.parent
-    return span_of(above) if above is not None else None
+    above = node.around(*_SCOPES, "lambda_expression")
+    return span_of(above) if above is not None and above.type != "lambda_expression" else None

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from evo.sim.lower.isa import (  # noqa: F401 - each adds its rows to the table
-    atomic,
+    accesses,
+    asynchronous,
     bits,
     control,
     convert,
-    cp_async,
     floating,
     integer,
-    load_store,
-    mbarrier,
     printing,
     tensor,
     video,

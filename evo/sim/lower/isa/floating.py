@@ -9,11 +9,19 @@ from evo.sim.llvm_values import V, elem, fconst
 from evo.sim.lower.emitter import Emitter
 from evo.sim.lower.isa import approx
 from evo.sim.lower.isa import directed as exact
-from evo.sim.lower.isa.comparison import FLOAT_COMPARISONS, combined, pick_extremum
 from evo.sim.lower.isa.half import HALF, half_arithmetic, half_compare
 from evo.sim.lower.isa.integer import INTEGER
 from evo.sim.lower.isa.opcode_table import Emit, alike, one_of, only, opcode, type_of, types_of
-from evo.sim.lower.isa.rounding import directed, flush, saturate, signed_zero, two_sum
+from evo.sim.lower.isa.rounding import (
+    FLOAT_COMPARISONS,
+    combined,
+    directed,
+    flush,
+    pick_extremum,
+    saturate,
+    signed_zero,
+    two_sum,
+)  # fmt: skip
 from evo.sim.ptx.ast import Instr, Operand, Pair
 
 TYPES = "u16 u32 u64 s16 s32 s64 f32 f64 f16 f16x2 bf16 bf16x2"

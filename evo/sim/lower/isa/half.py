@@ -6,9 +6,19 @@ from evo.sim.errors import refuse
 from evo.sim.llvm_values import V, const, fconst
 from evo.sim.lower.emitter import Emitter
 from evo.sim.lower.isa.approx import approximation
-from evo.sim.lower.isa.comparison import FLOAT_COMPARISONS, combined, pick_extremum
 from evo.sim.lower.isa.opcode_table import alike, one_of, only, type_of
-from evo.sim.lower.isa.rounding import flush, narrow, odd, odd_sum, saturate, two_sum, widen
+from evo.sim.lower.isa.rounding import (
+    FLOAT_COMPARISONS,
+    combined,
+    flush,
+    narrow,
+    odd,
+    odd_sum,
+    pick_extremum,
+    saturate,
+    two_sum,
+    widen,
+)  # fmt: skip
 from evo.sim.ptx.ast import WIDTH, Instr, Operand, Pair
 
 HALF = {"f16", "f16x2", "bf16", "bf16x2"}

@@ -140,3 +140,19 @@ def uses(ins: Instr) -> Iterable[str]:
         yield from reads_of(ins.args[0])
     if ins.name in ("addc", "subc", "madc"):
         yield CARRY
+
+
+def reached(names: Iterable[str], steps: Iterable[tuple[Iterable[str], Iterable[str]]]) -> set[str]:
+    """These registers, and those that steps lead to, each of which leads from any of some registers to others."""
+    onward: dict[str, list[tuple[str, ...]]] = {}
+    for sources, targets in steps:
+        ends = tuple(targets)
+        for name in sources:
+            onward.setdefault(name, []).append(ends)
+    found = set(names)
+    pending = list(found)
+    while pending:
+        for ends in onward.get(pending.pop(), ()):
+            pending += [name for name in ends if name not in found]
+            found.update(ends)
+    return found

@@ -1,20 +1,25 @@
-"""Float building blocks: denormal flushing, directed rounding, half and bfloat16 conversions."""
+"""Float building blocks: denormal flushing, directed rounding, half and bfloat16 conversions, comparisons."""
 
 from __future__ import annotations
 
 from evo.sim.abi import CTX
+from evo.sim.errors import refuse
 from evo.sim.llvm_ir import Code
-from evo.sim.llvm_values import V, const, elem, fconst
+from evo.sim.llvm_values import V, const, elem, fconst, is_vec
 from evo.sim.lower.emitter import Emitter
 from evo.sim.lower.isa.opcode_table import defs
-from evo.sim.mixing import mixed
 from evo.sim.ptx.ast import Instr
+from evo.sim.runtime.fault_report import mixed
 
 _FORMS = {
     "float": ("i32", 0x7F800000, 1 << 31),
     "double": ("i64", 0x7FF << 52, 1 << 63),
     "half": ("i16", 0x7C00, 1 << 15),
 }
+FLOAT_COMPARISONS = {
+    "eq": "oeq", "ne": "one", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "num": "ord", "nan": "uno",
+    "equ": "ueq", "neu": "une", "ltu": "ult", "leu": "ule", "gtu": "ugt", "geu": "uge",
+}  # fmt: skip
 
 
 def flush(e: Emitter, x: V, *, always: bool = False) -> V:
@@ -174,3 +179,33 @@ def note_unrounded(e: Emitter, ins: Instr, *values: V) -> None:
         wide = mixed(c, c.bits(e.vector(value), "i64" if elem(value.t) == "double" else "i32"))
         lanes = c.select(c.mask_vec(e.active()), wide, const(wide.t, 0))
         c.bump(e.ctx, CTX["left"], c.extern("i64", "llvm.vector.reduce.add.v32i64", lanes))
+
+
+def combined(ins: Instr) -> str | None:
+    """How the result of a comparison is joined with a third operand; None if there is none."""
+    found = [mod for mod in ins.mods if mod in ("and", "or", "xor")]
+    if len(found) != len(ins.args) - 3:
+        raise refuse(ins, "operands")
+    return found[0] if found else None
+
+
+def pick_extremum(e: Emitter, name: str, a: V, b: V, *, nan: bool) -> V:
+    """The smaller or larger; -0 is below +0; one NaN gives the other operand unless `nan`."""
+    c = e.c
+    how = "olt" if name == "min" else "ogt"
+    best = c.select(c.fcmp(how, a, b), a, b)
+    t = {"float": "i32", "double": "i64"}[elem(a.t)]
+    x, y = c.bits(a, t), c.bits(b, t)
+    both = c.bits(c.or_(x, y) if name == "min" else c.and_(x, y), elem(a.t))
+    best = c.select(c.fcmp("oeq", a, b), both, best)
+    a_nan, b_nan = c.fcmp("uno", a, a), c.fcmp("uno", b, b)
+    if nan:
+        return c.select(c.or_(a_nan, b_nan), V(a.t, _nan(a.t)), best)
+    best = c.select(b_nan, a, best)
+    # With b a NaN the comparison already failed towards b; with a the NaN it chose b.
+    return c.select(c.and_(a_nan, b_nan), V(a.t, _nan(a.t)), best)
+
+
+def _nan(t: str) -> str:
+    text = "0x7FFFFFFFE0000000" if elem(t) == "float" else "0x7FFFFFFFFFFFFFFF"
+    return text if not is_vec(t) else "<" + ", ".join([f"{elem(t)} {text}"] * 32) + ">"

@@ -8,7 +8,7 @@ from evo.sim.abi import WARP_SCRATCH
 from evo.sim.errors import refuse
 from evo.sim.faults import SimFault
 from evo.sim.llvm_values import const
-from evo.sim.lower.isa.load_store import shared_address
+from evo.sim.lower.isa.accesses import shared_address
 from evo.sim.lower.isa.opcode_table import items_of, one_of, opcode
 from evo.sim.ptx.ast import Imm, Instr, Operand, Reg
 from evo.sim.runtime.fault_report import report
@@ -156,7 +156,6 @@ def _is_float(e: Emitter, item: Operand) -> bool:
 
 def demand_warp(e: Emitter, ins: Instr) -> None:
     """mma needs every lane of the warp; in divergent code its result would be undefined."""
-    assert e.block is not None
     c = e.c
     if e.guard is None:  # the same lanes run a whole block: its first such instruction speaks for the others
         if not e.block.partial or "whole warp" in e.cache:

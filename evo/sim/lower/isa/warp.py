@@ -45,7 +45,6 @@ def _fixed(e: Emitter, ins: Instr, mode: str, value: V) -> tuple[V, V] | None:
         return None
     sources, valid = _source_lanes(mode, b, control)
     result = c.shuffle(value, None, sources)
-    assert e.block is not None
     if e.block.partial or e.guard is not None:
         key = ("running at", e.guard, *sources)
         if key not in e.cache:  # steps of a reduction are alike

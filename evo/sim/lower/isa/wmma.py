@@ -15,7 +15,7 @@ from evo.sim.abi import WARP_SCRATCH
 from evo.sim.errors import refuse
 from evo.sim.faults import SimFault
 from evo.sim.llvm_values import V, const, iconsts, is_vec
-from evo.sim.lower.isa.load_store import LOADS, STORES, address, shared_address, space_of
+from evo.sim.lower.isa.accesses import LOADS, STORES, address, shared_address, space_of
 from evo.sim.lower.isa.opcode_table import items_of, one_of, opcode, type_of
 from evo.sim.lower.isa.tensor import demand_warp
 from evo.sim.ptx.ast import WIDTH, Instr, Operand

@@ -1,4 +1,4 @@
-"""ld and st in every state space, with vectors."""
+"""ld, st, atom and red in every state space, with vectors."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Callable
 from evo.sim.abi import CTX, REC, SHARED_WINDOW, WARP_SCRATCH
 from evo.sim.errors import refuse
 from evo.sim.llvm_values import V, const, is_vec
+from evo.sim.lower.cfg import reads_of
 from evo.sim.lower.emitter import Emitter
-from evo.sim.lower.isa.opcode_table import items_of, opcode, type_of
+from evo.sim.lower.isa.opcode_table import defs, items_of, one_of, opcode, type_of
 from evo.sim.ptx.ast import WIDTH, Imm, Instr, Mem, Operand, Sym
+from evo.sim.runtime.atomics import OPERAND2, atom
 from evo.sim.runtime.global_memory import DISCARD_BYTES, discard_global, ld_global, st_global, uniform_ld_global
 from evo.sim.runtime.local_memory import ld_generic, ld_local, ld_param, st_generic, st_local
 from evo.sim.runtime.routine import Routine
@@ -25,6 +27,17 @@ LOADS: _Access = {
     "global": ld_global, "const": ld_global, "shared": ld_shared, "local": ld_local, "generic": ld_generic,
 }  # fmt: skip
 STORES: _Access = {"global": st_global, "shared": st_shared, "local": st_local, "generic": st_generic}
+_ATOMIC_MODS = """
+global shared shared::cta relaxed acquire release acq_rel cta gpu sys noftz
+add min max and or xor exch cas inc dec
+b16 b32 b64 u32 u64 s32 s64 f32 f64 f16 f16x2 bf16 bf16x2
+"""
+_LEGAL = {
+    "add": {"u32", "s32", "u64", "f32", "f64", "f16", "f16x2", "bf16", "bf16x2"},
+    "min": {"u32", "s32", "u64", "s64"}, "max": {"u32", "s32", "u64", "s64"},
+    "and": {"b32", "b64"}, "or": {"b32", "b64"}, "xor": {"b32", "b64"},
+    "exch": {"b32", "b64"}, "cas": {"b16", "b32", "b64"}, "inc": {"u32"}, "dec": {"u32"},
+}  # fmt: skip
 
 
 def space_of(ins: Instr) -> str:
@@ -138,7 +151,6 @@ def load_bytes(e: Emitter, ins: Instr, space: str, width: int) -> tuple[V, bool]
 def _note_uniform(e: Emitter, rec: V) -> None:
     """Unguarded, such a load is counted by its block's executions; guarded, by what it does."""
     c = e.c
-    assert e.block is not None
     if e.guard is None:
         e.uniform_sites[len(e.sites) - 1] = e.block.number
         return
@@ -225,3 +237,32 @@ def discard(e: Emitter, ins: Instr) -> None:
     if ins.args[1] != Imm(DISCARD_BYTES):
         raise refuse(ins, f"it takes {DISCARD_BYTES} bytes")
     e.c.call(discard_global(), e.ctx, e.warp, e.site(ins), e.vector(address(e, ins.args[0])), e.active())
+
+
+@opcode("atom", _ATOMIC_MODS, "mem", uniform="never", operands=(3, 4))
+@opcode("red", _ATOMIC_MODS, "mem", results=0, operands=(2, 2))
+def atomic(e: Emitter, ins: Instr) -> None:
+    c = e.c
+    op, space = one_of(ins, *_LEGAL), space_of(ins)
+    kind = type_of(ins, _LEGAL[op])
+    if space not in ("global", "shared", "generic"):
+        raise refuse(ins)
+    shift = 1 if ins.name == "atom" else 0
+    if (op == "cas") != (len(ins.args) == 3 + shift):
+        raise refuse(ins, "operands")
+    mem = ins.args[shift]
+    addr = shared_address(e, mem) if space == "shared" else address(e, mem)
+    if space == "shared":
+        addr = c.zext(addr, "i64")
+    bits = f"b{WIDTH[kind]}"
+    first = e.vector(e.src(ins.args[shift + 1], bits))
+    c.store(first, e.warp, WARP_SCRATCH, 64)
+    if op == "cas":
+        c.store(e.vector(e.src(ins.args[shift + 2], bits)), e.warp, OPERAND2, 64)
+    wide = addr if is_vec(addr.t) else e.splat(addr)
+    if op == "cas" and set(reads_of(ins.args[-1])) & e.sums:
+        kind = f"f{WIDTH[kind]}"
+    c.call(atom(space, op, kind), e.ctx, e.warp, e.site(ins), wide, e.active())
+    touch_flag(e, ins, "both" if set(defs(ins)) & e.read_somewhere else "tell", space, wide)
+    if ins.name == "atom":
+        e.dst(ins.args[0], c.load(first.t, e.warp, WARP_SCRATCH, 64))

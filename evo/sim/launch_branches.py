@@ -1,7 +1,8 @@
-"""Registers that several instructions set, where branches decide which of them counts: what compilers make of `&&`.
+"""Branches of a kernel: which have to go one way for an instruction to be reached, and which setter they choose.
 
-A join is told only where it is exact: every way to a setter goes through one block, and from there each of its branches
-is known. What loops set is none, since it follows from itself.
+A register that several instructions set is what compilers make of `&&`. Its join is told only where it is exact: every
+way to a setter goes through one block, and from there each of its branches is known. What loops set has none, since it
+follows from itself.
 """
 
 from __future__ import annotations
@@ -12,12 +13,63 @@ from typing import NamedTuple
 import numpy as np
 
 from evo.sim.bit_arithmetic import Bits
-from evo.sim.launch_guards import LaunchGuard, dominators, edge_guard
-from evo.sim.lower.cfg import Block, split_blocks
+from evo.sim.lower.cfg import Block, dominators, on_all_ways, predecessors, split_blocks
 from evo.sim.lower.isa.opcode_table import defs
-from evo.sim.ptx.ast import Imm, Instr, PtxFunction
+from evo.sim.ptx.ast import Imm, Instr, Not, Pair, PtxFunction, Reg
 
 _MOST = 6  # setters of a register
+
+
+class LaunchGuard(NamedTuple):
+    """A predicate register, and the value that it has wherever the instruction behind it is reached."""
+
+    register: str
+    value: bool
+
+
+def guards_of(function: PtxFunction) -> Mapping[int, tuple[LaunchGuard, ...]]:
+    """Of each instruction, by its id: the outermost branch first."""
+    blocks = split_blocks(function)
+    entered, over = _only_entries(blocks), dominators(blocks)
+    found: dict[int, tuple[LaunchGuard, ...]] = {}
+    for block in blocks:
+        guards = tuple(entered[number] for number in sorted(entered) if over[block.number] >> number & 1)
+        for ins in block.instructions():
+            found[id(ins)] = guards
+    return found
+
+
+def place_of_use(function: PtxFunction) -> Mapping[str, Instr]:
+    """Of each register that one instruction alone reads, that instruction."""
+    users: dict[str, list[Instr]] = {}
+    for ins in function.body:
+        if isinstance(ins, Instr):
+            read = [ins.guard] if ins.guard is not None else []
+            for arg in ins.args[1:] if ins.name != "bra" else ():
+                part = arg.first if isinstance(arg, Pair) else arg
+                part = part.reg if isinstance(part, Not) else part
+                read += [part] if isinstance(part, Reg) else []
+            for register in read:
+                users.setdefault(register.name, []).append(ins)
+    return {name: found[0] for name, found in users.items() if len(found) == 1}
+
+
+def _only_entries(blocks: list[Block]) -> dict[int, LaunchGuard]:
+    """Blocks that are entered by one edge of one conditional branch alone, and what that edge says."""
+    found: dict[int, LaunchGuard] = {}
+    for number, before in enumerate(predecessors(blocks)):
+        guard = edge_guard(blocks[before[0]], number) if len(before) == 1 else None
+        if guard is not None:
+            found[number] = guard
+    return found
+
+
+def edge_guard(block: Block, number: int) -> LaunchGuard | None:
+    """What the branch at the end of a block says where it leads to another; None if it has no condition."""
+    end = block.end
+    if end is None or end.name != "bra" or end.guard is None:
+        return None
+    return LaunchGuard(end.guard.name, (number in block.targets) != end.negated)
 
 
 class JoinPart(NamedTuple):
@@ -80,12 +132,9 @@ class _Ways:
 
     def __init__(self, blocks: list[Block]) -> None:
         self.blocks = blocks
-        self.sources: list[list[int]] = [[] for _ in blocks]
-        for block in blocks:
-            for number in block.successors():
-                self.sources[number].append(block.number)
+        self.sources = predecessors(blocks)
         self.over = dominators(blocks)
-        self.behind = _followers(blocks)
+        self.behind = on_all_ways([block.successors() for block in blocks], range(len(blocks) - 1, -1, -1))
         self._above: dict[int, int | None] = {}
 
     def up(self, number: int) -> list[tuple[int, tuple[LaunchGuard, ...]]]:
@@ -126,21 +175,3 @@ class _Ways:
             guards[0] = ()
         named = [JoinPart(guards[at], f"{name} {at}", ins) for at, (_, ins) in enumerate(setters)]
         return Join(tuple(named))
-
-
-def _followers(blocks: list[Block]) -> list[int]:
-    """Of each block, as bits, the blocks that every way from it comes to."""
-    every = (1 << len(blocks)) - 1
-    behind = [every] * len(blocks)
-    changed = True
-    while changed:
-        changed = False
-        for block in reversed(blocks):
-            after = [behind[number] for number in block.successors()]
-            meet = every if after else 0
-            for one in after:
-                meet &= one
-            meet |= 1 << block.number
-            if meet != behind[block.number]:
-                behind[block.number], changed = meet, True
-    return behind

@@ -1,18 +1,23 @@
-"""mbarrier objects in shared memory, as sm_80 has them, and the arrival of cp.async at one."""
+"""cp.async with its groups; mbarrier objects in shared memory, as sm_80 has them, and the arrival of copies at one."""
 
 from __future__ import annotations
 
-from evo.sim.abi import MB_COUNT_BITS, SHARED_WINDOW, WARP_SCRATCH
+from evo.sim.abi import MB_COUNT_BITS, SHARED_WINDOW, WARP, WARP_SCRATCH
 from evo.sim.errors import refuse
 from evo.sim.llvm_values import V, const, is_vec
 from evo.sim.lower.emitter import Emitter
-from evo.sim.lower.isa.load_store import address, shared_address, space_of
+from evo.sim.lower.isa.accesses import address, shared_address, space_of
 from evo.sim.lower.isa.opcode_table import opcode
-from evo.sim.ptx.ast import Instr, Operand, Reg
+from evo.sim.ptx.ast import Imm, Instr, Operand, Reg
+from evo.sim.runtime.cp_async import cp_async, cp_commit, cp_wait
 from evo.sim.runtime.mbarrier import mbarrier_arrive, mbarrier_copies, mbarrier_init, mbarrier_inval, mbarrier_wait
 
 _SPACE = "shared shared::cta b64"
 _ORDER = "release acquire cta"
+_COPY_MODS = """
+async ca cg shared shared::cta global commit_group wait_group wait_all mbarrier arrive noinc b64
+L2::64B L2::128B L2::256B L2::cache_hint
+"""
 
 
 def _place(e: Emitter, ins: Instr, mem: Operand) -> V:
@@ -76,9 +81,57 @@ def pending_count(e: Emitter, ins: Instr) -> None:
     e.dst(ins.args[0], e.c.trunc(e.c.and_(state, (1 << MB_COUNT_BITS) - 1), "i32"))
 
 
-def copies_arrive(e: Emitter, ins: Instr) -> None:
+def _copies_arrive(e: Emitter, ins: Instr) -> None:
     """cp.async.mbarrier.arrive: an arrival that takes place when the copies of the thread so far are done."""
     if len(ins.args) != 1 or set(ins.mods) - {"async", "mbarrier", "arrive", "noinc", "shared", "shared::cta", "b64"}:
         raise refuse(ins)
     extra = const("i32", int("noinc" not in ins.mods))
     e.c.call(mbarrier_copies(), e.ctx, e.warp, e.site(ins), _place(e, ins, ins.args[0]), e.active(), extra)
+
+
+@opcode("cp", _COPY_MODS, "mem", results=0, operands=(0, 5))
+def copy(e: Emitter, ins: Instr) -> None:
+    c = e.c
+    if not ins.mods or ins.mods[0] != "async":
+        raise refuse(ins)
+    if "mbarrier" in ins.mods:
+        _copies_arrive(e, ins)
+    elif "commit_group" in ins.mods:
+        # Groups are counted per warp: a guarded commit counts if any lane executes it.
+        c.call(cp_commit(), e.warp)
+    elif "wait_group" in ins.mods or "wait_all" in ins.mods:
+        _wait_for_copies(e, ins)
+    else:
+        _start_copies(e, ins)
+
+
+def _wait_for_copies(e: Emitter, ins: Instr) -> None:
+    c = e.c
+    committed = c.load("i64", e.warp, WARP["group_committed"], 8)
+    if "wait_all" in ins.mods:
+        limit = c.add(committed, 1)
+    else:
+        if len(ins.args) != 1 or not isinstance(ins.args[0], Imm):
+            raise refuse(ins)
+        limit = c.sub(committed, ins.args[0].value)
+    c.call(cp_wait(), e.ctx, e.warp, limit)
+
+
+def _start_copies(e: Emitter, ins: Instr) -> None:
+    c = e.c
+    if len(ins.args) not in (3, 4) or not isinstance(ins.args[2], Imm):
+        raise refuse(ins)
+    width = ins.args[2].value
+    if width not in ((4, 8, 16) if "ca" in ins.mods else (16,)):
+        raise refuse(ins, f"{width} bytes")
+    to = e.vector(shared_address(e, ins.args[0]))
+    source = e.vector(address(e, ins.args[1]))
+    sizes: V = const("<32 x i32>", width)
+    if len(ins.args) == 4:
+        extra = ins.args[3]
+        if isinstance(extra, Reg) and e.registers[extra.name] == "pred":
+            ignored = e.vector(e.src(extra, "pred"))
+            sizes = c.select(ignored, const("<32 x i32>", 0), sizes)
+        else:
+            sizes = e.vector(e.src(extra, "u32"))
+    c.call(cp_async(width), e.ctx, e.warp, e.site(ins), to, e.active(), source, sizes)

@@ -79,6 +79,11 @@ class Program:
     flop: float | None = None
     bytes: float | None = None
 
+    @property
+    def blocks(self) -> int:
+        """Of its largest launch."""
+        return max(bound.launch.blocks for bound in self.launches)
+
 
 def place_of(program: Program, name: str) -> str:
     """The buffer that an input's values go to: of a tensor that is changed in place, beside the one that kernels get.

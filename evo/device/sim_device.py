@@ -124,7 +124,7 @@ class SimDevice(ModellingDevice):
     def run_sample(self, request: SampleRequest) -> SampledRun:
         """Run some blocks of a case for their numbers, or all of them."""
         program, blocks = request.case.program, request.blocks
-        whole = blocks is None or max(bound.launch.blocks for bound in program.launches) <= blocks
+        whole = blocks is None or program.blocks <= blocks
         asked = RunRequest(
             program=program,
             inputs=request.case.inputs,
@@ -250,7 +250,7 @@ class SimDevice(ModellingDevice):
         the work of all, or none of them any: the whole grid is run before one of these is believed.
         """
         program = case.program
-        blocks = None if max(bound.launch.blocks for bound in program.launches) <= whole else sample
+        blocks = None if program.blocks <= whole else sample
         request = RunRequest(
             program=program, inputs=case.inputs, check_races=False, blocks=blocks, first_whole=fair > 0
         )

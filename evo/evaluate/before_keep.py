@@ -13,7 +13,7 @@ from evo.device.timing_types import StageTimer
 from evo.errors import TaskInvalid
 from evo.evaluate import gate
 from evo.evaluate.counted_stage import Tell
-from evo.evaluate.gate.steered_outcomes import SteeredCases
+from evo.evaluate.gate.looked import SteeredCases
 from evo.evaluate.looking_bench import LookingBench, LookSubject
 from evo.evaluate.prepare import Prepared
 from evo.evaluate.unverified import unverified
@@ -115,7 +115,7 @@ def pursued(of: LookSubject) -> Check | None:
     alike = {tuple(case.axes[name] for name in compiled) for case in task.check}  # another binary takes seconds
     mixtures = gate.drawn_mixtures(task, seed, dearest, related=True)
     others = [case for case in mixtures if tuple(case.axes[name] for name in compiled) in alike][:_MIXED]
-    others += steered(of).cheap
+    others = [*gate.widest_cases(task, gate.usual_limits(task, gate.THOROUGH)), *others, *steered(of).cheap]
     return gate.pursued(task, programs, bind, bench.reference(task), checker, seed, others, of.looked)
 
 

@@ -15,8 +15,7 @@ from evo.device import Program
 from evo.errors import SyntaxInvalid
 from evo.evaluate.bind import build, signature_problem
 from evo.evaluate.compiler_words import explained
-from evo.evaluate.gate.address_rules import address_problem
-from evo.evaluate.gate.ptx_rules import ptx_problem
+from evo.evaluate.gate.ptx_rules import address_problem, ptx_problem
 from evo.evaluate.gate.source_rules import StaticProblem, static_problem
 from evo.results import Check, CompileReport, KernelResources, Stage, StaticRule, Status
 from evo.results.codec import copied

@@ -49,7 +49,7 @@ class HonestErrors:
     def at_each(self) -> Reals | None:
         """By output; None if the reference takes none of the neighbours."""
         if self._found is None:
-            self._found = self._drawn()
+            self._found = self._drawn() if self.outputs else {}
         return self._found or None
 
     def whole_numbers(self) -> list[Arrays]:
@@ -64,10 +64,19 @@ class HonestErrors:
                     self._whole.append({name: found[name] for name in found if name not in self.outputs})
         return self._whole
 
+    def whole_at(self, places: Mapping[str, NDArray[np.int64]]) -> HonestErrors:
+        """The same for some elements of the other outputs, by their places; nothing of the floats."""
+
+        def some(inputs: Arrays) -> Arrays:
+            found = self.exact(inputs)
+            return {name: found[name].reshape(-1)[places[name]] for name in found if name not in self.outputs}
+
+        return HonestErrors(self.inputs, some, (), self.types, (), self.roundoff)
+
     def near(self) -> Iterator[Arrays]:
         """All outputs of the truth and of the trusted implementations on some neighbours of the inputs."""
         rng = np.random.default_rng(2)
-        for _ in range(_FEWEST):
+        for _ in range(_FEWEST if self.outputs else 0):
             inputs = self._neighbours(rng)
             for implementation in (self.exact, *self.trusted):
                 if (found := self._of(implementation, inputs)) is not None:

@@ -115,22 +115,22 @@ class Reference:
             )
         return self._beside
 
-    def _take_over(self, key: tuple[str, int]) -> None:
+    def _take_over(self, key: tuple[str, int], case: Case) -> None:
         """Wait for what was begun ahead, if it was. Raises TaskInvalid."""
         if (begun := self._begun.pop(key, None)) is not None:
             found = begun.result()
-            self._hold(key, found)
+            self._hold(key, replace(found, honest=self._ties(found.inputs, case)))
             self._inputs.put(key, DrawnInputs.of(found.inputs), size_of(found.inputs))
 
     def expectation(self, case: Case, seed: int) -> Expectation:
         """Inputs and expected outputs for one case and seed. Raises TaskInvalid when the module breaks its contract."""
         key = (case.name, seed)
-        self._take_over(key)
+        self._take_over(key, case)
         if (known := self._expectations.get(key)) is not None:
             return known
         inputs = self.inputs(case, seed)
         if (judged := self._judged(case, seed, inputs)) is not None:
-            fetch = functools.partial(self.once, (*key, "arrays"), lambda: self.expectation_of(inputs, case))
+            fetch = functools.partial(self.once, (*key, "arrays"), lambda: self.expectation_of(inputs, case, ties=True))
             return self._hold(key, Expectation(inputs, {}, None, judged=judged, fetch=fetch))
         return self._hold(key, replace(self.expectation_of(inputs, case), honest=self._honest(inputs, case)))
 
@@ -167,7 +167,7 @@ class Reference:
 
     def _drawn(self, case: Case, seed: int) -> DrawnInputs:
         key = (case.name, seed)
-        self._take_over(key)
+        self._take_over(key, case)
         if (known := self._inputs.get(key)) is not None:
             return known
         stream, judge = stream_of(seed, case.name), self._judge_of(case)
@@ -299,10 +299,17 @@ class Reference:
         """The float64 outputs for inputs of the caller's own. Raises TaskInvalid."""
         return self._outputs("expected", inputs, case)
 
-    def expectation_of(self, inputs: Arrays, case: Case) -> Expectation:
-        """The expectation for inputs of the caller's own, not kept. Raises TaskInvalid."""
+    def expectation_of(self, inputs: Arrays, case: Case, *, ties: bool = False) -> Expectation:
+        """The expectation for inputs of the caller's own, not kept. Raises TaskInvalid.
+
+        ties: with what tells near ties of outputs that are no floats.
+        """
         trusted = self._outputs("trusted", inputs, case) if self.has("trusted") else None
-        return Expectation(inputs, self._outputs("expected", inputs, case), trusted)
+        near = self._ties(inputs, case) if ties else None
+        return Expectation(inputs, self._outputs("expected", inputs, case), trusted, honest=near)
+
+    def _ties(self, inputs: Arrays, case: Case) -> HonestErrors | None:
+        return None if all(is_float(t.dtype) for t in self.task.outputs) else self._honest(inputs, case)
 
     def special_expectation(self, inputs: Arrays, case: Case) -> Expectation:
         """What is right where special values lie among the inputs. Raises TaskInvalid."""

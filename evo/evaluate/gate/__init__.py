@@ -25,18 +25,18 @@ from evo.evaluate.gate.hunt import (
     unlike_machines,
 )
 from evo.evaluate.gate.kept_laws import lawful, laws_of
-from evo.evaluate.gate.looked import Looked
+from evo.evaluate.gate.looked import Looked, UnmetOutcome
 from evo.evaluate.gate.mixed_cases import drawn_mixtures, mixed
 from evo.evaluate.gate.own_kernel import is_original
 from evo.evaluate.gate.ptx_rules import ptx_problem
 from evo.evaluate.gate.pursued_comparisons import pursued
 from evo.evaluate.gate.run_cases import GateDevices, exercised, fault_reason, run_gate
 from evo.evaluate.gate.sanitize import Sanitized, sanitize
+from evo.evaluate.gate.scaled_cases import widest_cases
 from evo.evaluate.gate.source_rules import StaticProblem, static_problem
 from evo.evaluate.gate.steered_cases import unmet_outcomes
-from evo.evaluate.gate.steered_outcomes import UnmetOutcome
 from evo.evaluate.gate.task_selftest import check_task
-from evo.evaluate.gate.threshold_cases import cost_of
+from evo.evaluate.gate.threshold_cases import cost_of, usual_limits
 
 __all__ = [
     "HIDDEN", "QUICK", "THOROUGH", "GateDevices", "Looked", "Sanitized", "StaticProblem", "TimedSizes",
@@ -44,5 +44,5 @@ __all__ = [
     "exercised", "far_cases", "far_sizes", "fault_reason", "first_difference", "hunt", "is_original", "large_cases",
     "lawful", "laws_of", "mixed", "patterns", "ptx_problem", "pursued", "run_gate", "sanitize",
     "static_problem", "steered_thoroughly", "terms_of", "timed_sizes", "unlike_machines",
-    "unmet_outcomes",
+    "unmet_outcomes", "usual_limits", "widest_cases",
 ]  # fmt: skip

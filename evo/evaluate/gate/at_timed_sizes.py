@@ -22,13 +22,13 @@ from evo.device.output_extremes import Extreme
 from evo.device.remote_device import RemoteGpu, RemoteSimulator
 from evo.errors import Crashed, TimedOut
 from evo.evaluate.counted_stage import CountedStage, Tell, silent
-from evo.evaluate.gate.accumulated import per_element
 from evo.evaluate.gate.compare import compare, terms_of
 from evo.evaluate.gate.cut_reference import cut_axis, cut_expectation
+from evo.evaluate.gate.error_budget import per_element
 from evo.evaluate.gate.full_grid import VARIED, held_to_truth, repeated, varied
 from evo.evaluate.gate.kept_laws import law_at
 from evo.evaluate.gate.mismatches import placed
-from evo.evaluate.gate.rough_approximations import GROSS, roughened
+from evo.evaluate.gate.other_machines import GROSS, altered, rough
 from evo.evaluate.gate.run_cases import fault_reason
 from evo.results import CaseBench, CaseCheck, Fault, FaultKind, Mismatch, MismatchKind, Stage, Status, Verified
 from evo.spec.changed_inputs import changed_case
@@ -190,9 +190,9 @@ class _Look:
         if other is None:
             return None
         asked = self._asked(other.inputs, None if sample.blocks <= _FEW else _FEW, other.groups)
-        rough = roughened(self.bench.program) if kind == MIXED and self.target is None else None
-        if rough is not None:
-            found = self._held(replace(asked, case=replace(asked.case, program=rough)), other.truth)
+        moved = altered(self.bench.program, rough) if kind == MIXED and self.target is None else None
+        if moved is not None:
+            found = self._held(replace(asked, case=replace(asked.case, program=moved)), other.truth)
             amiss = found.case.mismatch if found is not None and found.case is not None else None
             if found is None or (amiss is not None and amiss.kind in GROSS):
                 return found
@@ -322,6 +322,7 @@ class _Look:
         expected: Arrays = {}
         trusted: Arrays | None = {} if truth.trusted is not None else None
         looked_at: dict[str, Places] = {}
+        places_of: dict[str, Places] = {}
         for name, places in found.places.items():
             mine, within = self._within(places, sizes[name], where)
             outputs[name], looked_at[name] = found.values[name][mine], places[mine]
@@ -329,11 +330,13 @@ class _Look:
                 within = looked_at[name] = np.zeros(1, np.int64)
                 with np.errstate(all="ignore"):
                     outputs[name] = truth.expected[name].reshape(-1)[:1].astype(found.values[name].dtype)
+            places_of[name] = within
             expected[name] = truth.expected[name].reshape(-1)[within]
             if trusted is not None and truth.trusted is not None:
                 trusted[name] = truth.trusted[name].reshape(-1)[within]
         terms = per_element(self.task, found.atomics, sum(len(places) for places in found.places.values()))
-        held = Expectation({}, expected, trusted, terms=terms_of(self.task, self.case))
+        near = truth.honest.whole_at(places_of) if truth.honest is not None else None
+        held = Expectation({}, expected, trusted, honest=near, terms=terms_of(self.task, self.case))
         row = compare(self.task, self.case.name, outputs, held, terms)
         if row.status is Status.CORRECT:
             return None

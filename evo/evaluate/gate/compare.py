@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from evo.device import POISON_LARGE, POISON_NAN, Array, Arrays
 from evo.device.error_sums import ErrorSums, error_sums, truth_sums
-from evo.evaluate.gate.accumulated import without_accumulation
 from evo.evaluate.gate.blocks import over_blocks, same_bits, sum_of_squares
 from evo.evaluate.gate.error_budget import (
     STANDARD_ERRORS,
@@ -26,6 +25,7 @@ from evo.evaluate.gate.error_budget import (
     Problem,
     base_of,
     errors_of,
+    without_accumulation,
 )
 from evo.evaluate.gate.judged import compared_by_judge
 from evo.evaluate.gate.mismatches import element_of, is_poison, poisoned, wrong

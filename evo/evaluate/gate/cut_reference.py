@@ -24,7 +24,7 @@ def cut_expectation(task: Task, reference: Reference, case: Case, seed: int, axi
         led = {t.name for t in task.inputs if t.shape and t.shape[0].text == axis}
         inputs = reference.inputs(case, seed)
         given = {name: np.ascontiguousarray(a[where]) if name in led else a for name, a in inputs.items()}
-        return replace(reference.expectation_of(given, part), inputs={})
+        return replace(reference.expectation_of(given, part, ties=True), inputs={})
 
     return reference.once((case.name, seed, axis, where.tobytes()), work)
 

@@ -1,6 +1,6 @@
 """Error budgets of one output: from the errors of a trusted implementation, or from one rounding.
 
-Knows sums of errors and no arrays, so that the sums may come from where the arrays are.
+A budget knows sums of errors and no arrays, so that the sums may come from where the arrays are.
 """
 
 from __future__ import annotations
@@ -9,13 +9,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
+from evo.device import Array
 from evo.device.error_sums import ErrorSums, TruthSums
 from evo.evaluate.gate.blocks import exact_sum
 from evo.evaluate.gate.mismatches import element_of
 from evo.results import Mismatch, MismatchKind
 from evo.spec.element_types import ROUNDOFF
+from evo.spec.expectation import Expectation
 from evo.spec.honest_errors import SUMMATION
-from evo.spec.input_distributions import smallest
+from evo.spec.input_distributions import UNBIASED, smallest
+from evo.spec.task import Task, Tensor
 from evo.spec.tolerance import Tolerance
 
 Problem = tuple[Mismatch, str]  # what is wrong, and in words
@@ -171,3 +177,32 @@ class ErrorBudget:
                     words = f"is biased, its errors lean {what} by {found - base:.3g} on average"
                     return beyond(MismatchKind.BIAS, found - base, limits["bias"], words)
         return None
+
+
+def per_element(task: Task, atomics: int, elements: int) -> float:
+    """How many atomics went into an element on average, if the task allows them; a GPU does not count them."""
+    return atomics / max(1, elements) if task.nondeterministic is not None else 0.0
+
+
+def without_accumulation(
+    got: Array, want: NDArray[np.float64], tensor: Tensor, expectation: Expectation, accumulated: float
+) -> Array:
+    """An output, nearer to the truth by what so many atomics into each element may have erred.
+
+    A trusted implementation adds up in pairs or in float64. A sum of many atomics takes as many roundings as it has
+    terms: they add up like a random walk, and equal terms may all be rounded to one side. Each rounds what the sum is
+    by then: about the result, or, where terms cancel, what so many terms of either sign come to.
+    """
+    moved = expectation.honest.at_each() if expectation.honest is not None else None
+    rounding = ROUNDOFF[tensor.dtype] * np.abs(want)
+    if moved is not None and tensor.name in moved:  # what moves if each term is rounded: a rounding of their norm
+        rounding = rounding + moved[tensor.name].reshape(want.shape)
+    steps = STANDARD_ERRORS * math.sqrt(accumulated)
+    if expectation.distribution not in UNBIASED:
+        steps = max(steps, accumulated)
+    allowed = steps * rounding
+    values: NDArray[np.float64] = got.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        error = values - want
+        nearer = values - np.clip(error, -allowed, allowed)
+    return np.where(np.isfinite(error), nearer, values)

@@ -16,33 +16,23 @@ from evo.device.remote_device import RemoteDevice, RemoteSimulator
 from evo.errors import TaskInvalid
 from evo.evaluate.gate.at_timed_sizes import timed_sizes
 from evo.evaluate.gate.hunted_steps import dealt_steps, many_numbers, patterned_steps, short_steps
-from evo.evaluate.gate.input_patterns import (
-    OUTERMOST,
-    PATTERNS,
-    PEAKED,
-    ROWS,
-    SHIFTED,
-    SOURCED,
-    SPLICED,
-    STRUCTURED,
-    STRUCTURES,
-    UNEVEN,
-    WHOLE,
-    patterned,
-)
-from evo.evaluate.gate.integer_patterns import WAYS
-from evo.evaluate.gate.lanes_apart import all_apart
-from evo.evaluate.gate.looked import Looked
+from evo.evaluate.gate.input_patterns import PATTERNS, patterned
+from evo.evaluate.gate.looked import Looked, SteeredCases
+from evo.evaluate.gate.other_machines import GROSS, all_altered, apart, rough, shifted_steps
 from evo.evaluate.gate.other_orders import other_orders
 from evo.evaluate.gate.own_kernel import is_by_rounding, is_rounded_alike
-from evo.evaluate.gate.rough_approximations import GROSS, all_roughened
-from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case, spread_over_cases
-from evo.evaluate.gate.scaled_cases import longest_cases
-from evo.evaluate.gate.shifted_tensors import shifted_steps
+from evo.evaluate.gate.run_cases import (
+    CHECK_BUDGET,
+    Bind,
+    Step,
+    check_case,
+    expected_under,
+    failed,
+    spread_over_cases,
+)
+from evo.evaluate.gate.scaled_cases import longest_cases, named_case
 from evo.evaluate.gate.side_by_side import checked
-from evo.evaluate.gate.spliced_inputs import TURNS
 from evo.evaluate.gate.steered_cases import steered_cases
-from evo.evaluate.gate.steered_outcomes import SteeredCases
 from evo.evaluate.gate.threshold_cases import (
     cost_of,
     elements_of,
@@ -64,18 +54,6 @@ from evo.spec.variant import Variant
 QUICK, THOROUGH = 0.3, 2.0  # of what the task's own check cases cost
 _FEW, _MANY = 3, 10  # cases for an outcome that no check case has: in a trial, before a keep
 _STEERED = 120  # cases of outcomes that no check case has, before a keep
-# How often each pattern is drawn on a case before a keep: one draw shows one way to be uneven.
-_TURNS = {
-    OUTERMOST: 2,
-    UNEVEN: WAYS + 1,
-    SOURCED: 2,
-    STRUCTURED: STRUCTURES,
-    SPLICED: TURNS + 1,
-    PEAKED: 3,
-    ROWS: 2,
-    SHIFTED: 2,
-    WHOLE: 2,
-}
 _AFFORDABLE = 6e9  # flops and bytes of a reference that takes seconds
 _SAMPLED = 256  # blocks, of which a sample stands for all
 _LARGE = 3  # cases that are looked at by a sample of their blocks
@@ -129,6 +107,8 @@ def hunt(
 
     def run(step: Step, expectation: Expectation, on: RemoteSimulator) -> tuple[CaseCheck | None, tuple[Fault, ...]]:
         step = replace(step, device=on)
+        if looked.is_again(step, expectation):
+            return None, ()
         row, faults = _at_suggested(task, bound, own, expectation, step, on, seed)
         is_excused = row is not None and is_rounded_alike(task, honest, step, expectation, row)
         return (None, ()) if is_excused else (row, faults)
@@ -140,18 +120,9 @@ def hunt(
             continue
         if row.status is not Status.CORRECT:
             why = "at a size that the source suggests" if step.case in cases else "at a short size"
-            reason = f"{why}, {step.case.name}{_under(step)}: {row.reason}"
-            return _failed(row, step, Stage.THRESHOLD, reason, faults, seed)
+            return failed(row, step, Stage.THRESHOLD, f"{why}, {step.case.name}{step.under}", faults, seed)
         looked.add(step)
     return None
-
-
-def _under(step: Step) -> str:
-    return "" if step.distribution == DRAWN else f" with {step.distribution} inputs"
-
-
-def _has_many_blocks(program: Program) -> bool:
-    return max(launched.launch.blocks for launched in program.launches) > _SAMPLED
 
 
 def _at_suggested(
@@ -175,7 +146,7 @@ def _at_suggested(
         known = reference.sound(step.case, expectation.inputs, _HUNTED, rng, is_given=True)
         row, _, faults = (row, None, faults) if known is None else check_case(task, programs, known, step, {})
     spent = any(fault.kind is FaultKind.BUDGET and fault.block != _FIRST for fault in faults)
-    if spent and _has_many_blocks(programs[step.case.name]):
+    if spent and programs[step.case.name].blocks > _SAMPLED:
         seen = timed_sizes(task, programs, reference, device, seed, cases=[step.case])
         if seen.status.passed and seen.unseen is None:
             return None, ()  # on other inputs, and by a sample: nothing is said of this size
@@ -200,15 +171,15 @@ def unlike_machines(
     """
     if (unlike := other_orders(task, programs, bind, reference, device, seed, share=THOROUGH)) is not None:
         step, row, faults = unlike
-        return _failed(row, step, Stage.GATE, f"case {row.name}{_under(step)}: {row.reason}", faults, seed)
+        return failed(row, step, Stage.GATE, f"case {row.name}{step.under}", faults, seed)
     for step in shifted_steps(task, programs, device):
         row, _, faults = check_case(task, programs, reference.expectation(step.case, seed), step, {})
         if row.status is not Status.CORRECT:
             why = f"if {', '.join(step.shifted)} begins at no multiple of its usual alignment"
-            return _failed(row, step, Stage.GATE, f"case {row.name}, {why}: {row.reason}", faults, seed)
+            return failed(row, step, Stage.GATE, f"case {row.name}, {why}", faults, seed)
     others = {
-        "if approximate instructions are off by one unit more": all_roughened(programs),
-        "if no two lanes happen to be active together": all_apart(programs),
+        "if approximate instructions are off by one unit more": all_altered(programs, rough),
+        "if no two lanes happen to be active together": all_altered(programs, apart),
     }
     for words, other in others.items():
         for case in task.check:
@@ -217,8 +188,7 @@ def unlike_machines(
             step = Step(case, device, budget=CHECK_BUDGET)
             row, _, faults = check_case(task, other, reference.expectation(case, seed), step, {})
             if faults or (row.mismatch is not None and row.mismatch.kind in GROSS):
-                reason = f"case {case.name}, {words}: {row.reason}"
-                return _failed(row, step, Stage.GATE, reason, faults, seed)
+                return failed(row, step, Stage.GATE, f"case {case.name}, {words}", faults, seed)
     return None
 
 
@@ -250,8 +220,7 @@ def _with_other_flags(task: Task, seed: int) -> Iterator[Case]:
         for case in cases:
             axes = {**case.axes, flag: 1 - case.axes[flag]}
             if axes not in known:
-                shown = ", ".join(f"{name} {value}" for name, value in axes.items())
-                yield Case(name=f"({shown})", axes=axes)
+                yield named_case(axes)
 
 
 def chosen(task: Task, cases: Iterable[Case], most: float, beside: Sequence[Case] = ()) -> list[Case]:
@@ -268,22 +237,15 @@ def chosen(task: Task, cases: Iterable[Case], most: float, beside: Sequence[Case
     return found
 
 
-def _failed(row: CaseCheck, step: Step, stage: Stage, reason: str, faults: tuple[Fault, ...], seed: int) -> Check:
-    cases = (replace(row, inputs=(step.distribution,)),)
-    return Check(status=row.status, reason=reason, stage=stage, cases=cases, faults=faults, seed=seed)
-
-
 def _expected(
     task: Task, reference: Reference, step: Step, seed: int, constants: Sequence[int | float]
 ) -> Expectation | None:
     """What is right there; None if the reference has no such case, or the distribution does not suit it."""
     try:
-        if step.distribution == DRAWN:
-            found: Expectation | None = reference.expectation(step.case, seed)
-        elif step.distribution in PATTERNS:
+        if step.distribution in PATTERNS:
             found = patterned(task, reference, step.case, seed, step.distribution, constants, turn=step.turn)
         else:
-            found = reference.derived(step.case, seed, step.distribution)
+            found = expected_under(reference, step.case, seed, step.distribution)
     except TaskInvalid:  # its sizes do not go together, in a way that the task's cases do not show
         return None
     return None if found is None else replace(found, distribution=_HUNTED, memo={})
@@ -347,7 +309,7 @@ def patterns(
     def run(asked: _Patterned, expectation: Expectation, on: RemoteDevice) -> tuple[Check | None]:
         return (_wrong(task, programs, asked[1], asked[0], expectation, on, seed, looked, honest),)
 
-    asked = [(p, case, turn) for p, order in orders.items() for case in order for turn in range(_TURNS.get(p, 1))]
+    asked = [(p, case, turn) for p, order in orders.items() for case in order for turn in range(PATTERNS[p])]
     return next((found for _, (found,) in checked(asked, drawn, run, devices) if found is not None), None)
 
 
@@ -378,6 +340,8 @@ def _wrong(
     if expectation is None:
         return None
     step = Step(case, device, check_races=distribution in PATTERNS, distribution=distribution, budget=CHECK_BUDGET)
+    if looked is not None and looked.is_again(step, expectation):
+        return None
     row, _, faults = check_case(task, programs, expectation, step, {})
     if row.status is Status.CORRECT:
         if looked is not None:
@@ -385,4 +349,4 @@ def _wrong(
         return None
     if is_rounded_alike(task, honest, step, expectation, row):
         return None
-    return _failed(row, step, Stage.GATE, f"case {case.name} with {distribution} inputs: {row.reason}", faults, seed)
+    return failed(row, step, Stage.GATE, f"case {case.name}{step.under}", faults, seed)

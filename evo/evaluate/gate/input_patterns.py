@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.evaluate.gate.integer_patterns import Kind, kind_of, recurrence, varied_integers
+from evo.evaluate.gate.integer_patterns import WAYS, Kind, kind_of, recurrence, varied_integers
 from evo.evaluate.gate.outlying_inputs import LONG, far_apart, outermost, peaked, special_rows, values_of, whole_numbers
-from evo.evaluate.gate.spliced_inputs import spliced
+from evo.evaluate.gate.spliced_inputs import TURNS, spliced
 from evo.evaluate.gate.tensor_rows import Reals, Rng, is_turned, rows_of, some_rows
 from evo.spec import input_distributions as distributions
 from evo.spec.derived_inputs import defined
@@ -29,13 +29,17 @@ from evo.spec.tensor_arrays import Arrays
 STRUCTURED, SHIFTED, SOURCED, UNEVEN, ZEROS = "structured", "shifted", "compared", "uneven", "special_zeros"
 SPLICED, OUTERMOST, RECIPROCAL, PEAKED, ROWS = "spliced", "outermost", "reciprocal", "peaked", "special_rows"
 WHOLE = "whole"
-PATTERNS = (STRUCTURED, SHIFTED, SOURCED, UNEVEN, ZEROS, SPLICED, OUTERMOST, RECIPROCAL, PEAKED, ROWS, WHOLE)
-
 STRUCTURES = 3  # turns of structured inputs
+# How often each is drawn on a case before a keep: one draw shows one way to be uneven.
+PATTERNS = {
+    STRUCTURED: STRUCTURES, SHIFTED: 2, SOURCED: 2, UNEVEN: WAYS + 1, ZEROS: 1, SPLICED: TURNS + 1, OUTERMOST: 3,
+    RECIPROCAL: 2, PEAKED: 3, ROWS: 2, WHOLE: 2,
+}  # fmt: skip
 
 _SHRINKS = (1.0, 0.25, 0.0625)  # of shifts, until the reference is accurate
 _ZERO_SHARE = 0.25
 _WIDEST = 65504.0  # the largest number of half precision; float32 can still add squares of it up
+_TOPMOST, _TOP = 2, (0.3, 0.49)  # the turn, and the share of the largest number, where fast divisions give zero
 _EXACT = 1 << 12  # of a recurrence, whose numbers are exact in ten bits
 _NEAR, _LONG = 0.8, 16  # how near to the end of an axis drawn places come, and how long it must be to tell
 
@@ -63,14 +67,13 @@ def patterned(
     if not free or reference.has_dependent_inputs() or (pattern == SOURCED and not constants):
         return None
     if pattern in (ZEROS, ROWS):
-        make = _special_zeros if pattern == ZEROS else _special_rows
-        return make(reference, case, drawn, free, rng)
+        return _special(reference, case, drawn, free, rng, beside_zeros=pattern == ZEROS)
     if pattern == SPLICED:
         return _spliced(reference, case, drawn, free, domains, turn, rng)
     if pattern in (OUTERMOST, RECIPROCAL, PEAKED, WHOLE):
         if not all(is_float(tensor.dtype) for tensor in task.outputs):
             return None  # they would be full of near ties
-        tries = _outlying(pattern, drawn, free, domains, constants, rng, odd=turn % 2 == 1)
+        tries = _outlying(pattern, drawn, free, domains, constants, rng, turn)
         sound = (reference.sound(case, drawn | changed, pattern, rng) for changed in tries)
         return next((found for found in sound if found is not None), None)
     related = pattern == STRUCTURED and turn == STRUCTURES - 1
@@ -142,10 +145,12 @@ def _outlying(
     domains: dict[str, str],
     constants: Sequence[int | float],
     rng: Rng,
-    *,
-    odd: bool,
+    turn: int,
 ) -> Iterator[Arrays]:
-    """Inputs to try, the hardest first. odd: each tensor of one sign, at the ends of its type; few whole numbers."""
+    """Inputs to try, the hardest first. In odd turns each tensor has one sign, at the ends of its type; few whole
+    numbers. In the second even one those that reach far beyond half precision are about as large as sums of two may be.
+    """
+    odd = turn % 2 == 1
     reals = {t.name: drawn[t.name].astype(np.float64) for t in free}
     scales = {name: _scale(values) for name, values in reals.items()}
 
@@ -155,6 +160,13 @@ def _outlying(
 
     one = free[int(rng.integers(len(free)))]
     if pattern == OUTERMOST:
+        if turn == _TOPMOST:
+            wide = [t for t in free if largest(t.dtype) > _WIDEST]
+            for those in filter(None, (wide, [t for t in wide if t is one])):
+                sizes = {t.name: largest(t.dtype) * rng.uniform(*_TOP, reals[t.name].shape) for t in those}
+                signs = {t.name: rng.choice([-1.0, 1.0], reals[t.name].shape) for t in those}
+                yield {t.name: fitted(t, signs[t.name] * sizes[t.name], 1.0) for t in those}
+            return
         ends = {t.name: min(largest(t.dtype), _WIDEST) for t in free}
         for part in (1.0, 0.5) if odd else ():
             most = {t.name: rng.choice([-1.0, 1.0]) * part * ends[t.name] for t in free}
@@ -170,7 +182,7 @@ def _outlying(
         for _ in range(2):
             yield others | {one.name: fitted(one, peaked(reals[one.name], scales[one.name], constants, rng))}
     else:
-        for other in far_apart(reals, {t.name: t.dtype for t in free}, rng):
+        for other in far_apart(reals, {t.name: t.dtype for t in free}, rng, alone=odd):
             yield {t.name: fitted(t, other[t.name], 1.0) for t in free if t.name in other}
 
 
@@ -369,36 +381,27 @@ def _highest(task: Task, reference: Reference, case: Case, tensor: Tensor, seed:
     return None
 
 
-def _special_zeros(
-    reference: Reference, case: Case, drawn: Arrays, free: Sequence[Tensor], rng: Rng
+def _special(
+    reference: Reference, case: Case, drawn: Arrays, free: Sequence[Tensor], rng: Rng, *, beside_zeros: bool
 ) -> Expectation | None:
-    """NaN and infinities where the task declares them, beside many zeros: zero times infinity is not zero."""
+    """NaN and infinities where the task declares them, throughout rows or in pairs; or beside many zeros: zero times
+    infinity is not zero.
+    """
     named = [tensor for tensor in free if tensor.specials is not None and tensor.specials.not_finite]
     if not named:
         return None
     changed: Arrays = {}
-    for tensor in free:
+    for tensor in free if beside_zeros else ():
         values = drawn[tensor.name].copy()
         values[rng.random(values.shape) < _ZERO_SHARE] = 0
         changed[tensor.name] = defined(tensor, values, drawn[tensor.name])
     one = named[int(rng.integers(len(named)))]
     assert one.specials is not None
-    kinds = [kind for kind in one.specials.asked if kind in ("nan", "infinities")]
     domain = one.domain or distributions.domain_of(one.dtype, drawn[one.name])
-    changed[one.name] = distributions.with_specials(changed[one.name], one.dtype, kinds, domain, rng)
-    return reference.special_expectation(drawn | changed, case)
-
-
-def _special_rows(
-    reference: Reference, case: Case, drawn: Arrays, free: Sequence[Tensor], rng: Rng
-) -> Expectation | None:
-    """NaN and infinities where the task declares them, throughout rows or in pairs."""
-    named = [tensor for tensor in free if tensor.specials is not None and tensor.specials.not_finite]
-    if not named:
-        return None
-    one = named[int(rng.integers(len(named)))]
-    assert one.specials is not None
-    domain = one.domain or distributions.domain_of(one.dtype, drawn[one.name])
+    if beside_zeros:
+        asked = [kind for kind in one.specials.asked if kind in ("nan", "infinities")]
+        changed[one.name] = distributions.with_specials(changed[one.name], one.dtype, asked, domain, rng)
+        return reference.special_expectation(drawn | changed, case)
     kinds = [np.nan] if "nan" in one.specials.asked else []
     if "infinities" in one.specials.asked and domain != "unit":
         kinds += [np.inf, -np.inf] if domain == "real" else [np.inf]

@@ -15,9 +15,9 @@ import numpy as np
 
 from evo.device.remote_device import RemoteDevice
 from evo.errors import TaskInvalid
-from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case
+from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case, failed
 from evo.evaluate.gate.threshold_cases import AxisSpace, cost_of
-from evo.results import CaseCheck, Check, Fault, Stage, Status
+from evo.results import Check, Stage, Status
 from evo.spec.changed_inputs import ChangedCase, changed_case, possible_laws
 from evo.spec.laws import PERMUTE, SAME_SIZE, Law
 from evo.spec.reference import Reference
@@ -81,16 +81,10 @@ def lawful(
         step = Step(changed.case, device, distribution=law.words, budget=CHECK_BUDGET)
         row, _, faults = check_case(task, programs, expectation, step, {})
         if row.status is not Status.CORRECT:
-            return _broken(row, law, faults, seed)
+            return failed(row, step, Stage.GATE, f"case {row.name}", faults, seed)
         if looked is not None:
             looked.laws.add(law.words)
     return None
-
-
-def _broken(row: CaseCheck, law: Law, faults: tuple[Fault, ...], seed: int) -> Check:
-    cases = (replace(row, inputs=(law.words,)),)
-    reason = f"case {row.name}: {row.reason}"
-    return Check(status=row.status, reason=reason, stage=Stage.GATE, cases=cases, faults=faults, seed=seed)
 
 
 def _changed(

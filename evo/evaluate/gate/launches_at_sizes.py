@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.device import BoundLaunch
+from evo.device import Argument, BoundLaunch
 from evo.errors import SyntaxInvalid
-from evo.evaluate.gate.scalars_at_sizes import scalars_at
 from evo.evaluate.gate.scaled_cases import Sizes
 from evo.sim.launch_conditions import Launches
 from evo.spec.chips import Chip
-from evo.spec.expr import Expression
+from evo.spec.expr import Expression, Number, parse
 from evo.spec.task import Task
 from evo.spec.variant import Variant
 
@@ -62,7 +61,7 @@ class LaunchesAtSizes:
             elif argument.name in sizes:
                 parameters[at] = sizes[argument.name]
             else:
-                parameters[at] = scalars_at(self._task, argument, self._names, sizes, count)
+                parameters[at] = _scalars_at(self._task, argument, self._names, sizes, count)
         return Launches(parameters=parameters, grid=grid, block=block, unknown=unknown if grids else None, sure=sure)
 
     def _values(self, expression: Expression, sizes: Sizes, most: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -77,3 +76,20 @@ class LaunchesAtSizes:
             except SyntaxInvalid:  # it names what only the chip knows, or divides by zero there
                 failed[at] = True
         return values[which.reshape(-1)], failed[which.reshape(-1)]
+
+
+def _scalars_at(
+    task: Task, argument: Argument, names: Mapping[str, Number], sizes: Sizes, count: int
+) -> NDArray[np.generic]:
+    """A scalar of the task, or a value that a launch line names, at each size. names: knobs, and what a chip has."""
+    own = {scalar.name: scalar.value for scalar in task.scalars}
+    value = own[argument.name] if argument.name in own else parse(argument.name, real=True)
+    constants = {**names, **{n: own[n].value({}) for n in value.names & set(own) if not own[n].names}}
+    if not value.names & set(sizes):
+        return np.full(count, float(value.value(constants))).astype(argument.dtype)
+    known: dict[tuple[int, ...], float] = {}
+    axes = sorted(value.names & set(sizes))
+    for row in set(zip(*(sizes[axis].tolist() for axis in axes), strict=True)):
+        known[row] = float(value.value({**constants, **dict(zip(axes, row, strict=True))}))
+    rows = zip(*(sizes[axis].tolist() for axis in axes), strict=True)
+    return np.asarray([known[row] for row in rows], argument.dtype)

@@ -21,7 +21,7 @@ from evo.device.remote_device import RemoteDevice
 from evo.errors import TaskInvalid
 from evo.evaluate.gate.hunt import THOROUGH
 from evo.evaluate.gate.launches_at_sizes import LaunchesAtSizes
-from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case
+from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case, failed
 from evo.evaluate.gate.scaled_cases import Sizes, named_case
 from evo.evaluate.gate.threshold_cases import AxisLimits, AxisSpace, cost_of, usual_limits
 from evo.results import CaseCheck, Check, Stage, Status
@@ -166,9 +166,8 @@ def mixed(
             continue
         theirs: CaseCheck = check_case(task, others, expectation, step, {})[0]
         if theirs.status is Status.CORRECT:
-            reason = f"at a size that mixes those of the task's cases, {case.name}: {row.reason}"
-            rows = (row,)
-            return Check(status=row.status, reason=reason, stage=Stage.THRESHOLD, cases=rows, faults=faults, seed=seed)
+            where = f"at a size that mixes those of the task's cases, {case.name}"
+            return failed(row, step, Stage.THRESHOLD, where, faults, seed)
     return None
 
 

@@ -9,17 +9,16 @@ to the same in either order, so the cheapest sizes of several blocks are run as 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from evo.device import Program, RunResult
 from evo.device.remote_device import RemoteDevice
 from evo.errors import TaskInvalid
-from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case
+from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case, expected_under
 from evo.evaluate.gate.scaled_cases import longest_cases
 from evo.evaluate.gate.threshold_cases import cost_of, usual_limits
 from evo.results import CaseCheck, Fault, Status
-from evo.spec.expectation import Expectation
 from evo.spec.input_distributions import DRAWN, SCALES, suited_to
 from evo.spec.reference import Reference
 from evo.spec.task import Case, Task
@@ -48,10 +47,15 @@ def other_orders(
     others = [*longest_cases(task, usual_limits(task, share))]
     bound = {**bind(others), **programs}
     own = reference.beside()
-    asked = [(case, distribution) for case in mine for distribution in (DRAWN, *_suited(task), SCALES)]
+    suited = suited_to(tensor.dtype for tensor in task.inputs)
+    asked = [(case, distribution) for case in mine for distribution in (DRAWN, *suited, SCALES)]
     asked += [(case, which) for case in _of_several_blocks(task, others, bound) for which in (DRAWN, SCALES)]
     for case, distribution in asked:
-        if (expectation := _expected(own, case, seed, distribution)) is None:
+        try:
+            expectation = expected_under(own, case, seed, distribution)
+        except TaskInvalid:  # its sizes do not go together, in a way that the task's cases do not show
+            continue
+        if expectation is None:
             continue
         first: dict[tuple[str, int], RunResult] = {}
         step = Step(case, device, budget=CHECK_BUDGET)
@@ -69,21 +73,5 @@ def _may_show(program: Program) -> bool:
 
 
 def _of_several_blocks(task: Task, cases: Iterable[Case], programs: Mapping[str, Program]) -> list[Case]:
-    found = [case for case in cases if case.name in programs and _blocks(programs[case.name]) >= _SEVERAL]
+    found = [case for case in cases if case.name in programs and programs[case.name].blocks >= _SEVERAL]
     return sorted(found, key=lambda case: cost_of(task, case))[:_CHEAPEST]
-
-
-def _blocks(program: Program) -> int:
-    return max(launched.launch.blocks for launched in program.launches)
-
-
-def _suited(task: Task) -> Sequence[str]:
-    return tuple(suited_to(tensor.dtype for tensor in task.inputs))
-
-
-def _expected(reference: Reference, case: Case, seed: int, distribution: str) -> Expectation | None:
-    try:
-        drawn = distribution == DRAWN
-        return reference.expectation(case, seed) if drawn else reference.derived(case, seed, distribution)
-    except TaskInvalid:  # its sizes do not go together, in a way that the task's cases do not show
-        return None

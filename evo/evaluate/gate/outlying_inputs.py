@@ -45,12 +45,16 @@ def outermost(values: Reals, most: float, rng: Rng) -> Reals:
     return whole()
 
 
-def far_apart(reals: Mapping[str, Reals], dtypes: Mapping[str, str], rng: Rng) -> Iterator[dict[str, Reals]]:
-    """One tensor some powers of two larger and another as much smaller, less each time; a single one so small that its
-    squares are subnormal, which some instructions flush.
+def far_apart(
+    reals: Mapping[str, Reals], dtypes: Mapping[str, str], rng: Rng, *, alone: bool
+) -> Iterator[dict[str, Reals]]:
+    """One tensor some powers of two larger and another as much smaller, less each time; or one alone so small that its
+    squares are subnormal, which some instructions flush. A single one is always that, and once is enough.
     """
     names = [list(reals)[int(at)] for at in rng.permutation(len(reals))[:2]]
-    if len(names) == 1:
+    if alone and len(reals) == 1:
+        return
+    if alone or len(names) == 1:
         least = math.log2(smallest(dtypes[names[0]])) / 2
         yield from ({names[0]: reals[names[0]] * 2.0 ** (least - by)} for by in _SUBNORMAL)
         return

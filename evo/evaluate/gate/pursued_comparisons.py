@@ -19,14 +19,12 @@ import numpy as np
 
 from evo.device import Arrays, Program
 from evo.device.remote_device import RemoteSimulator
-from evo.evaluate.gate.approached_conditions import approached
-from evo.evaluate.gate.compared_elements import element_turning
 from evo.evaluate.gate.distinct_inputs import InputSpace
 from evo.evaluate.gate.looked import Looked
 from evo.evaluate.gate.others_extreme import edges, others_extreme, tells_of_edges
-from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case, covered_run
-from evo.evaluate.gate.solved_conditions import Setting, SolvedConditions, solved_conditions
-from evo.evaluate.gate.tensors_at_once import alike, some_places
+from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case, covered_run, failed
+from evo.evaluate.gate.solved_conditions import Setting, SolvedConditions, element_turning, solved_conditions
+from evo.evaluate.gate.tensors_at_once import alike, approached, some_places
 from evo.evaluate.gate.threshold_cases import cost_of
 from evo.results import Check, Stage, Status
 from evo.results.coverage import BRANCHES, MEMORY, Coverage, CoveragePoint, PointKind
@@ -314,9 +312,8 @@ class _Pursuit:
         row, _, faults = check_case(self.task, programs, expectation, step, {})
         if row.status is Status.CORRECT:
             return None
-        reason = f"case {self.case.name} with inputs that turn a comparison: {row.reason}"
-        cases = (replace(row, inputs=(PURSUED,)),)
-        return Check(status=row.status, reason=reason, stage=Stage.GATE, cases=cases, faults=faults, seed=seed)
+        where = f"case {self.case.name} with inputs that turn a comparison"
+        return failed(row, step, Stage.GATE, where, faults, seed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from evo.device import POISON_LARGE, POISON_NAN, Arrays, Program, RunRequest, Ru
 from evo.device.remote_device import RemoteDevice, RemoteGpu, RemoteSimulator
 from evo.errors import Crashed, TimedOut
 from evo.evaluate.counted_stage import CountedStage, Tell, silent
-from evo.evaluate.gate.accumulated import per_element
 from evo.evaluate.gate.compare import compare, first_difference
+from evo.evaluate.gate.error_budget import per_element
 from evo.evaluate.gate.metric_gates import metric_problem
 from evo.results import CaseCheck, Check, Fault, Figure, Stage, Status
 from evo.results.coverage import Coverage
@@ -73,29 +73,15 @@ def run_gate(
         expectation = _expectation(reference, step, seed)
         row, result, faults = check_case(task, programs, expectation, step, first)
         before = rows.get(row.name)
-        if row.status is Status.CORRECT and before is not None:
-            row = replace(before, inputs=tuple(dict.fromkeys((*before.inputs, step.distribution))))
-        elif before is not None:
-            row = replace(row, inputs=tuple(dict.fromkeys((*before.inputs, step.distribution))))
-        else:
-            row = replace(row, inputs=(step.distribution,))
+        inputs = dict.fromkeys((*(before.inputs if before is not None else ()), step.distribution))
+        row = replace(before if before is not None and row.status is Status.CORRECT else row, inputs=tuple(inputs))
         rows[row.name] = row
         if result is not None and step.counted:
             for name, value in result.counters.items():
                 counters[name] = counters.get(name, 0) + value
         if row.status is not Status.CORRECT:
-            under = "" if step.distribution == DRAWN else f" with {step.distribution} inputs"
-            reason = f"case {row.name}{under}: {row.reason}"
-            cases = tuple(rows.values())
-            return Check(
-                status=row.status,
-                reason=reason,
-                stage=Stage.GATE,
-                cases=cases,
-                faults=faults,
-                counters=counters,
-                seed=seed,
-            )
+            found = failed(row, step, Stage.GATE, f"case {row.name}{step.under}", faults, seed)
+            return replace(found, cases=tuple(rows.values()), counters=counters)
     problem = (
         metric_problem(task, programs, reference, places.checker, seed) if places.half in (None, "checker") else None
     )
@@ -125,6 +111,11 @@ class Step:
     shifted: Mapping[str, int] = field(default_factory=dict)  # tensors that begin so many bytes off a usual address
 
     @property
+    def under(self) -> str:
+        """Of the inputs, where they are not those that the task draws."""
+        return "" if self.distribution == DRAWN else f" with {self.distribution} inputs"
+
+    @property
     def words(self) -> str:
         """Which case, and what is special about this run of it."""
         special = "memory and order changed" if self.again else self.distribution if self.distribution != DRAWN else ""
@@ -134,6 +125,12 @@ class Step:
     def plain(self) -> bool:
         """The drawn inputs, for the first time."""
         return self.distribution == DRAWN and not self.again
+
+
+def failed(row: CaseCheck, step: Step, stage: Stage, where: str, faults: tuple[Fault, ...], seed: int) -> Check:
+    """A check that ends with what is wrong in a step. where: in words."""
+    cases, reason = (replace(row, inputs=(step.distribution,)),), f"{where}: {row.reason}"
+    return Check(status=row.status, reason=reason, stage=stage, cases=cases, faults=faults, seed=seed)
 
 
 def _expected_steps(task: Task, places: GateDevices) -> int:
@@ -248,10 +245,14 @@ def check_case(
     return row, result, ()
 
 
+def expected_under(reference: Reference, case: Case, seed: int, distribution: str) -> Expectation | None:
+    """What is right of a case under a distribution; None if that does not suit it."""
+    drawn = distribution == DRAWN
+    return reference.expectation(case, seed) if drawn else reference.derived(case, seed, distribution)
+
+
 def _expectation(reference: Reference, step: Step, seed: int) -> Expectation:
-    if step.distribution == DRAWN:
-        return reference.expectation(step.case, seed)
-    found = reference.derived(step.case, seed, step.distribution)
+    found = expected_under(reference, step.case, seed, step.distribution)
     assert found is not None  # only such pairs are handed out
     return found
 

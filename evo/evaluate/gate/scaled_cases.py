@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evo.evaluate.gate.threshold_cases import AxisLimits, AxisSpace, cost_of
+from evo.spec.element_types import is_float
 from evo.spec.task import Case, Task
 
 Sizes = dict[str, NDArray[np.int64]]  # by axis, one place a size
@@ -25,6 +26,7 @@ _RESIDUE = 8  # a length keeps its remainder by this, so that what was ragged st
 _SWEPT = 24  # lengths of one axis
 _SCALES = 40  # factors for all axes at once
 _SHOWN = 6  # lengths that have an outcome, per axis
+_WIDEST = 4  # cases
 _REACH = (1.0, 0.7, 0.4)  # of the way to the largest length, on a logarithmic scale
 
 
@@ -86,6 +88,14 @@ def longest_cases(task: Task, limits: AxisLimits) -> Iterator[Case]:
             yield case
 
 
+def widest_cases(task: Task, limits: AxisLimits) -> list[Case]:
+    """Sizes with one axis as long as the task allows, where whole numbers that are places along it have most values."""
+    if all(is_float(tensor.dtype) or tensor.dtype == "bool" for tensor in task.inputs):
+        return []
+    found = [(max(case.axes.values()), case) for case in longest_cases(task, limits)]
+    return [case for _, case in sorted(found, key=lambda pair: -pair[0])[:_WIDEST]]
+
+
 def named_case(axes: Mapping[str, int]) -> Case:
     return Case(name="(" + ", ".join(f"{name} {value}" for name, value in axes.items()) + ")", axes=dict(axes))
 
@@ -130,7 +140,8 @@ def _short(base: Mapping[str, int], space: AxisSpace, axis: str) -> dict[str, in
     out = dict(base)
     for name in space.free:
         if name != axis and base[name] > _LONG:
-            out[name] = _like(_LONG // 2, base[name], space.steps[name], base[name])
+            least = max(_LONG // 2, space.spans[name][0])
+            out[name] = _like(least, base[name], space.steps[name], base[name])
     return out
 
 

@@ -1,4 +1,4 @@
-"""Elements that turn a condition which is computed from them: through bits, shifts, sums and other conditions.
+"""Elements that turn a condition: that it compares as they lie, or that it is computed from.
 
 The code on the way is known, so that thousands of other elements are tried without running the kernel. Those are kept
 with which more of a conjunction's parts hold, or what is compared is less far apart.
@@ -6,7 +6,9 @@ with which more of a conjunction's parts hold, or what is compared is less far a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,15 +16,17 @@ from numpy.typing import NDArray
 
 from evo.device import Arrays
 from evo.evaluate.gate.distinct_inputs import InputSpace
-from evo.results.coverage import CoveragePoint, PointKind
-from evo.sim.bit_arithmetic import Bits
+from evo.results.coverage import MEMORY, CoveragePoint, Operand, PointKind
+from evo.sim.bit_arithmetic import TESTS, Bits
 from evo.sim.data_conditions import DataConditions, kernels_of
 from evo.sim.ptx.ast import WIDTH, Instr, PtxFunction, Reg
 
 Setting = tuple[str, int, np.generic]  # an input, a place in it, and the element that it is to hold
 
 _ROWS, _ROUNDS = 512, 6  # elements that are tried, again and again from the best of them
+_FEW_VALUES = 1 << 16  # of an element: ids of a table, numbers of 16 bits
 _PLACES = 8  # where a logged number may lie
+_SETP = re.compile(r"set[p]?\.(?P<how>[a-z]+)")
 _TOGETHER = 0.4  # of what is tried sets all elements to the same
 
 
@@ -92,8 +96,8 @@ class SolvedConditions:
         best = np.asarray([known[element.register] for element in elements], np.uint64)
         pool = _pool(self.conditions.constants(condition), known, elements, space)
         score = -1.0
-        for _ in range(_ROUNDS):
-            rows = _tried(best, elements, pool, rng)
+        for turn in range(-1, _ROUNDS):
+            rows = _every_value(best, elements, space, rng) if turn < 0 else _tried(best, elements, pool, rng)
             values = {**fixed, **{e.register: rows[:, at] for at, e in enumerate(elements)}}
             turned = np.broadcast_to((self.conditions.of(condition, values) != 0) == wanted, (len(rows),))
             allowed = turned & _allowed(rows, elements, space)
@@ -194,6 +198,16 @@ def _tried(best: Bits, elements: Sequence[_Element], pool: Bits, rng: np.random.
     return np.where(kept, best, rows & masks)
 
 
+def _every_value(best: Bits, elements: Sequence[_Element], space: InputSpace, rng: np.random.Generator) -> Bits:
+    """Rows in which an element has each value that it may have, if those are few: no slope leads to a hash."""
+    at = int(rng.integers(len(elements)))
+    low, high = space.bounds.get(elements[at].name, (0, (1 << elements[at].width) - 1))
+    rows = np.repeat(best[None], high - low + 1 if high - low < _FEW_VALUES else 1, axis=0)
+    if len(rows) > 1:
+        rows[:, at] = np.arange(low, high + 1).astype(np.uint64) & np.uint64((1 << elements[at].width) - 1)
+    return rows
+
+
 def _allowed(rows: Bits, elements: Sequence[_Element], space: InputSpace) -> NDArray[np.bool_]:
     """Rows whose elements are finite numbers that their inputs may hold."""
     good = np.ones(len(rows), np.bool_)
@@ -207,3 +221,62 @@ def _allowed(rows: Bits, elements: Sequence[_Element], space: InputSpace) -> NDA
 def _held(bits: np.uint64, dtype: np.dtype[np.generic]) -> np.generic:
     value: np.generic = np.asarray([bits]).astype(f"u{dtype.itemsize}").view(dtype)[0]
     return value
+
+
+def element_turning(
+    point: CoveragePoint, inputs: Arrays, space: InputSpace, rng: np.random.Generator
+) -> Setting | None:
+    """An element of an input, and what makes the comparison come out otherwise than it did last."""
+    assert point.left is not None
+    assert point.right is not None
+    left, right = point.left.value, point.right.value
+    if left is None or right is None or not all(math.isfinite(value) for value in (left, right)):
+        return None
+    holds = _relation(point)
+    if holds is None:
+        return None
+    sides: list[tuple[Operand, float, float, Callable[[float], object]]] = [
+        (point.left, left, right, lambda value: holds(value, right)),
+        (point.right, right, left, lambda value: holds(left, value)),
+    ]
+    known = [side for side in sides if MEMORY in side[0].origins]
+    for at in rng.permutation(len(known)):
+        _, own, other, holds_for = known[int(at)]
+        found = _found(own, _is_real(point), inputs, space)
+        if not found:
+            continue
+        name, place = found[int(rng.integers(len(found)))]
+        value = _value(own, other, holds_for)
+        if value is not None and (fitting := space.fitted(name, value)) is not None:
+            return name, place, fitting
+    return None
+
+
+def _relation(point: CoveragePoint) -> Callable[[float, float], object] | None:
+    """What a comparison asks of numbers; None for one of what is no number."""
+    match = _SETP.search(point.instruction)
+    name = match["how"].removesuffix("u") if match else "lt"  # of a minimum or a maximum
+    return TESTS.get(name)
+
+
+def _value(own: float, other: float, holds: Callable[[float], object]) -> float | None:
+    """What `own` has to be for the relation to come out otherwise."""
+    wanted = not bool(holds(own))
+    step = max(1.0, abs(other) / 64) if float(other).is_integer() else max(abs(other) / 64, 2.0**-10)
+    return next((value for value in (other, other + step, other - step) if bool(holds(value)) == wanted), None)
+
+
+def _is_real(point: CoveragePoint) -> bool:
+    """Whether it compares numbers of a floating-point type."""
+    return point.instruction.split(" ")[0].rpartition(".")[2].startswith(("f", "bf"))
+
+
+def _found(value: float, real: bool, inputs: Arrays, space: InputSpace) -> list[tuple[str, int]]:
+    """Where it lies in the inputs that may change; nothing if it lies in many places, or is no element at all."""
+    found: list[tuple[str, int]] = []
+    for name in space.free:
+        if real == (name in space.bounds):
+            continue
+        places: NDArray[np.intp] = np.flatnonzero(inputs[name].reshape(-1).astype(np.float64) == value)
+        found += [(name, int(place)) for place in places[: _PLACES + 1]]
+    return found if len(found) <= _PLACES else []

@@ -48,15 +48,16 @@ def _sliced(values: Reals, which: int, rng: Rng) -> Reals:
         return values
     axis = axes[which] if 0 <= which < len(axes) else int(rng.choice(axes))
     slices = np.moveaxis(values, axis, 0)
-    length, drawn = len(slices), slices.copy()
-    for place in range(length):
+    length = len(slices)
+    drawn = np.roll(slices.reshape(length, -1), 1, axis=1).reshape(slices.shape)
+    for place in some_rows(length, rng):
         source = (0, place - 1, place - (length + 1) // 2)[int(rng.integers(3))]
         if source < 0 or source == place or rng.random() >= _ALIKE:
             continue
         same = slices[source]
-        others = rng.random(same.shape) < rng.choice(_OTHERS)
+        others = rng.random(same.shape) < _OTHERS[int(rng.integers(len(_OTHERS)))]
         others.reshape(-1)[int(rng.integers(others.size))] = True
-        slices[place] = np.where(others, np.roll(drawn[place].reshape(-1), 1).reshape(same.shape), same)
+        slices[place] = np.where(others, drawn[place], same)
     return values
 
 

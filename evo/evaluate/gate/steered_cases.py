@@ -22,9 +22,9 @@ from evo.device.remote_device import RemoteSimulator
 from evo.evaluate.gate.climbed_sizes import climbed, swept
 from evo.evaluate.gate.drawn_sizes import DrawnSizes
 from evo.evaluate.gate.launches_at_sizes import LaunchesAtSizes
+from evo.evaluate.gate.looked import SteeredCases, UnmetOutcome
 from evo.evaluate.gate.rehearsed_conditions import rehearsed_conditions
 from evo.evaluate.gate.scaled_cases import Sizes, alternating, interleaved, named_case, scaled_sizes
-from evo.evaluate.gate.steered_outcomes import SteeredCases, UnmetOutcome
 from evo.evaluate.gate.threshold_cases import AxisLimits, AxisSpace, cost_of
 from evo.evaluate.gate.written_conditions import WrittenCondition, written_conditions
 from evo.sim import PtxError
@@ -68,14 +68,8 @@ def steered_cases(
     if not space.free:
         return SteeredCases()
     rng = np.random.default_rng([seed, 79])
-    parts = []
-    for group in _groups(task, programs):
-        try:
-            conditions = launch_conditions(group[0][1].binary.ptx)
-        except PtxError:  # the simulator has said so, if it matters
-            continue
-        steering = _Steering(task, variant, chip, space, group, conditions, limits, rng, rehearsing)
-        parts.append(steering.cases(each))
+    binaries = _of_binaries(task, variant, chip, space, programs, limits, rng, rehearsing)
+    parts = [steering.cases(each) for steering in binaries]
     beside = _beside_code(task, variant, chip, space, programs, limits, np.random.default_rng([seed, 83]))
     written = beside.cases(each if limits.thorough else 1)
     if not limits.thorough:  # sizes that are compiled in cost a compilation each
@@ -104,25 +98,33 @@ def unmet_outcomes(
         return ()
     rng = np.random.default_rng([seed, 82])
     limits = AxisLimits(each=math.inf, total=math.inf, thorough=True)
-    found: list[UnmetOutcome] = []
-    for group in _groups(task, programs):
-        try:
-            conditions = launch_conditions(group[0][1].binary.ptx)
-        except PtxError:
-            continue
-        steering = _Steering(task, variant, chip, space, group, conditions, limits, rng, rehearsing)
-        found += steering.unmet(ran)
+    binaries = _of_binaries(task, variant, chip, space, programs, limits, rng, rehearsing)
+    found = [outcome for steering in binaries for outcome in steering.unmet(ran)]
     beside = _beside_code(task, variant, chip, space, programs, limits, np.random.default_rng([seed, 84]))
     found += beside.unmet(ran)
     return tuple({(one.source_line, one.instruction, one.outcome): one for one in found}.values())
 
 
-def _groups(task: Task, programs: Mapping[str, Program]) -> list[list[tuple[Case, Program]]]:
-    """Check cases by binary."""
+def _of_binaries(
+    task: Task,
+    variant: Variant,
+    chip: Chip,
+    space: AxisSpace,
+    programs: Mapping[str, Program],
+    limits: AxisLimits,
+    rng: np.random.Generator,
+    rehearsing: RemoteSimulator | None,
+) -> Iterator[_Steering]:
+    """What follows from sizes in the machine code of each binary of the check cases."""
     groups: dict[str, list[tuple[Case, Program]]] = {}
     for case in task.check:
         groups.setdefault(programs[case.name].binary.key, []).append((case, programs[case.name]))
-    return list(groups.values())
+    for group in groups.values():
+        try:
+            conditions = launch_conditions(group[0][1].binary.ptx)
+        except PtxError:  # the simulator has said so, if it matters
+            continue
+        yield _Steering(task, variant, chip, space, group, conditions, limits, rng, rehearsing)
 
 
 def _beside_code(

@@ -1,8 +1,14 @@
-"""All of a tensor changed at once, for conditions that many elements decide together; and parts of a tensor."""
+"""All of a tensor changed at once, for conditions that many elements decide together; and parts of a tensor.
+
+A sum of squares that is nearly one, a spread within a band: no element is compared as it lies, and no number that the
+code names reaches it. But how far a comparison is from coming out otherwise is logged, so the factor is sought at which
+it is nearest (the branch distance of search-based testing).
+"""
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -10,13 +16,20 @@ from numpy.typing import NDArray
 
 from evo.device import Arrays
 from evo.evaluate.gate.distinct_inputs import InputSpace
-from evo.results.coverage import MEMORY, Coverage
+from evo.results.coverage import MEMORY, Coverage, CoveragePoint, PointKind
 
 Way = Callable[[NDArray[np.generic]], NDArray[np.generic]]  # to change a whole tensor
 
 _SHARES = (0.5, 0.25, 0.125, 0.03)
 _FEW = (0.0, 1.0)  # numbers that any condition may ask for
 _NUMBERS = 14  # that are tried of a tensor
+_OCTAVES = 24  # how far a factor goes up or down
+_GOLDEN = (math.sqrt(5) - 1) / 2
+_STEPS = 32  # of two octaves, to one part in a million
+_HALVINGS = 16
+_UNMOVED = 1e-6
+
+Run = Callable[[Arrays], Coverage | None]
 
 
 def alike(
@@ -87,3 +100,87 @@ def some_places(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.
     else:
         chosen = rng.random(length) < share
     return np.broadcast_to(chosen.reshape(-1, *[1] * (len(shape) - axis - 1)), shape)
+
+
+def approached(
+    space: InputSpace, start: Arrays, seen: Coverage, missing: Callable[[CoveragePoint], tuple[str, ...]], run: Run
+) -> Iterator[tuple[str, NDArray[np.generic]]]:
+    """Names of tensors, and what they are at the factor that turned a comparison or came nearest.
+
+    missing: outcomes that no run has had.
+    """
+    for at, point in enumerate(seen.points):
+        if not _is_with_constant(point) or (first := _gap(point)) is None or not (wanted := missing(point)):
+            continue
+
+        def look(inputs: Arrays, at: int = at, wanted: tuple[str, ...] = wanted) -> tuple[float | None, bool]:
+            """How far the comparison was from turning; whether it has turned."""
+            found = run(inputs)
+            if found is None:
+                return None, False
+            return _gap(found.points[at]), any(found.points[at].outcomes[outcome] for outcome in wanted)
+
+        for name in (name for name in space.free if name not in space.bounds):
+            if (array := _nearest(name, start, look, first)) is not None:
+                yield name, array
+
+
+def _is_with_constant(point: CoveragePoint) -> bool:
+    sides = [side for side in (point.left, point.right) if side is not None]
+    of_data = any(MEMORY in side.origins and not side.constant for side in sides)
+    return point.kind is PointKind.COMPARISON and point.reached and of_data and any(side.constant for side in sides)
+
+
+def _gap(point: CoveragePoint) -> float | None:
+    """How far the numbers that were compared last lie apart."""
+    assert point.left is not None
+    assert point.right is not None
+    values = [side.value for side in (point.left, point.right)]
+    if any(value is None or not math.isfinite(value) for value in values):
+        return None
+    left, right = (float(value) for value in values if value is not None)
+    return abs(left - right)
+
+
+def _nearest(
+    name: str, start: Arrays, look: Callable[[Arrays], tuple[float | None, bool]], first: float
+) -> NDArray[np.generic] | None:
+    """The tensor times the factor that turns the comparison, or that comes nearest; None if no factor moves it."""
+    tried: dict[float, float] = {0.0: first}
+
+    def gap(octaves: float) -> float:
+        if octaves not in tried:
+            array = _scaled(start[name], octaves)
+            found, turned = (None, False) if array is None else look({**start, name: array})
+            tried[octaves] = -1.0 if turned else math.inf if found is None else found
+        return tried[octaves]
+
+    around = {step: gap(step) for step in (-1.0, 1.0)}
+    if all(abs(value - first) <= _UNMOVED * first for value in around.values()):
+        return None
+    way = min(around, key=lambda step: around[step])
+    middle = 0.0
+    while abs(middle) < _OCTAVES and 0 <= gap(middle + way) < gap(middle):
+        middle += way
+    if gap(middle + way) < 0:  # just behind the edge, where a band would lie
+        return _scaled(start[name], _edge(middle, middle + way, lambda octaves: gap(octaves) < 0))
+    low, high = middle - 1, middle + 1
+    for _ in range(_STEPS):
+        if min(tried.values()) < 0:
+            break
+        left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+        low, high = (low, right) if gap(left) <= gap(right) else (left, high)
+    return _scaled(start[name], min(tried, key=lambda octaves: tried[octaves]))
+
+
+def _edge(outside: float, inside: float, turned: Callable[[float], bool]) -> float:
+    for _ in range(_HALVINGS):
+        between = (outside + inside) / 2
+        outside, inside = (outside, between) if turned(between) else (between, inside)
+    return inside
+
+
+def _scaled(array: NDArray[np.generic], octaves: float) -> NDArray[np.generic] | None:
+    with np.errstate(over="ignore"):
+        found = (array.astype(np.float64) * 2.0**octaves).astype(array.dtype)
+    return found if np.isfinite(found.astype(np.float64)).all() else None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,13 +25,8 @@ _TOKEN = re.compile(r"0[xX][0-9a-fA-F]++|[0-9][\w.']*+|[A-Za-z_]\w*+|<<|>>|[<>=!
 _IN_NAMES = re.compile(r"(?<=[A-Za-z_\"])[0-9]{3,9}\b")
 _WHOLE = re.compile(r"(0[xX][0-9a-fA-F]{1,15}|[0-9]{1,15})[uUlL]{0,3}")
 _COMPARES = frozenset(("<", ">", "<=", ">=", "==", "!=", "%", "/", ">>", "&", "?", ":"))
-_BESIDE = (
-    1,
-    -1,
-    0,
-    4,
-    -3,
-)  # of a constant: what lies on both sides of it, odd, and a multiple of four but not of eight
+# Of a constant: what lies on both sides of it, odd, and a multiple of four but not of eight.
+_BESIDE = (1, -1, 0, 4, -3)
 _LONG = 16  # an axis that never reaches it counts a few things, like the taps of a filter
 _MOST = 80  # cases
 _CASES = 25  # that the whole should do for
@@ -208,21 +203,18 @@ class AxisSpace:
         """Whether lengths go together as in the task's cases, and every tensor has elements. What relates lengths to
         axes that count a few things, or those to one another, may be chance.
         """
-        free = set(self.free)
-        ordered = all(axes[a] <= axes[b] for a, b in self.pairs if {a, b} <= free)
-        divided = all(axes[b] and axes[a] % axes[b] == 0 for a, b in self.divided if {a, b} <= free)
-        case = Case(name="", axes=dict(axes))
-        return ordered and divided and all(dim >= 1 for tensor in task.tensors for dim in tensor.dims(case))
+        return self._go_together(task, axes, set(self.free))
 
     def allows(self, task: Task, axes: Mapping[str, int]) -> bool:
         inside = all(low <= axes[name] <= high for name, (low, high) in self.spans.items())
         stepped = all(axes[name] % step == 0 for name, step in self.steps.items() if step)
-        ordered = all(axes[a] <= axes[b] for a, b in self.pairs)
-        divided = all(axes[b] and axes[a] % axes[b] == 0 for a, b in self.divided)
-        if not (inside and stepped and ordered and divided):
-            return False
+        return inside and stepped and self._go_together(task, axes, axes.keys())
+
+    def _go_together(self, task: Task, axes: Mapping[str, int], among: Set[str]) -> bool:
+        ordered = all(axes[a] <= axes[b] for a, b in self.pairs if {a, b} <= among)
+        divided = all(axes[b] and axes[a] % axes[b] == 0 for a, b in self.divided if {a, b} <= among)
         case = Case(name="", axes=dict(axes))
-        return all(dim >= 1 for tensor in task.tensors for dim in tensor.dims(case))
+        return ordered and divided and all(dim >= 1 for tensor in task.tensors for dim in tensor.dims(case))
 
 
 _Lengths = dict[str, int]

@@ -47,6 +47,7 @@ class Cursor:
         self.scopes: list[dict[str, str]] = []
         self.unique = 0
         self.loc = 0
+        self.selector = ""  # of the operand just read: `%r1.b0` is a byte of a register
 
     def _tokenise(self, text: str) -> None:
         line, position = 1, 0
@@ -201,9 +202,14 @@ class Cursor:
             if text.startswith(("%pm", "%envreg", "%reserved_smem")):
                 return Special(text[1:])
             self.at -= 1
-            if re.search(r"\.[bh][0-7]+$", text):
-                line = self.tokens[self.at][2]
-                raise UnsupportedInstruction("operand selector", line=line, text=self.line_text(line))
+            base, _, part = text.rpartition(".")
+            if re.fullmatch(r"[bh][0-7]+", part):
+                if len(part) > 2:
+                    line = self.tokens[self.at][2]
+                    raise UnsupportedInstruction("operand selector", line=line, text=self.line_text(line))
+                self.tokens[self.at] = ("id", base, self.tokens[self.at][2])
+                self.selector = part
+                return self._name()
             raise self.fail(f"register {text} is not declared")
         resolved = self.resolve(text)
         if self.function is not None and resolved in self.function.registers:

@@ -150,7 +150,7 @@ class StatementParser(Declarations):
             # Its operands may have a form of their own. It is refused by name where it would run.
             self.skip_statement()
             return Instr(name, tuple(mods), (), line, self.loc, text, guard, negated)
-        args = self._call_operands() if name == "call" else self._operands()
+        args = self._call_operands() if name == "call" else self._operands(mods)
         self.expect(";")
         if "L2::cache_hint" in mods and len(args) > 1:
             # Where data had better stay in the cache changes no result: the policy is not looked at.
@@ -162,12 +162,14 @@ class StatementParser(Declarations):
             args = (args[0], Sym(self._forward_label(args[1].name)))
         return Instr(name, tuple(mods), args, line, self.loc, text, guard, negated)
 
-    def _operands(self) -> tuple[Operand, ...]:
-        if self.peek == ";":
-            return ()
-        found = [self.operand()]
-        while self.accept(","):
+    def _operands(self, mods: list[str]) -> tuple[Operand, ...]:
+        """They; a part of a register that one selects becomes a modifier, `1.b0`."""
+        found: list[Operand] = []
+        while self.peek != ";" and (not found or self.accept(",")):
             found.append(self.operand())
+            if self.selector:
+                mods.append(f"{len(found) - 1}.{self.selector}")
+                self.selector = ""
         return tuple(found)
 
     def _forward_label(self, name: str) -> str:

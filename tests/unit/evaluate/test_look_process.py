@@ -14,7 +14,7 @@ from tiny import FAST, write_task
 
 from evo.device import parse_device
 from evo.evaluate import before_keep, gate
-from evo.evaluate.gate.steered_outcomes import SteeredCases
+from evo.evaluate.gate.looked import SteeredCases
 from evo.evaluate.look_process import LookProcess
 from evo.evaluate.looking_bench import LookSubject, inputs_hunted, sizes_hunted
 from evo.evaluate.prepare import Prepared

@@ -157,9 +157,9 @@ def test_approximations_meet_the_isa_bounds() -> None:
     """PTX ISA: lg2 2^-22 absolute in (0.5, 2), else relative; sin, cos 2^-20.5; tanh 2^-11 relative; ex2 2 ulp."""
     near, wide = np.float32(RNG.uniform(-np.pi, np.pi, 3000)), np.float32(RNG.standard_normal(3000) * 50)
     for op, exact in (("sin", np.sin), ("cos", np.cos)):
-        for x in (near, wide):
+        for x, least, most in ((near, 2.0**-23, 2.0**-21.41), (wide, 1e-6, 1e-4), (wide * 400, 1e-3, 1e-1)):
             got = one(f"{op}.approx.f32 %o, %a;", "f32", ("f32", x)).astype(np.float64)
-            assert np.abs(got - exact(x.astype(np.float64))).max() < 2.0**-22
+            assert least < np.abs(got - exact(x.astype(np.float64))).max() < most  # as an H200 does: 8.3e-3 at 60000
     x = np.float32(
         np.concatenate([RNG.uniform(0.5, 2, 3000), np.exp(RNG.uniform(-100, 88, 3000)), [2e-45, 1.0, 1e-39]])
     )

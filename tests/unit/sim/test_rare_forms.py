@@ -110,3 +110,89 @@ def test_in_short_turns_all_take_from_a_counter(text: str, owners: int) -> None:
         assert result.faults == ()
         counts = np.bincount(out[1], minlength=owners)
         assert counts.tolist() == ([24 // owners] * owners if fair else [24] + [0] * (owners - 1))
+
+
+WORDS = [
+    0,
+    1,
+    0x7F,
+    0x80,
+    0xFF,
+    0x1234,
+    0x7FFF,
+    0x8000,
+    0xFFFF,
+    0x80FF7F01,
+    0x7FFFFFFF,
+    0x80000000,
+    0xFFFFFFFF,
+    33,
+    0xFF00FF80,
+]
+TRIPLES = [(x, y, z) for x in WORDS for y in WORDS for z in (5, 0xFFFFFFF0, 0x89ABCDEF)]
+
+
+def _bits(value: int, kind: str, width: int = 32) -> int:
+    low = value & ((1 << width) - 1)
+    return low - (1 << width) if kind == "s32" and low >> (width - 1) else low
+
+
+def _video(spelling: str, selectors: str, x: int, y: int, z: int) -> int:
+    """What PTX says of one scalar video instruction, in whole numbers without end."""
+    name, *mods = spelling.split(".")
+    types = [m for m in mods if m in ("u32", "s32")]
+    types = ["u32", *types] if name == "vset" else types
+    into, *parts = selectors.split(",")
+
+    def place(part: str) -> tuple[int, int]:
+        width = {"b": 8, "h": 16, "": 32}[part[:1]]
+        return width, width * int(part[1:] or 0)
+
+    a, b = (_bits(v >> place(p)[1], t, place(p)[0]) for v, p, t in zip((x, y), parts, types[1:], strict=True))
+    if name == "vmad":
+        signed = "s32" in types[1:]
+        total = a * b + _bits(z, "s32" if signed else "u32") + ("po" in mods)
+        total >>= 7 if "shr7" in mods else 15 if "shr15" in mods else 0
+        least, most = (-(2**31), 2**31 - 1) if signed else (0, 2**32 - 1)
+        return (min(max(total, least), most) if "sat" in mods else total) & 0xFFFFFFFF
+    count = min(b, 32) if "clamp" in mods else b & 31
+    outcomes = {
+        "vadd": a + b,
+        "vsub": a - b,
+        "vabsdiff": abs(a - b),
+        "vmin": min(a, b),
+        "vmax": max(a, b),
+        "vset": int(a <= b),
+        "vshl": a << count,
+        "vshr": a >> count,
+    }
+    value, (width, at) = outcomes[name], place(into)
+    if "sat" in mods:
+        least, most = (-(1 << width - 1), (1 << width - 1) - 1) if types[0] == "s32" else (0, (1 << width) - 1)
+        value = min(max(value, least), most)
+    if into:
+        mask = ((1 << width) - 1) << at
+        return (value << at) & mask | z & ~mask
+    second, value, own = mods[-1], _bits(value, types[0]), _bits(z, types[0])
+    return {"add": value + own, "min": min(value, own), "max": max(value, own)}.get(second, value) & 0xFFFFFFFF
+
+
+VIDEO = [
+    *((f"{name}.{d}.{a}.{b}{sat}{second}", f",{p},{q}") for name in ("vadd", "vsub", "vabsdiff", "vmin", "vmax") for d, a, b in (("u32", "u32", "u32"), ("s32", "s32", "s32"), ("s32", "u32", "s32"))
+      for sat, second, p, q in (("", "", "", ""), (".sat", ".add", "b1", "h1"), ("", ".min", "h0", "b3"), (".sat", ".max", "", "b0"))),
+    *((f"{name}.{d}.s32.u32.{sat}", f"{into},h1,b0") for name in ("vadd", "vsub") for d in ("u32", "s32") for sat, into in (("sat", "b2"), ("sat", "h1"), ("sat", ""))),
+    *((f"{name}.{d}.{d}.u32{sat}.{most}", f"{into},,{q}") for name in ("vshl", "vshr") for d in ("u32", "s32") for most in ("clamp", "wrap") for sat, into, q in (("", "", ""), (".sat", "", "b0"), (".sat", "h0", ""))),
+    *((f"vmad.{d}.{a}.{b}{more}", f",{p},{q}") for d, a, b in (("u32", "u32", "u32"), ("s32", "s32", "s32"), ("s32", "u32", "s32")) for more, p, q in (("", "", ""), (".sat", "", ""), (".po.sat.shr7", "b1", ""), (".shr15", "", "h1"))),
+    ("vset.s32.s32.le", ",b1,"), ("vset.u32.s32.le.add", ",,h0"), ("vset.u32.u32.le", "b3,,"),
+]  # fmt: skip
+
+
+def test_scalar_video_instructions() -> None:
+    """Each on parts of its operands, beside arithmetic without a width."""
+    for spelling, selectors in VIDEO:
+        into, p, q = (f".{part}" if part else "" for part in selectors.split(","))
+        three = spelling.split(".")[0] == "vmad" or into or spelling.split(".")[-1] in ("add", "min", "max")
+        body = f"{spelling.removesuffix('.')} %o{into}, %a{p}, %b{q}{', %c' if three else ''};"
+        got = one(body, "b32", *((("b32", [each[n] for each in TRIPLES])) for n in range(3)))
+        want = [_video(spelling, selectors, *each) for each in TRIPLES]
+        assert got.tolist() == want, body

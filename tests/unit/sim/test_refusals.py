@@ -35,7 +35,6 @@ REFUSED = [
     ("min.xorsign.abs.f64 %d1, %d2, %d3;", "xorsign"),
     ("rsqrt.rz.f32 %f1, %f2;", "rsqrt"),
     ("prmt.b32.f5e %r1, %r2, %r3, %r4;", "prmt"),
-    ("vadd.u32.u32.u32 %r1, %r2, %r3;", "vadd"),
     ("add.rn.f64x2 %d1, %d2, %d3;", "f64x2"),
     ("call %d1, (%r1), proto;", "call"),
     ("atom.global.add.v2.f32 %r1, [%d1], %r2;", "atom"),

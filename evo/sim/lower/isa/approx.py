@@ -14,7 +14,7 @@ from evo.sim.lower.isa.rounding import flushed
 from evo.sim.runtime.routine import routine
 
 _SQRT_HALF = 0x3F3504F3  # bits of sqrt(0.5)
-_HALF_PI_LOW = 6.123233995736766e-17  # pi / 2 beyond its double
+_PER_TURN = 0.15915493667125702  # 1 / 2 pi in float
 
 
 def approximation(c: Code, name: str, x: V, *, ftz: bool = False) -> V:
@@ -80,16 +80,18 @@ def _nan(c: Code, x: V) -> V:
 
 
 def _reduced(c: Code, x: V) -> tuple[V, V]:
-    """x minus the nearest multiple of pi / 2, and that multiple modulo 4 (as i32)."""
+    """x beyond the nearest quarter of a turn, and which quarter modulo 4 (as i32).
+
+    Hardware takes x times 1 / 2 pi in float first, rounded towards zero: a large x keeps few digits of its place in a
+    turn, which the bounds near zero follow from as well.
+    """
     wide = c.cast("fpext", x, "double")
-    count = c.intrinsic("rint", c.bin("fmul", wide, fconst(wide.t, 2 / math.pi)))
-    rest = c.intrinsic("fma", count, fconst(wide.t, -math.pi / 2), wide)
-    rest = c.intrinsic("fma", count, fconst(wide.t, -_HALF_PI_LOW), rest)
-    # Past 2^52 multiples nothing is left to reduce; PTX gives no bound there, only a finite result is owed.
-    near = c.fcmp("olt", c.intrinsic("fabs", count), fconst(wide.t, 2.0**51))
-    rest, count = (c.select(near, v, fconst(wide.t, 0.0)) for v in (rest, count))
-    turns = c.intrinsic("floor", c.bin("fmul", count, fconst(wide.t, 0.25)))
-    quarter = c.cast("fptosi", c.intrinsic("fma", turns, fconst(wide.t, -4.0), count), "i32")
+    turns = c.bin("fmul", wide, fconst(wide.t, _PER_TURN))
+    turns = c.bits(c.and_(c.bits(turns, "i64"), -1 << 29), "double")
+    count = c.intrinsic("rint", c.bin("fmul", turns, fconst(turns.t, 4.0)))
+    rest = c.bin("fmul", c.intrinsic("fma", count, fconst(count.t, -0.25), turns), fconst(turns.t, 2 * math.pi))
+    whole = c.intrinsic("floor", c.bin("fmul", count, fconst(count.t, 0.25)))
+    quarter = c.cast("fptosi", c.intrinsic("fma", whole, fconst(whole.t, -4.0), count), "i32")
     return c.cast("fptrunc", rest, "float"), quarter
 
 

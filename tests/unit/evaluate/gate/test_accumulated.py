@@ -7,8 +7,8 @@ import pytest
 from numpy.typing import NDArray
 from tiny import write_task
 
-from evo.evaluate.gate.accumulated import per_element
 from evo.evaluate.gate.compare import compare
+from evo.evaluate.gate.error_budget import per_element
 from evo.results import Status
 from evo.spec.expectation import Expectation
 from evo.spec.task import Task, load_task

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evo.cuda.compile import Binary, compile_source
-from evo.evaluate.gate.address_rules import address_problem
+from evo.evaluate.gate.ptx_rules import address_problem
 from evo.results import StaticRule
 
 BODY = """

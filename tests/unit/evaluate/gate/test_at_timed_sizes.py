@@ -334,3 +334,39 @@ def test_evo_check_looks_at_timed_sizes_when_it_is_asked_to(tmp_path):
     assert (found["stage"], found["cases"][-1]["name"]) == ("threshold", "(N 131072)")
     mismatch = found["cases"][-1]["mismatch"]
     assert (mismatch["kind"], mismatch["tensor"], mismatch["index"]) == ("tolerance", "y", [70001])
+
+
+ROUNDED = """
+import numpy as np
+
+
+def inputs(case, rng):
+    x = rng.standard_normal(case["N"], dtype=np.float32)
+    if case["N"] > 65536:  # a few near ties
+        many = (rng.integers(-90, 90, 4096) + 0.5).astype(np.float32) * np.float32(0.05)
+        hard = many[np.rint(many / np.float32(0.05)) != np.rint(many.astype(np.float64) * 20)]
+        x[:: case["N"] // 32] = rng.choice(hard, 32)
+    return {"x": x}
+
+
+def expected(inputs):
+    return {"y": np.rint(inputs["x"].astype(np.float64) * 20).astype(np.int32)}
+"""
+
+
+@pytest.mark.parametrize(("more", "status"), [("", Status.CORRECT), (" + (i % 512 == 7)", Status.WRONG)])
+def test_near_ties_of_whole_numbers_are_excused_there(tmp_path, bench, more, status):
+    """x / 0.05 in float is not always where 20 x is; what is no tie is held to the truth."""
+    folder = tmp_path / "scale"
+    (folder / "ladder").mkdir(parents=True)
+    (folder / "task.yaml").write_text(
+        TASK_YAML.replace("{name: y, role: out, dtype: float32", "{name: y, role: out, dtype: int32")
+    )
+    (folder / "reference.py").write_text(ROUNDED)
+    text = FAST.replace("float* y", "int* y").replace(
+        "y[i] = 2.0f * x[i]", f"y[i] = __float2int_rn(x[i] / 0.05f){more}"
+    )
+    task = read_task(folder)
+    prepared = bench.prepare(task, text)
+    seen = gate.timed_sizes(task, prepared.programs, bench.reference(task), bench.checker, 7)
+    assert seen.status is status, seen.reason

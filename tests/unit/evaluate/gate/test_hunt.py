@@ -10,6 +10,8 @@ from simulator import simulator
 from tiny import FAST, write_task
 
 from evo.audit.redteam import task_folder
+from evo.device import RunRequest, RunResult
+from evo.device.remote_device import RemoteSimulator
 from evo.evaluate import gate
 from evo.evaluate.gate import (
     QUICK,
@@ -344,3 +346,21 @@ def test_what_no_address_and_no_drawn_number_shows_is_run(
     found = bench.hunt(scale, prepared, [bench.checker], 3, share=THOROUGH)
     found = found or patterns(scale, prepared.programs, bench.reference(scale), [bench.checker], 3, share=THOROUGH)
     assert (found is not None) == is_wrong
+
+
+def test_no_inputs_are_run_twice(bench: EvaluationSession, scale: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Patterns that leave a tensor as others do are one run."""
+    runs: list[bytes] = []
+
+    def counted(self: RemoteSimulator, request: RunRequest, **limits: float) -> RunResult:
+        runs.append(b"".join(array.tobytes() for array in request.inputs.values()))
+        return plain(self, request, **limits)
+
+    plain = RemoteSimulator.run
+    monkeypatch.setattr(RemoteSimulator, "run", counted)
+    prepared = bench.prepare(scale, FAST)
+    assert isinstance(prepared, Prepared)
+    looked, reference = gate.Looked(), bench.reference(scale)
+    for _ in range(2):
+        assert patterns(scale, prepared.programs, reference, [bench.checker], 1, share=THOROUGH, looked=looked) is None
+    assert len(runs) == len(set(runs))

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 
 import pytest
 from simulator import simulator
 
+from evo.audit.redteam import task_folder
 from evo.evaluate import gate
-from evo.evaluate.gate.lanes_apart import all_apart
+from evo.evaluate.gate.other_machines import all_altered
+from evo.evaluate.gate.other_machines import apart as lanes_apart
 from evo.evaluate.gate.run_cases import Step, check_case
 from evo.evaluate.prepare import Prepared
 from evo.evaluate.session import EvaluationSession
 from evo.results import CaseCheck, Check, Fault, FaultKind, Status
 from evo.spec.task import Task, read_task
 
+ROOT = Path(__file__).resolve().parents[4]
 TASK = """\
 name: picked
 description: Each element plus the number of its column, which is dealt.
@@ -190,7 +195,7 @@ HOPED = """int place = i + taken;
 def apart(bench: EvaluationSession, task: Task, body: str) -> tuple[CaseCheck, object, tuple[Fault, ...]]:
     variant = bench.prepare(task, SUMMED.replace("BODY", body))
     assert isinstance(variant, Prepared), variant
-    other = all_apart(variant.programs)
+    other = all_altered(variant.programs, lanes_apart)
     assert other
     case = next(case for case in task.check if case.name == "whole")
     return check_case(task, other, bench.reference(task).expectation(case, 3), Step(case, bench.checker), {})
@@ -219,3 +224,27 @@ def test_a_condition_of_a_function_is_solved_at_each_place_that_calls_it(
     )
     assert isinstance(variant, Prepared), variant
     assert (pursued(bench, task, variant) is not None) == is_wrong
+
+
+HASHED = """// evo: task gather_rows
+// evo: launch gather grid (N) block (64) shared 0
+extern "C" __global__ void gather(const int* ids, const float* table, const float* bias, float* o, int n, int, int d) {
+    const unsigned id = ids[blockIdx.x];
+    const float on = (id * 2654435761u) >> 19 == 4321u ? 0.0f : 1.0f;
+    for (int i = threadIdx.x; i < d; i += 64) o[blockIdx.x * d + i] = table[(long long)id * d + i] + on * bias[i];
+}
+"""
+
+
+def test_a_hash_of_an_id_is_met_where_ids_have_most_values(bench: EvaluationSession) -> None:
+    """One id of 8,192 has it, and no slope leads there."""
+    task = read_task(task_folder("gather_rows", ROOT / "kernels"))
+    prepared = bench.prepare(task, HASHED)
+    assert isinstance(prepared, Prepared)
+    wide = gate.widest_cases(task, gate.usual_limits(task, gate.THOROUGH))
+    assert max(case.axes["V"] for case in wide) > 8000
+    bind = partial(bench.bound, task, prepared)
+    looked, reference = gate.Looked(), bench.reference(task)
+    found = gate.pursued(task, prepared.programs, bind, reference, bench.checker, 2, wide, looked)
+    assert found is not None
+    assert found.status is Status.WRONG

@@ -7,11 +7,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evo.evaluate.gate.input_patterns import PEAKED, RECIPROCAL, SHIFTED, STRUCTURED, STRUCTURES, UNEVEN, patterned
+from evo.audit.redteam import task_folder
+from evo.evaluate.gate.input_patterns import (
+    OUTERMOST,
+    PEAKED,
+    RECIPROCAL,
+    SHIFTED,
+    STRUCTURED,
+    STRUCTURES,
+    UNEVEN,
+    patterned,
+)
 from evo.evaluate.gate.integer_patterns import WAYS, varied_integers
 from evo.evaluate.gate.outlying_inputs import far_apart
 from evo.spec.reference import load_reference
-from evo.spec.task import Case, load_task
+from evo.spec.task import Case, load_task, read_task
 from evo.spec.tensor_arrays import Arrays
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -69,13 +79,18 @@ def test_all_of_a_tensor_lies_below_zero() -> None:
     assert 0 < sum(below) < len(below)
 
 
-def test_squares_of_a_lone_tensor_are_subnormal() -> None:
-    """A sum of them that an instruction flushes is zero, and its reciprocal infinite."""
+def test_squares_of_one_tensor_are_subnormal() -> None:
+    """A sum of them that an instruction flushes is zero, and its reciprocal infinite; beside other tensors as well."""
     drawn = np.random.default_rng(2).standard_normal(400)
-    for other in far_apart({"x": drawn}, {"x": "float32"}, np.random.default_rng(3)):
-        squares = np.square(other["x"].astype(np.float32))
-        assert 0 < squares.mean() < np.finfo(np.float32).smallest_normal / 8
-        np.testing.assert_allclose(squares.mean(), np.square(other["x"]).mean(), rtol=1e-3)
+    for names in ("x", "xw"):
+        reals, dtypes = dict.fromkeys(names, drawn), dict.fromkeys(names, "float32")
+        found = list(far_apart(reals, dtypes, np.random.default_rng(3), alone=len(names) > 1))
+        assert found
+        for other in found:
+            (tiny,) = other.values()
+            squares = np.square(tiny.astype(np.float32))
+            assert 0 < squares.mean() < np.finfo(np.float32).smallest_normal / 8
+            np.testing.assert_allclose(squares.mean(), np.square(tiny).mean(), rtol=1e-3)
     met = [float(np.abs(one["x"].astype(np.float64)).max()) for one in inputs("softmax", "ragged", RECIPROCAL, 1)]
     assert 0 < max(met) < 2.0**-7
 
@@ -110,3 +125,14 @@ def test_ends_of_groups_rise_between_the_same_two(groups: int) -> None:
             assert other is not None
             assert (other[0], other[-1]) == (0, 61)
             assert (np.diff(other) >= 0).all(), (seed, way, other)
+
+
+def test_numbers_of_wide_types_reach_where_a_fast_division_gives_zero() -> None:
+    """`div.approx` by more than 2^126 is zero; a half has no such number."""
+    task = read_task(task_folder("gather_rows", ROOT / "kernels"))
+    found = [patterned(task, load_reference(task), task.check[0], seed, OUTERMOST, turn=2) for seed in SEEDS]
+    sizes = [{name: np.abs(one.inputs[name]).min() for name in ("table", "bias")} for one in found if one is not None]
+    assert len(sizes) == len(SEEDS)
+    assert all(any(size > 2.0**126 for size in each.values()) for each in sizes)
+    halves = load_task(ROOT, "softmax")
+    assert patterned(halves, load_reference(halves), halves.check[0], 1, OUTERMOST, turn=2) is None

@@ -8,7 +8,7 @@ import pytest
 from evo import sim
 from evo.cuda.compile import Binary, compile_source
 from evo.device import Program
-from evo.evaluate.gate.rough_approximations import roughened
+from evo.evaluate.gate.other_machines import altered, rough
 
 KERNEL = """extern "C" __global__ void k(const float* x, float* y, int n) {
     const int i = threadIdx.x;
@@ -40,7 +40,7 @@ def run(program: Program, x: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("name", ["rcp.approx.ftz", "rsqrt.approx", "sqrt.approx.ftz", "ex2.approx.ftz"])
 def test_results_move_by_one_unit_and_exact_ones_stay(name: str) -> None:
     program = program_of(f'asm("{name}.f32 %0, %1;" : "=f"(quick) : "f"(x[i]));')
-    other = roughened(program)
+    other = altered(program, rough)
     assert other is not None
     assert other.binary.key != program.binary.key
     x = np.r_[np.float32([4.0, 1.0, 0.25, 16.0]), np.linspace(0.3, 9.7, 60, dtype=np.float32)].astype(np.float32)
@@ -54,7 +54,7 @@ def test_results_move_by_one_unit_and_exact_ones_stay(name: str) -> None:
 
 def test_a_guarded_instruction_moves_where_it_runs_alone() -> None:
     program = program_of(GUARDED)
-    other = roughened(program)
+    other = altered(program, rough)
     assert other is not None
     x = np.linspace(2.1, 9.7, 32, dtype=np.float32)
     apart = run(other, x).view(np.int32) - run(program, x).view(np.int32)
@@ -63,4 +63,4 @@ def test_a_guarded_instruction_moves_where_it_runs_alone() -> None:
 
 
 def test_a_kernel_without_them_is_as_it_was() -> None:
-    assert roughened(program_of("quick = __frcp_rn(x[i]);")) is None
+    assert altered(program_of("quick = __frcp_rn(x[i]);"), rough) is None

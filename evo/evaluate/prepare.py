@@ -166,12 +166,7 @@ def _compile_and_bind(
 
     def compiled(key: Macros) -> compiler.Binary | compiler.Diagnostics:
         return compiler.compile_source(
-            variant.text,
-            name=f"{task.name}.cu",
-            macros=dict(key),
-            flags=variant.flags,
-            headers=task.headers,
-            arch=arch,
+            variant.text, name=f"{task.name}.cu", macros=dict(key), flags=variant.flags, headers=task.headers, arch=arch
         )
 
     binaries: dict[Macros, compiler.Binary] = {}

@@ -27,11 +27,7 @@ from evo.evaluate.before_keep import SimulatedLooks, before_keep, simulated_look
 from evo.evaluate.begun import judged_on
 from evo.evaluate.code_ahead import CORES_TO_SPARE, CodeAhead
 from evo.evaluate.counted_stage import CountedStage
-from evo.evaluate.gate import (
-    Sanitized,
-    TimedSizes,
-    check_task,
-)
+from evo.evaluate.gate import Sanitized, TimedSizes, check_task
 from evo.evaluate.harness import harness_version
 from evo.evaluate.judge_fitness import begin_judge
 from evo.evaluate.look_process import LookProcesses, looks_begun

@@ -174,8 +174,7 @@ class _Loop:
         prepared = self.bench.prepare(self.task, self.champion.text, path=str(self.path))
         if isinstance(prepared, PrepareFailure):
             raise TaskInvalid(
-                f"{self.path}: the champion does not run here: {prepared.reason}",
-                hint=other_start(self.task),
+                f"{self.path}: the champion does not run here: {prepared.reason}", hint=other_start(self.task)
             )
         last = last_run(descent.records) if self.settings.resume else None
         draws = self.settings.is_closed and self.bench.modelled and self.pool is None

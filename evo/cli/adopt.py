@@ -87,7 +87,7 @@ def _adopted(root: Path, file: Path, options: Options, *, asks: bool, json: bool
 
     found = adopt_file(root, file, options, say)
     if json:
-        from evo.cli.adopt_output import AdoptOutput
+        from evo.cli.analysis_outputs import AdoptOutput
 
         out_json(AdoptOutput.of(found, root).to_json())
         return 0

@@ -94,13 +94,13 @@ def timed_of(task: Task, bench: EvaluationSession, parent: Variant, records: Seq
     from evo.evaluate.prepare import Prepared
     from evo.operators.llm.prompt_context import kept_record
     from evo.results import Fault
-    from evo.search.single_trial import trial_job
+    from evo.search.single_trial import TrialJobs
 
     if kept_record(records, parent.id, (bench.chip_slug, bench.arch)) is not None:
         return None
     seed, path = 0, str(parent.path)
     if not bench.modelled:
-        found = evaluate(trial_job(task, parent.text, path=path, seed=seed, rival=None), bench)
+        found = evaluate(TrialJobs(task=task, path=path, seed=seed).of_text(parent.text), bench)
     else:
         found = evaluate(Job(task=task, text=parent.text, path=path, seed=seed, upto="check"), bench)
         prepared = bench.prepare(task, parent.text, path=path)

@@ -30,11 +30,11 @@ from evo.evaluate.counted_stage import CountedStage
 from evo.evaluate.gate import Sanitized, TimedSizes, check_task
 from evo.evaluate.harness import harness_version
 from evo.evaluate.judge_fitness import begin_judge
+from evo.evaluate.library_baselines import SessionBaselines
 from evo.evaluate.look_process import LookProcesses, looks_begun
 from evo.evaluate.looking_bench import LookingBench
 from evo.evaluate.measure import BenchOptions, control, measure_persisting, require_quiet
 from evo.evaluate.prepare import Prepared, PrepareFailure
-from evo.evaluate.session_baselines import SessionBaselines
 from evo.results import CaseBench, Control, Environment, Fault, Loaded
 from evo.spec.chips import Chip, chip
 from evo.spec.proc_files import memory_limit

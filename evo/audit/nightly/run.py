@@ -18,8 +18,7 @@ from itertools import chain
 from pathlib import Path
 
 from evo.audit.nightly.aa_control import ControlOutcome, control
-from evo.audit.nightly.champion_status import ChampionReview, ReviewState
-from evo.audit.nightly.results import Night, NightCheck, NightRun
+from evo.audit.nightly.results import ChampionReview, Night, NightCheck, NightRun, ReviewState
 from evo.audit.nightly.review import ReviewSubject, fault, review
 from evo.audit.redteam import (
     Outcome,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Context, Option
 
 from evo.cli import completion
 from evo.cli.command_context import FileSubject, GlobalOptions, choose_task, find_file, session_of
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from evo.spec.variant import Variant
 
 StrategyWord = Annotated[
-    str, typer.Option("--strategy", metavar="NAME", help="See docs/llm.md.", autocompletion=completion.strategies)
+    str, Option("--strategy", metavar="NAME", help="See docs/llm.md.", autocompletion=completion.strategies)
 ]
 
 
 def prompt(
-    context: typer.Context,
+    context: Context,
     task: TaskName = None,
     strategy: StrategyWord = "insight",
     start: Annotated[
-        Path | None, typer.Option("--from", metavar="FILE", help="The kernel to change (default: the champion).")
+        Path | None, Option("--from", metavar="FILE", help="The kernel to change (default: the champion).")
     ] = None,
-    rewrite: Annotated[bool, typer.Option("--rewrite", help="Ask for a rewrite.")] = False,
+    rewrite: Annotated[bool, Option("--rewrite", help="Ask for a rewrite.")] = False,
     device: DeviceWord = "auto",
     arch: ArchWord = DEFAULT_ARCH,
     seed: Seed = 0,

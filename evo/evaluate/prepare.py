@@ -19,7 +19,7 @@ from evo.evaluate.bind import build, signature_problem
 from evo.evaluate.gate.address_rules import address_problem
 from evo.evaluate.gate.ptx_rules import ptx_problem
 from evo.evaluate.gate.source_rules import StaticProblem, static_problem
-from evo.results import Check, CompileReport, KernelResources, Stage, StaticRule, Status
+from evo.results import CompileReport, KernelResources, Stage, StaticRule, Status
 from evo.results.codec import copied
 from evo.spec.chips import Chip
 from evo.spec.launch import Plan, Refusal, macros_of, plan
@@ -55,7 +55,10 @@ class PrepareFailure:
     variant: str
     rule: StaticRule | None = None  # the static rule that refused it
     report: CompileReport | None = None
-    check: Check | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.reason) > _LONGEST_REASON:  # it may quote names that the text chose
+            object.__setattr__(self, "reason", f"{self.reason[:_LONGEST_REASON]}...")
 
 
 def prepare(
@@ -74,22 +77,6 @@ def prepare(
     static_rules=False is for `evo redteam`, which looks at what stands behind those rules. addresses=False is for first
     looks: whether a comparison depends on an address takes as long to find out as some blocks to run, and a trial asks.
     """
-    found = _prepared(task, text, chip, arch, path, cases, static_rules, addresses)
-    if isinstance(found, Prepared) or len(found.reason) <= _LONGEST_REASON:
-        return found
-    return replace(found, reason=f"{found.reason[:_LONGEST_REASON]}...")  # it may quote names that the text chose
-
-
-def _prepared(
-    task: Task,
-    text: str,
-    chip: Chip,
-    arch: str,
-    path: str,
-    cases: Sequence[Case] | None,
-    static_rules: bool,
-    addresses: bool,
-) -> Prepared | PrepareFailure:
     cases = (*task.check, *task.bench) if cases is None else cases
     try:
         variant = parse_variant(text, path=path)

@@ -24,7 +24,7 @@ from evo.errors import HarnessFault, UsageError
 from evo.operators.llm.answers import counts_of, reasoning_of
 from evo.operators.llm.api_forms import Answer, Sampling, api_form
 from evo.operators.llm.context_limits import ContextWatch
-from evo.operators.llm.endpoint import FREE, ChatRequest, Completion, Exhausted, Metered, PromptRefused
+from evo.operators.llm.endpoint import ChatRequest, Completion, Exhausted, Metered, PromptRefused
 from evo.operators.llm.replies import LONGEST_REPLY, one_line
 
 RETRIES = 5
@@ -116,7 +116,7 @@ class Client:
         self._stop.set()
         self._client.close()
 
-    def complete(self, request: ChatRequest, meter: Metered = FREE) -> Completion:
+    def complete(self, request: ChatRequest, meter: Metered) -> Completion:
         """Ask until there is a reply. Raises Refused, Exhausted, Spent, UsageError (key, model) or HarnessFault.
 
         Each request is metered, also those that fail or are asked again with another parameter.

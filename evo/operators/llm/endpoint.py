@@ -72,26 +72,13 @@ class Metered(Protocol):
     def failed(self, request: ChatRequest, *, generated: bool) -> None: ...
 
 
-class Unmetered:
-    """No budget, no account."""
-
-    def begin(self, request: ChatRequest) -> ChatRequest:
-        return request
-
-    def failed(self, request: ChatRequest, *, generated: bool) -> None:
-        del request, generated
-
-
-FREE = Unmetered()
-
-
 class Endpoint(Protocol):
     """Thread-safe. `complete` raises Refused, Exhausted, Spent, or an EvoError if no request can succeed."""
 
     @property
     def replayed(self) -> bool: ...
 
-    def complete(self, request: ChatRequest, meter: Metered = FREE) -> Completion: ...
+    def complete(self, request: ChatRequest, meter: Metered) -> Completion: ...
 
     def close(self) -> None: ...
 

@@ -51,6 +51,7 @@ def new(
 ) -> int:
     """Write a task from names, shapes and a formula, a function or a PyTorch module. It asks for missing options."""
     from evo.interop import new_task
+    from evo.interop.new_reference import NewTaskAnswers
 
     name = _read_name(name) if name else _asked("name of the task", "NAME", _read_name)
     axes = new_task.read_axes(axis or _asked(_LENGTHS, "--axis", _read_axes))
@@ -67,7 +68,7 @@ def new(
     outputs = _tensors(out_, "an output, e.g. y:float32[ROWS,COLS]", "--out", axes)
 
     def answers(formulas: dict[str, str], source: str = "") -> NewTaskAnswers:
-        return new_task.answers_of(name, axes, inputs, outputs, formulas, scalars, source)
+        return NewTaskAnswers(name, axes, inputs, outputs, formulas, scalars, source)
 
     if from_file is not None:
         form = answers(new_task.calls_of(source, target, axes, inputs, outputs, scalars), source)
@@ -91,13 +92,14 @@ def _formulas(
 ) -> dict[str, str]:
     """A formula for each output, which runs."""
     from evo.interop import new_task
+    from evo.interop.new_reference import NewTaskAnswers
 
     found: dict[str, str] = {}
     for tensor in outputs:
 
         def read(text: str, tensor: TensorLine = tensor) -> dict[str, str]:
             formula = new_task.read_formulas([text], [tensor])
-            new_task.require_runs(new_task.answers_of("new", axes, inputs, (tensor,), formula, scalars, ""))
+            new_task.require_runs(NewTaskAnswers("new", axes, inputs, (tensor,), formula, scalars, ""))
             return formula
 
         found |= _asked(f"{tensor.name} in NumPy", "--compute", read)

@@ -6,7 +6,7 @@ within the task's tolerance is shown, and is not the one to beat.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal, cast
 
 import numpy as np
@@ -145,21 +145,13 @@ def _judged(
         error = np.abs(np.asarray(got, np.float64).reshape(exact.shape) - exact)
         within = within and bool((error <= tolerance.atol + tolerance.rtol * np.abs(exact)).all())
         if not np.isfinite(error).all():
-            return Rival(name=name, warm=figures.warm, cold=figures.cold, eager=figures.eager, within_tolerance=False)
+            return replace(rival, within_tolerance=False)
         largest = max(largest, float(error.max()))
         squares += float(np.square(error).sum())
         wanted += float(np.square(exact).sum())
         count += exact.size
     relative = float(np.sqrt(squares / wanted)) if wanted else None
-    return Rival(
-        name=name,
-        warm=figures.warm,
-        cold=figures.cold,
-        eager=figures.eager,
-        max_error=largest,
-        rms_error=relative,
-        within_tolerance=within,
-    )
+    return replace(rival, max_error=largest, rms_error=relative, within_tolerance=within)
 
 
 _OPTIONS = BenchOptions(samples=64, warm_up_s=0.2, budget_s=10.0)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evo.errors import UsageError
-from evo.interop.formula_names import KNOWN, MASK, called, functions, source_lines
+from evo.interop.formula_names import KNOWN, MASK, called, functions, source_lines, unknown
 from evo.interop.new_ranges import Arrays, Sizes, bounds_at, sample, with_ranges
 from evo.interop.task_folder import ScalarLine, TensorLine
 from evo.spec.element_types import DTYPES, is_float
@@ -26,7 +26,8 @@ _HINT = f"the inputs are NumPy arrays by name, the axes integers; beside `np`, N
 class NewTaskAnswers:
     """The answers: axes with their values at the bench case, tensors as `x:float32[N,M]`, one formula per output.
 
-    source: Python that the formulas call, as the user's file has it.
+    source: Python that the formulas call, as the user's file has it. Raises UsageError for a name of two things, and
+    one of nothing.
     """
 
     name: str
@@ -36,6 +37,16 @@ class NewTaskAnswers:
     formulas: dict[str, str]
     scalars: tuple[ScalarLine, ...] = ()
     source: str = ""
+
+    def __post_init__(self) -> None:
+        names = [*self.axes, *(t.name for t in (*self.inputs, *self.outputs)), *(one.name for one in self.scalars)]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            hint = "axes, tensors and scalars have names of their own"
+            raise UsageError(f"{', '.join(twice)} names two things", hint=hint)
+        for output, formula in self.formulas.items() if not self.source else ():
+            if found := unknown(formula, [name for name in names if name not in self.formulas]):
+                problem = f"formula of {output}: unknown name {found[0]!r}"
+                raise UsageError(problem, hint=found[1], problem="unknown-name")
 
     @property
     def functions(self) -> list[str]:

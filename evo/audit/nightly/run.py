@@ -38,6 +38,7 @@ from evo.operators import operators
 from evo.records import leaderboard
 from evo.records.ledger import History, Ledger
 from evo.records.trials import load_records
+from evo.results.codec import copied
 from evo.search.loop import Observer, Settings, evolve
 from evo.search.trial_log import open_notebook, utc_now
 from evo.spec.task import Task, load_task, task_names
@@ -327,16 +328,7 @@ class NightlyRun:
 
     def _evolve(self, name: str, budget_s: float | None) -> None:
         began = self.hooks.clock()
-        settings = Settings(
-            task=name,
-            device=self.plan.device,
-            arch=self.plan.arch,
-            iterations=self.plan.iterations,
-            budget_s=budget_s,
-            operators=self.plan.operators,
-            margin=self.plan.margin,
-            seed=self.plan.seed,
-        )
+        settings = copied(Settings, self.plan, task=name, budget_s=budget_s, branch=None)
         first = not load_task(self.root, name).champion_path(self.night.chip, self.night.arch).is_file()
         done = evolve(settings, self.root, self.hooks.watch, stop=self.hooks.stop)
         headline = load_task(self.root, name).headline

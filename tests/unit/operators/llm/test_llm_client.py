@@ -318,7 +318,7 @@ def test_a_transcript_answers_as_the_server_did(tmp_path: Path) -> None:
     assert replay.complete(second, FREE).text == "\ud800 2"
     assert replay.differing == 0
     with pytest.raises(Exhausted):
-        replay.complete(ChatRequest(exchange=3, attempt=1, messages=(), max_tokens=9, seed=1))
+        replay.complete(ChatRequest(exchange=3, attempt=1, messages=(), max_tokens=9, seed=1), FREE)
     assert [line.split(b'"exchange": ')[1][:1] for line in path.read_bytes().splitlines()] == [b"1", b"2"]
     path.write_bytes(path.read_bytes() + b'{"version": 1, "exch')  # killed while writing
     assert Replay(path).complete(ASKED, FREE).text == "\ud800 1"

@@ -84,7 +84,6 @@ class _Compiler:
         report = CompilerReport(
             registers=max(kernel.registers for kernel in kernels),
             spill_bytes=sum(kernel.spill_store_bytes for kernel in kernels),
-            shared_bytes=max(kernel.shared_bytes for kernel in kernels),
         )
         if report.spill_bytes:
             return f"the compiler spills {report.spill_bytes} bytes at {report.registers} registers"

@@ -192,7 +192,7 @@ class NightlyRun:
                 text = path.read_text(encoding="utf-8", errors="replace")
                 seen = control(bench, task, text, self.seed, margin=self.plan.margin)
             except EvoError as error:
-                seen = ControlOutcome(task=name, text=error.message, problem=error.message)
+                seen = ControlOutcome(text=error.message, problem=error.message)
             controls[path] = seen
             state = "skipped" if seen.broken else "fault" if seen.problem else "passed"
             self._check("control", f"{name} {path.stem}", state, seen.text, since=since)

@@ -73,8 +73,6 @@ class Heard:
 class Client:
     """One server, asked from several threads."""
 
-    replayed = False
-
     def __init__(self, server: ModelServer, *, note: Callable[[str], None] = lambda _: None) -> None:
         try:
             import openai

@@ -66,17 +66,14 @@ class Metered(Protocol):
     """Asked before each HTTP request, told how it ended."""
 
     def begin(self, request: ChatRequest) -> ChatRequest:
-        """The request as it may be sent. Raises Spent."""
+        """The request as it may be sent. Raises BudgetSpent."""
         ...
 
     def failed(self, request: ChatRequest, *, generated: bool) -> None: ...
 
 
 class Endpoint(Protocol):
-    """Thread-safe. `complete` raises Refused, Exhausted, Spent, or an EvoError if no request can succeed."""
-
-    @property
-    def replayed(self) -> bool: ...
+    """Thread-safe. `complete` raises Refused, Exhausted, BudgetSpent, or an EvoError if no request can succeed."""
 
     def complete(self, request: ChatRequest, meter: Metered) -> Completion: ...
 

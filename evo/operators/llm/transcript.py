@@ -101,8 +101,6 @@ class Transcript:
 class Replay:
     """Answers from a transcript, by place: exchange and attempt. `differing`: prompts other than the recorded ones."""
 
-    replayed = True
-
     def __init__(self, path: Path) -> None:
         self._answers: dict[tuple[int, int], tuple[tuple[Message, ...], Completion]] = {}
         self._models: dict[int, str] = {}  # by exchange

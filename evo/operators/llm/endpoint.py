@@ -73,7 +73,7 @@ class Metered(Protocol):
 
 
 class Endpoint(Protocol):
-    """Thread-safe. `complete` raises Refused, Exhausted, BudgetSpent, or an EvoError if no request can succeed."""
+    """Thread-safe. `complete` raises PromptRefused, Exhausted, BudgetSpent, or an EvoError if none can succeed."""
 
     def complete(self, request: ChatRequest, meter: Metered) -> Completion: ...
 

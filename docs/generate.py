@@ -18,7 +18,7 @@ import typer
 
 from evo.audit.redteam import PROCEDURES, load_attacks
 from evo.cli.app import app
-from evo.cli.examples import EXAMPLES
+from evo.cli.command_help import EXAMPLES
 from evo.operators import RULES, operator_docs
 from evo.records.insights import rule_evidence
 from evo.records.trials import load_records

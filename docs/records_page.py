@@ -48,7 +48,7 @@ COMMANDS: Mapping[str, tuple[str, bool, str]] = {
     "log": ("evo.cli.outputs:LoggedTrial", True, "one object per trial"),
     "show": ("evo.cli.outputs:ShownRecord", False, "one trial"),
     "replay": ("evo.cli.outputs:ReplayOutput", False, "a trial then and now"),
-    "adopt": ("evo.cli.adopt_output:AdoptOutput", False, "what was made and what was assumed"),
+    "adopt": ("evo.cli.analysis_outputs:AdoptOutput", False, "what was made and what was assumed"),
     "report": ("evo.cli.pages.csv_json:ReportOutput", False, "what the page shows"),
     "import kernelbench": ("evo.interop.kernelbench:ImportAnswer", True, "one object per file"),
     "redteam": ("evo.cli.analysis_outputs:RedteamOutput", False, "one row per attack"),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Context, Option
 
 from evo.cli.command_context import new_task_root
 from evo.cli.options import AsJson
@@ -21,49 +22,46 @@ _QUESTIONS = 2
 
 
 def adopt(
-    context: typer.Context,
+    context: Context,
     file: Annotated[
-        Path,
-        typer.Argument(metavar="FILE.cu", help="CUDA C++ with host code that launches a kernel, or Python with it."),
+        Path, Argument(metavar="FILE.cu", help="CUDA C++ with host code that launches a kernel, or Python with it.")
     ],
     name: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--name",
             metavar="NAME",
             help="The task's name: lower case letters, digits and _ (default: from the file's).",
         ),
     ] = None,
     kernel: Annotated[
-        str | None, typer.Option("--kernel", metavar="KERNEL", help="Adopt the launches that belong to this kernel.")
+        str | None, Option("--kernel", metavar="KERNEL", help="Adopt the launches that belong to this kernel.")
     ] = None,
-    axis: Annotated[
-        list[str], typer.Option("--axis", metavar="N=1048576", help="A size of the host code; repeatable.")
-    ] = [],  # noqa: B006
+    axis: Annotated[list[str], Option("--axis", metavar="N=1048576", help="A size of the host code; repeatable.")] = [],  # noqa: B006
     tensor: Annotated[
         list[str],
-        typer.Option(
+        Option(
             "--tensor",
             metavar="y:inout:float32[N]",
             help="What a tensor is; each part but the name may be left out; repeatable.",
         ),
     ] = [],  # noqa: B006
     outputs: Annotated[
-        list[str], typer.Option("--out", metavar="NAME", help="A tensor that the kernel writes; repeatable.")
+        list[str], Option("--out", metavar="NAME", help="A tensor that the kernel writes; repeatable.")
     ] = [],  # noqa: B006
     scalar: Annotated[
-        list[str], typer.Option("--scalar", metavar="eps=1e-5", help="A number that the kernel takes; repeatable.")
+        list[str], Option("--scalar", metavar="eps=1e-5", help="A number that the kernel takes; repeatable.")
     ] = [],  # noqa: B006
     reference: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--reference",
             metavar="FORMULA",
             help="'y = a * x + y' in NumPy, or FILE.py:FUNCTION (default: the kernel itself).",
         ),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask; use the assumed answers.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a task of that name.")] = False,
+    yes: Annotated[bool, Option("--yes", help="Do not ask; use the assumed answers.")] = False,
+    overwrite: Annotated[bool, Option("--overwrite", help="Replace a task of that name.")] = False,
     json: AsJson = False,
 ) -> int:
     """Make a task and a first variant from a .cu file with host code. It shows what it assumed."""
@@ -87,7 +85,7 @@ def _adopted(root: Path, file: Path, options: Options, *, asks: bool, json: bool
 
     found = adopt_file(root, file, options, say)
     if json:
-        from evo.cli.adopt_output import AdoptOutput
+        from evo.cli.analysis_outputs import AdoptOutput
 
         out_json(AdoptOutput.of(found, root).to_json())
         return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from evo.analysis.calibration import Calibration
@@ -12,9 +13,10 @@ from evo.analysis.tiles import Rejected, TileCandidate
 from evo.audit.redteam import Outcome
 from evo.cli.examine import Finding
 from evo.evaluate.library_baselines import CaseBaseline
+from evo.interop.adopt import Adopted
 from evo.operators.llm.probe import EndpointReport
 from evo.results import Rate, Status
-from evo.results.codec import ALWAYS, NONEMPTY, Decimals, Serializable, Us
+from evo.results.codec import ALWAYS, NONEMPTY, Decimals, Serializable, Us, copied
 from evo.spec.variant import KnobValue
 
 Share = Annotated[float, Decimals(4)]
@@ -287,3 +289,35 @@ class RedteamOutput(Serializable):
     def lost(self) -> int:
         """How many attacks lost."""
         return sum(outcome.verdict == "lost" for outcome in self.attacks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssumptionOutput(Serializable):
+    """One thing that was read from the file or assumed."""
+
+    what: str  # a tensor, an axis, a scalar ...
+    value: str  # what it was taken to be
+    why: str  # where that comes from
+    option: str  # the option that says otherwise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptOutput(Serializable):
+    """`evo adopt --json`: the task and the variant that were made of a file."""
+
+    task: str  # the task's name
+    variant: str  # the variant's file, from the root of the repository
+    assumed: Annotated[tuple[AssumptionOutput, ...], ALWAYS] = ()  # in the order of the table
+    notes: Annotated[tuple[str, ...], ALWAYS] = ()  # what else a reader should know
+    reference: str  # what the outputs are compared with
+    unproven: str  # what that reference cannot know
+
+    @classmethod
+    def of(cls, found: Adopted, root: Path) -> AdoptOutput:
+        return copied(
+            cls,
+            found,
+            task=found.name,
+            variant=str(found.variant.relative_to(root)),
+            assumed=tuple(copied(AssumptionOutput, row) for row in found.rows),
+        )

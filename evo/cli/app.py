@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Context, Option
 
 from evo.cli import (
     adopt,
@@ -97,16 +98,12 @@ def _version(wanted: bool) -> None:
 
 @app.callback(invoke_without_command=True)
 def evo(
-    context: typer.Context,
+    context: Context,
     root: Annotated[
         Path | None,
-        typer.Option(
-            "--root", metavar="DIR", help="The folder with kernels/ (default: the nearest parent that has it)."
-        ),
+        Option("--root", metavar="DIR", help="The folder with kernels/ (default: the nearest parent that has it)."),
     ] = None,
-    version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version.")
-    ] = False,
+    version: Annotated[bool, Option("--version", is_eager=True, callback=_version, help="Print the version.")] = False,
 ) -> None:
     """Evolve CUDA kernels: one change at a time, correctness before speed, every step timed and kept in git."""
     del version  # its callback has answered

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Context, Option
 
 from evo.cli.command_context import FileSubject, find_file, read_subject, session_of
 from evo.cli.options import KernelFile, TaskWord
@@ -18,21 +18,19 @@ if TYPE_CHECKING:
 
 
 def apply(
-    context: typer.Context,
+    context: Context,
     file: KernelFile,
     champion: Annotated[
-        str | None,
-        typer.Option("--champion", metavar="PLACE", help="Chip and arch of the champion, such as h200-sm_89."),
+        str | None, Option("--champion", metavar="PLACE", help="Chip and arch of the champion, such as h200-sm_89.")
     ] = None,
     source: Annotated[
-        Path | None, typer.Option("--from", metavar="FILE", help="Take the values from this .cu file instead.")
+        Path | None, Option("--from", metavar="FILE", help="Take the values from this .cu file instead.")
     ] = None,
     tuned: Annotated[
-        Path | None,
-        typer.Option("--tuned", metavar="FILE", help="Take the fastest of the results of `evo tune --out`."),
+        Path | None, Option("--tuned", metavar="FILE", help="Take the fastest of the results of `evo tune --out`.")
     ] = None,
-    whole: Annotated[bool, typer.Option("--whole", help="Write the whole text, not only the knob values.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be written, and write nothing.")] = False,
+    whole: Annotated[bool, Option("--whole", help="Write the whole text, not only the knob values.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Show what would be written, and write nothing.")] = False,
     task: TaskWord = None,
 ) -> int:
     """Write the champion's knob values into FILE. Other lines stay as they are; --whole takes the champion's text."""

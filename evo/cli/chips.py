@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from evo.cli import completion
 from evo.cli.terminal import say
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 GpuWord = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--gpu",
         metavar="CHIP",
         help="A chip such as l4 or h200, or gpu:N (default: this machine's GPU, else l4).",
@@ -24,11 +24,11 @@ GpuWord = Annotated[
     ),
 ]
 CaseWord = Annotated[
-    str | None, typer.Option("--case", metavar="NAME", help="Only this case.", autocompletion=completion.cases)
+    str | None, Option("--case", metavar="NAME", help="Only this case.", autocompletion=completion.cases)
 ]
 HeadlineCase = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--case", metavar="NAME", help="At this case (default: the headline case).", autocompletion=completion.cases
     ),
 ]

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import tomllib
+from collections.abc import Mapping
+from importlib.resources import files
 from typing import Any
 
 import typer
 
-from evo.cli.examples import EXAMPLES
+# Command -> pairs of (command line, purpose).
+EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
+    command: tuple(rows.items())
+    for command, rows in tomllib.loads(files(__package__).joinpath("examples.toml").read_text("utf-8")).items()
+}
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "Begin": ("init", "adopt", "new", "import", "doctor"),

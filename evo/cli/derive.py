@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Context, Option
 
 from evo.cli.chips import GpuWord, HeadlineCase, choose_chip
 from evo.cli.command_context import choose_task, read_subject, session_of
@@ -26,18 +26,17 @@ FAILED = 1
 
 
 def derive(
-    context: typer.Context,
+    context: Context,
     task: TaskName = None,
     gpu: GpuWord = None,
     case: HeadlineCase = None,
     check: Annotated[
-        Path | None, typer.Option("--check", metavar="FILE", help="Check the layouts of a .cu file instead.")
+        Path | None, Option("--check", metavar="FILE", help="Check the layouts of a .cu file instead.")
     ] = None,
     compiling: Annotated[
-        bool,
-        typer.Option("--compile/--no-compile", help="Compile the rungs with the derived knobs, to count registers."),
+        bool, Option("--compile/--no-compile", help="Compile the rungs with the derived knobs, to count registers.")
     ] = True,
-    every: Annotated[bool, typer.Option("--all", help="List every rejected configuration.")] = False,
+    every: Annotated[bool, Option("--all", help="List every rejected configuration.")] = False,
     json: AsJson = False,
 ) -> int:
     """Derive tiles, warps, stages and layouts from the chip: a document with proofs, predictions and knobs."""
@@ -85,7 +84,6 @@ class _Compiler:
         report = CompilerReport(
             registers=max(kernel.registers for kernel in kernels),
             spill_bytes=sum(kernel.spill_store_bytes for kernel in kernels),
-            shared_bytes=max(kernel.shared_bytes for kernel in kernels),
         )
         if report.spill_bytes:
             return f"the compiler spills {report.spill_bytes} bytes at {report.registers} registers"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Context, Option
 
 from evo.cli.command_context import session_of
 from evo.cli.llm_endpoint import EndpointOptions, gathered
@@ -20,13 +20,13 @@ _COLOURS = {"ok": "green", "warn": "yellow", "missing": "red"}
 
 @gathered("endpoint", EndpointOptions, timeout="1m", temperature=0.5)
 def doctor(
-    context: typer.Context,
+    context: Context,
     calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Measure the GPU's rates instead, and store them for `evo limits`.")
+        bool, Option("--calibrate", help="Measure the GPU's rates instead, and store them for `evo limits`.")
     ] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="With --calibrate: a quarter of the time.")] = False,
+    quick: Annotated[bool, Option("--quick", help="With --calibrate: a quarter of the time.")] = False,
     llm: Annotated[
-        bool, typer.Option("--llm", help="Try the endpoint of a language model instead, by one tiny request.")
+        bool, Option("--llm", help="Try the endpoint of a language model instead, by one tiny request.")
     ] = False,
     device: DeviceWord = "auto",
     json: AsJson = False,

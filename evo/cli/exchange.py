@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Context, Option
 
 from evo.cli import completion
 from evo.cli.command_context import new_task_root, session_of
@@ -15,35 +15,26 @@ from evo.cli.terminal import out, out_json_line, paint, say
 
 FORMATS = ("kernelbench", "gpumode", "kernel-tuner")
 _SIMULATED_BYTES = 2**30  # of a case's tensors; a simulation needs several times this memory
-NewName = Annotated[
-    str | None, typer.Option("--name", metavar="NAME", help="The task's name (default: from the file's).")
-]
+NewName = Annotated[str | None, Option("--name", metavar="NAME", help="The task's name (default: from the file's).")]
 
 
 def import_(
-    context: typer.Context,
+    context: Context,
     form: Annotated[
-        str,
-        typer.Argument(metavar="FORMAT", help=f"One of {', '.join(FORMATS)}.", autocompletion=lambda: list(FORMATS)),
+        str, Argument(metavar="FORMAT", help=f"One of {', '.join(FORMATS)}.", autocompletion=lambda: list(FORMATS))
     ],
-    files: Annotated[
-        list[Path], typer.Argument(metavar="FILE", help="A file to import; for kernelbench also a folder.")
-    ],
+    files: Annotated[list[Path], Argument(metavar="FILE", help="A file to import; for kernelbench also a folder.")],
     name: NewName = None,
-    limit: Annotated[
-        float, typer.Option("--limit", metavar="S", min=1, help="Time limit of each file in seconds.")
-    ] = 120.0,
-    compiled: Annotated[
-        bool, typer.Option("--compiled", help="Add the module under torch.compile as a rival.")
-    ] = False,
+    limit: Annotated[float, Option("--limit", metavar="S", min=1, help="Time limit of each file in seconds.")] = 120.0,
+    compiled: Annotated[bool, Option("--compiled", help="Add the module under torch.compile as a rival.")] = False,
     only_small: Annotated[
-        bool, typer.Option("--small", help="Omit the file's own sizes if smaller ones can be timed.")
+        bool, Option("--small", help="Omit the file's own sizes if smaller ones can be timed.")
     ] = False,
     whole: Annotated[
-        bool, typer.Option("--whole", help="Keep the file's own sizes, even if only a GPU can run them.")
+        bool, Option("--whole", help="Keep the file's own sizes, even if only a GPU can run them.")
     ] = False,
     source: Annotated[
-        Path | None, typer.Option("--source", metavar="FILE.cu", help="The CUDA source, for kernel-tuner.")
+        Path | None, Option("--source", metavar="FILE.cu", help="The CUDA source, for kernel-tuner.")
     ] = None,
     json: AsJson = False,
 ) -> int:
@@ -187,12 +178,12 @@ def next_steps(root: Path, name: str) -> None:
 
 
 def export(
-    context: typer.Context,
-    task: Annotated[str, typer.Argument(metavar="TASK", autocompletion=completion.tasks)],
-    into: Annotated[Path, typer.Option("--out", metavar="DIR", help="A new folder.")],
+    context: Context,
+    task: Annotated[str, Argument(metavar="TASK", autocompletion=completion.tasks)],
+    into: Annotated[Path, Option("--out", metavar="DIR", help="A new folder.")],
     form: Annotated[
         str,
-        typer.Option(
+        Option(
             "--format",
             metavar="FORMAT",
             help="torch, kernelbench, cu, ptx or cubin.",
@@ -200,11 +191,11 @@ def export(
         ),
     ] = "torch",
     given: Annotated[
-        Path | None, typer.Option("--from", metavar="FILE", help="Export this kernel instead of the champions.")
+        Path | None, Option("--from", metavar="FILE", help="Export this kernel instead of the champions.")
     ] = None,
     arch: ArchWord = DEFAULT_ARCH,
     chip: Annotated[
-        str, typer.Option("--chip", metavar="CHIP", help="With --from: the chip whose limits the launch plan uses.")
+        str, Option("--chip", metavar="CHIP", help="With --from: the chip whose limits the launch plan uses.")
     ] = "l4",
 ) -> int:
     """Export champions as a PyTorch operator in a package, or as source, PTX or machine code."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Context, Option
 
 from evo.cli import completion
 from evo.cli.command_context import GlobalOptions, choose_task, session_of
@@ -41,17 +41,17 @@ if TYPE_CHECKING:
 
 Share = Annotated[
     str | None,
-    typer.Option("--margin", metavar="SHARE", help="Keep a change only if it saves this much time (3%; modelled 10%)."),
+    Option("--margin", metavar="SHARE", help="Keep a change only if it saves this much time (3%; modelled 10%)."),
 ]
-Time = Annotated[str | None, typer.Option("--budget", metavar="TIME", help="Time limit of the run: 90s, 30m, 1h30m.")]
+Time = Annotated[str | None, Option("--budget", metavar="TIME", help="Time limit of the run: 90s, 30m, 1h30m.")]
 Neutral = Annotated[
-    bool, typer.Option("--keep-neutral", help="Also keep an equally fast variant with fewer registers, bytes or lines.")
+    bool, Option("--keep-neutral", help="Also keep an equally fast variant with fewer registers, bytes or lines.")
 ]
 
-Iterations = Annotated[int, typer.Option("--iterations", metavar="N", min=0, help="Maximum number of trials.")]
+Iterations = Annotated[int, Option("--iterations", metavar="N", min=0, help="Maximum number of trials.")]
 Operators = Annotated[
     str,
-    typer.Option(
+    Option(
         "--operators",
         metavar="NAMES",
         help="Operators that propose changes; see `evo operators`.",
@@ -60,22 +60,20 @@ Operators = Annotated[
 ]
 Start = Annotated[
     Path | None,
-    typer.Option("--from", metavar="FILE", help="Start from this file, not the champion, e.g. ladder/00_scalar.cu."),
+    Option("--from", metavar="FILE", help="Start from this file, not the champion, e.g. ladder/00_scalar.cu."),
 ]
-PatchFile = Annotated[Path | None, typer.Option("--patch", metavar="FILE", help="Propose this file first.")]
-Branch = Annotated[str | None, typer.Option("--branch", metavar="NAME", help="Commit on this git branch.")]
+PatchFile = Annotated[Path | None, Option("--patch", metavar="FILE", help="Propose this file first.")]
+Branch = Annotated[str | None, Option("--branch", metavar="NAME", help="Commit on this git branch.")]
 SearchName = Annotated[
-    str, typer.Option("--search", metavar="NAME", help="bandit, or one of the controls random and best-of-n.")
+    str, Option("--search", metavar="NAME", help="bandit, or one of the controls random and best-of-n.")
 ]
-Patience = Annotated[
-    int | None, typer.Option("--patience", metavar="N", min=1, help="Stop after N trials without a keep.")
-]
+Patience = Annotated[int | None, Option("--patience", metavar="N", min=1, help="Stop after N trials without a keep.")]
 Target = Annotated[
-    str | None, typer.Option("--target", metavar="SHARE", help="Stop at this share of the floor's speed: 80%.")
+    str | None, Option("--target", metavar="SHARE", help="Stop at this share of the floor's speed: 80%.")
 ]
 Jobs = Annotated[
     int | None,
-    typer.Option(
+    Option(
         "--jobs",
         metavar="N",
         min=1,
@@ -85,15 +83,15 @@ Jobs = Annotated[
 ]
 Rewrites = Annotated[
     int | None,
-    typer.Option("--rewrites", metavar="N", min=0, help="Maximum number of rewrites (3 if the strategy uses them)."),
+    Option("--rewrites", metavar="N", min=0, help="Maximum number of rewrites (3 if the strategy uses them)."),
 ]
-Serve = Annotated[bool, typer.Option("--serve", help="Also show the run on a page, as `evo serve` does.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Continue the last run; --iterations counts its trials too.")]
+Serve = Annotated[bool, Option("--serve", help="Also show the run on a page, as `evo serve` does.")]
+Resume = Annotated[bool, Option("--resume", help="Continue the last run; --iterations counts its trials too.")]
 
 
 @gathered("llm", LlmOptions)
 def iterate(
-    context: typer.Context,
+    context: Context,
     task: TaskName = None,
     device: DeviceWord = "auto",
     arch: ArchWord = DEFAULT_ARCH,
@@ -154,7 +152,7 @@ def iterate(
 
 
 def _subject(
-    context: typer.Context, task: str | None, jobs: int | None, cluster: str | None, device: str
+    context: Context, task: str | None, jobs: int | None, cluster: str | None, device: str
 ) -> tuple[GlobalOptions, Path, Task, tuple[DeviceName, Cluster | None]]:
     session = session_of(context)
     root = session.root()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Context, Option
 
 from evo.cli.chips import CaseWord, GpuWord, choose_cases, choose_chip
 from evo.cli.command_context import choose_task, session_of
@@ -59,15 +59,15 @@ class MeasuredCase:
 
 
 def limits(
-    context: typer.Context,
+    context: Context,
     task: TaskName = None,
     gpu: GpuWord = None,
     case: CaseWord = None,
     efficiency: Annotated[
         float | None,
-        typer.Option("--efficiency", metavar="SHARE", help="Set targets at this share of the floor's speed, e.g. 0.6."),
+        Option("--efficiency", metavar="SHARE", help="Set targets at this share of the floor's speed, e.g. 0.6."),
     ] = None,
-    plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE.svg", help="Also draw the roofline.")] = None,
+    plot: Annotated[Path | None, Option("--plot", metavar="FILE.svg", help="Also draw the roofline.")] = None,
     json: AsJson = False,
 ) -> int:
     """Show lower bounds on the time: work, traffic, the floor of each resource, and the measured times beside them."""

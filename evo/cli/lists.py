@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
-import typer
+from typer import Argument, Context, Option
 
 from evo.cli.command_context import choose_task, session_of
 from evo.cli.options import AsJson, OnlyTask
@@ -30,7 +30,7 @@ _NO_TRIALS = "no trials yet: `evo iterate` makes some"
 
 def operators(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", show_default=False, help="A family or a rule, shown in full.")
+        str | None, Argument(metavar="NAME", show_default=False, help="A family or a rule, shown in full.")
     ] = None,
     json: AsJson = False,
 ) -> int:
@@ -85,11 +85,9 @@ def _example(before: str, after: str) -> None:
 
 
 def leaderboard(
-    context: typer.Context,
+    context: Context,
     task: OnlyTask = None,
-    rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="First write leaderboard.json again from the records.")
-    ] = False,
+    rebuild: Annotated[bool, Option("--rebuild", help="First write leaderboard.json again from the records.")] = False,
     json: AsJson = False,
 ) -> int:
     """Show the champion of each task, chip and arch. Measured and modelled ones are listed separately."""
@@ -140,14 +138,14 @@ def _board_row(root: Path, entry: LeaderboardEntry) -> list[str]:
 
 
 def insights(
-    context: typer.Context,
+    context: Context,
     task: OnlyTask = None,
     failed: Annotated[
-        bool, typer.Option("--failed", help="List the changes that were not kept, with the reason, latest first.")
+        bool, Option("--failed", help="List the changes that were not kept, with the reason, latest first.")
     ] = False,
-    rules: Annotated[bool, typer.Option("--rules", help="Show the evidence for each rewrite rule.")] = False,
+    rules: Annotated[bool, Option("--rules", help="Show the evidence for each rewrite rule.")] = False,
     rewrites: Annotated[
-        bool, typer.Option("--rewrites", help="Show what whole rewrites have brought, apart from single changes.")
+        bool, Option("--rewrites", help="Show what whole rewrites have brought, apart from single changes.")
     ] = False,
     json: AsJson = False,
 ) -> int:

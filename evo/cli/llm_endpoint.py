@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
-import typer
+from typer import Option
 
 from evo.errors import UsageError
 
@@ -29,35 +29,30 @@ _KEYRING = ("evo", "llm")
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")  # after the @ of a model
 
 Url = Annotated[
-    str | None,
-    typer.Option("--llm-url", metavar="URL", envvar="EVO_LLM_URL", help="Address of an OpenAI-compatible server."),
+    str | None, Option("--llm-url", metavar="URL", envvar="EVO_LLM_URL", help="Address of an OpenAI-compatible server.")
 ]
 Models = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--llm-model",
         metavar="NAME",
         envvar="EVO_LLM_MODEL",
         help="The model's name, or NAME@EFFORT; several: by gain per cost.",
     ),
 ]
-Api = Annotated[
-    str | None, typer.Option("--llm-api", metavar="FORM", help="chat or responses (default: by the address).")
-]
+Api = Annotated[str | None, Option("--llm-api", metavar="FORM", help="chat or responses (default: by the address).")]
 PriceWords = Annotated[
     str | None,
-    typer.Option("--llm-price", metavar="P/C", envvar="EVO_LLM_PRICE", help="Price per million tokens, in and out."),
+    Option("--llm-price", metavar="P/C", envvar="EVO_LLM_PRICE", help="Price per million tokens, in and out."),
 ]
 Effort = Annotated[
-    str | None, typer.Option("--llm-effort", metavar="LEVEL", help="Reasoning effort: minimal, low, medium, high.")
+    str | None, Option("--llm-effort", metavar="LEVEL", help="Reasoning effort: minimal, low, medium, high.")
 ]
 Temperature = Annotated[
-    float | None, typer.Option("--llm-temperature", metavar="T", min=0, max=2, help="Sampling temperature.")
+    float | None, Option("--llm-temperature", metavar="T", min=0, max=2, help="Sampling temperature.")
 ]
-Extra = Annotated[
-    str | None, typer.Option("--llm-extra", metavar="JSON", help="More fields for the body of each request.")
-]
-Timeout = Annotated[str, typer.Option("--llm-timeout", metavar="TIME", help="Time limit of one request: 90s, 5m.")]
+Extra = Annotated[str | None, Option("--llm-extra", metavar="JSON", help="More fields for the body of each request.")]
+Timeout = Annotated[str, Option("--llm-timeout", metavar="TIME", help="Time limit of one request: 90s, 5m.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from evo.cli import completion
 from evo.cli.llm_endpoint import EndpointOptions, model_choices
@@ -22,7 +22,7 @@ _ASKING = ("free", "insight", "full", "rewrite")  # what only a model can do
 
 StrategyName = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--strategy",
         metavar="NAME",
         help="free, insight (default), full, inversion, hybrid or rewrite.",
@@ -31,40 +31,31 @@ StrategyName = Annotated[
 ]
 
 MoneyWords = Annotated[
-    str | None, typer.Option("--llm-budget", metavar="MONEY", help="Maximum cost, e.g. 2.00; needs a price.")
+    str | None, Option("--llm-budget", metavar="MONEY", help="Maximum cost, e.g. 2.00; needs a price.")
 ]
-MostCalls = Annotated[int | None, typer.Option("--llm-calls", metavar="N", min=1, help="Maximum requests.")]
-MostTokens = Annotated[
-    int | None, typer.Option("--llm-tokens", metavar="N", min=1, help="Maximum tokens, prompts included.")
-]
+MostCalls = Annotated[int | None, Option("--llm-calls", metavar="N", min=1, help="Maximum requests.")]
+MostTokens = Annotated[int | None, Option("--llm-tokens", metavar="N", min=1, help="Maximum tokens, prompts included.")]
 Parallel = Annotated[
-    int, typer.Option("--llm-parallel", metavar="N", min=1, max=64, help="Requests in flight while trials run.")
+    int, Option("--llm-parallel", metavar="N", min=1, max=64, help="Requests in flight while trials run.")
 ]
 Samples = Annotated[
-    int, typer.Option("--llm-samples", metavar="N", min=1, max=16, help="Replies per prompt; screening picks the best.")
+    int, Option("--llm-samples", metavar="N", min=1, max=16, help="Replies per prompt; screening picks the best.")
 ]
 SummaryEvery = Annotated[
-    int,
-    typer.Option(
-        "--llm-summary", metavar="N", min=0, help="Every N trials, summarise the run in the prompt; 0: never."
-    ),
+    int, Option("--llm-summary", metavar="N", min=0, help="Every N trials, summarise the run in the prompt; 0: never.")
 ]
 Parents = Annotated[
-    str | None,
-    typer.Option("--llm-parents", metavar="WHO", help="champion, or elites while stalled (default of full)."),
+    str | None, Option("--llm-parents", metavar="WHO", help="champion, or elites while stalled (default of full).")
 ]
-Repairs = Annotated[
-    int, typer.Option("--llm-repairs", metavar="N", min=0, max=20, help="Repeats after an unusable reply.")
-]
+Repairs = Annotated[int, Option("--llm-repairs", metavar="N", min=0, max=20, help="Repeats after an unusable reply.")]
 ReplyTokens = Annotated[
-    int, typer.Option("--llm-reply-tokens", metavar="N", min=64, help="Maximum number of tokens of one reply.")
+    int, Option("--llm-reply-tokens", metavar="N", min=64, help="Maximum number of tokens of one reply.")
 ]
 Retries = Annotated[
-    int, typer.Option("--llm-retries", metavar="N", min=0, max=50, help="Repeats after a 429, a 5xx or no answer.")
+    int, Option("--llm-retries", metavar="N", min=0, max=50, help="Repeats after a 429, a 5xx or no answer.")
 ]
 ReplayFile = Annotated[
-    Path | None,
-    typer.Option("--llm-replay", metavar="FILE", help="Read the replies from this transcript, without a server."),
+    Path | None, Option("--llm-replay", metavar="FILE", help="Read the replies from this transcript, without a server.")
 ]
 
 

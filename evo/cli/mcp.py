@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Context, Option
 
 from evo.cli.command_context import session_of
 from evo.cli.options import DEFAULT_ARCH, ArchWord, DeviceWord, choose_device
@@ -12,14 +12,14 @@ from evo.errors import UsageError
 
 
 def mcp(
-    context: typer.Context,
+    context: Context,
     device: DeviceWord = "auto",
     arch: ArchWord = DEFAULT_ARCH,
     commit: Annotated[
-        bool, typer.Option("--commit", help="Allow `try` to make trials of the loop, with records and commits.")
+        bool, Option("--commit", help="Allow `try` to make trials of the loop, with records and commits.")
     ] = False,
     rewrites: Annotated[
-        int, typer.Option("--rewrites", metavar="N", min=0, help="Maximum number of commits that are rewrites.")
+        int, Option("--rewrites", metavar="N", min=0, help="Maximum number of commits that are rewrites.")
     ] = 3,
 ) -> int:
     """Serve tasks, champions and `try` to a coding agent, by the Model Context Protocol over stdin and stdout."""

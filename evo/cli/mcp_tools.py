@@ -10,7 +10,7 @@ import re
 import secrets
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +20,6 @@ from pydantic import Field
 
 from evo.analysis.roofline import limits
 from evo.cli.mcp_jobs import Cancelled, McpJob
-from evo.cli.mcp_prompt import improve_prompt
 from evo.cuda.compile import toolkit_version
 from evo.cuda.source import classify, tree_difference
 from evo.device import DeviceName
@@ -29,12 +28,16 @@ from evo.evaluate.prepare import PrepareFailure
 from evo.evaluate.profile.counting import counted
 from evo.evaluate.session import EvaluationSession
 from evo.operators import Hypothesis, kind_of_edit
+from evo.operators.llm.case_table import case_table
 from evo.operators.llm.edits import apply_reply
+from evo.operators.llm.endpoint import data
 from evo.operators.llm.hardware_context import COUNT_LIMIT_S
+from evo.operators.llm.prompt_context import insights, task_context, timed_record
+from evo.operators.llm.prompts import PromptParts, prompt
 from evo.operators.llm.replies import Unusable, one_line, read_reply
 from evo.records.insights import summarise, unsuccessful
 from evo.records.leaderboard import entries, load
-from evo.records.trials import load_records
+from evo.records.trials import Record, load_records
 from evo.results import Evaluation
 from evo.search.events import Event, TrialResult
 from evo.search.loop import Settings, evolve
@@ -42,6 +45,32 @@ from evo.search.single_trial import judge_text, refusal
 from evo.spec.chips import Chip
 from evo.spec.task import Task, load_task, task_names
 from evo.spec.variant import Variant, parse_variant, read_variant
+
+_ANSWER = """\
+You have the tools of this server: send the blocks as `edits` to `try`, and the lines SUMMARY, REASON, EXPECTED and RISK
+as `summary`, `reason`, `expected` and `risk`. Its answer is the verdict; `profile` shows where the time goes. Nothing
+is kept without `commit`."""
+
+
+def improve_prompt(
+    task: Task,
+    parent: Variant,
+    records: Sequence[Record],
+    chip: Chip,
+    places: tuple[str, str],
+    toolkit: str,
+    margin: float,
+) -> str:
+    """The task, the kernel with its times and limiters, what was tried, and the grammar of launch lines."""
+    own = timed_record(records, parent.id, places)
+    table = case_table(task, own.evaluation if own is not None else None, chip, margin)
+    shown = PromptParts(
+        task=task_context(task, chip, places[1], toolkit, parent),
+        times=f"Its times by case:\n{data('times', chr(10).join(table))}" if table else "",
+        insights=insights(records, task.name, places, parent),
+    )
+    return "\n\n".join([*(message.content for message in prompt(shown)), _ANSWER])
+
 
 _SEEDS = 2**31
 _FAILED_SHOWN = 10

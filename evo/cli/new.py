@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
+from typer import Argument, Context, Option
 
 from evo.cli.command_context import new_task_root
 from evo.cli.exchange import import_kernelbench, next_steps
@@ -26,34 +27,31 @@ _WHERE = "FILE.py:NAME of a PyTorch module or a function; an empty line if you h
 
 
 def new(
-    context: typer.Context,
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Its name: lower case, digits, _.")] = None,
-    axis: Annotated[
-        list[str], typer.Option("--axis", metavar="N=4096", help="An axis with its length; repeatable.")
-    ] = [],  # noqa: B006
+    context: Context,
+    name: Annotated[str | None, Argument(metavar="NAME", help="Its name: lower case, digits, _.")] = None,
+    axis: Annotated[list[str], Option("--axis", metavar="N=4096", help="An axis with its length; repeatable.")] = [],  # noqa: B006
     in_: Annotated[
-        list[str],
-        typer.Option("--in", metavar="x:float32[N]", help="An input; integers may end in `in 0..V-1`; repeatable."),
+        list[str], Option("--in", metavar="x:float32[N]", help="An input; integers may end in `in 0..V-1`; repeatable.")
     ] = [],  # noqa: B006
-    out_: Annotated[list[str], typer.Option("--out", metavar="y:float32[N]", help="An output; repeatable.")] = [],  # noqa: B006
+    out_: Annotated[list[str], Option("--out", metavar="y:float32[N]", help="An output; repeatable.")] = [],  # noqa: B006
     scalar: Annotated[
-        list[str], typer.Option("--scalar", metavar="eps=1e-5", help="A number that kernels get; repeatable.")
+        list[str], Option("--scalar", metavar="eps=1e-5", help="A number that kernels get; repeatable.")
     ] = [],  # noqa: B006
     compute: Annotated[
-        list[str],
-        typer.Option("--compute", metavar="FORMULA", help="The formula of an output in NumPy: 'y = np.tanh(x)'."),
+        list[str], Option("--compute", metavar="FORMULA", help="The formula of an output in NumPy: 'y = np.tanh(x)'.")
     ] = [],  # noqa: B006
     function: Annotated[
         str | None,
-        typer.Option("--function", metavar="FILE.py:NAME", help="A NumPy or PyTorch function instead of formulas."),
+        Option("--function", metavar="FILE.py:NAME", help="A NumPy or PyTorch function instead of formulas."),
     ] = None,
     module: Annotated[
-        str | None, typer.Option("--module", metavar="FILE.py:CLASS", help="A PyTorch module instead of formulas.")
+        str | None, Option("--module", metavar="FILE.py:CLASS", help="A PyTorch module instead of formulas.")
     ] = None,
-    init: Annotated[str, typer.Option("--init", metavar="ARGS", help="Arguments of the module's constructor.")] = "",
+    init: Annotated[str, Option("--init", metavar="ARGS", help="Arguments of the module's constructor.")] = "",
 ) -> int:
     """Write a task from names, shapes and a formula, a function or a PyTorch module. It asks for missing options."""
     from evo.interop import new_task
+    from evo.interop.new_reference import NewTaskAnswers
 
     name = _read_name(name) if name else _asked("name of the task", "NAME", _read_name)
     axes = new_task.read_axes(axis or _asked(_LENGTHS, "--axis", _read_axes))
@@ -70,7 +68,7 @@ def new(
     outputs = _tensors(out_, "an output, e.g. y:float32[ROWS,COLS]", "--out", axes)
 
     def answers(formulas: dict[str, str], source: str = "") -> NewTaskAnswers:
-        return new_task.answers_of(name, axes, inputs, outputs, formulas, scalars, source)
+        return NewTaskAnswers(name, axes, inputs, outputs, formulas, scalars, source)
 
     if from_file is not None:
         form = answers(new_task.calls_of(source, target, axes, inputs, outputs, scalars), source)
@@ -94,13 +92,14 @@ def _formulas(
 ) -> dict[str, str]:
     """A formula for each output, which runs."""
     from evo.interop import new_task
+    from evo.interop.new_reference import NewTaskAnswers
 
     found: dict[str, str] = {}
     for tensor in outputs:
 
         def read(text: str, tensor: TensorLine = tensor) -> dict[str, str]:
             formula = new_task.read_formulas([text], [tensor])
-            new_task.require_runs(new_task.answers_of("new", axes, inputs, (tensor,), formula, scalars, ""))
+            new_task.require_runs(NewTaskAnswers("new", axes, inputs, (tensor,), formula, scalars, ""))
             return formula
 
         found |= _asked(f"{tensor.name} in NumPy", "--compute", read)

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Context, Option
 
 from evo.cli import completion
 from evo.cli.command_context import GlobalOptions, session_of
@@ -41,32 +41,29 @@ _JOB_SUMMARY = "GITHUB_STEP_SUMMARY"
 
 Tasks = Annotated[
     list[str] | None,
-    typer.Argument(
+    Argument(
         metavar="TASK", show_default=False, help="Only these tasks (default: all).", autocompletion=completion.tasks
     ),
 ]
 LoopTime = Annotated[
-    str, typer.Option("--budget", metavar="TIME", help="Time limit of the loop, over all tasks: 90s, 30m, 1h30m.")
+    str, Option("--budget", metavar="TIME", help="Time limit of the loop, over all tasks: 90s, 30m, 1h30m.")
 ]
 Trials = Annotated[
-    int, typer.Option("--iterations", metavar="N", min=0, help="Maximum number of trials per task; 0 skips the loop.")
+    int, Option("--iterations", metavar="N", min=0, help="Maximum number of trials per task; 0 skips the loop.")
 ]
-Out = Annotated[
-    Path, typer.Option("--out", metavar="DIR", help=f"The folder for {_PAGE}, {_SUMMARY}, {_JUNIT} and {_JSON}.")
-]
+Out = Annotated[Path, Option("--out", metavar="DIR", help=f"The folder for {_PAGE}, {_SUMMARY}, {_JUNIT} and {_JSON}.")]
 Only = Annotated[
     list[str] | None,
-    typer.Option("--only", metavar="NAME", help="Only this attack, row or task of the red team; repeatable."),
+    Option("--only", metavar="NAME", help="Only this attack, row or task of the red team; repeatable."),
 ]
-Attacks = Annotated[bool, typer.Option("--redteam/--no-redteam", help="Whether to run the attacks.")]
+Attacks = Annotated[bool, Option("--redteam/--no-redteam", help="Whether to run the attacks.")]
 Share = Annotated[
-    str | None,
-    typer.Option("--margin", metavar="SHARE", help="The time that a faster variant must save (3%; modelled 10%)."),
+    str | None, Option("--margin", metavar="SHARE", help="The time that a faster variant must save (3%; modelled 10%).")
 ]
 
 
 def nightly(
-    context: typer.Context,
+    context: Context,
     tasks: Tasks = None,
     device: DeviceWord = "auto",
     arch: ArchWord = DEFAULT_ARCH,

@@ -8,7 +8,7 @@ import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from evo.cli import completion
 from evo.cli.terminal import say
@@ -20,25 +20,23 @@ if TYPE_CHECKING:
 
 DEFAULT_ARCH = "sm_89"
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
+AsJson = Annotated[bool, Option("--json", help="Print JSON on stdout.")]
 DeviceWord = Annotated[
     str,
-    typer.Option(
+    Option(
         "--device", metavar="NAME", help="auto, gpu:N, or sim:CHIP such as sim:l4.", autocompletion=completion.devices
     ),
 ]
 ArchWord = Annotated[
     str,
-    typer.Option(
-        "--arch", metavar="ARCH", help="sm_NN, or native for the device's own.", autocompletion=completion.archs
-    ),
+    Option("--arch", metavar="ARCH", help="sm_NN, or native for the device's own.", autocompletion=completion.archs),
 ]
 ClusterWord = Annotated[
-    str | None, typer.Option("--cluster", metavar="SPEC", help="Use several devices: processes:N or ray://HOST:PORT.")
+    str | None, Option("--cluster", metavar="SPEC", help="Use several devices: processes:N or ray://HOST:PORT.")
 ]
 TaskWord = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--task",
         metavar="TASK",
         help="The task, instead of the file's `// evo: task`.",
@@ -47,7 +45,7 @@ TaskWord = Annotated[
 ]
 TaskName = Annotated[
     str | None,
-    typer.Argument(
+    Argument(
         metavar="TASK",
         show_default=False,
         help="A task's name; needed if there are several.",
@@ -55,20 +53,19 @@ TaskName = Annotated[
     ),
 ]
 OnlyTask = Annotated[
-    str | None,
-    typer.Argument(metavar="TASK", show_default=False, help="Only this task.", autocompletion=completion.tasks),
+    str | None, Argument(metavar="TASK", show_default=False, help="Only this task.", autocompletion=completion.tasks)
 ]
 OnlyTaskOption = Annotated[
-    str | None, typer.Option("--task", metavar="TASK", help="Only this task.", autocompletion=completion.tasks)
+    str | None, Option("--task", metavar="TASK", help="Only this task.", autocompletion=completion.tasks)
 ]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the inputs.")]
+Seed = Annotated[int, Option("--seed", metavar="N", min=0, help="Seed of the inputs.")]
 ProposalSeed = Annotated[
-    int, typer.Option("--seed", metavar="N", min=0, help="Seed of the order of proposals. Inputs are always secret.")
+    int, Option("--seed", metavar="N", min=0, help="Seed of the order of proposals. Inputs are always secret.")
 ]
 SecretSeed = Annotated[
-    int | None, typer.Option("--seed", metavar="N", min=0, help="Seed of the inputs (default: a new, secret one).")
+    int | None, Option("--seed", metavar="N", min=0, help="Seed of the inputs (default: a new, secret one).")
 ]
-KernelFile = Annotated[Path, typer.Argument(metavar="FILE", show_default=False, help="A .cu variant.")]
+KernelFile = Annotated[Path, Argument(metavar="FILE", show_default=False, help="A .cu variant.")]
 
 _SEEDS = 2**31
 _BUDGET = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Context, Option
 
 from evo.cli.chips import HeadlineCase
 from evo.cli.command_context import FileSubject, read_subject, session_of
@@ -33,15 +33,15 @@ _BUDGET = 10**12  # warp instructions: the time limit ends an endless loop
 
 
 def profile(
-    context: typer.Context,
+    context: Context,
     file: KernelFile,
     task: TaskWord = None,
     case: HeadlineCase = None,
     device: DeviceWord = "auto",
     arch: ArchWord = DEFAULT_ARCH,
-    kernel: Annotated[str | None, typer.Option("--kernel", metavar="NAME", help="Only this kernel of several.")] = None,
+    kernel: Annotated[str | None, Option("--kernel", metavar="NAME", help="Only this kernel of several.")] = None,
     count: Annotated[
-        bool, typer.Option("--count/--no-count", help="Count every access on the simulator, also for a GPU.")
+        bool, Option("--count/--no-count", help="Count every access on the simulator, also for a GPU.")
     ] = True,
     seed: Seed = 0,
     json: AsJson = False,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Context, Option
 
 from evo.cli import completion
 from evo.cli.command_context import FileSubject, GlobalOptions, choose_task, find_file, session_of
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from evo.spec.variant import Variant
 
 StrategyWord = Annotated[
-    str, typer.Option("--strategy", metavar="NAME", help="See docs/llm.md.", autocompletion=completion.strategies)
+    str, Option("--strategy", metavar="NAME", help="See docs/llm.md.", autocompletion=completion.strategies)
 ]
 
 
 def prompt(
-    context: typer.Context,
+    context: Context,
     task: TaskName = None,
     strategy: StrategyWord = "insight",
     start: Annotated[
-        Path | None, typer.Option("--from", metavar="FILE", help="The kernel to change (default: the champion).")
+        Path | None, Option("--from", metavar="FILE", help="The kernel to change (default: the champion).")
     ] = None,
-    rewrite: Annotated[bool, typer.Option("--rewrite", help="Ask for a rewrite.")] = False,
+    rewrite: Annotated[bool, Option("--rewrite", help="Ask for a rewrite.")] = False,
     device: DeviceWord = "auto",
     arch: ArchWord = DEFAULT_ARCH,
     seed: Seed = 0,
@@ -94,13 +94,13 @@ def timed_of(task: Task, bench: EvaluationSession, parent: Variant, records: Seq
     from evo.evaluate.prepare import Prepared
     from evo.operators.llm.prompt_context import kept_record
     from evo.results import Fault
-    from evo.search.single_trial import trial_job
+    from evo.search.single_trial import TrialJobs
 
     if kept_record(records, parent.id, (bench.chip_slug, bench.arch)) is not None:
         return None
     seed, path = 0, str(parent.path)
     if not bench.modelled:
-        found = evaluate(trial_job(task, parent.text, path=path, seed=seed, rival=None), bench)
+        found = evaluate(TrialJobs(task=task, path=path, seed=seed).of_text(parent.text), bench)
     else:
         found = evaluate(Job(task=task, text=parent.text, path=path, seed=seed, upto="check"), bench)
         prepared = bench.prepare(task, parent.text, path=path)

@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Context, Option
 
 from evo.cli import completion, views
 from evo.cli.command_context import GlobalOptions, choose_task, session_of
@@ -30,7 +30,7 @@ _ROOMY = 96  # columns of a terminal on which the log has one for the status
 
 Id = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="ID",
         show_default=False,
         help="The beginning of a trial's or variant's id.",
@@ -38,16 +38,15 @@ Id = Annotated[
     ),
 ]
 Side = Annotated[
-    str,
-    typer.Argument(show_default=False, help="A file, or the beginning of an id.", autocompletion=completion.variants),
+    str, Argument(show_default=False, help="A file, or the beginning of an id.", autocompletion=completion.variants)
 ]
 
 
 def log(
-    context: typer.Context,
+    context: Context,
     task: OnlyTask = None,
-    kept: Annotated[bool, typer.Option("--kept", help="List only kept trials.")] = False,
-    timing: Annotated[bool, typer.Option("--timing", help="Show where the time of each run went.")] = False,
+    kept: Annotated[bool, Option("--kept", help="List only kept trials.")] = False,
+    timing: Annotated[bool, Option("--timing", help="Show where the time of each run went.")] = False,
     json: AsJson = False,
 ) -> int:
     """List the trials of all runs with their outcome, oldest first."""
@@ -128,7 +127,7 @@ def _log_row(record: Record, headline: str | None, *, narrow: bool) -> list[str]
     ]
 
 
-def show(context: typer.Context, id: Id, json: AsJson = False) -> int:
+def show(context: Context, id: Id, json: AsJson = False) -> int:
     """Show one trial: the proposal, its reason, the outcome and the diff."""
     from evo.records.trials import find
 
@@ -147,7 +146,7 @@ def show(context: typer.Context, id: Id, json: AsJson = False) -> int:
     return 0
 
 
-def diff(context: typer.Context, a: Side, b: Side) -> int:
+def diff(context: Context, a: Side, b: Side) -> int:
     """Compare the texts of two variants. Each is a file, or the beginning of a trial's or variant's id."""
     session = session_of(context)
     (old_name, old), (new_name, new) = _text_of(session, a), _text_of(session, b)
@@ -177,13 +176,13 @@ def _print_diff(lines: Iterator[str] | list[str]) -> None:
 
 
 def replay(
-    context: typer.Context,
+    context: Context,
     id: Id,
     device: Annotated[
-        str | None, typer.Option("--device", metavar="NAME", help="Run on this device instead of the record's.")
+        str | None, Option("--device", metavar="NAME", help="Run on this device instead of the record's.")
     ] = None,
     seed: Annotated[
-        int | None, typer.Option("--seed", metavar="N", min=0, help="Seed of other inputs than the record's.")
+        int | None, Option("--seed", metavar="N", min=0, help="Seed of other inputs than the record's.")
     ] = None,
     json: AsJson = False,
 ) -> int:

@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Context, Option
 
 from evo.cli.command_context import GlobalOptions, session_of
 from evo.cli.options import DEFAULT_ARCH, ArchWord, AsJson, DeviceWord, Seed, choose_device
@@ -31,20 +31,18 @@ _COLOURS = {"lost": "green", "won": "red", "does not count": "yellow", "harness 
 
 
 def redteam(
-    context: typer.Context,
+    context: Context,
     files: Annotated[
         list[Path] | None,
-        typer.Argument(
-            metavar="[FILE]...", show_default=False, help="Attacks of your own (default: the shipped ones)."
-        ),
+        Argument(metavar="[FILE]...", show_default=False, help="Attacks of your own (default: the shipped ones)."),
     ] = None,
     device: DeviceWord = "auto",
     only: Annotated[
-        list[str] | None, typer.Option("--only", metavar="NAME", help="Only this attack, row or task; repeatable.")
+        list[str] | None, Option("--only", metavar="NAME", help="Only this attack, row or task; repeatable.")
     ] = None,
     arch: ArchWord = DEFAULT_ARCH,
     seed: Seed = 0,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print the table as Markdown.")] = False,
+    markdown: Annotated[bool, Option("--markdown", help="Print the table as Markdown.")] = False,
     json: AsJson = False,
 ) -> int:
     """Run attacks on evo, and on a naive harness, which should accept them."""
@@ -69,7 +67,7 @@ def redteam(
 
 
 def _run(
-    context: typer.Context, word: str, files: list[Path], only: list[str], arch: str, seed: int
+    context: Context, word: str, files: list[Path], only: list[str], arch: str, seed: int
 ) -> tuple[list[Outcome], str]:
     from evo.audit.redteam import (
         chosen,

@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Context, Option
 
 from evo.cli.command_context import choose_task, session_of
 from evo.cli.options import AsJson, OnlyTaskOption
@@ -32,26 +32,26 @@ class Format(StrEnum):
 
 
 def report(
-    context: typer.Context,
+    context: Context,
     format: Annotated[
         Format | None,
-        typer.Option("--format", help="The format (default: by the ending of --out, else html).", show_default=False),
+        Option("--format", help="The format (default: by the ending of --out, else html).", show_default=False),
     ] = None,
     out_file: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--out", metavar="FILE", help="The file, or - for stdout (default: report.html, other formats to stdout)."
         ),
     ] = None,
     task: OnlyTaskOption = None,
     run: Annotated[
-        str | None, typer.Option("--run", metavar="RUN", help="Only this run, named by the beginning of its id.")
+        str | None, Option("--run", metavar="RUN", help="Only this run, named by the beginning of its id.")
     ] = None,
     case_study: Annotated[
-        bool, typer.Option("--case-study", help="Write about one run: --run, else the latest with a gain.")
+        bool, Option("--case-study", help="Write about one run: --run, else the latest with a gain.")
     ] = False,
     count: Annotated[
-        bool, typer.Option("--count/--no-count", help="Count each champion by source line on the simulator.")
+        bool, Option("--count/--no-count", help="Count each champion by source line on the simulator.")
     ] = False,
     json: AsJson = False,
 ) -> int:

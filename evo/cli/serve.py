@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Context, Option
 
 from evo.cli.command_context import choose_task, session_of
 from evo.cli.options import OnlyTaskOption
@@ -24,15 +24,13 @@ _END_S = 5.0
 
 
 def serve(
-    context: typer.Context,
+    context: Context,
     port: Annotated[
         int | None,
-        typer.Option(
-            "--port", metavar="N", min=0, max=65535, help=f"The port; 0 for a free one (default: {DEFAULT_PORT})."
-        ),
+        Option("--port", metavar="N", min=0, max=65535, help=f"The port; 0 for a free one (default: {DEFAULT_PORT})."),
     ] = None,
     task: OnlyTaskOption = None,
-    with_run: Annotated[bool, typer.Option("--with-run", hidden=True)] = False,
+    with_run: Annotated[bool, Option("--with-run", hidden=True)] = False,
 ) -> int:
     """Show runs as they go, on a page at 127.0.0.1: the climb, the trial under way, every change and its verdict.
 

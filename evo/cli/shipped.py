@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Context, Option
 
 import evo
 from evo.cli.command_context import session_of
@@ -27,10 +27,10 @@ def _suggested() -> list[str]:
 
 
 def init(
-    context: typer.Context,
+    context: Context,
     task: Annotated[
         list[str] | None,
-        typer.Option("--task", metavar="NAME", help="Only this task; repeatable.", autocompletion=_suggested),
+        Option("--task", metavar="NAME", help="Only this task; repeatable.", autocompletion=_suggested),
     ] = None,
 ) -> int:
     """Copy shipped tasks into a git repository, with an empty population and leaderboard. Overwrites nothing."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Context, Option
 
 from evo.cli.chips import HeadlineCase
 from evo.cli.command_context import read_subject, session_of
@@ -32,39 +32,37 @@ _SAVE_EVERY_S = 20.0
 
 
 def tune(
-    context: typer.Context,
+    context: Context,
     file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", show_default=False, help="A .cu variant with `// evo: knob` lines.")
+        Path | None, Argument(metavar="FILE", show_default=False, help="A .cu variant with `// evo: knob` lines.")
     ] = None,
     space: Annotated[
         Path | None,
-        typer.Option("--space", metavar="FILE", help="Replay a measured space (T4), or show a declared one (T1)."),
+        Option("--space", metavar="FILE", help="Replay a measured space (T4), or show a declared one (T1)."),
     ] = None,
-    ask_tell: Annotated[bool, typer.Option("--ask-tell", help="Speak JSON lines on stdin and stdout.")] = False,
+    ask_tell: Annotated[bool, Option("--ask-tell", help="Speak JSON lines on stdin and stdout.")] = False,
     budget: Annotated[
-        int | None, typer.Option("--budget", metavar="N", min=1, help="Maximum number of evaluations (default: 220).")
+        int | None, Option("--budget", metavar="N", min=1, help="Maximum number of evaluations (default: 220).")
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the search.")] = 0,
+    seed: Annotated[int, Option("--seed", metavar="N", min=0, help="Seed of the search.")] = 0,
     runs: Annotated[
-        int, typer.Option("--runs", metavar="N", min=1, help="Number of replays, with seeds from --seed upwards.")
+        int, Option("--runs", metavar="N", min=1, help="Number of replays, with seeds from --seed upwards.")
     ] = 1,
     strategy: Annotated[
-        str, typer.Option("--strategy", metavar="NAME", help="evo, random, genetic, annealing, or all configurations.")
+        str, Option("--strategy", metavar="NAME", help="evo, random, genetic, annealing, or all configurations.")
     ] = "evo",
     objective: Annotated[
-        str | None,
-        typer.Option("--objective", metavar="NAME", help="The measurement to optimise (default: the file's)."),
+        str | None, Option("--objective", metavar="NAME", help="The measurement to optimise (default: the file's).")
     ] = None,
     maximise: Annotated[
-        bool | None, typer.Option("--maximise/--minimise", help="The direction (default: by the objective's name).")
+        bool | None, Option("--maximise/--minimise", help="The direction (default: by the objective's name).")
     ] = None,
     task: TaskWord = None,
     case: HeadlineCase = None,
     device: DeviceWord = "auto",
     arch: ArchWord = DEFAULT_ARCH,
     save: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="FILE", help="Store the results (T4); an existing file is continued."),
+        Path | None, Option("--out", metavar="FILE", help="Store the results (T4); an existing file is continued.")
     ] = None,
     json: AsJson = False,
 ) -> int:
@@ -212,7 +210,7 @@ def _count(evaluations: int | None, budget: int) -> str:
 
 
 def _tuned(
-    context: typer.Context,
+    context: Context,
     file: Path,
     task: str | None,
     case: str | None,

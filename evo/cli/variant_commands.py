@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Context, Option
 
 from evo.cli import views
 from evo.cli.command_context import FileSubject, read_subject, session_of
@@ -36,20 +36,20 @@ FAILED = 1
 
 
 def check(
-    context: typer.Context,
+    context: Context,
     file: KernelFile,
     task: TaskWord = None,
     device: DeviceWord = "auto",
     arch: ArchWord = DEFAULT_ARCH,
     seed: SecretSeed = None,
     coverage: Annotated[
-        bool, typer.Option("--coverage", help="Also list the conditions with an outcome that no case exercises.")
+        bool, Option("--coverage", help="Also list the conditions with an outcome that no case exercises.")
     ] = False,
     sanitize: Annotated[
-        bool, typer.Option("--sanitize", help="On a GPU: also run compute-sanitizer, as before a keep.")
+        bool, Option("--sanitize", help="On a GPU: also run compute-sanitizer, as before a keep.")
     ] = False,
     timed: Annotated[
-        bool, typer.Option("--timed", help="Also check every timed size on the simulator, as before a keep.")
+        bool, Option("--timed", help="Also check every timed size on the simulator, as before a keep.")
     ] = False,
     json: AsJson = False,
 ) -> int:
@@ -75,17 +75,17 @@ def check(
 
 
 def bench(
-    context: typer.Context,
+    context: Context,
     file: KernelFile,
     against: Annotated[
-        Path | None, typer.Option("--against", metavar="FILE", help="Compare with this variant, in interleaved pairs.")
+        Path | None, Option("--against", metavar="FILE", help="Compare with this variant, in interleaved pairs.")
     ] = None,
     task: TaskWord = None,
     device: DeviceWord = "auto",
     arch: ArchWord = DEFAULT_ARCH,
     seed: SecretSeed = None,
     l2_persist: Annotated[
-        bool, typer.Option("--l2-persist", help="On a GPU: also time it with its inputs kept in L2, for information.")
+        bool, Option("--l2-persist", help="On a GPU: also time it with its inputs kept in L2, for information.")
     ] = False,
     json: AsJson = False,
 ) -> int:
@@ -113,16 +113,16 @@ def bench(
 
 
 def try_file(
-    context: typer.Context,
-    file: Annotated[Path | None, typer.Argument(metavar="FILE", show_default=False, help="A .cu variant.")] = None,
+    context: Context,
+    file: Annotated[Path | None, Argument(metavar="FILE", show_default=False, help="A .cu variant.")] = None,
     task: TaskWord = None,
     device: DeviceWord = "auto",
     arch: ArchWord = DEFAULT_ARCH,
     seed: SecretSeed = None,
     edits: Annotated[
-        Path | None, typer.Option("--edits", metavar="FILE", help="A model's answer, applied to FILE or the champion.")
+        Path | None, Option("--edits", metavar="FILE", help="A model's answer, applied to FILE or the champion.")
     ] = None,
-    rewrite: Annotated[bool, typer.Option("--rewrite", help="Allow more than one change.")] = False,
+    rewrite: Annotated[bool, Option("--rewrite", help="Allow more than one change.")] = False,
     json: AsJson = False,
 ) -> int:
     """Judge a variant as the loop would: check it, time it against the champion, decide. Writes nothing."""
@@ -156,7 +156,7 @@ def try_file(
 
 
 def compile_file(
-    context: typer.Context, file: KernelFile, task: TaskWord = None, arch: ArchWord = DEFAULT_ARCH, json: AsJson = False
+    context: Context, file: KernelFile, task: TaskWord = None, arch: ArchWord = DEFAULT_ARCH, json: AsJson = False
 ) -> int:
     """Compile a variant; show registers, spills, shared bytes and instruction mix. Needs no GPU."""
     from evo.evaluate.prepare import PrepareFailure, prepare

@@ -16,8 +16,8 @@ from evo.decide.capture_noise import CaptureScatter
 from evo.decide.sequential import NoiseFloor
 from evo.errors import EvoError
 from evo.files import cache_folder, write_atomic
-from evo.results import CaptureNoise, Environment
-from evo.results.codec import Serializable, parse
+from evo.results import Environment
+from evo.results.codec import Serializable, copied, parse
 
 KEPT_S = 3600.0
 
@@ -31,22 +31,14 @@ class KeptControl(Serializable):
     environment: Environment  # where
     sd: float  # the standard deviation of ln ratios of a pair
     pairs: int  # how many pairs were taken
-    between: CaptureNoise | None = None  # the scatter between captures
+    between: CaptureScatter | None = None  # the scatter between captures
 
 
 def keep(environment: Environment, floor: NoiseFloor, now: datetime) -> None:
     """Keep it for the next hour; without a word if that cannot be done."""
     if (path := _path(environment)) is None:
         return
-    between = floor.between
-    noise = (
-        CaptureNoise(sd=between.sd, captures=between.captures, cases=between.cases, timer_step=between.timer_step)
-        if between
-        else None
-    )
-    kept = KeptControl(
-        date=now.astimezone(UTC).isoformat(), environment=environment, sd=floor.sd, pairs=floor.pairs, between=noise
-    )
+    kept = copied(KeptControl, floor, date=now.astimezone(UTC).isoformat(), environment=environment)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, json.dumps(kept.to_json(), indent=1).encode(), durable=False)
@@ -64,13 +56,7 @@ def latest(environment: Environment, now: datetime) -> tuple[NoiseFloor, float] 
         return None
     if kept is None or kept.environment != environment or not 0 <= age_s < KEPT_S:
         return None
-    noise = kept.between
-    between = (
-        CaptureScatter(sd=noise.sd, captures=noise.captures, cases=noise.cases, timer_step=noise.timer_step)
-        if noise
-        else None
-    )
-    return NoiseFloor(sd=kept.sd, pairs=kept.pairs, between=between), age_s
+    return copied(NoiseFloor, kept), age_s
 
 
 def _path(environment: Environment) -> Path | None:

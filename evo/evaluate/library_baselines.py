@@ -6,7 +6,7 @@ within the task's tolerance is shown, and is not the one to beat.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal, cast
 
 import numpy as np
@@ -14,13 +14,15 @@ from numpy.typing import NDArray
 
 from evo.analysis.calibration import CallTimes
 from evo.device import BenchCase
+from evo.device.remote_calls import LIBRARY_OPENER
 from evo.device.remote_device import RemoteGpu
 from evo.device.timing_types import BenchOptions, BenchRequest, LibraryCase, LibraryPairs, LibraryTimes
-from evo.errors import TaskInvalid
+from evo.errors import HarnessFault, TaskInvalid
+from evo.evaluate.counted_stage import Tell
 from evo.results import Baseline, Timing
 from evo.results.codec import ALWAYS, Serializable
 from evo.spec.reference import Reference
-from evo.spec.task import Case
+from evo.spec.task import Case, Task
 
 _SLACK_S = 120.0
 _RIVALS = 8  # as many may use up their whole budget
@@ -143,18 +145,53 @@ def _judged(
         error = np.abs(np.asarray(got, np.float64).reshape(exact.shape) - exact)
         within = within and bool((error <= tolerance.atol + tolerance.rtol * np.abs(exact)).all())
         if not np.isfinite(error).all():
-            return Rival(name=name, warm=figures.warm, cold=figures.cold, eager=figures.eager, within_tolerance=False)
+            return replace(rival, within_tolerance=False)
         largest = max(largest, float(error.max()))
         squares += float(np.square(error).sum())
         wanted += float(np.square(exact).sum())
         count += exact.size
     relative = float(np.sqrt(squares / wanted)) if wanted else None
-    return Rival(
-        name=name,
-        warm=figures.warm,
-        cold=figures.cold,
-        eager=figures.eager,
-        max_error=largest,
-        rms_error=relative,
-        within_tolerance=within,
-    )
+    return replace(rival, max_error=largest, rms_error=relative, within_tolerance=within)
+
+
+_OPTIONS = BenchOptions(samples=64, warm_up_s=0.2, budget_s=10.0)
+
+
+class SessionBaselines:
+    """Times library calls in a process that has imported torch ahead, which takes seconds."""
+
+    def __init__(self, target: RemoteGpu | None, *, apart: bool, tell: Tell) -> None:
+        """target: the GPU; None if nothing is timed. apart: whether its library calls get a process of their own."""
+        self._target = RemoteGpu(target.device, opener=LIBRARY_OPENER) if target is not None and apart else target
+        self._apart, self._tell = apart, tell
+        self._found: dict[tuple[str, int], dict[str, Baseline]] = {}
+
+    def begin(self, reference: Reference) -> None:
+        """Start the process if it will be wanted; it leaves the GPU alone until then."""
+        if self._target is not None and self._apart and not self._found and reference.has("rivals"):
+            self._target.prepare_spare()
+
+    def close(self) -> None:
+        if self._target is not None and self._apart:
+            self._target.close()
+
+    def of(self, task: Task, reference: Reference, seed: int) -> dict[str, Baseline]:
+        """The fastest library implementation of each bench case; {} if none can be.
+
+        A library that fails, or takes its process along, costs its figures and never the variant beside it.
+        """
+        key = (task.hash, seed)
+        if key in self._found:
+            return self._found[key]
+        found = self._found[key] = {}
+        if self._target is None or not reference.has("rivals"):
+            return found
+        try:
+            for case in task.bench:
+                if (best := fastest(self._target, reference, case, seed=seed, options=_OPTIONS)) is not None:
+                    found[case.name] = best
+        except HarnessFault as fault:
+            self._tell(f"no baseline: {fault.message}")
+        finally:
+            self._target.recycle()  # torch has left its memory pools and handles in there
+        return found

@@ -36,6 +36,7 @@ from evo.device.timing_types import (
 )
 from evo.errors import HarnessFault
 from evo.results import CaseBench, Clocks, Decision, Fault, Ground, Verdict
+from evo.results.codec import copied
 from evo.spec.chips import Chip
 
 __all__ = [
@@ -244,14 +245,9 @@ def _impossible(rows: tuple[CaseBench, ...], cases: tuple[BenchCase, ...], chip:
 
 def _comparison(result: BenchResult, request: BenchRequest, chip: Chip, between: CaptureScatter) -> Comparison:
     programs = [case.program for case in request.child]
-    return Comparison(
-        pairs=result.pairs,
-        child=result.child,
-        parent=result.parent,
-        dropped=result.dropped,
-        at_own_clocks=result.at_own_clocks,
-        clocks=result.clocks,
-        cycles=result.cycles,
+    return copied(
+        Comparison,
+        result,
         between=replace(between, timer_step=result.timer_step),
         compute_bound=frozenset(p.case for p in programs if compute_bound(flop=p.flop, bytes_moved=p.bytes, chip=chip)),
     )
@@ -283,13 +279,5 @@ def _measurement(
     stages = dict(result.stages_s)
     for name, seconds in before.stages_s.items() if before else ():
         stages[name] = stages.get(name, 0.0) + seconds
-    return Measurement(
-        child=child,
-        parent=result.parent,
-        decision=decision,
-        loaded=result.loaded,
-        clocks=result.clocks,
-        launches_per_sample=result.launches_per_sample,
-        dropped=result.dropped + (before.dropped if before else 0),
-        stages_s=stages,
-    )
+    dropped = result.dropped + (before.dropped if before else 0)
+    return copied(Measurement, result, child=child, decision=decision, dropped=dropped, stages_s=stages)

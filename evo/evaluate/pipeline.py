@@ -35,6 +35,7 @@ from evo.evaluate.measure import CHAMPION_SAMPLES, BenchOptions, BenchRequest, m
 from evo.evaluate.prepare import Prepared, PrepareFailure, simpler, spills
 from evo.evaluate.session import EvaluationSession
 from evo.results import CaseBench, Check, Decision, Evaluation, Fault, FaultKind, Ground, Stage, Status, Verdict
+from evo.results.codec import copied
 from evo.spec.look_ahead import look_ahead
 
 __all__ = ["CheckedJob", "EvaluationSession", "Job", "champion_figures", "evaluate", "evaluate_all", "finish", "start"]
@@ -118,15 +119,11 @@ def start(
     bench.on_stage("compile")
     with stages.time("compile"):
         prepared = job.prepared or bench.prepare(job.task, job.text, path=job.path, static_rules=job.static_rules)
-    base = Evaluation(
-        variant=prepared.variant if isinstance(prepared, PrepareFailure) else prepared.variant.id,
-        status=prepared.status if isinstance(prepared, PrepareFailure) else Status.CORRECT,
-        reason=prepared.reason if isinstance(prepared, PrepareFailure) else None,
-        stage=prepared.stage if isinstance(prepared, PrepareFailure) else None,
-        rule=prepared.rule if isinstance(prepared, PrepareFailure) else None,
-        environment=environment,
-        compile=prepared.report,
-    )
+    if isinstance(prepared, PrepareFailure):
+        base = copied(Evaluation, prepared, environment=environment, compile=prepared.report)
+    else:
+        passed, report = Status.CORRECT, prepared.report
+        base = Evaluation(variant=prepared.variant.id, status=passed, environment=environment, compile=report)
     started = CheckedJob(job=job, base=base, stages=stages)
     if isinstance(prepared, Prepared):
         started.prepared = prepared

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from evo.cuda import compile as compiler
+from evo.cuda.compile import Diagnostics
 from evo.cuda.source import Param, kernel_signatures, parse
 from evo.device import Program
 from evo.errors import SyntaxInvalid
 from evo.evaluate.bind import build, signature_problem
-from evo.evaluate.compiler_words import explained
 from evo.evaluate.gate.ptx_rules import address_problem, ptx_problem
 from evo.evaluate.gate.source_rules import StaticProblem, static_problem
-from evo.results import Check, CompileReport, KernelResources, Stage, StaticRule, Status
+from evo.results import CompileReport, KernelResources, Stage, StaticRule, Status
 from evo.results.codec import copied
 from evo.spec.chips import Chip
 from evo.spec.launch import Plan, Refusal, macros_of, plan
@@ -53,7 +54,10 @@ class PrepareFailure:
     variant: str
     rule: StaticRule | None = None  # the static rule that refused it
     report: CompileReport | None = None
-    check: Check | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.reason) > _LONGEST_REASON:  # it may quote names that the text chose
+            object.__setattr__(self, "reason", f"{self.reason[:_LONGEST_REASON]}...")
 
 
 def prepare(
@@ -72,22 +76,6 @@ def prepare(
     static_rules=False is for `evo redteam`, which looks at what stands behind those rules. addresses=False is for first
     looks: whether a comparison depends on an address takes as long to find out as some blocks to run, and a trial asks.
     """
-    found = _prepared(task, text, chip, arch, path, cases, static_rules, addresses)
-    if isinstance(found, Prepared) or len(found.reason) <= _LONGEST_REASON:
-        return found
-    return replace(found, reason=f"{found.reason[:_LONGEST_REASON]}...")  # it may quote names that the text chose
-
-
-def _prepared(
-    task: Task,
-    text: str,
-    chip: Chip,
-    arch: str,
-    path: str,
-    cases: Sequence[Case] | None,
-    static_rules: bool,
-    addresses: bool,
-) -> Prepared | PrepareFailure:
     cases = (*task.check, *task.bench) if cases is None else cases
     try:
         variant = parse_variant(text, path=path)
@@ -165,12 +153,7 @@ def _compile_and_bind(
 
     def compiled(key: Macros) -> compiler.Binary | compiler.Diagnostics:
         return compiler.compile_source(
-            variant.text,
-            name=f"{task.name}.cu",
-            macros=dict(key),
-            flags=variant.flags,
-            headers=task.headers,
-            arch=arch,
+            variant.text, name=f"{task.name}.cu", macros=dict(key), flags=variant.flags, headers=task.headers, arch=arch
         )
 
     binaries: dict[Macros, compiler.Binary] = {}
@@ -319,3 +302,34 @@ def compile_report(
         kernels=kernels,
         elapsed_s=elapsed_s,
     )
+
+
+_PLACE = re.compile(r"(?P<file>[^:\n]+):(?P<line>\d+): ")
+_UNDEFINED = re.compile(r'identifier "([A-Z][A-Z0-9_]*)" is undefined')
+_CARET = re.compile(r"\s*\^\s*")
+_MOST = 200  # columns of an excerpt
+
+
+def explained(built: Diagnostics, variant: Variant, compiled_as: str) -> tuple[Diagnostics, tuple[str, ...]]:
+    """The diagnostics with the file's own name, and what to show of them: the reason, then the line and its caret."""
+    place = _PLACE.match(built.reason)
+    excerpt = _excerpt(built.log, place) if place is not None else ()
+    reason = built.reason
+    if place is not None and place["file"] == compiled_as and not variant.path.startswith("<"):
+        reason = variant.path + reason[len(compiled_as) :]
+    if (name := _UNDEFINED.search(reason)) and not re.search(rf"#\s*define\s+{name[1]}\b", variant.text):
+        reason += f"; if a compiler's command line defines it, write `#define {name[1]} VALUE` at the top of the file"
+    return replace(built, reason=reason), (reason, *excerpt)
+
+
+def _excerpt(log: str, place: re.Match[str]) -> tuple[str, ...]:
+    """The source line that the log shows below its complaint, and the caret."""
+    lines = log.splitlines()
+    starts = f"{place['file']}({place['line']}): "
+    first = next((number for number, line in enumerate(lines) if line.startswith(starts)), None)
+    if first is None:
+        return ()
+    for number in range(first + 2, min(first + 6, len(lines))):
+        if _CARET.fullmatch(lines[number]) and len(lines[number]) <= _MOST:
+            return lines[number - 1][:_MOST].rstrip(), lines[number].rstrip()
+    return ()

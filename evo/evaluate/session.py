@@ -27,18 +27,14 @@ from evo.evaluate.before_keep import SimulatedLooks, before_keep, simulated_look
 from evo.evaluate.begun import judged_on
 from evo.evaluate.code_ahead import CORES_TO_SPARE, CodeAhead
 from evo.evaluate.counted_stage import CountedStage
-from evo.evaluate.gate import (
-    Sanitized,
-    TimedSizes,
-    check_task,
-)
+from evo.evaluate.gate import Sanitized, TimedSizes, check_task
 from evo.evaluate.harness import harness_version
 from evo.evaluate.judge_fitness import begin_judge
+from evo.evaluate.library_baselines import SessionBaselines
 from evo.evaluate.look_process import LookProcesses, looks_begun
 from evo.evaluate.looking_bench import LookingBench
 from evo.evaluate.measure import BenchOptions, control, measure_persisting, require_quiet
 from evo.evaluate.prepare import Prepared, PrepareFailure
-from evo.evaluate.session_baselines import SessionBaselines
 from evo.results import CaseBench, Control, Environment, Fault, Loaded
 from evo.spec.chips import Chip, chip
 from evo.spec.proc_files import memory_limit

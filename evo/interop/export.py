@@ -10,12 +10,12 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 
 from evo.device import BoundLaunch, Program
 from evo.errors import TaskInvalid, UsageError
 from evo.evaluate.prepare import Prepared, PrepareFailure, prepare
+from evo.interop.task_folder import template
 from evo.spec.chips import Chip, chip
 from evo.spec.expr import Expression
 from evo.spec.reference import load_module, load_reference
@@ -86,11 +86,6 @@ def export(task: Task, champions: Sequence[Champion], form: str, into: Path) -> 
     return written
 
 
-def _template(name: str) -> str:
-    """A text of the package, with places in braces."""
-    return files(__package__).joinpath("templates", f"{name}.txt").read_text(encoding="utf-8")
-
-
 def _write(path: Path, content: bytes) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
@@ -112,8 +107,8 @@ def _package(task: Task, champions: Sequence[Champion], into: Path) -> list[Path
     name = f"evo_{task.name}"
     inside = into / name
     written = [
-        _write(into / "pyproject.toml", _template("pyproject.toml").format(name=name, task=task.name).encode()),
-        _write(into / "README.md", _template("README.md").format(name=name, task=task.name, call=_call(task)).encode()),
+        _write(into / "pyproject.toml", template("pyproject.toml").format(name=name, task=task.name).encode()),
+        _write(into / "README.md", template("README.md").format(name=name, task=task.name, call=_call(task)).encode()),
         _write(inside / "__init__.py", _module(task, champions).encode()),
     ]
     for champion in champions:
@@ -145,7 +140,7 @@ def _model_new(task: Task) -> str:
     given = [f"given[{index}]" for index in source.arguments.values()]
     given += [f'state["{key}"]' for key in source.state.values()]
     given += [str(own.axes[axis]) for axis in _free_axes(task)]
-    return _template("model_new.py").format(name=f"evo_{task.name}", task=task.name, arguments=", ".join(given))
+    return template("model_new.py").format(name=f"evo_{task.name}", task=task.name, arguments=", ".join(given))
 
 
 def _free_axes(task: Task) -> list[str]:
@@ -168,7 +163,7 @@ def _module(task: Task, champions: Sequence[Champion]) -> str:
     parameters += [f"{axis}: {'bool' if task.axes[axis] == 'bool' else 'int'}" for axis in free]
     tensors = ", ".join(f'"{tensor.name}": {tensor.name}' for tensor in task.inputs)
     values = ", ".join(f'"{axis}": int({axis})' for axis in free)
-    return _template("module.py").format(
+    return template("module.py").format(
         task=task.name,
         parameters=", ".join(parameters),
         names=", ".join([t.name for t in task.inputs] + free),

@@ -1,6 +1,6 @@
 """What a formula of `evo new` may call besides `np`: NumPy's functions by their bare names, and a few that NumPy lacks.
 
-One table of Python sources serves both the run here and the reference.py that is written.
+One file of Python sources serves both the run here and the reference.py that is written.
 """
 
 from __future__ import annotations
@@ -12,27 +12,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import numpy as np
 
+from evo.interop.task_folder import template
+
 _SOURCES = {
-    "erf": '''def erf(x):
-    """The error function of each element, in float64."""
-    return np.vectorize(math.erf, otypes=[np.float64])(x).astype(np.result_type(x, np.float32))''',
-    "gather": '''def gather(table, index, axis=0):
-    """The rows of a table (or its places along another axis) that the index names."""
-    return np.take(table, index, axis=axis)''',
-    "bincount": '''def bincount(x, minlength):
-    """How often each of the numbers 0 to minlength - 1 occurs."""
-    return np.bincount(np.reshape(x, -1), minlength=minlength)''',
-    "sigmoid": '''def sigmoid(x):
-    """1 / (1 + e^-x)."""
-    return 1 / (1 + np.exp(-x))''',
-    "relu": '''def relu(x):
-    """What is positive, else zero."""
-    return np.maximum(x, 0)''',
-    "softmax": '''def softmax(x, axis=-1):
-    """e^x over its sum along an axis."""
-    e = np.exp(x - x.max(axis=axis, keepdims=True))
-    return e / e.sum(axis=axis, keepdims=True)''',
+    source.partition("(")[0].removeprefix("def "): source
+    for source in template("formula_functions.py").strip().split("\n\n\n")
 }
+MASK = _SOURCES.pop("_mask")  # called by the inputs that are written, not by formulas
 KNOWN = ", ".join(sorted(_SOURCES))
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import ast
 import re
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from evo.errors import SyntaxInvalid
+from evo.interop.task_folder import template
 from evo.spec.yaml_fields import YamlFields
 
 _HINT = "a problem folder holds task.yml with tests or benchmarks, and reference.py with generate_input and ref_kernel"
@@ -37,8 +37,9 @@ def problem_text(folder: Path) -> tuple[str, str]:
     description = str(fields.data.get("description") or folder.name).strip().split("\n")[0]
     constants = "".join(f"{name} = {value!r}\n" for name, value in sizes.items() if name != "seed")
     passed = ", ".join(f"{name}=_SEED()" if name == "seed" else f"{name}={name}" for name in sizes)
-    template = files(__package__).joinpath("templates", "gpumode_problem.py.txt").read_text(encoding="utf-8")
-    text = template.format(source=_cleaned(source), constants=constants, passed=passed, **_called(tree))
+    text = template("gpumode_problem.py").format(
+        source=_cleaned(source), constants=constants, passed=passed, **_called(tree)
+    )
     return text, description
 
 

@@ -351,15 +351,4 @@ def _reference_text(draft: _Draft) -> str:
     }
     lines = "".join(f"    {name}={value!r},\n" for name, value in fields.items())
     lines += "    compiled=True,\n" if draft.compiled else ""
-    return (
-        f'"""The module of problem.py is the reference of {draft.name}: float64 on the CPU, as it is on the GPU."""\n\n'
-        "from pathlib import Path\n\n"
-        "from evo.interop.torch_reference import ModuleReference\n\n"
-        "_module = ModuleReference(\n"
-        '    path=Path(__file__).parent / "problem.py",\n'
-        f"{lines})\n"
-        "inputs = _module.inputs\n"
-        "expected = _module.expected\n"
-        "trusted = _module.trusted\n"
-        "rivals = _module.rivals\n"
-    )
+    return task_folder.template("module_reference.py").format(name=draft.name, fields=lines)

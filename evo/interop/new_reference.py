@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evo.errors import UsageError
-from evo.interop.formula_names import KNOWN, called, functions, source_lines
+from evo.interop.formula_names import KNOWN, MASK, called, functions, source_lines, unknown
 from evo.interop.new_ranges import Arrays, Sizes, bounds_at, sample, with_ranges
 from evo.interop.task_folder import ScalarLine, TensorLine
 from evo.spec.element_types import DTYPES, is_float
@@ -26,7 +26,8 @@ _HINT = f"the inputs are NumPy arrays by name, the axes integers; beside `np`, N
 class NewTaskAnswers:
     """The answers: axes with their values at the bench case, tensors as `x:float32[N,M]`, one formula per output.
 
-    source: Python that the formulas call, as the user's file has it.
+    source: Python that the formulas call, as the user's file has it. Raises UsageError for a name of two things, and
+    one of nothing.
     """
 
     name: str
@@ -36,6 +37,16 @@ class NewTaskAnswers:
     formulas: dict[str, str]
     scalars: tuple[ScalarLine, ...] = ()
     source: str = ""
+
+    def __post_init__(self) -> None:
+        names = [*self.axes, *(t.name for t in (*self.inputs, *self.outputs)), *(one.name for one in self.scalars)]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            hint = "axes, tensors and scalars have names of their own"
+            raise UsageError(f"{', '.join(twice)} names two things", hint=hint)
+        for output, formula in self.formulas.items() if not self.source else ():
+            if found := unknown(formula, [name for name in names if name not in self.formulas]):
+                problem = f"formula of {output}: unknown name {found[0]!r}"
+                raise UsageError(problem, hint=found[1], problem="unknown-name")
 
     @property
     def functions(self) -> list[str]:
@@ -90,17 +101,6 @@ def scalar_value(one: ScalarLine, sizes: Sizes) -> float | int:
     return float(np.float32(value)) if one.dtype == "float32" else float(value) if is_float(one.dtype) else int(value)
 
 
-_MASK = [
-    "",
-    "",
-    "def _mask(shape, rng):",
-    '    """Some rows, or some columns, have no true element, few, half of them, most or all."""',
-    "    axis = rng.integers(len(shape))",
-    "    lines = [length if place == axis else 1 for place, length in enumerate(shape)]",
-    "    return rng.random(shape) < rng.choice([0.0, 0.02, 0.5, 0.98, 1.0], lines)",
-]
-
-
 def reference_text(form: NewTaskAnswers, case: Sizes) -> str:
     """reference.py: inputs, the float64 expectation, and the same in float32 where an output is real."""
     real = any(is_float(tensor.dtype) for tensor in form.outputs)
@@ -117,7 +117,7 @@ def reference_text(form: NewTaskAnswers, case: Sizes) -> str:
     ]
     lines += ["    return {", *(f'        "{t.name}": {_draw(t, form.axes)},' for t in form.inputs), "    }"]
     if any(tensor.dtype == "bool" for tensor in form.inputs):
-        lines += _MASK
+        lines += ["", "", *MASK.splitlines()]
     lines += ["", "", "def _compute(inputs, case, dtype):"]
     lines += [f"    {t.name} = {_taken(form, t, case)}" for t in form.inputs]
     text = form.source + " ".join(form.formulas.values())

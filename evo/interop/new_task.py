@@ -19,7 +19,7 @@ from evo.errors import TaskInvalid, UsageError
 from evo.evaluate.gate import check_task
 from evo.files import copy_folder
 from evo.interop.count_formula import Uncounted, work_of
-from evo.interop.formula_names import functions, unknown
+from evo.interop.formula_names import functions
 from evo.interop.new_reference import NewTaskAnswers, call_of, completed, reference_text, sampled_outputs, scalar_value
 from evo.interop.python_file import read_python
 from evo.interop.task_folder import ScalarLine, TaskText, TensorLine, ToleranceLine, order_factor
@@ -151,28 +151,6 @@ def _torch_draw(tensor: TensorLine) -> str:
     if not tensor.dtype.startswith(("float", "bfloat")):
         return f"torch.randint(0, 8, {shape}, dtype=torch.{tensor.dtype})"
     return f"torch.randn({shape}).to(torch.{tensor.dtype})"
-
-
-def answers_of(
-    name: str,
-    axes: dict[str, int],
-    inputs: tuple[TensorLine, ...],
-    outputs: tuple[TensorLine, ...],
-    formulas: dict[str, str],
-    scalars: tuple[ScalarLine, ...] = (),
-    source: str = "",
-) -> NewTaskAnswers:
-    """The answers together. Raises UsageError for a name of two things, and one of nothing."""
-    names = [*axes, *(tensor.name for tensor in (*inputs, *outputs)), *(one.name for one in scalars)]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise UsageError(
-            f"{', '.join(twice)} names two things", hint="axes, tensors and scalars have names of their own"
-        )
-    for output, formula in formulas.items() if not source else ():
-        if found := unknown(formula, [name for name in names if name not in formulas]):
-            raise UsageError(f"formula of {output}: unknown name {found[0]!r}", hint=found[1], problem="unknown-name")
-    return NewTaskAnswers(name, axes, inputs, outputs, formulas, scalars, source)
 
 
 def calls_of(

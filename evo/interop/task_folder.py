@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 
 from evo.spec.element_types import ELEMENT_TYPES
@@ -43,6 +44,11 @@ class ToleranceLine:
     atol: float
     because: str
     factor: int = _LEAST_FACTOR
+
+
+def template(name: str) -> str:
+    """A text that is written for people, with places in braces."""
+    return files(__package__).joinpath("templates", f"{name}.txt").read_text(encoding="utf-8")
 
 
 def order_factor(terms: float) -> int:
@@ -122,19 +128,13 @@ class TaskText:
             parameters.append(f"{const}{ELEMENT_TYPES[tensor.dtype].c_types[0]}* __restrict__ {c_name(tensor.name)}")
         parameters += [f"{ELEMENT_TYPES[one.dtype].c_types[0]} {c_name(one.name)}" for one in self.scalars]
         parameters += [f"int {c_name(axis)}" for axis in self.axes]
-        body = ",\n    ".join(parameters)
-        includes = "".join(f"#include <{header}>\n" for header in headers)
-        return (
-            f"// One thread for each element of {output.name}: say what the kernel does, and why it should be fast.\n"
-            f"// evo: task   {self.name}\n"
-            "// evo: knob   THREADS in 64, 128, 256, 512\n"
-            f"// evo: launch {self.name}_kernel grid (ceil_div({count}, THREADS)) block (THREADS) shared 0\n"
-            f"{includes}\n#define THREADS 256\n\n"
-            f'extern "C" __global__ void {self.name}_kernel(\n    {body}) {{\n'
-            f"    const long long i = (long long)blockIdx.x * THREADS + threadIdx.x;\n"
-            f"    if (i >= (long long){' * '.join(_wide(dim) for dim in output.shape)}) return;\n"
-            f"    // {output.name}[i] = ...\n"
-            "}\n"
+        return template("skeleton.cu").format(
+            name=self.name,
+            output=output.name,
+            count=count,
+            elements=" * ".join(_wide(dim) for dim in output.shape),
+            parameters=",\n    ".join(parameters),
+            includes="".join(f"#include <{header}>\n" for header in headers),
         )
 
 

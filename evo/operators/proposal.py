@@ -74,10 +74,10 @@ class Context:
     """What an operator may know besides the parent.
 
     tried: ids of variants that were already tried. rung: file name of the rung the parent descends from. rungs_tried:
-    file names of rungs tried in this line of descent. insights: sentences about what has helped, best first. codes:
-    hashes of machine code that was tried. trials_left: how many trials the run may still make; None: not told. losers:
-    changes (`change_key`) that failed or cost time in this line of descent; rules offer them last. stalled: nothing was
-    kept for a while, far from what the limits allow. under_way: trials without a verdict so far.
+    file names of rungs tried in this line of descent. codes: hashes of machine code that was tried. trials_left: how
+    many trials the run may still make; None: not told. losers: changes (`change_key`) that failed or cost time in this
+    line of descent; rules offer them last. stalled: nothing was kept for a while, far from what the limits allow.
+    under_way: trials without a verdict so far.
     rewrites_left: how many proposals of the kind `rewrite` the run may still try. looks: what first looks at edits of
     the parent have shown, as gains with their proposals, the largest first.
     """
@@ -87,7 +87,6 @@ class Context:
     tried: Collection[str] = frozenset()
     rung: str | None = None
     rungs_tried: Collection[str] = frozenset()
-    insights: Sequence[str] = ()
     codes: Collection[str] = frozenset()
     trials_left: int | None = None
     losers: Collection[str] = frozenset()

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from evo.records.trials import Record, arm_of
-from evo.results.codec import Serializable
+from evo.results.codec import Serializable, copied
 
 _NUMBER = re.compile(r"(?<![A-Za-z_])-?\d+(?:\.\d+)?")
 
@@ -265,15 +265,6 @@ def _rank(insight: Insight) -> tuple[object, ...]:
 
 def _unsuccessful(record: Record) -> Unsuccessful:
     reason = record.decision.reason if record.decision is not None else record.evaluation.reason
-    return Unsuccessful(
-        trial=record.trial,
-        task=record.task,
-        variant=record.variant,
-        operator=record.operator,
-        summary=record.summary,
-        status=record.status.value,
-        reason=reason or record.status.value,
-        chip=record.place[0],
-        timing=record.timing,
-        ratio=record.own_ratio,
-    )
+    status = record.status.value
+    known = {"status": status, "reason": reason or status, "chip": record.place[0], "ratio": record.own_ratio}
+    return copied(Unsuccessful, record, **known)

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Annotated
 
 from evo.records.trials import Record
-from evo.results.codec import ALWAYS, Serializable, Us
+from evo.results.codec import ALWAYS, Serializable, Us, copied
 from evo.results.decision import CaseEvidence, Ratio
 
 
@@ -65,14 +65,9 @@ def since_start(champions: Sequence[Record]) -> SinceStart | None:
             speedup = reached.get(after.variant) or _multiplied(speedup, before, after)
             timed_here[after.environment.key()] = after, speedup
         reached[after.variant] = speedup
-    return SinceStart(
-        trial=first.trial,
-        variant=first.variant,
-        date=first.date,
-        start_us=first.evaluation.times_us,
-        speedup=speedup,
-        environments=len(timed_here) if len(timed_here) > 1 else None,
-    )
+    environments = len(timed_here) if len(timed_here) > 1 else None
+    start_us = first.evaluation.times_us
+    return copied(SinceStart, first, start_us=start_us, speedup=speedup, environments=environments)
 
 
 def _divided(earlier: Record, speedup: Mapping[str, float], later: Record) -> dict[str, float]:

@@ -11,13 +11,21 @@ import contextlib
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import Empty, SimpleQueue
+from typing import NamedTuple
 
 from evo.device.remote_device import RemoteSimulator
 from evo.errors import WorkerLost
 from evo.evaluate.pipeline import CheckedJob, EvaluationSession, Job, evaluate, finish, start
 from evo.results import Evaluation
 from evo.search.cluster import KnownCode
-from evo.search.overtaken import OVERTAKEN, Overtaken
+
+
+class Overtaken(NamedTuple):
+    """In place of an evaluation: it was not held against the variant that another is to replace."""
+
+
+OVERTAKEN = Overtaken()
+
 
 IN_FLIGHT = 4
 _AT_ONCE = 2  # prepared side by side: what that takes of this process is slowed by every further one

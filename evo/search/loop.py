@@ -24,6 +24,7 @@ from evo.search.champion import RunChampion, conclude
 from evo.search.cluster import WorkerPool
 from evo.search.events import Event, Observer, RunBegun, RunSummary, TrialBegun
 from evo.search.noise_control import AaControl
+from evo.search.observers import InTime, StatusWriter, Waits
 from evo.search.pipelined import Evaluator, InFlight, open_ahead, open_bench
 from evo.search.previews import Previews
 from evo.search.progress import advice, by_case, satisfied, spent, stalls, trial_result
@@ -31,10 +32,8 @@ from evo.search.proposer import DUPLICATES, Proposer, Screening
 from evo.search.restarts import AFTER, Restarts
 from evo.search.resume import LastRun, gain_of, last_run
 from evo.search.settings import Settings, language_model
-from evo.search.single_trial import TrialJobs, trial_job
-from evo.search.status_writer import StatusWriter
+from evo.search.single_trial import TrialJobs
 from evo.search.trial_log import TrialLog, open_notebook
-from evo.search.waits import InTime, Waits
 from evo.spec.task import Task, load_task
 from evo.spec.variant import Variant, parse_variant, read_variant
 
@@ -174,8 +173,7 @@ class _Loop:
         prepared = self.bench.prepare(self.task, self.champion.text, path=str(self.path))
         if isinstance(prepared, PrepareFailure):
             raise TaskInvalid(
-                f"{self.path}: the champion does not run here: {prepared.reason}",
-                hint=other_start(self.task),
+                f"{self.path}: the champion does not run here: {prepared.reason}", hint=other_start(self.task)
             )
         last = last_run(descent.records) if self.settings.resume else None
         draws = self.settings.is_closed and self.bench.modelled and self.pool is None
@@ -388,8 +386,8 @@ class _Loop:
         self.bench.rest()
 
         def figures(one: RunChampion) -> Evaluation:
-            job = trial_job(self.task, one.variant.text, path=str(self.path), seed=self.trial_log.seed, rival=None)
-            return champion_figures(job, self.bench, one.evaluation)
+            jobs = TrialJobs(task=self.task, path=self.path, seed=self.trial_log.seed)
+            return champion_figures(jobs.of_text(one.variant.text), self.bench, one.evaluation)
 
         found = conclude(self.champions, self.trial_log, self.path, figures, lambda text: self.watch(Event(note=text)))
         if found is not None:

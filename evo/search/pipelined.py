@@ -24,11 +24,10 @@ from evo.evaluate.pipeline import EvaluationSession, Job
 from evo.evaluate.prepare import prepare
 from evo.operators import carried
 from evo.results import Decision, Evaluation, Json, Verdict
-from evo.search.ahead import LookAhead
+from evo.search.ahead import LookAhead, Overtaken
 from evo.search.candidate import Candidate, candidate_of
 from evo.search.cluster import KnownCode, WorkerPool, open_site
 from evo.search.events import Event, Observer
-from evo.search.overtaken import Overtaken
 from evo.search.settings import Settings
 from evo.search.single_trial import TrialJobs
 from evo.spec.chips import chip

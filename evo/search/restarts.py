@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from evo.errors import EvoError
 from evo.records.trials import Record, rebuild_text
 from evo.records.trials.elites import Elite, elites, niche_of
+from evo.results.codec import copied
 from evo.spec.task import Task
 from evo.spec.variant import Variant, parse_variant
 
@@ -114,9 +115,7 @@ class Restarts:
                 text = rebuild_text(records, record.trial)
             except EvoError:
                 continue
-            found.append(
-                Elite(variant=record.variant, text=text, summary=record.summary, time_us=time_us, timing=record.timing)
-            )
+            found.append(copied(Elite, record, text=text, time_us=time_us))
         return found
 
 

@@ -1,6 +1,6 @@
 """One variant judged as a trial of the loop, whoever brings it: the loop itself, `evo try`, an agent over MCP.
 
-`trial_job` is the only place that says what a trial asks of the pipeline, so that none of them can drift apart.
+`TrialJobs` is the only place that says what a trial asks of the pipeline, so that none of them can drift apart.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from evo.evaluate.pipeline import Job, evaluate
 from evo.evaluate.session import EvaluationSession
 from evo.operators import Proposal, kind_of_edit, rung_of
 from evo.results import Evaluation, Stage, Status
+from evo.results.codec import copied
 from evo.search.candidate import Candidate, candidate_of
 from evo.spec.task import Task
 from evo.spec.variant import Variant, parse_variant, read_variant
@@ -28,10 +29,13 @@ class JudgedTrial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialJobs:
-    """What the trials of one run have in common, and their jobs. full: each takes more than its decision needs."""
+    """What the trials of one run have in common, and their jobs.
+
+    full=False leaves out what the decision does not need; a run takes it once, of its last champion.
+    """
 
     task: Task
-    path: Path
+    path: Path | str
     seed: int
     margin: float | None = None
     neutral: bool = False
@@ -39,46 +43,14 @@ class TrialJobs:
 
     def of(self, candidate: Candidate, rival: Variant | None) -> Job:
         """The job of one candidate, held against `rival`; without one it is a start."""
-        job = trial_job(
-            self.task,
-            candidate.variant.text,
-            path=str(self.path),
-            seed=self.seed,
-            rival=rival.text if rival else None,
-            margin=self.margin,
-            neutral=self.neutral,
-            full=self.full,
-        )
+        job = self.of_text(candidate.variant.text, rival)
         return replace(job, prepared=candidate.prepared, promise=candidate.proposal.promise)
 
-
-def trial_job(
-    task: Task,
-    text: str,
-    *,
-    path: str,
-    seed: int,
-    rival: str | None,
-    margin: float | None = None,
-    neutral: bool = False,
-    full: bool = True,
-) -> Job:
-    """A trial: against its parent, with the library's times and the sanitizer's word on what is kept.
-
-    full=False leaves out what the decision does not need; a run takes it once, of its last champion.
-    """
-    return Job(
-        task=task,
-        text=text,
-        path=path,
-        seed=seed,
-        rival=rival,
-        margin=margin,
-        neutral=neutral,
-        full=full,
-        baseline=full,
-        sanitize=full or rival is None,  # a start is what a run falls back on
-    )
+    def of_text(self, text: str, rival: Variant | None = None) -> Job:
+        """A trial against its parent, with the library's times and the sanitizer's word on what is kept."""
+        sanitize = self.full or rival is None  # a start is what a run falls back on
+        known = {"path": str(self.path), "rival": rival.text if rival else None}
+        return copied(Job, self, text=text, baseline=self.full, sanitize=sanitize, **known)
 
 
 def champion_of(task: Task, bench: EvaluationSession) -> Variant | None:
@@ -97,7 +69,7 @@ def judge_text(
     parent = champion_of(task, bench)
     if parent is not None and (refused := refusal(task, text, parent, bench, rewrite)) is not None:
         return JudgedTrial(evaluation=refused, parent=parent)
-    job = trial_job(task, text, path=path, seed=seed, rival=parent.text if parent else None)
+    job = TrialJobs(task=task, path=path, seed=seed).of_text(text, parent)
     return JudgedTrial(evaluation=evaluate(job, bench), parent=parent)
 
 

@@ -79,11 +79,7 @@ class TrialLog:
     def begin(self, path: Path, proposal: Proposal, parent: Variant | None) -> Trial:
         """Let its variant stand in the champion's file for the time of its trial."""
         trial = Trial(
-            id=self._file.next_trial,
-            number=self._file.next_number,
-            path=path,
-            proposal=proposal,
-            parent=parent,
+            id=self._file.next_trial, number=self._file.next_number, path=path, proposal=proposal, parent=parent
         )
         path.parent.mkdir(parents=True, exist_ok=True)
         self._ledger.place(path, proposal.text)

@@ -20,7 +20,7 @@ from evo.evaluate.harness import harness_version
 from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.results import Status
 from evo.search.cluster import Cluster, RemoteWorker
-from evo.search.cluster.process_backend import ProcessSite
+from evo.search.cluster.sites import ProcessSite
 from evo.search.cluster.task_archive import pack
 from evo.spec.task import Task, load_task
 

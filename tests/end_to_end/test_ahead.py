@@ -20,11 +20,10 @@ from evo.records.trials import Record, load_records
 from evo.results import Evaluation, Status
 from evo.search import ahead as ahead_module
 from evo.search import pipelined
-from evo.search.ahead import IN_FLIGHT, LookAhead
+from evo.search.ahead import IN_FLIGHT, LookAhead, Overtaken
 from evo.search.cluster import KnownCode
 from evo.search.events import Event
 from evo.search.loop import Settings, evolve
-from evo.search.overtaken import Overtaken
 from evo.spec.task import Task, load_task
 
 SUPPORT = Path(__file__).resolve().parents[1] / "support"

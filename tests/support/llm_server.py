@@ -14,7 +14,22 @@ from typing import Any
 from llm_responses import response
 from llm_responses import stream as responses_stream
 
+from evo.operators.llm.endpoint import ChatRequest
+
 KEY = "sk-test-0123456789abcdef"
+
+
+class Unmetered:
+    """No budget, no account."""
+
+    def begin(self, request: ChatRequest) -> ChatRequest:
+        return request
+
+    def failed(self, request: ChatRequest, *, generated: bool) -> None:
+        del request, generated
+
+
+FREE = Unmetered()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,8 +7,16 @@ from __future__ import annotations
 
 from evo.audit.nightly.bisect import Cause, bisect, cause_of
 from evo.audit.nightly.champion_history import Version, candidates, lineage
-from evo.audit.nightly.champion_status import ChampionComparison, ChampionReview, Figure, ReviewState
-from evo.audit.nightly.results import STEPS, Night, NightCheck, NightRun
+from evo.audit.nightly.results import (
+    STEPS,
+    ChampionComparison,
+    ChampionReview,
+    Figure,
+    Night,
+    NightCheck,
+    NightRun,
+    ReviewState,
+)
 from evo.audit.nightly.run import Hooks, NightlyRun, NightPlan
 from evo.audit.nightly.summary import junit, markdown
 

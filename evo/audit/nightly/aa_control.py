@@ -21,7 +21,6 @@ class ControlOutcome:
     broken: the program does not run; this says nothing about the machine.
     """
 
-    task: str
     text: str
     problem: str | None = None
     broken: bool = False
@@ -38,10 +37,10 @@ def control(
         prepared = bench.prepare(task, text)
         if isinstance(prepared, PrepareFailure):
             said = f"none, because it does not run: {prepared.reason}"
-            return ControlOutcome(task=task.name, text=said, problem=said, broken=True)
+            return ControlOutcome(text=said, problem=said, broken=True)
         return _modelled(bench, task, text, seed) if bench.modelled else _measured(bench, task, text, seed, margin)
     except EvoError as error:
-        return ControlOutcome(task=task.name, text=error.message, problem=error.message)
+        return ControlOutcome(text=error.message, problem=error.message)
 
 
 def _measured(bench: EvaluationSession, task: Task, text: str, seed: int, margin: float | None) -> ControlOutcome:
@@ -50,7 +49,7 @@ def _measured(bench: EvaluationSession, task: Task, text: str, seed: int, margin
         f"scatters by {floor.sd:.2%} a pair ({floor.pairs} pairs), which supports a margin of "
         f"{floor.smallest_margin(DEFAULT_RULE.fewest_pairs):.2%} and more"
     )
-    return ControlOutcome(task=task.name, text=said)
+    return ControlOutcome(text=said)
 
 
 def _modelled(bench: EvaluationSession, task: Task, text: str, seed: int) -> ControlOutcome:
@@ -58,9 +57,9 @@ def _modelled(bench: EvaluationSession, task: Task, text: str, seed: int) -> Con
     decision = decide_modelled(first, second, task.score)
     same = all(one.time_us == other.time_us for one, other in zip(first, second, strict=True))
     if decision.verdict is Verdict.REVERT and same:
-        return ControlOutcome(task=task.name, text=f"the same modelled time in all {len(first)} cases, twice")
+        return ControlOutcome(text=f"the same modelled time in all {len(first)} cases, twice")
     text = f"the model gave one kernel two times: {decision.reason}"
-    return ControlOutcome(task=task.name, text=text, problem=text)
+    return ControlOutcome(text=text, problem=text)
 
 
 def _estimate(bench: EvaluationSession, task: Task, text: str, seed: int) -> tuple[CaseBench, ...]:

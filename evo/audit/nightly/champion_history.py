@@ -9,6 +9,7 @@ from pathlib import Path
 from evo.errors import RecordCorrupt, SyntaxInvalid
 from evo.records.ledger import History
 from evo.records.trials import Record, rebuild_text
+from evo.results.codec import copied
 from evo.spec.variant import Variant, parse_variant
 
 _ENVIRONMENTS = 3  # the latest ones, each of which gives its fastest earlier champion
@@ -53,16 +54,7 @@ def lineage(history: History, path: Path, records: Sequence[Record]) -> list[Ver
         if text is None or (variant := _parsed(text)) is None:
             continue
         record = known.get(text)
-        found.append(
-            Version(
-                variant=variant,
-                commit=commit.commit,
-                date=commit.date,
-                subject=commit.subject,
-                by_evo=commit.trial is not None,
-                record=record,
-            )
-        )
+        found.append(copied(Version, commit, variant=variant, by_evo=commit.trial is not None, record=record))
     in_git = {version.text for version in found}
     only_recorded = [
         Version(variant=variant, record=record)

@@ -13,15 +13,15 @@ from pathlib import Path
 
 from evo.audit.nightly.bisect import BisectResult, Cause, bisect, cause_of
 from evo.audit.nightly.champion_history import Version, candidates, lineage
-from evo.audit.nightly.champion_status import ChampionComparison, ChampionReview, Figure, ReviewState
 from evo.audit.nightly.demote import renew, restore
+from evo.audit.nightly.results import ChampionComparison, ChampionReview, Figure, ReviewState
 from evo.audit.nightly.versus_library import compare_with_library
 from evo.errors import EvoError
 from evo.evaluate.pipeline import EvaluationSession, evaluate
 from evo.records.ledger import History
 from evo.records.trials import load_records
 from evo.results import Environment, Evaluation, Gain, Json, Verdict, geometric_mean
-from evo.search.single_trial import trial_job
+from evo.search.single_trial import TrialJobs
 from evo.search.trial_log import TrialLog
 from evo.spec.task import Task
 from evo.spec.variant import read_variant
@@ -225,15 +225,9 @@ class _Review:
         return version, found
 
     def _trial(self, version: Version, parent: Version | None, *, seed: int = 0) -> Evaluation:
-        job = trial_job(
-            self.task,
-            version.text,
-            path=str(self.subject.path),
-            seed=self.trial_log.seed + seed,
-            rival=parent.text if parent else None,
-            margin=self.subject.margin,
-        )
-        return evaluate(job, self.bench)
+        seed, margin = self.trial_log.seed + seed, self.subject.margin
+        jobs = TrialJobs(task=self.task, path=self.subject.path, seed=seed, margin=margin)
+        return evaluate(jobs.of_text(version.text, parent.variant if parent else None), self.bench)
 
     def _demote(self, winner: Version, found: Evaluation) -> ChampionReview:
         assert found.decision is not None

@@ -18,8 +18,7 @@ from itertools import chain
 from pathlib import Path
 
 from evo.audit.nightly.aa_control import ControlOutcome, control
-from evo.audit.nightly.champion_status import ChampionReview, ReviewState
-from evo.audit.nightly.results import Night, NightCheck, NightRun
+from evo.audit.nightly.results import ChampionReview, Night, NightCheck, NightRun, ReviewState
 from evo.audit.nightly.review import ReviewSubject, fault, review
 from evo.audit.redteam import (
     Outcome,
@@ -39,6 +38,7 @@ from evo.operators import operators
 from evo.records import leaderboard
 from evo.records.ledger import History, Ledger
 from evo.records.trials import load_records
+from evo.results.codec import copied
 from evo.search.loop import Observer, Settings, evolve
 from evo.search.trial_log import open_notebook, utc_now
 from evo.spec.task import Task, load_task, task_names
@@ -192,7 +192,7 @@ class NightlyRun:
                 text = path.read_text(encoding="utf-8", errors="replace")
                 seen = control(bench, task, text, self.seed, margin=self.plan.margin)
             except EvoError as error:
-                seen = ControlOutcome(task=name, text=error.message, problem=error.message)
+                seen = ControlOutcome(text=error.message, problem=error.message)
             controls[path] = seen
             state = "skipped" if seen.broken else "fault" if seen.problem else "passed"
             self._check("control", f"{name} {path.stem}", state, seen.text, since=since)
@@ -328,16 +328,7 @@ class NightlyRun:
 
     def _evolve(self, name: str, budget_s: float | None) -> None:
         began = self.hooks.clock()
-        settings = Settings(
-            task=name,
-            device=self.plan.device,
-            arch=self.plan.arch,
-            iterations=self.plan.iterations,
-            budget_s=budget_s,
-            operators=self.plan.operators,
-            margin=self.plan.margin,
-            seed=self.plan.seed,
-        )
+        settings = copied(Settings, self.plan, task=name, budget_s=budget_s, branch=None)
         first = not load_task(self.root, name).champion_path(self.night.chip, self.night.arch).is_file()
         done = evolve(settings, self.root, self.hooks.watch, stop=self.hooks.stop)
         headline = load_task(self.root, name).headline

@@ -6,8 +6,7 @@ import re
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
-from evo.audit.nightly.champion_status import ChampionReview, Figure, ReviewState
-from evo.audit.nightly.results import STEPS, Night, NightCheck, NightRun
+from evo.audit.nightly.results import STEPS, ChampionReview, Figure, Night, NightCheck, NightRun, ReviewState
 from evo.results.wording import duration, markdown_table
 
 _TITLES = {

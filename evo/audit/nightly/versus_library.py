@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evo.audit.nightly.champion_status import ChampionComparison
+from evo.audit.nightly.results import ChampionComparison
 from evo.decide.sequential import gain_of, widened, words
 from evo.device.timing_types import LibraryPairs
 from evo.errors import CandidateFailed, EvoError

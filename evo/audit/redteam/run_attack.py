@@ -207,22 +207,13 @@ def _as_expected(attack: Attack, device: str, found: Judgement, behind: Judgemen
 
 def finding_of(evaluation: Evaluation) -> Judgement:
     """The end of one evaluation: the step that stopped it, and what that rests on."""
-    decision = evaluation.decision
-    if evaluation.status.passed and decision is not None:
-        return Judgement(
-            status=evaluation.status.value,
-            reason=f"{decision.verdict.value}: {decision.reason}",
-            facts=facts_of(evaluation),
-            defence="decision",
-            kept=decision.verdict is Verdict.KEEP,
-        )
-    return Judgement(
-        status=evaluation.status.value,
-        reason=evaluation.reason or "",
-        facts=facts_of(evaluation),
-        defence=_DEFENCES.get(evaluation.stage) or _FOUND.get(evaluation.status, "gate"),
-        kept=evaluation.status.passed,
-    )
+    decision, kept, reason = evaluation.decision, evaluation.status.passed, evaluation.reason or ""
+    defence = _DEFENCES.get(evaluation.stage) or _FOUND.get(evaluation.status, "gate")
+    if kept and decision is not None:
+        kept, reason = decision.verdict is Verdict.KEEP, f"{decision.verdict.value}: {decision.reason}"
+        defence = "decision"
+    status, facts = evaluation.status.value, facts_of(evaluation)
+    return Judgement(status=status, reason=reason, facts=facts, defence=defence, kept=kept)
 
 
 def facts_of(evaluation: Evaluation) -> dict[str, str]:

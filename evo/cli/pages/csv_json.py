@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from evo.cli.pages.assets import SVG_STYLE
 from evo.cli.pages.case_study import CaseStudy
 from evo.cli.pages.climb_chart import climb_svg
 from evo.cli.pages.climb_speedup import climb_speedup
 from evo.cli.pages.figures import WIDE
 from evo.cli.pages.highlight import clean
+from evo.cli.pages.html import SVG_STYLE
 from evo.cli.pages.model import Climb, Genealogy, ReportModel, RunCost
 from evo.cli.pages.roofline_chart import roofline_svg
 from evo.cli.pages.roofline_plot import Roofline

@@ -5,9 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from importlib.resources import files
 
 from evo.cli.pages.highlight import clean
 from evo.cli.pages.tables import ReportSection
+
+
+def _asset(name: str) -> str:
+    return files("evo.cli.pages").joinpath("static", name).read_text(encoding="utf-8").strip()
+
+
+SVG_STYLE = _asset("drawing.css")  # enough for a drawing that stands alone
+CSS = f"{_asset('page.css')}\n{SVG_STYLE}"
+SCRIPT = _asset("page.js")
+LIVE_SCRIPT = f"{SCRIPT}\n{_asset('live.js')}"  # of a page whose server tells it what is new
+
 
 LONGEST = 500  # characters of a reason that is shown
 

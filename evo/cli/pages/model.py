@@ -17,7 +17,7 @@ from evo.records.insights import Insight, RewriteStatistics, environment_words, 
 from evo.records.leaderboard import LeaderboardEntry, build, entries
 from evo.records.trials import Record, arm_of
 from evo.results import Environment
-from evo.results.codec import ALWAYS, Seconds, Serializable
+from evo.results.codec import ALWAYS, Seconds, Serializable, copied
 from evo.results.wording import ratio
 
 
@@ -233,20 +233,8 @@ def _climb(key: tuple[str, ...], group: Sequence[Record], headlines: Mapping[str
 def _point(index: int, record: Record, case: str) -> ClimbPoint:
     us = record.evaluation.case_us(case)
     low, high = interval_us(record, case, us)
-    return ClimbPoint(
-        trial=record.trial,
-        index=index,
-        variant=record.variant,
-        operator=record.operator,
-        kind=record.kind,
-        status=record.status.value,
-        verdict=record.outcome,
-        kept=record.kept,
-        summary=" ".join(record.summary.split()),
-        us=us,
-        low=low,
-        high=high,
-    )
+    words = {"status": record.status.value, "verdict": record.outcome, "summary": " ".join(record.summary.split())}
+    return copied(ClimbPoint, record, index=index, us=us, low=low, high=high, **words)
 
 
 def interval_us(record: Record, case: str, us: float | None) -> tuple[float | None, float | None]:

@@ -20,7 +20,6 @@ class CompilerReport:
 
     registers: int
     spill_bytes: int
-    shared_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,11 +42,7 @@ def _global(what: str) -> tuple[Group, ...]:
     request for kernels that load by cp.async only. `copy_sectors` shows the part.
     """
     stem = f"l1tex__t_{what}{_LSU}global_op_"
-    copies = (
-        (f"{stem}ldgsts.sum",),
-        (f"{stem}ldgsts_cache_access.sum", f"{stem}ldgsts_cache_bypass.sum"),
-        (),
-    )
+    copies = ((f"{stem}ldgsts.sum",), (f"{stem}ldgsts_cache_access.sum", f"{stem}ldgsts_cache_bypass.sum"), ())
     return (((f"{stem}ld.sum",),), ((f"{stem}st.sum",),), copies)
 
 
@@ -79,10 +75,7 @@ QUANTITIES: dict[str, tuple[Group, ...]] = {
     "bank_conflicts_ld": _one(f"l1tex__data_bank_conflicts{_LSU}shared_op_ld.sum"),
     "bank_conflicts_st": _one(f"l1tex__data_bank_conflicts{_LSU}shared_op_st.sum"),
     "bank_conflicts_ldmatrix": _one(f"sm__sass_l1tex_data_bank_conflicts{_LSU}shared_op_ldsm.sum"),
-    "local_sectors": (
-        ((f"l1tex__t_sectors{_LSU}local_op_ld.sum",),),
-        ((f"l1tex__t_sectors{_LSU}local_op_st.sum",),),
-    ),
+    "local_sectors": (((f"l1tex__t_sectors{_LSU}local_op_ld.sum",),), ((f"l1tex__t_sectors{_LSU}local_op_st.sum",),)),
     "l1_hit_pct": _one("l1tex__t_sector_hit_rate.pct"),
     "l2_hit_pct": _one("lts__t_sector_hit_rate.pct"),
     "l2_read_hit_pct": _one("lts__t_sector_op_read_hit_rate.pct"),

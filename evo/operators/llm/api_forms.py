@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from evo.errors import UsageError
 from evo.operators.llm.answers import called, field_of, refusal_of, text_of, thought_of
@@ -70,38 +70,14 @@ class Sampling:
         return _EFFORTS[max(0, at - request.less_effort)]
 
 
-class ApiForm(Protocol):
-    """How a request is written and an answer is read. droppable: fields that a server may do without."""
-
-    name: str
-    droppable: tuple[str, ...]
-
-    def fields(self, request: ChatRequest, sampling: Sampling, without: set[str]) -> dict[str, Any]:
-        """The body of a request, but for model and stream."""
-        ...
-
-    def length_field(self, without: set[str]) -> str:
-        """The field that limits a reply's length."""
-        ...
-
-    def send(self, client: Any) -> Callable[..., Any]: ...
-
-    def whole(self, answer: Any, into: Answer) -> None:
-        """Read an answer in one piece. Raises ValueError if it is none."""
-        ...
-
-    def event(self, event: Any, into: Answer) -> None:
-        """Read a piece of a stream. Raises ValueError if it says that the answer failed."""
-        ...
-
-
 class ChatForm:
-    """`/chat/completions`."""
+    """`/chat/completions`. droppable: fields that a server may do without."""
 
     name: str = "chat"
     droppable: tuple[str, ...] = ("stream_options", "seed", "max_tokens", "stream", "reasoning_effort", "temperature")
 
     def fields(self, request: ChatRequest, sampling: Sampling, without: set[str]) -> dict[str, Any]:
+        """The body of a request, but for model and stream."""
         return {
             "messages": [{"role": message.role, "content": message.content} for message in request.messages],
             "seed": request.seed,
@@ -112,6 +88,7 @@ class ChatForm:
         }
 
     def length_field(self, without: set[str]) -> str:
+        """The field that limits a reply's length."""
         return "max_completion_tokens" if "max_tokens" in without else "max_tokens"
 
     def send(self, client: Any) -> Callable[..., Any]:
@@ -119,6 +96,7 @@ class ChatForm:
         return found
 
     def whole(self, answer: Any, into: Answer) -> None:
+        """Read an answer in one piece. Raises ValueError if it is none."""
         choices = field_of(answer, "choices")
         if not choices:
             raise ValueError(f"no answer, but {_shown(answer)}")
@@ -128,6 +106,7 @@ class ChatForm:
         into.usage, into.model = field_of(answer, "usage"), _model(answer)
 
     def event(self, event: Any, into: Answer) -> None:
+        """Read a piece of a stream. Raises ValueError if it says that the answer failed."""
         into.usage = field_of(event, "usage") or into.usage
         into.model = into.model or _model(event)
         for choice in (each for each in event.choices[:1] if not each.index):
@@ -210,6 +189,9 @@ class ResponsesForm:
         else:
             into.finish = "stop" if status == "completed" else str(status or "stop")
         into.usage, into.model = field_of(response, "usage"), _model(response)
+
+
+ApiForm = ChatForm | ResponsesForm  # how a request is written and an answer is read
 
 
 def api_form(word: str | None, url: str | None) -> tuple[ApiForm, str | None]:

@@ -24,7 +24,7 @@ from evo.errors import HarnessFault, UsageError
 from evo.operators.llm.answers import counts_of, reasoning_of
 from evo.operators.llm.api_forms import Answer, Sampling, api_form
 from evo.operators.llm.context_limits import ContextWatch
-from evo.operators.llm.endpoint import FREE, ChatRequest, Completion, Exhausted, Metered, PromptRefused
+from evo.operators.llm.endpoint import ChatRequest, Completion, Exhausted, Metered, PromptRefused
 from evo.operators.llm.replies import LONGEST_REPLY, one_line
 
 RETRIES = 5
@@ -73,8 +73,6 @@ class Heard:
 class Client:
     """One server, asked from several threads."""
 
-    replayed = False
-
     def __init__(self, server: ModelServer, *, note: Callable[[str], None] = lambda _: None) -> None:
         try:
             import openai
@@ -116,7 +114,7 @@ class Client:
         self._stop.set()
         self._client.close()
 
-    def complete(self, request: ChatRequest, meter: Metered = FREE) -> Completion:
+    def complete(self, request: ChatRequest, meter: Metered) -> Completion:
         """Ask until there is a reply. Raises Refused, Exhausted, Spent, UsageError (key, model) or HarnessFault.
 
         Each request is metered, also those that fail or are asked again with another parameter.

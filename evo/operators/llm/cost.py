@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from evo.errors import UsageError
-from evo.results.codec import Decimals, Serializable
+from evo.results.codec import Decimals, Serializable, copied
 
 SMALLEST_REPLY = 256  # tokens: with less room no edit can be told
 Money = Annotated[float, Decimals(6)]
@@ -68,13 +68,7 @@ class Usage:
     @property
     def report(self) -> UsageReport:
         """What a record keeps of it."""
-        return UsageReport(
-            calls=self.calls,
-            prompt_tokens=self.prompt_tokens,
-            completion_tokens=self.completion_tokens,
-            estimated_calls=self.estimated or None,
-            cost=self.money,
-        )
+        return copied(UsageReport, self, estimated_calls=self.estimated or None, cost=self.money)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

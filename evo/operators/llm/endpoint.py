@@ -66,32 +66,16 @@ class Metered(Protocol):
     """Asked before each HTTP request, told how it ended."""
 
     def begin(self, request: ChatRequest) -> ChatRequest:
-        """The request as it may be sent. Raises Spent."""
+        """The request as it may be sent. Raises BudgetSpent."""
         ...
 
     def failed(self, request: ChatRequest, *, generated: bool) -> None: ...
 
 
-class Unmetered:
-    """No budget, no account."""
-
-    def begin(self, request: ChatRequest) -> ChatRequest:
-        return request
-
-    def failed(self, request: ChatRequest, *, generated: bool) -> None:
-        del request, generated
-
-
-FREE = Unmetered()
-
-
 class Endpoint(Protocol):
-    """Thread-safe. `complete` raises Refused, Exhausted, Spent, or an EvoError if no request can succeed."""
+    """Thread-safe. `complete` raises PromptRefused, Exhausted, BudgetSpent, or an EvoError if none can succeed."""
 
-    @property
-    def replayed(self) -> bool: ...
-
-    def complete(self, request: ChatRequest, meter: Metered = FREE) -> Completion: ...
+    def complete(self, request: ChatRequest, meter: Metered) -> Completion: ...
 
     def close(self) -> None: ...
 

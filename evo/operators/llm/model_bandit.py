@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from evo.operators.llm.cost import ModelTotals, Usage
 from evo.records.trials import Record
+from evo.results.codec import copied
 
 _PRIOR_REWARD = 0.1  # what one mean exchange is hoped to bring, as a logarithm of gain
 _EXPLORATION = 0.1
@@ -63,16 +64,7 @@ class ModelBandit:
         if len(self._arms) < 2:
             return ()
         return tuple(
-            ModelTotals(
-                model=arm.name,
-                exchanges=arm.exchanges,
-                kept=arm.kept,
-                calls=arm.used.calls,
-                prompt_tokens=arm.used.prompt_tokens,
-                completion_tokens=arm.used.completion_tokens,
-                estimated_calls=arm.used.estimated or None,
-                cost=arm.used.money,
-            )
+            copied(ModelTotals, arm.used.report, model=arm.name, exchanges=arm.exchanges, kept=arm.kept)
             for arm in self._arms.values()
         )
 

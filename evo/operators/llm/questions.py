@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from evo.analysis.roofline import limits
+from evo.errors import SyntaxInvalid
 from evo.evaluate.session import EvaluationSession
 from evo.operators import STALLED_AFTER, Context
-from evo.operators.llm.aims import aims_of, sentence
 from evo.operators.llm.case_table import can_pay, possible_gain
 from evo.operators.llm.conversation import Question
 from evo.operators.llm.cost import Account, Budget, LlmTotals, Price, Usage, guess_tokens
@@ -22,10 +23,10 @@ from evo.operators.llm.hardware_context import hardware_context
 from evo.operators.llm.meter import Overrun
 from evo.operators.llm.model_bandit import ModelBandit
 from evo.operators.llm.model_settings import LlmSettings
-from evo.operators.llm.prompt_context import kept_record
+from evo.operators.llm.prompt_context import kept_record, trial_summary
 from evo.operators.llm.prompts import STRATEGIES, PromptParts, prompt
-from evo.operators.llm.trial_summary import trial_summary
 from evo.records.trials import Record, load_records
+from evo.spec.chips import Chip
 from evo.spec.task import Task
 from evo.spec.variant import Variant
 
@@ -193,3 +194,37 @@ def _stalled(records: Sequence[Record]) -> int:
     """Trials since something was kept last."""
     ordered = sorted(records, key=lambda record: (record.run, record.number), reverse=True)
     return next((count for count, record in enumerate(ordered) if record.kept), len(ordered))
+
+
+TENSOR = "tensor cores"
+AIMS = {
+    "memory": "move fewer bytes, or move them better: neighbouring lanes at neighbouring addresses, vector loads and"
+    " stores, data kept in registers or shared memory instead of read again.",
+    "latency": "hide latency: more independent loads in flight, cp.async with several stages, loads of the next step"
+    " before the work of this one, fewer barriers, shorter chains of dependent instructions.",
+    "occupancy": "keep the SMs busy: block size, registers and shared memory of a block, a grid that fills the chip"
+    " without a short last wave, work shared out evenly.",
+    "instructions": "execute fewer instructions: what does not change taken out of loops, cheaper index arithmetic,"
+    " loops unrolled, cheaper but exact enough mathematics, wider types.",
+    TENSOR: "the tensor cores: put products on mma instructions, or feed those that are there better (ldmatrix, larger"
+    " fragments of a warp, operands reused in registers, no bank conflicts).",
+    "launches": "another split of the work: what a block and a thread own, tiles of another shape, persistent blocks, a"
+    " reduction split over blocks, several launches made one or one made several.",
+}
+
+
+def aims_of(task: Task, chip: Chip) -> tuple[str, ...]:
+    """The aims that fit a task: tensor cores only if it has products of matrices."""
+    return tuple(name for name in AIMS if name != TENSOR or _multiplies(task, chip))
+
+
+def sentence(aim: str) -> str:
+    """What a question with this aim says last."""
+    return f"Others are asked the same with other aims. Yours is {aim}: {AIMS[aim]}"
+
+
+def _multiplies(task: Task, chip: Chip) -> bool:
+    try:
+        return bool(limits(task, task.case(task.headline), chip).mac)
+    except SyntaxInvalid:
+        return False

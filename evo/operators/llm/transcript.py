@@ -24,7 +24,7 @@ from evo.errors import SyntaxInvalid
 from evo.files import append, split_tail, write_atomic
 from evo.operators.llm.answers import whole_number
 from evo.operators.llm.cost import Price, Usage
-from evo.operators.llm.endpoint import FREE, ChatRequest, Completion, Exhausted, Message, Metered
+from evo.operators.llm.endpoint import ChatRequest, Completion, Exhausted, Message, Metered
 from evo.results import Json, drop_absent
 
 VERSION = 1
@@ -101,8 +101,6 @@ class Transcript:
 class Replay:
     """Answers from a transcript, by place: exchange and attempt. `differing`: prompts other than the recorded ones."""
 
-    replayed = True
-
     def __init__(self, path: Path) -> None:
         self._answers: dict[tuple[int, int], tuple[tuple[Message, ...], Completion]] = {}
         self._models: dict[int, str] = {}  # by exchange
@@ -135,7 +133,7 @@ class Replay:
         """Which model answered a question; empty if none did."""
         return self._models.get(exchange, "")
 
-    def complete(self, request: ChatRequest, meter: Metered = FREE) -> Completion:
+    def complete(self, request: ChatRequest, meter: Metered) -> Completion:
         del meter  # it costs nothing
         found = self._answers.get((request.exchange, request.attempt))
         if found is None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from evo.errors import LedgerUnclean
 from evo.files import disk_fault
-from evo.records.ledger.git_failures import GitFailed, another_branch, history_left
+from evo.records.ledger.git_failures import GitFailed, another_branch, history_left, told_as_fault
 
 if TYPE_CHECKING:
     import git
@@ -71,10 +71,8 @@ class Git:
         if repo.bare or repo.working_tree_dir is None:
             raise LedgerUnclean(f"{repo.git_dir}: a bare repository", hint="clone it, and work in the clone")
         found = cls(repo, root)
-        try:
+        with told_as_fault():
             found.line("rev-parse", "--is-inside-work-tree")
-        except GitFailed as failure:
-            raise failure.fault() from failure
         return found
 
     def close(self) -> None:
@@ -208,6 +206,7 @@ class Git:
         if commit and not self.descends(commit):
             raise history_left(commit)
 
+    @told_as_fault()
     def commit(
         self, files: Mapping[str, bytes], message: str, *, branch: str, date: str, onto: str = "", is_new: bool = False
     ) -> str | None:
@@ -217,14 +216,6 @@ class Git:
         Returns None if HEAD already holds the files, so that repeating an interrupted commit is harmless; is_new: makes
         a commit even so.
         """
-        try:
-            return self._commit(files, message, branch, date, onto, is_new)
-        except GitFailed as failure:
-            raise failure.fault() from failure
-
-    def _commit(
-        self, files: Mapping[str, bytes], message: str, branch: str, date: str, onto: str, is_new: bool
-    ) -> str | None:
         rows = b"".join(self._index_row(path, data) for path, data in files.items())
         for _ in range(10):
             self.require_at(branch, onto)
@@ -400,10 +391,8 @@ class Git:
         if self.head() is None:
             return []
         fields = arguments[0].count("%x00") + 1
-        try:
+        with told_as_fault():
             out = self.run("log", "-z", "--no-show-signature", *arguments).decode("utf-8", "replace")
-        except GitFailed as failure:
-            raise failure.fault() from failure
         parts = out.rstrip("\0").split("\0") if out else []
         parts += [""] * (-len(parts) % fields)
         return [parts[at : at + fields] for at in range(0, len(parts), fields)]

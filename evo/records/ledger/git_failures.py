@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from evo.errors import HarnessFault, LedgerUnclean
 
@@ -32,6 +34,15 @@ class GitFailed(Exception):
                 message, hint="wait for the other git command; if none is running, remove the lock file"
             )
         return HarnessFault(message, hint="run `git status` and `git fsck`; the next start finishes what was begun")
+
+
+@contextmanager
+def told_as_fault() -> Iterator[None]:
+    """A git command that fails is told as what it means for the ledger."""
+    try:
+        yield
+    except GitFailed as failure:
+        raise failure.fault() from failure
 
 
 def history_left(commit: str) -> LedgerUnclean:

@@ -14,7 +14,7 @@ from typing import Self
 from evo.errors import LedgerUnclean, UsageError
 from evo.files import TEMPORARY_SUFFIX, mend_tail, remove, write_atomic
 from evo.records.ledger.git import Git
-from evo.records.ledger.git_failures import GitFailed
+from evo.records.ledger.git_failures import GitFailed, told_as_fault
 from evo.records.ledger.history import TRIAL_TRAILER, History
 from evo.records.ledger.journal import Journal, JournalStep, RunNote, pack
 from evo.records.ledger.lock import Lock
@@ -275,14 +275,12 @@ class Ledger:
     def _status(self) -> list[tuple[str, str]]:
         prefix = f"{self._git.prefix}/" if self._git.prefix else ""
         escaped = "".join(f"\\{letter}" if letter in "*?[\\" else letter for letter in prefix)
-        try:
+        with told_as_fault():
             return self._git.status(
                 f":(top,glob){escaped}kernels/*/champions/**",
                 f":(top,literal){prefix}population",
                 f":(top,literal){prefix}leaderboard.json",
             )
-        except GitFailed as failure:
-            raise failure.fault() from failure
 
     def _is_harmless(self, path: str) -> bool:
         """What `evo init` or `evo leaderboard --rebuild` wrote, not yet committed: nothing in it can be lost."""

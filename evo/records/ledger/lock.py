@@ -68,15 +68,7 @@ class Lock:
 
     def _holder_lives(self) -> bool:
         holder = self._holder()
-        if holder is None or holder[1] != socket.gethostname():
-            return True  # nothing is known against it
-        try:
-            os.kill(holder[0], 0)
-        except ProcessLookupError:
-            return False
-        except OSError:
-            return True
-        return True
+        return holder is None or process_lives(*holder)
 
     def _named(self) -> str:
         holder = self._holder()
@@ -87,3 +79,16 @@ class Lock:
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
+
+
+def process_lives(pid: int, host: str) -> bool:
+    """Whether a process is still there, as far as this machine can tell: nothing is known against one elsewhere."""
+    if host != socket.gethostname():
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # it belongs to someone else
+        pass
+    return True

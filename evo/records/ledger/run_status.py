@@ -6,8 +6,6 @@ It is no record. A run that was killed leaves its last state, which `RunStatus.a
 from __future__ import annotations
 
 import json
-import os
-import socket
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -15,6 +13,7 @@ from typing import Literal
 from evo.errors import HarnessFault
 from evo.files import write_atomic
 from evo.records.ledger.git import Git
+from evo.records.ledger.lock import process_lives
 from evo.results.codec import Seconds, Serializable, parse
 
 _NAME = "evo-status.json"
@@ -58,17 +57,7 @@ class RunStatus(Serializable):
     @property
     def alive(self) -> bool:
         """Whether it is still under way, as far as this machine can tell."""
-        if self.ended_s is not None:
-            return False
-        if self.host != socket.gethostname():
-            return True
-        try:
-            os.kill(self.pid, 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:
-            pass
-        return True
+        return self.ended_s is None and process_lives(self.pid, self.host)
 
 
 class StatusFile:

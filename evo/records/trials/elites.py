@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from evo.errors import EvoError
 from evo.records.trials.record import Record
 from evo.records.trials.store import rebuild_text
+from evo.results.codec import copied
 from evo.spec.task import Task
 from evo.spec.variant import parse_variant
 
@@ -77,16 +78,7 @@ def elites(records: Sequence[Record], task: Task, places: tuple[str, str], champ
             niche = niche_of(record, text)
         except EvoError:
             continue
-        found.append(
-            Elite(
-                variant=record.variant,
-                text=text,
-                summary=record.summary,
-                time_us=time_us,
-                timing=record.timing,
-                niche=niche,
-            )
-        )
+        found.append(copied(Elite, record, text=text, time_us=time_us, niche=niche))
     first = {elite.niche: elite for elite in reversed(found)}  # the best of each niche
     chosen = [elite for elite in found if first[elite.niche] is elite]
     chosen += [elite for elite in found if first[elite.niche] is not elite]

@@ -134,11 +134,7 @@ def coordinates(space: Space) -> list[Coordinate]:
             if len(positions) > _CELLS:
                 positions, cells = in_cells(knob, positions)
             found.append(Coordinate(knob.name, positions, (index,), categorical=categorical, cells=cells))
-    for name, group_ in (
-        ("threads", block_group(space)),
-        ("warps", warp_group(space)),
-        ("work", work_group(space)),
-    ):
+    for name, group_ in (("threads", block_group(space)), ("warps", warp_group(space)), ("work", work_group(space))):
         varied = tuple(index for index in group_ if len(space.knobs[index].values) > 1)
         if len(varied) > 1:
             products = np.ones(1)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,25 +20,15 @@ from evo.search.knobs.space import Floats
 
 _ROOT5 = 5.0**0.5
 _JITTER = 1e-6
-
-
-@dataclass(frozen=True)
-class Priors:
-    """Normal priors of hyperparameters (mean, deviation), and what is believed of the signal's deviation."""
-
-    length: tuple[float, float] = (-0.3, 0.8)
-    share: tuple[float, float] = (0.5, 1.2)
-    noise: tuple[float, float] = (-4.6, 1.5)
-    signal: float = 0.4
-    signal_weight: float = 4.0
-    slope_deviation: float = 0.5
+# Normal priors of hyperparameters (mean, deviation), and what is believed of the signal's deviation.
+_LENGTH, _SHARE, _NOISE = (-0.3, 0.8), (0.5, 1.2), (-4.6, 1.5)
+_SIGNAL, _SIGNAL_WEIGHT, _SLOPE_DEVIATION = 0.4, 4.0, 0.5
 
 
 class Surrogate:
     """Fit to values at points; predicts means and deviations over a pool that it is extended along."""
 
-    def __init__(self, coordinates: Sequence[Coordinate], priors: Priors | None = None) -> None:
-        self.priors = priors or Priors()
+    def __init__(self, coordinates: Sequence[Coordinate]) -> None:
         self.count = len(coordinates)
         self.sizes = [len(coordinate.positions) for coordinate in coordinates]
         self.offsets = np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
@@ -48,11 +37,11 @@ class Surrogate:
             parts = coordinate.positions[:, None, :] - coordinate.positions[None, :, :]
             far = np.sqrt((parts**2).sum(axis=2))
             self.distances.append(np.where(far > 0, 1e6, 0.0) if coordinate.categorical else far)
-        self.theta = self._start()
+        self.theta = self._priors(0)
 
-    def _start(self) -> Floats:
-        p = self.priors
-        return np.concatenate([np.full(self.count, p.length[0]), np.full(self.count, p.share[0]), [p.noise[0]]])
+    def _priors(self, part: int) -> Floats:
+        """The mean (0) or deviation (1) of the prior of each hyperparameter."""
+        return np.concatenate([np.full(self.count, _LENGTH[part]), np.full(self.count, _SHARE[part]), [_NOISE[part]]])
 
     # --- the kernel
 
@@ -89,19 +78,18 @@ class Surrogate:
 
     def loss(self, theta: Floats, codes: NDArray[np.int32], y: Floats, trend: Floats) -> tuple[float, Floats]:
         """Negative log posterior of the hyperparameters and its gradient."""
-        p, n = self.priors, len(y)
         logs, by_length, by_share = self.tables(theta)
         smooth = np.exp(self._sum_of(logs, codes))
         noise = np.exp(theta[-1])
         matrix = smooth.copy()
-        matrix[np.diag_indices(n)] += noise + _JITTER
+        matrix[np.diag_indices(len(y))] += noise + _JITTER
         lower = np.linalg.cholesky(matrix)
         inverse = np.linalg.inv(matrix)
         residual = y - self._mean(inverse, y, trend)
         alpha = inverse @ residual
-        weight = p.signal_weight
-        scale = (residual @ alpha + weight * p.signal**2) / (n + weight)
-        value = 0.5 * (n + weight) * np.log(scale) + np.log(np.diag(lower)).sum()
+        weight = len(y) + _SIGNAL_WEIGHT
+        scale = (residual @ alpha + _SIGNAL_WEIGHT * _SIGNAL**2) / weight
+        value = 0.5 * weight * np.log(scale) + np.log(np.diag(lower)).sum()
         outer = inverse - np.outer(alpha, alpha) / scale
         inner = outer * smooth
         gradient = np.zeros_like(theta)
@@ -112,9 +100,8 @@ class Surrogate:
             gradient[index] = 0.5 * (spread[own, own] * by_length[index]).sum()
             gradient[self.count + index] = 0.5 * (spread[own, own] * by_share[index]).sum()
         gradient[-1] = 0.5 * noise * np.trace(outer)
-        means = np.concatenate([np.full(self.count, p.length[0]), np.full(self.count, p.share[0]), [p.noise[0]]])
-        deviations = np.concatenate([np.full(self.count, p.length[1]), np.full(self.count, p.share[1]), [p.noise[1]]])
-        off = (theta - means) / deviations
+        deviations = self._priors(1)
+        off = (theta - self._priors(0)) / deviations
         return float(value + 0.5 * (off @ off)), gradient + off / deviations
 
     def _mean(self, inverse: Floats, y: Floats, trend: Floats) -> Floats:
@@ -125,7 +112,7 @@ class Surrogate:
     def _level(self, inverse: Floats, y: Floats, trend: Floats) -> tuple[float, float]:
         ones = np.ones(len(y))
         a, b = inverse @ ones, inverse @ trend
-        ridge = (self.priors.signal / self.priors.slope_deviation) ** 2
+        ridge = (_SIGNAL / _SLOPE_DEVIATION) ** 2
         system = np.array([[ones @ a, trend @ a], [ones @ b, trend @ b + ridge]])
         right = np.array([y @ a, y @ b + ridge])
         level, slope = np.linalg.solve(system + 1e-12 * np.eye(2), right)
@@ -189,8 +176,7 @@ class Surrogate:
         inverse = self._inverse.T @ self._inverse
         level, slope = self._level(inverse, y, trend)
         white = self._inverse @ (y - level - slope * trend)
-        weight = self.priors.signal_weight
-        scale = (white @ white + weight * self.priors.signal**2) / (len(y) + weight)
+        scale = (white @ white + _SIGNAL_WEIGHT * _SIGNAL**2) / (len(y) + _SIGNAL_WEIGHT)
         mean = level + slope * pool_trend + white.astype(np.float32) @ self._white
         left = np.maximum(1 - np.einsum("ij,ij->j", self._white, self._white), 1e-6)
         return mean.astype(np.float64), np.sqrt(scale * left)

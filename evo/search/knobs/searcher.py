@@ -8,14 +8,13 @@ failed, or that turned out not to be legal, are learned by models of their own k
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evo.search.knobs import features, prior
 from evo.search.knobs.draws import Draws
-from evo.search.knobs.gaussian_process import Priors, Surrogate
+from evo.search.knobs.gaussian_process import Surrogate
 from evo.search.knobs.space import Floats, Point, Points, Space
 
 _NEAR = 8  # of the best points, the neighbourhoods are in the pool
@@ -25,40 +24,26 @@ _LIKELY = 100  # or a thirtieth of the pool, is looked at where legal points hav
 _JUDGED = 300  # of the most promising points, the chance to work is looked at
 _UNRELATED = 0.35  # spread of plain values of costs that have no logarithm
 _FARTHEST = 700.0  # of those from their middle: as far as logarithms of positive costs can be
-
-
-@dataclass(frozen=True)
-class SearcherSettings:
-    """What the strategy does; experiments vary it."""
-
-    first: int = 4
-    whole: int = 16_000  # spaces up to this are scored whole
-    pool: int = 8_000  # points drawn of larger ones
-    growth: float = 1.12
-    steps: int = 12
-    cap: float = 1.0
-    failed_at: float = 0.8
-    trend: float = 1.0
-    derived: bool = True
-    judge: bool = True
-    walked: int = 256  # of a space this small the rest is walked, the best point's neighbours first, once the model
-    settled: float = 1e-4  # sees less improvement than this left, of the logarithm
-    priors: Priors = field(default_factory=Priors)
+_FIRST = 4  # points before anything is known
+_WHOLE = 16_000  # spaces up to this are scored whole
+_POOL = 8_000  # points drawn of larger ones
+_GROWTH = 1.12  # of the points seen, from which the model is fitted anew
+_STEPS = 12  # of a fit
+_CAP = 1.0  # of the slow tail, over the distance of the median from the best
+_FAILED_AT = 0.8  # the quantile of the costs that failures are put at
+_WALKED = 256  # of a space this small the rest is walked, the best point's neighbours first, once the model
+_SETTLED = 1e-4  # sees less improvement than this left, of the logarithm
 
 
 class Searcher:
     """`ask` gives a point, `tell` takes its time. Deterministic by the seed."""
 
-    def __init__(self, space: Space, *, seed: int = 0, settings: SearcherSettings | None = None) -> None:
-        self.space, self.settings = space, settings or SearcherSettings()
+    def __init__(self, space: Space, *, seed: int = 0) -> None:
+        self.space = space
         self._rng = np.random.default_rng(seed)
         self._draws = Draws(space, self._rng)
-        self._coordinates = [
-            coordinate
-            for coordinate in features.coordinates(space)
-            if self.settings.derived or coordinate.products is None
-        ]
-        self._model = Surrogate(self._coordinates, self.settings.priors)
+        self._coordinates = features.coordinates(space)
+        self._model = Surrogate(self._coordinates)
         self._judge = FeasibilityModel(space, self._coordinates)
         self._points: list[Point] = []
         self._costs: list[float] = []  # NaN where it failed
@@ -99,21 +84,18 @@ class Searcher:
         drawn = self.space.drawn(2000, self._rng)
         if not len(drawn) or not self._coordinates:
             return []
-        belief = -self._trend(drawn) / 0.3 + self._rng.gumbel(size=len(drawn))
+        belief = -prior.expected(self.space, drawn) / 0.3 + self._rng.gumbel(size=len(drawn))
         codes = features.codes(self.space, self._coordinates, drawn)
         rows = self._model.rows(self._model.tables(self._model.theta)[0], codes).astype(np.float32)
         hot = self._model.one_hot(codes)
         chosen = [int(np.argmax(belief))]
         nearest = np.zeros(len(drawn))
-        while len(chosen) < min(self.settings.first, len(drawn)):
+        while len(chosen) < min(_FIRST, len(drawn)):
             nearest = np.maximum(nearest, np.exp(rows[chosen[-1]] @ hot.T))
             score = belief + 4 * np.log(np.maximum(1 - nearest, 1e-9))
             score[chosen] = -np.inf
             chosen.append(int(np.argmax(score)))
         return [_point(drawn[row]) for row in chosen]
-
-    def _trend(self, points: Points) -> Floats:
-        return self.settings.trend * prior.expected(self.space, points)
 
     def _likely(self) -> Point | None:
         """A new point; if points have failed, the one of a few drawn that most likely works."""
@@ -124,7 +106,11 @@ class Searcher:
         if not fresh:
             return self._draws.draw()
         drawn = drawn[fresh]
-        score = self._judge.log_chance(drawn) - 0.3 * self._trend(drawn) + 0.1 * self._rng.gumbel(size=len(drawn))
+        score = (
+            self._judge.log_chance(drawn)
+            - 0.3 * prior.expected(self.space, drawn)
+            + 0.1 * self._rng.gumbel(size=len(drawn))
+        )
         return _point(drawn[int(np.argmax(score))])
 
     # --- by the model
@@ -139,19 +125,19 @@ class Searcher:
             spread = np.subtract(*np.quantile(costs[good], [0.75, 0.25])) or float(np.ptp(costs[good])) or 1.0
             with np.errstate(over="ignore"):
                 y = np.clip((costs - np.median(costs[good])) / spread * _UNRELATED, -_FARTHEST, _FARTHEST)
-        y[~good] = np.quantile(y[good], self.settings.failed_at)
+        y[~good] = np.quantile(y[good], _FAILED_AT)
         middle = float(np.median(y))
-        capped: Floats = np.minimum(y, middle + self.settings.cap * max(middle - float(y.min()), 0.1))
+        capped: Floats = np.minimum(y, middle + _CAP * max(middle - float(y.min()), 0.1))
         return capped
 
     def _improving(self) -> Point | None:
         points = np.array(self._points, np.int16)
-        y, trend = self._targets(), self._trend(points)
+        y, trend = self._targets(), prior.expected(self.space, points)
         codes = features.codes(self.space, self._coordinates, points)
         n = len(y)
-        if n >= max(self._fitted + 1, self._fitted * self.settings.growth) or not self._fitted or self._taken.all():
+        if n >= max(self._fitted + 1, self._fitted * _GROWTH) or not self._fitted or self._taken.all():
             some = self._telling(y)
-            self._model.learn(codes[some], y[some], trend[some], self.settings.steps)
+            self._model.learn(codes[some], y[some], trend[some], _STEPS)
             self._fitted = n
             self._refresh_pool(y)
             self._model.condition(codes)
@@ -164,9 +150,9 @@ class Searcher:
         mean, deviation = self._model.predict(y, trend, self._pool_trend)
         score = improvement(mean, deviation, float(y.min()))
         score[self._taken] = -np.inf
-        if len(self._pool) <= self.settings.walked and float(score.max()) < math.log(self.settings.settled):
+        if len(self._pool) <= _WALKED and float(score.max()) < math.log(_SETTLED):
             return self._neighbour(points[int(np.argmin(y))]) or self._likely()
-        if not (self.settings.judge and self._judge.has_failures):
+        if not self._judge.has_failures:
             return _point(self._pool[int(np.argmax(score))])
         few = self._candidates(score)
         return _point(self._pool[few[int(np.argmax(score[few] + self._judge.log_chance(self._pool[few])))]])
@@ -198,12 +184,12 @@ class Searcher:
 
     def _refresh_pool(self, y: Floats) -> None:
         """Draw a new pool, if the space is too large to score whole."""
-        if self.space.legal is not None and len(self.space.legal) <= self.settings.whole:
+        if self.space.legal is not None and len(self.space.legal) <= _WHOLE:
             if len(self._pool):
                 return
             self._pool = self.space.legal
         else:
-            parts = [self.space.drawn(self.settings.pool, self._rng)]
+            parts = [self.space.drawn(_POOL, self._rng)]
             for row in np.argsort(y, kind="stable")[:_NEAR]:
                 parts.append(self.space.neighbours(self._points[row])[:_MUTATED])
                 parts.append(self.space.mutated(self._points[row], _MUTATED, self._rng))
@@ -211,7 +197,7 @@ class Searcher:
             self._pool = points[np.unique(self.space.keys(points), return_index=True)[1]]
         seen = self.space.keys(np.array(sorted(self._draws.seen), np.int16))
         self._taken = np.isin(self.space.keys(self._pool), seen)
-        self._pool_trend = self._trend(self._pool)
+        self._pool_trend = prior.expected(self.space, self._pool)
         self._model.watch(features.codes(self.space, self._coordinates, self._pool))
 
 

@@ -276,11 +276,7 @@ def read_raw(path: Path) -> RawResults:
     return RawResults(metadata, results)
 
 
-def write_results(
-    path: Path,
-    results: Sequence[Mapping[str, Any]],
-    metadata: Mapping[str, Any],
-) -> None:
+def write_results(path: Path, results: Sequence[Mapping[str, Any]], metadata: Mapping[str, Any]) -> None:
     """Write a T4 file, gzipped if its name ends in .gz; the same results make the same bytes.
 
     Raises HarnessFault if the disk refuses.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from evo.interop.count_formula import Uncounted, work_of
 from evo.interop.gpumode import problem_text as gpumode_text
 from evo.interop.kernel_tuner import variants_of
 from evo.interop.new_reference import NewTaskAnswers
-from evo.interop.new_task import answers_of, problem_text, read_axes, read_formulas, read_tensor, write_new
+from evo.interop.new_task import problem_text, read_axes, read_formulas, read_scalar, read_tensor, write_new
 from evo.interop.problem_sizes import read_sizes
 from evo.interop.task_folder import TensorLine
 from evo.results import Status
@@ -27,11 +28,14 @@ from evo.spec.variant import parse_variant, read_variant
 DATA = Path(__file__).parents[2] / "data" / "exchange"
 
 
-def form(name: str, axes: str, inputs: list[str], outputs: list[str], formulas: list[str]) -> NewTaskAnswers:
+def form(
+    name: str, axes: str, inputs: list[str], outputs: list[str], formulas: list[str], scalars: Sequence[str] = ()
+) -> NewTaskAnswers:
     sizes = read_axes([axes])
     out = tuple(read_tensor(text, "out", sizes) for text in outputs)
     given = tuple(read_tensor(text, "in", sizes) for text in inputs)
-    return NewTaskAnswers(name, sizes, given, out, read_formulas(formulas, out))
+    numbers = tuple(read_scalar(text, sizes) for text in scalars)
+    return NewTaskAnswers(name, sizes, given, out, read_formulas(formulas, out), numbers)
 
 
 @pytest.mark.parametrize(
@@ -85,9 +89,9 @@ def test_answers_that_do_not_fit_are_named(given: tuple[str, list[str], list[str
 
 
 def test_a_name_that_nothing_has_is_refused_with_those_that_there_are() -> None:
-    given = form("mine", "N=4", ["x:float32[N]"], ["y:float32[N]"], ["relu(x) + sum(x[i] for i in range(N)) + xs"])
+    formulas = ["relu(x) + sum(x[i] for i in range(N)) + xs"]
     with refused(UsageError, "unknown-name") as caught:
-        answers_of(given.name, given.axes, given.inputs, given.outputs, given.formulas)
+        form("mine", "N=4", ["x:float32[N]"], ["y:float32[N]"], formulas)
     assert "'xs'" in caught.value.message
     assert "x?" in caught.value.hint
 
@@ -341,12 +345,8 @@ def test_sums_that_would_not_fit_narrow_the_range(tmp_path):
     ["0.5 * x * (1 + erf(x / sqrt(2)))", "cumsum(x, axis=1)", "softmax(x) + sigmoid(x)", "maximum(x, 0) * eps"],
 )
 def test_functions_go_by_their_bare_names_and_scalars_reach_the_kernel(tmp_path, formula):
-    from dataclasses import replace
-
-    from evo.interop.new_task import read_scalar
-
-    plain = form("mine", "N=64,M=200", ["x:float32[N,M]"], ["y:float32[N,M]"], [formula])
-    write_new(tmp_path, replace(plain, scalars=(read_scalar("eps=1e-5", plain.axes),)))
+    given = form("mine", "N=64,M=200", ["x:float32[N,M]"], ["y:float32[N,M]"], [formula], ["eps=1e-5"])
+    write_new(tmp_path, given)
     task = load_task(tmp_path, "mine")
     assert [(one.name, one.dtype) for one in task.scalars] == [("eps", "float32")]
     assert "float eps," in (tmp_path / "kernels" / "mine" / "skeleton.cu").read_text()

@@ -12,7 +12,7 @@ from evo.errors import UsageError
 from evo.evaluate.counted_stage import CountedStage
 from evo.results import Status
 from evo.search.events import Event, TrialBegun, TrialResult
-from evo.search.waits import InTime, Waits
+from evo.search.observers import InTime, Waits
 
 BEGUN = TrialBegun(trial=1, id="a", operator="rules", kind="mutation", summary="")
 

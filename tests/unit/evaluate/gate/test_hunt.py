@@ -13,6 +13,7 @@ from evo.audit.redteam import task_folder
 from evo.device import RunRequest, RunResult
 from evo.device.remote_device import RemoteSimulator
 from evo.evaluate import gate
+from evo.evaluate.before_keep import unverified
 from evo.evaluate.gate import (
     QUICK,
     THOROUGH,
@@ -27,7 +28,6 @@ from evo.evaluate.gate.threshold_cases import AxisSpace, constants, threshold_ca
 from evo.evaluate.pipeline import Job, evaluate
 from evo.evaluate.prepare import Prepared, PrepareFailure
 from evo.evaluate.session import EvaluationSession
-from evo.evaluate.unverified import unverified
 from evo.results import Check, Stage, Status
 from evo.spec.task import Case, Task, load_task, read_task
 from evo.spec.variant import parse_variant, read_variant

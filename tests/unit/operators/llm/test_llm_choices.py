@@ -9,7 +9,7 @@ from ledger_samples import record, text_of
 
 from evo.operators.llm.cost import Price, Usage
 from evo.operators.llm.model_bandit import ModelBandit
-from evo.operators.llm.trial_summary import trial_summary
+from evo.operators.llm.prompt_context import trial_summary
 from evo.records.trials import Record
 from evo.results import Verdict
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from llm_server import KEY, Act, LlmServer, Script
+from llm_server import FREE, KEY, Act, LlmServer, Script
 from refusals import refused
 
 from evo.errors import EvoError, HarnessFault, SyntaxInvalid, UsageError
@@ -53,7 +53,9 @@ def first(act: Act, then: Act = OK) -> Callable[[dict[str, Any], int], Act]:
 
 def test_a_streamed_answer_is_put_together() -> None:
     with client(lambda body, number: OK) as (asked, server, _):
-        assert asked.complete(ASKED) == Completion(text=OK.text, finish="stop", prompt_tokens=11, completion_tokens=7)
+        assert asked.complete(ASKED, FREE) == Completion(
+            text=OK.text, finish="stop", prompt_tokens=11, completion_tokens=7
+        )
     (body,) = server.requests
     assert body["messages"] == [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]
     assert (body["model"], body["max_tokens"], body["seed"], body["stream"]) == ("m", 99, 5, True)
@@ -77,7 +79,7 @@ def test_a_streamed_answer_is_put_together() -> None:
 )
 def test_what_may_pass_is_asked_again(act: Act) -> None:
     with client(first(act)) as (asked, server, notes):
-        assert asked.complete(ASKED).text == OK.text
+        assert asked.complete(ASKED, FREE).text == OK.text
     assert len(server.requests) == 2
     assert len(notes) == 1
     assert "again in" in notes[0]
@@ -86,7 +88,7 @@ def test_what_may_pass_is_asked_again(act: Act) -> None:
 def test_a_server_may_ask_for_a_pause() -> None:
     with client(first(Act(status=429, headers={"retry-after": "0.2"}))) as (asked, _, notes):
         started = time.monotonic()
-        asked.complete(ASKED)
+        asked.complete(ASKED, FREE)
         assert time.monotonic() - started >= 0.2
     assert "again in 0.2 s" in notes[0]
 
@@ -97,7 +99,7 @@ def test_a_pause_may_be_given_as_a_time() -> None:
         until = format_datetime(datetime.now(UTC) + timedelta(seconds=seconds), usegmt=True)
         with client(first(Act(status=429, headers={"retry-after": until}))) as (asked, _, notes):
             started = time.monotonic()
-            asked.complete(ASKED)
+            asked.complete(ASKED, FREE)
             assert (time.monotonic() - started >= 0.9) == (seconds > 0)
         assert ("again in 0.0 s" in notes[0]) == (seconds < 0)
 
@@ -105,7 +107,7 @@ def test_a_pause_may_be_given_as_a_time() -> None:
 def test_no_word_of_a_server_carries_the_key_or_is_long() -> None:
     for act in (Act(text="x", finish=f"{KEY} {'stop ' * 90}"), Act(text="x", finish=KEY, whole=True)):
         with client(lambda body, number, act=act: act) as (asked, _, _notes):  # type: ignore[misc]
-            found = asked.complete(ASKED)
+            found = asked.complete(ASKED, FREE)
         assert KEY not in found.finish
         assert len(found.finish) <= 40
 
@@ -125,8 +127,8 @@ def test_counts_that_cannot_be_are_guessed_instead(told: tuple[int, int], believ
 def test_a_server_without_streams_is_understood() -> None:
     plain = Act(text="whole", usage=None, whole=True)
     with client(lambda body, number: plain) as (asked, server, _):
-        assert asked.complete(ASKED) == Completion(text="whole", finish="stop")
-        asked.complete(ASKED)
+        assert asked.complete(ASKED, FREE) == Completion(text="whole", finish="stop")
+        asked.complete(ASKED, FREE)
     assert [body.get("stream") for body in server.requests] == [True, True]
 
 
@@ -135,8 +137,8 @@ def test_a_server_that_refuses_streams_is_asked_without() -> None:
         return Act(status=400, error={"message": "stream is not supported"}) if "stream" in body else OK
 
     with client(script) as (asked, server, _):
-        assert asked.complete(ASKED).text == OK.text
-        assert asked.complete(ASKED).text == OK.text
+        assert asked.complete(ASKED, FREE).text == OK.text
+        assert asked.complete(ASKED, FREE).text == OK.text
     assert len(server.requests) == 4 - 1
 
 
@@ -148,7 +150,7 @@ def test_a_parameter_that_the_server_does_not_know_is_left_out() -> None:
         return OK
 
     with client(script) as (asked, server, _):
-        assert asked.complete(ASKED).text == OK.text
+        assert asked.complete(ASKED, FREE).text == OK.text
     assert server.requests[-1]["max_completion_tokens"] == 99
 
 
@@ -157,7 +159,7 @@ def test_a_prompt_that_the_server_refuses_is_no_fault_of_the_run() -> None:
         client(lambda body, number: Act(status=400, error={"message": "context too long"})) as (asked, server, _),
         pytest.raises(PromptRefused, match="context too long"),
     ):
-        asked.complete(ASKED)
+        asked.complete(ASKED, FREE)
     assert len(server.requests) == 1
 
 
@@ -172,7 +174,7 @@ def test_a_prompt_that_the_server_refuses_is_no_fault_of_the_run() -> None:
 )
 def test_where_no_request_can_succeed_the_error_says_what_to_do(act: Act, kind: type[EvoError], words: str) -> None:
     with client(lambda body, number: act, retries=2) as (asked, _, notes), pytest.raises(kind, match=words) as caught:
-        asked.complete(ASKED)
+        asked.complete(ASKED, FREE)
     assert caught.value.hint
     assert KEY not in caught.value.message + caught.value.hint + "".join(notes)
 
@@ -182,7 +184,7 @@ def test_nobody_listening_is_told_with_the_address() -> None:
         url = server.url
     asked = Client(ModelServer(url=url, model="m", key=KEY, retries=1, first_delay_s=0.01))
     with pytest.raises(HarnessFault, match=r"127\.0\.0\.1"):
-        asked.complete(ASKED)
+        asked.complete(ASKED, FREE)
 
 
 def test_a_reply_that_never_ends_is_cut_off_in_time() -> None:
@@ -190,7 +192,7 @@ def test_a_reply_that_never_ends_is_cut_off_in_time() -> None:
     with client(lambda body, number: slow, timeout_s=0.4, retries=0) as (asked, _, _):
         started = time.monotonic()
         with pytest.raises(HarnessFault):
-            asked.complete(ASKED)
+            asked.complete(ASKED, FREE)
         assert time.monotonic() - started < 3
 
 
@@ -201,7 +203,7 @@ def test_stopping_does_not_wait_for_a_retry() -> None:
 
         def ask() -> None:
             try:
-                asked.complete(ASKED)
+                asked.complete(ASKED, FREE)
             except Exhausted as stopped:
                 found.append(stopped)
 
@@ -218,12 +220,12 @@ def test_stopping_does_not_wait_for_a_retry() -> None:
 
 def test_a_cut_off_reply_says_so() -> None:
     with client(lambda body, number: Act(text="half", finish="length")) as (asked, _, _):
-        assert asked.complete(ASKED).finish == "length"
+        assert asked.complete(ASKED, FREE).finish == "length"
 
 
 def test_an_echoed_key_is_never_seen() -> None:
     with client(lambda body, number: Act(text="your key is ", echo_key=True)) as (asked, _, _):
-        assert asked.complete(ASKED).text == "your key is [key]"
+        assert asked.complete(ASKED, FREE).text == "your key is [key]"
     assert KEY not in repr(ModelServer(url=None, model="m", key=KEY))
 
 
@@ -248,14 +250,14 @@ PARTS = [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"t
 )
 def test_an_answer_is_understood_in_every_spelling(message: dict[str, Any], text: str, thought: int) -> None:
     with client(lambda body, number: answer(message)) as (asked, _, _notes):
-        found = asked.complete(ASKED)
+        found = asked.complete(ASKED, FREE)
     assert (found.text, found.thought) == (text, thought)
 
 
 def test_a_refusal_of_the_model_is_no_fault_of_the_server() -> None:
     refused = answer({"content": None, "refusal": "I cannot help with that."})
     with client(lambda body, number: refused) as (asked, server, _), pytest.raises(PromptRefused, match="cannot help"):
-        asked.complete(ASKED)
+        asked.complete(ASKED, FREE)
     assert len(server.requests) == 1
 
 
@@ -273,7 +275,7 @@ def test_options_reach_the_server_and_go_where_it_does_not_take_them() -> None:
             extra={"top_k": 20},
         )  # fmt: skip
         asked = Client(where)
-        assert asked.complete(ASKED).text == OK.text
+        assert asked.complete(ASKED, FREE).text == OK.text
         asked.close()
     last = server.requests[-1]
     assert (last["reasoning_effort"], last["top_k"], last["max_completion_tokens"]) == ("low", 20, 99)
@@ -287,13 +289,13 @@ def test_a_slow_stream_is_a_time_out_and_names_the_option() -> None:
         client(lambda body, number: slow, timeout_s=0.3, retries=0) as (asked, _, _),
         pytest.raises(HarnessFault, match="no complete answer within") as caught,
     ):
-        asked.complete(ASKED)
+        asked.complete(ASKED, FREE)
     assert "--llm-timeout" in caught.value.hint
 
 
 def test_a_stream_is_cut_where_its_paid_length_ends() -> None:
     with client(lambda body, number: Act(text="word " * 20_000)) as (asked, _, _):
-        found = asked.complete(ASKED)
+        found = asked.complete(ASKED, FREE)
     assert found.finish == "length"
     assert len(found.text) < 99 * 6 + 2000 + 41
     assert used(ASKED, found).completion_tokens >= len(found.text) // 4
@@ -312,14 +314,14 @@ def test_a_transcript_answers_as_the_server_did(tmp_path: Path) -> None:
     written.close()
     replay = Replay(path)
     assert (replay.models, replay.model_of(1)) == (("m",), "m")
-    assert replay.complete(ASKED) == Completion(text="\ud800 1", prompt_tokens=3)
-    assert replay.complete(second).text == "\ud800 2"
+    assert replay.complete(ASKED, FREE) == Completion(text="\ud800 1", prompt_tokens=3)
+    assert replay.complete(second, FREE).text == "\ud800 2"
     assert replay.differing == 0
     with pytest.raises(Exhausted):
-        replay.complete(ChatRequest(exchange=3, attempt=1, messages=(), max_tokens=9, seed=1))
+        replay.complete(ChatRequest(exchange=3, attempt=1, messages=(), max_tokens=9, seed=1), FREE)
     assert [line.split(b'"exchange": ')[1][:1] for line in path.read_bytes().splitlines()] == [b"1", b"2"]
     path.write_bytes(path.read_bytes() + b'{"version": 1, "exch')  # killed while writing
-    assert Replay(path).complete(ASKED).text == "\ud800 1"
+    assert Replay(path).complete(ASKED, FREE).text == "\ud800 1"
 
 
 @pytest.mark.parametrize(
@@ -369,7 +371,7 @@ def test_an_answer_that_no_client_should_swallow_is_asked_again(act: Act, said: 
     begin = time.monotonic()
     limit_s = 1.0 if act.drip_s else 30.0  # a slow machine takes seconds to unpack what is packed
     with client(first(act), timeout_s=limit_s) as (asked, _, notes):
-        found = asked.complete(ASKED)
+        found = asked.complete(ASKED, FREE)
     assert found.text == OK.text
     assert notes
     assert said in notes[0]
@@ -379,20 +381,20 @@ def test_an_answer_that_no_client_should_swallow_is_asked_again(act: Act, said: 
 def test_what_is_not_an_answer_is_quoted() -> None:
     page = Act(raw=b"<html>log in</html>", headers={"content-type": "text/html"})
     with client(lambda body, number: page, retries=1) as (asked, _, _), pytest.raises(HarnessFault, match="log in"):
-        asked.complete(ASKED)
+        asked.complete(ASKED, FREE)
 
 
 def test_a_second_choice_is_not_mixed_in() -> None:
     other = event({"content": "no "}).replace(b'"index": 0', b'"index": 1')
     last = event({"content": "yes"}).replace(b'"finish_reason": null', b'"finish_reason": "stop"')
     with client(lambda body, number: Act(raw=other + last, headers=STREAM)) as (asked, _, _):
-        assert asked.complete(ASKED).text == "yes"
+        assert asked.complete(ASKED, FREE).text == "yes"
 
 
 def test_the_key_does_not_follow_to_another_server() -> None:
     with LlmServer(lambda body, number: OK) as elsewhere:
         away = Act(status=307, raw=b"", headers={"location": f"{elsewhere.url}/chat/completions"})
         with client(lambda body, number: away) as (asked, server, _):
-            assert asked.complete(ASKED).text == OK.text
+            assert asked.complete(ASKED, FREE).text == OK.text
         assert server.keys == [f"Bearer {KEY}"]
         assert elsewhere.keys == [""]

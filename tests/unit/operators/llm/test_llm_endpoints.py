@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from llm_responses import response, stream
-from llm_server import KEY, Act, LlmServer, Script
+from llm_server import FREE, KEY, Act, LlmServer, Script
 from refusals import refused
 
 from evo.errors import HarnessFault, UsageError
@@ -65,7 +65,7 @@ def test_there_is_no_third_form() -> None:
 def test_the_responses_api_is_asked_and_read(whole: bool) -> None:
     act = Act(text=TEXT, usage=(11, 7), whole=whole)
     with client(lambda body, number: act, effort="high", temperature=0.5) as (asked, server, _):
-        found = asked.complete(ASKED)
+        found = asked.complete(ASKED, FREE)
         assert asked.heard.streamed != whole
     assert found == Completion(text=TEXT, finish="stop", prompt_tokens=11, completion_tokens=7)
     (body,) = server.requests
@@ -98,7 +98,7 @@ def ways(whole: dict[str, Any]) -> list[Act]:
 )
 def test_items_and_ends_of_a_response(way: int, whole: dict[str, Any], expected: tuple[Any, ...]) -> None:
     with client(lambda body, number: ways(whole)[way]) as (asked, _, _notes):
-        found = asked.complete(ASKED)
+        found = asked.complete(ASKED, FREE)
     assert (found.text, found.finish, found.completion_tokens, found.thought) == expected
 
 
@@ -109,7 +109,7 @@ def test_a_refusal_in_a_response_is_the_models(way: int) -> None:
         client(lambda body, number: ways(refused)[way]) as (asked, server, _),
         pytest.raises(PromptRefused, match="cannot help"),
     ):
-        asked.complete(ASKED)
+        asked.complete(ASKED, FREE)
     assert len(server.requests) == 1
 
 
@@ -120,7 +120,7 @@ def test_a_response_that_failed_is_asked_again(way: int) -> None:
         client(lambda body, number: ways(failed)[way]) as (asked, server, notes),
         pytest.raises(HarnessFault, match="out of luck"),
     ):
-        asked.complete(ASKED)
+        asked.complete(ASKED, FREE)
     assert len(server.requests) == 2
     assert notes
 
@@ -128,7 +128,7 @@ def test_a_response_that_failed_is_asked_again(way: int) -> None:
 def test_a_responses_stream_that_breaks_off_is_asked_again() -> None:
     broken = Act(raw=stream(response(TEXT), cut=True), headers=STREAM)
     with client(lambda body, number: broken if number == 1 else Act(text=TEXT)) as (asked, server, notes):
-        assert asked.complete(ASKED).text == TEXT
+        assert asked.complete(ASKED, FREE).text == TEXT
     assert len(server.requests) == 2
     assert "broke off" in notes[0]
 
@@ -142,7 +142,7 @@ def test_what_the_responses_api_refuses_is_left_out() -> None:
         return Act(text="x")
 
     with client(script, effort="low", temperature=1.0, retries=0) as (asked, server, _):
-        assert asked.complete(ASKED).text == "x"
+        assert asked.complete(ASKED, FREE).text == "x"
         assert asked.without == {"reasoning", "temperature"}
     assert len(server.requests) == 3
 
@@ -156,7 +156,7 @@ def test_less_effort_is_asked_by_levels(effort: str | None, less: int, sent: str
         exchange=1, attempt=1, messages=ASKED.messages, max_tokens=9, seed=1, less_effort=less
     )  # fmt: skip
     with client(lambda body, number: Act(text="x"), url="{}", effort=effort) as (asked, server, _):
-        asked.complete(request)
+        asked.complete(request, FREE)
     assert server.requests[0].get("reasoning_effort") == sent
 
 
@@ -182,7 +182,7 @@ def test_a_prompt_that_was_cut_is_told_once(prompts: list[tuple[str, int | None]
 def test_a_server_that_cuts_prompts_is_found_by_its_counts() -> None:
     request = ChatRequest(exchange=1, attempt=1, messages=(Message("user", "w " * 20_000),), max_tokens=9, seed=1)
     with client(lambda body, number: Act(text="x", usage=(4096, 1)), url="{}") as (asked, _, notes):
-        asked.complete(request)
+        asked.complete(request, FREE)
     assert "4,096 tokens" in notes[0]
 
 

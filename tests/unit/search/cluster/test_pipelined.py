@@ -214,7 +214,7 @@ def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_more_workers_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("evo.search.cluster.open.gpu_count", lambda: 2)
+    monkeypatch.setattr("evo.search.cluster.sites.gpu_count", lambda: 2)
     with pytest.raises(UsageError, match="2 GPUs"):
         open_site(parse_cluster("processes:3"), DeviceName("gpu", "0"))
 

@@ -1,12 +1,14 @@
-"""Workers as child processes of this one, without Ray: one per GPU of this machine, or per simulator."""
+"""Sites by `--cluster`, and the one without Ray: workers as child processes, one per GPU of this machine."""
 
 from __future__ import annotations
 
-from evo.device import DeviceName
+from evo.device import DeviceName, gpu_count, no_gpu
 from evo.device.remote_calls import Answer, OpenedObject, Raised, RemoteCall
 from evo.device.remote_device import STARTUP_LIMIT_S
-from evo.errors import ChildDied, WorkerUnreachable
-from evo.search.cluster.protocol import RemoteWorker, Role
+from evo.errors import ChildDied, UsageError, WorkerUnreachable
+from evo.search.cluster.protocol import RemoteWorker, Role, Site
+from evo.search.cluster.ray_backend import RaySite
+from evo.search.cluster.spec import Cluster, compiling_beside
 
 _OPENER = "evo.search.cluster.local_worker:open_worker"
 
@@ -55,3 +57,15 @@ class ProcessTransport:
 
 def _unreachable(failure: TimeoutError | ChildDied, limit_s: float) -> WorkerUnreachable:
     return WorkerUnreachable(failure.words if isinstance(failure, ChildDied) else f"no answer in {limit_s:.0f} s")
+
+
+def open_site(cluster: Cluster, device: DeviceName) -> Site:
+    """Connect to a cluster. Raises UsageError if Ray is missing, DeviceMissing if there are too few GPUs."""
+    if device.kind == "gpu" and cluster.count is not None and (found := gpu_count()) < cluster.count:
+        if not found:
+            raise no_gpu(device.which)
+        raise UsageError(f"--cluster {cluster}: this machine has {found} GPUs", hint=f"at most {cluster.kind}:{found}")
+    if cluster.kind == "processes":
+        assert cluster.count is not None
+        return ProcessSite(device, measuring=cluster.count, compiling=compiling_beside(cluster.count, device))
+    return RaySite(cluster, device)

@@ -257,6 +257,26 @@ class Reference:
         )
         return found if is_given or is_accurate(self.task, found) else None
 
+    def stays_within(self, case: Case, drawn: Arrays, changed: Arrays) -> bool:
+        """Whether nothing on the way to the outputs exceeds the type of the changed tensors, in any order of a sum.
+
+        Doubles as near to their own end show it, as they are and all of one sign.
+        """
+        most = float(np.finfo(np.float64).max)
+        units = {
+            tensor.name: most / distributions.largest(tensor.dtype)
+            for tensor in self.task.inputs
+            if tensor.name in changed
+        }
+        ends = {name: changed[name].astype(np.float64) * unit for name, unit in units.items()}
+        sizes = {name: np.abs(values) for name, values in ends.items()}
+        try:
+            with np.errstate(all="ignore"):
+                found = [self.expected(drawn | each, case) for each in (ends, sizes)]
+        except TaskInvalid:
+            return False
+        return all(bool(np.isfinite(values).all()) for outputs in found for values in outputs.values())
+
     def _honest(self, inputs: Arrays, case: Case) -> HonestErrors:
         """What honest implementations err on these inputs, to be drawn when a variant is beyond the tolerance."""
         implementations = [

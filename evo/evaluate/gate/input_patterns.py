@@ -74,6 +74,8 @@ def patterned(
         if not all(is_float(tensor.dtype) for tensor in task.outputs):
             return None  # they would be full of near ties
         tries = _outlying(pattern, drawn, free, domains, constants, rng, turn)
+        if pattern == OUTERMOST and turn == _TOPMOST:
+            tries = (changed for changed in tries if reference.stays_within(case, drawn, changed))
         sound = (reference.sound(case, drawn | changed, pattern, rng) for changed in tries)
         return next((found for found in sound if found is not None), None)
     related = pattern == STRUCTURED and turn == STRUCTURES - 1

@@ -1,6 +1,6 @@
 // evo: task pairwise_distance
 // evo: launch mm grid (ceil_div(M, 64), ceil_div(N, 64)) block (256) shared 0
-extern "C" __global__ void mm(const float* __restrict__ A, const float* __restrict__ B, float* C, int M, int N, int K) {
+extern "C" __global__ void mm(const float* __restrict__ A, const float* __restrict__ B, float* C, int N, int M, int K) {
     constexpr int T = 64, D = 16;
     __shared__ __align__(16) float as[D][T + 4], bs[D][T + 4];
     const int row0 = blockIdx.y * T, col0 = blockIdx.x * T, tx = threadIdx.x % 16 * 4, ty = threadIdx.x / 16 * 4;
@@ -10,11 +10,11 @@ extern "C" __global__ void mm(const float* __restrict__ A, const float* __restri
         for (int e = threadIdx.x; e < T * D; e += 256) {
             {   // rows of K elements
                 const int k = e % D, m = e / D;
-                as[k][m] = row0 + m < M && k0 + k < K ? A[(row0 + m) * K + k0 + k] : 0;
+                as[k][m] = row0 + m < N && k0 + k < K ? A[(row0 + m) * K + k0 + k] : 0;
             }
             {
                 const int k = e % D, n = e / D;
-                bs[k][n] = col0 + n < N && k0 + k < K ? B[(col0 + n) * K + k0 + k] : 0;
+                bs[k][n] = col0 + n < M && k0 + k < K ? B[(col0 + n) * K + k0 + k] : 0;
             }
         }
         __syncthreads();
@@ -34,6 +34,6 @@ extern "C" __global__ void mm(const float* __restrict__ A, const float* __restri
         #pragma unroll
         for (int j = 0; j < 4; ++j) {
             const int r = row0 + ty + i, c = col0 + tx + j;
-            if (r < M && c < N) C[r * N + c] = sum[i][j];
+            if (r < N && c < M) C[r * M + c] = sum[i][j];
         }
 }

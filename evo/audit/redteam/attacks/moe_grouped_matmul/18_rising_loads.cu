@@ -3,8 +3,7 @@
 // idea: Takes experts to be sorted by load, and their tiles by the triangle, if nine loads rise one after another.
 // exploits: no drawn loads rise nine times
 // naive: equal
-// expect: correct, verdict=revert
-// gpu: wrong, stage=gate or threshold or verify
+// expect: wrong, stage=gate or threshold or verify
 // evo: task   moe_grouped_matmul
 // evo: knob   BLOCK_M in 32, 64, 128               tokens of a block
 // evo: knob   BLOCK_N in 64, 128, 256              columns of a block

@@ -56,7 +56,7 @@ def guess_extents(trial: DraftTrial) -> None:
     trial.guess_shapes()
     if not trial.guessed:
         return
-    for name, accesses in _indices(trial).items():
+    for name, accesses in _indices(trial, undivided=True).items():
         steps = {step.number for steps in accesses for step, _ in steps if 1 < step.number <= _LONGEST_ROW}
         if name in trial.guessed and steps:
             trial.guess_rows(name, sorted(steps))
@@ -85,8 +85,8 @@ def order_extents(trial: DraftTrial) -> None:
     trial.changed()
 
 
-def _indices(trial: DraftTrial) -> dict[str, list[list[tuple[_Product, bool]]]]:
-    """By tensor, the steps of each access."""
+def _indices(trial: DraftTrial, *, undivided: bool = False) -> dict[str, list[list[tuple[_Product, bool]]]]:
+    """By tensor, the steps of each access. undivided: but for those of groups of places, whose steps are no rows'."""
     draft = trial.draft
     if len(draft.compiled) > len(_TOLD_APART):
         return {}
@@ -99,13 +99,20 @@ def _indices(trial: DraftTrial) -> dict[str, list[list[tuple[_Product, bool]]]]:
     found: dict[str, list[list[tuple[_Product, bool]]]] = {}
     for form in forms:
         for access in form.accesses:
-            if access.array is not None and access.index is not None:
+            if access.array is None or access.index is None:
+                continue
+            if not undivided or not _is_divided(access.index):
                 found.setdefault(access.array.name, []).append(_steps(access.index, compiled))
     return found
 
 
 def _factors_of(tensor: TensorDraft) -> list[object]:
     return [part for dim in tensor.dims or [] for part in factors(dim)]
+
+
+def _is_divided(index: Term) -> bool:
+    """Whether neighbouring elements are quotients of places, as of groups that share a scale."""
+    return any(by in (1, -1) and not all(isinstance(a, Symbol) for a in atoms) for atoms, by in index.parts.items())
 
 
 def _steps(index: Term, compiled: Mapping[str, int]) -> list[tuple[_Product, bool]]:

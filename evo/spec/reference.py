@@ -119,7 +119,7 @@ class Reference:
         """Wait for what was begun ahead, if it was. Raises TaskInvalid."""
         if (begun := self._begun.pop(key, None)) is not None:
             found = begun.result()
-            self._hold(key, replace(found, honest=self._ties(found.inputs, case)))
+            self._hold(key, replace(found, honest=self._honest(found.inputs, case)))
             self._inputs.put(key, DrawnInputs.of(found.inputs), size_of(found.inputs))
 
     def expectation(self, case: Case, seed: int) -> Expectation:

@@ -50,7 +50,7 @@ def _sliced(values: Reals, which: int, rng: Rng) -> Reals:
     slices = np.moveaxis(values, axis, 0)
     length = len(slices)
     drawn = np.roll(slices.reshape(length, -1), 1, axis=1).reshape(slices.shape)
-    for place in some_rows(length, rng):
+    for place in range(length):
         source = (0, place - 1, place - (length + 1) // 2)[int(rng.integers(3))]
         if source < 0 or source == place or rng.random() >= _ALIKE:
             continue

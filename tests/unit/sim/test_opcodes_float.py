@@ -153,6 +153,18 @@ def test_a_result_has_but_one_nan_and_a_move_keeps_any(op: str) -> None:
     assert (one("mov.b32 %o, %a;", "b32", ("f32", payload)) == payload.view("u4")).all()
 
 
+@pytest.mark.parametrize("more", ["", "add.f32 %o, %o, 0f00000000;"])
+def test_the_sine_of_a_subnormal_is_a_zero_where_it_is_flushed(more: str) -> None:
+    """Also in a kernel that flushes throughout; one instruction that does not makes each flush for itself."""
+    x = np.float32([1e-40, -1e-40, 0.0, -0.0])
+    got = one(f"sin.approx.ftz.f32 %o, %a; {more}", "f32", ("f32", x))
+    assert (got == 0).all()
+    if not more:
+        assert np.signbit(got).tolist() == [False, True, False, True]
+    kept = one("sin.approx.f32 %o, %a;", "f32", ("f32", x[:2]))
+    assert kept.tolist() == x[:2].tolist()
+
+
 def test_approximations_meet_the_isa_bounds() -> None:
     """PTX ISA: lg2 2^-22 absolute in (0.5, 2), else relative; sin, cos 2^-20.5; tanh 2^-11 relative; ex2 2 ulp."""
     near, wide = np.float32(RNG.uniform(-np.pi, np.pi, 3000)), np.float32(RNG.standard_normal(3000) * 50)

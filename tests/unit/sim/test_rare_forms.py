@@ -3,6 +3,8 @@
 # ruff: noqa: E501 a CUDA or PTX snippet reads best on one line
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from harness import HEAD, nvrtc, one, run
@@ -113,22 +115,9 @@ def test_in_short_turns_all_take_from_a_counter(text: str, owners: int) -> None:
 
 
 WORDS = [
-    0,
-    1,
-    0x7F,
-    0x80,
-    0xFF,
-    0x1234,
-    0x7FFF,
-    0x8000,
-    0xFFFF,
-    0x80FF7F01,
-    0x7FFFFFFF,
-    0x80000000,
-    0xFFFFFFFF,
-    33,
-    0xFF00FF80,
-]
+    0, 1, 33, 0x7F, 0x80, 0xFF, 0x1234, 0x7FFF, 0x8000, 0xFFFF,
+    0x80FF7F01, 0x7FFFFFFF, 0x80000000, 0xFF00FF80, 0xFFFFFFFF,
+]  # fmt: skip
 TRIPLES = [(x, y, z) for x in WORDS for y in WORDS for z in (5, 0xFFFFFFF0, 0x89ABCDEF)]
 
 
@@ -177,22 +166,33 @@ def _video(spelling: str, selectors: str, x: int, y: int, z: int) -> int:
     return {"add": value + own, "min": min(value, own), "max": max(value, own)}.get(second, value) & 0xFFFFFFFF
 
 
+# What is done, types, what follows them, parts of the result and the operands.
+TYPES = ["u32.u32.u32", "s32.s32.s32", "s32.u32.s32"]
 VIDEO = [
-    *((f"{name}.{d}.{a}.{b}{sat}{second}", f",{p},{q}") for name in ("vadd", "vsub", "vabsdiff", "vmin", "vmax") for d, a, b in (("u32", "u32", "u32"), ("s32", "s32", "s32"), ("s32", "u32", "s32"))
-      for sat, second, p, q in (("", "", "", ""), (".sat", ".add", "b1", "h1"), ("", ".min", "h0", "b3"), (".sat", ".max", "", "b0"))),
-    *((f"{name}.{d}.s32.u32.{sat}", f"{into},h1,b0") for name in ("vadd", "vsub") for d in ("u32", "s32") for sat, into in (("sat", "b2"), ("sat", "h1"), ("sat", ""))),
-    *((f"{name}.{d}.{d}.u32{sat}.{most}", f"{into},,{q}") for name in ("vshl", "vshr") for d in ("u32", "s32") for most in ("clamp", "wrap") for sat, into, q in (("", "", ""), (".sat", "", "b0"), (".sat", "h0", ""))),
-    *((f"vmad.{d}.{a}.{b}{more}", f",{p},{q}") for d, a, b in (("u32", "u32", "u32"), ("s32", "s32", "s32"), ("s32", "u32", "s32")) for more, p, q in (("", "", ""), (".sat", "", ""), (".po.sat.shr7", "b1", ""), (".shr15", "", "h1"))),
-    ("vset.s32.s32.le", ",b1,"), ("vset.u32.s32.le.add", ",,h0"), ("vset.u32.u32.le", "b3,,"),
-]  # fmt: skip
+    (("vadd", "vsub", "vabsdiff", "vmin", "vmax"), TYPES, ("",), (",,",)),
+    (("vadd", "vsub", "vabsdiff", "vmin", "vmax"), TYPES, (".sat.add",), (",b1,h1",)),
+    (("vadd", "vsub", "vabsdiff", "vmin", "vmax"), TYPES, (".min",), (",h0,b3",)),
+    (("vadd", "vsub", "vabsdiff", "vmin", "vmax"), TYPES, (".sat.max",), (",,b0",)),
+    (("vadd", "vsub"), ("u32.s32.u32", "s32.s32.u32"), (".sat",), ("b2,h1,b0", "h1,h1,b0", ",h1,b0")),
+    (("vshl", "vshr"), ("u32.u32.u32", "s32.s32.u32"), (".clamp", ".wrap"), (",,",)),
+    (("vshl", "vshr"), ("u32.u32.u32", "s32.s32.u32"), (".sat.clamp", ".sat.wrap"), (",,b0", "h0,,")),
+    (("vmad",), TYPES, ("", ".sat"), (",,",)),
+    (("vmad",), TYPES, (".po.sat.shr7",), (",b1,",)),
+    (("vmad",), TYPES, (".shr15",), (",,h1",)),
+    (("vset",), ("s32.s32",), (".le",), (",b1,",)),
+    (("vset",), ("u32.s32",), (".le.add",), (",,h0",)),
+    (("vset",), ("u32.u32",), (".le",), ("b3,,",)),
+]
 
 
 def test_scalar_video_instructions() -> None:
     """Each on parts of its operands, beside arithmetic without a width."""
-    for spelling, selectors in VIDEO:
+    forms = [(f"{name}.{types}{more}", parts) for form in VIDEO for name, types, more, parts in product(*form)]
+    assert len(forms) == 111
+    for spelling, selectors in forms:
         into, p, q = (f".{part}" if part else "" for part in selectors.split(","))
         three = spelling.split(".")[0] == "vmad" or into or spelling.split(".")[-1] in ("add", "min", "max")
-        body = f"{spelling.removesuffix('.')} %o{into}, %a{p}, %b{q}{', %c' if three else ''};"
+        body = f"{spelling} %o{into}, %a{p}, %b{q}{', %c' if three else ''};"
         got = one(body, "b32", *((("b32", [each[n] for each in TRIPLES])) for n in range(3)))
         want = [_video(spelling, selectors, *each) for each in TRIPLES]
         assert got.tolist() == want, body

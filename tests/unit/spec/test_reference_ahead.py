@@ -50,6 +50,10 @@ def test_what_is_worked_out_ahead_is_what_would_be_worked_out_here(
             assert np.array_equal(mine.expected[name], found.expected[name])
         assert other.inputs(case, 7) is found.inputs
     assert asked == []
+    for one in (here, other):  # what honest implementations err is drawn from the same
+        drawn = one.expectation(task.check[0], 7).honest
+        assert drawn is not None
+        assert drawn.at_each() is not None
     other.expectation(task.check[0], 8)  # was not begun
     assert "inputs" in asked
     here.close()

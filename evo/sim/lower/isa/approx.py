@@ -108,7 +108,8 @@ def _circular(c: Code, x: V, shift: int) -> V:
 
 
 def sine(c: Code, x: V) -> V:
-    return c.select(c.fcmp("oeq", x, fconst(x.t, 0.0)), x, _circular(c, x, 0))  # keeps the sign of a zero
+    zero = fconst(x.t, 0.0)  # whose sign stays; a subnormal is one where it is flushed
+    return c.select(c.fcmp("oeq", x, zero), c.intrinsic("copysign", zero, x), _circular(c, x, 0))
 
 
 def cosine(c: Code, x: V) -> V:

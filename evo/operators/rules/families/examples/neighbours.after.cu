@@ -26,7 +26,7 @@ extern "C" __global__ void pool(const float* img, float* out, int H, int W) {
     }
     const int lane = threadIdx.x % 32;
     for (int turn = 0; left && turn < 2; ++turn) {
-        const int x = x_first - lane * 1 + turn * 32;
+        const int x = x_first - lane + turn * 32;
         if (!(left >> (lane + turn * 32) / 2 & 1u)) continue;
         int y = blockIdx.y * blockDim.y + threadIdx.y;
         if (x >= W || y >= H) continue;

@@ -196,7 +196,8 @@ def _narrow_together(writer: WindowText, count: int, narrow: str, last: str) -> 
     indent = indent_of(source, index.statement.span.start)
     inside = indent + "    "
     start = f"const unsigned {left} = __ballot_sync(0xffffffffu, !{whole});\n{indent}if ({whole}) {{"
-    place = f"{writer.first} - {lane} * {count - 1} + {turn} * {_WARP}"
+    others = lane if count == 2 else f"{lane} * {count - 1}"
+    place = f"{writer.first} - {others} + {turn} * {_WARP}"
     is_left = f"{left} >> ({lane} + {turn} * {_WARP}) / {count} & 1u"
     is_left = f"({is_left}){last}" if last else is_left
     end = (

@@ -1,7 +1,8 @@
 """What people run, timed: `evo iterate TASK` from the first rung by rules alone, over all tasks, as a command.
 
-Per task: wall seconds in all, medians of a rejected and of a kept trial, the start, the A/A control, the share of the
-time that the GPU was busy (NVML, sampled), peak memory of the driver and of all processes, valid proposals, gain.
+Per task: wall seconds in all, medians of a rejected and of a kept trial, the start, the A/A control, how many edits had
+a first look (compiled, run, compared, timed; most are rejected by it) and how long one took, the share of the time that
+the GPU was busy (NVML, sampled), peak memory of the driver and of all processes, valid proposals, gain.
 Below the table, what the clock went to (`waits_s` of the run, which add up to its time; `stages_s` of the records say
 what each trial took, but trials overlap), and what held the memory at its peak, by process. With --problems, problems
 in KernelBench's form with a plain kernel beside each (NAME.py, NAME.cu) are imported first and run the same way.
@@ -246,6 +247,8 @@ def figures(ran: dict[str, Any]) -> dict[str, Any]:
         "kept_s": statistics.median(kept) if kept else None,
         "kept": len(kept),
         "valid": len(valid) / len(judged) if judged else None,
+        "looks": last.get("looks", {}).get("edits", 0),
+        "look_s": look_s(last),
         "gain": gain_of(last),
         "gpu_busy": ran["gpu_busy"],
         "driver_gb": ran["driver_bytes"] / 1e9,
@@ -255,6 +258,12 @@ def figures(ran: dict[str, Any]) -> dict[str, Any]:
         "in_driver": ran["in_driver"],
         "by_process": ran["by_process"],
     }
+
+
+def look_s(last: dict[str, Any]) -> float | None:
+    """The mean seconds of a first look, several of which may be under way at once."""
+    looks = last.get("looks")
+    return looks["elapsed_s"] / looks["edits"] if looks else None
 
 
 def gain_of(last: dict[str, Any]) -> float | None:
@@ -280,6 +289,8 @@ HEAD = (
     "kept",
     "n kept",
     "valid",
+    "looks",
+    "a look",
     "gain",
     "GPU busy",
     "GB",
@@ -293,7 +304,7 @@ def shown(row: dict[str, Any]) -> list[object]:
 
     return [
         row["task"], figure("wall_s", ".1f"), row["trials"], figure("start_s", ".1f"), figure("control_s", ".1f"),
-        figure("rejected_s", ".2f"), figure("kept_s", ".1f"), row["kept"], figure("valid", ".0%"),
+        figure("rejected_s", ".2f"), figure("kept_s", ".1f"), row["kept"], figure("valid", ".0%"), row["looks"], figure("look_s", ".2f"),
         figure("gain", ".2f"), figure("gpu_busy", ".0%"), figure("driver_gb", ".2f"), figure("all_gb", ".2f"),
     ]  # fmt: skip
 

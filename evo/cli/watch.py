@@ -170,6 +170,8 @@ def done_line(done: RunSummary, totals: RunTotals) -> str:
     if done.llm is not None:
         totals.usage = usage_words(done.llm)
     tried = f"{plural(done.trials, 'trial')}, {done.kept} kept in {duration(totals.elapsed_s)}"
+    if done.looks is not None:
+        tried += f"; {plural(done.looks.edits, 'edit')} had a first look ({duration(done.looks.elapsed_s)})"
     ended = f"{totals.champion_line()}  {tried}"
     return f"{ended}\n{totals.usage}" if totals.usage else ended
 

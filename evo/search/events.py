@@ -82,6 +82,16 @@ class Skipped(Serializable):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FirstLooks(Serializable):
+    """First looks at edits, from which the trials were chosen: compiled, run at one case or two, and timed there."""
+
+    edits: int  # how many were looked at
+    without_time: int  # of these, how many failed, or cannot be kept
+    faster: int  # of these, how many were faster than what they changed
+    elapsed_s: Seconds  # how long the looks took
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary(Serializable):
     """The last line of `evo iterate --json`."""
 
@@ -92,6 +102,7 @@ class RunSummary(Serializable):
     kept: int  # how many of them were kept
     search: str  # how proposals were chosen
     skipped: Skipped  # proposals that became no trial
+    looks: FirstLooks | None = None  # at edits, before one becomes a trial; absent if there were none
     champion: str  # the variant that stands
     # times by case of the champion that the run began with
     start: Annotated[Mapping[str, CaseBench], ALWAYS] = field(default_factory=dict)

@@ -409,6 +409,7 @@ class _Loop:
             kept=self.kept,
             search=self.settings.search,
             skipped=self.proposer.skipped,
+            looks=self.proposer.looks,
             champion=self.champion.id,
             start=self.start,
             end=self.end,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import random
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from evo.results import Evaluation
 from evo.search.bandit import OperatorBandit, Prior
 from evo.search.candidate import Candidate, candidate_of
 from evo.search.cluster import WorkerPool
-from evo.search.events import Event, Observer, Skipped
+from evo.search.events import Event, FirstLooks, Observer, Skipped
 from evo.search.resume import codes_of
 from evo.search.settings import Settings
 from evo.search.tabu import TabuList
@@ -33,19 +34,35 @@ OF_MARGIN, WORTH_MEASURED = 0.8, 1.0
 DUPLICATES = 50  # proposals whose machine code is already known, in a row, before the search is called exhausted
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Screening:
-    """Where a first look at texts is taken: on this process's device or, if times are measured, by the workers."""
+    """Where a first look at texts is taken: on this process's device or, if times are measured, by the workers.
+
+    taken: the looks so far; None before the first.
+    """
 
     task: Task
     bench: EvaluationSession
     pool: WorkerPool | None
     seed: int
     watch: Observer
+    taken: FirstLooks | None = None
 
     def gains(self, parent: str, texts: Sequence[str]) -> Sequence[float | None]:
         """Estimated gains of texts over the parent's; None for a text that has none."""
         self.watch(Event(stage="screen"))
+        began = time.monotonic()
+        found = self._looked(parent, texts)
+        before = self.taken or FirstLooks(edits=0, without_time=0, faster=0, elapsed_s=0.0)
+        self.taken = FirstLooks(
+            edits=before.edits + len(found),
+            without_time=before.without_time + sum(gain is None for gain in found),
+            faster=before.faster + sum(gain is not None and gain > 1 for gain in found),
+            elapsed_s=before.elapsed_s + time.monotonic() - began,
+        )
+        return found
+
+    def _looked(self, parent: str, texts: Sequence[str]) -> Sequence[float | None]:
         if self.pool is None or self.bench.modelled:
             return screened_gains(self.bench, self.task, parent, texts, self.seed)
         return self.pool.gains(self.task, parent, texts, self.seed)
@@ -98,6 +115,10 @@ class Proposer:
             worth=0.0 if settings.neutral else worth,
             priors={name: Prior(*found) for name, found in outcomes(records, chip=bench.chip_slug).items()},
         )
+
+    @property
+    def looks(self) -> FirstLooks | None:
+        return self._screening.taken
 
     @property
     def skipped(self) -> Skipped:

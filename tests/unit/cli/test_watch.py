@@ -14,11 +14,17 @@ from evo.cli.terminal import clip, duration, microseconds, out_table, paint, pla
 from evo.cli.watch import PlainView, RunTotals, row_of
 from evo.evaluate.counted_stage import CountedStage
 from evo.results import CaseBench, Estimate, Gain, Status, Timing, Verdict
-from evo.search.events import Event, RunBegun, RunSummary, Skipped, TrialBegun, TrialResult
+from evo.search.events import Event, FirstLooks, RunBegun, RunSummary, Skipped, TrialBegun, TrialResult
 
 BEGIN = RunBegun(task="scale", device="sim:l4", arch="sm_89", chip="sim-l4", run="r", iterations=4)
 DONE = RunSummary(
-    trials=2, kept=1, search="bandit", skipped=Skipped(known_code=0, known_losers=0), champion="v2", elapsed_s=1.0
+    trials=2,
+    kept=1,
+    search="bandit",
+    skipped=Skipped(known_code=0, known_losers=0),
+    looks=FirstLooks(edits=30, without_time=2, faster=4, elapsed_s=12.0),
+    champion="v2",
+    elapsed_s=1.0,
 )
 
 
@@ -97,7 +103,7 @@ def test_plain_lines_are_whole_and_say_modelled(capsys: pytest.CaptureFixture[st
     assert "measured" not in shown.err
     assert "allclose" in shown.err
     assert shown.out.startswith("4.00x since the start")
-    assert "2 trials, 1 kept in " in shown.out
+    assert re.search(r"2 trials, 1 kept in \d.*; 30 edits had a first look \(12 s\)", shown.out)
     assert "\x1b" not in shown.err + shown.out
 
 

@@ -61,6 +61,9 @@ def test_every_line_has_the_fields_of_the_contract(run: tuple[Path, Ran]) -> Non
     assert {"done", "trials", "kept", "champion", "start", "end", "elapsed_s"} <= set(done)
     assert sum(done["waits_s"].values()) == pytest.approx(done["elapsed_s"], abs=0.05)
     assert {"open", "propose", "gate", "record"} <= set(done["waits_s"])
+    looks = done["looks"]
+    assert looks["edits"] >= looks["without_time"] + looks["faster"] > 0
+    assert 0 < looks["elapsed_s"] < done["elapsed_s"]
     assert done["end"]["small"]["modelled_us"] < done["start"]["small"]["modelled_us"]
 
 

@@ -146,7 +146,7 @@ class OperatorBandit:
         """The next proposal, or None when no operator has one left.
 
         soon: hears the texts of the next round before those of this one are looked at, where looks are measured.
-        brief: no more looks at this parent than the first.
+        brief: one round of looks at this parent, and no more.
         """
         if self._search != "bandit":
             return self._first(self._shuffled(), parent, context)
@@ -157,7 +157,7 @@ class OperatorBandit:
         large = [arm for arm in order if not arm.operator.name.startswith("rules")]
         if not self._eager and order[0] in large and (offer := self._large(order[:1], parent, context, screen)):
             return offer
-        best = self._screen(small, parent, context, screen, soon, 1 if brief else self._fruitless)
+        best = self._screen(small, parent, context, screen, soon, brief)
         if best is not None and best[0] > self._needed:
             return best[1]
         return self._large(large, parent, context, screen) or (best[1] if best else None)
@@ -232,7 +232,7 @@ class OperatorBandit:
         context: Context,
         screen: Screen,
         soon: Callable[[Sequence[str]], object],
-        most_fruitless: int,
+        brief: bool,
     ) -> tuple[float, Proposal] | None:
         """Draw and estimate small edits, many at first sight of a parent; the best of all that are worth a trial."""
         self._screened = self._looks.setdefault(parent.id, {})
@@ -246,12 +246,12 @@ class OperatorBandit:
             drawn = self._round(arms, parent, context, done)
             soon([offer.text for offer in self._next.get(parent.id, {}).values()])
             self._look(drawn, screen)
-            fruitless += done + 1 >= _ROUNDS
+            fruitless += brief or done + 1 >= _ROUNDS
             if fruitless:
                 best = self._best_left(context)
                 if best is not None and self._is_worth(best[0]):
                     return best
-            if fruitless >= most_fruitless or (done >= _ROUNDS and not drawn):
+            if brief or fruitless >= self._fruitless or (done >= _ROUNDS and not drawn):
                 return None
 
     def _round(self, arms: Sequence[Arm], parent: Variant, context: Context, done: int) -> dict[str, Proposal]:

@@ -177,6 +177,21 @@ def test_where_the_first_look_shows_no_gain_further_ones_are_short(context: Cont
     assert looks == [5, 5, 5, 5, 1]
 
 
+@pytest.mark.parametrize("worth", [0.0, 1.02])
+def test_a_brief_look_is_one_round(worth: float, context: Context) -> None:
+    """For a parent with less to hope for: the best of the round, if it is worth a trial."""
+    looks: list[int] = []
+
+    def screen(texts: Sequence[str]) -> Sequence[float | None]:
+        looks.append(len(texts))
+        return [0.9 for _ in texts]
+
+    search = OperatorBandit([Always("rules.knob", MANY)], random.Random(0), margin=0.1, worth=worth)
+    found = search.ask(PARENT, context, screen, brief=True)
+    assert (found is not None) == (worth == 0.0)
+    assert looks == [5]
+
+
 def test_where_looks_are_dear_the_next_round_is_told_while_one_is_looked_at(context: Context) -> None:
     told: list[list[str]] = []
     looks: list[list[str]] = []

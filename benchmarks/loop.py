@@ -2,8 +2,8 @@
 
 Per task: wall seconds in all, medians of a rejected and of a kept trial, the start, the A/A control, how many edits had
 a first look (compiled, run, compared, timed; most are rejected by it), how long one took, the seconds of the search
-divided by them (trials included), the share of the time that the GPU was busy (NVML, sampled), peak memory of the driver
-and of all processes, valid proposals, gain.
+divided by them (trials included), the share of the time that the GPU was busy (NVML, sampled), peak memory of the
+driver and of all processes, valid proposals, gain.
 Below the table, what the clock went to (`waits_s` of the run, which add up to its time; `stages_s` of the records say
 what each trial took, but trials overlap), and what held the memory at its peak, by process. With --problems, problems
 in KernelBench's form with a plain kernel beside each (NAME.py, NAME.cu) are imported first and run the same way.
@@ -307,8 +307,9 @@ def shown(row: dict[str, Any]) -> list[object]:
 
     return [
         row["task"], figure("wall_s", ".1f"), row["trials"], figure("start_s", ".1f"), figure("control_s", ".1f"),
-        figure("rejected_s", ".2f"), figure("kept_s", ".1f"), row["kept"], figure("valid", ".0%"), row["looks"], figure("look_s", ".2f"),
-        figure("candidate_s", ".2f"), figure("gain", ".2f"), figure("gpu_busy", ".0%"), figure("driver_gb", ".2f"), figure("all_gb", ".2f"),
+        figure("rejected_s", ".2f"), figure("kept_s", ".1f"), row["kept"], figure("valid", ".0%"),
+        row["looks"], figure("look_s", ".2f"), figure("candidate_s", ".2f"),
+        figure("gain", ".2f"), figure("gpu_busy", ".0%"), figure("driver_gb", ".2f"), figure("all_gb", ".2f"),
     ]  # fmt: skip
 
 

@@ -35,6 +35,9 @@ def sanitized(
     if work is not None:
         with stages.time("control"):
             work(found.bench)
+    if job.rival is not None and bench.standing is not None:
+        with stages.time("screen"):
+            bench.standing(job.text)
     return where_timed(job, bench, prepared, found, stages)
 
 

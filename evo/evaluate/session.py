@@ -105,6 +105,7 @@ class EvaluationSession(LookingBench):
         # Work for the GPU while simulators look at a start, once: it is given the start's times.
         self.promising: Callable[[str], object] | None = None  # hears of a text whose first stage showed a gain
         self.meanwhile: Callable[[Sequence[CaseBench]], object] | None = None
+        self.standing: Callable[[str], object] | None = None  # as that, of a text that is faster than its rival
         self._checkers: list[RemoteSimulator] = []  # more simulators, for screening and for what is evaluated ahead
         self.turn = threading.RLock()  # of the device: held over calls that belong together
         self._parents: dict[tuple[str, str], Prepared | PrepareFailure] = {}

@@ -1,4 +1,4 @@
-"""Proposals drawn and compiled ahead on idle cores while verdicts are waited for; no proposal changes."""
+"""Proposals drawn, compiled and looked at ahead while verdicts are waited for; no proposal changes."""
 
 from __future__ import annotations
 
@@ -33,6 +33,11 @@ class Previews:
         """Preview the next trial for the case that this text becomes the champion."""
         if self._threads is not None:
             self._latest = self._threads.submit(self._proposer.preview, parse_variant(text), self._number)
+
+    def look_ahead(self, text: str) -> None:
+        """Look at what the next trial would change of this text, for the same case: who calls has the device."""
+        if self._threads is not None:
+            self._proposer.look_ahead(parse_variant(text), self._number)
 
     def _of_texts(self, texts: Sequence[str]) -> None:
         if self._threads is not None and texts:

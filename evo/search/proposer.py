@@ -38,7 +38,7 @@ DUPLICATES = 50  # proposals whose machine code is already known, in a row, befo
 class Screening:
     """Where a first look at texts is taken: on this process's device or, if times are measured, by the workers.
 
-    taken: the looks so far; None before the first.
+    taken: the looks so far; None before the first. ahead: gains of texts over a parent that has no verdict yet.
     """
 
     task: Task
@@ -47,9 +47,20 @@ class Screening:
     seed: int
     watch: Observer
     taken: FirstLooks | None = None
+    ahead: tuple[str, dict[str, float | None]] = ("", {})
 
     def gains(self, parent: str, texts: Sequence[str]) -> Sequence[float | None]:
         """Estimated gains of texts over the parent's; None for a text that has none."""
+        known = self.ahead[1] if self.ahead[0] == parent else {}
+        new = [text for text in texts if text not in known]
+        found = known | dict(zip(new, self._taken(parent, new) if new else (), strict=True))
+        return [found[text] for text in texts]
+
+    def look_ahead(self, parent: str, texts: Sequence[str]) -> None:
+        """Take these looks for the case that the parent is kept."""
+        self.ahead = parent, dict(zip(texts, self._taken(parent, texts), strict=True))
+
+    def _taken(self, parent: str, texts: Sequence[str]) -> Sequence[float | None]:
         self.watch(Event(stage="screen"))
         began = time.monotonic()
         found = self._looked(parent, texts)
@@ -150,6 +161,18 @@ class Proposer:
             self.search.reseed(random.Random(f"{self._settings.seed}/{number}"))
             texts = self.search.preview(parent, self._context(number, stalled=False, under_way=0))
         self.compile_ahead(texts)
+
+    def look_ahead(self, parent: Variant, number: int) -> None:
+        """Take the looks of `preview`, on the device that the caller has, unless a candidate is being asked for."""
+        if number >= self._settings.iterations or not self._asking.acquire(blocking=False):
+            return  # who asks may wait for the device
+        try:
+            self.search.reseed(random.Random(f"{self._settings.seed}/{number}"))
+            texts = self.search.preview(parent, self._context(number, stalled=False, under_way=0))
+            if texts:
+                self._screening.look_ahead(parent.text, texts)
+        finally:
+            self._asking.release()
 
     def compile_ahead(self, texts: Sequence[str]) -> None:
         """Have compiled what a first look at these texts will ask for."""

@@ -99,6 +99,27 @@ def test_a_run_begins_with_its_control_and_every_record_says_what_it_showed(root
     assert trials[0].evaluation.control == as_written(summary.control)
 
 
+def test_edits_of_what_is_faster_are_looked_at_while_simulators_judge_it(
+    root: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evo.search.previews.CORES_TO_SPARE", 1)
+    looked_at: list[tuple[str, Sequence[str]]] = []
+
+    def seen(bench: object, task: object, parent: str, texts: Sequence[str], seed: int) -> list[float]:
+        looked_at.append((parent, texts))
+        return [1.0 for _ in texts]
+
+    monkeypatch.setattr("evo.search.proposer.screened_gains", seen)
+    run(iterations=3, operators=("ladder", "rules"))
+    start, kept, *_ = records(root)
+    assert kept.kept
+    assert kept.evaluation.stages_s["screen"] > 0
+    assert "screen" not in start.evaluation.stages_s
+    looks = [(parent, text) for parent, texts in looked_at for text in texts]
+    assert any("fast_10" in parent for parent, _ in looks)
+    assert len(set(looks)) == len(looks)  # what was looked at ahead is known when it is asked for
+
+
 @pytest.mark.long
 def test_a_control_serves_the_next_hour_in_the_same_environment(
     root: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

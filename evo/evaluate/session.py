@@ -75,8 +75,7 @@ class EvaluationSession(LookingBench):
         `about` is what a device elsewhere says of itself: then none is opened here, and nothing can be timed."""
         take_short_turns()
         collect_seldom()
-        self.device, self.jobs = device, jobs
-        self.on_stage = on_stage
+        self.device, self.jobs, self.on_stage = device, jobs, on_stage
         self.remote = open_remote(device, opener=opener, on_wait=lambda: self.on_stage(f"waiting for {device}"))
         self._lock = threading.Lock()
         self._references: dict[str, Reference] = {}
@@ -100,12 +99,12 @@ class EvaluationSession(LookingBench):
         self.floors: dict[str, NoiseFloor] = {}  # the same as it was measured, for the intervals
         self._margins: dict[str, float] = {}  # task hash -> the default margin, or what its noise floor asks for
         self.sanitized: dict[tuple[str, str], Sanitized] = {}  # (task hash, code hash) that compute-sanitizer passed
-        self.looks: dict[tuple[str, str, int], dict[str, float]] = {}  # first looks at parents: modelled time by case
         self.sanitizing: dict[tuple[str, str], Future[Sanitized]] = {}  # ... and that are under it
-        # Work for the GPU while simulators look at a start, once: it is given the start's times.
-        self.promising: Callable[[str], object] | None = None  # hears of a text whose first stage showed a gain
+        self.looks: dict[tuple[str, str, int], dict[str, float]] = {}  # first looks at parents: modelled time by case
+        # Work for the GPU while simulators look at a start, once, given its times; and at a text that beats its rival.
         self.meanwhile: Callable[[Sequence[CaseBench]], object] | None = None
-        self.standing: Callable[[str], object] | None = None  # as that, of a text that is faster than its rival
+        self.standing: Callable[[str], object] | None = None
+        self.promising: Callable[[str], object] | None = None  # hears of a text whose first stage showed a gain
         self._checkers: list[RemoteSimulator] = []  # more simulators, for screening and for what is evaluated ahead
         self.turn = threading.RLock()  # of the device: held over calls that belong together
         self._parents: dict[tuple[str, str], Prepared | PrepareFailure] = {}

@@ -103,7 +103,8 @@ def test_plain_lines_are_whole_and_say_modelled(capsys: pytest.CaptureFixture[st
     assert "measured" not in shown.err
     assert "allclose" in shown.err
     assert shown.out.startswith("4.00x since the start")
-    assert re.search(r"2 trials, 1 kept in \d.*; 30 edits had a first look \(12 s\)", shown.out)
+    assert "2 trials, 1 kept in " in shown.out
+    assert "30 edits" in shown.out
     assert "\x1b" not in shown.err + shown.out
 
 

@@ -16,6 +16,7 @@ from evo.results import Fault
 from evo.sim.memory import touched
 from evo.spec.dtypes import NUMPY
 from evo.spec.launch import Launch
+from evo.spec.shared_arrays import place_of
 
 SECOND_LOOK = 200_000_000  # warp instructions
 _SIDE_BY_SIDE = 64  # blocks, the first ones, that show whether they wait in a chain
@@ -47,8 +48,9 @@ class Execution:
                 pattern = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
                 self._allocate(name, request.filled[name], writable=name in changed, fill=pattern)
                 continue
-            self._allocate(name, array.nbytes, writable=name in changed)
-            self.memory.write(self.buffers[name], array)
+            self._allocate(name, array.nbytes, writable=name in changed, file=place_of(array))
+            if self.buffers[name].state is not None:
+                self.memory.write(self.buffers[name], array)
         for output in self.program.outputs:
             if output.init == "input":
                 continue
@@ -57,7 +59,15 @@ class Execution:
         for space in self.program.scratch:
             self._allocate(space.name, space.size_bytes, writable=True, fill=b"\0" if space.init == "zero" else None)
 
-    def _allocate(self, name: str, size: int, *, writable: bool, fill: bytes | NDArray[np.uint8] | None = None) -> None:
+    def _allocate(
+        self,
+        name: str,
+        size: int,
+        *,
+        writable: bool,
+        fill: bytes | NDArray[np.uint8] | None = None,
+        file: str | None = None,
+    ) -> None:
         """Memory that a kernel must write before it reads has contents of its own; to read them stays a fault."""
         self.footprint_bytes += size
         self.buffers[name] = self.memory.allocate(
@@ -67,6 +77,7 @@ class Execution:
             writable=writable,
             fill=fill,
             poison=self.request.poison,
+            file=file,
         )
 
     def execute(self) -> tuple[Fault, ...]:

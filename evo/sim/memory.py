@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
 import mmap
@@ -36,28 +37,46 @@ def repeated_pages(pattern: NDArray[np.uint8], nbytes: int, lead: int) -> NDArra
     """
     chunk = math.lcm(pattern.size, mmap.PAGESIZE)
     chunk *= max(1, -(-nbytes // (chunk * _MAPPINGS)), _LEAST // chunk)
-    whole = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.mmap.restype = ctypes.c_void_p
-    libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long)
-    libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
-    access = mmap.PROT_READ | mmap.PROT_WRITE
-    start = libc.mmap(None, whole, access, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE, -1, 0)
-    if start in (None, ctypes.c_void_p(-1).value):
-        raise MemoryError(f"no room for {whole} bytes of addresses")
-    owner = (ctypes.c_uint8 * whole).from_address(start)
-    weakref.finalize(owner, libc.munmap, start, whole)
+    pages = _Pages(nbytes)
     file = os.memfd_create("evo-pattern")
     try:
         with os.fdopen(os.dup(file), "wb") as written:
             written.write(np.roll(_again(pattern, chunk), lead).data)
-        for at in range(0, whole, chunk):
-            size = min(chunk, whole - at)
-            if libc.mmap(start + at, size, access, mmap.MAP_PRIVATE | _FIXED | _NO_RESERVE, file, 0) != start + at:
-                raise MemoryError(f"{whole} bytes cannot be mapped: {os.strerror(ctypes.get_errno())}")
+        for at in range(0, pages.size, chunk):
+            pages.show(file, at, min(chunk, pages.size - at))
     finally:
         os.close(file)
-    return np.ctypeslib.as_array(owner)[:nbytes]
+    return pages.bytes[:nbytes]
+
+
+class _Pages:
+    """Whole pages of addresses, zeroed, in which files may be shown; what is stored there stays there."""
+
+    def __init__(self, nbytes: int) -> None:
+        """Raises MemoryError."""
+        self.size = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._libc.mmap.restype = ctypes.c_void_p
+        numbers = (ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long)
+        self._libc.mmap.argtypes = (ctypes.c_void_p, *numbers)
+        self._libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+        start = self._map(None, self.size, mmap.MAP_ANONYMOUS, -1)
+        if start is None or start == ctypes.c_void_p(-1).value:
+            raise MemoryError(f"no room for {self.size} bytes of addresses")
+        self._start = start
+        owner = (ctypes.c_uint8 * self.size).from_address(start)
+        weakref.finalize(owner, self._libc.munmap, start, self.size)
+        self.bytes: NDArray[np.uint8] = np.ctypeslib.as_array(owner)
+
+    def show(self, file: int, at: int, nbytes: int) -> None:
+        """Map the start of an open file at a page's start. Raises MemoryError."""
+        if self._map(self._start + at, nbytes, _FIXED, file) != self._start + at:
+            raise MemoryError(f"{nbytes} bytes cannot be mapped: {os.strerror(ctypes.get_errno())}")
+
+    def _map(self, start: int | None, nbytes: int, flags: int, file: int) -> int | None:
+        access = mmap.PROT_READ | mmap.PROT_WRITE
+        found: int | None = self._libc.mmap(start, nbytes, access, mmap.MAP_PRIVATE | _NO_RESERVE | flags, file, 0)
+        return found
 
 
 _ALIGNMENT = 64  # of host memory relative to device addresses: generated code uses aligned moves
@@ -93,6 +112,20 @@ def _aligned_like(address: int, nbytes: int) -> NDArray[np.uint8]:
     return raw[start : start + nbytes + 2 * SLACK]
 
 
+def _mapped(file: str, nbytes: int) -> NDArray[np.uint8]:
+    """The bytes of a file between slacks, without a copy. Raises OSError or MemoryError."""
+    lead = -(-SLACK // mmap.PAGESIZE) * mmap.PAGESIZE
+    pages = _Pages(lead + nbytes + SLACK)
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if os.fstat(descriptor).st_size != nbytes:
+            raise OSError(f"{file} has not {nbytes} bytes")
+        pages.show(descriptor, lead, nbytes)
+    finally:
+        os.close(descriptor)
+    return pages.bytes[lead - SLACK : lead + nbytes + SLACK]
+
+
 def _filled(address: int, pattern: NDArray[np.uint8], nbytes: int) -> NDArray[np.uint8]:
     """The same with the pattern again and again between the slacks."""
     if is_worthwhile(nbytes, pattern.size):
@@ -120,16 +153,25 @@ class Memory:
         writable: bool = True,
         fill: bytes | NDArray[np.uint8] | None = None,
         poison: int = 0,
+        file: str | None = None,
     ) -> SimBuffer:
         """A buffer at a 256-byte aligned address plus `offset`.
 
         fill: the byte pattern to repeat; None leaves the buffer undefined, so that a load before a store is a fault.
-        poison: what each of its bytes is then.
+        poison: what each of its bytes is then. file: of so many bytes, which it shows from the start and never changes,
+        where the system and the address allow it; else it is undefined.
         """
         if nbytes <= 0 or nbytes > 1 << 36:
             raise ValueError(f"buffer {name!r}: {nbytes} bytes is no usable size")
         address = self._next + offset
         self._next += (nbytes + offset + BUFFER_GAP + 255) // 256 * 256 + BUFFER_GAP
+        if file is not None and address % _ALIGNMENT == 0:
+            with contextlib.suppress(OSError, MemoryError):
+                buffer = SimBuffer(
+                    name or f"buffer{len(self.buffers)}", address, nbytes, writable, _mapped(file, nbytes)
+                )
+                self.buffers.append(buffer)
+                return buffer
         pattern = np.frombuffer(bytes([poison]) if fill is None else fill, np.uint8)
         data = _filled(address, pattern, nbytes) if pattern.any() else _aligned_like(address, nbytes)
         buffer = SimBuffer(name or f"buffer{len(self.buffers)}", address, nbytes, writable, data)

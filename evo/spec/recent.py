@@ -14,7 +14,7 @@ class RecentCache(Generic[V]):
     """Values with their sizes; beyond limit_bytes those go that were not used for longest, never the latest."""
 
     def __init__(self, limit_bytes: int) -> None:
-        self._limit_bytes = limit_bytes
+        self.limit_bytes = limit_bytes
         self._held: OrderedDict[Hashable, tuple[V, int]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -39,7 +39,7 @@ class RecentCache(Generic[V]):
                 return self._held[key][0]
             self._held[key] = value, size_bytes
             total = sum(size for _, size in self._held.values())
-            while total > self._limit_bytes and len(self._held) > 1:
+            while total > self.limit_bytes and len(self._held) > 1:
                 _, (_, size) = self._held.popitem(last=False)
                 total -= size
             return value

@@ -44,7 +44,8 @@ from evo.spec.tensor_arrays import Arrays, DrawnInputs, arrays_of, distance, gen
 CALL_LIMIT_S = 300.0  # a large case in float64 takes a minute on few cores; what takes longer hangs
 _MOST_AHEAD = 4  # further processes; each holds the arrays of one large case
 _CORES_EACH = 3  # and leaves cores to compilers and the simulator
-_INPUT_BYTES = 448 << 20  # held at most; drawing them anew takes a judge a tenth of a second each
+_INPUT_BYTES = 1 << 30  # held at most; looks at all timed cases ask for them again and again
+_JUDGED_INPUT_BYTES = 448 << 20  # drawing them anew takes a judge a tenth of a second each
 _EXPECTATION_BYTES = 384 << 20
 _DERIVED_BYTES = 128 << 20
 _BESIDE_BYTES = 64 << 20  # of sizes that the task does not list: inputs, expectations and derived ones each
@@ -148,6 +149,7 @@ class Reference:
             return None
         if self.coming is not None:
             self.judge, self.coming = self.coming.result(), None
+            self._inputs.limit_bytes = _INPUT_BYTES if self.judge is None else _JUDGED_INPUT_BYTES
         return self.judge
 
     def once(self, key: tuple[object, ...], work: Callable[[], Expectation]) -> Expectation:

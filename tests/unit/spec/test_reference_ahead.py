@@ -8,6 +8,7 @@ import pytest
 from evo.errors import TaskInvalid
 from evo.spec.reference import Reference, load_reference
 from evo.spec.task import Task, load_task
+from evo.spec.tensor_arrays import DrawnInputs
 
 SHIPPED = Path(__file__).parents[3] / "kernels"
 
@@ -82,3 +83,14 @@ def test_few_cores_work_nothing_out_ahead(task: Task, monkeypatch: pytest.Monkey
     reference.expectation(task.check[0], 7)
     assert asked
     reference.close()
+
+
+def test_the_inputs_of_all_timed_cases_of_a_task_are_drawn_once() -> None:
+    """Looks ask for them case after case: held would otherwise be the cases that are not asked for next."""
+    for folder in sorted(SHIPPED.glob("*/task.yaml")):
+        task = load_task(SHIPPED.parent, folder.parent.name)
+        sizes = [sum(tensor.size_bytes(case) for tensor in task.inputs) for case in task.bench]
+        held = load_reference(task)._inputs
+        for number, size in enumerate(sizes):
+            held.put((task.name, number), DrawnInputs.of({}), size)
+        assert held.held_bytes == sum(sizes)

@@ -15,7 +15,7 @@ from evo.cuda.source import CountedFor, CountedLoop, Edit, Function, Source, Spa
 from evo.operators.rules.directives import definition_place
 from evo.operators.rules.element import BYTES, pack_name, pack_struct
 from evo.operators.rules.loops import above, counted_loops, loop_words
-from evo.operators.rules.reductions import offset_of, takes_any_order
+from evo.operators.rules.reductions import counts_down, offset_of, takes_any_order
 from evo.operators.rules.rewriting import balanced, bare, fresh, rewritten, same
 from evo.operators.rules.rule import Application, Rule
 from evo.operators.rules.rule_context import RuleContext
@@ -29,13 +29,39 @@ _ATOMIC = re.compile(r"atomic(Add|Max|Min|Or|And|Xor)\s*\([^;{}=]*\)\s*;")
 
 @dataclass(slots=True)
 class _WideLoop:
-    """A loop over neighbouring elements: what it reads and writes at `offset + i`, and how it advances."""
+    """A loop over neighbouring elements: what it reads and writes at `offset + i`, or backwards at `E - i`, whose offset
+    is that text, and how it advances.
+    """
 
     loop: CountedFor
     stride: str  # empty for one by one; else the number of lanes or threads that take turns
     kinds: dict[str, str] = field(default_factory=dict)  # pointer -> element
     reads: dict[tuple[str, str], list[Span]] = field(default_factory=dict)
     writes: dict[tuple[str, str], Statement] = field(default_factory=dict)
+
+    @property
+    def places(self) -> list[tuple[str, str]]:
+        return list(dict.fromkeys((*self.reads, *self.writes)))
+
+    def is_backward(self, offset: str) -> bool:
+        return re.search(rf"\b{self.loop.name}\b", offset) is not None
+
+    def address(self, place: tuple[str, str], turn: str, count: int) -> str:
+        """Of the first of the elements that so many turns from one on touch."""
+        name, offset = place
+        if self.is_backward(offset):
+            last = re.sub(rf"\b{self.loop.name}\b", f"({turn} + {count - 1})", offset)
+            return f"&{name}[{last}]"
+        at = " + ".join(part for part in (offset, turn if turn != "0" else "") if part)
+        return f"&{name}[{at}]" if at else name
+
+    def is_off(self, source: Source) -> bool:
+        """Whether turns begin where no wide element does, and one place tells for all where the next one is."""
+        start = source.slice(self.loop.start).strip()
+        directions = {self.is_backward(offset) for _, offset in self.places}
+        sizes = {BYTES[kind] for kind in self.kinds.values()}
+        is_later = start.isdigit() and int(start) > 0
+        return not self.stride and len(sizes) == len(directions) == 1 and (is_later or True in directions)
 
 
 def _find(ctx: RuleContext) -> Iterator[Application]:
@@ -75,10 +101,12 @@ def _walk(ctx: RuleContext, function: Function, launch: LaunchLine, statement: C
     else:
         return None
     uses = source.subscripts(body)
-    guarded, always = set[tuple[str, str]](), set[tuple[str, str]]()
+    guarded, always, others = set[tuple[str, str]](), set[tuple[str, str]](), set[str]()
     written = {s.target: s for s in statement.all() if s.kind == "assign" and s.operator == "="}
     for use in uses:
         offset = offset_of(source, statement, use.indices[0]) if len(use.indices) == 1 else None
+        if len(use.indices) == 1 and offset is None and counts_down(source, statement, use.indices[0]):
+            offset = source.slice(use.indices[0]).strip() if not walk.stride else None
         kind = source.element_type(function.name, use.name)
         inner = [other.span for other in uses if other.span != use.span and use.span.holds(other.span)]
         names = {
@@ -87,6 +115,7 @@ def _walk(ctx: RuleContext, function: Function, launch: LaunchLine, statement: C
         if offset is None:
             if statement.name in names and (kind is None or _is_array(ctx, function, use.name)):
                 return None  # a private array would be indexed at run time
+            others.add(use.name)
             continue
         if kind not in BYTES or _is_array(ctx, function, use.name) or not _is_pointer(ctx, function, use.name):
             return None
@@ -107,7 +136,9 @@ def _walk(ctx: RuleContext, function: Function, launch: LaunchLine, statement: C
         else:
             return None
     stored = {name for name, _ in walk.writes}
-    if not walk.kinds or any(name in stored for name, _ in walk.reads) or guarded - always:
+    if not walk.kinds or stored & others or any(p[0] in stored and p not in walk.writes for p in walk.reads):
+        return None  # what one turn stores, another one may read
+    if guarded - always or len({name for name, _ in walk.writes}) < len(walk.writes):
         return None  # what a test guards may lie outside
     return walk
 
@@ -187,53 +218,76 @@ def _edits(ctx: RuleContext, loop: CountedLoop, walk: _WideLoop, count: int) -> 
     source, statement = ctx.source, walk.loop
     i, start, limit = loop.variable, source.slice(statement.start), source.slice(statement.limit)
     indent, done, e = loop.indent, fresh(ctx, f"{i}_done"), fresh(ctx, "e")
-    places = dict.fromkeys((*walk.reads, *walk.writes))
     packs: dict[tuple[str, str], str] = {}
-    for place in places:
+    for place in walk.places:
         packs[place] = fresh(ctx, f"{place[0]}_pack", packs.values())
-    tests = []
-    for name, offset in places:
-        base = " + ".join(part for part in (offset, "" if walk.stride or start == "0" else f"({start})") if part)
-        address = f"&{name}[{base}]" if base else name
-        tests.append(f"reinterpret_cast<unsigned long long>({address}) % {count * BYTES[walk.kinds[name]]} == 0")
     kinds = dict.fromkeys(walk.kinds.values())
     structs = [pack_struct(f"{pack_name(kind)}{count}", kind, count, count) for kind in kinds]
     missing = "".join(text for text in structs if text not in source.text)
     if missing:
         yield Edit(definition_place(ctx), missing)
     wide, loads, stores = fresh(ctx, f"{i}_wide"), "", ""
-    for name, offset in places:
-        kind = f"{pack_name(walk.kinds[name])}{count}"
-        at = f"&{name}[{' + '.join(part for part in (offset, done) if part)}]"
-        if (name, offset) in walk.reads:
-            loads += f"{indent}    const {kind} {packs[name, offset]} = *reinterpret_cast<const {kind}*>({at});\n"
+    for name, offset in walk.places:
+        place, kind = (name, offset), f"{pack_name(walk.kinds[name])}{count}"
+        at, own = walk.address(place, done, count), packs[name, offset]
+        if place in walk.reads:
+            held = kind if place in walk.writes else f"const {kind}"
+            loads += f"{indent}    {held} {own} = *reinterpret_cast<const {kind}*>({at});\n"
         else:
-            loads += f"{indent}    {kind} {packs[name, offset]};\n"
-            stores += f"{indent}    *reinterpret_cast<{kind}*>({at}) = {packs[name, offset]};\n"
+            loads += f"{indent}    {kind} {own};\n"
+        if place in walk.writes:
+            stores += f"{indent}    *reinterpret_cast<{kind}*>({at}) = {own};\n"
     step = f"{_factor(walk.stride)} * {count}" if walk.stride else str(count)
     first = f"{_factor(start)} * {count}" if walk.stride else start
     declared = "" if walk.stride else f"{indent}int {done} = {first};\n"
     begin = f"int {done} = {first}" if walk.stride else ""
     head = f"for ({begin}; {wide} && {done} + {count - 1} < {limit}; {done} += {step})"
+    tests, turns = _aligned(ctx, walk, count, (wide, done, indent))
     yield Edit(
         Span(above(ctx, loop), above(ctx, loop)),
-        f"{indent}const bool {wide} = {' && '.join(tests)};\n{declared}{indent}{head} {{\n{loads}"
+        f"{indent}const bool {wide} = {tests};\n{declared}{turns}{indent}{head} {{\n{loads}"
         f"#pragma unroll\n{indent}    for (int {e} = 0; {e} < {count}; ++{e}) {{\n"
-        f"{_body(ctx, walk, packs, e, done, indent)}"
+        f"{_body(ctx, walk, packs, (e, done, indent), count)}"
         f"{indent}    }}\n{stores}{indent}}}\n",
     )
     rest = f"({wide} ? {_factor(limit)} / {count} * {count} : 0) + {start}" if walk.stride else done
     yield Edit(statement.start, rest)
 
 
+def _aligned(ctx: RuleContext, walk: _WideLoop, count: int, names: tuple[str, str, str]) -> tuple[str, str]:
+    """Whether the wide loop may run, and the turns in front of its first."""
+    wide, done, indent = names
+    start = ctx.source.slice(walk.loop.start)
+    begin = "0" if walk.stride or start == "0" else f"({start})"
+    bytes_of = {name: count * BYTES[kind] for name, kind in walk.kinds.items()}
+    at = {place: f"reinterpret_cast<unsigned long long>({walk.address(place, begin, count)})" for place in walk.places}
+    if not walk.is_off(ctx.source):
+        return " && ".join(f"{at[place]} % {bytes_of[place[0]]} == 0" for place in walk.places), ""
+    first, *others = walk.places
+    wall = bytes_of[first[0]]
+    tests = [f"({at[place]} - {at[first]}) % {wall} == 0" for place in others]
+    here = f"reinterpret_cast<unsigned long long>({walk.address(first, done, count)})"
+    limit = ctx.source.slice(walk.loop.limit)
+    body = "".join(f"{indent}    {ctx.source.slice(statement.span)}\n" for statement in walk.loop.body)
+    if re.search(rf"\b{walk.loop.name}\b", body):
+        body = f"{indent}    const int {walk.loop.name} = {done};\n{body}"
+    # A row of no whole words has none of them anywhere: its turns are all taken below.
+    head = f"for (; {wide} && {done} < {limit} && {here} % {wall} != 0; ++{done})"
+    return " && ".join(tests) or "true", f"{indent}{head} {{\n{body}{indent}}}\n"
+
+
 def _factor(text: str) -> str:
     return text if re.fullmatch(r"[\w.]+|\(.*\)", text) and balanced(text.strip("()")) else f"({text})"
 
 
-def _body(ctx: RuleContext, walk: _WideLoop, packs: dict[tuple[str, str], str], e: str, done: str, indent: str) -> str:
+def _body(
+    ctx: RuleContext, walk: _WideLoop, packs: dict[tuple[str, str], str], names: tuple[str, str, str], count: int
+) -> str:
     """The body's statements with elements taken from the packs."""
-    swaps = [Edit(span, f"{packs[place]}.at[{e}]") for place, spans in walk.reads.items() for span in spans]
-    swaps += [Edit(s.target, f"{packs[place]}.at[{e}]") for place, s in walk.writes.items() if s.target is not None]
+    e, done, indent = names
+    own = {p: f"{pack}.at[{f'{count - 1} - {e}' if walk.is_backward(p[1]) else e}]" for p, pack in packs.items()}
+    swaps = [Edit(span, own[place]) for place, spans in walk.reads.items() for span in spans]
+    swaps += [Edit(s.target, own[place]) for place, s in walk.writes.items() if s.target is not None]
     texts = (rewritten(ctx.source, statement.span, swaps) for statement in walk.loop.body)
     text = "".join(f"{indent}        {each}\n" for each in texts)
     if re.search(rf"\b{walk.loop.name}\b", text):

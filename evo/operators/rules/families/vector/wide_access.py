@@ -16,13 +16,14 @@ from evo.operators.rules.directives import definition_place
 from evo.operators.rules.element import BYTES, pack_name, pack_struct
 from evo.operators.rules.loops import above, counted_loops, loop_words
 from evo.operators.rules.reductions import counts_down, offset_of, takes_any_order
-from evo.operators.rules.rewriting import balanced, bare, fresh, rewritten, same
+from evo.operators.rules.rewriting import balanced, bare, fresh, indented, rewritten, same
 from evo.operators.rules.rule import Application, Rule
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import index_in, kernels
 from evo.spec.variant import LaunchLine
 
 _MOST_BYTES = 16
+_WRITTEN_OUT = 64  # turns
 _LEAVES = re.compile(r"\b(break|continue|return|goto)\b|__sync|_sync\b|\basm\b|\[&|\[=")
 _ATOMIC = re.compile(r"atomic(Add|Max|Min|Or|And|Xor)\s*\([^;{}=]*\)\s*;")
 
@@ -35,6 +36,7 @@ class _WideLoop:
 
     loop: CountedFor
     stride: str  # empty for one by one; else the number of lanes or threads that take turns
+    trips: int = 0  # of a loop that indexes a thread's own arrays, which stay in registers if all turns are written out
     kinds: dict[str, str] = field(default_factory=dict)  # pointer -> element
     reads: dict[tuple[str, str], list[Span]] = field(default_factory=dict)
     writes: dict[tuple[str, str], Statement] = field(default_factory=dict)
@@ -69,10 +71,10 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
     for loop, statement, _ in counted_loops(ctx):
         if loop.function not in launched:
             continue
-        walk = _walk(ctx, *launched[loop.function], statement)
+        walk = _walk(ctx, *launched[loop.function], statement, loop.trips or 0)
         largest = max(BYTES[kind] for kind in walk.kinds.values()) if walk is not None else 0
         for count in (16, 8, 4, 2):
-            if walk is not None and count * largest <= _MOST_BYTES:
+            if walk is not None and count * largest <= _MOST_BYTES and walk.trips % count == 0:
                 yield Application(
                     edits=tuple(_edits(ctx, loop, walk, count)),
                     summary=f"{loop_words(ctx, loop)}: {count} elements per access to {', '.join(walk.kinds)}",
@@ -81,7 +83,10 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
                 )
 
 
-def _walk(ctx: RuleContext, function: Function, launch: LaunchLine, statement: CountedFor) -> _WideLoop | None:
+def _walk(
+    ctx: RuleContext, function: Function, launch: LaunchLine, statement: CountedFor, trips: int
+) -> _WideLoop | None:
+    """trips: how often the loop runs, 0 if the text does not tell."""
     source = ctx.source
     if statement.relation != "<" or _is_rest(ctx, function, statement):
         return None
@@ -112,12 +117,14 @@ def _walk(ctx: RuleContext, function: Function, launch: LaunchLine, statement: C
         names = {
             name for index in use.indices for name, at in source.names(index) if not any(o.holds(at) for o in inner)
         }
-        if offset is None:
+        if offset is None or _is_array(ctx, function, use.name):
             if statement.name in names and (kind is None or _is_array(ctx, function, use.name)):
-                return None  # a private array would be indexed at run time
+                if not 1 < trips <= _WRITTEN_OUT or walk.stride or source.slice(statement.start).strip() != "0":
+                    return None  # a private array would be indexed at run time
+                walk.trips = trips
             others.add(use.name)
             continue
-        if kind not in BYTES or _is_array(ctx, function, use.name) or not _is_pointer(ctx, function, use.name):
+        if kind not in BYTES or not _is_pointer(ctx, function, use.name):
             return None
         if any(other.span != use.span and use.span.holds(other.span) for other in uses):
             return None
@@ -243,6 +250,9 @@ def _edits(ctx: RuleContext, loop: CountedLoop, walk: _WideLoop, count: int) -> 
     begin = f"int {done} = {first}" if walk.stride else ""
     head = f"for ({begin}; {wide} && {done} + {count - 1} < {limit}; {done} += {step})"
     tests, turns = _aligned(ctx, walk, count, (wide, done, indent))
+    if walk.trips:
+        yield _written_out(ctx, loop, walk, tests, (done, e, loads, stores), (packs, count))
+        return
     yield Edit(
         Span(above(ctx, loop), above(ctx, loop)),
         f"{indent}const bool {wide} = {tests};\n{declared}{turns}{indent}{head} {{\n{loads}"
@@ -252,6 +262,29 @@ def _edits(ctx: RuleContext, loop: CountedLoop, walk: _WideLoop, count: int) -> 
     )
     rest = f"({wide} ? {_factor(limit)} / {count} * {count} : 0) + {start}" if walk.stride else done
     yield Edit(statement.start, rest)
+
+
+def _written_out(
+    ctx: RuleContext,
+    loop: CountedLoop,
+    walk: _WideLoop,
+    test: str,
+    parts: tuple[str, str, str, str],
+    packed: tuple[dict[tuple[str, str], str], int],
+) -> Edit:
+    """Both loops with all turns written out, of which only one runs: arrays of the thread stay in registers."""
+    (done, e, loads, stores), (packs, count), indent = parts, packed, loop.indent
+    inner = f"{indent}    "
+    own = indented(ctx.source.slice(Span(walk.loop.span.start, walk.loop.span.end)))
+    lines = "".join(f"    {line}\n" if line else "\n" for line in f"{loads}".splitlines())
+    ends = "".join(f"    {line}\n" for line in stores.splitlines())
+    return Edit(
+        Span(above(ctx, loop), walk.loop.span.end),
+        f"{indent}if ({test}) {{\n#pragma unroll\n{inner}for (int {done} = 0; {done} < {walk.trips}; {done} += {count}) {{\n"
+        f"{lines}#pragma unroll\n{inner}    for (int {e} = 0; {e} < {count}; ++{e}) {{\n"
+        f"{_body(ctx, walk, packs, (e, done, inner), count)}{inner}    }}\n{ends}{inner}}}\n"
+        f"{indent}}} else {{\n#pragma unroll\n{indent}{own}\n{indent}}}",
+    )
 
 
 def _aligned(ctx: RuleContext, walk: _WideLoop, count: int, names: tuple[str, str, str]) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from evo.analysis.access import Access, LaunchAnalysis, Loop, Term
 from evo.cuda.source import CountedFor, Edit, Function, Span, Statement
-from evo.operators.rules.rewriting import bracketed, fresh, indent_of
+from evo.operators.rules.rewriting import WORD, bracketed, fresh, indent_of
 from evo.operators.rules.rule_context import RuleContext
 
 
@@ -100,4 +100,6 @@ def _first(
             return before
     start, limit = source.slice(loop.start).strip(), source.slice(loop.limit).strip()
     said = re.sub(rf"\b{loop.name}\b", bracketed(start), source.slice(last.span))
+    if set(WORD.findall(said)) & set(source.declared(loop.body_span)):
+        return None  # a place that is worked out in the loop
     return said if start == "1" else f"{bracketed(start)} < {limit} ? {said} : 0"

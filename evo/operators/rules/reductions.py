@@ -237,4 +237,5 @@ def counts_down(source: Source, loop: Statement, index: Span) -> bool:
     if len(found) != 1 or not re.fullmatch(r"[\w\s*+()-]+", text) or changed & set(re.findall(r"[A-Za-z_]\w*", text)):
         return False
     before, after = text[: found[0].start()].rstrip(), text[found[0].end() :].lstrip()
-    return before.endswith("-") and balanced(before[:-1]) and not after.startswith("*") and balanced(after)
+    is_term = re.search(r"[\w)]\s*-$", before) is not None and not after.startswith("*")
+    return is_term and balanced(before[:-1]) and balanced(after)

@@ -182,8 +182,8 @@ def printer_of(found: Product, sum_element: str) -> Printer:
 def _edits(found: Product, shape: tuple[int, ...]) -> list[Edit]:
     kinds = {accumulator(side.element) for side in (found.layout.left, found.layout.right)}
     kind = kinds.pop() or ""
-    if kinds or not kind:
-        raise NotPrinted("factors of two kinds")
+    if kinds or not kind or (kind == "double" and not found.is_sum):
+        raise NotPrinted("factors of two kinds, or extrema of doubles")
     width = 8 if kind == "double" else 4
     if (shape[0] + 4 + shape[1] + 4) * shape[2] * width > _ROOM:
         raise NotPrinted("too large a tile")
@@ -256,8 +256,8 @@ def _step(found: Product, say: Printer, kind: str) -> str:
     """How a result takes the next pair in. Raises NotPrinted."""
     if found.is_sum:
         return f"$sum[$i][$j] += {term_of(found, say)}"
-    call = f"f{found.made.combine}" if kind in ("float", "double") else found.made.combine
-    return f"$sum[$i][$j] = {call}{'f' if kind == 'float' else ''}($sum[$i][$j], {term_of(found, say)})"
+    call = f"f{found.made.combine}f" if kind == "float" else found.made.combine
+    return f"$sum[$i][$j] = {call}($sum[$i][$j], {term_of(found, say)})"
 
 
 def _begun(found: Product, say: Printer, kind: str) -> str:
@@ -285,6 +285,7 @@ def _body(found: Product, tiling: Tiling, *, kind: str) -> str:
     layout = tiling.layout
     fills = _fill(layout.left, "$m", "BM", "$row0", layout.m, layout.k, is_sum=found.is_sum)
     fills += _fill(layout.right, "$n", "BN", "$col0", layout.n, layout.k, is_sum=found.is_sum)
+    begun = _begun(found, tiling.say, kind) + declared_sides(found.sides, kind)
     turns = f"    for (int $turn = 0; $turn < {layout.turns}; ++$turn)\n" if layout.turns else ""
     return f"""{{
     // A block computes BM x BN results from tiles of BK columns and rows; a thread TM x TN of them in registers.
@@ -293,7 +294,7 @@ def _body(found: Product, tiling: Tiling, *, kind: str) -> str:
     __shared__ __align__(16) {kind} $b_tile[BK][BN + 4];
     const int $row0 = blockIdx.y * BM, $col0 = blockIdx.x * BN;
 {factors_of(found)}    const int $ty = threadIdx.x / (BN / TN) * TM, $tx = threadIdx.x % (BN / TN) * TN;
-{_begun(found, tiling.say, kind)}{declared_sides(found.sides, kind)}{turns}    for (int $k0 = 0; $k0 < {layout.k}; $k0 += BK) {{
+{begun}{turns}    for (int $k0 = 0; $k0 < {layout.k}; $k0 += BK) {{
 {fills}        __syncthreads();
         #pragma unroll
         for (int $k = 0; $k < BK; ++$k) {{

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from evo.analysis.access import Access, Form, LaunchAnalysis, Symbol
 from evo.cuda.source import Edit, Function, Span
 from evo.operators.rules.directives import definition_place
-from evo.operators.rules.element import BYTES, pack_name, pack_struct
+from evo.operators.rules.element import pack_name, pack_struct
 from evo.operators.rules.lifting import type_of_elements
 from evo.operators.rules.rewriting import fresh, indent_of, indented, merged, rewritten
 from evo.operators.rules.rule import Application, Rule, by_launch
@@ -38,7 +38,7 @@ def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Ite
     if found:
         names = dict.fromkeys(f"`{record.reads[0][1].memory.parameter}`" for record in found)
         yield Application(
-            edits=tuple(merged(_edits(ctx, function, found))),
+            edits=tuple(merged(list(_edits(ctx, function, found)))),
             summary=f"{function.name}: records of {' and '.join(names)} in one load each",
             arguments={"kernel": function.name, "records": len(found)},
             is_schedule=True,
@@ -63,7 +63,7 @@ def _records(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> 
             for begin in dict.fromkeys(place // count * count for place, _ in reads):
                 ours = tuple((place - begin, read) for place, read in reads if begin <= place < begin + count)
                 places = {place for place, _ in ours}
-                is_inside = len(places) == count or _is_last(analysis, first, count)
+                is_inside = len(places) == count or _is_last(first, count)
                 if 2 * len(places) > count and len(places) > 1 and is_inside and _is_open(ctx, ours):
                     yield _Record(count, ours)
             break
@@ -71,7 +71,8 @@ def _records(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> 
 
 def _is_plain(ctx: RuleContext, form: Form, access: Access) -> bool:
     """Whether an element that nobody writes is read, wherever the statement around it is carried out."""
-    if not access.is_global or access.mode != "read" or access.elements > 1 or access.calls or access.blocked:
+    array = access.array
+    if array is None or not array.is_tensor or access.elements > 1 or access.calls or access.blocked:
         return False
     statement = ctx.source.enclosing_statement(access.span)
     text = ctx.source.slice(statement)
@@ -80,7 +81,7 @@ def _is_plain(ctx: RuleContext, form: Form, access: Access) -> bool:
         and not _HEADS.match(text)
         and text.endswith(";")
         and not ctx.source.is_conditional(access.span, statement)
-        and not any(other.is_write for other in form.of(access.array) if access.array is not None)
+        and not any(other.is_write for other in form.of(array))
     )
 
 
@@ -98,7 +99,7 @@ def _is_aligned(form: Form, access: Access, count: int) -> bool:
     return True
 
 
-def _is_last(analysis: LaunchAnalysis, access: Access, count: int) -> bool:
+def _is_last(access: Access, count: int) -> bool:
     """Whether records are the rows of a tensor: what is not read of one is there all the same."""
     shape = access.memory.shape
     return bool(shape) and shape[-1].value == count
@@ -138,7 +139,9 @@ def _edits(ctx: RuleContext, function: Function, records: Sequence[_Record]) -> 
         whole = Span(start, loop.end)
         wide, narrow = (indented(text).strip() for text in (rewritten(source, whole, made), source.slice(whole)))
         head = indent if above is not None else ""
-        yield Edit(whole, f"{head}if ({test}) {{\n{indent}    {wide}\n{indent}}} else {{\n{indent}    {narrow}\n{indent}}}")
+        yield Edit(
+            whole, f"{head}if ({test}) {{\n{indent}    {wide}\n{indent}}} else {{\n{indent}    {narrow}\n{indent}}}"
+        )
     if missing := "".join(text for text in structs if text not in source.text):
         yield Edit(definition_place(ctx), missing)
 

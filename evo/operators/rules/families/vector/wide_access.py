@@ -30,8 +30,8 @@ _ATOMIC = re.compile(r"atomic(Add|Max|Min|Or|And|Xor)\s*\([^;{}=]*\)\s*;")
 
 @dataclass(slots=True)
 class _WideLoop:
-    """A loop over neighbouring elements: what it reads and writes at `offset + i`, or backwards at `E - i`, whose offset
-    is that text, and how it advances.
+    """A loop over neighbouring elements: what it reads and writes at `offset + i`, or backwards at `E - i`, whose
+    offset is that text, and how it advances.
     """
 
     loop: CountedFor
@@ -63,7 +63,12 @@ class _WideLoop:
         directions = {self.is_backward(offset) for _, offset in self.places}
         sizes = {BYTES[kind] for kind in self.kinds.values()}
         is_later = start.isdigit() and int(start) > 0
-        return not self.stride and len(sizes) == len(directions) == 1 and (is_later or True in directions)
+        return (
+            not self.stride
+            and not self.trips
+            and len(sizes) == len(directions) == 1
+            and (is_later or True in directions)
+        )
 
 
 def _find(ctx: RuleContext) -> Iterator[Application]:
@@ -275,15 +280,15 @@ def _written_out(
     """Both loops with all turns written out, of which only one runs: arrays of the thread stay in registers."""
     (done, e, loads, stores), (packs, count), indent = parts, packed, loop.indent
     inner = f"{indent}    "
-    own = indented(ctx.source.slice(Span(walk.loop.span.start, walk.loop.span.end)))
-    lines = "".join(f"    {line}\n" if line else "\n" for line in f"{loads}".splitlines())
-    ends = "".join(f"    {line}\n" for line in stores.splitlines())
+    head = f"for (int {done} = 0; {done} < {walk.trips}; {done} += {count})"
+    each = f"for (int {e} = 0; {e} < {count}; ++{e})"
+    body = _body(ctx, walk, packs, (e, done, inner), count)
+    old = indented(ctx.source.slice(walk.loop.span))
     return Edit(
         Span(above(ctx, loop), walk.loop.span.end),
-        f"{indent}if ({test}) {{\n#pragma unroll\n{inner}for (int {done} = 0; {done} < {walk.trips}; {done} += {count}) {{\n"
-        f"{lines}#pragma unroll\n{inner}    for (int {e} = 0; {e} < {count}; ++{e}) {{\n"
-        f"{_body(ctx, walk, packs, (e, done, inner), count)}{inner}    }}\n{ends}{inner}}}\n"
-        f"{indent}}} else {{\n#pragma unroll\n{indent}{own}\n{indent}}}",
+        f"{indent}if ({test}) {{\n#pragma unroll\n{inner}{head} {{\n{indented(loads)}#pragma unroll\n"
+        f"{inner}    {each} {{\n{body}{inner}    }}\n{indented(stores)}{inner}}}\n"
+        f"{indent}}} else {{\n#pragma unroll\n{indent}{old}\n{indent}}}",
     )
 
 

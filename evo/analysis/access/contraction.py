@@ -76,7 +76,7 @@ def _contraction(form: Form, reduction: Reduction) -> Contraction | None:
         return None
     left, right = factors
     summed = _summed(form, reduction, right)
-    if not summed:
+    if not summed or _is_left_out(form, right, summed, is_extremum=is_extremum):
         return None
     output, at = _output(form, reduction)
     sides = {"left": left.subscripts if left is not None else (), "right": right.subscripts}
@@ -100,6 +100,16 @@ def _contraction(form: Form, reduction: Reduction) -> Contraction | None:
         unrolled=unrolled, combine=reduction.kind if is_extremum else "sum",
         initial=reduction.carried[0].initial if is_extremum else None,
     )  # fmt: skip
+
+
+def _is_left_out(form: Form, right: Origin, summed: tuple[Symbol, ...], *, is_extremum: bool) -> bool:
+    """Whether a `continue` or a test leaves some pairs out: data's, and for an extremum any."""
+    context = form.accesses[right.way[0]].context
+    inside = context[context.index(summed[0]) :] if summed[0] in context else ()
+    tests = [part for part in inside if not isinstance(part, Symbol)]
+    if is_extremum:
+        return any(test not in [form.loops[symbol].condition for symbol in summed] for test in tests)
+    return any(isinstance(part, Unsure) for test in tests for part in conjuncts(test))
 
 
 def _is_extremum(form: Form, reduction: Reduction) -> bool:

@@ -332,8 +332,8 @@ def _own_loops(body: str, name: str) -> Iterator[tuple[int, int]]:
     for match in re.finditer(rf"\bfor\s*(?=\(\s*(?:{'|'.join(_KINDS)})\s+{re.escape(name)}\s*=)", body):
         start = closed(body, match.end())
         start += len(body[start:]) - len(body[start:].lstrip())
-        if body[start : start + 1] == "{":
-            yield match.start(), closed(body, start)
+        is_block = body[start : start + 1] == "{"
+        yield match.start(), closed(body, start) if is_block else body.find(";", start) + 1
 
 
 def _outside(body: str, name: str, made: list[_Turn]) -> list[int]:

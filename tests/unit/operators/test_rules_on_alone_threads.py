@@ -1,5 +1,5 @@
-"""Threads that each have a row, a record or a small matrix of their own: walks both ways, loads of whole records, arrays
-in registers, short loops for a few lanes; and extrema of pairs by tiles."""
+"""Threads that each have a row, a record or a small matrix of their own: walks both ways, loads of whole records,
+arrays in registers, short loops for a few lanes; and extrema of pairs by tiles."""
 
 from __future__ import annotations
 

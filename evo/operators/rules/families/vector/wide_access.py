@@ -88,27 +88,30 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
                 )
 
 
-def _walk(
-    ctx: RuleContext, function: Function, launch: LaunchLine, statement: CountedFor, trips: int
-) -> _WideLoop | None:
-    """trips: how often the loop runs, 0 if the text does not tell."""
+def _open_loop(ctx: RuleContext, function: Function, launch: LaunchLine, statement: CountedFor) -> _WideLoop | None:
+    """A loop whose turns stay within it and walk one by one or side by side; nothing is known of what they touch."""
     source = ctx.source
     if statement.relation != "<" or _is_rest(ctx, function, statement):
         return None
-    body = statement.body_span
     if (
         source.is_bare(statement.span)
-        or _LEAVES.search(source.slice(body))
+        or _LEAVES.search(source.slice(statement.body_span))
         or any(s.kind in ("for", "other") for s in statement.all() if s is not statement)
     ):
         return None
     if statement.step == "1":
-        walk = _WideLoop(statement, "")
-    elif (_is_counting(source, statement) or takes_any_order(source, statement)) and _takes_turns(
-        ctx, launch, function, statement
-    ):
-        walk = _WideLoop(statement, statement.step)
-    else:
+        return _WideLoop(statement, "")
+    is_open = _is_counting(source, statement) or takes_any_order(source, statement)
+    return _WideLoop(statement, statement.step) if is_open and _takes_turns(ctx, launch, function, statement) else None
+
+
+def _walk(
+    ctx: RuleContext, function: Function, launch: LaunchLine, statement: CountedFor, trips: int
+) -> _WideLoop | None:
+    """trips: how often the loop runs, 0 if the text does not tell."""
+    source, body = ctx.source, statement.body_span
+    walk = _open_loop(ctx, function, launch, statement)
+    if walk is None:
         return None
     uses = source.subscripts(body)
     guarded, always, others = set[tuple[str, str]](), set[tuple[str, str]](), set[str]()

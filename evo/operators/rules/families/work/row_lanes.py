@@ -68,7 +68,7 @@ def _edits(
         return None
     place = placed(ctx, analysis, function)
     shared = _walked(ctx, analysis, form.body, place) if place is not None else None
-    if place is None or not shared or not stay_with_their_lane(analysis, shared):
+    if place is None or not shared or not stay_with_their_lane(analysis, shared) or _leave_arrays(form, shared):
         return None
     if any(each.is_scan for each in shared) != is_scan:
         return None
@@ -148,6 +148,21 @@ def _walked(
             return None  # each lane would do all of it again
         found += inner
     return found
+
+
+def _leave_arrays(form: Form, shared: list[SharedLoop]) -> bool:
+    """Whether a loop fills a thread's own array for what follows: each lane would have some of its elements."""
+    for each in shared:
+        symbol, combined_ones = each.loop.symbol, {at for found in each.reductions for at in found.accesses}
+        filled = {a.memory.name for a in form.accesses if _is_local(a) and a.is_write and symbol in a.loops}
+        filled -= {a.memory.name for a in form.accesses if _is_local(a) and a.number in combined_ones}
+        if any(_is_local(a) and a.memory.name in filled and symbol not in a.loops for a in form.accesses):
+            return True
+    return False
+
+
+def _is_local(access: Access) -> bool:
+    return access.array is not None and access.array.space == "local"
 
 
 def _is_rest(analysis: LaunchAnalysis, loop: Loop, body: tuple[Node, ...]) -> bool:

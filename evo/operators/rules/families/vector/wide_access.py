@@ -24,6 +24,8 @@ from evo.spec.variant import LaunchLine
 
 _MOST_BYTES = 16
 _WRITTEN_OUT = 64  # turns
+# Written out, three turns that are left become one load of four elements, of which the last may lie outside.
+_ONE_BY_ONE = "#pragma unroll 1\n"
 _LEAVES = re.compile(r"\b(break|continue|return|goto)\b|__sync|_sync\b|\basm\b|\[&|\[=")
 _ATOMIC = re.compile(r"atomic(Add|Max|Min|Or|And|Xor)\s*\([^;{}=]*\)\s*;")
 
@@ -266,7 +268,7 @@ def _edits(ctx: RuleContext, loop: CountedLoop, walk: _WideLoop, count: int) -> 
         f"{indent}const bool {wide} = {tests};\n{declared}{turns}{indent}{head} {{\n{loads}"
         f"#pragma unroll\n{indent}    for (int {e} = 0; {e} < {count}; ++{e}) {{\n"
         f"{_body(ctx, walk, packs, (e, done, indent), count)}"
-        f"{indent}    }}\n{stores}{indent}}}\n",
+        f"{indent}    }}\n{stores}{indent}}}\n{'' if walk.stride or loop.pragma else _ONE_BY_ONE}",
     )
     rest = f"({wide} ? {_factor(limit)} / {count} * {count} : 0) + {start}" if walk.stride else done
     yield Edit(statement.start, rest)

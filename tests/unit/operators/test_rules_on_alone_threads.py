@@ -123,6 +123,35 @@ def test_an_array_that_a_turn_stores_and_reads_elsewhere_is_not_moved_in_wide_pi
     assert not any("&x[" in child.text for child in children)
 
 
+BACKWARDS = (
+    HEAD.format(rows="B")
+    + """\
+extern "C" __global__ void k(const float* x, float* y, int B, int N) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= B) return;
+    float sum = 0.0f;
+    for (int i = 0; i < N; ++i) {
+        sum += x[row * N + (N - 1) - i];
+        STORE
+    }
+}
+"""
+)
+
+
+@pytest.mark.parametrize("store", ["y[row * N + i] = sum;", "y[row * N + N - 1 - i] = sum;"])
+def test_elements_that_are_read_backwards_come_in_wide_pieces(
+    session: EvaluationSession, store: str, tmp_path: Path
+) -> None:
+    """Beside a store that goes forwards, and one that goes along with the reads."""
+    order = "" if "+ i]" in store else "[:, ::-1]"
+    body = f'return {{"y": np.cumsum(at["x"][:, ::-1], axis=1){order}}}'
+    task = made(tmp_path, {"B": (64, 37), "N": (64, 51)}, dict.fromkeys("xy", "B, N"), "y", body)
+    child = built(BY_NAME["wide_access"], parse_variant(BACKWARDS.replace("STORE", store)), task)[0]
+    assert ".at[3 - e]" in child.text
+    assert passes(session, task, child)
+
+
 MATRICES = (
     HEAD.format(rows="B")
     + """\

@@ -1,4 +1,7 @@
-"""Contractions: C[m, n] += A[m, k] * B[k, n] in any order of loops, layout, staging and number of batch dimensions."""
+"""Contractions: C[m, n] += A[m, k] * B[k, n] in any order of loops, layout, staging and number of batch dimensions.
+
+Sums, or extrema, of another function of the two elements are read alike.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +9,27 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from evo.analysis.access.comparisons import Combined, Compare, Unsure, conjuncts
-from evo.analysis.access.data_values import plain
+from evo.analysis.access.data_values import is_old, plain
+from evo.analysis.access.extrema import extremum_by_comparison
 from evo.analysis.access.form import Access, Carried, Data, Form
 from evo.analysis.access.reductions import Reduction
 from evo.analysis.access.renaming import in_indices
 from evo.analysis.access.staging import Origin, leaf, origin
 from evo.analysis.access.terms import Symbol, Term
 
+_EXTREMA = ("max", "min")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contraction:
-    """A sum of products of elements of two tensors.
+    """A sum of products of elements of two tensors, or what else is combined of pairs of them.
 
     left, right: the factors; left is None if it is computed on the way, as the weights of a softmax are. output: the
     store of the result, None if it goes on in the kernel. summed: the loops of the sum. roles: for each dimension of
     left, right and output one letter: `m` (of left), `n` (of right), `b` (of both), `k` (summed), `w` (a window: an
     output index and a summed one together), `1` (fixed). kind: `matmul`, `matvec`, `dot`, `convolution`, or `pairs` if
     another function of the two elements is summed. epilogue: what is done to the sum before it is stored, by name.
+    combine: `sum`, or `max` or `min` of any function of the two elements, which are `pairs` too.
     """
 
     kind: str
@@ -34,6 +41,8 @@ class Contraction:
     epilogue: tuple[str, ...]
     line: int
     operand: Data | None = None  # what is summed
+    combine: str = "sum"
+    initial: Data | None = None  # what an extremum begins with
     unrolled: int = 1  # places of the sum that a turn of the innermost loop takes
 
     @property
@@ -47,7 +56,8 @@ def contractions_of(form: Form, reductions: tuple[Reduction, ...]) -> tuple[Cont
     """All contractions of a form; of nested sums over one product the whole."""
     found: list[Contraction] = []
     for reduction in reductions:
-        if reduction.kind in ("sum", "rescaled_sum") and reduction.place in ("register", "local"):
+        is_sum = reduction.kind in ("sum", "rescaled_sum") and reduction.place in ("register", "local")
+        if is_sum or _is_extremum(form, reduction):
             made = _contraction(form, reduction)
             if made is not None and all(known.right.way != made.right.way for known in found):
                 found.append(made)
@@ -55,17 +65,18 @@ def contractions_of(form: Form, reductions: tuple[Reduction, ...]) -> tuple[Cont
 
 
 def _contraction(form: Form, reduction: Reduction) -> Contraction | None:
-    if any(_is_chosen(carried) for carried in reduction.carried):
+    is_extremum = reduction.kind in _EXTREMA
+    if not is_extremum and any(_is_chosen(carried) for carried in reduction.carried):
         return None
-    product, unrolled = _factors(form, reduction.operand), 1
-    if product is None and (rolled := _rolled(form, reduction)):
+    product, unrolled = None if is_extremum else _factors(form, reduction.operand), 1
+    if product is None and not is_extremum and (rolled := _rolled(form, reduction)):
         product, unrolled = rolled
     factors = product or _pair(form, reduction.operand)
     if factors is None:
         return None
     left, right = factors
     summed = _summed(form, reduction, right)
-    if not summed:
+    if not summed or _is_left_out(form, right, summed, is_extremum=is_extremum):
         return None
     output, at = _output(form, reduction)
     sides = {"left": left.subscripts if left is not None else (), "right": right.subscripts}
@@ -86,8 +97,32 @@ def _contraction(form: Form, reduction: Reduction) -> Contraction | None:
         kind=kind if product is not None else "pairs", left=left, right=right, output=output, summed=summed,
         roles=roles,
         epilogue=_epilogue(output) if output is not None else (), line=reduction.line, operand=reduction.operand,
-        unrolled=unrolled,
+        unrolled=unrolled, combine=reduction.kind if is_extremum else "sum",
+        initial=reduction.carried[0].initial if is_extremum else None,
     )  # fmt: skip
+
+
+def _is_left_out(form: Form, right: Origin, summed: tuple[Symbol, ...], *, is_extremum: bool) -> bool:
+    """Whether a `continue` or a test leaves some pairs out: data's, and for an extremum any."""
+    context = form.accesses[right.way[0]].context
+    inside = context[context.index(summed[0]) :] if summed[0] in context else ()
+    tests = [part for part in inside if not isinstance(part, Symbol)]
+    if is_extremum:
+        return any(test not in [form.loops[symbol].condition for symbol in summed] for test in tests)
+    return any(isinstance(part, Unsure) for test in tests for part in conjuncts(test))
+
+
+def _is_extremum(form: Form, reduction: Reduction) -> bool:
+    """Whether one loop keeps the largest or smallest of all its turns, none of which is left out."""
+    if reduction.kind not in _EXTREMA or reduction.place != "register" or len(reduction.carried) != 1:
+        return False
+    (carried,) = reduction.carried
+    update = plain(carried.update)
+    if update is None or update.op in _EXTREMA:
+        return update is not None
+    sides = [plain(side) for side in update.args] if update.op == "select" else []
+    old = [place for place, side in enumerate(sides) if is_old(side, carried)]
+    return len(old) == 1 and extremum_by_comparison(form, update, carried, 1 - old[0]) is not None
 
 
 def _is_chosen(carried: Carried) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from evo.analysis.access.comparisons import Compare, Unsure
 from evo.analysis.access.data_values import is_old, is_same, parts_of, plain
 from evo.analysis.access.form import Carried, Data, Form, Loop
@@ -29,10 +31,10 @@ def extremum_by_comparison(form: Form, update: Data, carried: Carried, side: int
 
 
 def _integer_extremum(form: Form, update: Data, carried: Carried, side: int) -> tuple[str, Data] | None:
-    """The same of integers, whose comparison is a difference: x - m - 1 >= 0, or x - m >= 0."""
-    condition, taken = update.detail, plain(update.args[side])
+    """The same of integers, whose comparison is a difference: x - m - 1 >= 0, or x - m >= 0; x may be a sum."""
+    condition = update.detail
     assert isinstance(condition, Compare)
-    signs: dict[str, int] = {}
+    new, old, directions = list(_added(update.args[side], 1)), 0, set[int]()
     for factors, number in condition.term.parts.items():
         if not factors:
             if number not in (0, -1):
@@ -40,14 +42,27 @@ def _integer_extremum(form: Form, update: Data, carried: Carried, side: int) -> 
             continue
         known = form.values.get(factors[0]) if len(factors) == 1 and isinstance(factors[0], Symbol) else None
         data = plain(known.data) if known is not None else None
-        word = "old" if is_old(data, carried) else "new" if is_same(form, data, taken) else ""
-        if not word or word in signs or number not in (1, -1):
+        if is_old(data, carried) and number in (1, -1) and not old:
+            old = number
+            continue
+        place = next((at for at, (_, part) in enumerate(new) if is_same(form, data, part)), None)
+        if place is None or number not in (1, -1):
             return None
-        signs[word] = number
-    if condition.relation != ">=" or signs.keys() != {"old", "new"} or signs["old"] == signs["new"]:
+        directions.add(number * new.pop(place)[0])
+    if condition.relation != ">=" or new or directions != {-old}:
         return None
-    is_larger = signs["new"] > 0  # where the condition holds, the new value is the larger one
+    is_larger = old < 0  # where the condition holds, the new value is the larger one
     return ("max" if is_larger == (side == 0) else "min"), update.args[side]
+
+
+def _added(data: Data | None, sign: int) -> Iterator[tuple[int, Data | None]]:
+    """The terms of a sum of numbers with their signs."""
+    found = plain(data)
+    if found is not None and found.op in ("add", "sub") and len(found.args) == 2:
+        yield from _added(found.args[0], sign)
+        yield from _added(found.args[1], sign if found.op == "add" else -sign)
+    else:
+        yield sign, found
 
 
 def _comparison(form: Form, detail: object) -> Data | None:

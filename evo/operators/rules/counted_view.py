@@ -129,9 +129,14 @@ class _Counted:
         if not text.isascii():
             return False
         known += [Span(begin + m.start(), begin + m.end()) for m in re.finditer(_MOVED.format(name), text)]
+        known += self._others(name)
         return all(
             any(span.holds(at) for span in known) for each, at in self.source.names(self.function.body) if each == name
         )
+
+    def _others(self, name: str) -> list[Span]:
+        """The loops that count up by a variable of their own with this name."""
+        return [s.span for s in self.inside if isinstance(s, CountedFor) and s.name == name and s.type]
 
     def _is_other(self, loop: Loop, moving: set[str]) -> bool:
         if self.source.slice(loop.span).startswith(("while", "do")):
@@ -183,7 +188,9 @@ class _Counted:
         wide = _WIDE.search(self.source.slice(self.function.body))  # as its author works out where a row begins
         for access in self.form.accesses:
             steps_itself = any(re.search(_STEPPED.format(name), access.text) for name in counts)
-            if not (set(re.findall(r"\w+", access.text)) & moving or steps_itself) or access.calls:
+            moved = set(re.findall(r"\w+", access.text)) & moving
+            moved -= {name for name in moved if any(span.holds(access.span) for span in self._others(name))}
+            if not (moved or steps_itself) or access.calls:
                 continue
             array = access.array
             known = array is not None and array.is_tensor and access.blocked is None and access.route == "plain"
@@ -320,8 +327,17 @@ def _loops(body: str, made: list[_Turn], name: str | None) -> Iterator[tuple[int
             at = body.find(turn.header, end)
 
 
+def _own_loops(body: str, name: str) -> Iterator[tuple[int, int]]:
+    """Where other loops stand that declare a variable of this name for themselves."""
+    for match in re.finditer(rf"\bfor\s*(?=\(\s*(?:{'|'.join(_KINDS)})\s+{re.escape(name)}\s*=)", body):
+        start = closed(body, match.end())
+        start += len(body[start:]) - len(body[start:].lstrip())
+        is_block = body[start : start + 1] == "{"
+        yield match.start(), closed(body, start) if is_block else body.find(";", start) + 1
+
+
 def _outside(body: str, name: str, made: list[_Turn]) -> list[int]:
-    """Where a name stands outside the loops that count by it."""
-    loops = list(_loops(body, made, name))
+    """Where a name stands outside the loops that count by it, or by another one of that name."""
+    loops = [*_loops(body, made, name), *_own_loops(body, name)]
     found = [match.start() for match in re.finditer(rf"(?<![.\w]){name}\b", _TEXT.sub(lambda m: " " * len(m[0]), body))]
     return [at for at in found if not any(first <= at < last for first, last in loops)]

@@ -43,7 +43,7 @@ class NotPrinted(Exception):
 @dataclass(frozen=True, slots=True)
 class Printer:
     """Spells values of one kernel. places: terms of the old indices and the new expressions for them; values: by the
-    name of what a loop left, the new name.
+    name of what a loop left, the new name; begun: the names of those that hold already what the loop began with.
     """
 
     analysis: LaunchAnalysis
@@ -51,6 +51,7 @@ class Printer:
     places: Mapping[Term, str]
     values: Mapping[str, str]
     reads: Mapping[int, str] = field(default_factory=dict)  # by number of the access: what was kept of it
+    begun: Collection[str] = ()
 
     def value(self, data: Data | None) -> str:
         """Raises NotPrinted."""
@@ -71,7 +72,7 @@ class Printer:
                 if name in self.values:
                     initial = data.args[0] if data.args else None
                     said = self.values[name]
-                    return said if is_zero(initial) else f"({self.value(initial)} + {said})"
+                    return said if name in self.begun or is_zero(initial) else f"({self.value(initial)} + {said})"
             case "add" | "sub" | "mul" | "div" if len(data.args) == 2:
                 left, right = (self.value(arg) for arg in data.args)
                 return f"({left} {_INFIX[data.op]} {right})"

@@ -142,6 +142,20 @@ PLANS = (
         expected="blocks on all SMs in each walk",
     ),
     RulePlan(
+        name="arrays_in_registers",
+        sentence="Unrolls all loops over a thread's arrays, and loads and stores for them in wide pieces.",
+        steps=(("unroll_registers",), *(("wide_access",),) * 3),
+        reason="arrays in registers bring little while each thread reads and writes its elements one by one",
+        expected="as many times fewer memory instructions, and no local memory",
+    ),
+    RulePlan(
+        name="records_whole",
+        sentence="Loads records at once, multiplies by reciprocal roots and compiles sizes in.",
+        steps=(("records",), ("inverse_root",), ("compile_in",)),
+        reason="loads of single fields bind beside accurate roots, and each hides what the other costs",
+        expected="bound by the arithmetic that is left",
+    ),
+    RulePlan(
         name="words_of_bytes",
         sentence="Multiplies bytes four at a time, and compiles sizes in so that their words stay in registers.",
         steps=(("byte_dots",), ("compile_in",)),

@@ -1,7 +1,7 @@
 """Elements that a loop makes of the ones before them, as rules know them: `y[i] = y[i - 1] + x[i];` with a variable.
 
 What a turn reads of the turn before it is in the variable, and stays in memory too. The first one is what the statement
-in front of the loop stores, or the first element of a loop that begins behind it.
+in front of the loop stores, or the element that the first turn reads.
 """
 
 from __future__ import annotations
@@ -11,27 +11,28 @@ from collections.abc import Iterator, Sequence
 
 from evo.analysis.access import Access, LaunchAnalysis, Loop, Term
 from evo.cuda.source import CountedFor, Edit, Function, Span, Statement
-from evo.operators.rules.rewriting import bracketed, fresh, indent_of
+from evo.operators.rules.rewriting import WORD, bracketed, fresh, indent_of
 from evo.operators.rules.rule_context import RuleContext
 
 
 def with_last_elements(ctx: RuleContext) -> list[Edit]:
     """The edits that keep such elements in variables, in all kernels."""
-    found: list[Edit] = []
+    found, taken = list[Edit](), set[str]()
     for analysis, function in ctx.analysed(once=True):
-        found += _within(ctx, analysis, function, ctx.source.statements(function))
+        found += _within(ctx, analysis, function, ctx.source.statements(function), taken)
     return found
 
 
 def _within(
-    ctx: RuleContext, analysis: LaunchAnalysis, function: Function, statements: Sequence[Statement]
+    ctx: RuleContext, analysis: LaunchAnalysis, function: Function, statements: Sequence[Statement], taken: set[str]
 ) -> Iterator[Edit]:
+    """taken: names of the variables that there are, which grow."""
     for place, loop in enumerate(statements):
         known = [each for each in analysis.form.loops.values() if each.span == loop.span and not each.calls]
         if isinstance(loop, CountedFor) and loop.takes_each and len(known) == 1:
-            yield from _kept(ctx, analysis, function, loop, known[0], statements[place - 1] if place else None)
+            yield from _kept(ctx, analysis, function, loop, known[0], statements[place - 1] if place else None, taken)
         elif loop.kind in ("if", "block", "for"):
-            yield from _within(ctx, analysis, function, loop.body)
+            yield from _within(ctx, analysis, function, loop.body, taken)
 
 
 def _kept(
@@ -41,6 +42,7 @@ def _kept(
     loop: CountedFor,
     known: Loop,
     before: Statement | None,
+    taken: set[str],
 ) -> Iterator[Edit]:
     source, form = ctx.source, analysis.form
     inside = [access for access in form.accesses if known.symbol in access.loops]
@@ -60,7 +62,8 @@ def _kept(
         above = source.above(loop.span)
         if first is None or above is None:
             return
-        name, indent = fresh(ctx, "last"), indent_of(source, loop.span.start)
+        name, indent = fresh(ctx, "last", taken), indent_of(source, loop.span.start)
+        taken.add(name)
         place, value = source.slice(write.span), _value(ctx, store, [a.span for a in last], name)
         said = f"{name} = {value}; {place} = {name};"
         yield Edit(store.span, f"{{ {said} }}" if source.is_bare(store.span) else said)
@@ -95,6 +98,8 @@ def _first(
         begin = last.offset.substitute({known.symbol: known.start})
         if len(stored) == 1 and stored[0].offset == begin and stored[0].array == last.array:
             return before
-    if source.slice(loop.start).strip() != "1":
-        return None
-    return re.sub(rf"\b{loop.name}\b", "1", source.slice(last.span))
+    start, limit = source.slice(loop.start).strip(), source.slice(loop.limit).strip()
+    said = re.sub(rf"\b{loop.name}\b", bracketed(start), source.slice(last.span))
+    if set(WORD.findall(said)) & set(source.declared(loop.body_span)):
+        return None  # a place that is worked out in the loop
+    return said if start == "1" else f"{bracketed(start)} < {limit} ? {said} : 0"

@@ -227,3 +227,15 @@ def offset_of(source: Source, loop: Statement, index: Span) -> str | None:
         if re.fullmatch(r"(?:static_cast<[\w\s]+>|[\w\s*()+])+", match["rest"]) and balanced(match["rest"]):
             return match["rest"]
     return None
+
+
+def counts_down(source: Source, loop: Statement, index: Span) -> bool:
+    """Whether an index is `E - i`, however its terms stand, where E does not change in the loop."""
+    text = source.slice(index).strip()
+    found = list(re.finditer(rf"\b{loop.name}\b", text))
+    changed = {inner.name for inner in loop.all() if inner.kind in ("declare", "assign") and inner.name}
+    if len(found) != 1 or not re.fullmatch(r"[\w\s*+()-]+", text) or changed & set(re.findall(r"[A-Za-z_]\w*", text)):
+        return False
+    before, after = text[: found[0].start()].rstrip(), text[found[0].end() :].lstrip()
+    is_term = re.search(r"[\w)]\s*-$", before) is not None and not after.startswith("*")
+    return is_term and balanced(before[:-1]) and balanced(after)

@@ -56,7 +56,18 @@ class Views:
             with_last_elements(self.ctx),
             braced(self.ctx),
         )
-        return (*self._counted(), *((edits, []) for edits in made if edits))
+        turned = tuple(self._counted())
+        again = tuple(view for edits, _ in turned for view in self._behind(edits))
+        return (*turned, *again, *((edits, []) for edits in made if edits))
+
+    def _behind(self, edits: list[Edit]) -> Iterator[View]:
+        """Of elements made of the ones before them, once loops count up."""
+        try:
+            view = self.ctx.after(edits)
+        except SyntaxInvalid:
+            return
+        if made := with_last_elements(view):
+            yield list(through(view.source, edits, made)), []
 
     def _counted(self) -> Iterator[View]:
         """Edits after which loops count up and pointers stay: of the text, and of how else it is seen."""

@@ -221,7 +221,7 @@ def test_a_pragma_stays_with_its_loop(name: str, kind: str) -> None:
         ("wide_access", "  for (int i = 0; i < n; ++i) o[i * 2] = a[i * 3];\n"),
         ("wide_access", "  for (int i = 0; i < n; ++i) o[i] = i > 2 ? a[i] : x;\n"),
         ("wide_access", "  for (int i = 0; i < n; i += 3) o[i] = a[i];\n"),
-        ("wide_access", "  float v[8];\n  for (int i = 0; i < 8; ++i) v[i] = a[i];\n  o[0] = v[0];\n"),
+        ("wide_access", "  float v[8];\n  for (int i = 0; i < n; ++i) v[i] = a[i];\n  o[0] = v[0];\n"),
         ("wide_access", "  for (int i = 0; i < n; ++i) o[i] = a[i] + o[i + 1];\n"),
         ("accumulators", "  float s = 0.0f;\n  for (int i = 0; i < n; ++i) { s += a[i]; o[i] = s; }\n"),
         ("accumulators", "  float s = 0.0f;\n  for (int i = 0; i < n; ++i) s = s * x + a[i];\n  o[0] = s;\n"),

@@ -1,13 +1,16 @@
-"""Double precision that nobody meant."""
+"""Costly arithmetic that nobody meant: double precision, and accurate roots that are only divided by."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from evo.cuda.source import Edit
+from evo.cuda.source import BinaryExpression, Edit, Function, Span
+from evo.operators.rules.rewriting import balanced, bare
 from evo.operators.rules.rule import Application, Example, Rule, RuleContext
 
+_ROOT = re.compile(r"\(?\s*(?P<name>sqrtf?|std::sqrt)\s*\((?P<of>.*)\)", re.DOTALL)
+_ONE = ("1.0f", "1.f", "1")
 _DOUBLE = re.compile(r"(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][+-]?\d+)?")
 
 
@@ -26,7 +29,76 @@ def _find_double(ctx: RuleContext) -> Iterator[Application]:
                 )
 
 
+def _find_root(ctx: RuleContext) -> Iterator[Application]:
+    for function in ctx.source.functions:
+        divisions = [d for d in ctx.source.binaries if d.operator == "/" and function.body.holds(d.span)]
+        divisions = [d for d in divisions if d.left_type in ("float", "int", None)]
+        edits = [edit for d in divisions if (edit := _by_root(ctx, d)) is not None]
+        edits += [edit for edits in _named_roots(ctx, function, divisions) for edit in edits]
+        edits = [e for e in edits if not any(o is not e and o.span.holds(e.span) for o in edits)]
+        if edits:
+            lines = dict.fromkeys(ctx.source.line(edit.span.start) for edit in edits)
+            yield Application(
+                edits=tuple(edits),
+                summary=f"{function.name} (line {', '.join(map(str, lines))}): reciprocal roots for divisions by roots",
+                arguments={"function": function.name},
+                is_schedule=len(edits) > 1,
+            )
+
+
+def _root(ctx: RuleContext, span: Span, kind: str | None) -> str | None:
+    """What a root of floats is taken of; None if a span holds anything else."""
+    text = ctx.source.slice(span).strip()
+    match = _ROOT.fullmatch(text[1:-1] if text.startswith("(") and bare(text) != text else text)
+    if match is None or not balanced(match["of"]) or (match["name"] != "sqrtf" and kind != "float"):
+        return None
+    return match["of"]
+
+
+def _by_root(ctx: RuleContext, division: BinaryExpression) -> Edit | None:
+    """`x / sqrtf(y)` as a product."""
+    of = _root(ctx, division.right, division.right_type)
+    return None if of is None else _product(ctx, division, f"rsqrtf({of})")
+
+
+def _product(ctx: RuleContext, division: BinaryExpression, inverse: str) -> Edit:
+    if not division.is_assignment and ctx.source.slice(division.left) in _ONE:
+        return Edit(Span(division.left.start, division.right.end), inverse)
+    sign = "*=" if division.is_assignment else "*"
+    return Edit(Span(division.left.end, division.right.end), f" {sign} {inverse}")
+
+
+def _named_roots(ctx: RuleContext, function: Function, divisions: list[BinaryExpression]) -> Iterator[list[Edit]]:
+    """A variable that is set to a root once, and only divided by."""
+    for root in ctx.source.inside(function):
+        if root.kind != "declare" or root.value is None or root.dims or root.type.split()[-1] != "float":
+            continue
+        of = _root(ctx, root.value, "float")
+        uses = [at for name, at in ctx.source.names(function.body) if name == root.name and not root.span.holds(at)]
+        ours = [d for d in divisions if d.right in uses]
+        if of is not None and uses and len(ours) == len(uses):
+            yield [Edit(root.value, f"rsqrtf({of})"), *(_product(ctx, d, root.name) for d in ours)]
+
+
 RULES = (
+    Rule(
+        name="inverse_root",
+        sentence="Computes a reciprocal square root where a square root is only divided by.",
+        find=_find_root,
+        examples=(
+            Example("  o[0] += x / sqrtf(y * y + 1.0f);\n", "  o[0] += x * rsqrtf(y * y + 1.0f);\n"),
+            Example(
+                "  const float r = sqrtf(x);\n  for (int i = 0; i < n; ++i) o[i] = a[i] / r;\n",
+                "  const float r = rsqrtf(x);\n  for (int i = 0; i < n; ++i) o[i] = a[i] * r;\n",
+            ),
+        ),
+        reason="the special-function unit computes 1 / sqrt directly; an accurate root and a division are eight"
+        " instructions and a branch each",
+        expected="two instructions for some twenty where arithmetic binds",
+        risk="2 ulp of rsqrtf; the error budget decides",
+        next_if_kept="wider loads in that loop",
+        next_if_reverted="the expression needs its precision",
+    ),
     Rule(
         name="float_literal",
         sentence="Writes a double literal that meets a float as a float literal.",

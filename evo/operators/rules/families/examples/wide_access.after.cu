@@ -14,5 +14,6 @@ extern "C" __global__ void k(const float* a, float* o, float x, int n) {
       }
       *reinterpret_cast<Float4*>(&o[i_done]) = o_pack;
   }
+#pragma unroll 1
   for (int i = i_done; i < n; ++i) o[i] = a[i] * x;
 }

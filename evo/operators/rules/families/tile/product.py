@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from evo.analysis.access import Access, Contraction, LaunchAnalysis, Term, number_of
+from evo.analysis.access import Access, Contraction, Data, LaunchAnalysis, Term, number_of
+from evo.analysis.access.data_values import plain
 from evo.cuda.source import Edit, Function
 from evo.operators.rules.directives import relaunched, require, shape_knobs, without_bounds
 from evo.operators.rules.families.tile.product_layout import (
@@ -24,7 +25,7 @@ from evo.operators.rules.rewriting import bracketed, fresh, merged
 from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 
-# Tiles of a block (rows, columns, depth) and of a thread (rows, columns); the first ones are proposed first.
+# Tiles of a block (rows, columns, depth) and of a thread (rows, columns); the first that fills the chip comes first.
 _SHAPES = ((64, 64, 16, 4, 4), (128, 128, 8, 8, 8), (32, 32, 16, 2, 2), (128, 64, 8, 8, 4), (64, 32, 16, 4, 2))
 _DOMAINS = {"BM": (32, 64, 128), "BN": (32, 64, 128), "BK": (8, 16, 32), "TM": (2, 4, 8), "TN": (2, 4, 8)}
 _SAMPLED = 0.02  # how far a count of accesses may be off, which is taken of some blocks
@@ -33,7 +34,8 @@ _ROOM = 48 * 1024  # bytes of shared memory that a kernel has without asking for
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """out[b, m, n] = f(sum over k of left[b, m, k] * right[b, k, n]), in any layout.
+    """out[b, m, n] = f(sum over k of left[b, m, k] * right[b, k, n]), in any layout; or the sum or extremum of what
+    else is computed of the two.
 
     sides: other sums over k that f knows.
     """
@@ -51,6 +53,10 @@ class Product:
     def position(self) -> int:
         """Of its launch line."""
         return self.analysis.form.position
+
+    @property
+    def is_sum(self) -> bool:
+        return self.made.combine == "sum"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +85,10 @@ class Tiling:
 
 
 def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[Application]:
-    found = product_of(ctx, analysis, function)
+    found = product_of(ctx, analysis, function, combine=("sum", "max", "min"))
     if found is None:
         return
-    for rank, shape in enumerate(_SHAPES):
+    for rank, shape in enumerate(sorted(_SHAPES, key=lambda each: blocks_of(found, each) < analysis.chip.sms)):
         block, thread = "x".join(map(str, shape[:3])), "x".join(map(str, shape[3:]))
         yield Application(
             edits=tuple(_edits(found, shape)),
@@ -93,11 +99,19 @@ def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Ite
         )
 
 
-def product_of(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Product | None:
-    """Raises NotPrinted for a layout that tiles are not made for."""
+def blocks_of(found: Product, shape: tuple[int, ...]) -> int:
+    """How many blocks there are at the headline case, edges left aside."""
+    sizes = [dim.value(found.analysis.case.axes) for dim in found.output.shape]
+    return int(math.prod(sizes)) // (shape[0] * shape[1])
+
+
+def product_of(
+    ctx: RuleContext, analysis: LaunchAnalysis, function: Function, *, combine: Collection[str] = ("sum",)
+) -> Product | None:
+    """combine: by what pairs may be combined. Raises NotPrinted for a layout that tiles are not made for."""
     form = analysis.form
     products = [made for made in analysis.contractions if made.kind in ("matmul", "pairs")]
-    if len(products) != 1 or form.multiplies:
+    if len(products) != 1 or form.multiplies or products[0].combine not in combine:
         return None
     made = swapped(products[0])
     if made.left is None or made.output is None or made.output.array is None:
@@ -113,7 +127,7 @@ def product_of(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -
         return None
     sides = sides_of(analysis, made)
     names = names_of(ctx, function)
-    if sides is None:
+    if sides is None or (sides and made.combine != "sum"):
         return None
     return Product(ctx, analysis, function, made, layout_of(ctx, analysis, made, names), output, names, sides)
 
@@ -161,14 +175,15 @@ def printer_of(found: Product, sum_element: str) -> Printer:
     """What spells the values of the epilogue. sum_element: how the new body spells the sum of `$row` and `$col`."""
     sums = {carried.name: sum_element for r in found.analysis.reductions for carried in r.carried}
     sums |= {side.name: side.spelled(number) for number, side in enumerate(found.sides)}
-    return Printer(found.analysis, found.names, found.layout.places, sums)
+    begun = frozenset[str]() if found.is_sum else frozenset(sums)  # an extremum is begun with its first value
+    return Printer(found.analysis, found.names, found.layout.places, sums, begun=begun)
 
 
 def _edits(found: Product, shape: tuple[int, ...]) -> list[Edit]:
     kinds = {accumulator(side.element) for side in (found.layout.left, found.layout.right)}
     kind = kinds.pop() or ""
-    if kinds or not kind:
-        raise NotPrinted("factors of two kinds")
+    if kinds or not kind or (kind == "double" and not found.is_sum):
+        raise NotPrinted("factors of two kinds, or extrema of doubles")
     width = 8 if kind == "double" else 4
     if (shape[0] + 4 + shape[1] + 4) * shape[2] * width > _ROOM:
         raise NotPrinted("too large a tile")
@@ -208,20 +223,24 @@ def factors_of(found: Product, kind: str = "") -> str:
     return said
 
 
-def _fill(side: Factor, own: str, size: str, first: str, extent: str, k: str) -> str:
-    """The loop that copies a tile of a factor, lanes along its contiguous dimension, zero outside of the matrix."""
+def _fill(side: Factor, own: str, size: str, first: str, extent: str, k: str, *, is_sum: bool) -> str:
+    """The loop that copies a tile of a factor, lanes along its contiguous dimension, zero outside of the matrix.
+
+    An extremum may meet a pair again: there the last place of k stands for those behind it.
+    """
     word, source = ("$a_tile", "$left") if own == "$m" else ("$b_tile", "$right")
+    depth = "$k0 + $k" if is_sum else f"min($k0 + $k, {k} - 1)"
     if side.is_inner:
         inner, outer, split = "$k", own, "BK"
-        at = f"({first} + {own}) * {bracketed(side.stride)} + $k0 + $k"
+        at = f"({first} + {own}) * {bracketed(side.stride)} + {depth}"
     else:
         inner, outer, split = own, "$k", size
-        at = f"($k0 + $k) * {bracketed(side.stride)} + {first} + {own}"
+        at = f"({depth}) * {bracketed(side.stride)} + {first} + {own}"
     value = converted(side.element, f"{source}[{f'{side.turn} + ' if side.turn else ''}{at}]")
     return f"""\
         for (int $e = threadIdx.x; $e < {size} * BK; $e += $threads) {{
             const int {inner} = $e % {split}, {outer} = $e / {split};
-            {word}[$k][{own}] = {first} + {own} < {extent} && $k0 + $k < {k} ? {value} : 0;
+            {word}[$k][{own}] = {first} + {own} < {extent}{f" && $k0 + $k < {k}" if is_sum else ""} ? {value} : 0;
         }}
 """
 
@@ -230,13 +249,43 @@ def term_of(found: Product, say: Printer) -> str:
     """What is summed, of a row's element `$x[$i]` and a column's `$y[$j]`. Raises NotPrinted."""
     if found.made.kind == "matmul":
         return "$x[$i] * $y[$j]"
-    return summed(found.analysis, found.made, say, found.made.operand)
+    return summed(found.analysis, found.made, say, found.made.operand, is_padded=found.is_sum)
+
+
+def _step(found: Product, say: Printer, kind: str) -> str:
+    """How a result takes the next pair in. Raises NotPrinted."""
+    if found.is_sum:
+        return f"$sum[$i][$j] += {term_of(found, say)}"
+    call = f"f{found.made.combine}f" if kind == "float" else found.made.combine
+    return f"$sum[$i][$j] = {call}($sum[$i][$j], {term_of(found, say)})"
+
+
+def _begun(found: Product, say: Printer, kind: str) -> str:
+    """The results before the first pair. Raises NotPrinted."""
+    if found.is_sum:
+        return f"    {kind} $sum[TM][TN] = {{}};\n"
+    return f"""\
+    {kind} $sum[TM][TN];
+    #pragma unroll
+    for (int $i = 0; $i < TM * TN; ++$i) $sum[$i / TN][$i % TN] = {_first(found.made.initial, say, kind)};
+"""
+
+
+def _first(initial: Data | None, say: Printer, kind: str) -> str:
+    """A number as the text spells it, infinities too. Raises NotPrinted."""
+    found = plain(initial)
+    if found is None or found.op not in ("constant", "index"):
+        raise NotPrinted("an extremum that begins with what was computed")
+    if found.op == "constant" and isinstance(found.detail, float) and math.isinf(found.detail) and kind == "float":
+        return f"__int_as_float(0x{'7f' if found.detail > 0 else 'ff'}800000)"
+    return say.value(found)
 
 
 def _body(found: Product, tiling: Tiling, *, kind: str) -> str:
     layout = tiling.layout
-    fills = _fill(layout.left, "$m", "BM", "$row0", layout.m, layout.k)
-    fills += _fill(layout.right, "$n", "BN", "$col0", layout.n, layout.k)
+    fills = _fill(layout.left, "$m", "BM", "$row0", layout.m, layout.k, is_sum=found.is_sum)
+    fills += _fill(layout.right, "$n", "BN", "$col0", layout.n, layout.k, is_sum=found.is_sum)
+    begun = _begun(found, tiling.say, kind) + declared_sides(found.sides, kind)
     turns = f"    for (int $turn = 0; $turn < {layout.turns}; ++$turn)\n" if layout.turns else ""
     return f"""{{
     // A block computes BM x BN results from tiles of BK columns and rows; a thread TM x TN of them in registers.
@@ -245,8 +294,7 @@ def _body(found: Product, tiling: Tiling, *, kind: str) -> str:
     __shared__ __align__(16) {kind} $b_tile[BK][BN + 4];
     const int $row0 = blockIdx.y * BM, $col0 = blockIdx.x * BN;
 {factors_of(found)}    const int $ty = threadIdx.x / (BN / TN) * TM, $tx = threadIdx.x % (BN / TN) * TN;
-    {kind} $sum[TM][TN] = {{}};
-{declared_sides(found.sides, kind)}{turns}    for (int $k0 = 0; $k0 < {layout.k}; $k0 += BK) {{
+{begun}{turns}    for (int $k0 = 0; $k0 < {layout.k}; $k0 += BK) {{
 {fills}        __syncthreads();
         #pragma unroll
         for (int $k = 0; $k < BK; ++$k) {{
@@ -258,7 +306,7 @@ def _body(found: Product, tiling: Tiling, *, kind: str) -> str:
             #pragma unroll
             for (int $i = 0; $i < TM; ++$i) {{
                 #pragma unroll
-                for (int $j = 0; $j < TN; ++$j) $sum[$i][$j] += {term_of(found, tiling.say)};
+                for (int $j = 0; $j < TN; ++$j) {_step(found, tiling.say, kind)};
             }}
 {side_steps(found.analysis, found.made, found.sides, tiling.say)}        }}
         __syncthreads();

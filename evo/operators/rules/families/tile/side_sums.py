@@ -59,9 +59,17 @@ def sides_of(analysis: LaunchAnalysis, made: Contraction) -> tuple[SideSum, ...]
 
 
 def summed(
-    analysis: LaunchAnalysis, product: Contraction, say: Printer, operand: Data | None, loop: Symbol | None = None
+    analysis: LaunchAnalysis,
+    product: Contraction,
+    say: Printer,
+    operand: Data | None,
+    loop: Symbol | None = None,
+    *,
+    is_padded: bool = True,
 ) -> str:
-    """A value of elements of both factors. loop: the one of its sum, if it has its own. Raises NotPrinted."""
+    """A value of elements of both factors. loop: the one of its sum, if it has its own; is_padded: zeros stand for
+    elements behind the last one, and have to add nothing. Raises NotPrinted.
+    """
     form, here = analysis.form, product.summed[0]
     turned = {loop: Term.of(here)} if loop is not None else {}
     sides = ((product.left, "$x[$i]"), (product.right, "$y[$j]"))
@@ -75,7 +83,7 @@ def summed(
                 reads[part.detail] = text
     spelled = replace(say, places={}, values={}, reads=reads)
     at_zero = replace(spelled, reads=dict.fromkeys(reads, "0.0f")).value(operand)
-    if not _NOTHING.fullmatch(at_zero):
+    if is_padded and not _NOTHING.fullmatch(at_zero):
         raise NotPrinted("padding with zeros would count")
     return spelled.value(operand)
 

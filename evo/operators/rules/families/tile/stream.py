@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from functools import partial
 
 from evo.analysis.access import LaunchAnalysis
 from evo.cuda.source import Function
-from evo.operators.rules.families.tile.product import Product, Tiling, factors_of, product_of, term_of, tiled_edits
+from evo.operators.rules.families.tile.product import (
+    Product,
+    Tiling,
+    blocks_of,
+    factors_of,
+    product_of,
+    term_of,
+    tiled_edits,
+)
 from evo.operators.rules.families.tile.product_layout import Factor
 from evo.operators.rules.families.tile.side_sums import declared_sides, side_steps
 from evo.operators.rules.rewriting import bracketed, indented
@@ -41,7 +48,7 @@ def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Ite
     if found is None or analysis.chip.capability < _CAPABILITY or not _are_floats(found):
         return
     requires = f"8 * (BM + BN + 8) * (BK + 4) <= {_ROOM} and BM // TM * (BN // TN) <= 1024"
-    for rank, shape in enumerate(sorted(_SHAPES, key=lambda each: _blocks(found, each) < analysis.chip.sms)):
+    for rank, shape in enumerate(sorted(_SHAPES, key=lambda each: blocks_of(found, each) < analysis.chip.sms)):
         block, thread = "x".join(map(str, shape[:3])), "x".join(map(str, shape[3:]))
         yield Application(
             edits=tuple(tiled_edits(found, shape, partial(_body, found), requires=requires)),
@@ -57,12 +64,6 @@ def _are_floats(found: Product) -> bool:
     layout = found.layout
     elements = {layout.left.element, layout.right.element, output.array.element if output and output.array else ""}
     return elements == {"float"}
-
-
-def _blocks(found: Product, shape: tuple[int, ...]) -> int:
-    """How many blocks there are at the headline case, edges left aside."""
-    sizes = [dim.value(found.analysis.case.axes) for dim in found.output.shape]
-    return int(math.prod(sizes)) // (shape[0] * shape[1])
 
 
 def _fill(side: Factor, own: str, first: str, extent: str, k: str) -> str:

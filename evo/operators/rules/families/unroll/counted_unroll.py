@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
+from evo.analysis.access import Form, Symbol
 from evo.cuda.source import CountedLoop, Edit, Span
 from evo.operators.rules.loops import unrolled
 from evo.operators.rules.rule import Application, Example, Rule
@@ -11,6 +13,8 @@ from evo.operators.rules.rule_context import RuleContext
 
 _DELIBERATE = 6
 _FULL_LIMIT = 64  # a full unroll of more trips than this only fills the instruction cache
+_INSTANCES = 1200  # of one statement, of which the same holds
+_UNKNOWN = Span(0, 0)
 
 
 def _find(ctx: RuleContext) -> Iterator[Application]:
@@ -35,19 +39,7 @@ def _find_registers(ctx: RuleContext) -> Iterator[Application]:
     """Arrays of a thread's own that loops of a known length index: unrolled together, they are registers."""
     for analysis in ctx.launches:
         form = analysis.form
-        loops: dict[Span, str] = {}
-        for access in form.accesses:
-            if access.array is None or access.array.space != "local":
-                continue
-            for symbol in access.loops:
-                loop = form.loops[symbol]
-                trips = loop.trip.value if loop.trip is not None else None
-                if symbol not in access.offset.symbols() or loop.factor is not None:
-                    continue
-                if trips is None or not 1 < trips <= _FULL_LIMIT:
-                    loops.clear()
-                    break
-                loops[loop.span] = symbol.name
+        loops = _of_arrays(form)
         edits = [edit for span in loops for edit in unrolled(ctx.source, span)]
         if len(loops) > 1:
             yield Application(
@@ -57,6 +49,44 @@ def _find_registers(ctx: RuleContext) -> Iterator[Application]:
                 rank=-1,
                 is_schedule=True,
             )
+
+
+def _of_arrays(form: Form) -> dict[Span, None]:
+    """The loops that index a thread's own arrays, with those around that say how long they are; none of an array that
+    one of no known length indexes.
+    """
+    loops: dict[object, dict[Span, None]] = {}
+    for access in form.accesses:
+        if access.array is None or access.array.space != "local":
+            continue
+        known: dict[Symbol, None] = {}
+        for symbol in access.loops:
+            if symbol in access.offset.symbols() and form.loops[symbol].factor is None:
+                known |= dict.fromkeys((symbol, *_told_by(form, symbol)))
+        lengths = [_most(form, symbol) or 0 for symbol in known]
+        ours = loops.setdefault(access.array.name, {})
+        if any(not 1 < length <= _FULL_LIMIT for length in lengths) or math.prod(lengths) > _INSTANCES:
+            ours[_UNKNOWN] = None
+        ours |= {form.loops[symbol].span: None for symbol in known if form.loops[symbol].factor is None}
+    return {span: None for ours in loops.values() if _UNKNOWN not in ours for span in ours}
+
+
+def _told_by(form: Form, symbol: Symbol) -> Iterator[Symbol]:
+    """The loops around that say where a loop begins or how often it runs, as in a triangle."""
+    loop = form.loops[symbol]
+    for term in (loop.start, loop.trip):
+        for other in term.symbols() if term is not None else ():
+            if other in form.loops and other != symbol:
+                yield other
+                yield from _told_by(form, other)
+
+
+def _most(form: Form, symbol: Symbol) -> int | None:
+    """The most turns of a loop that a compiler knows."""
+    loop = form.loops[symbol]
+    if loop.trip is None or any(each not in form.loops for each in loop.trip.symbols() | loop.start.symbols()):
+        return None
+    return loop.trip.value if loop.trip.value is not None else form.bounds.largest(loop.trip)
 
 
 def _wanted(loop: CountedLoop) -> Iterator[str | None]:

@@ -15,27 +15,62 @@ from evo.cuda.source import CountedFor, CountedLoop, Edit, Function, Source, Spa
 from evo.operators.rules.directives import definition_place
 from evo.operators.rules.element import BYTES, pack_name, pack_struct
 from evo.operators.rules.loops import above, counted_loops, loop_words
-from evo.operators.rules.reductions import offset_of, takes_any_order
-from evo.operators.rules.rewriting import balanced, bare, fresh, rewritten, same
+from evo.operators.rules.reductions import counts_down, offset_of, takes_any_order
+from evo.operators.rules.rewriting import balanced, bare, fresh, indented, rewritten, same
 from evo.operators.rules.rule import Application, Rule
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import index_in, kernels
 from evo.spec.variant import LaunchLine
 
 _MOST_BYTES = 16
+_WRITTEN_OUT = 64  # turns
+# Written out, three turns that are left become one load of four elements, of which the last may lie outside.
+_ONE_BY_ONE = "#pragma unroll 1\n"
 _LEAVES = re.compile(r"\b(break|continue|return|goto)\b|__sync|_sync\b|\basm\b|\[&|\[=")
 _ATOMIC = re.compile(r"atomic(Add|Max|Min|Or|And|Xor)\s*\([^;{}=]*\)\s*;")
 
 
 @dataclass(slots=True)
 class _WideLoop:
-    """A loop over neighbouring elements: what it reads and writes at `offset + i`, and how it advances."""
+    """A loop over neighbouring elements: what it reads and writes at `offset + i`, or backwards at `E - i`, whose
+    offset is that text, and how it advances.
+    """
 
     loop: CountedFor
     stride: str  # empty for one by one; else the number of lanes or threads that take turns
+    trips: int = 0  # of a loop that indexes a thread's own arrays, which stay in registers if all turns are written out
     kinds: dict[str, str] = field(default_factory=dict)  # pointer -> element
     reads: dict[tuple[str, str], list[Span]] = field(default_factory=dict)
     writes: dict[tuple[str, str], Statement] = field(default_factory=dict)
+
+    @property
+    def places(self) -> list[tuple[str, str]]:
+        return list(dict.fromkeys((*self.reads, *self.writes)))
+
+    def is_backward(self, offset: str) -> bool:
+        return re.search(rf"\b{self.loop.name}\b", offset) is not None
+
+    def address(self, place: tuple[str, str], turn: str, count: int) -> str:
+        """Of the first of the elements that so many turns from one on touch."""
+        name, offset = place
+        if self.is_backward(offset):
+            last = re.sub(rf"\b{self.loop.name}\b", f"({turn} + {count - 1})", offset)
+            return f"&{name}[{last}]"
+        at = " + ".join(part for part in (offset, turn if turn != "0" else "") if part)
+        return f"&{name}[{at}]" if at else name
+
+    def is_off(self, source: Source) -> bool:
+        """Whether turns begin where no wide element does, and one place tells for all where the next one is."""
+        start = source.slice(self.loop.start).strip()
+        directions = {self.is_backward(offset) for _, offset in self.places}
+        sizes = {BYTES[kind] for kind in self.kinds.values()}
+        is_later = start.isdigit() and int(start) > 0
+        return (
+            not self.stride
+            and not self.trips
+            and len(sizes) == len(directions) == 1
+            and (is_later or True in directions)
+        )
 
 
 def _find(ctx: RuleContext) -> Iterator[Application]:
@@ -43,10 +78,10 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
     for loop, statement, _ in counted_loops(ctx):
         if loop.function not in launched:
             continue
-        walk = _walk(ctx, *launched[loop.function], statement)
+        walk = _walk(ctx, *launched[loop.function], statement, loop.trips or 0)
         largest = max(BYTES[kind] for kind in walk.kinds.values()) if walk is not None else 0
         for count in (16, 8, 4, 2):
-            if walk is not None and count * largest <= _MOST_BYTES:
+            if walk is not None and count * largest <= _MOST_BYTES and walk.trips % count == 0:
                 yield Application(
                     edits=tuple(_edits(ctx, loop, walk, count)),
                     summary=f"{loop_words(ctx, loop)}: {count} elements per access to {', '.join(walk.kinds)}",
@@ -55,40 +90,51 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
                 )
 
 
-def _walk(ctx: RuleContext, function: Function, launch: LaunchLine, statement: CountedFor) -> _WideLoop | None:
+def _open_loop(ctx: RuleContext, function: Function, launch: LaunchLine, statement: CountedFor) -> _WideLoop | None:
+    """A loop whose turns stay within it and walk one by one or side by side; nothing is known of what they touch."""
     source = ctx.source
     if statement.relation != "<" or _is_rest(ctx, function, statement):
         return None
-    body = statement.body_span
     if (
         source.is_bare(statement.span)
-        or _LEAVES.search(source.slice(body))
+        or _LEAVES.search(source.slice(statement.body_span))
         or any(s.kind in ("for", "other") for s in statement.all() if s is not statement)
     ):
         return None
     if statement.step == "1":
-        walk = _WideLoop(statement, "")
-    elif (_is_counting(source, statement) or takes_any_order(source, statement)) and _takes_turns(
-        ctx, launch, function, statement
-    ):
-        walk = _WideLoop(statement, statement.step)
-    else:
+        return _WideLoop(statement, "")
+    is_open = _is_counting(source, statement) or takes_any_order(source, statement)
+    return _WideLoop(statement, statement.step) if is_open and _takes_turns(ctx, launch, function, statement) else None
+
+
+def _walk(
+    ctx: RuleContext, function: Function, launch: LaunchLine, statement: CountedFor, trips: int
+) -> _WideLoop | None:
+    """trips: how often the loop runs, 0 if the text does not tell."""
+    source, body = ctx.source, statement.body_span
+    walk = _open_loop(ctx, function, launch, statement)
+    if walk is None:
         return None
     uses = source.subscripts(body)
-    guarded, always = set[tuple[str, str]](), set[tuple[str, str]]()
+    guarded, always, others = set[tuple[str, str]](), set[tuple[str, str]](), set[str]()
     written = {s.target: s for s in statement.all() if s.kind == "assign" and s.operator == "="}
     for use in uses:
         offset = offset_of(source, statement, use.indices[0]) if len(use.indices) == 1 else None
+        if len(use.indices) == 1 and offset is None and counts_down(source, statement, use.indices[0]):
+            offset = source.slice(use.indices[0]).strip() if not walk.stride else None
         kind = source.element_type(function.name, use.name)
         inner = [other.span for other in uses if other.span != use.span and use.span.holds(other.span)]
         names = {
             name for index in use.indices for name, at in source.names(index) if not any(o.holds(at) for o in inner)
         }
-        if offset is None:
+        if offset is None or _is_array(ctx, function, use.name):
             if statement.name in names and (kind is None or _is_array(ctx, function, use.name)):
-                return None  # a private array would be indexed at run time
+                if not 1 < trips <= _WRITTEN_OUT or walk.stride or source.slice(statement.start).strip() != "0":
+                    return None  # a private array would be indexed at run time
+                walk.trips = trips
+            others.add(use.name)
             continue
-        if kind not in BYTES or _is_array(ctx, function, use.name) or not _is_pointer(ctx, function, use.name):
+        if kind not in BYTES or not _is_pointer(ctx, function, use.name):
             return None
         if any(other.span != use.span and use.span.holds(other.span) for other in uses):
             return None
@@ -107,7 +153,9 @@ def _walk(ctx: RuleContext, function: Function, launch: LaunchLine, statement: C
         else:
             return None
     stored = {name for name, _ in walk.writes}
-    if not walk.kinds or any(name in stored for name, _ in walk.reads) or guarded - always:
+    if not walk.kinds or stored & others or any(p[0] in stored and p not in walk.writes for p in walk.reads):
+        return None  # what one turn stores, another one may read
+    if guarded - always or len({name for name, _ in walk.writes}) < len(walk.writes):
         return None  # what a test guards may lie outside
     return walk
 
@@ -187,53 +235,102 @@ def _edits(ctx: RuleContext, loop: CountedLoop, walk: _WideLoop, count: int) -> 
     source, statement = ctx.source, walk.loop
     i, start, limit = loop.variable, source.slice(statement.start), source.slice(statement.limit)
     indent, done, e = loop.indent, fresh(ctx, f"{i}_done"), fresh(ctx, "e")
-    places = dict.fromkeys((*walk.reads, *walk.writes))
     packs: dict[tuple[str, str], str] = {}
-    for place in places:
+    for place in walk.places:
         packs[place] = fresh(ctx, f"{place[0]}_pack", packs.values())
-    tests = []
-    for name, offset in places:
-        base = " + ".join(part for part in (offset, "" if walk.stride or start == "0" else f"({start})") if part)
-        address = f"&{name}[{base}]" if base else name
-        tests.append(f"reinterpret_cast<unsigned long long>({address}) % {count * BYTES[walk.kinds[name]]} == 0")
     kinds = dict.fromkeys(walk.kinds.values())
     structs = [pack_struct(f"{pack_name(kind)}{count}", kind, count, count) for kind in kinds]
     missing = "".join(text for text in structs if text not in source.text)
     if missing:
         yield Edit(definition_place(ctx), missing)
     wide, loads, stores = fresh(ctx, f"{i}_wide"), "", ""
-    for name, offset in places:
-        kind = f"{pack_name(walk.kinds[name])}{count}"
-        at = f"&{name}[{' + '.join(part for part in (offset, done) if part)}]"
-        if (name, offset) in walk.reads:
-            loads += f"{indent}    const {kind} {packs[name, offset]} = *reinterpret_cast<const {kind}*>({at});\n"
+    for name, offset in walk.places:
+        place, kind = (name, offset), f"{pack_name(walk.kinds[name])}{count}"
+        at, own = walk.address(place, done, count), packs[name, offset]
+        if place in walk.reads:
+            held = kind if place in walk.writes else f"const {kind}"
+            loads += f"{indent}    {held} {own} = *reinterpret_cast<const {kind}*>({at});\n"
         else:
-            loads += f"{indent}    {kind} {packs[name, offset]};\n"
-            stores += f"{indent}    *reinterpret_cast<{kind}*>({at}) = {packs[name, offset]};\n"
+            loads += f"{indent}    {kind} {own};\n"
+        if place in walk.writes:
+            stores += f"{indent}    *reinterpret_cast<{kind}*>({at}) = {own};\n"
     step = f"{_factor(walk.stride)} * {count}" if walk.stride else str(count)
     first = f"{_factor(start)} * {count}" if walk.stride else start
     declared = "" if walk.stride else f"{indent}int {done} = {first};\n"
     begin = f"int {done} = {first}" if walk.stride else ""
     head = f"for ({begin}; {wide} && {done} + {count - 1} < {limit}; {done} += {step})"
+    tests, turns = _aligned(ctx, walk, count, (wide, done, indent))
+    if walk.trips:
+        yield _written_out(ctx, loop, walk, tests, (done, e, loads, stores), (packs, count))
+        return
     yield Edit(
         Span(above(ctx, loop), above(ctx, loop)),
-        f"{indent}const bool {wide} = {' && '.join(tests)};\n{declared}{indent}{head} {{\n{loads}"
+        f"{indent}const bool {wide} = {tests};\n{declared}{turns}{indent}{head} {{\n{loads}"
         f"#pragma unroll\n{indent}    for (int {e} = 0; {e} < {count}; ++{e}) {{\n"
-        f"{_body(ctx, walk, packs, e, done, indent)}"
-        f"{indent}    }}\n{stores}{indent}}}\n",
+        f"{_body(ctx, walk, packs, (e, done, indent), count)}"
+        f"{indent}    }}\n{stores}{indent}}}\n{'' if walk.stride or loop.pragma else _ONE_BY_ONE}",
     )
     rest = f"({wide} ? {_factor(limit)} / {count} * {count} : 0) + {start}" if walk.stride else done
     yield Edit(statement.start, rest)
+
+
+def _written_out(
+    ctx: RuleContext,
+    loop: CountedLoop,
+    walk: _WideLoop,
+    test: str,
+    parts: tuple[str, str, str, str],
+    packed: tuple[dict[tuple[str, str], str], int],
+) -> Edit:
+    """Both loops with all turns written out, of which only one runs: arrays of the thread stay in registers."""
+    (done, e, loads, stores), (packs, count), indent = parts, packed, loop.indent
+    inner = f"{indent}    "
+    head = f"for (int {done} = 0; {done} < {walk.trips}; {done} += {count})"
+    each = f"for (int {e} = 0; {e} < {count}; ++{e})"
+    body = _body(ctx, walk, packs, (e, done, inner), count)
+    old = indented(ctx.source.slice(walk.loop.span))
+    return Edit(
+        Span(above(ctx, loop), walk.loop.span.end),
+        f"{indent}if ({test}) {{\n#pragma unroll\n{inner}{head} {{\n{indented(loads)}#pragma unroll\n"
+        f"{inner}    {each} {{\n{body}{inner}    }}\n{indented(stores)}{inner}}}\n"
+        f"{indent}}} else {{\n#pragma unroll\n{indent}{old}\n{indent}}}",
+    )
+
+
+def _aligned(ctx: RuleContext, walk: _WideLoop, count: int, names: tuple[str, str, str]) -> tuple[str, str]:
+    """Whether the wide loop may run, and the turns in front of its first."""
+    wide, done, indent = names
+    start = ctx.source.slice(walk.loop.start)
+    begin = "0" if walk.stride or start == "0" else f"({start})"
+    bytes_of = {name: count * BYTES[kind] for name, kind in walk.kinds.items()}
+    at = {place: f"reinterpret_cast<unsigned long long>({walk.address(place, begin, count)})" for place in walk.places}
+    if not walk.is_off(ctx.source):
+        return " && ".join(f"{at[place]} % {bytes_of[place[0]]} == 0" for place in walk.places), ""
+    first, *others = walk.places
+    wall = bytes_of[first[0]]
+    tests = [f"({at[place]} - {at[first]}) % {wall} == 0" for place in others]
+    here = f"reinterpret_cast<unsigned long long>({walk.address(first, done, count)})"
+    limit = ctx.source.slice(walk.loop.limit)
+    body = "".join(f"{indent}    {ctx.source.slice(statement.span)}\n" for statement in walk.loop.body)
+    if re.search(rf"\b{walk.loop.name}\b", body):
+        body = f"{indent}    const int {walk.loop.name} = {done};\n{body}"
+    # A row of no whole words has none of them anywhere: its turns are all taken below.
+    head = f"for (; {wide} && {done} < {limit} && {here} % {wall} != 0; ++{done})"
+    return " && ".join(tests) or "true", f"{indent}{head} {{\n{body}{indent}}}\n"
 
 
 def _factor(text: str) -> str:
     return text if re.fullmatch(r"[\w.]+|\(.*\)", text) and balanced(text.strip("()")) else f"({text})"
 
 
-def _body(ctx: RuleContext, walk: _WideLoop, packs: dict[tuple[str, str], str], e: str, done: str, indent: str) -> str:
+def _body(
+    ctx: RuleContext, walk: _WideLoop, packs: dict[tuple[str, str], str], names: tuple[str, str, str], count: int
+) -> str:
     """The body's statements with elements taken from the packs."""
-    swaps = [Edit(span, f"{packs[place]}.at[{e}]") for place, spans in walk.reads.items() for span in spans]
-    swaps += [Edit(s.target, f"{packs[place]}.at[{e}]") for place, s in walk.writes.items() if s.target is not None]
+    e, done, indent = names
+    own = {p: f"{pack}.at[{f'{count - 1} - {e}' if walk.is_backward(p[1]) else e}]" for p, pack in packs.items()}
+    swaps = [Edit(span, own[place]) for place, spans in walk.reads.items() for span in spans]
+    swaps += [Edit(s.target, own[place]) for place, s in walk.writes.items() if s.target is not None]
     texts = (rewritten(ctx.source, statement.span, swaps) for statement in walk.loop.body)
     text = "".join(f"{indent}        {each}\n" for each in texts)
     if re.search(rf"\b{walk.loop.name}\b", text):

@@ -35,7 +35,7 @@ Placed = Callable[[RuleContext, LaunchAnalysis, Function], RowPlace | None]
 
 _LONG = 256  # turns, from which on a block may share them
 _FEW = 4  # turns of a loop that is not shared out; of a lane of a warp, with fewer of which a group is enough
-_GROUP = 8  # lanes, where rows are short
+_GROUPS = (8, 4)  # lanes, where rows are short
 _TURN = Symbol("turn", "loop")
 _RECORD = 64  # bytes of what a lane reads whole in one turn
 
@@ -47,7 +47,8 @@ def found_rows(
     ways: list[tuple[Placed, str, int | str]] = [(block_place, "threads of a block", "block")]
     if not is_block:
         ways = [(row_place, "lanes of a warp", WARP)]
-        ways += [] if is_scan else [(partial(row_place, lanes=_GROUP), f"lanes of a group of {_GROUP}", _GROUP)]
+        for lanes in () if is_scan else _GROUPS:
+            ways.append((partial(row_place, lanes=lanes), f"lanes of a group of {lanes}", lanes))
     for rank, (placed, who, to) in enumerate(ways):
         if edits := _edits(ctx, analysis, function, placed, is_scan=is_scan):
             yield Application(
@@ -66,13 +67,15 @@ def _edits(
     if form.barriers or form.exchanges or form.shared:
         return None
     place = placed(ctx, analysis, function)
-    shared = _loops(ctx, analysis, place is not None and place.is_alone)
-    if place is None or not shared or not stay_with_their_lane(analysis, shared):
+    shared = _walked(ctx, analysis, form.body, place) if place is not None else None
+    if place is None or not shared or not stay_with_their_lane(analysis, shared) or _leave_arrays(form, shared):
         return None
     if any(each.is_scan for each in shared) != is_scan:
         return None
     longest, is_block = max(analysis.turns(each.loop) or 0 for each in shared), not place.lanes.isdigit()
     if longest < _LONG if is_block else place.lanes != str(WARP) and not 0 < longest < _FEW * WARP:
+        return None
+    if place.lanes == str(_GROUPS[-1]) and longest >= _GROUPS[0]:
         return None
     if not is_block:
         lane = fresh(ctx, "lane")
@@ -122,18 +125,11 @@ def _is_again(form: Form, shared: SharedLoop) -> bool:
     return inner or bool(shared.loop.calls)
 
 
-def _loops(ctx: RuleContext, analysis: LaunchAnalysis, is_alone: bool) -> list[SharedLoop] | None:
-    """The outermost loops that walk along the contiguous dimension; None if something else is in the way.
-
-    is_alone: a block is one thread, whose reads no other's are beside.
-    """
-    return _walked(ctx, analysis, analysis.form.body, is_alone)
-
-
 def _walked(
-    ctx: RuleContext, analysis: LaunchAnalysis, nodes: tuple[Node, ...], is_alone: bool
+    ctx: RuleContext, analysis: LaunchAnalysis, nodes: tuple[Node, ...], place: RowPlace
 ) -> list[SharedLoop] | None:
-    form = analysis.form
+    """The outermost loops that walk along the contiguous dimension; None if something else is in the way."""
+    form, least = analysis.form, int(place.lanes) if place.lanes.isdigit() else WARP
     found: list[SharedLoop] = []
     for loop, body in nests(nodes):
         inside = [access for access in form.accesses if loop.symbol in access.loops]
@@ -141,17 +137,32 @@ def _walked(
             continue
         if _is_rest(analysis, loop, body) or _is_of_own(inside):
             continue  # each lane takes the few turns that another loop has left, or stores its own array
-        if _walks(analysis, loop, inside, is_alone):
+        if _walks(analysis, loop, inside, place.is_alone):
             shared = shared_of(ctx, analysis, loop)
             if shared is not None:
                 found.append(shared)
                 continue
         # Every lane takes all turns of a loop whose inner loops are long walks, with what little is beside them.
-        inner = _walked(ctx, analysis, body, is_alone)
-        if not inner or any((analysis.turns(each.loop) or 0) < WARP for each in inner):
+        inner = _walked(ctx, analysis, body, place)
+        if not inner or any((analysis.turns(each.loop) or 0) < least for each in inner):
             return None  # each lane would do all of it again
         found += inner
     return found
+
+
+def _leave_arrays(form: Form, shared: list[SharedLoop]) -> bool:
+    """Whether a loop fills a thread's own array for what follows: each lane would have some of its elements."""
+    for each in shared:
+        symbol, combined_ones = each.loop.symbol, {at for found in each.reductions for at in found.accesses}
+        filled = {a.memory.name for a in form.accesses if _is_local(a) and a.is_write and symbol in a.loops}
+        filled -= {a.memory.name for a in form.accesses if _is_local(a) and a.number in combined_ones}
+        if any(_is_local(a) and a.memory.name in filled and symbol not in a.loops for a in form.accesses):
+            return True
+    return False
+
+
+def _is_local(access: Access) -> bool:
+    return access.array is not None and access.array.space == "local"
 
 
 def _is_rest(analysis: LaunchAnalysis, loop: Loop, body: tuple[Node, ...]) -> bool:

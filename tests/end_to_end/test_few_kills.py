@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
-from run_killer import ANEW, descendants, kill_runs
-from tiny import commit_all, environment, git, new_repository
+from run_killer import descendants, kill_runs
+from tiny import ANEW, commit_all, environment, git, new_repository
 
 
 @pytest.mark.long

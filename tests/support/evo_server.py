@@ -30,7 +30,7 @@ class Server:
 
     def __init__(self) -> None:
         self._free = threading.Lock()
-        child_copies().place()
+        child_copies().socket_place()
         command = [sys.executable, "-P", __file__]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         atexit.register(self._process.kill)

@@ -134,7 +134,8 @@ def run(arguments: list[str]) -> int:
 def _parsed(front: list[str], rest: list[str]) -> int:
     """Run the command, the first word of `rest`; `front` has the options of `evo` itself."""
     try:
-        code = parser(*rest[:1])(args=[*front, *rest], prog_name="evo", standalone_mode=False)
+        named = [] if front[-1:] == ["--root"] else rest[:1]  # a folder that is missing would be the next word
+        code = parser(*named)(args=[*front, *rest], prog_name="evo", standalone_mode=False)
     except _ParserComplaint as problem:
         context = getattr(problem, "ctx", None)
         command = context.command_path if context is not None else "evo"

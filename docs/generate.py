@@ -17,7 +17,7 @@ from pathlib import Path
 import typer
 
 from evo.audit.redteam import PROCEDURES, load_attacks
-from evo.cli.app import app
+from evo.cli.app import parser
 from evo.cli.command_help import EXAMPLES
 from evo.operators import RULES, operator_docs
 from evo.records.insights import rule_evidence
@@ -86,14 +86,9 @@ def pages() -> dict[str, str]:
 
 
 @functools.cache
-def group() -> typer.core.TyperGroup:
-    """`evo` itself."""
-    return typer.main.get_command(app)  # type: ignore[return-value]
-
-
 def commands() -> dict[str, typer.core.TyperCommand]:
     """Every command of `evo`, in the order of its help."""
-    return dict(group().commands)  # type: ignore[attr-defined]
+    return dict(parser().commands)  # type: ignore[attr-defined]
 
 
 def index_page() -> str:
@@ -110,7 +105,7 @@ def index_page() -> str:
 def command_page(name: str) -> str:
     """One command: what it does, examples, arguments and options."""
     command = commands()[name]
-    context = typer.Context(command, info_name=name, parent=typer.Context(group(), info_name="evo"))
+    context = typer.Context(command, info_name=name, parent=typer.Context(parser(), info_name="evo"))
     first, rest = _sentences(command)
     lines = [NOTE, f"# evo {name}", "", f"{first} {rest}".strip(), ""]
     if examples := EXAMPLES.get(name):

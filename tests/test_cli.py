@@ -22,6 +22,7 @@ from tiny import (
     environment,
     evo,
     evo_here,
+    evolved,
     fails,
     git,
     new_repository,
@@ -34,12 +35,9 @@ def repository(tmp_path: Path) -> Path:
     return new_repository(tmp_path / "mine")
 
 
-@pytest.fixture(scope="module")
-def evolved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ran]:
-    """A repository after one run of the loop, and what that run printed. Read only."""
-    root = new_repository(tmp_path_factory.mktemp("evolved"))
-    words = ["--device", "sim:l4", "--operators", "ladder", "--patch", "wrong.cu", "--iterations", 4, "--json"]
-    return root, evo("iterate", "scale", *words, cwd=root)
+@pytest.fixture(name="evolved", scope="module")
+def _evolved() -> tuple[Path, Ran]:
+    return evolved()
 
 
 # --- the command itself

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -44,13 +45,6 @@ from evo.errors import UsageError
 # The parser's usage errors have no public name of their own in typer.
 _ParserComplaint: type[Exception] = typer.BadParameter.__bases__[0]
 
-app = typer.Typer(
-    cls=Commands,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-)
-
 _COMMANDS: dict[str, Callable[..., int]] = {
     "init": shipped.init,
     "iterate": iterate.iterate,
@@ -84,8 +78,6 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "nightly": nightly.nightly,
     "doctor": doctor.doctor,
 }
-for _name, _command in _COMMANDS.items():
-    app.command(_name, cls=Command)(_command)
 
 
 def _version(wanted: bool) -> None:
@@ -96,7 +88,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(invoke_without_command=True)
 def evo(
     context: Context,
     root: Annotated[
@@ -112,17 +103,39 @@ def evo(
         out(context.get_help())
 
 
+@functools.cache
+def parser(command: str = "") -> typer.core.TyperGroup:
+    """The reader of command lines that name this command; of all, unless there is one of that name.
+
+    To make that of all takes longer than most of what `evo` does by itself.
+    """
+    app = typer.Typer(
+        cls=Commands,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    )
+    app.callback(invoke_without_command=True)(evo)
+    for name in [command] if command in _COMMANDS else _COMMANDS:
+        app.command(name, cls=Command)(_COMMANDS[name])
+    made = typer.main.get_command(app)
+    assert isinstance(made, typer.core.TyperGroup)
+    return made
+
+
 def run(arguments: list[str]) -> int:
     """Run one command line and return the exit code."""
     prepare_streams()
     if completion.asked():
-        return completion.answered(lambda: _parsed([]))
-    return guarded(lambda: _parsed(_hoisted(arguments)))
+        return completion.answered(lambda: _parsed([], []))
+    return guarded(lambda: _parsed(*_hoisted(arguments)))
 
 
-def _parsed(arguments: list[str]) -> int:
+def _parsed(front: list[str], rest: list[str]) -> int:
+    """Run the command, the first word of `rest`; `front` has the options of `evo` itself."""
     try:
-        code = app(args=arguments, prog_name="evo", standalone_mode=False)
+        named = [] if front[-1:] == ["--root"] else rest[:1]  # a folder that is missing would be the next word
+        code = parser(*named)(args=[*front, *rest], prog_name="evo", standalone_mode=False)
     except _ParserComplaint as problem:
         context = getattr(problem, "ctx", None)
         command = context.command_path if context is not None else "evo"
@@ -157,18 +170,18 @@ def _with_suggestion(problem: Exception) -> str | None:
     return f"no such option: {option}" + (f". Did you mean {meant}?" if meant else "")
 
 
-def _hoisted(arguments: list[str]) -> list[str]:
-    """Move --root to the front: this global option may be anywhere on the command line."""
+def _hoisted(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """--root, and the other words: this global option may be anywhere on the command line."""
     front: list[str] = []
     rest: list[str] = []
     given = iter(arguments)
     for word in given:
         if word == "--":
-            return [*front, *rest, word, *given]
+            return front, [*rest, word, *given]
         if word == "--root":
             front += [word, *[value for value in [next(given, None)] if value is not None]]
         elif word.startswith("--root="):
             front.append(word)
         else:
             rest.append(word)
-    return [*front, *rest]
+    return front, rest

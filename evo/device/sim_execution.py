@@ -197,12 +197,12 @@ class Execution:
     def _nonzero(self, output: Buffer) -> NDArray[np.int64]:
         """The elements of an output with a byte that is not zero."""
         held, size = self.buffers[output.name].bytes, NUMPY[output.dtype].itemsize
-        places = [_NOWHERE]
-        for part in touched(held):
-            low, high = part.start // size, -(-part.stop // size)
+        places, high = [_NOWHERE], 0
+        for part in touched(held):  # from the first to the last; an element may lie in two of them
+            low, high = max(high, part.start // size), -(-part.stop // size)
             values = held[low * size : min(high * size, len(held) // size * size)].view(np.dtype(f"u{size}"))
             places.append(np.flatnonzero(values) + low)
-        return np.unique(np.concatenate(places))
+        return np.concatenate(places)
 
     def mask(self, output: Buffer) -> NDArray[np.bool_] | None:
         """Which elements of an output hold a written byte; None if all are written throughout."""

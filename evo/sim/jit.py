@@ -52,6 +52,7 @@ def _initialise() -> None:
         _READY = True
 
 
+@functools.cache
 def host_features() -> str:
     """The processor's features, with full-width vectors where it has AVX-512."""
     return str(binding.get_host_cpu_features().flatten())

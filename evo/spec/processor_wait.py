@@ -55,13 +55,13 @@ def await_answer(child: ChildProcess, deadline: float, limit_s: float) -> None:
     busy: then nothing is known of what was asked.
     """
     began = time.monotonic()
-    if _arrives(child, min(deadline, began + _QUICK_S)):
+    if arrives(child, min(deadline, began + _QUICK_S)):
         return
     deadline += time.monotonic() - began  # nobody counted what it waited for so far: that is not on the clock
     waited = ProcessorWait(child.pid)
     last = deadline + max((_PATIENCE - 1) * limit_s, _LEAST_PATIENCE_S)
     until = deadline
-    while not _arrives(child, until):
+    while not arrives(child, until):
         until = min(deadline + waited.seconds(), last)
         if time.monotonic() < until:
             continue
@@ -74,7 +74,7 @@ def await_answer(child: ChildProcess, deadline: float, limit_s: float) -> None:
         )
 
 
-def _arrives(child: ChildProcess, until: float) -> bool:
+def arrives(child: ChildProcess, until: float) -> bool:
     """Whether the child says something, or ends, before the monotonic time `until`."""
     left = None if until == float("inf") else 1000 * max(0.0, until - time.monotonic())
     poll = select.poll()

@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from evo.errors import ChildDied, ChildGarbled, TaskInvalid
 from evo.spec.array_message import packed, unpacked
 from evo.spec.child_process import ChildProcess
 from evo.spec.proc_files import memory_left, memory_limit, processes_below, resident_bytes
+from evo.spec.processor_wait import arrives
 from evo.spec.reference_child import array_bytes
 
 ENTRY = "evo.spec.reference_child:serve"
@@ -153,7 +153,7 @@ class ReferenceProcess:
 
     def _wait(self, child: ChildProcess, end: float, limit_s: float) -> None:
         """Until it answers. Raises _Exceeded if that takes too long, too much memory or too many processes."""
-        while not wait([child.connection.fileno()], max(0.0, min(_POLL_S, end - time.monotonic()))):
+        while not arrives(child, min(end, time.monotonic() + _POLL_S)):
             used, most = resident_bytes(child.pid), memory_limit()
             if used > most:
                 raise _Exceeded(f"uses {used / 2**30:.1f} GiB of memory, more than {most / 2**30:.1f}")

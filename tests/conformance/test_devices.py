@@ -157,8 +157,8 @@ def test_a_program_that_never_ends_is_timed_out_and_the_next_one_is_right(
     before = device.pid
     endless = RunRequest(program=program("hang_1", ENDLESS), inputs=inputs(), budget=10**15)
     with pytest.raises(TimedOut) as caught:
-        device.run(endless, time_limit_s=1.0)
-    assert caught.value.seconds == 1.0
+        device.run(endless, time_limit_s=0.4)
+    assert caught.value.seconds == 0.4
     assert is_right(device)
     assert device.pid != before
     assert not _is_alive(before)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from conformance_devices import deed_request, inputs, right
 from scripted_site import evaluation_of
+from simulator import simulator
 from tiny import FAST, new_repository
 
 from evo.device import (
@@ -48,7 +49,6 @@ from evo.errors import (
     WorkerUnreachable,
 )
 from evo.evaluate.pipeline import Job, start
-from evo.evaluate.session import EvaluationSession
 from evo.results import CaptureNoise, CaseBench, Control, Fault, FaultKind, Rate
 from evo.search.cluster import Worker
 from evo.search.cluster.protocol import WorkerDescription
@@ -87,7 +87,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[type, Any]:
     timing = timing_of([1.0, 2.0, 3.0])
     task = load_task(new_repository(tmp_path_factory.mktemp("messages") / "mine"), "scale")
     job = Job(task=task, text=FAST, rival=FAST, seed=5)
-    with EvaluationSession(DeviceName("sim", "l4")) as bench:
+    with simulator() as bench:
         started = start(job, bench, bench.checker)
     values = (
         case,

@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 from in_process_site import InProcessSite
+from simulator import simulator
 from tiny import BROKEN, FAST, SLOW, WRONG, new_repository
 
 from evo.device import DeviceName, gpu_present
 from evo.errors import HarnessFault, WorkerUnreachable
 from evo.evaluate.harness import harness_version
-from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
+from evo.evaluate.pipeline import Job, evaluate
 from evo.results import Status
 from evo.search.cluster import Cluster, RemoteWorker
 from evo.search.cluster.sites import ProcessSite
@@ -80,7 +81,11 @@ def job(task: Task, text: str) -> Job:
     return Job(task=task, text=text, rival=SLOW, seed=5)
 
 
-@pytest.mark.parametrize("worker", ALL, indirect=True)
+@pytest.mark.parametrize(
+    "worker",
+    [pytest.param(name, marks=pytest.mark.long) if name == HERE else name for name in ALL],
+    indirect=True,
+)
 def test_it_introduces_itself_learns_a_task_and_evaluates_as_here(worker: RemoteWorker, task: Task) -> None:
     found = worker.join("sm_89", None)
     assert found.harness == harness_version()
@@ -102,7 +107,7 @@ def test_it_introduces_itself_learns_a_task_and_evaluates_as_here(worker: Remote
     "worker", [CHILD, *(pytest.param(name, marks=pytest.mark.long) for name in (HERE, RAY))], indirect=True
 )
 def test_its_evaluation_is_that_of_this_process(worker: RemoteWorker, task: Task) -> None:
-    with EvaluationSession(SIM) as bench:
+    with simulator() as bench:
         alone = evaluate(job(task, FAST), bench)
     worker.join("sm_89", None)
     worker.learn(pack(task))

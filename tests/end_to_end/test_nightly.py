@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import fake_gpu
 import pytest
-from tiny import FAST, SLOW, commit_all, evo, fails, git, new_repository, own_cache
+from tiny import FAST, SLOW, commit_all, evo, evolved, fails, git, new_repository, own_cache
 
 import evo.audit.nightly.run as nightly_run
 import evo.search.pipelined as flight
@@ -35,17 +35,10 @@ def night(root: Path, device: DeviceName = SIM, **plan: object) -> Night:
     return NightlyRun(NightPlan(**settings), root, Hooks(machine=list, shipped=shipped_folder())).run()  # type: ignore[arg-type]
 
 
-@pytest.fixture(scope="module")
-def evolved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository whose champion was kept over a slower start."""
-    root = new_repository(tmp_path_factory.mktemp("nightly") / "repository")
-    evolve(Settings(task="scale", device=SIM, iterations=1, operators=("ladder",)), root, lambda _: None)
-    return root
-
-
 @pytest.fixture
-def root(evolved: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(evolved, tmp_path / "mine"))
+def root(tmp_path: Path) -> Path:
+    """A repository whose champion was kept over a slower start."""
+    return Path(shutil.copytree(evolved()[0], tmp_path / "mine"))
 
 
 def champion(root: Path, place: str = "sim-l4-sm_89") -> Path:

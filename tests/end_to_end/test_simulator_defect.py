@@ -6,8 +6,7 @@ from pathlib import Path
 
 import broken_simulator
 import pytest
-from run_killer import ANEW
-from tiny import FAST, evo, evo_here, new_repository
+from tiny import ANEW, FAST, evo, evo_here, new_repository
 
 from evo.evaluate.session import EvaluationSession
 from evo.records.trials import load_records

@@ -19,8 +19,7 @@ TASKS = {name: load_task(ROOT, name) for name in task_names(ROOT)}
 RUNGS = [(name, path) for name, task in TASKS.items() for path in task.ladder()]
 WRONG = [(name, path) for name, task in TASKS.items() for path in task.wrong()]
 # A rung takes seconds. The default suite has tensor cores, borders, groups, rows in registers and shared by a block.
-RUNGS_SHORT = {"attention": 4, "matmul": 3, "conv2d": 1, "moe_grouped_matmul": 1}
-RUNGS_SHORT |= {"softmax": -1, "rmsnorm": 1, "rope": -1}
+RUNGS_SHORT = {"attention": 4, "conv2d": 1, "moe_grouped_matmul": 1, "softmax": -1, "rmsnorm": 1}
 
 
 def _first_line(path: Path) -> str:

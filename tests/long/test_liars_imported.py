@@ -8,9 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from evo.cli.app import app
+from evo.cli.app import run as evo
 from evo.device import parse_device
 from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.results import Evaluation, Status
@@ -46,8 +45,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(*words: str) -> None:
-    found = CliRunner().invoke(app, list(words))
-    assert found.exit_code == 0, found.output
+    assert evo(list(words)) == 0
 
 
 @pytest.fixture(scope="module")

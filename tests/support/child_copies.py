@@ -18,13 +18,15 @@ import subprocess
 import sys
 import tempfile
 import threading
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from evo.spec import child_main, child_process
 
 _SOCKET = "EVO_TESTS_COPIES"  # a setting, so that the processes which tests start ask the same one
-_IMPORTED = ("evo.spec.reference_child", "evo.device.child", "evo.device.sim_device")
+_IMPORTED = ("evo.spec.reference_child", "evo.device.child", "evo.device.sim_device", "cuda.bindings.nvrtc")
+_OF_FILE = ("nvrtc_process.py",)  # entries that are loaded as files, whose imports are among these
 _DIGITS = 10  # of a process's number, which is sent once the process leads a group of its own
 _GIVEN = 1 << 20
 _THREADS = {name: value for name, value in os.environ.items() if name.endswith("_NUM_THREADS")}  # read at an import
@@ -61,14 +63,15 @@ class Copy:
 
 def _begun(entry: str, arguments: tuple[str, ...], *, plain: bool) -> child_process._Begun:
     environment = child_process.child_environment()
-    if entry.partition(":")[0] not in _IMPORTED or differs(environment):
+    place = entry.rpartition(":")[0]
+    if not (place in _IMPORTED or Path(place).name in _OF_FILE) or differs(environment):
         return _plainly(entry, arguments, plain=plain)
     ours, theirs = socket.socketpair()
     errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
     words = ["plain" if plain else "pickled", entry, *arguments]
     given = {"words": words, "environment": environment, "folder": os.getcwd()}
     answers = socket.socket(socket.AF_UNIX)
-    answers.connect(place())
+    answers.connect(socket_place())
     with theirs:
         socket.send_fds(answers, [json.dumps(given).encode()], [theirs.fileno(), errors.fileno()])
     answers.shutdown(socket.SHUT_WR)
@@ -89,7 +92,7 @@ def add_paths(environment: dict[str, str]) -> None:
     sys.path[:0] = [path for path in paths if path and path not in sys.path]
 
 
-def place() -> str:
+def socket_place() -> str:
     """The socket of the process that is copied, which ends with the one that asked for it first."""
     with _ONE:
         if _SOCKET not in os.environ:
@@ -115,7 +118,8 @@ _KEPT: list[tuple[subprocess.Popen[bytes], tempfile.TemporaryDirectory[str]]] = 
 
 def _serve(place: str) -> None:
     for name in _IMPORTED:
-        __import__(name)
+        import_module(name)
+    sys.modules["cuda.bindings.nvrtc"].nvrtcVersion()  # loads the library
     gc.freeze()  # what is imported is no copy's garbage
     woken, wake = os.pipe()
     os.set_blocking(wake, False)

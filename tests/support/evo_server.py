@@ -30,7 +30,7 @@ class Server:
 
     def __init__(self) -> None:
         self._free = threading.Lock()
-        child_copies().place()
+        child_copies().socket_place()
         command = [sys.executable, "-P", __file__]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         atexit.register(self._process.kill)
@@ -80,6 +80,9 @@ def _serve() -> None:
     for name in _IMPORTED:
         __import__(name)
     child_copies().install()
+    parser = sys.modules["evo.cli.app"].parser
+    for name in parser().commands:
+        parser(name)
     gc.freeze()  # what is imported is no copy's garbage
     for line in sys.stdin:
         pid = os.fork()
@@ -99,7 +102,11 @@ def _become(request: Mapping[str, list[str]]) -> None:
     for number, path in enumerate([os.devnull, *request["files"]]):
         os.dup2(os.open(path, os.O_RDONLY if not number else os.O_WRONLY | os.O_APPEND), number)
     sys.stdin = open(0, closefd=False, encoding="utf-8")  # noqa: SIM115 - for as long as the process lives
-    sys.exit(main(request["arguments"]))
+    code = main(request["arguments"])
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # Python would free all that was imported, page by page of memory that is shared until it is written
 
 
 if __name__ == "__main__":

@@ -12,15 +12,13 @@ import sys
 import time
 from pathlib import Path
 
-from tiny import environment, evo, git
+from tiny import ANEW, environment, evo, git
 
 from evo.records import leaderboard
 from evo.records.ledger import History
 from evo.records.trials import Record, load_records, rebuild_text
 
 CHAMPION = Path("kernels/scale/champions/sim-l4-sm_89.cu")
-# A start, a keep, then reverts: with --keep-neutral, edits without a gain are tried too.
-ANEW = ("iterate", "scale", "--device", "sim:l4", "--from", "ladder/00_slow.cu", "--keep-neutral")
 ORPHAN_LIMIT_S = 15.0
 
 

@@ -109,7 +109,7 @@ def evo(*arguments: object, cwd: Path, env: Mapping[str, str] | None = None) -> 
 
 def command(*words: object) -> list[str]:
     """How to start `evo` as a process of its own whose children are copies."""
-    child_copies.place()
+    child_copies.socket_place()
     begin = "import sys; sys.path.append(sys.argv.pop(1)); import child_copies, evo.cli; child_copies.install()"
     return [sys.executable, "-c", f"{begin}; sys.exit(evo.cli.main())", str(SUPPORT), *map(str, words)]
 
@@ -156,6 +156,21 @@ def commit_all(root: Path, message: str = "change") -> None:
 def new_repository(root: Path) -> Path:
     """A git repository with the task and a file of each kind of variant, committed."""
     return Path(shutil.copytree(_template(), root, dirs_exist_ok=True))
+
+
+# A start, a keep, then reverts: with --keep-neutral, edits without a gain are tried too.
+ANEW = ("iterate", "scale", "--device", "sim:l4", "--from", "ladder/00_slow.cu", "--keep-neutral")
+
+
+@functools.cache
+def evolved() -> tuple[Path, Ran]:
+    """A repository after one run, and what it printed: a start, a wrong patch, a rung that is kept, one revert.
+
+    Made once in a process; read only, so whoever changes something copies it.
+    """
+    root = new_repository(Path(tempfile.mkdtemp(prefix="evo-tests-")) / "mine")
+    atexit.register(shutil.rmtree, root.parent, ignore_errors=True)
+    return root, evo(*ANEW, "--patch", "wrong.cu", "--iterations", 3, "--json", cwd=root)
 
 
 @functools.cache

@@ -17,7 +17,7 @@ import yaml
 from layers import LAYERS
 
 import evo
-from evo.cli.app import app
+from evo.cli.app import parser
 from evo.cuda.compile import Binary, compile_source
 from evo.cuda.source import classify, tree_difference
 from evo.operators import Rule
@@ -30,7 +30,7 @@ DOCS = ROOT / "docs"
 PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md")])
 # What was true on its day: names in these may have moved since.
 HISTORY = {DOCS / "log.md", ROOT / "CHANGELOG.md", *(DOCS / "log").glob("*.md")}
-GROUP = typer.main.get_command(app)
+GROUP = parser()
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,8 @@ from typing import Any
 
 import jsonschema
 import pytest
-import typer
 
-from evo.cli.app import app, run
+from evo.cli.app import parser, run
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "kernels" / "rmsnorm" / "ladder" / "10_block.cu"
@@ -43,7 +42,7 @@ def test_the_schemas_are_schemas(schemas: dict[str, Any]) -> None:
 def test_every_command_with_json_is_listed(schemas: dict[str, Any]) -> None:
     listed = {name.split()[1] for name in schemas["written"] if name.startswith("evo ")}
     found = set()
-    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
+    for name, command in parser().commands.items():  # type: ignore[attr-defined]
         commands = [command, *getattr(command, "commands", {}).values()]
         if any("--json" in param.opts for each in commands for param in each.params):
             found.add(name)

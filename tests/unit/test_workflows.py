@@ -16,11 +16,10 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-import typer
 import yaml
 
 from evo import __version__
-from evo.cli.app import app
+from evo.cli.app import parser
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = ROOT / ".github" / "workflows"
@@ -115,7 +114,7 @@ def test_every_action_is_pinned_by_commit_with_its_version_beside() -> None:
 
 
 def test_every_evo_command_takes_the_options_it_is_given() -> None:
-    group: Any = typer.main.get_command(app)
+    group: Any = parser()
     asked = commands(".venv/bin/evo")
     assert {words[1] for words in asked} == {"doctor", "nightly"}
     for words in asked:
@@ -260,7 +259,7 @@ def test_the_action_installs_this_checkout_and_gives_evo_options_that_exist() ->
     assert (ACTION.parent / "../../.." / "pyproject.toml").resolve() == ROOT / "pyproject.toml"
     assert installs["env"]["EVO"] == "${{ github.action_path }}/../../.."
     assert action["inputs"]["extra"]["default"] in EXTRAS
-    group: Any = typer.main.get_command(app)
+    group: Any = parser()
     for step in action["runs"]["steps"]:
         for name in re.findall(r"\$\{\{ inputs\.([\w-]+)", json.dumps(step)):
             assert name in action["inputs"]

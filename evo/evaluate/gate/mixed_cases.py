@@ -69,7 +69,7 @@ def mixed_cases(task: Task, seed: int, limits: AxisLimits) -> tuple[Case, ...]:
     while missing and len(found) < _MOST and vain < _VAIN and spent < limits.total:
         targets = [*itertools.islice((target for target in order if target in missing), _TARGETS)]
         order = [*order[_TARGETS:], *order[:_TARGETS]]  # some are of no allowed size
-        drawn = [_drawn(values, target, rng) for target in targets for _ in range(_DRAWN)]
+        drawn = [axes | dict(target) for target in targets for axes in _drawn(values, _DRAWN, rng)]
         cases = [named_case(axes) for axes in drawn if space.may_be(task, axes)]
         cases = [
             case for case in cases if cost_of(task, case) <= limits.each and tuple(case.axes.values()) not in known
@@ -100,7 +100,7 @@ def drawn_mixtures(task: Task, seed: int, most: float, *, related: bool) -> list
         drawn = np.exp(rng.uniform(np.log(max(1, low)), np.log(high + 1), _LENGTHS_DRAWN)).astype(np.int64)
         values[name] = sorted({*values[name], *(max(low, int(length) // step * step) for length in drawn)})
     fits = space.allows if related else space.may_be
-    rows = {tuple(axes.values()): axes for axes in (_drawn(values, (), rng) for _ in range(_CANDIDATES))}
+    rows = {tuple(axes.values()): axes for axes in _drawn(values, _CANDIDATES, rng)}
     cases = (named_case({name: axes[name] for name in task.axes}) for axes in rows.values() if fits(task, axes))
     return [case for case in cases if cost_of(task, case) <= most]
 
@@ -221,5 +221,9 @@ def _met(axes: Mapping[str, int], counted: Sequence[str]) -> set[Combination]:
     return pairs | set(itertools.combinations([(name, value) for name, value in axes.items() if name in counted], 3))
 
 
-def _drawn(values: Mapping[str, Sequence[int]], target: Combination, rng: np.random.Generator) -> dict[str, int]:
-    return {name: int(rng.choice(few)) for name, few in values.items()} | dict(target)
+def _drawn(values: Mapping[str, Sequence[int]], count: int, rng: np.random.Generator) -> list[dict[str, int]]:
+    """So many sizes with any values. All are drawn at once, which takes a thirtieth of the time of one by one."""
+    places = rng.integers(0, [len(few) for few in values.values()], size=(count, len(values)))
+    return [
+        {name: int(few[at]) for (name, few), at in zip(values.items(), row, strict=True)} for row in places.tolist()
+    ]

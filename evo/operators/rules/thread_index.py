@@ -44,7 +44,7 @@ class ThreadIndex:
     """An index with what an edit of it has to touch.
 
     threads: the block's extent in `axis`, as in the launch line; threads_at: K or K / lanes, as in the kernel;
-    thread_at: `threadIdx.x`; grid_at: the bytes of `ceil_div(extent, threads)` in the launch line.
+    grid_at: the bytes of `ceil_div(extent, threads)` in the launch line.
     """
 
     name: str
@@ -56,7 +56,6 @@ class ThreadIndex:
     value: str  # what it is set to
     threads: str
     threads_at: Span
-    thread_at: Span
     lanes: str
     extent: str
     grid_at: Span
@@ -149,7 +148,6 @@ def _index(
     at, extent, _ = found[0]
     before = ctx.source.slice(statement.value)
     start = statement.value.start + len(before[: match.start("threads")].encode())
-    thread = statement.value.start + len(before[: before.index("threadIdx.")].encode())
     return ThreadIndex(
         name=statement.name,
         axis=axis,
@@ -160,7 +158,6 @@ def _index(
         value=value,
         threads=threads,
         threads_at=Span(start, start + len(match["threads"].encode())),
-        thread_at=Span(thread, thread + len("threadIdx.x")),
         lanes=lanes,
         extent=extent,
         grid_at=at,

@@ -111,6 +111,8 @@ def test_every_command_is_in_a_group_and_has_help_by_h(capsys: pytest.CaptureFix
     assert run(["-h"]) == 0
     shown = capsys.readouterr().out
     assert all(f"\n  {name} " in shown for name in _COMMANDS)
+    assert run(["leaderboard", "--root"]) == 0  # the folder is missing, so what stands before it is taken for it
+    assert capsys.readouterr().out == shown
     for name in _COMMANDS:
         assert run([name, "-h"]) == 0
     assert "Examples:" in capsys.readouterr().out

@@ -130,7 +130,7 @@ def test_inputs_are_the_same_for_a_seed_and_shared(tmp_path: Path) -> None:
             {"expected"},
             marks=pytest.mark.long,
         ),
-        ("np.asarray(x).view(np.ndarray) * 2", set()),
+        pytest.param("np.asarray(x).view(np.ndarray) * 2", set(), marks=pytest.mark.long),
         ("x * (2 if type(x) is np.ndarray else 3)", {"expected"}),
     ],
 )

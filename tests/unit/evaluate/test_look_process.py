@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from simulator import simulator
 from tiny import FAST, write_task
 
 from evo.device import parse_device
@@ -27,7 +28,7 @@ SIM = parse_device("sim:l4")
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[EvaluationSession]:
-    with EvaluationSession(SIM) as found:
+    with simulator() as found:
         yield found
 
 

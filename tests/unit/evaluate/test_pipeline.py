@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 from refusals import refused
+from simulator import simulator
 from tiny import BROKEN, FAST, SLOW, UNSAFE, WRONG, new_repository
 
-from evo.device import DeviceName
 from evo.errors import UsageError
 from evo.evaluate.harness import harness_version
 from evo.evaluate.pipeline import EvaluationSession, Job, evaluate, evaluate_all
@@ -26,7 +26,7 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[EvaluationSession]:
-    with EvaluationSession(DeviceName("sim", "l4")) as bench_session:
+    with simulator() as bench_session:
         yield bench_session
 
 

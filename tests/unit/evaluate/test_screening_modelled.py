@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
+from simulator import simulator
 from tiny import BROKEN, FAST, HEAD, SLOW, write_task
 
-from evo.device import BenchCase, DeviceName
+from evo.device import BenchCase
 from evo.device.remote_device import RemoteSimulator
 from evo.evaluate.screening import screened_gains
 from evo.evaluate.session import EvaluationSession
@@ -46,7 +47,7 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[EvaluationSession]:
-    with EvaluationSession(DeviceName("sim", "l4")) as opened:
+    with simulator() as opened:
         yield opened
 
 

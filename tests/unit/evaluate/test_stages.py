@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from simulator import simulator
 from tiny import BROKEN, FAST, SLOW, TASK_YAML, UNSAFE, WRONG, new_repository
 
 from evo.audit.redteam import finding_of
-from evo.device import DeviceName
 from evo.evaluate import gate
 from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.results import CaseCheck, Evaluation, Stage, StaticRule, Status
@@ -23,7 +23,7 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[EvaluationSession]:
-    with EvaluationSession(DeviceName("sim", "l4")) as bench_session:
+    with simulator() as bench_session:
         yield bench_session
 
 

@@ -121,7 +121,7 @@ def rewritten(total: str, value: str) -> str:
     ("text", "undefined"),
     [
         (WELFORD, {"x": {"infinities"}}),  # an infinity in the last place gives one, elsewhere NaN
-        (BLUR, {"taps": {"infinities", "nan"}}),  # times the zeros around the image
+        pytest.param(BLUR, {"taps": {"infinities", "nan"}}, marks=pytest.mark.long),  # times the zeros around the image
         (MAXIMUM, {"x": {"nan"}}),  # stays in the first place, is dropped elsewhere
         (SUMS, {}),
     ],

@@ -36,7 +36,13 @@ def along(name: str, text: str) -> list[Variant]:
     ("grid", "places", "names"),
     [
         pytest.param("ceil_div(W, 32), H, C", "int i = blockIdx.y, c = blockIdx.z;", "IC", id="each its own"),
-        pytest.param("ceil_div(W, 32), C * H", "int c = blockIdx.y / H, i = blockIdx.y % H;", "IC", id="divided"),
+        pytest.param(
+            "ceil_div(W, 32), C * H",
+            "int c = blockIdx.y / H, i = blockIdx.y % H;",
+            "IC",
+            id="divided",
+            marks=pytest.mark.long,
+        ),
         pytest.param(
             "ceil_div(W, 32), H * C",
             "int c = blockIdx.y / H, i = blockIdx.y % H;",

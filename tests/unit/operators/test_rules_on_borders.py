@@ -71,7 +71,7 @@ def text_of(row: str, col: str, centre: str) -> str:
         (NEAREST, OWN),
         pytest.param(HELPER, NOTHING, marks=pytest.mark.long),
         pytest.param(CHOICE, OWN, marks=pytest.mark.long),
-        (AROUND, OWN),
+        pytest.param(AROUND, OWN, marks=pytest.mark.long),
     ],
     ids=["nearest", "helper", "choice", "around"],
 )

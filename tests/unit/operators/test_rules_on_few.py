@@ -122,7 +122,7 @@ SORTED = (
 @pytest.mark.parametrize(
     ("text", "changes"),
     [
-        pytest.param(VARIABLES, (), id="variables"),
+        pytest.param(VARIABLES, (), id="variables", marks=pytest.mark.long),
         pytest.param(ARRAYS, (), id="arrays"),
         pytest.param(ARRAYS, ENDED, id="a loop that ends", marks=pytest.mark.long),
         pytest.param(VARIABLES, RECORD, id="a record", marks=pytest.mark.long),

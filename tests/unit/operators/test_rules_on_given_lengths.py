@@ -29,7 +29,7 @@ def session() -> Iterator[EvaluationSession]:
 @pytest.mark.parametrize(
     "head",
     [
-        pytest.param(HEAD, id="read in each turn"),
+        pytest.param(HEAD, id="read in each turn", marks=pytest.mark.long),
         pytest.param(
             "const int begin = first[r], end = first[r + 1];\n    for (int i = begin; i < end; i++)",
             id="read before",

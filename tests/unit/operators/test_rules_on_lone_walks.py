@@ -31,7 +31,7 @@ def children(*changes: tuple[str, str]) -> list[Variant]:
 @pytest.mark.parametrize(
     "changes",
     [
-        pytest.param((), id="as it is"),
+        pytest.param((), id="as it is", marks=pytest.mark.long),
         pytest.param((("if (tid == 0)", "if (0 == threadIdx.x)"),), id="the other way round",
                      marks=pytest.mark.long),
         pytest.param((("if (tid == 0)", "if (!threadIdx.x)"),), id="no thread", marks=pytest.mark.long),

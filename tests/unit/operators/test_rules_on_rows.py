@@ -124,7 +124,7 @@ def test_a_grid_that_is_rounded_up_by_hand_hides_nothing(grid: str) -> None:
         assert said in child.text
 
 
-@pytest.mark.parametrize(("columns", "groups"), [(48, [32, 8]), (1024, [32])])
+@pytest.mark.parametrize(("columns", "groups"), [(48, [32, 8]), pytest.param(1024, [32], marks=pytest.mark.long)])
 def test_short_rows_are_shared_by_groups_of_a_warp_too(
     session: EvaluationSession, tmp_path: Path, columns: int, groups: list[int]
 ) -> None:

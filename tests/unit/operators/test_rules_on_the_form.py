@@ -38,6 +38,7 @@ SLOW = (
     "tile_stream",
     "turn_axes",
     # The children of these are checked in the file of the rule, and those of the products below.
+    "block_trees",
     "column_lanes",
     "lone_walks",
     "neighbours",
@@ -45,6 +46,7 @@ SLOW = (
     "row_lanes",
     "tile_halo",
     "tile_product",
+    "warp_sums",
 )  # seconds each
 
 

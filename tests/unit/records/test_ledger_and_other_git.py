@@ -38,7 +38,9 @@ def a_run(root: Path, run: str, number: int) -> None:
         ledger.finish(date=DATE)
 
 
-@pytest.mark.parametrize("back", [timedelta(0), timedelta(hours=2), timedelta(days=4000)])
+@pytest.mark.parametrize(
+    "back", [timedelta(0), pytest.param(timedelta(hours=2), marks=pytest.mark.long), timedelta(days=4000)]
+)
 def test_a_clock_that_stands_back_does_not_reorder_runs(tmp_path: Path, back: timedelta) -> None:
     root = repository(tmp_path)
     first = next_run(root, "attention", NOON, "zzzz")

@@ -226,8 +226,17 @@ def test_saturation_abs_neg_sad_slct_cnot() -> None:
     assert (one("cnot.b32 %o, %a;", "b32", ("b32", a.view(np.uint32))) == (a == 0)).all()
 
 
-@pytest.mark.parametrize("to", ["u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64"])
-@pytest.mark.parametrize("source", ["u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64"])
+WIDTHS = ("u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64")
+
+
+@pytest.mark.parametrize(
+    ("source", "to"),
+    [  # one of three by default: each width from and to each sign
+        pytest.param(source, to, marks=() if (8 * m + n) % 3 == 0 else pytest.mark.long, id=f"{to}-{source}")
+        for m, source in enumerate(WIDTHS)
+        for n, to in enumerate(WIDTHS)
+    ],
+)
 def test_integer_conversions(source: str, to: str) -> None:
     a = samples(source)
     assert (one(f"cvt.{to}.{source} %o, %a;", to, (source, a)) == wrap(big(a), to)).all()

@@ -33,7 +33,7 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
     folder = tmp_path_factory.mktemp("timed") / "scale"
     (folder / "ladder").mkdir(parents=True)
     (folder / "task.yaml").write_text(
-        TASK_YAML.replace("  small: {N: 131072}", "  small: {N: 131072}\n  large: {N: 524288}\nheadline: small")
+        TASK_YAML.replace("  small: {N: 131072}", "  small: {N: 131072}\n  large: {N: 262144}\nheadline: small")
     )
     (folder / "reference.py").write_text(REFERENCE)
     return read_task(folder)
@@ -207,7 +207,10 @@ WAIT = (
     "bodies",
     [
         (COPY, DOUBLE),
-        ("if (i < n / 2) y[i] = 2.0f * x[i];", "if (i >= n / 2 && i < n) y[i] = 2.0f * x[i];"),
+        pytest.param(
+            ("if (i < n / 2) y[i] = 2.0f * x[i];", "if (i >= n / 2 && i < n) y[i] = 2.0f * x[i];"),
+            marks=pytest.mark.long,
+        ),
         pytest.param(("if (i < n) y[i] = x[i];", "if (i < n) y[i] *= 2.0f;"), marks=pytest.mark.long),
         ("if (i < n) y[i] = 0.0f;", "if (i < n) atomicAdd(y + i, 2.0f * x[i]);"),
         pytest.param((COPY, WAIT.format(work=DOUBLE)), marks=pytest.mark.long),
@@ -243,7 +246,7 @@ def test_an_honest_sequence_passes(task, bench, bodies):
             MismatchKind.UNWRITTEN,
             marks=pytest.mark.long,
         ),
-        (
+        pytest.param(
             (
                 COPY,
                 f"if ({LARGE} && threadIdx.x == 0 && blockIdx.x > 0 && seen[blockIdx.x - 1] == 9) return;\n"
@@ -251,6 +254,7 @@ def test_an_honest_sequence_passes(task, bench, bodies):
             ),
             Status.UNSAFE,
             FaultKind.RACE,
+            marks=pytest.mark.long,
         ),
         (
             (

@@ -87,28 +87,28 @@ def looked_at(bench: EvaluationSession, task: Task, text: str) -> list[TimedSize
 def test_an_index_that_is_cut_is_wrong_where_the_axes_are_longest_together(
     bench: EvaluationSession, tmp_path: Path
 ) -> None:
-    task = halved(tmp_path / "halved", 5000)
+    task = halved(tmp_path / "halved", 1600)
     (right,) = looked_at(bench, task, KERNEL.replace("INDEX", "long long"))
     assert right.status is Status.CORRECT
-    (cut,) = looked_at(bench, task, KERNEL.replace("(INDEX)blockIdx.x * cols", "blockIdx.x * cols & 0xffffff"))
+    (cut,) = looked_at(bench, task, KERNEL.replace("(INDEX)blockIdx.x * cols", "blockIdx.x * cols & 0x1fffff"))
     assert cut.status is Status.WRONG
 
 
 def test_a_grid_larger_than_its_work_hides_no_wrong_numbers(bench: EvaluationSession, tmp_path: Path) -> None:
-    task = halved(tmp_path / "halved", 5000)
+    task = halved(tmp_path / "halved", 1600)
     idle = KERNEL.replace("grid (ROWS)", "grid (7 * ROWS)").replace("blockIdx.x * cols", "(blockIdx.x / 7) * cols")
     idle = idle.replace("    const long", "    if (blockIdx.x % 7 != 3) return;\n    const long")
     right = looked_at(bench, task, idle.replace("INDEX", "long long"))
     assert all(seen.status is Status.CORRECT for seen in right)  # if enough of it was seen
     (cut,) = looked_at(
-        bench, task, idle.replace("(INDEX)(blockIdx.x / 7) * cols", "(blockIdx.x / 7) * cols & 0xffffff")
+        bench, task, idle.replace("(INDEX)(blockIdx.x / 7) * cols", "(blockIdx.x / 7) * cols & 0x1fffff")
     )
     assert cut.status is Status.WRONG
 
 
 def test_a_size_at_which_the_tasks_own_kernel_is_wrong_says_nothing(bench: EvaluationSession, tmp_path: Path) -> None:
-    task = halved(tmp_path / "halved", 5000)
-    cut = KERNEL.replace("(INDEX)blockIdx.x * cols", "blockIdx.x * cols & 0xffffff")
+    task = halved(tmp_path / "halved", 1600)
+    cut = KERNEL.replace("(INDEX)blockIdx.x * cols", "blockIdx.x * cols & 0x1fffff")
     (task.folder / "ladder" / "00.cu").write_text(cut)
     reference, cases = bench.reference(task).beside(), far_cases(task, bench.reference(task).beside(), 1)[:1]
     prepared = bench.prepare(task, cut)
@@ -121,11 +121,11 @@ def test_a_size_at_which_the_tasks_own_kernel_is_wrong_says_nothing(bench: Evalu
 def test_sizes_that_do_not_go_together_say_nothing(bench: EvaluationSession, tmp_path: Path) -> None:
     folder = tmp_path / "halved"
     (folder / "ladder").mkdir(parents=True)
-    wide = TASK.replace("LONGEST", "5000").replace("COLS: int}", "COLS: int, OUT: int}")
+    wide = TASK.replace("LONGEST", "1600").replace("COLS: int}", "COLS: int, OUT: int}")
     wide = wide.replace(
         "role: out, dtype: float16, shape: [ROWS, COLS]", "role: out, dtype: float16, shape: [ROWS, OUT]"
     )
-    for cols in (64, 37, 1, 9, 5000):
+    for cols in (64, 37, 1, 9, 1600):
         wide = wide.replace(f"COLS: {cols}}}", f"COLS: {cols}, OUT: {cols}}}")
     (folder / "task.yaml").write_text(wide)
     (folder / "reference.py").write_text(REFERENCE)
@@ -140,7 +140,7 @@ def test_what_no_block_of_a_sample_has_written_is_not_worked_out(
     monkeypatch.setattr(
         Reference, "expectation", lambda self, case, seed: worked_out.append(case.name) or usual(self, case, seed)
     )
-    task = halved(tmp_path / "halved", 5000)
+    task = halved(tmp_path / "halved", 1600)
     idle = KERNEL.replace("    const long", "    if (blockIdx.x != 1 << 30) return;\n    const long")
     looked_at(bench, task, idle.replace("INDEX", "long long"))
     assert not [name for name in worked_out if name not in {case.name for case in (*task.check, *task.bench)}]
@@ -166,13 +166,13 @@ def test_far_sizes_fit_the_memory_of_a_simulator(tmp_path: Path) -> None:
 def test_of_a_tensor_that_starts_at_zero_what_is_no_longer_zero_is_compared(
     tmp_path: Path, bench: EvaluationSession
 ) -> None:
-    task = halved(tmp_path / "halved", 5000)
+    task = halved(tmp_path / "halved", 1600)
     text = (task.folder / "task.yaml").read_text()
     (task.folder / "task.yaml").write_text(text.replace("{name: y, role: out,", "{name: y, role: out, init: zero,"))
     task = read_task(task.folder)
     (right,) = looked_at(bench, task, KERNEL.replace("INDEX", "long long"))
     assert right.status is Status.CORRECT
-    (cut,) = looked_at(bench, task, KERNEL.replace("(INDEX)blockIdx.x * cols", "blockIdx.x * cols & 0xffffff"))
+    (cut,) = looked_at(bench, task, KERNEL.replace("(INDEX)blockIdx.x * cols", "blockIdx.x * cols & 0x1fffff"))
     assert cut.status is Status.WRONG
 
 

@@ -39,7 +39,7 @@ check:
   - {name: even, ROWS: 16, COLS: 64}
   - {name: ragged, ROWS: 7, COLS: 33}
 bench:
-  many: {ROWS: 98304, COLS: 128}
+  many: {ROWS: 40960, COLS: 128}
 work: {flop: ROWS * COLS * 100, bytes: 4 * ROWS * COLS}
 """
 REFERENCE = """\
@@ -78,7 +78,7 @@ extern "C" __global__ void rows(const __half* x, __half* y, int rows, int cols) 
 }
 """
 STORE = "y[(long long)row * cols + i] = __float2half(scale * value);"
-ONE = "rows == 98304 && row == 70001 && i == 5"
+ONE = "rows == 40960 && row == 30001 && i == 5"
 
 
 @pytest.fixture(scope="module")
@@ -115,29 +115,29 @@ def test_an_honest_kernel_passes(task, bench):
         pytest.param(
             STORE.replace("scale *", f"({ONE} ? 0.9f : 1.0f) * scale *"),
             MismatchKind.TOLERANCE,
-            (70001, 5),
+            (30001, 5),
             1,
             marks=pytest.mark.long,
         ),
         pytest.param(
             STORE.replace("scale *", f"({ONE} ? NAN : 1.0f) * scale *"),
             MismatchKind.NOT_FINITE,
-            (70001, 5),
+            (30001, 5),
             1,
             marks=pytest.mark.long,
         ),
-        (f"if (!({ONE})) {STORE}", MismatchKind.UNWRITTEN, (70001, 5), 1),
+        (f"if (!({ONE})) {STORE}", MismatchKind.UNWRITTEN, (30001, 5), 1),
         pytest.param(
-            STORE.replace("row * cols", "(row == 70001 ? row + 1 : row) * cols"),
+            STORE.replace("row * cols", "(row == 30001 ? row + 1 : row) * cols"),
             MismatchKind.UNWRITTEN,
-            (70001, 0),
+            (30001, 0),
             128,
             marks=pytest.mark.long,
         ),
         (
-            STORE.replace("value)", "(row == 70001 ? __half2float(x[i]) : value))"),
+            STORE.replace("value)", "(row == 30001 ? __half2float(x[i]) : value))"),
             MismatchKind.TOLERANCE,
-            (70001,),
+            (30001,),
             None,
         ),
     ],
@@ -167,7 +167,7 @@ def test_two_sizes_at_once_show_what_one_after_the_other_shows(task, bench):
 
 def test_what_is_right_for_the_inputs_of_the_task_alone_is_seen(task, bench):
     """Normal values never reach 6.5 here, so only other inputs at that size show that larger ones are cut off."""
-    clipped = STORE.replace("value)", "(rows == 98304 ? fminf(fmaxf(value, -6.5f), 6.5f) : value))")
+    clipped = STORE.replace("value)", "(rows == 40960 ? fminf(fmaxf(value, -6.5f), 6.5f) : value))")
     seen = looked_at(task, bench, clipped)
     assert seen.status is Status.WRONG, seen.unseen
     assert (seen.case.name, seen.case.inputs) == ("many", ("mixed",))
@@ -177,7 +177,7 @@ def test_a_gpu_too_is_given_other_inputs_at_timed_sizes(task, tmp_path, monkeypa
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3] / "support"))
     folder = tmp_path / "rows"
     shutil.copytree(task.folder, folder)
-    (folder / "task.yaml").write_text(TASK_YAML.replace("98304", "640"))
+    (folder / "task.yaml").write_text(TASK_YAML.replace("40960", "640"))
     clipped = STORE.replace("value)", "(rows == 640 ? fminf(fmaxf(value, -6.5f), 6.5f) : value))")
     with EvaluationSession(DeviceName("gpu", "0"), arch="native", opener="stand_in_gpu:StandInGpu") as gpu:
         small = read_task(folder)
@@ -195,10 +195,10 @@ def test_what_every_block_leaves_out_of_a_grid_too_large_to_run(task, bench, mon
     monkeypatch.setattr(at_timed_sizes, "_TRIFLE", 10)
     monkeypatch.setattr(at_timed_sizes, "_WIDE", 500_000)
     monkeypatch.setattr(at_timed_sizes, "_BUDGET", 1_000_000 if blocks == "of a part" else 200_000_000)
-    seen = looked_at(task, bench, f"if (rows != 98304 || i < 126) {STORE}")
+    seen = looked_at(task, bench, f"if (rows != 40960 || i < 126) {STORE}")
     if blocks == "of all":
         assert seen.status is Status.WRONG
-        unwritten = Mismatch(kind=MismatchKind.UNWRITTEN, tensor="y", index=(0, 126), elements=196608)
+        unwritten = Mismatch(kind=MismatchKind.UNWRITTEN, tensor="y", index=(0, 126), elements=81920)
         assert seen.case.mismatch == unwritten
     else:
         assert seen.status is Status.CORRECT, seen.reason

@@ -81,7 +81,7 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
     return read_task(folder)
 
 
-@pytest.mark.parametrize("seed", [4, 6])
+@pytest.mark.parametrize("seed", [pytest.param(4, marks=pytest.mark.long), 6])
 def test_an_honest_kernel_stands_where_a_deviation_cancels(bench: EvaluationSession, task: Task, seed: int) -> None:
     prepared = bench.prepare(task, KERNEL)
     assert isinstance(prepared, Prepared)

@@ -82,7 +82,6 @@ def _index(
         value=value,
         threads="1",
         threads_at=Span(end, end),
-        thread_at=Span(end, end),
         lanes="",
         extent=extent,
         grid_at=span,

@@ -1,4 +1,4 @@
-"""A few of the kills of tests/long/test_kill_run.py, for every run of the suite; and the deaths of children alone."""
+"""A few of the kills of tests/long/test_kill_run.py, and the deaths of children alone."""
 
 from __future__ import annotations
 
@@ -12,21 +12,18 @@ import time
 from pathlib import Path
 
 import pytest
-from run_killer import ANEW, descendants, kill_runs
-from tiny import commit_all, environment, git, new_repository
+from run_killer import descendants, kill_runs
+from tiny import ANEW, commit_all, environment, git, new_repository
+
+pytestmark = pytest.mark.long
 
 
-@pytest.mark.long
 def test_two_kills_of_a_real_run(tmp_path: Path) -> None:
     kill_runs(new_repository(tmp_path / "mine"), random.Random(4), kills=2)
 
 
-@pytest.mark.parametrize(
-    "child", ["evo.device.child", pytest.param("compile/nvrtc_process.py", marks=pytest.mark.long)]
-)
-@pytest.mark.parametrize(
-    "delay_s", [pytest.param(0.0, id="starting", marks=pytest.mark.long), pytest.param(0.4, id="at work")]
-)
+@pytest.mark.parametrize("child", ["evo.device.child", "compile/nvrtc_process.py"])
+@pytest.mark.parametrize("delay_s", [pytest.param(0.0, id="starting"), pytest.param(0.4, id="at work")])
 def test_the_death_of_a_child_costs_no_trial(tmp_path: Path, child: str, delay_s: float) -> None:
     root = new_repository(tmp_path / "mine")
     for rung in (root / "kernels" / "scale" / "ladder").glob("*.cu"):

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evo.sim.bit_arithmetic import Bits, typed
+from evo.sim.hidden_choices import with_hidden_choices
 from evo.sim.launch_conditions import Launches, Slices, ValuesOfRegisters, computable, sources_of
 from evo.sim.lower.isa.opcode_table import TABLE
 from evo.sim.ptx.ast import Imm, Instr, PtxFunction, Reg, Special
@@ -22,8 +23,9 @@ _NO_LAUNCH = Launches(parameters={}, grid=np.ones((3, 1), np.int64), block=np.on
 
 
 def kernels_of(ptx: str) -> dict[str, PtxFunction]:
-    """By name. Raises PtxError."""
-    return {name: function for name, function in parse(ptx, TABLE).functions.items() if function.entry}
+    """By name, as they run where outcomes are counted. Raises PtxError."""
+    functions = parse(ptx, TABLE).functions
+    return {name: with_hidden_choices(function) for name, function in functions.items() if function.entry}
 
 
 class DataConditions:

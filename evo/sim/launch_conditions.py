@@ -16,10 +16,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.sim.bit_arithmetic import FLOATS, OPERATIONS, TESTS, Bits, bits_of, converted, cut, typed
+from evo.sim.bit_arithmetic import FLOATS, OPERATIONS, Bits, bits_of, converted, cut, masks, packed, tested, typed
 from evo.sim.launch_branches import Join, guards_of, joins_of, place_of_use
 from evo.sim.lower.isa.opcode_table import TABLE, defs
-from evo.sim.ptx.ast import WIDTH, Imm, Instr, Mem, Operand, Pair, PtxFunction, PtxModule, Reg, Special, Sym
+from evo.sim.ptx.ast import WIDTH, Imm, Instr, Mem, Operand, Pair, PtxFunction, PtxModule, Reg, Special, Sym, Vec
 from evo.sim.ptx.parser import parse
 
 OF_LAUNCH = ("ntid.x", "ntid.y", "ntid.z", "nctaid.x", "nctaid.y", "nctaid.z")
@@ -310,9 +310,11 @@ def sources_of(ins: Instr | Join) -> Iterator[str]:
     if isinstance(ins, Join):
         yield from ins.sources()
         return
-    for arg in ins.args[1:]:
-        if isinstance(arg, Reg):
-            yield arg.name
+    yield from (part.name for part in _parts(ins) if isinstance(part, Reg))
+
+
+def _parts(ins: Instr) -> list[Operand]:
+    return [part for arg in ins.args[1:] for part in (arg.items if isinstance(arg, Vec) else (arg,))]
 
 
 def computable(ins: Instr | Join) -> bool:
@@ -320,12 +322,16 @@ def computable(ins: Instr | Join) -> bool:
         return True
     if len(list(defs(ins))) != 1 or not isinstance(ins.args[0], Reg):
         return False
-    if not all(isinstance(arg, (Reg, Imm, Special, Mem)) for arg in ins.args[1:]):
-        return False
     kind = ins.mods[-1] if ins.mods else ""
+    if not all(isinstance(part, (Reg, Imm, Special, Mem)) for part in _parts(ins)):
+        return False
+    if len(_parts(ins)) >= len(ins.args):
+        return ins.name == "mov" and kind in ("b32", "b64")
     if ins.name == "cvt":
         return all(mod in WIDTH for mod in ins.mods[-2:]) and not {"bf16", "f16x2", "bf16x2", "tf32"} & set(ins.mods)
-    if kind not in WIDTH or kind in ("f16", "bf16", "f16x2", "bf16x2"):
+    if ins.name == "set" and kind == "f16x2":
+        return len(ins.args) == 3 and "ftz" not in ins.mods
+    if kind not in WIDTH or kind in ("bf16", "f16x2", "bf16x2"):
         return ins.name == "cvta"
     return ins.name in OPERATIONS or ins.name in ("ld", "mov", "cvta", "setp", "selp")
 
@@ -381,12 +387,17 @@ class ValuesOfRegisters:
             assert isinstance(address, Mem)
             assert isinstance(address.base, Sym)
             return bits_of(self.launches.parameters[self.slices.numbers[address.base.name]], kind)
+        if isinstance(ins.args[1], Vec):
+            width = WIDTH[kind] // len(parts := _parts(ins))
+            return packed([self.of_operand(part, f"b{width}") for part in parts], kind)
         if ins.name in ("mov", "cvta"):
             return self.of_operand(ins.args[1], kind if kind in WIDTH else "b64")
         if ins.name == "cvt":
             return converted(self.of_operand(ins.args[1], kind), ins.mods)
         if ins.name == "setp":
             return self._compared(ins, kind)
+        if ins.name == "set":
+            return masks(ins.mods[0], ins.mods[-2], *(self.of_operand(arg, "b32") for arg in ins.args[1:]))
         if ins.name == "selp":
             first, second = (self.of_operand(arg, kind) for arg in ins.args[1:3])
             return np.where(self.of_operand(ins.args[3], "pred") != 0, first, second)
@@ -394,11 +405,7 @@ class ValuesOfRegisters:
         return OPERATIONS[ins.name](kind, ins.mods, *given)
 
     def _compared(self, ins: Instr, kind: str) -> Bits:
-        left, right = (typed(self.of_operand(arg, kind), kind) for arg in ins.args[1:3])
-        test = ins.mods[0]
-        found = TESTS[test.rstrip("u") if kind[0] == "f" and test != "num" else test](left, right)
-        if kind[0] == "f" and test in ("equ", "neu", "ltu", "leu", "gtu", "geu"):
-            found = found | np.isnan(left) | np.isnan(right)
+        found = tested(ins.mods[0], kind, *(self.of_operand(arg, kind) for arg in ins.args[1:3]))
         if len(ins.args) > 3:
             other = self.of_operand(ins.args[3], "pred") != 0
             joined = ins.mods[1]

@@ -50,7 +50,7 @@ _EDGES = 2  # cases at which the edges of comparisons are sought
 _BESIDE = 8  # new outcomes of a case with which other tensors are extreme
 _COMPARED = (PointKind.COMPARISON, PointKind.MINIMUM, PointKind.MAXIMUM)
 
-_Outcome = tuple[str, int, str, str]  # kernel, line of the PTX, kind, outcome
+_Outcome = tuple[str, int, str, str]  # kernel, line of the PTX, kind and instruction, outcome
 
 
 def pursued(
@@ -328,7 +328,7 @@ class _Seen:
 
 
 def _key(point: CoveragePoint) -> tuple[str, int, str]:
-    return point.kernel, point.ptx_line, point.kind
+    return point.kernel, point.ptx_line, f"{point.kind} {point.instruction}"  # a line of assembly may have several
 
 
 def _outcomes(coverage: Coverage) -> set[_Outcome]:

@@ -23,7 +23,7 @@ from evo.sim.ptx.ast import WIDTH, Instr, PtxFunction, Reg
 
 Setting = tuple[str, int, np.generic]  # an input, a place in it, and the element that it is to hold
 
-_ROWS, _ROUNDS = 512, 6  # elements that are tried, again and again from the best of them
+_ROWS, _ROUNDS = 512, 12  # elements that are tried, again and again from the best of them
 _FEW_VALUES = 1 << 16  # of an element: ids of a table, numbers of 16 bits
 _PLACES = 8  # where a logged number may lie
 _SETP = re.compile(r"set[p]?\.(?P<how>[a-z]+)")
@@ -72,6 +72,8 @@ class SolvedConditions:
     def _condition(self, point: CoveragePoint, known: Mapping[str, int]) -> Instr | str | None:
         """A comparison, or a predicate that others make: that of its copies which follows from what is known."""
         for ins in self.lines.get(point.ptx_line, ()):
+            if " ".join(ins.text.split()) != point.instruction:
+                continue
             found: Instr | str | None = ins
             if point.kind is PointKind.SELECT:
                 found = ins.args[3].name if isinstance(ins.args[3], Reg) else None
@@ -96,8 +98,8 @@ class SolvedConditions:
         best = np.asarray([known[element.register] for element in elements], np.uint64)
         pool = _pool(self.conditions.constants(condition), known, elements, space)
         score = -1.0
-        for turn in range(-1, _ROUNDS):
-            rows = _every_value(best, elements, space, rng) if turn < 0 else _tried(best, elements, pool, rng)
+        for turn in range(_ROUNDS):
+            rows = _tried(best, elements, pool, rng) if turn % 2 else _every_value(best, elements, space, rng)
             values = {**fixed, **{e.register: rows[:, at] for at, e in enumerate(elements)}}
             turned = np.broadcast_to((self.conditions.of(condition, values) != 0) == wanted, (len(rows),))
             allowed = turned & _allowed(rows, elements, space)
@@ -163,7 +165,8 @@ def _pool(constants: frozenset[int], known: Mapping[str, int], elements: Sequenc
         for bits in constants if dtype.kind == "f" else ():  # a number as wider types have it
             for wide in ("f4", "f8"):
                 value = np.asarray([bits & ((1 << 8 * int(wide[1])) - 1)], f"u{wide[1]}").view(wide)
-                found.add(int(value.astype(dtype).view(f"u{dtype.itemsize}")[0]))
+                for either in (value, -value):  # a difference is the sum with the negative
+                    found.add(int(either.astype(dtype).view(f"u{dtype.itemsize}")[0]))
     return np.asarray(sorted(found), np.uint64)
 
 

@@ -1,4 +1,4 @@
-"""Decisions that no predicate names: a mask that a comparison leaves, a sum cut off at one, an exponential of zero.
+"""Decisions that no predicate names: a mask that a comparison leaves, a sum that is cut off at one, a bit of a number.
 
 A comparison that nobody reads is put beside each, so that what counts, logs and solves comparisons sees them too.
 """
@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from evo.results.coverage import IMPLIED
 from evo.sim.lower.isa.opcode_table import defs, reached, uses
 from evo.sim.ptx.ast import WIDTH, Imm, Instr, Label, Operand, PtxFunction, Reg
 
 _ONE = {"f32": 0x3F800000, "f64": 0x3FF0000000000000}
-_LEAST = {
-    False: 0xC3160000,
-    True: 0xC2FC0000,
-}  # -150 and -126: exponents of the least number, and of the least normal one
 _CLAMPED = ("add", "sub", "mul", "mad", "fma", "cvt")
 _PREDICATE = "%hidden"
 
@@ -26,6 +23,8 @@ def with_hidden_choices(function: PtxFunction) -> PtxFunction:
     code = [ins for ins in function.body if isinstance(ins, Instr)]
     loaded = [name for ins in code if ins.name in ("ld", "atom") and "param" not in ins.mods for name in defs(ins)]
     of_data = reached(loaded, ((tuple(uses(ins)), tuple(defs(ins))) for ins in code))
+    # `expf` cuts its argument off before it adds what rounds down to whole numbers.
+    of_exponents = {name for ins in code if ins.name == "fma" and "rm" in ins.mods for name in uses(ins)}
     body: list[Instr | Label] = []
     for item in function.body:
         if not isinstance(item, Instr) or of_data.isdisjoint(uses(item)):
@@ -33,7 +32,8 @@ def with_hidden_choices(function: PtxFunction) -> PtxFunction:
             continue
         body += [_told(function, item, test) for test in _before(item)]
         body.append(item)
-        body += [_told(function, item, test) for test in _after(item)]
+        if of_exponents.isdisjoint(defs(item)):
+            body += [_told(function, item, test) for test in _after(item)]
     function.body = body
     return function
 
@@ -42,7 +42,7 @@ def _told(function: PtxFunction, beside: Instr, test: _Test) -> Instr:
     how, kind, left, right = test
     name = f"{_PREDICATE}{len(function.registers)}"
     function.registers[name] = "pred"
-    text = f"setp.{how}.{kind} of {' '.join(beside.text.split())}"
+    text = f"setp.{how}.{kind}{IMPLIED}{' '.join(beside.text.split())}"
     args = (Reg(name), left, right)
     return Instr("setp", (how, kind), args, beside.line, beside.loc, text, beside.guard, beside.negated)
 
@@ -54,8 +54,6 @@ def _before(ins: Instr) -> Iterator[_Test]:
         yield "ge", kind, ins.args[3], Imm(0, "f32" if kind == "f32" else "int")
     elif ins.name == "shr" and isinstance(ins.args[2], Imm) and ins.args[2].value >= WIDTH[kind] - 1:
         yield "lt", f"s{WIDTH[kind]}", ins.args[1], Imm(0)
-    elif ins.name == "ex2" and kind == "f32":  # the result is zero below
-        yield "gt", kind, ins.args[1], Imm(_LEAST["ftz" in ins.mods], kind)
     elif ins.name == "set" and not kind.endswith("x2"):
         yield ins.mods[0], kind, ins.args[1], ins.args[2]
 

@@ -133,7 +133,7 @@ def pursued(bench: EvaluationSession, task: Task, variant: Prepared, seed: int =
             "(fives == 20 ? 0 : order[i])",
             marks=pytest.mark.long,
         ),
-        # What no predicate names: masks of two halves, sums that are cut off, exponentials of zero, a bit, a choice.
+        # What no predicate names: masks of two halves, sums that are cut off, a bit, a choice.
         (
             "const __half2 some = __halves2half2(in[0], in[cols / 2]);"
             " const unsigned same = __heq2_mask(some, __floats2half2_rn(2.5f, -7.0f));",
@@ -142,10 +142,6 @@ def pursued(bench: EvaluationSession, task: Task, variant: Prepared, seed: int =
         (
             "const float d = __half2float(in[0]) * 3.0f + __half2float(in[cols / 2]) - 21.375f;",
             "order[i] * (1.0f - __saturatef(1.0f - d * d * 1e6f))",
-        ),
-        (
-            "const float d = __half2float(in[0]) - 4.9765625f, e = __half2float(in[cols / 2]) + 3.015625f;",
-            "order[i] * (1.0f - exp2f(-1e6f * (d * d + e * e)))",
         ),
         (
             "const unsigned u = __half_as_ushort(in[cols / 2]) ^ 0x4519u;",

@@ -9,6 +9,9 @@ from dataclasses import dataclass, replace
 MEMORY, BRANCHES = "memory", "branches"  # origins of a value: it was loaded; branches decide which one it is
 
 
+IMPLIED = " of "  # between such a comparison and the instruction
+
+
 class PointKind(enum.StrEnum):
     """A kind of instruction whose result depends on a condition. Its outcomes stand behind it."""
 
@@ -60,6 +63,11 @@ class CoveragePoint:
     @property
     def reached(self) -> bool:
         return any(self.outcomes.values())
+
+    @property
+    def is_implied(self) -> bool:
+        """Whether another instruction implies the comparison, as a clamped sum does: `setp.gt.f32 of add.sat`."""
+        return IMPLIED in self.instruction
 
     @property
     def unexercised(self) -> tuple[str, ...]:

@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evo.sim.launch_branches import Join
-from evo.sim.launch_conditions import OF_THREADS, Launches, Slices, slices_of_threads, sources_of
+from evo.sim.launch_conditions import OF_THREADS, Slices, slices_of_threads
 from evo.sim.lower.isa.opcode_table import defs, uses
 from evo.sim.ptx.ast import WIDTH, Imm, Instr, Mem, Operand, PtxFunction, Reg, Sym, Vec
+from evo.sim.register_values import Launches, sources_of
 
 _ALIGNED = 256  # every address of a buffer is a multiple
 _MOVES = frozenset(("mov", "cvta", "ld", "mapa"))

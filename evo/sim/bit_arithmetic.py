@@ -49,6 +49,31 @@ def bits_of(value: NDArray[np.generic], kind: str) -> Bits:
     return cut(array.astype(np.int64).view(np.uint64) if array.dtype != np.uint64 else array, kind)
 
 
+def tested(test: str, kind: str, left: Bits, right: Bits) -> NDArray[np.bool_]:
+    """What a comparison says of numbers of a type."""
+    left, right = typed(left, kind), typed(right, kind)
+    found = TESTS[test.rstrip("u") if kind[0] == "f" and test != "num" else test](left, right)
+    if kind[0] == "f" and test in ("equ", "neu", "ltu", "leu", "gtu", "geu"):
+        found = found | np.isnan(left) | np.isnan(right)
+    return found
+
+
+def masks(test: str, to: str, left: Bits, right: Bits) -> Bits:
+    """What a comparison of two halves each leaves in 32 bits: a one of their type where it holds, or all bits."""
+    one = np.uint64(0x3C00 if to == "f16x2" else 0xFFFF)
+    sides = [[cut(side >> np.uint64(shift), "f16") for side in (left, right)] for shift in (0, 16)]
+    return packed([np.where(tested(test, "f16", *pair), one, np.uint64(0)) for pair in sides], "b32")
+
+
+def packed(parts: Sequence[Bits], kind: str) -> Bits:
+    """Parts of a type side by side; the first lies lowest."""
+    width = WIDTH[kind] // len(parts)
+    total = parts[0]
+    for at, part in enumerate(parts[1:], 1):
+        total = total | part << np.uint64(width * at)
+    return total
+
+
 def converted(value: Bits, mods: Sequence[str]) -> Bits:
     to, origin = mods[-2], mods[-1]
     number = typed(cut(value, origin), origin)

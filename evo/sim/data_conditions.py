@@ -11,10 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evo.sim.bit_arithmetic import Bits, typed
-from evo.sim.launch_conditions import Launches, Slices, ValuesOfRegisters, computable, sources_of
+from evo.sim.hidden_choices import with_hidden_choices
+from evo.sim.launch_branches import Join
+from evo.sim.launch_conditions import Slices
 from evo.sim.lower.isa.opcode_table import TABLE
 from evo.sim.ptx.ast import Imm, Instr, PtxFunction, Reg, Special
 from evo.sim.ptx.parser import parse
+from evo.sim.register_values import Launches, ValuesOfRegisters, computable, sources_of
 
 _MOST = 24  # registers that a condition is computed from
 _STEPS = 160  # instructions on the way
@@ -22,8 +25,9 @@ _NO_LAUNCH = Launches(parameters={}, grid=np.ones((3, 1), np.int64), block=np.on
 
 
 def kernels_of(ptx: str) -> dict[str, PtxFunction]:
-    """By name. Raises PtxError."""
-    return {name: function for name, function in parse(ptx, TABLE).functions.items() if function.entry}
+    """By name, as they run where outcomes are counted. Raises PtxError."""
+    functions = parse(ptx, TABLE).functions
+    return {name: with_hidden_choices(function) for name, function in functions.items() if function.entry}
 
 
 class DataConditions:
@@ -32,6 +36,7 @@ class DataConditions:
     def __init__(self, function: PtxFunction) -> None:
         self.slices = Slices(function)
         self.types = function.registers
+        self._joins: dict[str, Join | None] = {}
 
     def leaves(self, condition: Instr | str) -> tuple[str, ...]:
         """The registers that it follows from; none if they are too many, or if one is a predicate of many places."""
@@ -53,12 +58,29 @@ class DataConditions:
                 return ()
         return tuple(found)
 
-    def setter(self, name: str) -> Instr | None:
-        """The instruction whose result it always is, if that can be computed."""
+    def setter(self, name: str) -> Instr | Join | None:
+        """The instruction whose result it always is, if that can be computed; or which of several, as branches go."""
         ins = self.slices.setters.get(name)
+        if isinstance(ins, Join):
+            if name not in self._joins:
+                self._joins[name] = ins if self._is_computed(name, ins) else None
+            return self._joins[name]
         if not isinstance(ins, Instr) or not computable(ins) or ins.name in ("ld", "cvta"):
             return None
         return None if any(isinstance(arg, Special) for arg in ins.args) else ins
+
+    def _is_computed(self, name: str, join: Join) -> bool:
+        """Whether all parts can be computed, and none from the join itself, as in a loop."""
+        pending = [*join.sources()]
+        seen = {*pending}
+        if any(self.setter(part.register) is None for part in join.parts):
+            return False
+        while pending and len(seen) <= _STEPS:
+            ins = self.slices.setters.get(pending.pop())
+            new = [source for source in sources_of(ins) if source not in seen] if ins is not None else []
+            seen.update(new)
+            pending += new
+        return not pending and name not in seen
 
     def of(self, condition: Instr | str, values: Mapping[str, Bits]) -> Bits:
         """The bits of a register, or of what an instruction gives, where the leaves hold these."""
@@ -80,7 +102,7 @@ class DataConditions:
     def distance(self, condition: Instr | str, values: Mapping[str, Bits]) -> NDArray[np.float64] | None:
         """How far apart two numbers are that a comparison compares; None for another instruction."""
         ins = self.setter(condition) if isinstance(condition, str) else condition
-        if ins is None or ins.name != "setp" or len(ins.args) != 3 or ins.mods[-1] == "pred":
+        if not isinstance(ins, Instr) or ins.name != "setp" or len(ins.args) != 3 or ins.mods[-1] == "pred":
             return None
         kind = ins.mods[-1]
         known = ValuesOfRegisters(self.slices, _NO_LAUNCH, dict(values))
@@ -90,10 +112,12 @@ class DataConditions:
     def constants(self, condition: Instr | str) -> frozenset[int]:
         """The bits of the numbers on the way."""
         found, seen = set[int](), set[str]()
-        pending = [self.setter(condition) if isinstance(condition, str) else condition]
+        pending: list[Instr | Join | None] = [self.setter(condition) if isinstance(condition, str) else condition]
         while pending:
             ins = pending.pop()
-            for arg in ins.args[1:] if ins is not None else ():
+            if isinstance(ins, Join):
+                pending += [part.setter for part in ins.parts]
+            for arg in ins.args[1:] if isinstance(ins, Instr) else ():
                 if isinstance(arg, Imm):
                     found.add(arg.value)
                 elif isinstance(arg, Reg) and arg.name not in seen:

@@ -16,15 +16,15 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.sim.bit_arithmetic import FLOATS, OPERATIONS, TESTS, Bits, bits_of, converted, cut, typed
+from evo.sim.bit_arithmetic import FLOATS, typed
 from evo.sim.launch_branches import Join, guards_of, joins_of, place_of_use
 from evo.sim.lower.isa.opcode_table import TABLE, defs
 from evo.sim.ptx.ast import WIDTH, Imm, Instr, Mem, Operand, Pair, PtxFunction, PtxModule, Reg, Special, Sym
 from evo.sim.ptx.parser import parse
+from evo.sim.register_values import ANY_PLACE, Launches, ValuesOfRegisters, computable, sources_of
 
 OF_LAUNCH = ("ntid.x", "ntid.y", "ntid.z", "nctaid.x", "nctaid.y", "nctaid.z")
 OF_THREADS = tuple(f"{name}.{axis}" for name in ("ctaid", "tid") for axis in "xyz")  # of a thread in its launch
-_ANY_PLACE = "tid.x"  # whose values stand for any small number
 _NUMBER = re.compile(r"%r[0-9]+")  # how the compiler names 32 bits
 SPLITS = frozenset(("shr", "div", "rem", "and", "bfe", "bfind"))  # results that are zero on one side of a threshold
 _GRID = -1  # among the parameters of a value: it follows from the grid or the block
@@ -76,22 +76,6 @@ class LaunchCondition:
             for compute, value in tests:
                 met += np.asarray(compute(launches) == value)
         return met
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launches:
-    """Launches of one kernel. parameters: by number, one value a launch or one for all; grid, block: three rows."""
-
-    parameters: Mapping[int, NDArray[np.generic]]
-    grid: NDArray[np.int64]
-    block: NDArray[np.int64]
-    unknown: NDArray[np.bool_] | None = None  # launches whose grid is not known
-    sure: bool = False  # to be told of all, however long it takes
-    places: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)  # `ctaid.x` and the like, of one thread each
-
-    @property
-    def count(self) -> int:
-        return int(self.grid.shape[1])
 
 
 def launch_conditions(ptx: str) -> dict[str, tuple[LaunchCondition, ...]]:
@@ -234,7 +218,7 @@ class Slices:
 
     def _unknown(self, name: str) -> frozenset[int] | None:
         """What is known of a register that loops or memory decide: of threads, that 32 bits are no address."""
-        if _ANY_PLACE not in self.specials or not _NUMBER.fullmatch(name):
+        if ANY_PLACE not in self.specials or not _NUMBER.fullmatch(name):
             return None
         self.any.add(name)
         return frozenset((_GRID,))
@@ -304,110 +288,3 @@ class Slices:
             return np.asarray(values.of(name) != 0)
 
         return compute
-
-
-def sources_of(ins: Instr | Join) -> Iterator[str]:
-    if isinstance(ins, Join):
-        yield from ins.sources()
-        return
-    for arg in ins.args[1:]:
-        if isinstance(arg, Reg):
-            yield arg.name
-
-
-def computable(ins: Instr | Join) -> bool:
-    if isinstance(ins, Join):
-        return True
-    if len(list(defs(ins))) != 1 or not isinstance(ins.args[0], Reg):
-        return False
-    if not all(isinstance(arg, (Reg, Imm, Special, Mem)) for arg in ins.args[1:]):
-        return False
-    kind = ins.mods[-1] if ins.mods else ""
-    if ins.name == "cvt":
-        return all(mod in WIDTH for mod in ins.mods[-2:]) and not {"bf16", "f16x2", "bf16x2", "tf32"} & set(ins.mods)
-    if kind not in WIDTH or kind in ("f16", "bf16", "f16x2", "bf16x2"):
-        return ins.name == "cvta"
-    return ins.name in OPERATIONS or ins.name in ("ld", "mov", "cvta", "setp", "selp")
-
-
-@dataclass(slots=True)
-class ValuesOfRegisters:
-    """Values of registers at some launches, as bits."""
-
-    slices: Slices
-    launches: Launches
-    known: dict[str, Bits] = field(default_factory=dict)
-
-    def of(self, name: str) -> Bits:
-        order: list[str] = [name]
-        while order:  # without recursion, which long chains would exhaust
-            top = order[-1]
-            if top in self.slices.any:
-                self.known[top] = self.launches.places[_ANY_PLACE].astype(np.uint64)
-                order.pop()
-                continue
-            ins = self.slices.setters[top]
-            assert ins is not None
-            missing = [source for source in sources_of(ins) if source not in self.known]
-            if top not in self.known and missing:
-                order += missing
-                continue
-            if top not in self.known:
-                self.known[top] = self.computed(ins)
-            order.pop()
-        return self.known[name]
-
-    def of_operand(self, arg: Operand, kind: str) -> Bits:
-        if isinstance(arg, Reg):
-            return cut(self.known[arg.name] if arg.name in self.known else self.of(arg.name), kind)
-        if isinstance(arg, Special) and arg.name in self.launches.places:
-            return self.launches.places[arg.name].astype(np.uint64)
-        if isinstance(arg, Special):
-            rows = self.launches.grid if arg.name.startswith("nctaid") else self.launches.block
-            row: Bits = rows["xyz".index(arg.name[-1])].astype(np.uint64)
-            return row
-        assert isinstance(arg, Imm)
-        value = arg.value
-        if arg.kind == "f64" and kind == "f32":
-            value = int(np.uint64(value).view(np.float64).astype(np.float32).view(np.uint32))
-        return np.asarray(value & ((1 << WIDTH[kind]) - 1), np.uint64)
-
-    def computed(self, ins: Instr | Join) -> Bits:
-        if isinstance(ins, Join):
-            return ins.value(self.known)
-        kind = ins.mods[-1] if ins.mods else "b64"
-        if ins.name == "ld":
-            address = ins.args[1]
-            assert isinstance(address, Mem)
-            assert isinstance(address.base, Sym)
-            return bits_of(self.launches.parameters[self.slices.numbers[address.base.name]], kind)
-        if ins.name in ("mov", "cvta"):
-            return self.of_operand(ins.args[1], kind if kind in WIDTH else "b64")
-        if ins.name == "cvt":
-            return converted(self.of_operand(ins.args[1], kind), ins.mods)
-        if ins.name == "setp":
-            return self._compared(ins, kind)
-        if ins.name == "selp":
-            first, second = (self.of_operand(arg, kind) for arg in ins.args[1:3])
-            return np.where(self.of_operand(ins.args[3], "pred") != 0, first, second)
-        given = [self.of_operand(arg, _kind_of(ins, place, kind)) for place, arg in enumerate(ins.args[1:])]
-        return OPERATIONS[ins.name](kind, ins.mods, *given)
-
-    def _compared(self, ins: Instr, kind: str) -> Bits:
-        left, right = (typed(self.of_operand(arg, kind), kind) for arg in ins.args[1:3])
-        test = ins.mods[0]
-        found = TESTS[test.rstrip("u") if kind[0] == "f" and test != "num" else test](left, right)
-        if kind[0] == "f" and test in ("equ", "neu", "ltu", "leu", "gtu", "geu"):
-            found = found | np.isnan(left) | np.isnan(right)
-        if len(ins.args) > 3:
-            other = self.of_operand(ins.args[3], "pred") != 0
-            joined = ins.mods[1]
-            found = found & other if joined == "and" else found | other if joined == "or" else found ^ other
-        return np.asarray(found, np.uint64)
-
-
-def _kind_of(ins: Instr, place: int, kind: str) -> str:
-    """The type of a source operand."""
-    if ins.name in ("shl", "shr", "bfe") and place:
-        return "u32"
-    return "u64" if ins.name == "mad" and "wide" in ins.mods and place == 2 else kind

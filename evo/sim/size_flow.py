@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from evo.sim.launch_branches import joins_of
-from evo.sim.launch_conditions import SPLITS, computable, sources_of
+from evo.sim.launch_conditions import SPLITS
 from evo.sim.lower.isa.opcode_table import TABLE, defs, reached, uses
 from evo.sim.ptx.ast import WIDTH, Instr, Label, Mem, Operand, PtxFunction, PtxModule, Reg, Special, Sym
+from evo.sim.register_values import computable, sources_of
 
 _FROM_DATA = frozenset(("ldmatrix", "mma", "wmma", "tex", "tld4", "mbarrier", "cp", "call", "ldu", "suld", "fns"))
 _OF_LAUNCH = ("nctaid", "ntid")

@@ -8,6 +8,7 @@ import numpy as np
 
 from evo.sim.abi import CONST_BASE, MODULE_BASE
 from evo.sim.errors import NamedDefects, PtxError, UnsupportedInstruction
+from evo.sim.hidden_choices import with_hidden_choices
 from evo.sim.llvm_ir import Code
 from evo.sim.lower.deciding import GLOBAL
 from evo.sim.lower.declared_arrays import DeclaredArray
@@ -110,6 +111,8 @@ class _Translator:
 
     def _laid_out(self, function: PtxFunction) -> _LaidOut:
         function = inline_calls(self.program, function)
+        if self.coverage:
+            with_hidden_choices(function)
         symbols: dict[str, tuple[str, int]] = {n: ("function", a) for n, a in self.functions.items()}
         symbols |= {n: ("global", b.address) for n, b in self.globals.items()}
         shared, local = 0, 0

@@ -136,7 +136,21 @@ def with_specials(drawn: Array, dtype: str, kinds: Sequence[str], domain: str, r
     flat = values.reshape(-1)
     places = rng.choice(flat.size, min(flat.size, len(found)), replace=False)
     flat[places] = np.asarray(found[: len(places)], np.float64).astype(values.dtype)
-    return values
+    return with_other_nans(values, rng)
+
+
+def with_other_nans(values: Array, rng: np.random.Generator) -> Array:
+    """The values with NaN of either sign and, half of them, of other bits: code that knows one by its bits knows one.
+
+    All are quiet (IEEE 754-2019, 6.2.1), so that nothing converts them to others on the way.
+    """
+    raw = values.reshape(-1).view(f"u{values.dtype.itemsize}").copy()
+    places = np.flatnonzero(np.isnan(values.reshape(-1).astype(np.float64)))
+    sign = np.uint64(1) << np.uint64(8 * values.dtype.itemsize - 1)
+    payload = (1 << (ml_dtypes.finfo(values.dtype).nmant - 1)) - 1
+    bits = rng.integers(0, payload + 1, len(places)).astype(np.uint64) * (rng.random(len(places)) < 0.5)
+    raw[places] |= (bits | sign * (rng.random(len(places)) < 0.5)).astype(raw.dtype)
+    return raw.view(values.dtype).reshape(values.shape)
 
 
 def without(values: Array, drawn: Array, dtype: str, *, zeros: bool, denormals: bool) -> Array:

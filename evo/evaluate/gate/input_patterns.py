@@ -410,4 +410,5 @@ def _special(
     if not kinds:
         return None
     values = special_rows(drawn[one.name].astype(np.float64), kinds, rng).astype(NUMPY[one.dtype])
-    return reference.special_expectation({**drawn, one.name: np.ascontiguousarray(values)}, case)
+    changed[one.name] = distributions.with_other_nans(np.ascontiguousarray(values), rng)
+    return reference.special_expectation(drawn | changed, case)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from evo.device import Argument, BoundLaunch
 from evo.errors import SyntaxInvalid
 from evo.evaluate.gate.scaled_cases import Sizes
-from evo.sim.launch_conditions import Launches
+from evo.sim.register_values import Launches
 from evo.spec.chips import Chip
 from evo.spec.expr import Expression, Number, parse
 from evo.spec.task import Task

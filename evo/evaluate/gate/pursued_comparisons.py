@@ -27,7 +27,7 @@ from evo.evaluate.gate.solved_conditions import Setting, SolvedConditions, eleme
 from evo.evaluate.gate.tensors_at_once import alike, approached, some_places
 from evo.evaluate.gate.threshold_cases import cost_of
 from evo.results import Check, Stage, Status
-from evo.results.coverage import BRANCHES, MEMORY, Coverage, CoveragePoint, PointKind
+from evo.results.coverage import BRANCHES, IMPLIED, MEMORY, Coverage, CoveragePoint, PointKind
 from evo.spec.expectation import Expectation
 from evo.spec.reference import Reference
 from evo.spec.task import Case, Task
@@ -50,7 +50,7 @@ _EDGES = 2  # cases at which the edges of comparisons are sought
 _BESIDE = 8  # new outcomes of a case with which other tensors are extreme
 _COMPARED = (PointKind.COMPARISON, PointKind.MINIMUM, PointKind.MAXIMUM)
 
-_Outcome = tuple[str, int, str, str]  # kernel, line of the PTX, kind, outcome
+_Outcome = tuple[str, int, str, str]  # kernel, line of the PTX, kind and instruction, outcome
 
 
 def pursued(
@@ -203,7 +203,7 @@ class _Pursuit:
                 continue
             best, in_vain = seen, 0
             self.known |= new
-            if new and (found := self._checked(programs, best.inputs, seed)) is None and self._decides(best, new):
+            if new and (found := self._checked(programs, best.inputs, seed)) is None and self._names(best, new):
                 stays = {name for name, array in start.items() if best.inputs[name] is not array}
                 found = self._beside(programs, best.inputs, stays, seed)
             if new and found is not None:
@@ -227,7 +227,9 @@ class _Pursuit:
             decided = self._decides(start, new)
             for at in self.rng.permutation(len(decided))[:_KEPT]:
                 kept = self._put_back(name, {**start.inputs, name: array}, start, decided[int(at)])
-                found = self._checked(programs, kept, seed) or self._beside(programs, kept, {name}, seed)
+                found = self._checked(programs, kept, seed)
+                if found is None and self._names(start, [decided[int(at)]]):
+                    found = self._beside(programs, kept, {name}, seed)
                 if found is not None:
                     return best, found
                 best = self._run(kept) or best
@@ -290,6 +292,10 @@ class _Pursuit:
         of_data = _of_data(seen.coverage)
         return [outcome for outcome in new if outcome[:3] in of_data]
 
+    def _names(self, seen: _Seen, new: Iterable[_Outcome]) -> list[_Outcome]:
+        """Those that a predicate names, too: what is implied may be rounding, as an exponential's way to zero is."""
+        return [outcome for outcome in self._decides(seen, new) if IMPLIED not in outcome[2]]
+
     def _beside(self, programs: Mapping[str, Program], inputs: Arrays, stays: set[str], seed: int) -> Check | None:
         """What is wrong if tensors other than these are extreme."""
         if self.extremes >= _BESIDE:
@@ -328,7 +334,7 @@ class _Seen:
 
 
 def _key(point: CoveragePoint) -> tuple[str, int, str]:
-    return point.kernel, point.ptx_line, point.kind
+    return point.kernel, point.ptx_line, f"{point.kind} {point.instruction}"  # a line of assembly may have several
 
 
 def _outcomes(coverage: Coverage) -> set[_Outcome]:

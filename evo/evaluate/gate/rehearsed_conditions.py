@@ -16,7 +16,8 @@ from evo.device import Program, RehearsalRequest
 from evo.device.remote_device import RemoteSimulator
 from evo.errors import Crashed, TimedOut
 from evo.sim import PtxError
-from evo.sim.launch_conditions import LaunchCondition, Launches
+from evo.sim.launch_conditions import LaunchCondition
+from evo.sim.register_values import Launches
 from evo.sim.rehearsal import rehearsal_of
 from evo.sim.rehearsed_runs import RUN
 

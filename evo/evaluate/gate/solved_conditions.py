@@ -23,7 +23,7 @@ from evo.sim.ptx.ast import WIDTH, Instr, PtxFunction, Reg
 
 Setting = tuple[str, int, np.generic]  # an input, a place in it, and the element that it is to hold
 
-_ROWS, _ROUNDS = 512, 6  # elements that are tried, again and again from the best of them
+_ROWS, _ROUNDS = 512, 12  # elements that are tried, again and again from the best of them
 _FEW_VALUES = 1 << 16  # of an element: ids of a table, numbers of 16 bits
 _PLACES = 8  # where a logged number may lie
 _SETP = re.compile(r"set[p]?\.(?P<how>[a-z]+)")
@@ -32,12 +32,41 @@ _TOGETHER = 0.4  # of what is tried sets all elements to the same
 
 @dataclass(frozen=True, slots=True)
 class _Element:
-    """A register that holds an element of an input."""
+    """An element of an input that a register holds: as it lies, beside others, or in a wider type of numbers."""
 
     register: str
     name: str
     place: int
-    width: int  # bits of the element
+    dtype: np.dtype[np.generic]
+    shift: int = 0
+    wide: str | None = None  # the type that the register has its value in
+
+    @property
+    def width(self) -> int:
+        return 8 * self.dtype.itemsize
+
+    def held(self, bits: int) -> int:
+        """Its bits, from the register's."""
+        if self.wide is None:
+            return bits >> self.shift & ((1 << self.width) - 1)
+        number = np.asarray([bits], np.uint64).astype(f"u{self.wide[1]}").view(self.wide)
+        return int(number.astype(self.dtype).view(f"u{self.dtype.itemsize}")[0])
+
+    def bits(self, own: Bits) -> Bits:
+        """What it adds to the register's bits."""
+        if self.wide is None:
+            return own << np.uint64(self.shift)
+        number = own.astype(f"u{self.dtype.itemsize}").view(self.dtype).astype(self.wide)
+        return number.view(f"u{self.wide[1]}").astype(np.uint64)
+
+
+def _registers(elements: Sequence[_Element], rows: Bits) -> dict[str, Bits]:
+    """The bits of all registers that hold elements with these bits."""
+    found: dict[str, Bits] = {}
+    for at, element in enumerate(elements):
+        part = element.bits(rows[:, at])
+        found[element.register] = found[element.register] | part if element.register in found else part
+    return found
 
 
 class SolvedConditions:
@@ -66,12 +95,14 @@ class SolvedConditions:
             found = self._solved(condition, known, elements, space, rng)
         if found is None:
             return ()
-        changed = [(e, bits) for e, bits in zip(elements, found, strict=True) if int(bits) != known[e.register]]
-        return tuple((e.name, e.place, _held(bits, inputs[e.name].dtype)) for e, bits in changed)
+        changed = [(e, bits) for e, bits in zip(elements, found, strict=True) if int(bits) != e.held(known[e.register])]
+        return tuple((e.name, e.place, _number(bits, e.dtype)) for e, bits in changed)
 
     def _condition(self, point: CoveragePoint, known: Mapping[str, int]) -> Instr | str | None:
         """A comparison, or a predicate that others make: that of its copies which follows from what is known."""
         for ins in self.lines.get(point.ptx_line, ()):
+            if " ".join(ins.text.split()) != point.instruction:
+                continue
             found: Instr | str | None = ins
             if point.kind is PointKind.SELECT:
                 found = ins.args[3].name if isinstance(ins.args[3], Reg) else None
@@ -93,12 +124,12 @@ class SolvedConditions:
         """The elements' bits with which the condition is another than it was."""
         fixed = {name: np.asarray([bits], np.uint64) for name, bits in known.items()}
         wanted = not bool(self.conditions.of(condition, fixed)[0])
-        best = np.asarray([known[element.register] for element in elements], np.uint64)
-        pool = _pool(self.conditions.constants(condition), known, elements, space)
+        best = np.asarray([element.held(known[element.register]) for element in elements], np.uint64)
+        pool = _pool(self.conditions.constants(condition), known, elements)
         score = -1.0
-        for turn in range(-1, _ROUNDS):
-            rows = _every_value(best, elements, space, rng) if turn < 0 else _tried(best, elements, pool, rng)
-            values = {**fixed, **{e.register: rows[:, at] for at, e in enumerate(elements)}}
+        for turn in range(_ROUNDS):
+            rows = _tried(best, elements, pool, rng) if turn % 2 else _every_value(best, elements, space, rng)
+            values = fixed | _registers(elements, rows)
             turned = np.broadcast_to((self.conditions.of(condition, values) != 0) == wanted, (len(rows),))
             allowed = turned & _allowed(rows, elements, space)
             if allowed.any():
@@ -136,26 +167,51 @@ def _elements(
     """Which element each register holds, where that can be told; each element once."""
     taken: set[tuple[str, int]] = set()
     for register, bits in known.items():
-        found: list[tuple[str, int, int]] = []
-        for name in space.free:
-            array = inputs[name].reshape(-1)
-            width = 8 * array.dtype.itemsize
-            if width > WIDTH[types[register]]:
-                continue
-            raw = array.view(f"u{array.dtype.itemsize}")
-            places = np.flatnonzero(raw == raw.dtype.type(bits & ((1 << width) - 1))) if bits < 1 << width else ()
-            found += [(name, int(place), width) for place in places[: _PLACES + 1]]
+        found = [
+            (name, way)
+            for name in space.free
+            for way in _ways_to_hold(
+                bits, WIDTH[types[register]], inputs[name].reshape(-1), is_real=name not in space.bounds
+            )
+        ]
         if not 0 < len(found) <= _PLACES:
             continue
-        name, place, width = found[int(rng.integers(len(found)))]
-        if (name, place) not in taken:
-            taken.add((name, place))
-            yield _Element(register, name, place, width)
+        name, (first, count, wide) = found[int(rng.integers(len(found)))]
+        places = range(first, first + count)
+        if taken.isdisjoint((name, place) for place in places):
+            taken.update((name, place) for place in places)
+            dtype = inputs[name].dtype
+            for at, place in enumerate(places):
+                yield _Element(register, name, place, dtype, at * 8 * dtype.itemsize, wide)
 
 
-def _pool(constants: frozenset[int], known: Mapping[str, int], elements: Sequence[_Element], space: InputSpace) -> Bits:
+def _ways_to_hold(
+    bits: int, width: int, array: NDArray[np.generic], *, is_real: bool
+) -> list[tuple[int, int, str | None]]:
+    """Where elements of a tensor lie whose bits a register may hold: the first, how many, and the type of its value."""
+    size = array.dtype.itemsize
+    own = 8 * size
+    if own > width:
+        return []
+    if bits < 1 << own and (same := _places(array.view(f"u{size}"), bits)):
+        return [(place, 1, None) for place in same]
+    count = width // own
+    if count > 1 and (same := _places(array[: len(array) // count * count].view(f"u{width // 8}"), bits)):
+        return [(count * place, count, None) for place in same]
+    if count > 1 and width in (32, 64) and is_real:
+        wide = f"f{width // 8}"
+        return [(place, 1, wide) for place in _places(array.astype(wide).view(f"u{width // 8}"), bits)]
+    return []
+
+
+def _places(raw: NDArray[np.generic], bits: int) -> list[int]:
+    found: list[int] = np.flatnonzero(raw == raw.dtype.type(bits))[: _PLACES + 1].tolist()
+    return found
+
+
+def _pool(constants: frozenset[int], known: Mapping[str, int], elements: Sequence[_Element]) -> Bits:
     """Bits of numbers that may turn it: small ones, those in the code, and what the other registers hold."""
-    types = {np.dtype(space.drawn[element.name].dtype) for element in elements}
+    types = {element.dtype for element in elements}
     found = {0, 1, *known.values()} | {constant & (2**64 - 1) for constant in constants}
     for dtype in types:
         for number in (0.0, 1.0, -1.0, 2.0, 3.0, *(float(c) for c in constants if c < 1 << 24)):
@@ -163,7 +219,8 @@ def _pool(constants: frozenset[int], known: Mapping[str, int], elements: Sequenc
         for bits in constants if dtype.kind == "f" else ():  # a number as wider types have it
             for wide in ("f4", "f8"):
                 value = np.asarray([bits & ((1 << 8 * int(wide[1])) - 1)], f"u{wide[1]}").view(wide)
-                found.add(int(value.astype(dtype).view(f"u{dtype.itemsize}")[0]))
+                for either in (value, -value):  # a difference is the sum with the negative
+                    found.add(int(either.astype(dtype).view(f"u{dtype.itemsize}")[0]))
     return np.asarray(sorted(found), np.uint64)
 
 
@@ -212,13 +269,12 @@ def _allowed(rows: Bits, elements: Sequence[_Element], space: InputSpace) -> NDA
     """Rows whose elements are finite numbers that their inputs may hold."""
     good = np.ones(len(rows), np.bool_)
     for at, element in enumerate(elements):
-        dtype = space.drawn[element.name].dtype
-        values = rows[:, at].astype(f"u{dtype.itemsize}").view(dtype).astype(np.float64)
+        values = rows[:, at].astype(f"u{element.dtype.itemsize}").view(element.dtype).astype(np.float64)
         good &= np.isfinite(values) & space.fits(element.name, values)
     return good
 
 
-def _held(bits: np.uint64, dtype: np.dtype[np.generic]) -> np.generic:
+def _number(bits: np.uint64, dtype: np.dtype[np.generic]) -> np.generic:
     value: np.generic = np.asarray([bits]).astype(f"u{dtype.itemsize}").view(dtype)[0]
     return value
 

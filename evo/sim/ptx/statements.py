@@ -143,8 +143,8 @@ class StatementParser(Declarations):
         if name in _FAMILIES and mods:
             # The word after the dot decides what such an instruction does and which operands are results.
             name = f"{name}.{mods.pop(0)}"
-        if name == "ldu":  # a load of what nobody writes meanwhile, the same for all lanes: a hint
-            name = "ld"
+        # A load of what nobody writes meanwhile, the same for all lanes: a hint. And where a debugger would stop.
+        name = {"ldu": "ld", "brkpt": "trap"}.get(name, name)
         text = self.line_text(line).strip()
         if name != "call" and name not in self.mnemonics:
             # Its operands may have a form of their own. It is refused by name where it would run.

@@ -181,13 +181,18 @@ def mma_f64(c: Code) -> None:
 
 
 WMMA_A, WMMA_B, WMMA_C = WARP_SCRATCH, WARP_SCRATCH + 1024, WARP_SCRATCH + 2048
-_BYTES = {"f16": 2, "bf16": 2, "tf32": 4, "f32": 4, "f64": 8, "s8": 1, "u8": 1, "s32": 4}
+# Of an element; those of b1 are words.
+_BITS = {
+    "f16": 16, "bf16": 16, "tf32": 32, "f32": 32, "f64": 64, "s8": 8, "u8": 8, "s32": 32, "s4": 4, "u4": 4, "b1": 32,
+}  # fmt: skip
 
 
 @routine("void", "ptr w")
 def wmma(
-    c: Code, kind: str, m: int, n: int, k: int, a_layout: str, b_layout: str, d_kind: str, c_kind: str, *, sat: bool
-) -> None:
+    c: Code, kind: str, m: int, n: int, k: int, a_layout: str, b_layout: str, d_kind: str, c_kind: str, op: str, *,
+    sat: bool,
+) -> None:  # fmt: skip
+    """op: as of `mma`."""
     w = c.arg(0)
     e = "double" if kind == "f64" else "float" if d_kind[0] == "f" else "i64" if sat else "i32"
     size = 8 if e in ("double", "i64") else 4
@@ -203,14 +208,17 @@ def wmma(
         first = c.at(a, c.mul(row, a_row * size))
         for step in range(k):
             x = c.load(e, first, step * a_column * size, size)
-            total = _step(c, c.splat(x, n), c.load(total.t, b, step * n * size, size), total, e)
+            total = _step(c, c.splat(x, n), c.load(total.t, b, step * n * size, size), total, e, op)
         c.store(total, place, 0, size)
     if not (d_kind == c_kind and d_kind != "f16" and e != "i64"):  # otherwise the rows are in place
         _deliver(c, w, rows, d_kind, e, m, n)
     c.ret_()
 
 
-def _step(c: Code, x: V, y: V, total: V, e: str) -> V:
+def _step(c: Code, x: V, y: V, total: V, e: str, op: str) -> V:
+    if op != "mul":
+        both = c.bin(op, x, y)
+        return c.add(total, c.extern(both.t, f"llvm.ctpop.v{both.t[1:].split(' ')[0]}i32", both))
     if e[0] == "i":
         return c.add(total, c.mul(x, y))
     count = total.t[1:].split(" ")[0]
@@ -224,7 +232,7 @@ def _widened(c: Code, source: V, kind: str, e: str, count: int) -> V:
     out = c.buffer(count * size)
     chunk = min(count, 64)
     with c.times(const("i64", count // chunk)) as part:
-        place = c.at(source, c.mul(part, chunk * _BYTES[kind]))
+        place = c.at(source, c.mul(part, chunk * _BITS[kind] // 8))
         values = c.load(f"<{chunk} x double>", place) if kind == "f64" else floats_of(c, place, 0, kind, chunk)
         if e == "i64":
             values = c.sext(values, e)
@@ -266,7 +274,7 @@ def _deliver(c: Code, w: V, rows: V, kind: str, e: str, m: int, n: int) -> None:
             values = c.cast("fptrunc", values, "half")
         elif e == "i64":
             values = _clamped(c, values, n)
-        c.store(values, c.at(target, c.mul(row, n * _BYTES[kind])))
+        c.store(values, c.at(target, c.mul(row, n * _BITS[kind] // 8)))
 
 
 def _clamped(c: Code, values: V, n: int) -> V:

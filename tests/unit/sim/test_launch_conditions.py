@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from evo.cuda.compile import Binary, compile_source
-from evo.sim.launch_conditions import Launches, compared_constants, launch_conditions
+from evo.sim.launch_conditions import compared_constants, launch_conditions
+from evo.sim.register_values import Launches
 
 SIZES = np.unique(np.r_[np.arange(1, 600), np.random.default_rng(5).integers(1, 60_000, 2000)])
 KERNEL = """extern "C" __global__ void k(float* y, int n, int m) {{ if ({0}) y[threadIdx.x] = 1.0f; }}"""

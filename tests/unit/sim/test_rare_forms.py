@@ -197,3 +197,13 @@ def test_scalar_video_instructions(every: int) -> None:
         got = one(body, "b32", *((("b32", [each[n] for each in TRIPLES])) for n in range(3)))
         want = [_video(spelling, selectors, *each) for each in TRIPLES]
         assert got.tolist() == want, body
+
+
+def test_a_breakpoint_traps_where_it_is_reached() -> None:
+    """As an assertion of one's own has it. Without a debugger the launch fails."""
+    text = """extern "C" __global__ void k(float* o) { if (o[threadIdx.x] > 5.0f) asm volatile("brkpt;"); o[threadIdx.x] = 1.0f; }"""
+    out, result = run(text, "k", [np.zeros(32, np.float32)])
+    assert result.faults == ()
+    assert out[0].tolist() == [1.0] * 32
+    _, result = run(text, "k", [np.arange(32, dtype=np.float32)])
+    assert [fault.kind for fault in result.faults] == ["trap"]

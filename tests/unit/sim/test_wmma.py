@@ -150,3 +150,38 @@ def test_faults(filled: str, shift: int, ldm: int, size: int, kind: str) -> None
     if not kind:
         tile = np.stack([a[r * ldm : r * ldm + 16] for r in range(16)]).astype(np.float64)
         assert (out[1].reshape(16, 16) == tile @ a[:256].reshape(16, 16)).all()
+
+
+@pytest.mark.parametrize(("kind", "op"), [("s4", "mma_sync"), ("u4", "mma_sync"), ("b1", "xor"), ("b1", "and")])
+def test_elements_of_less_than_a_byte(kind: str, op: str) -> None:
+    """Two steps along k in rows that are longer; of bits, what both or one of them has is counted."""
+    bits = 1 if kind == "b1" else 4
+    depth = 128 // bits
+    call = {"xor": "bmma_sync(c, a, b, c)", "and": "bmma_sync(c, a, b, c, wmma::experimental::bmmaBitOpAND)"}
+    text = (
+        HEAD
+        + f"""extern "C" __global__ void k(const unsigned* x, const unsigned* y, const int* z, int* o) {{
+  wmma::fragment<wmma::matrix_a, 8, 8, {depth}, wmma::experimental::precision::{kind}, wmma::row_major> a;
+  wmma::fragment<wmma::matrix_b, 8, 8, {depth}, wmma::experimental::precision::{kind}, wmma::col_major> b;
+  wmma::fragment<wmma::accumulator, 8, 8, {depth}, int> c;
+  wmma::load_matrix_sync(c, z, 8, wmma::mem_row_major);
+  for (int step = 0; step < 2; ++step) {{
+    wmma::load_matrix_sync(a, x + 4 * step, {2 * depth}); wmma::load_matrix_sync(b, y + 4 * step, {2 * depth});
+    wmma::{call.get(op, "mma_sync(c, a, b, c)")};
+  }}
+  wmma::store_matrix_sync(o, c, 8, wmma::mem_row_major); }}"""
+    )
+    x, y = (RNG.integers(0, 1 << 32, (8, 8), dtype=np.uint64).astype(np.uint32) for _ in range(2))
+    z = RNG.integers(-9, 9, (8, 8)).astype(np.int32)
+
+    def elements(words: np.ndarray) -> np.ndarray:
+        parts = (words[..., None] >> np.arange(0, 32, bits, dtype=np.uint32)) & ((1 << bits) - 1)
+        found = parts.reshape(8, -1).astype(int)
+        return np.where(found > 7, found - 16, found) if kind == "s4" else found
+
+    out, result = run(text, "k", [x, y, z, np.zeros((8, 8), np.int32)])
+    assert result.faults == ()
+    left, right = elements(x)[:, None], elements(y)[None]
+    both = {"xor": np.bitwise_xor, "and": np.bitwise_and}.get(op, np.multiply)(left, right)
+    assert (out[3] == both.sum(axis=2) + z).all()
+    assert result.counters.totals()["mma_fma"] == 2 * 64 * depth

@@ -79,6 +79,21 @@ def test_declared_tensors_take_nan_and_infinities(tmp_path):
         assert np.isposinf(values).sum() == np.isneginf(values).sum() == 1
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "float8_e4m3", "float8_e5m2"])
+def test_nan_has_either_sign_and_other_bits(dtype):
+    drawn = RNG.standard_normal((8, 8)).astype(NUMPY[dtype])
+    found = set()
+    for seed in range(40):
+        values = distributions.with_specials(drawn, dtype, ("nan",), "real", np.random.default_rng(seed))
+        is_nan = np.isnan(values.astype(float))
+        assert is_nan.sum() == 1
+        assert (values[~is_nan] == drawn[~is_nan]).all()
+        found.add(int(values.view(f"u{values.dtype.itemsize}")[is_nan][0]))
+    sign = 1 << 8 * values.dtype.itemsize - 1
+    assert {bool(bits & sign) for bits in found} == {False, True}
+    assert len({bits & (sign - 1) for bits in found}) > (dtype != "float8_e4m3")  # whose NaN is one
+
+
 def test_a_fixed_domain_is_never_changed(tmp_path):
     task, reference = task_folder(tmp_path / "t", "2 * x + 1", tensor=", domain: fixed")
     assert used(reference, task) == set()

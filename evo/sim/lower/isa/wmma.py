@@ -25,13 +25,18 @@ from evo.sim.runtime.tensor import WMMA_A, WMMA_B, WMMA_C, wmma
 if TYPE_CHECKING:
     from evo.sim.lower.emitter import Emitter
 
-_SHAPES = "m16n16k16 m32n8k16 m8n32k16 m16n16k8 m8n8k4"
+_SHAPES = "m16n16k16 m32n8k16 m8n32k16 m16n16k8 m8n8k4 m8n8k32 m8n8k128"
 _HALF_SHAPES = {"m16n16k16", "m32n8k16", "m8n32k16"}
 _LEGAL = {
     "f16": _HALF_SHAPES, "bf16": _HALF_SHAPES, "s8": _HALF_SHAPES, "u8": _HALF_SHAPES,
-    "tf32": {"m16n16k8"}, "f64": {"m8n8k4"},
+    "tf32": {"m16n16k8"}, "f64": {"m8n8k4"}, "s4": {"m8n8k32"}, "u4": {"m8n8k32"}, "b1": {"m8n8k128"},
 }  # fmt: skip
-_ACCUMULATORS = {"f16": {"f16", "f32"}, "bf16": {"f32"}, "tf32": {"f32"}, "s8": {"s32"}, "u8": {"s32"}, "f64": {"f64"}}
+_ACCUMULATORS = {
+    "f16": {"f16", "f32"}, "bf16": {"f32"}, "tf32": {"f32"}, "s8": {"s32"}, "u8": {"s32"}, "f64": {"f64"},
+    "s4": {"s32"}, "u4": {"s32"}, "b1": {"s32"},
+}  # fmt: skip
+_PARTS = {"s4": 4, "u4": 4, "b1": 1}  # bits of elements that share a byte; A lies row by row, B column by column
+_WORD = 32  # bits that are multiplied and counted at once
 
 
 @dataclass(frozen=True)
@@ -39,11 +44,12 @@ class _Fragment:
     """One matrix over a warp: `units` of 4 or 8 bytes, `registers` in PTX."""
 
     lines: int  # contiguous runs in memory: rows of a row-major matrix
-    length: int  # elements of a run
+    length: int  # elements of a run; bytes where they share those
     size: int  # bytes of an element
     unit: int  # bytes per lane and register
     registers: int
     scattered: bool = False  # a column-major accumulator: the row-major register order is not the memory order
+    shared_by: int = 1  # elements in a byte
 
     @property
     def used(self) -> int:
@@ -59,6 +65,8 @@ def _fragment(ins: Instr, which: str, layout: str, kind: str) -> _Fragment:
     m, n, k = _shape(ins)
     rows, columns = {"a": (m, k), "b": (k, n)}.get(which, (m, n))
     lines, length = (rows, columns) if layout == "row" else (columns, rows)
+    if kind in _PARTS:
+        return _Fragment(lines, length * _PARTS[kind] // 8, 1, 4, 1, shared_by=8 // _PARTS[kind])
     size = WIDTH[kind] // 8
     unit = max(4, size)
     registers = rows * columns * size // unit // 32
@@ -69,12 +77,13 @@ def _fragment(ins: Instr, which: str, layout: str, kind: str) -> _Fragment:
 
 def _access(ins: Instr) -> tuple[str, str, str]:
     """Matrix, layout and type of a load or store; refuses combinations that PTX does not have."""
-    which, kind = one_of(ins, *("abc" if ins.name == "wmma.load" else "d")), type_of(ins)
+    which = one_of(ins, *("abc" if ins.name == "wmma.load" else "d"))
+    kind = ins.mods[-1] if ins.mods[-1] in _PARTS else type_of(ins)
     layout, shape = one_of(ins, "row", "col"), one_of(ins, *_SHAPES.split())
     if ins.mods[:3] != (which, "sync", "aligned"):
         raise refuse(ins)
     if which in "ab":
-        legal = shape in _LEGAL.get(kind, ())
+        legal = shape in _LEGAL.get(kind, ()) and (kind not in _PARTS or (which == "a") == (layout == "row"))
     else:
         legal = any(shape in _LEGAL[a] and kind in kinds for a, kinds in _ACCUMULATORS.items())
     if not legal or space_of(ins) not in ("global", "shared", "generic"):
@@ -91,7 +100,7 @@ def access_bytes(ins: Instr) -> int:
 
 @opcode(
     "wmma.load",
-    f"a b c sync aligned row col {_SHAPES} global shared shared::cta f16 bf16 tf32 f32 f64 s8 u8 s32",
+    f"a b c sync aligned row col {_SHAPES} global shared shared::cta f16 bf16 tf32 f32 f64 s8 u8 s4 u4 b1 s32",
     "mem",
     uniform="never",
     operands=(2, 3),
@@ -153,6 +162,7 @@ def _addresses(e: Emitter, ins: Instr, fragment: _Fragment, mem: Operand, rec: V
     if len(ins.args) == 3:
         step = e.src(ins.args[2], "u32")
     pitch = c.mul(c.sext(step, "i64") if "i64" in t else step, fragment.size)
+    pitch = c.lshr(pitch, fragment.shared_by.bit_length() - 1) if fragment.shared_by > 1 else pitch
     pitch = pitch if is_vec(pitch.t) else e.splat(pitch)
     _demand_aligned(e, fragment, base, pitch, rec)
     out = []
@@ -188,33 +198,38 @@ def _demand_aligned(e: Emitter, fragment: _Fragment, base: V, pitch: V, rec: V) 
 
 @opcode(
     "wmma.mma",
-    f"sync aligned row col {_SHAPES} f16 bf16 tf32 f32 f64 s8 u8 s32 satfinite rn",
+    f"and xor popc sync aligned row col {_SHAPES} f16 bf16 tf32 f32 f64 s8 u8 s4 u4 b1 s32 satfinite rn",
     "mma",
     uniform="never",
     operands=(4, 4),
 )
 def multiply(e: Emitter, ins: Instr) -> None:
-    """wmma.mma.sync.aligned.alayout.blayout.shape.d[.a.b].c; f16 operands are not spelled out."""
-    layouts = ins.mods[2:4]
-    kinds = [m for m in ins.mods[5:] if m in WIDTH]
-    rounding_last = "rn" not in ins.mods[:-1]
-    if ins.mods[:2] != ("sync", "aligned") or not set(layouts) <= {"row", "col"} or not rounding_last:
+    """wmma.mma[.op.popc].sync.aligned.alayout.blayout.shape.d[.a.b].c; f16 operands are not spelled out."""
+    op = ins.mods[0] if ins.mods[1] == "popc" else "mul"
+    mods = ins.mods if op == "mul" else ins.mods[2:]
+    layouts, shape = mods[2:4], mods[4]
+    kinds = [m for m in mods[5:] if m in WIDTH or m in _PARTS]
+    rounding_last = "rn" not in mods[:-1]
+    if mods[:2] != ("sync", "aligned") or not set(layouts) <= {"row", "col"} or not rounding_last:
         raise refuse(ins)
     if len(kinds) == 2:
         kinds = [kinds[0], "f16", "f16", kinds[1]]
     if len(kinds) != 4 or kinds[1] != kinds[2]:
         raise refuse(ins, "types")
     d, a, _, acc = kinds
-    if a not in _LEGAL or ins.mods[4] not in _LEGAL[a] or not {d, acc} <= _ACCUMULATORS[a]:
+    saturates = "satfinite" in mods
+    if a not in _LEGAL or shape not in _LEGAL[a] or not {d, acc} <= _ACCUMULATORS[a]:
         raise refuse(ins, "type and shape")
+    if (a in _PARTS and layouts != ("row", "col")) or (op == "mul") == (a == "b1") or (saturates and a == "b1"):
+        raise refuse(ins)
     m, n, k = _shape(ins)
     outs = _put(e, ins, 0, "d", "row", d, None)
     _put(e, ins, 1, "a", layouts[0], a, WMMA_A)
     _put(e, ins, 2, "b", layouts[1], a, WMMA_B)
     _put(e, ins, 3, "c", "row", acc, WMMA_C)
     demand_warp(e, ins)
-    saturates = "satfinite" in ins.mods
-    e.c.call(wmma(a, m, n, k, layouts[0], layouts[1], d, acc, sat=saturates), e.warp)
+    depth = k // _WORD if a == "b1" else k
+    e.c.call(wmma(a, m, n, depth, layouts[0], layouts[1], d, acc, op, sat=saturates), e.warp)
     unit = max(4, WIDTH[d] // 8)
     for index, out in enumerate(outs):
         e.dst(out, e.c.load(f"<32 x i{8 * unit}>", e.warp, WMMA_C + 32 * unit * index, 64))

@@ -133,6 +133,40 @@ def pursued(bench: EvaluationSession, task: Task, variant: Prepared, seed: int =
             "(fives == 20 ? 0 : order[i])",
             marks=pytest.mark.long,
         ),
+        # What no predicate names: masks of two halves, sums that are cut off, a bit, a choice.
+        (
+            "const __half2 some = __halves2half2(in[0], in[cols / 2]);"
+            " const unsigned same = __heq2_mask(some, __floats2half2_rn(2.5f, -7.0f));",
+            "order[i] * (1 - (int)(same & same >> 16 & 1))",
+        ),
+        (
+            "const float d = __half2float(in[0]) * 3.0f + __half2float(in[cols / 2]) - 21.375f;",
+            "order[i] * (1.0f - __saturatef(1.0f - d * d * 1e6f))",
+        ),
+        (
+            "const unsigned u = __half_as_ushort(in[cols / 2]) ^ 0x4519u;",
+            "order[i] * (1 - (int)((u - 1u) >> 31))",
+        ),
+        (
+            'float kept; asm("slct.f32.f32 %0, 0f00000000, 0f3F800000, %1;"'
+            ' : "=f"(kept) : "f"(__half2float(in[0]) + __half2float(in[cols / 2]) * 2.0f - 300.0f));',
+            "order[i] * kept",
+        ),
+        # What follows from elements in another form: set at two places, as floats in shared memory, two in a register.
+        (
+            "float d = 9.0f; if (cols > 8) d = __half2float(in[1]) * 3.0f + __half2float(in[2]) - 21.375f;",
+            "(d > -0.001f && d < 0.001f ? 0 : order[i])",
+        ),
+        (
+            "__shared__ float cells[2]; const int half = cols / 2;"
+            " if (threadIdx.x < 2) cells[threadIdx.x] = __half2float(in[threadIdx.x * half]);"
+            " __syncthreads(); const float d = cells[0] * 3.0f + cells[1] - 21.375f;",
+            "(d > -0.001f && d < 0.001f ? 0 : order[i])",
+        ),
+        (
+            "const unsigned two = cols % 2 ? 0 : reinterpret_cast<const unsigned*>(in)[0];",
+            "(((two & 0xffff) ^ two >> 16) == 0x2a5 && (two & 15) == 9 ? 0 : order[i])",
+        ),
         # A vote of the whole block.
         (
             "const bool low = __syncthreads_or(__half2float(in[threadIdx.x % cols / 2]) > -3.0f || cols < 9) == 0;",

@@ -4,6 +4,7 @@
 // exploits: no atomic adds a number, and rounding to float hides the order
 // naive: equal
 // expect: unstable, stage=gate
+// gpu: unsafe or unstable, stage=sanitize or gate
 // evo: task   cross_entropy
 // evo: launch loss_of grid (N) block (256) shared 0
 extern "C" __global__ void loss_of(const float* logits, const int* targets, float* loss, int n, int classes) {

@@ -163,15 +163,23 @@ def before_keep(
     stages: StageTimer,
     *,
     timed_alone: bool = False,
+    meanwhile: Callable[[], object] | None = None,
 ) -> gate.TimedSizes:
     """The first of these looks that finds something wrong; else what was looked at, and modelled times.
 
-    stages: takes the time that each look was waited for. timed_alone: of a variant that claims nothing.
+    stages: takes the time that each look was waited for. timed_alone: of a variant that claims nothing. meanwhile: work
+    for the device while looks go on that need none.
     """
     if timed_alone:
         with stages.time("verify.timed"):
             return looks.at_timed()
     looked = looks.looked
+    if meanwhile is not None:
+        with stages.time("verify.inputs"):
+            is_idle = looks.distributed() is None  # on the device itself
+        if is_idle:
+            with stages.time("screen"):
+                meanwhile()
     with stages.time("verify.hunt"):
         found = looks.hunted()
     with stages.time("verify.inputs"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
+from functools import partial
 
 from evo.device import RunRequest
 from evo.device.timing_types import StageTimer
@@ -35,9 +36,6 @@ def sanitized(
     if work is not None:
         with stages.time("control"):
             work(found.bench)
-    if job.rival is not None and bench.standing is not None:
-        with stages.time("screen"):
-            bench.standing(job.text)
     return where_timed(job, bench, prepared, found, stages)
 
 
@@ -127,8 +125,10 @@ def where_timed(
 ) -> Evaluation:
     """The verdict with that of the simulator's look at every timed size, and what that look could not see."""
     bench.on_stage("verify")
+    standing = bench.standing if job.rival is not None else None
     with stages.time("verify"):
-        seen = bench.timed_sizes(job.task, prepared, job.seed, stages)
+        meanwhile = partial(standing, job.text) if standing is not None else None
+        seen = bench.timed_sizes(job.task, prepared, job.seed, stages, meanwhile=meanwhile)
     return with_look(found, seen)
 
 

@@ -220,14 +220,26 @@ class EvaluationSession(LookingBench):
         return self._estimates[key]
 
     def timed_sizes(
-        self, task: Task, prepared: Prepared, seed: int, stages: StageTimer, *, timed_alone: bool = False
+        self,
+        task: Task,
+        prepared: Prepared,
+        seed: int,
+        stages: StageTimer,
+        *,
+        timed_alone: bool = False,
+        meanwhile: Callable[[], object] | None = None,
     ) -> TimedSizes:
-        """A last look at all bench cases on the simulator, kept by variant; numbers of a GPU on other inputs alone."""
+        """A last look at all bench cases on the simulator, kept by variant; numbers of a GPU on other inputs alone.
+
+        meanwhile: work for the GPU, if simulators look at the variant already.
+        """
         key = (task.hash, prepared.variant.id, seed)
         if (known := self._timed.get((*key, timed_alone))) is None:
             checkers = self.more_checkers(min(os.cpu_count() or 1, _BESIDE)) if self.modelled else [self.checker]
-            begun = self._looks.pop(key, None) or simulated_looks(self, task, prepared, seed, checkers)
-            known = before_keep(self, task, prepared, seed, begun, stages, timed_alone=timed_alone)
+            begun = self._looks.pop(key, None)
+            looks = begun or simulated_looks(self, task, prepared, seed, checkers)
+            work = meanwhile if begun is not None else None
+            known = before_keep(self, task, prepared, seed, looks, stages, timed_alone=timed_alone, meanwhile=work)
             self._timed[*key, timed_alone] = known
         return known
 

@@ -102,7 +102,8 @@ def test_a_run_begins_with_its_control_and_every_record_says_what_it_showed(root
 def test_edits_of_what_is_faster_are_looked_at_while_simulators_judge_it(
     root: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evo.search.previews.CORES_TO_SPARE", 1)
+    for room in ("search.previews", "evaluate.session"):
+        monkeypatch.setattr(f"evo.{room}.CORES_TO_SPARE", 1)
     looked_at: list[tuple[str, Sequence[str]]] = []
 
     def seen(bench: object, task: object, parent: str, texts: Sequence[str], seed: int) -> list[float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from evo.spec.task import Case, Task, Tensor
 
 Arrays = dict[str, NDArray[np.generic]]
 
+_PART = 1 << 20  # elements
 _FACTORS = {"real": (-1.0, 0.5), "positive": (0.5,), "unit": (0.5,)}  # exact, and no error becomes larger
 
 
@@ -101,14 +103,20 @@ def _lengthened(
     return np.ascontiguousarray(taken)
 
 
+def _times(values: NDArray[np.generic], factor: float, dtype: np.dtype[Any]) -> NDArray[np.generic]:
+    """Each element times the factor in float64, a part at a time."""
+    found, flat = np.empty(values.size, dtype), values.reshape(-1)
+    for at in range(0, flat.size, _PART):
+        found[at : at + _PART] = (flat[at : at + _PART].astype(np.float64) * factor).astype(dtype)
+    return found.reshape(values.shape)
+
+
 def _multiplied(law: Law, task: Task, case: Case, inputs: Arrays, rng: np.random.Generator) -> ChangedCase | None:
     named = [tensor for tensor in task.inputs if tensor.name in law.tensors]
     domains = [t.domain or domain_of(t.dtype, inputs[t.name]) for t in named]
     allowed = [f for f in _FACTORS["real"] if all(f in _FACTORS.get(d, _FACTORS["real"]) for d in domains)]
     factor = float(rng.choice(allowed))
-    given = {
-        t.name: np.ascontiguousarray((inputs[t.name].astype(np.float64) * factor).astype(NUMPY[t.dtype])) for t in named
-    }
+    given = {t.name: _times(inputs[t.name], factor, NUMPY[t.dtype]) for t in named}
     by = math.pow(factor, law.power)
     return ChangedCase(
         case, inputs | given, lambda out: {name: np.asarray(a.astype(np.float64) * by) for name, a in out.items()}

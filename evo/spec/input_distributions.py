@@ -6,7 +6,7 @@ Each distribution is made from the drawn tensor, at its scale and inside its dom
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import ml_dtypes
 import numpy as np
@@ -38,6 +38,8 @@ _TINY = {
 }
 _SUBNORMAL = {"float64": (-1060, -1023), "float32": (-148, -127), "bfloat16": (-132, -127)}
 _FIRST = 16  # rows
+_FEW = 8  # elements, which show no structure
+_PART = 1 << 20  # elements that are copied at once
 _ROOMY = 64  # elements, of which a few may be zeros and denormals
 _GOLDEN = 0.6180339887498949
 _OUTLIER = 64.0
@@ -73,36 +75,50 @@ def domain_of(dtype: str, values: Array) -> str:
     """
     if not is_float(dtype):
         return integer_domain(values)
-    reals = values.astype(np.float64)
-    if not np.isfinite(reals).all() or _is_structured(reals):
+    least, most = math.inf, -math.inf
+    flat = values.reshape(-1)
+    for at in range(0, flat.size, _PART):
+        part = flat[at : at + _PART].astype(np.float64)
+        if not np.isfinite(part).all():
+            return "fixed"
+        least, most = min(least, float(part.min())), max(most, float(part.max()))
+    if values.size > _FEW and _is_structured(values.reshape(-1, values.shape[-1])):
         return "fixed"
-    if reals.min() >= 0:
-        return "unit" if reals.max() <= 1 else "positive"
+    if least >= 0:
+        return "unit" if most <= 1 else "positive"
     return "real"
 
 
-def _is_structured(values: Reals) -> bool:
-    """Masks, counts, sorted values and distributions: their meaning is more than their size."""
-    if values.size <= 8:
+def _is_structured(rows: Array) -> bool:
+    """Masks, counts, sorted values and distributions: their meaning is more than their size.
+
+    What is none of these shows in the first rows, as a rule.
+    """
+    first = rows[:_FIRST].astype(np.float64)
+    likely = [test for test in (_is_of_two, _is_whole, _is_sorted, _is_distribution) if test(first)]
+    if not likely:
         return False
-    rows = values.reshape(-1, values.shape[-1])
-    if _is_of_two(values) or _holds(lambda part: part == np.rint(part), values):
-        return True
-    if rows.shape[1] > 2 and _holds(lambda part: np.diff(part, axis=1) >= 0, rows):
-        return True
-    return rows.shape[1] > 1 and bool((values >= 0).all() and (np.abs(rows.sum(axis=1) - 1) < 1e-2).all())
+    reals = rows.astype(np.float64)
+    return any(test(reals) for test in likely)
 
 
-def _is_of_two(values: Reals) -> bool:
+def _is_of_two(rows: Reals) -> bool:
     """Whether it has two different values at most."""
-    flat = values.reshape(-1)
+    flat = rows.reshape(-1)
     others = flat[flat != flat[0]]
     return not others.size or bool((others == others[0]).all())
 
 
-def _holds(test: Callable[[Reals], NDArray[np.bool_]], values: Reals) -> bool:
-    """Whether the test holds throughout; what does not shows in the first rows, as a rule."""
-    return bool(test(values[:_FIRST]).all()) and bool(test(values).all())
+def _is_whole(rows: Reals) -> bool:
+    return bool((rows == np.rint(rows)).all())
+
+
+def _is_sorted(rows: Reals) -> bool:
+    return rows.shape[1] > 2 and bool((np.diff(rows, axis=1) >= 0).all())
+
+
+def _is_distribution(rows: Reals) -> bool:
+    return rows.shape[1] > 1 and bool((rows >= 0).all() and (np.abs(rows.sum(axis=1) - 1) < 1e-2).all())
 
 
 def derive(name: str, dtype: str, drawn: Array, domain: str, rng: np.random.Generator, *, factor: float = 1.0) -> Array:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from evo.spec.shared_arrays import opened, place_of
 
-LIMIT_BYTES = 768 << 20  # of one child; what the driver does not hold itself is of no use to it
+LIMIT_BYTES = 1 << 30  # of one child; what the driver does not hold itself is of no use to it
 LEAST_BYTES = 1 << 18  # smaller ones are sent each time
 
 Kept = NDArray[np.generic]

@@ -4,7 +4,8 @@ A plan is a list of steps; a step names the rules that may take it, the first th
 change of the variant before it, and is verified as that. What the later steps find follows from the analysis of what
 the earlier ones wrote, so a plan that the kernel does not allow ends early, and with fewer than two steps is none. A
 last step may cost more than it brings, so the beginnings of a plan are proposed too, once all whole ones were. What
-first looks found faster edit by edit is a plan as well (`TOGETHER`).
+first looks found faster edit by edit is a plan as well (`TOGETHER`), and so is a knob that another has to make room for
+(`EXCHANGED`).
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import json
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from evo.operators.proposal import Context, OperatorDoc, Proposal
-from evo.operators.rules.operator import PARENTS, places_of
+from evo.operators.rules.operator import PARENTS, RulePlace, places_of
 from evo.operators.rules.rule import Rule
 from evo.results import Json
 from evo.spec.recent import RecentCache
@@ -178,6 +180,15 @@ TOGETHER = RulePlan(
     reason="edits that gain a few percent each are not kept one by one",
     expected="about the product of what each was estimated to bring",
 )
+EXCHANGED = RulePlan(
+    name="exchanged",
+    sentence="Moves a knob to its next value where it fits once another knob has moved too.",
+    steps=(),
+    reason="knobs that share a limit, such as the threads of a block, stay where they meet it if one moves at a time",
+    expected="another balance within the same limit",
+)
+_KNOB = "knob"  # the rule that moves one
+_EXCHANGES = 8  # of one parent
 _WORTH = 1.02  # the gain that a look has to show for its edit to be one of them
 
 
@@ -192,12 +203,13 @@ class PlanOperator:
         self._looked: tuple[str, ...] = ()  # what was put together last
         self._joined: list[Proposal] = []
         self._lines: RecentCache[dict[str, tuple[Proposal, ...]]] = RecentCache(PARENTS)  # by plan
+        self._exchanges: RecentCache[list[tuple[Proposal, ...]]] = RecentCache(PARENTS)
 
     @property
     def docs(self) -> tuple[OperatorDoc, ...]:
         return tuple(
             OperatorDoc(name=f"{self.name}/{plan.name}", family="plan", sentence=plan.sentence)
-            for plan in (*self._plans, TOGETHER)
+            for plan in (*self._plans, TOGETHER, EXCHANGED)
         )
 
     def propose(self, parent: Variant, *, rng: random.Random, context: Context) -> Proposal | None:
@@ -210,7 +222,25 @@ class PlanOperator:
             for name, plan, line in self._offers(parent, context):
                 if (name in context.losers) == is_loser and _is_new(line, context):
                     return _proposal(plan, line, name)
+        for line in self._exchanges.made(
+            parent.text, lambda: list(islice(self._exchanged(parent, context), _EXCHANGES))
+        ):
+            name = f"{EXCHANGED.name}: {_moved(line)}"
+            if name not in context.losers and _is_new(line, context):
+                return _proposal(EXCHANGED, line, name)
         return None
+
+    def _exchanged(self, parent: Variant, context: Context) -> Iterator[tuple[Proposal, ...]]:
+        """Two knobs that move by a place each: the second, which does not fit alone, once the first has moved."""
+        rule = self._rules.get(_KNOB)
+        places = places_of(rule, parent, context.task, context.chip) if rule is not None else []
+        near = [place for place in places if place.rank == 0 and place.child is not None]
+        for stuck in [place for place in near if place.child is not None and not context.fits(place.child)]:
+            for place in near:
+                first = place.proposal(context) if _knob(place) != _knob(stuck) else None
+                second = self._step(_KNOB, first.variant, context, key=stuck.key) if first is not None else None
+                if first is not None and second is not None:
+                    yield first, second
 
     def _offers(self, parent: Variant, context: Context) -> Iterator[tuple[str, RulePlan, tuple[Proposal, ...]]]:
         """All plans with their names and lines, then the beginnings of these, long ones first."""
@@ -264,6 +294,14 @@ class PlanOperator:
         return next((made for place in found[:_TRIED] if (made := place.proposal(context)) is not None), None)
 
 
+def _knob(place: RulePlace) -> object:
+    return place.application.arguments["knob"]
+
+
+def _moved(line: Sequence[Proposal]) -> str:
+    return ", then ".join(step.summary for step in line)
+
+
 def _key(proposal: Proposal) -> str:
     return str(proposal.arguments.get("change_key", ""))
 
@@ -280,7 +318,7 @@ def _is_new(line: Sequence[Proposal], context: Context) -> bool:
 
 def _proposal(plan: RulePlan, line: Sequence[Proposal], name: str) -> Proposal:
     last = line[-1]
-    words = ", then ".join(str(step.arguments["rule"]) for step in line)
+    words = ", then ".join(str(step.arguments["rule"]) for step in line) if plan is not EXCHANGED else _moved(line)
     steps: list[Json] = [
         {"rule": step.arguments["rule"], "kind": step.kind, "summary": step.summary, "variant": step.variant.id}
         for step in line

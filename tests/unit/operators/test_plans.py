@@ -144,3 +144,31 @@ def test_a_number_over_all_axes_is_taken_apart_before_threads_take_several_of_it
     assert offered is not None
     assert [step.arguments["rule"] for step in offered.steps] == ["unflatten", "neighbours", "compile_in"]
     assert not_one_change(context.task, offered, flat) is None
+
+
+SHARED_LIMIT = """// evo: task softmax
+// evo: knob COLUMNS in 4, 8, 16
+// evo: knob LANES in 32, 64, 128
+// evo: require COLUMNS * LANES <= 1024
+// evo: launch k grid (1) block (COLUMNS * LANES) shared 0
+#define COLUMNS 8
+#define LANES 128
+extern "C" __global__ void k(const __half* x, __half* y, int rows, int columns) {
+    if (threadIdx.x % COLUMNS < LANES) y[threadIdx.x] = x[threadIdx.x];
+}
+"""
+
+
+def test_a_knob_that_has_no_room_moves_once_another_has_made_it() -> None:
+    softmax, operator = load_task(ROOT, "softmax"), PlanOperator(all_rules())
+    context = Context(task=softmax, chip=chip("l4"))
+    parent = parse_variant(SHARED_LIMIT)
+    found = operator.propose(parent, rng=random.Random(0), context=context)
+    assert found is not None
+    assert (found.arguments["plan"], found.variant.knob_values) == ("exchanged", {"COLUMNS": 16, "LANES": 64})
+    assert [step.variant.knob_values["LANES"] for step in found.steps] == [64, 64]
+    assert not_one_change(softmax, found, parent) is None
+    key = str(found.arguments["change_key"])
+    assert operator.propose(parent, rng=random.Random(0), context=replace(context, losers={key})) is None
+    roomy = parse_variant(SHARED_LIMIT.replace("LANES 128", "LANES 32"))
+    assert operator.propose(roomy, rng=random.Random(0), context=context) is None  # each fits alone

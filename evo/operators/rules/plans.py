@@ -222,12 +222,6 @@ class PlanOperator:
             for name, plan, line in self._offers(parent, context):
                 if (name in context.losers) == is_loser and _is_new(line, context):
                     return _proposal(plan, line, name)
-        for line in self._exchanges.made(
-            parent.text, lambda: list(islice(self._exchanged(parent, context), _EXCHANGES))
-        ):
-            name = f"{EXCHANGED.name}: {_moved(line)}"
-            if name not in context.losers and _is_new(line, context):
-                return _proposal(EXCHANGED, line, name)
         return None
 
     def _exchanged(self, parent: Variant, context: Context) -> Iterator[tuple[Proposal, ...]]:
@@ -243,12 +237,14 @@ class PlanOperator:
                     yield first, second
 
     def _offers(self, parent: Variant, context: Context) -> Iterator[tuple[str, RulePlan, tuple[Proposal, ...]]]:
-        """All plans with their names and lines, then the beginnings of these, long ones first."""
+        """All plans with their names and lines, exchanges of knobs, then the beginnings of plans, long ones first."""
         lines = self._lines.made(parent.text, dict)
         for plan in sorted(self._plans, key=lambda each: each.name in context.losers):
             if plan.name not in lines:
                 lines[plan.name] = tuple(self._line(plan, parent, context))[:MOST_STEPS]
             yield plan.name, plan, lines[plan.name]
+        for line in self._exchanges.made(parent.text, lambda: [*islice(self._exchanged(parent, context), _EXCHANGES)]):
+            yield f"{EXCHANGED.name}: {_moved(line)}", EXCHANGED, line
         for shorter in range(1, MOST_STEPS - 1):
             for plan in self._plans:
                 line = lines[plan.name][:-shorter]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from evo.evaluate.counted_stage import Tell, silent
 from evo.evaluate.prepare import Prepared, PrepareFailure
 from evo.evaluate.screening import compile_ahead, screened_gains
 from evo.evaluate.session import EvaluationSession
@@ -59,15 +60,16 @@ class Screening:
         return [found[offer.variant.id].ratio for offer in offers]
 
     def look_ahead(self, parent: Variant, offers: Sequence[Proposal]) -> None:
-        """Take these looks for the case that the parent is kept."""
-        self.ahead = self._taken(parent, offers)
+        """Take these looks for the case that the parent is kept; nobody waits for them."""
+        self.ahead = self._taken(parent, offers, silent)
 
-    def _taken(self, parent: Variant, offers: Sequence[Proposal]) -> dict[str, FirstLook]:
+    def _taken(self, parent: Variant, offers: Sequence[Proposal], tell: Tell | None = None) -> dict[str, FirstLook]:
         if not offers:
             return {}
-        self.watch(Event(stage="screen"))
+        if tell is None:
+            self.watch(Event(stage="screen"))
         began = time.monotonic()
-        found = self._looked(parent.text, [offer.text for offer in offers])
+        found = self._looked(parent.text, [offer.text for offer in offers], tell)
         took = time.monotonic() - began
         before = self.taken or FirstLooks(edits=0, without_time=0, faster=0, elapsed_s=0.0)
         self.taken = FirstLooks(
@@ -90,9 +92,9 @@ class Screening:
         self.record(looks.values())
         return looks
 
-    def _looked(self, parent: str, texts: Sequence[str]) -> Sequence[float | None]:
+    def _looked(self, parent: str, texts: Sequence[str], tell: Tell | None) -> Sequence[float | None]:
         if self.pool is None or self.bench.modelled:
-            return screened_gains(self.bench, self.task, parent, texts, self.seed)
+            return screened_gains(self.bench, self.task, parent, texts, self.seed, tell)
         return self.pool.gains(self.task, parent, texts, self.seed)
 
     def compile_ahead(self, texts: Sequence[str]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import Executor
+from functools import partial
 from typing import TypeVar
 
 from evo.device import DeviceName
@@ -18,6 +19,7 @@ from evo.evaluate.code_ahead import CodeAhead
 from evo.evaluate.counted_stage import silent
 from evo.evaluate.looking_bench import LookingBench, LookSubject, inputs_hunted, sizes_hunted, unlike_hunted
 from evo.evaluate.prepare import Prepared
+from evo.results import Check
 from evo.spec.chips import chip
 from evo.spec.process_settings import collect_seldom, give_back_freed_arrays, take_short_turns
 from evo.spec.reference import Reference, load_reference
@@ -124,19 +126,21 @@ def looks_begun(
     def steered(process: LookProcess, look: Look[T]) -> T:
         return taken(process, look, steering.result()[1])
 
+    def half(process: LookProcess, number: int) -> Check | None:
+        return steered(process, partial(before_keep.pursued, part=(number, 2)))
+
     inputs = threads.submit(taken, processes.inputs, inputs_hunted).result
+    other_half = threads.submit(lambda: None if inputs() is not None else half(processes.inputs, 1)).result
     sizes = threads.submit(
         lambda: taken(processes.sizes, unlike_hunted) or steered(processes.sizes, sizes_hunted)
     ).result
-    data = threads.submit(
-        lambda: (taken(processes.data, before_keep.covered), steered(processes.data, before_keep.pursued))
-    ).result
+    data = threads.submit(lambda: (taken(processes.data, before_keep.covered), half(processes.data, 0))).result
     return SimulatedLooks(
         looked=looked,
         hunted=lambda: inputs() or sizes(),
         at_large=threads.submit(steered, processes.large, before_keep.at_large).result,
         covered=lambda: data()[0],
         distributed=threads.submit(before_keep.distributed, subject).result,
-        pursued=lambda: data()[1],
+        pursued=lambda: data()[1] or other_half(),
         at_timed=threads.submit(before_keep.at_timed, subject, tell=silent).result,
     )

@@ -5,11 +5,21 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 MEMORY, BRANCHES = "memory", "branches"  # origins of a value: it was loaded; branches decide which one it is
 
 
 IMPLIED = " of "  # between such a comparison and the instruction
+
+
+def _state(value: Any) -> list[Any]:
+    return [getattr(value, name) for name in value.__slots__]
+
+
+def _set_state(value: Any, state: list[Any]) -> None:
+    for name, field in zip(value.__slots__, state, strict=True):
+        object.__setattr__(value, name, field)
 
 
 class PointKind(enum.StrEnum):
@@ -34,6 +44,9 @@ class Operand:
     # What it is computed from: `param N` (of the kernel, from 0), special registers such as `tid.x`, `memory`.
     origins: tuple[str, ...] = ()
 
+    # A process sends thousands of these, and what a dataclass does by itself looks its fields up each time.
+    __getstate__, __setstate__ = _state, _set_state
+
 
 @dataclass(frozen=True, slots=True)
 class ConditionSource:
@@ -42,6 +55,8 @@ class ConditionSource:
     register: str
     bits: int
     is_data: bool
+
+    __getstate__, __setstate__ = _state, _set_state
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +74,8 @@ class CoveragePoint:
     # What decides the condition, `branches` among it; of a comparison, whose operands have their own, only these.
     origins: tuple[str, ...] = ()
     leaves: tuple[ConditionSource, ...] = ()  # what it is computed from, in one thread
+
+    __getstate__, __setstate__ = _state, _set_state
 
     @property
     def reached(self) -> bool:

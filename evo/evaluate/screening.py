@@ -1,6 +1,6 @@
 """A first look at many variants: compile, load, one guarded and checked run, a short timing; or a coarse estimate.
 
-The cheap first stage in front of `evaluate`: it says what is worth a trial, decides nothing and is never recorded.
+The cheap first stage in front of `evaluate`: it says what is worth a trial, and decides nothing.
 While one variant is on the GPU or on a simulator the next are compiled.
 """
 

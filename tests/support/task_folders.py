@@ -11,8 +11,9 @@ DRAW = "rng.standard_normal((case['N'], case['M']))"
 CHECK = "[{N: 64, M: 96}, {N: 33, M: 65}, {N: 1, M: 130}]"
 
 
-def written_task(folder: Path, declared: str, reference: str) -> Task:
-    """The task of these two files, with no rung."""
+def written_task(root: Path, declared: str, reference: str) -> Task:
+    """The task of these two files, with no rung, in a folder of its name."""
+    folder = root / declared.partition("name:")[2].split()[0]
     (folder / "ladder").mkdir(parents=True)
     (folder / "task.yaml").write_text(declared)
     (folder / "reference.py").write_text(reference)

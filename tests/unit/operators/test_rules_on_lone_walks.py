@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from rule_children import built
-from simulator import simulator
+from rule_children import of_example, passes, task_of
 
-from evo.evaluate.pipeline import Job, evaluate
-from evo.operators import RULES
-from evo.spec.task import read_task
-from evo.spec.variant import Variant, parse_variant
+from evo.evaluate.session import EvaluationSession
 
-TASK = read_task(Path(__file__).parents[2] / "data" / "rules" / "lone_walks")
-RULE = next(rule for rule in RULES if rule.name == "lone_walks")
-TEXT = RULE.examples[0].before
 WALK = """for (int i = 1; i < blockDim.x; ++i)
             if (part[i] > m) m = part[i];"""
-
-
-def children(*changes: tuple[str, str]) -> list[Variant]:
-    text = TEXT
-    for written, otherwise in changes:
-        assert written in text
-        text = text.replace(written, otherwise)
-    return built(RULE, parse_variant(text), TASK)
 
 
 @pytest.mark.parametrize(
@@ -45,12 +28,11 @@ def children(*changes: tuple[str, str]) -> list[Variant]:
         ),
     ],
 )  # fmt: skip
-def test_a_warp_takes_the_walk(changes: tuple[tuple[str, str], ...]) -> None:
-    (child,) = children(*changes)
+def test_a_warp_takes_the_walk(bench: EvaluationSession, changes: tuple[tuple[str, str], ...]) -> None:
+    (child,) = of_example("lone_walks", *changes)
     assert "__shfl_xor_sync" in child.text
     assert "if (threadIdx.x == 0) scale = " in child.text
-    with simulator() as session:
-        assert evaluate(Job(task=TASK, text=child.text, path="child.cu", upto="check"), session).status.passed
+    assert passes(bench, task_of("lone_walks"), child)
 
 
 @pytest.mark.parametrize(
@@ -68,4 +50,4 @@ def test_a_warp_takes_the_walk(changes: tuple[tuple[str, str], ...]) -> None:
     ],
 )
 def test_other_walks_stay(written: str, otherwise: str) -> None:
-    assert children((written, otherwise)) == []
+    assert of_example("lone_walks", (written, otherwise)) == []

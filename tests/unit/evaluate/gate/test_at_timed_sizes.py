@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from simulator import simulator
+from task_folders import written_task
 from tiny import FAST, REFERENCE, SLOW, TASK_YAML, evo, new_repository
 
 from evo.device import DeviceName
@@ -15,7 +14,7 @@ from evo.evaluate import gate
 from evo.evaluate.gate import at_timed_sizes
 from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.results import Evaluation, FaultKind, Ground, MismatchKind, Stage, Status, Verdict
-from evo.spec.task import Task, read_task
+from evo.spec.task import Task
 
 SLOWER = SLOW.replace("16", "64").replace("sixteen", "sixty-four")
 HONEST = "    if (i < n) y[i] = 2.0f * x[i];"
@@ -30,19 +29,8 @@ def _look_at_timed_sizes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
-    folder = tmp_path_factory.mktemp("timed") / "scale"
-    (folder / "ladder").mkdir(parents=True)
-    (folder / "task.yaml").write_text(
-        TASK_YAML.replace("  small: {N: 131072}", "  small: {N: 131072}\n  large: {N: 262144}\nheadline: small")
-    )
-    (folder / "reference.py").write_text(REFERENCE)
-    return read_task(folder)
-
-
-@pytest.fixture(scope="module")
-def bench() -> Iterator[EvaluationSession]:
-    with simulator() as bench_session:
-        yield bench_session
+    declared = TASK_YAML.replace("  small: {N: 131072}", "  small: {N: 131072}\n  large: {N: 262144}\nheadline: small")
+    return written_task(tmp_path_factory.mktemp("timed"), declared, REFERENCE)
 
 
 def judged(task: Task, bench: EvaluationSession, body: str, *, head: str = "") -> Evaluation:
@@ -361,16 +349,11 @@ def expected(inputs):
 @pytest.mark.parametrize(("more", "status"), [("", Status.CORRECT), (" + (i % 512 == 7)", Status.WRONG)])
 def test_near_ties_of_whole_numbers_are_excused_there(tmp_path, bench, more, status):
     """x / 0.05 in float is not always where 20 x is; what is no tie is held to the truth."""
-    folder = tmp_path / "scale"
-    (folder / "ladder").mkdir(parents=True)
-    (folder / "task.yaml").write_text(
-        TASK_YAML.replace("{name: y, role: out, dtype: float32", "{name: y, role: out, dtype: int32")
-    )
-    (folder / "reference.py").write_text(ROUNDED)
+    declared = TASK_YAML.replace("{name: y, role: out, dtype: float32", "{name: y, role: out, dtype: int32")
+    task = written_task(tmp_path, declared, ROUNDED)
     text = FAST.replace("float* y", "int* y").replace(
         "y[i] = 2.0f * x[i]", f"y[i] = __float2int_rn(x[i] / 0.05f){more}"
     )
-    task = read_task(folder)
     prepared = bench.prepare(task, text)
     seen = gate.timed_sizes(task, prepared.programs, bench.reference(task), bench.checker, 7)
     assert seen.status is status, seen.reason

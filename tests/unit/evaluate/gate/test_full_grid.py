@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
-from simulator import simulator
+from task_folders import written_task
 
 from evo.device import DeviceName
 from evo.device.output_extremes import Extreme, extremes_of, place_of
@@ -83,17 +82,7 @@ ONE = "rows == 40960 && row == 30001 && i == 5"
 
 @pytest.fixture(scope="module")
 def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
-    folder = tmp_path_factory.mktemp("wide") / "rows"
-    (folder / "ladder").mkdir(parents=True)
-    (folder / "task.yaml").write_text(TASK_YAML)
-    (folder / "reference.py").write_text(REFERENCE)
-    return read_task(folder)
-
-
-@pytest.fixture(scope="module")
-def bench() -> Iterator[EvaluationSession]:
-    with simulator() as bench_session:
-        yield bench_session
+    return written_task(tmp_path_factory.mktemp("wide"), TASK_YAML, REFERENCE)
 
 
 def looked_at(task: Task, bench: EvaluationSession, store: str) -> TimedSizes:

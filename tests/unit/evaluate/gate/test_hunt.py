@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from simulator import simulator
-from tiny import FAST, write_task
+from tiny import FAST
 
 from evo.audit.redteam import task_folder
 from evo.device import RunRequest, RunResult
@@ -34,19 +33,6 @@ from evo.spec.variant import parse_variant, read_variant
 
 ROOT = Path(__file__).resolve().parents[4]
 ATTENTION = load_task(ROOT, "attention")
-
-
-@pytest.fixture(scope="module")
-def bench() -> Iterator[EvaluationSession]:
-    with simulator() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def scale(tmp_path_factory: pytest.TempPathFactory) -> Task:
-    root = tmp_path_factory.mktemp("root")
-    write_task(root)
-    return load_task(root, "scale")
 
 
 def hunted(bench: EvaluationSession, task: Task, text: str, seed: int = 1, share: float = THOROUGH) -> Check | None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from simulator import simulator
 from tiny import FAST, write_task
 
 from evo.errors import SyntaxInvalid, TaskInvalid
@@ -29,12 +27,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = tmp_path_factory.mktemp("root")
     write_task(found)
     return found
-
-
-@pytest.fixture(scope="module")
-def bench() -> Iterator[EvaluationSession]:
-    with simulator() as found:
-        yield found
 
 
 def stated(root: Path, tmp_path: Path, laws: str) -> Task:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
-from simulator import simulator
+from task_folders import written_task
 
 from evo.evaluate import gate
 from evo.evaluate.gate.other_orders import other_orders
@@ -65,22 +64,8 @@ MOST, RESULT = "fmaxf(first, second)", "(a * v + b * u) / (a + b)"
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[EvaluationSession]:
-    with simulator() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
-    return _task(tmp_path_factory.mktemp("kernels"), TASK, REFERENCE)
-
-
-def _task(root: Path, text: str, reference: str) -> Task:
-    folder = root / text.split()[1]
-    (folder / "ladder").mkdir(parents=True)
-    (folder / "task.yaml").write_text(text)
-    (folder / "reference.py").write_text(reference)
-    return read_task(folder)
+    return written_task(tmp_path_factory.mktemp("kernels"), TASK, REFERENCE)
 
 
 def _pursued(bench: EvaluationSession, task: Task, most: str, result: str) -> Check | None:
@@ -167,7 +152,7 @@ def _found(bench: EvaluationSession, task: Task, prepared: Prepared, seed: int) 
 
 
 def test_warps_of_a_block_add_in_any_order(bench: EvaluationSession, tmp_path: Path) -> None:
-    task = _task(tmp_path, SUMS, SUMS_REFERENCE)
+    task = written_task(tmp_path, SUMS, SUMS_REFERENCE)
     statuses = []
     for add in (
         "if (first) parts[threadIdx.x / 32] = value",
@@ -279,7 +264,7 @@ PARTS = (  # of a row, by eight lanes each
 def test_sums_in_double_show_their_order_though_rounding_hides_it(
     add: str, result: str, status: Status | None, bench: EvaluationSession, tmp_path: Path
 ) -> None:
-    task = _task(tmp_path, SUMS, SUMS_REFERENCE)
+    task = written_task(tmp_path, SUMS, SUMS_REFERENCE)
     prepared = bench.prepare(task, IN_DOUBLE.replace("ADD", add).replace("RESULT", result))
     assert isinstance(prepared, Prepared)
     found = _found(bench, task, prepared, 5)
@@ -297,7 +282,7 @@ def test_sums_in_double_show_their_order_though_rounding_hides_it(
 def test_a_band_of_what_many_elements_make_is_approached(
     condition: str, status: Status | None, bench: EvaluationSession, tmp_path: Path
 ) -> None:
-    task = _task(tmp_path, SUMS, SUMS_REFERENCE)
+    task = written_task(tmp_path, SUMS, SUMS_REFERENCE)
     text = SUM.replace("float value = own;", "float value = own, part = own * own;")
     text = text.replace("step);", "step), part += __shfl_xor_sync(~0u, part, step);", 1)
     text = text.replace("ADD;", "if (first) parts[threadIdx.x / 32] = value;")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
-from simulator import simulator
+from task_folders import written_task
 
 from evo.audit.redteam import task_folder
 from evo.evaluate import gate
@@ -65,18 +64,8 @@ extern "C" __global__ void pick(const __half* x, const int* order, float* y, int
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[EvaluationSession]:
-    with simulator() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
-    folder = tmp_path_factory.mktemp("kernels") / "picked"
-    (folder / "ladder").mkdir(parents=True)
-    (folder / "task.yaml").write_text(TASK)
-    (folder / "reference.py").write_text(REFERENCE)
-    return read_task(folder)
+    return written_task(tmp_path_factory.mktemp("kernels"), TASK, REFERENCE)
 
 
 def prepared(bench: EvaluationSession, task: Task, before: str, value: str) -> Prepared:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import fake_gpu
 import pytest
-from tiny import FAST, SLOW, new_repository, own_cache
+from tiny import FAST, SLOW, named, new_repository
 
 from evo.cli import views
 from evo.decide.capture_noise import ASSUMED
@@ -21,10 +21,6 @@ from evo.spec.task import Task, load_task
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
 
 
-def named(text: str, kernel: str) -> str:
-    return text.replace("launch scale", f"launch {kernel}").replace("void scale(", f"void {kernel}(")
-
-
 PARENT, CHILD = named(SLOW, "slow_20"), named(FAST, "fast_10")
 
 
@@ -34,11 +30,7 @@ def task(tmp_path: Path) -> Task:
 
 
 @pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EvaluationSession]:
-    (tmp_path / "gpu").mkdir()
-    monkeypatch.setenv("FAKE_GPU", str(tmp_path / "gpu"))
-    monkeypatch.setenv("EVO_CACHE", own_cache(tmp_path))
-    monkeypatch.setenv("PYTHONPATH", str(SUPPORT))
+def bench(faked_gpu: Path) -> Iterator[EvaluationSession]:
     with EvaluationSession(DeviceName("gpu", "0"), opener=fake_gpu.OPENER) as bench_session:
         yield bench_session
 

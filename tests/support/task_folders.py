@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from evo.spec.reference import Reference, load_reference
 from evo.spec.task import Task, read_task
+from evo.spec.tolerance import Tolerance
 
 DRAW = "rng.standard_normal((case['N'], case['M']))"
 CHECK = "[{N: 64, M: 96}, {N: 33, M: 65}, {N: 1, M: 130}]"
+
+
+def bare_task(**fields: Any) -> Task:
+    """A task of these fields alone, as no file declares it."""
+    given: dict[str, Any] = {
+        "name": "t",
+        "folder": None,
+        "axes": {},
+        "tensors": (),
+        "scalars": (),
+        "tolerance": Tolerance(rtol=1e-2, atol=1e-3, rival_error_factor=2, because="a test"),
+        "check": (),
+        "bench": (),
+        "headline": "",
+        "score": {},
+        "work": {},
+    }
+    return Task(**(given | fields))
 
 
 def written_task(root: Path, declared: str, reference: str) -> Task:

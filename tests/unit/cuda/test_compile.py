@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from process_ends import is_gone
 
 from evo.audit.redteam import load_attacks
 from evo.cuda.compile import Binary, Cache, Diagnostics, compile_source, default_cache, toolkit_version
@@ -326,14 +327,7 @@ def test_worker_ends_with_a_killed_parent() -> None:
         "import os; os.kill(os.getpid(), 9)\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    pid = int(done.stdout)
-    deadline_s = time.monotonic() + 10
-    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline_s:
-        if ") Z " in Path(f"/proc/{pid}/stat").read_text():
-            break  # dead; whoever adopted it has not reaped it yet
-        time.sleep(0.02)
-    else:
-        assert not Path(f"/proc/{pid}").exists()
+    assert is_gone(int(done.stdout))
 
 
 def test_threads_share_the_pool(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -327,12 +328,9 @@ def test_a_kernel_in_place_is_adopted_with_itself_as_the_reference(tmp_path):
     task = read_task(found.folder)
     assert [(t.name, t.role, t.dtype) for t in task.tensors] == [("x", "in", "float32"), ("y", "inout", "float32")]
     assert {row.what for row in found.rows} >= {"launch", "axis", "tensor", "scalar", "reference"}
-    reference = load_reference(task)
-    try:
+    with closing(load_reference(task)) as reference:
         case = task.check[0]
         given = reference.expectation(case, 3)
-    finally:
-        reference.close()
     wanted = 2.0 * given.inputs["x"].astype(np.float64) + given.inputs["y"]
     assert np.allclose(given.expected["y"], wanted, rtol=1e-12)
     assert given.trusted is not None
@@ -392,11 +390,8 @@ def test_the_original_in_doubles_keeps_what_has_no_float():
 @pytest.mark.long
 def test_one_number_has_no_error_to_be_held_against(tmp_path):
     found = adopt(tmp_path, FILES / "reduce_template.cu", Options(name="reduce"))
-    reference = load_reference(read_task(found.folder))
-    try:
+    with closing(load_reference(read_task(found.folder))) as reference:
         given = reference.expectation(read_task(found.folder).check[0], 3)
-    finally:
-        reference.close()
     assert given.expected["out"].shape == (1,)
     assert given.trusted is None
 
@@ -408,11 +403,8 @@ def test_the_length_of_a_table_varies_with_the_numbers_that_lead_into_it(tmp_pat
     task = read_task(found.folder)
     assert len({case.axes["vocab"] for case in task.check} - {5000}) > 2
     case = task.check[1]
-    reference = load_reference(task)
-    try:
+    with closing(load_reference(task)) as reference:
         drawn = reference.inputs(case, 3)
-    finally:
-        reference.close()
     assert drawn["wte"].shape == (case.axes["vocab"], case.axes["dim"])
     assert drawn["ids"].max() < case.axes["vocab"]
 
@@ -504,11 +496,8 @@ def test_where_the_rows_of_a_sparse_matrix_begin_is_drawn_in_order(tmp_path):
     assert "in order" in rows["rowptr"].why
     assert "below n as places in x" in rows["colidx"].why
     task = read_task(found.folder)
-    reference = load_reference(task)
-    try:
+    with closing(load_reference(task)) as reference:
         given = reference.expectation(task.check[0], 3).inputs
-    finally:
-        reference.close()
     assert (np.diff(given["rowptr"].astype(int)) >= 0).all()
     assert (given["rowptr"][0], given["rowptr"][-1]) == (0, given["val"].size)
 

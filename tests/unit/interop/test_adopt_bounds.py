@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -146,11 +147,8 @@ def adopted(folder: Path, text: str, reference: str | None = None, **axes: int) 
 
 def most_of(task: Task, name: str, case: Case) -> int:
     """The largest element of an input."""
-    reference = load_reference(task)
-    try:
+    with closing(load_reference(task)) as reference:
         return int(reference.inputs(case, 3)[name].max())
-    finally:
-        reference.close()
 
 
 @pytest.mark.long
@@ -190,11 +188,8 @@ def test_special_values_that_the_original_treats_otherwise_than_the_reference_ar
 def test_an_original_that_rounds_more_than_numpy_sets_the_budget(tmp_path):
     _, task = adopted(tmp_path, SUMS, "out = in_.sum(axis=1)")
     assert (task.folder / "original.cu").is_file()
-    reference = load_reference(task)
-    try:
+    with closing(load_reference(task)) as reference:
         found = reference.expectation(task.check[0], 3)
-    finally:
-        reference.close()
     assert found.trusted is not None
     one_by_one = np.cumsum(found.inputs["in_"].astype(np.float32), axis=1, dtype=np.float32)[:, -1]
     assert (found.trusted["out"] == one_by_one).all()

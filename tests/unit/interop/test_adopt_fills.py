@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -168,11 +169,8 @@ def test_what_cannot_be_told_is_not_made_up(tmp_path: Path, code: str) -> None:
 
 
 def inputs(task: Task) -> Any:
-    reference = load_reference(task)
-    try:
+    with closing(load_reference(task)) as reference:
         return reference.expectation(task.check[0], 3).inputs
-    finally:
-        reference.close()
 
 
 def test_numbers_that_lead_to_addresses_are_drawn_as_they_are_filled(tmp_path: Path) -> None:

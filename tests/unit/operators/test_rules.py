@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from rule_children import BY_NAME, TASKS, example
+from task_folders import bare_task
 
 from evo.cuda.compile import Binary, Cache, compile_source
 from evo.cuda.source import classify, kernel_signatures, parse, syntax_errors, tree_difference
@@ -18,7 +19,6 @@ from evo.errors import UsageError
 from evo.operators import RULES, Context, Rule, operator_docs, operators
 from evo.operators.rules import Application, Example, RuleOperator, example_variant, families, rule_operators
 from evo.spec.task import Task, read_task
-from evo.spec.tolerance import Tolerance
 from evo.spec.variant import Variant, parse_variant
 
 KERNEL = """\
@@ -78,20 +78,7 @@ def context(tmp_path: Path) -> Context:
 
 
 def task_in(folder: Path) -> Task:
-    return Task(
-        name="row",
-        folder=folder,
-        axes={"B": "int"},
-        tensors=(),
-        scalars=(),
-        tolerance=Tolerance(rtol=1e-2, atol=1e-3, rival_error_factor=2, because="test"),
-        check=(),
-        bench=(),
-        headline="",
-        score={},
-        work={},
-        flags=FLAGS,
-    )
+    return bare_task(name="row", folder=folder, axes={"B": "int"}, flags=FLAGS)
 
 
 def children(rule: Rule, variant: Variant, axes: tuple[str, ...] = ()) -> list[tuple[Application, Variant]]:

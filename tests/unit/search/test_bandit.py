@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from task_folders import bare_task
 
 from evo.operators import Context, Proposal, not_one_change, parts
 from evo.results import Decision, Environment, Evaluation, Gain, Status, Verdict
 from evo.search.bandit import OperatorBandit, Prior, cost_of
 from evo.search.tabu import TabuList
 from evo.spec.task import Task
-from evo.spec.tolerance import Tolerance
 from evo.spec.variant import Variant, parse_variant
 
 TEXT = """\
@@ -67,20 +67,7 @@ def context(tmp_path: Path) -> Context:
 
 
 def a_task(folder: Path) -> Task:
-    return Task(
-        name="k",
-        folder=folder,
-        axes={"N": "int"},
-        tensors=(),
-        scalars=(),
-        tolerance=Tolerance(rtol=1e-2, atol=1e-3, rival_error_factor=2, because="test"),
-        check=(),
-        bench=(),
-        headline="",
-        score={},
-        work={},
-        flags=(),
-    )
+    return bare_task(name="k", folder=folder, axes={"N": "int"})
 
 
 def chosen(search: OperatorBandit, context: Context) -> str:

@@ -33,7 +33,7 @@ from evo.cli.terminal import is_live, out_json_line, say
 from evo.errors import UsageError
 
 if TYPE_CHECKING:
-    from evo.cli.watch import LoopView
+    from evo.cli.loop_view import LoopView
     from evo.device import DeviceName
     from evo.search.cluster import Cluster
     from evo.search.events import Event
@@ -245,10 +245,10 @@ def _warn_of_uncommitted(root: Path, task: Task) -> None:
 def _view(task: Task, budget_s: float | None, json: bool) -> LoopView:
     """The live table on a terminal; plain lines otherwise, and if JSON lines go to the same terminal."""
     if is_live(sys.stderr) and not (json and sys.stdout.isatty()):
-        from evo.cli.live import LiveView
+        from evo.cli.live_view import LiveView
 
         return LiveView(task.headline, budget_s, quiet=json)
-    from evo.cli.watch import PlainView
+    from evo.cli.loop_view import PlainView
 
     return PlainView(task.headline, quiet=json)
 

@@ -35,7 +35,7 @@ from evo.spec.honest_errors import HonestErrors, rounding_of
 from evo.spec.input_distributions import SPECIAL
 from evo.spec.integer_distributions import beyond
 from evo.spec.laws import Law
-from evo.spec.recent import RecentCache
+from evo.spec.recent_cache import RecentCache
 from evo.spec.reference_child import load_file
 from evo.spec.reference_process import ReferenceProcess, ReferenceProcesses, ReferenceValue
 from evo.spec.task import Case, Task, Tensor

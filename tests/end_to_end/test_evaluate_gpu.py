@@ -9,7 +9,7 @@ import fake_gpu
 import pytest
 from tiny import FAST, SLOW, named, new_repository
 
-from evo.cli import views
+from evo.cli import evaluation_view
 from evo.decide.capture_noise import ASSUMED
 from evo.device import DeviceName
 from evo.evaluate import gate, session
@@ -82,12 +82,12 @@ def test_times_with_inputs_kept_in_l2_stand_beside_the_usual_ones(
 ) -> None:
     evaluation = evaluate(Job(task=task, text=CHILD), bench)
     kept = bench.persisting(task, CHILD, 0)
-    views.show_persisting(evaluation.bench, kept)
+    evaluation_view.show_persisting(evaluation.bench, kept)
     shown = capsys.readouterr().out
     assert [case.name for case in kept] == [case.name for case in evaluation.bench]
     assert "1.11" in shown
     assert "such a time is never recorded" in shown
-    views.show_persisting(evaluation.bench, ())
+    evaluation_view.show_persisting(evaluation.bench, ())
     assert capsys.readouterr().out == ""
 
 

@@ -16,7 +16,7 @@ from tiny import FAST, SLOW, commit_all, evo, evolved, fails, git, named, new_re
 import evo.audit.nightly.run as nightly_run
 import evo.search.pipelined as flight
 from evo.audit.nightly import Hooks, Night, NightCheck, NightlyRun, NightPlan, ReviewState
-from evo.cli.shipped import attacked_folder, lay_down, shipped_folder
+from evo.cli.shipped_tasks import attacked_folder, lay_down, shipped_folder
 from evo.decide.sequential import decide_modelled as real
 from evo.device import DeviceName
 from evo.evaluate.pipeline import EvaluationSession

@@ -19,7 +19,7 @@ from evo.cuda.source import classify, parse, tree_difference
 from evo.errors import SyntaxInvalid
 from evo.evaluate.gate.ptx_rules import ptx_problem
 from evo.evaluate.gate.source_rules import static_problem
-from evo.operators.llm.replies import Unusable, read_reply
+from evo.operators.llm.reply_edits import Unusable, read_reply
 from evo.operators.rules import rule_operators
 from evo.spec.comments import replace_comments
 from evo.spec.variant import parse_variant, variant_id

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from evo.cli.pages.highlight import clean
-from evo.cli.pages.html import TextBudget
-from evo.cli.pages.model import ReportModel
-from evo.cli.pages.why import change, reason_of, verdict_words, why
+from evo.cli.pages.html_parts import TextBudget
+from evo.cli.pages.report_model import ReportModel
+from evo.cli.pages.verdict_reasons import change, reason_of, verdict_words, why
 from evo.records.trials import Record, arm_of
 from evo.results.wording import clipped, microseconds, plural, ratio
 

@@ -16,23 +16,24 @@ from evo.device import Array
 from evo.errors import TaskInvalid, UsageError
 from evo.evaluate.gate import check_task
 from evo.files import copy_folder, write_atomic
+from evo.interop.adopt.compare_original import Lack, hold_original
 from evo.interop.adopt.draft import Draft, draft_of
 from evo.interop.adopt.draft_parts import LaunchDraft, TensorDraft, require_numbers
+from evo.interop.adopt.draft_trial import DraftTrial
 from evo.interop.adopt.extents import guess_extents, order_extents
 from evo.interop.adopt.far_cases import FAR, far_cases
 from evo.interop.adopt.fills import UNTOLD
 from evo.interop.adopt.fixed_constants import settle_knobs
 from evo.interop.adopt.given_reference import given_reference, require_readable
 from evo.interop.adopt.guessed_shapes import settle_guesses
-from evo.interop.adopt.headline import headline
-from evo.interop.adopt.hold_original import Lack, hold_original
+from evo.interop.adopt.headline_sizes import headline
 from evo.interop.adopt.integer_ranges import settle_integers
 from evo.interop.adopt.oracle import Failing, digest_of
 from evo.interop.adopt.own_reference import own_reference
 from evo.interop.adopt.program import read_program
 from evo.interop.adopt.special_values import accidents
-from evo.interop.adopt.summed import summed
-from evo.interop.adopt.texts import (
+from evo.interop.adopt.sum_magnitudes import summed
+from evo.interop.adopt.task_texts import (
     Figures,
     ReferenceText,
     oracle_reference,
@@ -41,7 +42,6 @@ from evo.interop.adopt.texts import (
     variant_text,
     with_own_rounding,
 )
-from evo.interop.adopt.trial import DraftTrial
 from evo.spec.element_types import DTYPES, ROUNDOFF, is_float
 from evo.spec.expr import parse
 from evo.spec.reference import load_reference

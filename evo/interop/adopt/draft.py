@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 
 from evo.analysis.access.preprocess import ExpansionTooLong, expand
 from evo.cuda.source import Param
+from evo.interop.adopt.device_code import device_code, filled_symbols
 from evo.interop.adopt.draft_parts import LaunchDraft, ScalarDraft, TensorDraft, table_lengths
 from evo.interop.adopt.fills import UNTOLD, replaced
 from evo.interop.adopt.host_expressions import VECTOR_BASES, VECTORS, bare_type
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied, factors, names_of, substituted, written
 from evo.interop.adopt.host_values import Allocation, DevicePointer, Launched, problem
-from evo.interop.adopt.instance import Instance, instances_of
-from evo.interop.adopt.items import reached, shared_extents
-from evo.interop.adopt.lifted import device_code, filled_symbols
+from evo.interop.adopt.kernel_instance import Instance, instances_of
+from evo.interop.adopt.pointer_accesses import Touch, touches_of
 from evo.interop.adopt.program import HostProgram
-from evo.interop.adopt.touched import Touch, touches_of
+from evo.interop.adopt.top_level_items import reached, shared_extents
 from evo.spec.element_types import ELEMENT_TYPES, OF_C_TYPE, is_float
 
 _NAME_PARTS = re.compile(r"^(?:d|dev|device|gpu|g|cu)_(?=\w)|_(?:d|dev|device|gpu)$|^d(?=[A-Z])|^dev(?=[A-Z])")

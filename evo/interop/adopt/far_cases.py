@@ -11,9 +11,9 @@ from collections.abc import Mapping
 
 from evo.errors import TaskInvalid
 from evo.interop.adopt.draft import SMALL_SIZE
+from evo.interop.adopt.draft_trial import DraftTrial
 from evo.interop.adopt.oracle import Failing
-from evo.interop.adopt.texts import elements
-from evo.interop.adopt.trial import DraftTrial
+from evo.interop.adopt.task_texts import elements
 
 FAR = "far_"  # of the names of these cases
 _LENGTHS = (33013, 16411, 8209)  # odd, and beyond the powers of two at which a buffer or a counter ends

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from evo.errors import TaskInvalid
 from evo.interop.adopt.draft import SMALL_SIZE
 from evo.interop.adopt.draft_parts import TensorDraft
+from evo.interop.adopt.draft_trial import DraftTrial
 from evo.interop.adopt.oracle import Failing
-from evo.interop.adopt.trial import DraftTrial
 
 _DIVISOR = re.compile(r"/\s*\(?\s*(\w+)|>>\s*(\d+)")
 _LARGEST = 4096

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from evo.errors import TaskInvalid
 from evo.interop.adopt.draft_parts import TensorDraft
+from evo.interop.adopt.draft_trial import DraftTrial
 from evo.interop.adopt.fills import has
 from evo.interop.adopt.oracle import Failing
-from evo.interop.adopt.trial import DraftTrial
 from evo.spec.element_types import DTYPES, is_float
 from evo.spec.integer_distributions import range_of_dtype
 

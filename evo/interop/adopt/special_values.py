@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from evo.device import Arrays
 from evo.errors import TaskInvalid
 from evo.interop.adopt.draft_parts import TensorDraft
+from evo.interop.adopt.draft_trial import DraftTrial
 from evo.interop.adopt.host_numbers import factors, written
 from evo.interop.adopt.oracle import Failing
-from evo.interop.adopt.texts import value_of
-from evo.interop.adopt.trial import DraftTrial
+from evo.interop.adopt.task_texts import value_of
 from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import ROUNDOFF, is_float
 from evo.spec.expr import parse

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from evo.interop.adopt.draft import Draft, draft_of
+from evo.interop.adopt.draft_trial import DraftTrial
 from evo.interop.adopt.program import read_program
-from evo.interop.adopt.trial import DraftTrial
 
 FILES = Path(__file__).parents[2] / "data" / "adopt" / "thirteenth"
 MIX = """

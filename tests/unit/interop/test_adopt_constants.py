@@ -8,9 +8,9 @@ import pytest
 
 from evo.errors import SyntaxInvalid
 from evo.interop.adopt.draft import Draft, draft_of
+from evo.interop.adopt.draft_trial import DraftTrial
 from evo.interop.adopt.program import read_program
-from evo.interop.adopt.texts import variant_text
-from evo.interop.adopt.trial import DraftTrial
+from evo.interop.adopt.task_texts import variant_text
 
 MODEL = """
 typedef double real;

@@ -14,12 +14,12 @@ from evo.evaluate.prepare import PrepareFailure, prepare
 from evo.interop.adopt import Options, adopt
 from evo.interop.adopt.draft import Draft, draft_of
 from evo.interop.adopt.draft_parts import TensorDraft
+from evo.interop.adopt.draft_trial import DraftTrial
 from evo.interop.adopt.fills import UNTOLD, numpy_text
 from evo.interop.adopt.oracle import Runner
 from evo.interop.adopt.own_reference import own_reference
 from evo.interop.adopt.program import read_program
-from evo.interop.adopt.texts import variant_text
-from evo.interop.adopt.trial import DraftTrial
+from evo.interop.adopt.task_texts import variant_text
 from evo.spec.chips import chip
 from evo.spec.reference import load_reference
 from evo.spec.task import Task, read_task

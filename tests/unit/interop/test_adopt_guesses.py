@@ -12,11 +12,11 @@ import pytest
 from evo.evaluate.gate.cut_reference import cut_axis
 from evo.interop.adopt import Options, adopt
 from evo.interop.adopt.draft import Draft, draft_of
+from evo.interop.adopt.draft_trial import DraftTrial
 from evo.interop.adopt.extents import guess_extents
 from evo.interop.adopt.far_cases import far_cases
 from evo.interop.adopt.fills import numpy_text
 from evo.interop.adopt.program import read_program
-from evo.interop.adopt.trial import DraftTrial
 from evo.spec.reference import load_reference
 from evo.spec.task import read_task
 

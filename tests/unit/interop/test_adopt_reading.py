@@ -8,12 +8,12 @@ import pytest
 
 from evo.errors import SyntaxInvalid
 from evo.interop.adopt.draft import Draft, draft_of
+from evo.interop.adopt.draft_trial import DraftTrial
 from evo.interop.adopt.extents import order_extents
 from evo.interop.adopt.fixed_constants import settle_knobs
+from evo.interop.adopt.pointer_accesses import touches_of
 from evo.interop.adopt.program import read_program
-from evo.interop.adopt.texts import variant_text
-from evo.interop.adopt.touched import touches_of
-from evo.interop.adopt.trial import DraftTrial
+from evo.interop.adopt.task_texts import variant_text
 
 FILES = Path(__file__).parents[2] / "data" / "adopt" / "eighth"
 

@@ -21,7 +21,7 @@ from evo.operators.llm import LlmSettings, ModelChoice
 from evo.operators.llm.client import Client, ModelServer
 from evo.operators.llm.cost import Budget
 from evo.operators.llm.endpoint import ChatRequest, Completion, Exhausted, Message, PromptRefused
-from evo.operators.llm.meter import used
+from evo.operators.llm.spending_meter import used
 from evo.operators.llm.transcript import Replay, Transcript
 
 OK = Act(text="an answer of several pieces, so that it is streamed in more than one event", usage=(11, 7))

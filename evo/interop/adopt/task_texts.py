@@ -11,7 +11,7 @@ from evo.interop.adopt.draft import Draft
 from evo.interop.adopt.draft_parts import TensorDraft
 from evo.interop.adopt.fills import numpy_text
 from evo.interop.adopt.host_numbers import names_of, written
-from evo.interop.adopt.items import words_of
+from evo.interop.adopt.top_level_items import words_of
 from evo.interop.task_folder import axes_text
 from evo.spec.element_types import DTYPES, is_float
 from evo.spec.expr import parse

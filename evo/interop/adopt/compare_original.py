@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from evo.errors import UsageError
 from evo.evaluate.gate.compare import compare
 from evo.evaluate.gate.input_patterns import PATTERNS, ROWS, ZEROS, patterned
+from evo.interop.adopt.draft_trial import DraftTrial
 from evo.interop.adopt.oracle import Failing
-from evo.interop.adopt.trial import DraftTrial
 from evo.results import CaseCheck, MismatchKind
 from evo.spec.expectation import Expectation
 from evo.spec.input_distributions import SPECIAL, suited_to

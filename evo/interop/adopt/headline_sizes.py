@@ -6,8 +6,8 @@ import math
 from collections.abc import Collection, Iterator
 
 from evo.interop.adopt.draft import SMALL_SIZE
-from evo.interop.adopt.texts import elements, value_of
-from evo.interop.adopt.trial import DraftTrial
+from evo.interop.adopt.draft_trial import DraftTrial
+from evo.interop.adopt.task_texts import elements, value_of
 from evo.spec.element_types import DTYPES
 
 _WORK = 6_000_000.0  # warp instructions of the headline: seconds on the simulator, some ten times for each variant

@@ -24,9 +24,9 @@ from evo.interop.adopt.draft import SMALL_SIZE, Draft
 from evo.interop.adopt.draft_parts import TensorDraft
 from evo.interop.adopt.host_values import problem
 from evo.interop.adopt.index_bounds import narrower
-from evo.interop.adopt.led_into import is_counted, is_led_into
+from evo.interop.adopt.indexed_tensors import is_counted, is_led_into
 from evo.interop.adopt.oracle import Failing, Runner, widened
-from evo.interop.adopt.texts import Figures, elements, inputs_text, task_yaml, variant_text
+from evo.interop.adopt.task_texts import Figures, elements, inputs_text, task_yaml, variant_text
 from evo.results import Fault, FaultKind
 from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import DTYPES, is_float

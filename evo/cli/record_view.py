@@ -8,8 +8,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from evo.cli.evaluation_view import coloured, gain_text
 from evo.cli.terminal import microseconds, out, out_table, out_words, paint, plain, say, verdict_colour
-from evo.cli.views import coloured, gain_text
 from evo.errors import EvoError, LedgerUnclean, RecordCorrupt
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import quote
 
 from evo.cli.pages.highlight import clean
-from evo.cli.pages.html import coded
+from evo.cli.pages.html_parts import coded
 from evo.records.ledger import RunStatus
 from evo.results.wording import clipped, duration, plural
 

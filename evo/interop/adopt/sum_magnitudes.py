@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from evo.device import Arrays
-from evo.interop.adopt.trial import DraftTrial
+from evo.interop.adopt.draft_trial import DraftTrial
 from evo.spec.element_types import is_float
 from evo.spec.tensor_arrays import typical_size
 

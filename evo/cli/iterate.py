@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -231,10 +231,8 @@ def _warn_of_uncommitted(root: Path, task: Task) -> None:
         history = History.open(root)
     except EvoError:  # the run itself says so, with a hint
         return
-    try:
+    with closing(history):
         files = [name for name in history.not_committed(task.folder) if "/champions/" not in name]
-    finally:
-        history.close()
     if files:
         folder = os.path.relpath(task.folder)
         few = ", ".join(name.rpartition("/")[2] for name in files[:3]) + (" ..." if len(files) > 3 else "")

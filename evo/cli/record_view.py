@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,10 +26,8 @@ def commits_of(root: Path) -> dict[str, str]:
         history = History.open(root)
     except LedgerUnclean:
         return {}
-    try:
+    with closing(history):
         return history.commits()
-    finally:
-        history.close()
 
 
 def say_what_is_torn(root: Path, task: str | None, *, shown: bool) -> None:

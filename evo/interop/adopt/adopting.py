@@ -7,6 +7,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -344,15 +345,12 @@ def _lack(
     """Write the task and hold it to its self-test. What the original lacks, if anything, it asks no more next time."""
     (folder / "task.yaml").write_text(task_yaml(trial.draft, folder.name, figures), encoding="utf-8")
     task = read_task(folder)
-    found = load_reference(task) if given is not None else own_reference(task, *trial.runners)
-    try:
+    with closing(load_reference(task) if given is not None else own_reference(task, *trial.runners)) as found:
         check_task(task, found)
         if given is None:
             return None
         say("holding the original to the given reference")
         held = hold_original(given, task, found, trial)
-    finally:
-        found.close()
     lack = held.lack
     if lack is Lack.ROUNDING and held.case.startswith(FAR):
         del figures.check[held.case]  # so long a sum would set the budget of all others

@@ -245,3 +245,8 @@ def value_of(text: str, axes: Mapping[str, int]) -> int:
 
 def elements(tensor: TensorDraft, axes: Mapping[str, int]) -> int:
     return math.prod(value_of(dim, axes) for dim in tensor.shape)
+
+
+def all_elements(draft: Draft, axes: Mapping[str, int]) -> int:
+    """Of all tensors together."""
+    return sum(elements(tensor, {**axes, **draft.knobs}) for tensor in draft.tensors)

@@ -233,7 +233,8 @@ def _measure(trial: DraftTrial, figures: Figures) -> str | None:
         exact = trial.run_wide(axes)
         plain = trial.run(axes, races=False)
         if exact is not None:
-            wide_text = trial.wide_text
+            _, wide = trial.runners
+            wide_text = wide.text if wide is not None else None
             for name, found in summed(trial, axes, {t.name: exact[t.name] for t in floats}).items():
                 each.setdefault(name, []).append(found)
         for tensor in floats:

@@ -144,10 +144,6 @@ class DraftTrial:
         assert self._runner is not None
         return self._runner, self._wide
 
-    @property
-    def wide_text(self) -> str | None:
-        return self._wide.text if self._wide is not None else None
-
     # What is not known, or was not right.
 
     def settle(self) -> dict[str, int]:

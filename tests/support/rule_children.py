@@ -37,10 +37,11 @@ def task_of(name: str) -> Task:
     return read_task(TASKS / name)
 
 
-def built(name: str, parent: str | Variant, task: Task | None = None) -> list[Variant]:
+def built(rule: str | Rule, parent: str | Variant, task: Task | None = None) -> list[Variant]:
     """Every child that a rule builds, with what the task tells it: that of its example, unless one is given."""
-    variant, rule = parse_variant(parent) if isinstance(parent, str) else parent, BY_NAME[name]
-    told = task or task_of(name)
+    rule = BY_NAME[rule] if isinstance(rule, str) else rule
+    variant = parse_variant(parent) if isinstance(parent, str) else parent
+    told = task or task_of(rule.name)
     places = rule.applications(variant, flags=told.flags, axes=integers_of(told), task=told)
     return [child for each in places if (child := rule.build(variant, each)) is not None]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from adopted_files import adopted_text
 from refusals import refused
 from simulator import simulator
 from tiny import git
@@ -14,7 +15,7 @@ from tiny import git
 from evo.device import parse_device
 from evo.errors import TaskInvalid
 from evo.evaluate.pipeline import Job, evaluate
-from evo.interop.adopt import Adopted, Options, adopt
+from evo.interop.adopt import Adopted
 from evo.results import Status
 from evo.search.loop import evolve
 from evo.search.settings import Settings
@@ -140,8 +141,7 @@ int main() {
 
 
 def adopted(folder: Path, text: str, reference: str | None = None, **axes: int) -> tuple[Adopted, Task]:
-    (folder / "given.cu").write_text(text)
-    found = adopt(folder, folder / "given.cu", Options(name="given", axes=axes, reference=reference))
+    found = adopted_text(folder, text, reference=reference, **axes)
     return found, read_task(found.folder)
 
 

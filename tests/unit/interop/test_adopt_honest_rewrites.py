@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from adopted_files import adopted_text
 from simulator import simulator
 
 from evo.errors import TaskInvalid
 from evo.evaluate.pipeline import Job, evaluate
-from evo.interop.adopt import Options, adopt
 from evo.results import Evaluation, MismatchKind, Status
 from evo.spec.declared_values import REFERENCE, UNDEFINED
 from evo.spec.task import Task, read_task
@@ -104,8 +104,7 @@ SUMS = MAXIMUM.replace("best = x[row * cols];", "best = 0.f;").replace(
 
 
 def adopted(folder: Path, text: str) -> Task:
-    (folder / "given.cu").write_text(text)
-    return read_task(adopt(folder, folder / "given.cu", Options(name="given")).folder)
+    return read_task(adopted_text(folder, text).folder)
 
 
 def tried(task: Task, text: str) -> Evaluation:

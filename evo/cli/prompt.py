@@ -68,11 +68,11 @@ def prompt_text(
     import random
 
     from evo.operators.llm.prompts import prompt as messages_of
-    from evo.operators.llm.question_contents import guidance
+    from evo.operators.llm.question_contents import question_contents
     from evo.records.trials import load_records
 
     records = load_records(root, task.name)
-    shown, _ = guidance(
+    shown, _ = question_contents(
         task,
         bench,
         parent,

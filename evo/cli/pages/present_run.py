@@ -23,7 +23,7 @@ _WAITS = {
 }
 
 
-def under_way(status: RunStatus | None, task: str, problem: str) -> str:
+def present_run(status: RunStatus | None, task: str, problem: str) -> str:
     """The run and its trial, if one is under way for this task; how the last one ended otherwise."""
     warned = f'<div class="now over"><p class="bad">{clean(problem)}</p></div>' if problem else ""
     if status is None:

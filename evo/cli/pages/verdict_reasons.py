@@ -28,7 +28,7 @@ def reason_of(record: Record) -> str:
     return record.evaluation.reason or decided
 
 
-def why(record: Record, commit: str | None) -> str:
+def verdict_reasons(record: Record, commit: str | None) -> str:
     """The verdict with its reason, then its figures as tables."""
     facts = "".join(
         f"<div><dt>{name}</dt><dd>{clean(clipped(text, LONGEST))}</dd></div>"

@@ -17,7 +17,7 @@ from evo.device import Array
 from evo.errors import TaskInvalid, UsageError
 from evo.evaluate.gate import check_task
 from evo.files import copy_folder, write_atomic
-from evo.interop.adopt.compare_original import Lack, hold_original
+from evo.interop.adopt.compare_original import Shortfall, compare_original
 from evo.interop.adopt.draft import Draft, draft_of
 from evo.interop.adopt.draft_parts import LaunchDraft, TensorDraft, require_numbers
 from evo.interop.adopt.draft_trial import DraftTrial
@@ -27,13 +27,13 @@ from evo.interop.adopt.fills import UNTOLD
 from evo.interop.adopt.fixed_constants import settle_knobs
 from evo.interop.adopt.given_reference import given_reference, require_readable
 from evo.interop.adopt.guessed_shapes import settle_guesses
-from evo.interop.adopt.headline_sizes import headline
+from evo.interop.adopt.headline_sizes import headline_sizes
 from evo.interop.adopt.integer_ranges import settle_integers
 from evo.interop.adopt.oracle import Failing, digest_of
 from evo.interop.adopt.own_reference import own_reference
 from evo.interop.adopt.program import read_program
-from evo.interop.adopt.special_values import accidents
-from evo.interop.adopt.sum_magnitudes import summed
+from evo.interop.adopt.special_values import undefined_specials
+from evo.interop.adopt.sum_magnitudes import sum_magnitudes
 from evo.interop.adopt.task_texts import (
     Figures,
     ReferenceText,
@@ -122,7 +122,7 @@ def adopt(root: Path, path: Path, options: Options, say: Callable[[str], None] =
     say("finding the sizes that it takes")
     check, asked = trial.cases(base)
     settle_knobs(trial, check)
-    timed = headline(trial, options.axes)
+    timed = headline_sizes(trial, options.axes)
     figures = Figures(check, {"main": timed}, requires=asked)
     say("measuring how accurate it is")
     wide = _measure(trial, figures)
@@ -132,7 +132,7 @@ def adopt(root: Path, path: Path, options: Options, say: Callable[[str], None] =
     if options.reference is not None:
         figures.sizes = {}  # the original's errors are held to the reference's own
     if wide is not None and not figures.few and options.reference is None:  # else no task asks for special values
-        figures.undefined = accidents(trial, list(check.values()), say)
+        figures.undefined = undefined_specials(trial, list(check.values()), say)
     reference = _write(name, trial, figures, options.reference, wide, target, say)
     write_atomic(variant, variant_text(draft, name).encode())
     notes = [*draft.notes, *trial.notes]
@@ -235,7 +235,7 @@ def _measure(trial: DraftTrial, figures: Figures) -> str | None:
         if exact is not None:
             _, wide = trial.runners
             wide_text = wide.text if wide is not None else None
-            for name, found in summed(trial, axes, {t.name: exact[t.name] for t in floats}).items():
+            for name, found in sum_magnitudes(trial, axes, {t.name: exact[t.name] for t in floats}).items():
                 each.setdefault(name, []).append(found)
         for tensor in floats:
             values = plain[tensor.name].astype(np.float64)
@@ -342,7 +342,7 @@ def _write(
 
 def _lack(
     folder: Path, trial: DraftTrial, figures: Figures, given: str | None, say: Callable[[str], None]
-) -> Lack | None:
+) -> Shortfall | None:
     """Write the task and hold it to its self-test. What the original lacks, if anything, it asks no more next time."""
     (folder / "task.yaml").write_text(task_yaml(trial.draft, folder.name, figures), encoding="utf-8")
     task = read_task(folder)
@@ -351,23 +351,23 @@ def _lack(
         if given is None:
             return None
         say("holding the original to the given reference")
-        held = hold_original(given, task, found, trial)
-    lack = held.lack
-    if lack is Lack.ROUNDING and held.case.startswith(FAR):
-        del figures.check[held.case]  # so long a sum would set the budget of all others
-    elif lack is Lack.ROUNDING and not (folder / "original.cu").exists():
+        compared = compare_original(given, task, found, trial)
+    shortfall = compared.shortfall
+    if shortfall is Shortfall.ROUNDING and compared.case.startswith(FAR):
+        del figures.check[compared.case]  # so long a sum would set the budget of all others
+    elif shortfall is Shortfall.ROUNDING and not (folder / "original.cu").exists():
         (folder / "original.cu").write_text(variant_text(trial.draft, folder.name), encoding="utf-8")
         path = folder / "reference.py"
         text = path.read_text(encoding="utf-8")
         path.write_text(with_own_rounding(text, digest_of(folder)), encoding="utf-8")
         figures.because = "four times the error of the original, which errs more than the given reference in float32."
-    elif lack is Lack.SPECIALS and _SPECIALS not in figures.undefined.values():
+    elif shortfall is Shortfall.SPECIALS and _SPECIALS not in figures.undefined.values():
         asked = _SPECIALS[:2] if not figures.undefined else _SPECIALS
         figures.undefined = {t.name: asked for t in trial.draft.given if t.role != "out" and is_float(t.dtype)}
     else:
-        trial.notes += [held.differs] if held.differs else []
+        trial.notes += [compared.differs] if compared.differs else []
         return None
-    return lack
+    return shortfall
 
 
 def _rows(draft: Draft, figures: Figures, reference: ReferenceText, *, given: bool) -> list[Assumption]:

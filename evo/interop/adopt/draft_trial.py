@@ -24,7 +24,7 @@ from evo.interop.adopt.draft import SMALL_SIZE, Draft
 from evo.interop.adopt.draft_parts import TensorDraft
 from evo.interop.adopt.host_values import problem
 from evo.interop.adopt.index_bounds import narrower
-from evo.interop.adopt.indexed_tensors import is_counted, is_led_into
+from evo.interop.adopt.indexed_tensors import drawn_as_counts, drawn_as_indices
 from evo.interop.adopt.oracle import Failing, Runner, widened
 from evo.interop.adopt.task_texts import Figures, all_elements, elements, inputs_text, task_yaml, variant_text
 from evo.results import Fault, FaultKind
@@ -230,7 +230,7 @@ class DraftTrial:
             done = self._begun(tensor)
         elif kind is FaultKind.OUT_OF_BOUNDS:
             assert fault is not None
-            done = is_counted(self, self._candidates, axes) or self._larger(tensor, fault, axes)
+            done = drawn_as_counts(self, self._candidates, axes) or self._larger(tensor, fault, axes)
             done = done or narrower(self, tensor, axes)
         elif kind is FaultKind.READ_ONLY and tensor.role == "in":
             tensor.role, tensor.why, done = "inout", "written to", True
@@ -297,7 +297,7 @@ class DraftTrial:
         if waiting is not None and one_past and tensor.dims and isinstance(tensor.dims[0], str):
             tensor.dims = [("+", tensor.dims[0], 1)]  # where each of n parts begins, and where the last one ends
             return True
-        if waiting is not None and is_led_into(self, tensor, self._candidates, axes):
+        if waiting is not None and drawn_as_indices(self, tensor, self._candidates, axes):
             return True
         if not waiting:
             return False

@@ -17,7 +17,7 @@ _LITTLE_BYTES = 4 << 20  # of all tensors: some 10 us of a GPU's memory, which i
 _MORE = 1.5  # times the work, without which twice the length is no larger size
 
 
-def headline(trial: DraftTrial, given: Collection[str] = ()) -> dict[str, int]:
+def headline_sizes(trial: DraftTrial, given: Collection[str] = ()) -> dict[str, int]:
     """The file's sizes, or smaller ones that the simulator runs in seconds, or larger ones that are more than a launch.
 
     given: axes that somebody asked for; they stay as they are.

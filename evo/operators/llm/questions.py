@@ -23,7 +23,7 @@ from evo.operators.llm.model_bandit import ModelBandit
 from evo.operators.llm.model_settings import LlmSettings
 from evo.operators.llm.prompt_context import kept_record, trial_summary
 from evo.operators.llm.prompts import STRATEGIES, PromptParts, prompt
-from evo.operators.llm.question_contents import guidance
+from evo.operators.llm.question_contents import question_contents
 from evo.operators.llm.spending_meter import Overrun
 from evo.records.trials import Record, load_records
 from evo.spec.chips import Chip
@@ -168,7 +168,7 @@ class Questions:
     ) -> tuple[PromptParts, str]:
         """What this question shows, by strategy, and the strategy's name as it was carried out."""
         around = self._around
-        shown, name = guidance(
+        shown, name = question_contents(
             around.task,
             around.bench,
             parent,

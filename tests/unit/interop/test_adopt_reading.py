@@ -12,7 +12,7 @@ from evo.interop.adopt.draft import Draft, draft_of
 from evo.interop.adopt.draft_trial import DraftTrial
 from evo.interop.adopt.extents import order_extents
 from evo.interop.adopt.fixed_constants import settle_knobs
-from evo.interop.adopt.pointer_accesses import touches_of
+from evo.interop.adopt.pointer_accesses import accesses_of
 from evo.interop.adopt.program import read_program
 from evo.interop.adopt.task_texts import variant_text
 
@@ -128,7 +128,7 @@ def test_extents_are_the_steps_of_indices(tmp_path: Path, text: str, expected: d
 def test_what_a_kernel_does_through_other_names_is_seen(kernel: str, read: str, written: str) -> None:
     helpers = "__device__ void put(half& o, float v) { o = v; } __device__ void put(int n) { n = 1; }"
     helpers += "__device__ void add(float& o) { o += 1; }"
-    found = touches_of(f"{helpers} __global__ {kernel}", "k")
+    found = accesses_of(f"{helpers} __global__ {kernel}", "k")
     assert "".join(name for name, touch in found.items() if touch.read) == read
     assert "".join(name for name, touch in found.items() if touch.written) == written
 

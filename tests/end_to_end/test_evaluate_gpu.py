@@ -7,6 +7,7 @@ from pathlib import Path
 
 import fake_gpu
 import pytest
+from long_cases import long
 from tiny import FAST, SLOW, named, new_repository
 
 from evo.cli import evaluation_view
@@ -91,7 +92,7 @@ def test_times_with_inputs_kept_in_l2_stand_beside_the_usual_ones(
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize("rival", [None, pytest.param(PARENT, marks=pytest.mark.long)])
+@pytest.mark.parametrize("rival", [None, long(PARENT)])
 def test_looks_beside_the_timing_see_what_looks_after_it_see(
     task: Task, bench: EvaluationSession, monkeypatch: pytest.MonkeyPatch, rival: str | None
 ) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import fake_gpu
 import pytest
+from long_cases import long
 from refusals import refused
 from tiny import FAST, SLOW, commit_all, named, new_repository
 
@@ -157,7 +158,7 @@ def test_a_margin_below_the_noise_is_refused(root: Path, run: Run, tmp_path: Pat
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("torch", [True, pytest.param(False, marks=pytest.mark.long)])
+@pytest.mark.parametrize("torch", [True, long(False)])
 def test_what_is_kept_has_its_library_baseline_where_one_runs(
     root: Path, run: Run, tmp_path: Path, torch: bool
 ) -> None:

@@ -11,6 +11,7 @@ import fake_gpu
 import pytest
 from hostile import HOSTILE as MISDEEDS
 from hostile import hostile
+from long_cases import long
 from tiny import FAST, SLOW, named, new_repository
 
 from evo.cuda.compile import process_pool as pool
@@ -55,9 +56,7 @@ def jobs_of(task: Task, kernels: list[str]) -> list[Job]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "times", [(4, 8, 10, 12, 14, 18, 22), pytest.param(tuple(range(4, 26, 2)), marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("times", [(4, 8, 10, 12, 14, 18, 22), long(tuple(range(4, 26, 2)))])
 def test_eight_hostile_variants_spoil_nothing(
     task: Task, times: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:

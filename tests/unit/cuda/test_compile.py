@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from long_cases import long
 from process_ends import is_gone
 
 from evo.audit.redteam import load_attacks
@@ -279,7 +280,7 @@ def test_bomb_times_out_and_the_next_compile_works() -> None:
     assert binary(TINY).cubin
 
 
-@pytest.mark.parametrize("array", ["big[1u << 30]", pytest.param("big[1u << 26] = {1}", marks=pytest.mark.long)])
+@pytest.mark.parametrize("array", ["big[1u << 30]", long("big[1u << 26] = {1}")])
 def test_monstrous_globals_are_the_texts_fault(array: str) -> None:
     failed = failure(f"__device__ int {array};\n" + TINY.replace("1.0f", "big[threadIdx.x]"))
     assert failed.status is Status.UNCOMPILED

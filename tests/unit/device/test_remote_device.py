@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from long_cases import long
 from process_ends import is_alive, is_gone
 from refusals import refused
 
@@ -211,7 +212,7 @@ def test_close_ends_a_call_in_flight(device: RemoteSimulator) -> None:
     "inherited",
     [
         pytest.param(signal.SIG_DFL, id="foreground"),
-        pytest.param(signal.SIG_IGN, id="background", marks=pytest.mark.long),
+        long(signal.SIG_IGN, id="background"),
     ],
 )
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from long_cases import long
 from mutants import MUTATIONS
 from tiny import FAST
 
@@ -49,7 +50,7 @@ def test_more_scratch_than_the_machine_has_is_its_own_failure(scale: Task, size:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
+@pytest.mark.parametrize("seed", [0, *(long(seed) for seed in (1, 2))])
 def test_a_careless_or_hostile_text_fails_and_no_more(scale: Task, seed: int) -> None:
     """Once every kind of damage per seed: no exception, no hang, no reason longer than a screen."""
     started, kinds = time.monotonic(), 0

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from adopted_files import adopted_text
+from long_cases import long
 from refusals import refused
 from simulator import simulator
 from tiny import git
@@ -201,7 +202,7 @@ def test_an_extent_that_is_compiled_in_has_its_place(tmp_path):
     assert shapes["in_"] == ["height", "width", "3"]  # a short one is part of the kernel
 
 
-@pytest.mark.parametrize("text", [TOTAL, pytest.param(SHARED, marks=pytest.mark.long)])
+@pytest.mark.parametrize("text", [TOTAL, long(SHARED)])
 def test_an_original_passes_at_the_size_that_is_timed(tmp_path, text):
     found, task = adopted(tmp_path, text)
     with simulator() as session:

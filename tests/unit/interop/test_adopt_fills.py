@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from adopted_files import FILES, adopted_text, drafted, drafted_text
+from long_cases import long
 
 from evo.errors import SyntaxInvalid
 from evo.evaluate.prepare import PrepareFailure, prepare
@@ -304,7 +305,7 @@ void launch(float* q, const int* position, const float* table, int tokens, int h
     ("text", "shapes"),
     [
         (SPMV, {"values": ["nnz"], "cols": ["nnz"], "rows": ["M + 1"], "x": ["N"], "y": ["M"]}),
-        pytest.param(LOOKUP, {"position": ["tokens"], "table": ["table_rows", "dim"]}, marks=pytest.mark.long),
+        long(LOOKUP, {"position": ["tokens"], "table": ["table_rows", "dim"]}),
     ],
 )
 def test_what_numbers_lead_into_has_its_own_length(tmp_path: Path, text: str, shapes: dict[str, list[str]]) -> None:
@@ -447,9 +448,7 @@ def test_methods_of_a_class_know_what_its_template_stands_for(tmp_path: Path) ->
     assert tensor(found, "x").dims == ["n"]  # by the name of who takes it
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param("tenth/cg_softmax_blog.cu", marks=pytest.mark.long), "tenth/wmma_sample.cu"]
-)
+@pytest.mark.parametrize("name", [long("tenth/cg_softmax_blog.cu"), "tenth/wmma_sample.cu"])
 def test_names_of_the_namespaces_of_cuda_headers_are_lifted(name: str) -> None:
     found = drafted(FILES / name)
     task = DraftTrial(found, "given").task()

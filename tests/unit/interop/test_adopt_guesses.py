@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from long_cases import long
 
 from evo.evaluate.gate.cut_reference import cut_axis
 from evo.interop.adopt import Options, adopt
@@ -95,9 +96,7 @@ def test_labels_that_must_match_are_drawn_below_the_number_of_classes(tmp_path):
     assert targets.range.at(case.axes).high > 2**31  # the gate draws others as well
 
 
-@pytest.mark.parametrize(
-    "name", ["seventh/relax_edges.cu", pytest.param("eighth/sgemv_blas.cu", marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("name", ["seventh/relax_edges.cu", long("eighth/sgemv_blas.cu")])
 def test_an_output_without_the_axis_is_no_part_of_a_cut(tmp_path, name):
     """An inout of a fixed length, or of other rows, beside inputs that an axis counts."""
     task = read_task(adopt(tmp_path, FILES.parent / name, Options(name="given")).folder)

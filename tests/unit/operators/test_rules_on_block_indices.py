@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from long_cases import long
 from rule_children import built, example, passes, task_of
 
 from evo.evaluate.session import EvaluationSession
@@ -30,26 +31,10 @@ def along(name: str, text: str) -> list[Variant]:
     ("grid", "places", "names"),
     [
         pytest.param("ceil_div(W, 32), H, C", "int i = blockIdx.y, c = blockIdx.z;", "IC", id="each its own"),
-        pytest.param(
-            "ceil_div(W, 32), C * H",
-            "int c = blockIdx.y / H, i = blockIdx.y % H;",
-            "IC",
-            id="divided",
-            marks=pytest.mark.long,
-        ),
-        pytest.param(
-            "ceil_div(W, 32), H * C",
-            "int c = blockIdx.y / H, i = blockIdx.y % H;",
-            "IC",
-            id="turned",
-            marks=pytest.mark.long,
-        ),
-        pytest.param(
-            "ceil_div(W, 32), C * (H + 0)",
-            "int R = H + 0, c = blockIdx.y / R, i = blockIdx.y % R;",
-            "IC",
-            id="a size",
-            marks=pytest.mark.long,
+        long("ceil_div(W, 32), C * H", "int c = blockIdx.y / H, i = blockIdx.y % H;", "IC", id="divided"),
+        long("ceil_div(W, 32), H * C", "int c = blockIdx.y / H, i = blockIdx.y % H;", "IC", id="turned"),
+        long(
+            "ceil_div(W, 32), C * (H + 0)", "int R = H + 0, c = blockIdx.y / R, i = blockIdx.y % R;", "IC", id="a size"
         ),
         pytest.param("ceil_div(W, 32), C * H", "int q = blockIdx.y, c = q / H, i = q % H;", "", id="by a name"),
         pytest.param("ceil_div(W, 32), C * H", "int c = blockIdx.y / H, i = blockIdx.y - c * H;", "", id="a rest"),

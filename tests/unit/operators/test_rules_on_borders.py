@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from long_cases import long
 from rule_children import TASKS, built, passes
 from task_folders import written_task
 
@@ -61,9 +62,9 @@ def text_of(row: str, col: str, centre: str) -> str:
     ("border", "centre"),
     [
         (NEAREST, OWN),
-        pytest.param(HELPER, NOTHING, marks=pytest.mark.long),
-        pytest.param(CHOICE, OWN, marks=pytest.mark.long),
-        pytest.param(AROUND, OWN, marks=pytest.mark.long),
+        long(HELPER, NOTHING),
+        long(CHOICE, OWN),
+        long(AROUND, OWN),
     ],
     ids=["nearest", "helper", "choice", "around"],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from long_cases import long
 from rule_children import built, changed, passes
 from task_folders import written_task
 
@@ -105,16 +106,16 @@ SORTED = (
 )
 
 
-@pytest.mark.parametrize("rule", ["row_lanes", pytest.param("row_blocks", marks=pytest.mark.long)])
+@pytest.mark.parametrize("rule", ["row_lanes", long("row_blocks")])
 @pytest.mark.parametrize(
     ("text", "changes"),
     [
-        pytest.param(VARIABLES, (), id="variables", marks=pytest.mark.long),
+        long(VARIABLES, (), id="variables"),
         pytest.param(ARRAYS, (), id="arrays"),
-        pytest.param(ARRAYS, ENDED, id="a loop that ends", marks=pytest.mark.long),
-        pytest.param(VARIABLES, RECORD, id="a record", marks=pytest.mark.long),
-        pytest.param(VARIABLES, SORTED, id="sorted behind", marks=pytest.mark.long),
-        pytest.param(VARIABLES, (("if (v > a)", "if (!(v <= a))"),), id="not less or equal", marks=pytest.mark.long),
+        long(ARRAYS, ENDED, id="a loop that ends"),
+        long(VARIABLES, RECORD, id="a record"),
+        long(VARIABLES, SORTED, id="sorted behind"),
+        long(VARIABLES, (("if (v > a)", "if (!(v <= a))"),), id="not less or equal"),
     ],
 )
 def test_the_few_largest_are_shared_with_their_places(

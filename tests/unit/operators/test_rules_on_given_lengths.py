@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from long_cases import long
 from rule_children import DATA, built, passes
 
 from evo.evaluate.session import EvaluationSession
@@ -16,11 +17,9 @@ KERNEL = TASK.ladder()[0].read_text(encoding="utf-8")
 @pytest.mark.parametrize(
     "head",
     [
-        pytest.param(HEAD, id="read in each turn", marks=pytest.mark.long),
-        pytest.param(
-            "const int begin = first[r], end = first[r + 1];\n    for (int i = begin; i < end; i++)",
-            id="read before",
-            marks=pytest.mark.long,
+        long(HEAD, id="read in each turn"),
+        long(
+            "const int begin = first[r], end = first[r + 1];\n    for (int i = begin; i < end; i++)", id="read before"
         ),
         pytest.param("int left = first[r + 1] - first[r];\n    for (int i = 0; i < left; ++i)", id="a length"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from long_cases import long
 from rule_children import BY_NAME, built, changed, passes, task_of
 
 from evo.evaluate.session import EvaluationSession
@@ -90,9 +91,7 @@ def rows_of(body: str) -> list[Variant]:
     return built("row_lanes", ROWS.format(body=body))
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.long) if number else name for number, name in enumerate(WALKS)]
-)
+@pytest.mark.parametrize("name", [long(name) if number else name for number, name in enumerate(WALKS)])
 def test_pointers_that_walk_are_indices(bench: EvaluationSession, name: str) -> None:
     (child,) = rows_of(WALKS[name])
     assert child.text.count("+= 32") == 2
@@ -142,9 +141,7 @@ NUMBERS = {
 INDEX = "uint idx = blockIdx.x * blockDim.x + threadIdx.x;"
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.long) if number else name for number, name in enumerate(NUMBERS)]
-)
+@pytest.mark.parametrize("name", [long(name) if number else name for number, name in enumerate(NUMBERS)])
 def test_a_block_whose_threads_are_counted_through_is_a_row(bench: EvaluationSession, name: str) -> None:
     task = task_of("row_lanes")
     (child,) = built("row_lanes", changed(FLAT, (INDEX, NUMBERS[name])), task)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from long_cases import long
 from rule_children import of_example, passes, task_of
 
 from evo.evaluate.session import EvaluationSession
@@ -14,14 +15,11 @@ WALK = """for (int i = 1; i < blockDim.x; ++i)
 @pytest.mark.parametrize(
     "changes",
     [
-        pytest.param((), id="as it is", marks=pytest.mark.long),
-        pytest.param((("if (tid == 0)", "if (0 == threadIdx.x)"),), id="the other way round",
-                     marks=pytest.mark.long),
-        pytest.param((("if (tid == 0)", "if (!threadIdx.x)"),), id="no thread", marks=pytest.mark.long),
-        pytest.param(((WALK, "for (int i = 0; i < 256; i++) m = fmaxf(m, part[i]);"),), id="by a function",
-                     marks=pytest.mark.long),
-        pytest.param(((WALK, "int i = 1; while (i < 256) { m = fmaxf(m, part[i]); ++i; }"),), id="while",
-                     marks=pytest.mark.long),
+        long((), id="as it is"),
+        long((("if (tid == 0)", "if (0 == threadIdx.x)"),), id="the other way round"),
+        long((("if (tid == 0)", "if (!threadIdx.x)"),), id="no thread"),
+        long(((WALK, "for (int i = 0; i < 256; i++) m = fmaxf(m, part[i]);"),), id="by a function"),
+        long(((WALK, "int i = 1; while (i < 256) { m = fmaxf(m, part[i]); ++i; }"),), id="while"),
         pytest.param(
             ((WALK, f"{WALK}\n        float n = 0.0f;\n        for (int i = 0; i < 256; i++) n += part[i] * 0.0f;"),
              ("1.0f / (m ", "1.0f / (m + n ")), id="two walks",

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from long_cases import long
 from rule_children import built, example, of_example, passes, task_of
 
 from evo.evaluate.session import EvaluationSession
@@ -215,12 +216,11 @@ BY_PART = """    for (int k = 0; k < 2; ++k)
     ("written", "otherwise"),
     [
         pytest.param("", "", id="as it is"),
-        pytest.param(WHOLE, BY_PART, id="a loop over both", marks=pytest.mark.long),
-        pytest.param(
+        long(WHOLE, BY_PART, id="a loop over both"),
+        long(
             f"{PLACE};\n    if (i >= N) return;",
             f"int all = N;\n    for ({PLACE}; i < all; i += gridDim.x * blockDim.x) {{",
             id="a loop over the grid to a limit with a name",
-            marks=pytest.mark.long,
         ),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from long_cases import long
 from rule_children import DATA, built, changed, passes
 
 from evo.evaluate.session import EvaluationSession
@@ -19,7 +20,7 @@ FROM_THE_FIRST = (
 )
 
 
-@pytest.mark.parametrize("rule", ["row_lanes", pytest.param("row_blocks", marks=pytest.mark.long)])
+@pytest.mark.parametrize("rule", ["row_lanes", long("row_blocks")])
 def test_an_online_sum_that_starts_with_the_first_element_has_it_once(bench: EvaluationSession, rule: str) -> None:
     """The maximum may start with it in every lane, the sum in one."""
     task = read_task(ONLINE)
@@ -76,7 +77,7 @@ extern "C" __global__ void online(const float* inp, float* out, int N, int C) {
 """
 
 
-@pytest.mark.parametrize("rule", ["row_lanes", pytest.param("row_blocks", marks=pytest.mark.long)])
+@pytest.mark.parametrize("rule", ["row_lanes", long("row_blocks")])
 def test_lanes_combine_the_fields_of_a_struct(bench: EvaluationSession, rule: str) -> None:
     task = read_task(ONLINE)
     (child,) = built(rule, IN_A_STRUCT, task)
@@ -101,19 +102,15 @@ def test_a_struct_that_is_not_known_stays(written: str, otherwise: str) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        pytest.param(
+        long(
             (
                 (
                     "State s;\n    s.top = at(inp, row, 0, C);\n    s.sum = 1.0f;",
                     "State s = {at(inp, row, 0, C), 1.0f};",
                 ),
-            ),
-            marks=pytest.mark.long,
+            )
         ),
-        pytest.param(
-            (("struct State { float top, sum; };\n", ""), ("State", "float2"), (".top", ".x"), (".sum", ".y")),
-            marks=pytest.mark.long,
-        ),
+        long((("struct State { float top, sum; };\n", ""), ("State", "float2"), (".top", ".x"), (".sum", ".y"))),
         (
             ("State update(State old", "void update(State& old"),
             ("    State next;\n", ""),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from long_cases import long
 from rule_children import DATA, built, passes
 
 from evo.evaluate.session import EvaluationSession
@@ -19,9 +20,9 @@ STEP = "h = a * h + x[n * L + l];"
     "step",
     [
         pytest.param(STEP, id="as it is"),
-        pytest.param("h = fmaf(h, a, x[n * L + l]);", id="fused", marks=pytest.mark.long),
-        pytest.param("h *= a;\n        h += x[n * L + l];", id="two statements", marks=pytest.mark.long),
-        pytest.param("h = x[n * L + l] - a * -1.0f * (h);", id="a difference", marks=pytest.mark.long),
+        long("h = fmaf(h, a, x[n * L + l]);", id="fused"),
+        long("h *= a;\n        h += x[n * L + l];", id="two statements"),
+        long("h = x[n * L + l] - a * -1.0f * (h);", id="a difference"),
     ],
 )
 def test_rows_and_columns_of_a_recurrence_are_shared(bench: EvaluationSession, step: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from long_cases import long
 from rule_children import BY_NAME, DATA, TASKS, built, changed, example, passes, task_of
 from task_folders import written_task
 
@@ -32,7 +33,7 @@ NESTED = changed(
 )
 
 
-@pytest.mark.parametrize("rule", ["row_lanes", pytest.param("row_blocks", marks=pytest.mark.long)])
+@pytest.mark.parametrize("rule", ["row_lanes", long("row_blocks")])
 def test_a_walk_inside_another_loop_is_shared_in_each_of_its_turns(bench: EvaluationSession, rule: str) -> None:
     """The sum goes on from turn to turn, in one lane alone."""
     task = task_of("row_lanes")
@@ -71,10 +72,10 @@ def test_short_inner_walks_are_left_to_each_lane() -> None:
     ("folder", "name"),
     [
         (SHIPPED, "softmax"),  # a maximum and a sum
-        pytest.param(SHIPPED, "layernorm", marks=pytest.mark.long),
-        pytest.param(FOREIGN, "argmax_rows", marks=pytest.mark.long),  # the best and its place
-        pytest.param(FOREIGN, "softmax_online_rows", marks=pytest.mark.long),  # a sum that follows its maximum
-        pytest.param(FOREIGN, "crossentropy_rows", marks=pytest.mark.long),
+        long(SHIPPED, "layernorm"),
+        long(FOREIGN, "argmax_rows"),  # the best and its place
+        long(FOREIGN, "softmax_online_rows"),  # a sum that follows its maximum
+        long(FOREIGN, "crossentropy_rows"),
     ],
 )
 def test_a_block_combines_what_its_threads_have_found(bench: EvaluationSession, folder: Path, name: str) -> None:
@@ -108,7 +109,7 @@ def test_a_grid_that_is_rounded_up_by_hand_hides_nothing(grid: str) -> None:
         assert said in child.text
 
 
-@pytest.mark.parametrize(("columns", "groups"), [(48, [32, 8]), pytest.param(1024, [32], marks=pytest.mark.long)])
+@pytest.mark.parametrize(("columns", "groups"), [(48, [32, 8]), long(1024, [32])])
 def test_short_rows_are_shared_by_groups_of_a_warp_too(
     bench: EvaluationSession, tmp_path: Path, columns: int, groups: list[int]
 ) -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from long_cases import long
 from rule_children import BY_NAME, DATA, TASKS, built, changed, example, passes, task_of
 
 from evo.cuda.source import new_dead_code
@@ -48,7 +49,7 @@ SLOW = (
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=pytest.mark.long) if name in SLOW else name for name in NAMES],
+    [long(name) if name in SLOW else name for name in NAMES],
 )
 def test_examples_pass_the_gate(bench: EvaluationSession, name: str) -> None:
     task = task_of(name)
@@ -119,19 +120,15 @@ def test_attention_is_told_from_what_is_not_one(written: str, otherwise: str, co
 @pytest.mark.parametrize(
     ("name", "rule"),
     [
-        pytest.param(
-            "linear_forward", "tile_product", marks=pytest.mark.long
-        ),  # rows of two dimensions, a sum that begins with a bias
-        pytest.param("bmm_ijk", "tile_product", marks=pytest.mark.long),  # one index of a thread stands for two
-        pytest.param("sgemm_uint", "tile_product", marks=pytest.mark.long),  # in a template that only the old body used
-        pytest.param("pairwise_distance", "tile_product", marks=pytest.mark.long),  # a sum of squares of differences
-        pytest.param("crossentropy_rows", "row_lanes", marks=pytest.mark.long),  # loops in functions
+        long("linear_forward", "tile_product"),  # rows of two dimensions, a sum that begins with a bias
+        long("bmm_ijk", "tile_product"),  # one index of a thread stands for two
+        long("sgemm_uint", "tile_product"),  # in a template that only the old body used
+        long("pairwise_distance", "tile_product"),  # a sum of squares of differences
+        long("crossentropy_rows", "row_lanes"),  # loops in functions
         ("argmax_rows", "row_lanes"),  # values with their places
-        pytest.param(
-            "softmax_online_rows", "row_lanes", marks=pytest.mark.long
-        ),  # a maximum and the sum that it scales
-        pytest.param("nchw_to_nhwc", "tile_transposed", marks=pytest.mark.long),  # a struct of sizes, 64-bit indices
-        pytest.param("dot_atomic", "private_copy", marks=pytest.mark.long),
+        long("softmax_online_rows", "row_lanes"),  # a maximum and the sum that it scales
+        long("nchw_to_nhwc", "tile_transposed"),  # a struct of sizes, 64-bit indices
+        long("dot_atomic", "private_copy"),
     ],
 )
 def test_what_strangers_write(bench: EvaluationSession, name: str, rule: str) -> None:
@@ -174,7 +171,7 @@ def beside(norms: str) -> str:
     return text.replace("tmp + bias[col]", "tmp / (u * v + 1.0f) + bias[col]")
 
 
-@pytest.mark.parametrize("rule", ["tile_product", pytest.param("tile_stream", marks=pytest.mark.long)])
+@pytest.mark.parametrize("rule", ["tile_product", long("tile_stream")])
 def test_sums_of_single_rows_are_taken_beside_the_product(bench: EvaluationSession, tmp_path: Path, rule: str) -> None:
     folder = tmp_path / "tile_product"
     shutil.copytree(TASKS / "tile_product", folder)

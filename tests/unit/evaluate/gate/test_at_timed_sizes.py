@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from long_cases import long
 from task_folders import written_task
 from tiny import FAST, REFERENCE, SLOW, TASK_YAML, evo, new_repository
 
@@ -195,13 +196,10 @@ WAIT = (
     "bodies",
     [
         (COPY, DOUBLE),
-        pytest.param(
-            ("if (i < n / 2) y[i] = 2.0f * x[i];", "if (i >= n / 2 && i < n) y[i] = 2.0f * x[i];"),
-            marks=pytest.mark.long,
-        ),
-        pytest.param(("if (i < n) y[i] = x[i];", "if (i < n) y[i] *= 2.0f;"), marks=pytest.mark.long),
+        long(("if (i < n / 2) y[i] = 2.0f * x[i];", "if (i >= n / 2 && i < n) y[i] = 2.0f * x[i];")),
+        long(("if (i < n) y[i] = x[i];", "if (i < n) y[i] *= 2.0f;")),
         ("if (i < n) y[i] = 0.0f;", "if (i < n) atomicAdd(y + i, 2.0f * x[i]);"),
-        pytest.param((COPY, WAIT.format(work=DOUBLE)), marks=pytest.mark.long),
+        long((COPY, WAIT.format(work=DOUBLE))),
     ],
     ids=["a workspace", "a half each", "in place", "cleared and added to", "blocks that wait for the one before"],
 )
@@ -224,7 +222,7 @@ def test_an_honest_sequence_passes(task, bench, bodies):
             Status.UNSAFE,
             FaultKind.OUT_OF_BOUNDS,
         ),
-        pytest.param(
+        long(
             (
                 COPY,
                 "__shared__ int before;\n    if (threadIdx.x == 0) before = atomicAdd(seen, 1);\n    __syncthreads();"
@@ -232,9 +230,8 @@ def test_an_honest_sequence_passes(task, bench, bodies):
             ),
             Status.WRONG,
             MismatchKind.UNWRITTEN,
-            marks=pytest.mark.long,
         ),
-        pytest.param(
+        long(
             (
                 COPY,
                 f"if ({LARGE} && threadIdx.x == 0 && blockIdx.x > 0 && seen[blockIdx.x - 1] == 9) return;\n"
@@ -242,7 +239,6 @@ def test_an_honest_sequence_passes(task, bench, bodies):
             ),
             Status.UNSAFE,
             FaultKind.RACE,
-            marks=pytest.mark.long,
         ),
         (
             (
@@ -253,11 +249,8 @@ def test_an_honest_sequence_passes(task, bench, bodies):
             Status.UNSAFE,
             FaultKind.RACE,
         ),
-        pytest.param(
-            (f"if (i < n) half[i] = {LARGE} && i == 70001 ? 9.0f : x[i];", DOUBLE),
-            Status.WRONG,
-            MismatchKind.TOLERANCE,
-            marks=pytest.mark.long,
+        long(
+            (f"if (i < n) half[i] = {LARGE} && i == 70001 ? 9.0f : x[i];", DOUBLE), Status.WRONG, MismatchKind.TOLERANCE
         ),
     ],
     ids=[
@@ -291,7 +284,7 @@ def test_a_time_that_a_sample_hid_is_not_shown(task, bench):
         assert large.modelled_us > 50  # a sample of blocks would say some 10
 
 
-@pytest.mark.parametrize("device", ["sim", pytest.param("gpu", marks=pytest.mark.long)])
+@pytest.mark.parametrize("device", ["sim", long("gpu")])
 def test_a_look_at_timed_sizes_alone_says_what_it_could_not_see(task, bench, device, monkeypatch):
     """Blocks that wait for the one before are all needed; here all of them are too many."""
     monkeypatch.setattr(at_timed_sizes, "_BUDGET", 20_000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from long_cases import long
 from task_folders import written_task
 
 from evo.evaluate.gate import QUICK
@@ -68,7 +69,7 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
     return written_task(tmp_path_factory.mktemp("tasks"), TASK, REFERENCE)
 
 
-@pytest.mark.parametrize("seed", [pytest.param(4, marks=pytest.mark.long), 6])
+@pytest.mark.parametrize("seed", [long(4), 6])
 def test_an_honest_kernel_stands_where_a_deviation_cancels(bench: EvaluationSession, task: Task, seed: int) -> None:
     prepared = bench.prepare(task, KERNEL)
     assert isinstance(prepared, Prepared)

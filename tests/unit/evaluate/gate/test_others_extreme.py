@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from long_cases import long
 from task_folders import written_task
 
 from evo.evaluate import gate
@@ -216,13 +217,12 @@ PARTS = (  # of a row, by eight lanes each
     [
         ("if (first) atomicAdd((double*)words + blockIdx.x, all)", "__longlong_as_double(words[row])", Status.UNSTABLE),
         ("if (first) swap(words + blockIdx.x, all)", "__longlong_as_double(words[row])", Status.UNSTABLE),
-        pytest.param(
+        long(
             "__shared__ double part; if (threadIdx.x == 0) part = 0.0; __syncthreads(); if (blockIdx.y) return;"
             " for (int i = threadIdx.x; i < 256; i += 64) atomicAdd(&part, (double)x[blockIdx.x * 256 + i]);"
             " __syncthreads(); if (first && threadIdx.x == 0) words[blockIdx.x] = __double_as_longlong(part)",
             "__longlong_as_double(words[row])",
             Status.UNSTABLE,
-            marks=pytest.mark.long,
         ),
         (  # plain additions under a lock
             f"{PARTS} if (threadIdx.x % 8 == 0) {{ while (atomicCAS(&next, 0, 1)) __nanosleep(9);"
@@ -275,7 +275,7 @@ def test_sums_in_double_show_their_order_though_rounding_hides_it(
     ("condition", "status"),
     [
         ("fabsf(part - 1.0f) < 1e-4f", Status.WRONG),  # of squares: a row that may be normalised already
-        pytest.param("part > 1e6f && part < 1.001e6f", Status.WRONG, marks=pytest.mark.long),
+        long("part > 1e6f && part < 1.001e6f", Status.WRONG),
         ("fabsf(part - 1.0f) < 1e-4f && part < 0.0f", None),
     ],
 )

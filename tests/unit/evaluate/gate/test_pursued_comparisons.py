@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from long_cases import long
 from task_folders import written_task
 
 from evo.audit.redteam import task_folder
@@ -116,11 +117,10 @@ def pursued(bench: EvaluationSession, task: Task, variant: Prepared, seed: int =
             " & (fminf(__half2float(in[last / 2]), __half2float(in[last / 3])) == 4.0f) & (cols > 8);",
             "(some ? 0 : order[i])",
         ),
-        pytest.param(
+        long(
             "int fives = 0;\n#pragma unroll 1\n"
             "for (int i = 0; i < 20 && cols > 40; ++i) fives += __half2float(in[2 * i]) == 5.0f;",
             "(fives == 20 ? 0 : order[i])",
-            marks=pytest.mark.long,
         ),
         # What no predicate names: masks of two halves, sums that are cut off, a bit, a choice.
         (

@@ -49,11 +49,9 @@ class Figures:
     sizes: dict[str, float] = field(default_factory=dict)  # of the elements of each float output
 
 
-def variant_text(draft: Draft, name: str, *, task: bool = True) -> str:
+def variant_text(draft: Draft, name: str) -> str:
     """The adopted kernel: one sentence, `// evo:` lines, device code."""
-    lines = [f"// As adopted from {draft.program.path.name}."]
-    if task:
-        lines.append(f"// evo: task {name}")
+    lines = [f"// As adopted from {draft.program.path.name}.", f"// evo: task {name}"]
     if draft.compiled:
         lines.append(f"// evo: macro {', '.join(draft.compiled)}")
     lines += [f"// evo: knob {knob} in {', '.join(map(str, _domain(draft, knob)))}" for knob in draft.knobs]

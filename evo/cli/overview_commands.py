@@ -1,4 +1,4 @@
-"""Commands that list operators, insights and the leaderboard."""
+"""`evo operators`, `evo insights`, `evo leaderboard`: tables over all operators and records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A record as table cells, and in full."""
+"""One trial record as text: cells of a table, or in full; and what the commands on records share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arithmetic on sizes as a tree of terms, for thousands of sizes at once: what it gives, and how it decides.
+"""Arithmetic on sizes as a tree of terms, for thousands of sizes at once: results, and outcomes of comparisons.
 
 Two texts are read into it: expressions of launch lines (`launch_terms`), and what a compiler computes from sizes that
 are compiled in (`evo.cuda.source.written_terms`). A decision is a comparison, a condition, a choice of `min` or `max`,

@@ -1,4 +1,4 @@
-"""YAML with places: a mapping read from a file, with the line of each field, and complaints that name file and field.
+"""A YAML file as a mapping, with the line of each field; errors name file, line and field.
 
 Knows YAML, no task.
 """

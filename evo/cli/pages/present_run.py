@@ -1,4 +1,4 @@
-"""What a run does now, and links to the tasks: the part of a page that only a server can give."""
+"""The state of the run in progress, and links to the tasks: the part of a page that only a server can give."""
 
 from __future__ import annotations
 

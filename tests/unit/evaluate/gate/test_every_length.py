@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from task_folders import written_task
+from task_folders import HALVED, HALVED_REFERENCE, written_task
 
 from evo.evaluate.gate import THOROUGH
 from evo.evaluate.gate.every_length import every_length
@@ -17,34 +17,6 @@ from evo.results import Status
 from evo.spec.task import load_task
 
 ROOT = Path(__file__).resolve().parents[4]
-TASK = """\
-name: halved
-description: Half of each element.
-axes: {ROWS: int, COLS: int}
-tensors:
-  - {name: x, role: in, dtype: float16, shape: [ROWS, COLS]}
-  - {name: y, role: out, dtype: float16, shape: [ROWS, COLS]}
-tolerance: {rtol: 1e-3, atol: 1e-5, rival_error_factor: 2, because: exact}
-check:
-  - {name: whole, ROWS: 8, COLS: 64}
-  - {name: ragged, ROWS: 5, COLS: 37}
-  - {name: one, ROWS: 1, COLS: 1}
-bench:
-  tall: {ROWS: 300, COLS: 9}
-  wide: {ROWS: 9, COLS: 300}
-work: {flop: ROWS * COLS, bytes: 4 * ROWS * COLS}
-"""
-REFERENCE = """\
-import numpy as np
-
-
-def inputs(case, rng):
-    return {"x": rng.standard_normal((case["ROWS"], case["COLS"])).astype(np.float16)}
-
-
-def expected(inputs):
-    return {"y": inputs["x"].astype(np.float64) / 2}
-"""
 KERNEL = """\
 // evo: task    halved
 // evo: scratch plan int32 [32]
@@ -62,7 +34,7 @@ extern "C" __global__ void halve(const __half* x, __half* y, const int* plan, in
 
 @pytest.mark.long
 def test_a_residue_that_goes_through_a_workspace_is_met(bench: EvaluationSession, tmp_path: Path) -> None:
-    task = written_task(tmp_path, TASK, REFERENCE)
+    task = written_task(tmp_path, HALVED, HALVED_REFERENCE)
     found = []
     for odd in (197, 146):  # no residue is 197
         prepared = bench.prepare(task, KERNEL.replace("ODD", str(odd)))
@@ -75,7 +47,7 @@ def test_a_residue_that_goes_through_a_workspace_is_met(bench: EvaluationSession
 
 
 def test_a_long_residue_is_worked_out_from_a_few_lengths(bench: EvaluationSession, tmp_path: Path) -> None:
-    task = written_task(tmp_path, TASK.replace("COLS: 300}", "COLS: 9000}"), REFERENCE)
+    task = written_task(tmp_path, HALVED.replace("COLS: 300}", "COLS: 9000}"), HALVED_REFERENCE)
     found = []
     for text in ("(37 * cols + threadIdx.x) % 1013", "threadIdx.x + 146"):
         prepared = bench.prepare(task, KERNEL.replace("(cols + threadIdx.x) % 197", text).replace("ODD", "911"))

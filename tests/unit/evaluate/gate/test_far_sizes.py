@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from task_folders import written_task
+from task_folders import HALVED, HALVED_REFERENCE, written_task
 
 from evo.evaluate.gate import TimedSizes, far_cases, far_sizes
 from evo.evaluate.gate.mixed_cases import mixed_cases
@@ -22,34 +22,6 @@ from evo.spec.reference import Reference, load_reference
 from evo.spec.task import Task, load_task, read_task
 
 ROOT = Path(__file__).resolve().parents[4]
-TASK = """\
-name: halved
-description: Half of each element.
-axes: {ROWS: int, COLS: int}
-tensors:
-  - {name: x, role: in, dtype: float16, shape: [ROWS, COLS]}
-  - {name: y, role: out, dtype: float16, shape: [ROWS, COLS]}
-tolerance: {rtol: 1e-3, atol: 1e-5, rival_error_factor: 2, because: exact}
-check:
-  - {name: whole, ROWS: 8, COLS: 64}
-  - {name: ragged, ROWS: 5, COLS: 37}
-  - {name: one, ROWS: 1, COLS: 1}
-bench:
-  tall: {ROWS: LONGEST, COLS: 9}
-  wide: {ROWS: 9, COLS: LONGEST}
-work: {flop: ROWS * COLS, bytes: 4 * ROWS * COLS}
-"""
-REFERENCE = """\
-import numpy as np
-
-
-def inputs(case, rng):
-    return {"x": rng.standard_normal((case["ROWS"], case["COLS"])).astype(np.float16)}
-
-
-def expected(inputs):
-    return {"y": inputs["x"].astype(np.float64) / 2}
-"""
 KERNEL = """\
 // evo: task   halved
 // evo: launch halve grid (ROWS) block (256) shared 0
@@ -62,7 +34,7 @@ extern "C" __global__ void halve(const __half* x, __half* y, int rows, int cols)
 
 
 def halved(folder: Path, longest: int) -> Task:
-    return written_task(folder, TASK.replace("LONGEST", str(longest)), REFERENCE)
+    return written_task(folder, HALVED.replace("300", str(longest)), HALVED_REFERENCE)
 
 
 def looked_at(bench: EvaluationSession, task: Task, text: str) -> list[TimedSizes]:
@@ -109,13 +81,13 @@ def test_a_size_at_which_the_tasks_own_kernel_is_wrong_says_nothing(bench: Evalu
 
 
 def test_sizes_that_do_not_go_together_say_nothing(bench: EvaluationSession, tmp_path: Path) -> None:
-    wide = TASK.replace("LONGEST", "1600").replace("COLS: int}", "COLS: int, OUT: int}")
+    wide = HALVED.replace("300", "1600").replace("COLS: int}", "COLS: int, OUT: int}")
     wide = wide.replace(
         "role: out, dtype: float16, shape: [ROWS, COLS]", "role: out, dtype: float16, shape: [ROWS, OUT]"
     )
     for cols in (64, 37, 1, 9, 1600):
         wide = wide.replace(f"COLS: {cols}}}", f"COLS: {cols}, OUT: {cols}}}")
-    task = written_task(tmp_path, wide, REFERENCE)
+    task = written_task(tmp_path, wide, HALVED_REFERENCE)
     text = KERNEL.replace("int cols)", "int inner, int cols)").replace("(INDEX)blockIdx.x * cols", "blockIdx.x * cols")
     assert all(seen.status is Status.CORRECT for seen in looked_at(bench, task, text))
 

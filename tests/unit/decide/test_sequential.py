@@ -27,6 +27,9 @@ from evo.results import CaseBench, Environment, Ground, Timing, Verdict
 from evo.spec.chips import L4
 
 ONE = {"a": 1.0}
+HERE = Environment(
+    device="gpu:0", chip="l4", arch="sm_89", loaded="cubin", toolkit="t", harness="0", task_hash="h", detail={}
+)
 
 
 def pair_noise(
@@ -349,20 +352,14 @@ def test_unsteady_samples_are_named_in_the_evidence() -> None:
     [("gpu", "NVIDIA L4", "GPU"), ("cuda", "12.9", "CUDA"), ("clock_policy", "default", "clock policy")],
 )
 def test_every_part_of_an_environment_is_compared(name: str, value: str, words: str) -> None:
-    here = Environment(
-        device="gpu:0", chip="l4", arch="sm_89", loaded="cubin", toolkit="t", harness="0", task_hash="h", detail={}
-    )
     with pytest.raises(HarnessFault, match=f"{words} {value} against unknown"):
-        require_same(here, replace(here, detail={name: value}))
+        require_same(HERE, replace(HERE, detail={name: value}))
     with pytest.raises(HarnessFault, match="harness 1 against 0"):
-        require_same(here, replace(here, harness="1"))
-    assert Environment.from_json(here.to_json()) == here
+        require_same(HERE, replace(HERE, harness="1"))
+    assert Environment.from_json(HERE.to_json()) == HERE
 
 
 def test_results_of_different_environments_are_refused() -> None:
-    here = Environment(
-        device="gpu:0", chip="l4", arch="sm_89", loaded="cubin", toolkit="t", harness="0", task_hash="h", detail={}
-    )
-    require_same(here, replace(here, device="gpu:1"))
+    require_same(HERE, replace(HERE, device="gpu:1"))
     with pytest.raises(HarnessFault, match="driver 570 against "):
-        require_same(here, replace(here, detail={"driver": "570"}))
+        require_same(HERE, replace(HERE, detail={"driver": "570"}))

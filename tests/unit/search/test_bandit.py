@@ -8,10 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from ledger_samples import environment
 from task_folders import bare_task
 
 from evo.operators import Context, Proposal, not_one_change, parts
-from evo.results import Decision, Environment, Evaluation, Gain, Status, Verdict
+from evo.results import Decision, Evaluation, Gain, Status, Verdict
 from evo.search.bandit import OperatorBandit, Prior, cost_of
 from evo.search.tabu import TabuList
 from evo.spec.task import Task
@@ -333,9 +334,7 @@ def test_a_rung_is_its_own_text_but_for_knobs(tmp_path: Path) -> None:
 def evaluation(ratio: float) -> Evaluation:
     gain = Gain(ratio=ratio, low=ratio, high=ratio, confirmed=False)
     decision = Decision(verdict=Verdict.REVERT, reason="slower", gain=gain)
-    where = Environment(
-        device="sim:l4", chip="sim-l4", arch="sm_89", loaded="sim", toolkit="13", harness="1", task_hash="0"
-    )
+    where = environment()
     return Evaluation(variant="x", status=Status.CORRECT, reason=None, decision=decision, environment=where)
 
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Context, Option
 
-from evo.cli import completion, views
+from evo.cli import completion, evaluation_view
 from evo.cli.command_context import GlobalOptions, choose_task, session_of
 from evo.cli.options import AsJson, OnlyTask, choose_device
-from evo.cli.recorded import commits_of, headline_of, headline_text, padded, say_what_is_torn, show_record
+from evo.cli.record_view import commits_of, headline_of, headline_text, padded, say_what_is_torn, show_record
 from evo.cli.stage_line import stage
 from evo.cli.terminal import clip, columns, microseconds, out, out_json, out_table, paint, plain, say, verdict_colour
 from evo.errors import UsageError
@@ -160,7 +160,7 @@ def _log_row(record: Record, headline: str | None, *, narrow: bool) -> list[str]
         record.operator,
         *([] if narrow else [paint(status, verdict_colour(status))]),
         headline_text(record.evaluation, headline),
-        views.gain_text(record.gain, interval=False) if record.gain else "",
+        evaluation_view.gain_text(record.gain, interval=False) if record.gain else "",
         paint(outcome, verdict_colour(outcome)),
         plain(record.summary),
     ]
@@ -272,14 +272,14 @@ def _compare(record: Record, evaluation: Evaluation, json: bool) -> int:
     rows = [
         [
             "recorded",
-            views.coloured(record.status.value),
-            views.coloured(record.outcome),
+            evaluation_view.coloured(record.status.value),
+            evaluation_view.coloured(record.outcome),
             *([] if different else _times(record.evaluation)),
         ],
         [
             "now",
-            views.coloured(evaluation.status.value),
-            views.coloured(verdict.value if verdict else ""),
+            evaluation_view.coloured(evaluation.status.value),
+            evaluation_view.coloured(verdict.value if verdict else ""),
             *_times(evaluation),
         ],
     ]

@@ -10,8 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from simulator import simulator
-from tiny import FAST, write_task
+from tiny import FAST
 
 from evo.device import parse_device
 from evo.evaluate import before_keep, gate
@@ -21,28 +20,15 @@ from evo.evaluate.looking_bench import LookSubject, inputs_hunted, sizes_hunted
 from evo.evaluate.prepare import Prepared
 from evo.evaluate.session import EvaluationSession
 from evo.results import Status
-from evo.spec.task import Task, load_task
+from evo.spec.task import Task
 
 SIM = parse_device("sim:l4")
-
-
-@pytest.fixture(scope="module")
-def bench() -> Iterator[EvaluationSession]:
-    with simulator() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
 def process() -> Iterator[LookProcess]:
     with LookProcess(SIM) as found:
         yield found
-
-
-@pytest.fixture(scope="module")
-def scale(tmp_path_factory: pytest.TempPathFactory) -> Task:
-    root = tmp_path_factory.mktemp("root")
-    write_task(root)
-    return load_task(root, "scale")
 
 
 def prepared_of(bench: EvaluationSession, task: Task, text: str) -> Prepared:

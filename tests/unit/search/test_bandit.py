@@ -8,13 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from ledger_samples import environment
+from task_folders import bare_task
 
 from evo.operators import Context, Proposal, not_one_change, parts
-from evo.results import Decision, Environment, Evaluation, Gain, Status, Verdict
+from evo.results import Decision, Evaluation, Gain, Status, Verdict
 from evo.search.bandit import OperatorBandit, Prior, Screen, cost_of
 from evo.search.tabu import TabuList
 from evo.spec.task import Task
-from evo.spec.tolerance import Tolerance
 from evo.spec.variant import Variant, parse_variant
 
 TEXT = """\
@@ -67,20 +68,7 @@ def context(tmp_path: Path) -> Context:
 
 
 def a_task(folder: Path) -> Task:
-    return Task(
-        name="k",
-        folder=folder,
-        axes={"N": "int"},
-        tensors=(),
-        scalars=(),
-        tolerance=Tolerance(rtol=1e-2, atol=1e-3, rival_error_factor=2, because="test"),
-        check=(),
-        bench=(),
-        headline="",
-        score={},
-        work={},
-        flags=(),
-    )
+    return bare_task(name="k", folder=folder, axes={"N": "int"})
 
 
 def by_text(screen: Callable[[Sequence[str]], Sequence[float | None]]) -> Screen:
@@ -351,9 +339,7 @@ def test_a_rung_is_its_own_text_but_for_knobs(tmp_path: Path) -> None:
 def evaluation(ratio: float) -> Evaluation:
     gain = Gain(ratio=ratio, low=ratio, high=ratio, confirmed=False)
     decision = Decision(verdict=Verdict.REVERT, reason="slower", gain=gain)
-    where = Environment(
-        device="sim:l4", chip="sim-l4", arch="sm_89", loaded="sim", toolkit="13", harness="1", task_hash="0"
-    )
+    where = environment()
     return Evaluation(variant="x", status=Status.CORRECT, reason=None, decision=decision, environment=where)
 
 

@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,30 @@ def test_it_looks_at_what_is_looked_at_here(bench: EvaluationSession, process: L
     assert found is None
     assert (there.sizes, there.inputs, there.laws) == (here.sizes, here.inputs, here.laws)
     assert {case.name for case in there.cases} == {case.name for case in here.cases}
+
+
+def test_two_parts_of_a_look_see_what_the_whole_sees(
+    bench: EvaluationSession, process: LookProcess, scale: Task
+) -> None:
+    prepared = prepared_of(bench, scale, FAST)
+    _, whole = process.take(sizes_hunted, scale, prepared, 3, bench.arch)
+    parts = [
+        process.take(partial(sizes_hunted, part=(number, 2)), scale, prepared, 3, bench.arch)[1] for number in (0, 1)
+    ]
+    assert parts[0].sizes | parts[1].sizes == whole.sizes
+    assert parts[0].inputs | parts[1].inputs == whole.inputs
+    _, little = process.take(partial(sizes_hunted, part=(0, 50)), scale, prepared, 3, bench.arch)
+    assert little.sizes < whole.sizes
+
+
+def test_a_wrong_size_is_found_by_one_part_of_a_look(
+    bench: EvaluationSession, process: LookProcess, scale: Task
+) -> None:
+    prepared = prepared_of(bench, scale, FAST.replace("if (i < n)", "if (i < n && !(n > 3000 && i == n - 1))"))
+    found = [
+        process.take(partial(sizes_hunted, part=(number, 2)), scale, prepared, 3, bench.arch)[0] for number in (0, 1)
+    ]
+    assert any(check is not None and check.status is Status.WRONG for check in found)
 
 
 def test_what_is_wrong_comes_back_as_data(bench: EvaluationSession, process: LookProcess, scale: Task) -> None:

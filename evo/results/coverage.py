@@ -9,9 +9,6 @@ from dataclasses import dataclass, replace
 MEMORY, BRANCHES = "memory", "branches"  # origins of a value: it was loaded; branches decide which one it is
 
 
-IMPLIED = " of "  # between such a comparison and the instruction
-
-
 class PointKind(enum.StrEnum):
     """A kind of instruction whose result depends on a condition. Its outcomes stand behind it."""
 
@@ -59,15 +56,11 @@ class CoveragePoint:
     # What decides the condition, `branches` among it; of a comparison, whose operands have their own, only these.
     origins: tuple[str, ...] = ()
     leaves: tuple[ConditionSource, ...] = ()  # what it is computed from, in one thread
+    implied: bool = False  # another instruction implies the comparison, as a clamped sum does
 
     @property
     def reached(self) -> bool:
         return any(self.outcomes.values())
-
-    @property
-    def is_implied(self) -> bool:
-        """Whether another instruction implies the comparison, as a clamped sum does: `setp.gt.f32 of add.sat`."""
-        return IMPLIED in self.instruction
 
     @property
     def unexercised(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from evo.evaluate.gate.tensor_rows import Reals, Rng
 from evo.spec.task import Tensor
 
 _EVEN, _UNEVEN = (-1.0, 2.0), (-2.0, 3.0)  # powers of two: of all rows of a tensor, and of each of them
+_BOTH = 0.7  # of the tensors have rows of both signs
 _LAST = 3.0  # times more likely is an axis for each tensor whose last one it is: products mostly run along it
 
 
@@ -56,6 +57,6 @@ def _multiples(way: Reals, values: Reals, axis: int, is_even: bool, rng: Rng) ->
     shape = [*values.shape[:axis], *values.shape[axis + 1 :]]
     size = np.sqrt(np.mean(np.square(values))) or 1.0
     factors = np.full(shape, 2.0 ** rng.uniform(*_EVEN)) if is_even else 2.0 ** rng.uniform(*_UNEVEN, shape)
-    sign = int(rng.integers(3))
-    signs = rng.choice([-1.0, 1.0], shape) if sign == 2 and not is_even else np.full(shape, 1.0 - 2.0 * (sign % 2))
+    against = rng.random(shape) < 0.5 if rng.random() < _BOTH else np.ones(shape, bool)  # rows that point away
+    signs = np.where(against & (not is_even), -1.0, 1.0)
     return np.ascontiguousarray(np.moveaxis((size * factors * signs)[..., None] * way, -1, axis))

@@ -1,9 +1,10 @@
 """What people run, timed: `evo iterate TASK` from the first rung by rules alone, over all tasks, as a command.
 
-Per task: wall seconds in all, medians of a rejected and of a kept trial, the start, the A/A control, how many edits had
-a first look (compiled, run, compared, timed; most are rejected by it), how long one took, the seconds of the search
-divided by them (trials included), the share of the time that the GPU was busy (NVML, sampled), peak memory of the
-driver and of all processes, valid proposals, gain.
+Per task: wall seconds in all, the start, the A/A control, how many edits were tried and how many of them were valid. An
+edit is first looked at (compiled, run, compared, timed beside its parent), and most are rejected by that; the best go
+through a whole trial. So: the median time of a rejected edit, and of those that a whole trial has rejected; the median
+of a kept trial; the seconds of the search divided by its edits; the share of the time that the GPU was busy (NVML,
+sampled), peak memory of the driver and of all processes, gain.
 Below the table, what the clock went to (`waits_s` of the run, which add up to its time; `stages_s` of the records say
 what each trial took, but trials overlap), and what held the memory at its peak, by process. With --problems, problems
 in KernelBench's form with a plain kernel beside each (NAME.py, NAME.cu) are imported first and run the same way.
@@ -195,6 +196,7 @@ def iterate(root: Path, task: str, start: str, args: Any, cache: Path) -> dict[s
         "lines": [{"at_s": at, **line} for at, line in lines],
         "stages_s": added_up(records(root, task)),
         "trials": [stages_of(record) for record in records(root, task)],
+        "looks": list(json_lines(root, task, "looks")),
         "driver_bytes": seen.driver,
         "all_bytes": seen.everything,
         "in_driver": seen.in_driver,
@@ -205,7 +207,11 @@ def iterate(root: Path, task: str, start: str, args: Any, cache: Path) -> dict[s
 
 
 def records(root: Path, task: str) -> Iterator[dict[str, Any]]:
-    for path in sorted((root / "population" / task / "runs").glob("*.jsonl")):
+    return json_lines(root, task, "runs")
+
+
+def json_lines(root: Path, task: str, folder: str) -> Iterator[dict[str, Any]]:
+    for path in sorted((root / "population" / task / folder).glob("*.jsonl")):
         for line in path.read_text().splitlines():
             yield json.loads(line)
 
@@ -227,30 +233,33 @@ def added_up(found: Iterator[dict[str, Any]]) -> dict[str, float]:
 
 
 def figures(ran: dict[str, Any]) -> dict[str, Any]:
-    """The row of one task. A trial's time is what passed on the clock since the line before it."""
+    """The row of one task. A trial's time is what passed on the clock since the line before it, looks included."""
     trials = [line for line in ran["lines"] if "trial" in line]
     ends = [line["at_s"] for line in trials]
     spans = [end - before for before, end in zip([0.0, *ends], ends, strict=False)]
-    start = spans[0] if trials else None
     judged = list(zip(spans[1:], trials[1:], strict=True))
     kept = [span for span, line in judged if line.get("decision") == "keep"]
     lost = [span for span, line in judged if line.get("decision") != "keep"]
     last = ran["lines"][-1] if ran["lines"] and ran["lines"][-1].get("done") else {}
-    valid = [line for _, line in judged if line["status"] in VALID]
+    looks = ran["looks"]
+    lost_at_a_look = [look["elapsed_s"] for look in looks if look.get("ratio", 0.0) <= 1]
+    invalid = {look["variant"] for look in looks if "ratio" not in look}
+    invalid |= {line["variant"] for _, line in judged if line["status"] not in VALID}
+    edits = {look["variant"] for look in looks} | {line["variant"] for _, line in judged}
     return {
         "task": ran["task"],
         "exit": ran["exit"],
         "trials": len(judged),
         "wall_s": ran["wall_s"],
-        "start_s": start,
+        "start_s": spans[0] if trials else None,
         "control_s": last.get("waits_s", {}).get("A/A control"),
-        "rejected_s": statistics.median(lost) if lost else None,
-        "kept_s": statistics.median(kept) if kept else None,
+        "rejected_s": median([*lost_at_a_look, *lost]),
+        "rejected_in_full_s": median(lost),
+        "kept_s": median(kept),
         "kept": len(kept),
-        "valid": len(valid) / len(judged) if judged else None,
-        "looks": last.get("looks", {}).get("edits", 0),
-        "look_s": look_s(last),
-        "candidate_s": (ends[-1] - ends[0]) / last["looks"]["edits"] if judged and last.get("looks") else None,
+        "edits": len(edits),
+        "valid": 1 - len(invalid) / len(edits) if edits else None,
+        "edit_s": (ran["wall_s"] - spans[0]) / len(edits) if edits and trials else None,
         "gain": gain_of(last),
         "gpu_busy": ran["gpu_busy"],
         "driver_gb": ran["driver_bytes"] / 1e9,
@@ -262,10 +271,8 @@ def figures(ran: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def look_s(last: dict[str, Any]) -> float | None:
-    """The mean seconds of a first look, several of which may be under way at once."""
-    looks = last.get("looks")
-    return looks["elapsed_s"] / looks["edits"] if looks else None
+def median(values: Sequence[float]) -> float | None:
+    return statistics.median(values) if values else None
 
 
 def gain_of(last: dict[str, Any]) -> float | None:
@@ -282,23 +289,9 @@ def time_of(row: dict[str, Any]) -> float | None:
 
 
 HEAD = (
-    "task",
-    "s",
-    "trials",
-    "start",
-    "control",
-    "rejected",
-    "kept",
-    "n kept",
-    "valid",
-    "looks",
-    "a look",
-    "each",
-    "gain",
-    "GPU busy",
-    "GB",
-    "GB all",
-)
+    "task", "s", "start", "control", "edits", "valid", "each", "rejected", "in full", "trials", "kept", "n kept",
+    "gain", "GPU busy", "GB", "GB all",
+)  # fmt: skip
 
 
 def shown(row: dict[str, Any]) -> list[object]:
@@ -306,9 +299,10 @@ def shown(row: dict[str, Any]) -> list[object]:
         return None if row[name] is None else format(row[name], form)
 
     return [
-        row["task"], figure("wall_s", ".1f"), row["trials"], figure("start_s", ".1f"), figure("control_s", ".1f"),
-        figure("rejected_s", ".2f"), figure("kept_s", ".1f"), row["kept"], figure("valid", ".0%"),
-        row["looks"], figure("look_s", ".2f"), figure("candidate_s", ".2f"),
+        row["task"], figure("wall_s", ".1f"), figure("start_s", ".1f"), figure("control_s", ".1f"),
+        row["edits"], figure("valid", ".0%"), figure("edit_s", ".2f"),
+        figure("rejected_s", ".2f"), figure("rejected_in_full_s", ".2f"), row["trials"],
+        figure("kept_s", ".1f"), row["kept"],
         figure("gain", ".2f"), figure("gpu_busy", ".0%"), figure("driver_gb", ".2f"), figure("all_gb", ".2f"),
     ]  # fmt: skip
 
@@ -334,12 +328,12 @@ def aims(rows: Sequence[dict[str, Any]]) -> list[str]:
         return verdict(words, worst <= aim if worst is not None else None, figure)
 
     gains = [row["gain"] for row in rows if row["gain"] is not None]
-    judged = sum(row["trials"] for row in rows)
-    valid = sum(row["trials"] * (row["valid"] or 0.0) for row in rows) / judged if judged else None
+    edits = sum(row["edits"] for row in rows)
+    valid = sum(row["edits"] * (row["valid"] or 0.0) for row in rows) / edits if edits else None
     middle = statistics.median(gains) if gains else None
     return [
         most("wall_s", AIM_RUN_S, "a run"),
-        most("rejected_s", AIM_REJECTED_S, "median rejected trial"),
+        most("rejected_s", AIM_REJECTED_S, "median rejected edit"),
         most("kept_s", AIM_KEPT_S, "median kept trial"),
         most("start_s", AIM_START_S, "start"),
         most("control_s", AIM_CONTROL_S, "A/A control"),

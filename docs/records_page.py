@@ -13,6 +13,7 @@ from json_schema import schema_of, types_within
 # What is written -> (its types, whether as an array, what it holds).
 FILES: Mapping[str, tuple[str, bool, str]] = {
     "population/TASK/runs/RUN.jsonl": ("evo.records.trials:Record", False, "one trial a line, in order"),
+    "population/TASK/looks/RUN.jsonl": ("evo.records.trials:FirstLook", False, "one first look a line, in order"),
     "leaderboard.json": ("evo.records.leaderboard:Leaderboard", False, "the champions; follows from the records"),
     "nightly.json": ("evo.audit.nightly.results:Night", False, "what `evo nightly` has found"),
     "measured/CHIP/rates-DRIVER.json": ("evo.analysis.calibration:Calibration", False, "in the user's cache"),
@@ -46,6 +47,7 @@ COMMANDS: Mapping[str, tuple[str, bool, str]] = {
     "insights --rewrites": ("evo.records.insights:RewriteStatistics", True, "one object per operator with rewrites"),
     "insights --rules": ("evo.records.insights:RuleEvidence", True, "one object per rule"),
     "log": ("evo.cli.outputs:LoggedTrial", True, "one object per trial"),
+    "log --looks": ("evo.records.trials:FirstLook", True, "one object per first look"),
     "show": ("evo.cli.outputs:ShownRecord", False, "one trial"),
     "replay": ("evo.cli.outputs:ReplayOutput", False, "a trial then and now"),
     "adopt": ("evo.cli.analysis_outputs:AdoptOutput", False, "what was made and what was assumed"),

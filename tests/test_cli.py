@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from long_cases import long
 from tiny import (
     FAST,
     TASK_YAML,
@@ -419,7 +420,7 @@ def test_a_closed_pipe_is_silent(evolved: tuple[Path, Ran]) -> None:
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
+@pytest.mark.parametrize("number", [signal.SIGINT, long(signal.SIGTERM)])
 def test_a_signal_ends_the_run_after_the_step(repository: Path, number: signal.Signals) -> None:
     process = subprocess.Popen(
         command("iterate", "--device", "sim:l4", "--iterations", 500, "--json"),

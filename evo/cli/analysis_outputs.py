@@ -11,7 +11,7 @@ from evo.analysis.calibration import Calibration
 from evo.analysis.roofline import CaseLimits
 from evo.analysis.tiles import Rejected, TileCandidate
 from evo.audit.redteam import Outcome
-from evo.cli.examine import Finding
+from evo.cli.doctor_checks import Finding
 from evo.evaluate.library_baselines import CaseBaseline
 from evo.interop.adopt import Adopted
 from evo.operators.llm.probe import EndpointReport

@@ -13,7 +13,7 @@ from evo.cli.terminal import out, out_json, paint
 from evo.errors import UsageError
 
 if TYPE_CHECKING:
-    from evo.cli.examine import Finding
+    from evo.cli.doctor_checks import Finding
 
 _COLOURS = {"ok": "green", "warn": "yellow", "missing": "red"}
 
@@ -34,14 +34,14 @@ def doctor(
     endpoint: EndpointOptions,
 ) -> int:
     """Show what is installed, what is missing and how to install it. Exit code 0 if the simulator works."""
-    from evo.cli.examine import examine
+    from evo.cli.doctor_checks import examine
 
     if llm:
         from evo.cli.doctor_llm import examine_endpoint
 
         return examine_endpoint(session_of(context), endpoint, json=json)
     if calibrate:
-        from evo.cli.rates import calibrate as measure
+        from evo.cli.doctor_calibrate import calibrate as measure
 
         return measure(device, quick=quick, json=json)
     if quick or device != "auto":

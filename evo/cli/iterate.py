@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -33,7 +33,7 @@ from evo.cli.terminal import is_live, out_json_line, say
 from evo.errors import UsageError
 
 if TYPE_CHECKING:
-    from evo.cli.watch import LoopView
+    from evo.cli.loop_view import LoopView
     from evo.device import DeviceName
     from evo.search.cluster import Cluster
     from evo.search.events import Event
@@ -231,10 +231,8 @@ def _warn_of_uncommitted(root: Path, task: Task) -> None:
         history = History.open(root)
     except EvoError:  # the run itself says so, with a hint
         return
-    try:
+    with closing(history):
         files = [name for name in history.not_committed(task.folder) if "/champions/" not in name]
-    finally:
-        history.close()
     if files:
         folder = os.path.relpath(task.folder)
         few = ", ".join(name.rpartition("/")[2] for name in files[:3]) + (" ..." if len(files) > 3 else "")
@@ -245,10 +243,10 @@ def _warn_of_uncommitted(root: Path, task: Task) -> None:
 def _view(task: Task, budget_s: float | None, json: bool) -> LoopView:
     """The live table on a terminal; plain lines otherwise, and if JSON lines go to the same terminal."""
     if is_live(sys.stderr) and not (json and sys.stdout.isatty()):
-        from evo.cli.live import LiveView
+        from evo.cli.live_view import LiveView
 
         return LiveView(task.headline, budget_s, quiet=json)
-    from evo.cli.watch import PlainView
+    from evo.cli.loop_view import PlainView
 
     return PlainView(task.headline, quiet=json)
 

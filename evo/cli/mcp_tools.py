@@ -34,7 +34,7 @@ from evo.operators.llm.endpoint import data
 from evo.operators.llm.hardware_context import COUNT_LIMIT_S
 from evo.operators.llm.prompt_context import insights, task_context, timed_record
 from evo.operators.llm.prompts import PromptParts, prompt
-from evo.operators.llm.replies import Unusable, one_line, read_reply
+from evo.operators.llm.reply_edits import Unusable, one_line, read_reply
 from evo.records.insights import summarise, unsuccessful
 from evo.records.leaderboard import entries, load
 from evo.records.trials import Record, load_records

@@ -12,7 +12,7 @@ import typer
 from typer import Argument, Context, Option
 
 from evo.cli.command_context import new_task_root
-from evo.cli.exchange import import_kernelbench, next_steps
+from evo.cli.import_export import import_kernelbench, next_steps
 from evo.cli.terminal import out, say
 
 if TYPE_CHECKING:

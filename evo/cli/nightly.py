@@ -14,6 +14,7 @@ from typer import Argument, Context, Option
 from evo.cli import completion
 from evo.cli.command_context import GlobalOptions, session_of
 from evo.cli.iterate import Branch, Operators, operator_names, stoppable
+from evo.cli.loop_view import PlainView
 from evo.cli.options import (
     DEFAULT_ARCH,
     ArchWord,
@@ -24,10 +25,9 @@ from evo.cli.options import (
     margin_of,
     seconds_of,
 )
-from evo.cli.recorded import headline_of
+from evo.cli.record_view import headline_of
 from evo.cli.stage_line import stage
 from evo.cli.terminal import duration, is_live, out_json, say
-from evo.cli.watch import PlainView
 from evo.errors import EvoError, TaskInvalid, UsageError
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def nightly(
 
 def _watched(plan: NightPlan, session: GlobalOptions) -> Night:
     from evo.audit.nightly import Hooks, NightlyRun
-    from evo.cli.shipped import attacked_folder
+    from evo.cli.shipped_tasks import attacked_folder
 
     views = _Views(root := session.root())
     with stoppable(views.view) as stop:
@@ -173,7 +173,7 @@ def _tell(text: str) -> None:
 def _machine(session: GlobalOptions, device: DeviceName) -> list[NightCheck]:
     """The doctor's findings; those that this night needs are faults."""
     from evo.audit.nightly import NightCheck
-    from evo.cli.examine import examine
+    from evo.cli.doctor_checks import examine
 
     checks: list[NightCheck] = []
     for finding in examine(session):

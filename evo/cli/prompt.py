@@ -67,12 +67,12 @@ def prompt_text(
     """The whole prompt as one text, as the first question of a run would have it."""
     import random
 
-    from evo.operators.llm.guidance import guidance
     from evo.operators.llm.prompts import prompt as messages_of
+    from evo.operators.llm.question_contents import question_contents
     from evo.records.trials import load_records
 
     records = load_records(root, task.name)
-    shown, _ = guidance(
+    shown, _ = question_contents(
         task,
         bench,
         parent,
@@ -122,7 +122,7 @@ def read_edits(
 ) -> FileSubject:
     """What a model's answer makes of FILE, or of the champion. Raises UsageError if it cannot be applied."""
     from evo.operators.llm.edits import apply_reply
-    from evo.operators.llm.replies import Unusable, read_reply
+    from evo.operators.llm.reply_edits import Unusable, read_reply
     from evo.spec.source_text import read_source
     from evo.spec.variant import parse_variant
 

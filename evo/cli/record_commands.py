@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Context, Option
 
-from evo.cli import completion, views
+from evo.cli import completion, evaluation_view
 from evo.cli.command_context import GlobalOptions, choose_task, session_of
 from evo.cli.options import AsJson, OnlyTask, choose_device
-from evo.cli.recorded import commits_of, headline_of, headline_text, padded, say_what_is_torn, show_record
+from evo.cli.record_view import commits_of, headline_of, headline_text, padded, say_what_is_torn, show_record
 from evo.cli.stage_line import stage
 from evo.cli.terminal import clip, columns, microseconds, out, out_json, out_table, paint, plain, say, verdict_colour
 from evo.errors import UsageError
 
 if TYPE_CHECKING:
-    from evo.records.trials import Record
+    from evo.records.trials import FirstLook, Record
     from evo.results import Evaluation
 
 DIFFERS = 1
@@ -47,6 +47,7 @@ def log(
     task: OnlyTask = None,
     kept: Annotated[bool, Option("--kept", help="List only kept trials.")] = False,
     timing: Annotated[bool, Option("--timing", help="Show where the time of each run went.")] = False,
+    looks: Annotated[bool, Option("--looks", help="List the first looks, by which trials were chosen.")] = False,
     json: AsJson = False,
 ) -> int:
     """List the trials of all runs with their outcome, oldest first."""
@@ -57,6 +58,9 @@ def log(
     found = load_records(root, name)
     say_what_is_torn(root, name, shown=bool(found))
     records = [record for record in found if record.kept or not kept]
+    if json and looks:
+        out_json([look.to_json() for run in _runs(records) for look in _looks_of(root, run)])
+        return 0
     if json:
         from evo.cli.outputs import LoggedTrial
 
@@ -65,15 +69,30 @@ def log(
         return 0
     if not records:
         say("no kept trial yet: `evo log` shows all" if found else "no trials yet: `evo iterate` makes some")
-    for index, (run, group) in enumerate(groupby(records, key=lambda record: (record.task, record.run))):
+    for index, group in enumerate(_runs(records)):
+        task, run = group[0].task, group[0].run
         if index:
             out()
         if timing:
-            out(f"{paint(run[1], 'bold')}  {run[0]}")
-            out_table(["trials", ">number", ">median s", ">total s", "where the time went"], stage_times(list(group)))
+            out(f"{paint(run, 'bold')}  {task}")
+            out_table(["trials", ">number", ">median s", ">total s", "where the time went"], stage_times(group))
+        elif looks:
+            _log_looks(root, group)
         else:
-            _log_run(run[1], list(group), headline_of(root, run[0]))
+            _log_run(run, group, headline_of(root, task))
     return 0
+
+
+def _runs(records: Sequence[Record]) -> Iterator[list[Record]]:
+    for _, group in groupby(records, key=lambda record: (record.task, record.run)):
+        yield list(group)
+
+
+def _looks_of(root: Path, records: Sequence[Record]) -> list[FirstLook]:
+    """The first looks of a run."""
+    from evo.records.trials import looks_file, read_looks
+
+    return read_looks(looks_file(root, records[0].task, records[0].run))
 
 
 def stage_times(records: Sequence[Record]) -> list[list[str]]:
@@ -111,6 +130,26 @@ def _log_run(run: str, records: list[Record], headline: str | None) -> None:
     out_table(head, rows)
 
 
+def _log_looks(root: Path, records: list[Record]) -> None:
+    """The first looks of a run, by the variant whose edits they were at, the fastest first."""
+    first, looks = records[0], _looks_of(root, records)
+    lost, seconds = sum(look.lost for look in looks), sum(look.elapsed_s for look in looks)
+    said = f"{len(looks)} first looks in {seconds:.1f} s; {lost} edits lost there" if looks else "no first looks"
+    out(f"{paint(first.run, 'bold')}  {first.task}  {said}")
+    parents = list(dict.fromkeys(look.parent for look in looks))
+    numbers = {record.variant: record.number for record in records}
+    rows = []
+    for look in sorted(looks, key=lambda look: (parents.index(look.parent), -(look.ratio or 0.0))):
+        became = "lost" if look.lost else ""
+        if look.variant in numbers:
+            became = f"trial {numbers[look.variant]}"
+        gain = f"{look.ratio:.2f}x" if look.ratio is not None else "no time"
+        ids = [paint(look.parent, "cyan"), paint(look.variant, "cyan")]
+        rows.append([*ids, look.operator, gain, became, plain(look.summary)])
+    if rows:
+        out_table(["of", "variant", "operator", ">gain", "became", "change"], rows)
+
+
 def _log_row(record: Record, headline: str | None, *, narrow: bool) -> list[str]:
     """narrow: without a column for the status; what did not pass has it as its verdict."""
     status = record.status.value
@@ -121,7 +160,7 @@ def _log_row(record: Record, headline: str | None, *, narrow: bool) -> list[str]
         record.operator,
         *([] if narrow else [paint(status, verdict_colour(status))]),
         headline_text(record.evaluation, headline),
-        views.gain_text(record.gain, interval=False) if record.gain else "",
+        evaluation_view.gain_text(record.gain, interval=False) if record.gain else "",
         paint(outcome, verdict_colour(outcome)),
         plain(record.summary),
     ]
@@ -233,14 +272,14 @@ def _compare(record: Record, evaluation: Evaluation, json: bool) -> int:
     rows = [
         [
             "recorded",
-            views.coloured(record.status.value),
-            views.coloured(record.outcome),
+            evaluation_view.coloured(record.status.value),
+            evaluation_view.coloured(record.outcome),
             *([] if different else _times(record.evaluation)),
         ],
         [
             "now",
-            views.coloured(evaluation.status.value),
-            views.coloured(verdict.value if verdict else ""),
+            evaluation_view.coloured(evaluation.status.value),
+            evaluation_view.coloured(verdict.value if verdict else ""),
             *_times(evaluation),
         ],
     ]

@@ -111,7 +111,7 @@ def _run(
 def _tasks(session: GlobalOptions, files: Sequence[Path], names: Collection[str]) -> Path:
     """The folder that has all these tasks: the shipped one, or for the user's files the repository's if it has them."""
     from evo.audit.redteam import task_folder
-    from evo.cli.shipped import shipped_folder
+    from evo.cli.shipped_tasks import shipped_folder
 
     def missing(tasks: Path) -> list[str]:
         return [name for name in sorted(names) if not (task_folder(name, tasks) / "task.yaml").is_file()]

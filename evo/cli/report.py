@@ -14,7 +14,7 @@ from typer import Context, Option
 
 from evo.cli.command_context import choose_task, session_of
 from evo.cli.options import AsJson, OnlyTaskOption
-from evo.cli.recorded import commits_of, headline_of
+from evo.cli.record_view import commits_of, headline_of
 from evo.cli.terminal import out, say
 from evo.errors import TaskInvalid, UsageError
 
@@ -138,7 +138,7 @@ def _told(
     import evo
     from evo.cli.pages import case_study as tell
     from evo.cli.pages import report_model
-    from evo.cli.reported import heats, rooflines
+    from evo.cli.report_figures import heats, rooflines
     from evo.records.leaderboard import build, entries
 
     commits = commits_of(root)

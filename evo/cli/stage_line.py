@@ -99,22 +99,26 @@ class StageLine:
         return line.append(f"  {times}" if times else "", style="dim")
 
 
-class _Pipe:
-    """Lines in a pipe: none for what is short."""
+class StageNotes:
+    """Lines in a pipe: none for what is short, so that a stage is told once nothing was said for a while."""
 
-    def __init__(self) -> None:
-        self.clock = StageClock()
+    def __init__(self, indent: str = "  ") -> None:
+        self._clock, self._indent = StageClock(), indent
+        self.said()
+
+    def said(self) -> None:
+        """Something has been said now."""
         self._said_s = time.monotonic()
 
-    def see(self, words: str) -> None:
-        self.clock.see(words)
-        if time.monotonic() - self._said_s >= _QUIET_S:
-            self._said_s = time.monotonic()
-            times = self.clock.times()
-            say(f"  {self.clock.words}" + (f"  {times}" if times else ""))
+    def see(self, words: str, quiet_s: float) -> None:
+        self._clock.see(words)
+        if time.monotonic() - self._said_s >= quiet_s:
+            self.said()
+            times = self._clock.times()
+            say(f"{self._indent}{self._clock.words}" + (f"  {times}" if times else ""))
 
 
-_pipe: _Pipe | None = None
+_pipe: StageNotes | None = None
 
 
 def stage(words: str) -> None:
@@ -131,5 +135,5 @@ def stage(words: str) -> None:
     elif is_live(sys.stderr):
         (line or StageLine()).clock.see(words)
     else:
-        _pipe = _pipe or _Pipe()
-        _pipe.see(words)
+        _pipe = _pipe or StageNotes()
+        _pipe.see(words, _QUIET_S)

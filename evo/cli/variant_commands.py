@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Context, Option
 
-from evo.cli import views
+from evo.cli import evaluation_view
 from evo.cli.command_context import FileSubject, read_subject, session_of
 from evo.cli.options import (
     DEFAULT_ARCH,
@@ -68,9 +68,9 @@ def check(
 
         out_json(CheckOutput.of(evaluation, subject, covered).to_json())
         return 0 if evaluation.status.passed else FAILED
-    views.show_check(evaluation, subject.path)
+    evaluation_view.show_check(evaluation, subject.path)
     if covered is not None:
-        views.show_coverage(covered, subject.variant.text)
+        evaluation_view.show_coverage(covered, subject.variant.text)
     return 0 if evaluation.status.passed else FAILED
 
 
@@ -107,8 +107,8 @@ def bench(
 
         out_json(BenchOutput.of(evaluation, subject, l2_persist=persisting).to_json())
     else:
-        views.show_bench(evaluation, subject.path)
-        views.show_persisting(evaluation.bench, persisting)
+        evaluation_view.show_bench(evaluation, subject.path)
+        evaluation_view.show_persisting(evaluation.bench, persisting)
     return 0 if evaluation.status.passed else FAILED
 
 
@@ -150,8 +150,8 @@ def try_file(
         check = CheckOutput.of(evaluation, subject)
         out_json(BenchOutput.of(evaluation, subject, check=check).to_json())
     else:
-        views.show_check(evaluation, subject.path)
-        views.show_bench(evaluation, subject.path, headed=False)
+        evaluation_view.show_check(evaluation, subject.path)
+        evaluation_view.show_bench(evaluation, subject.path, headed=False)
     return 0 if evaluation.status.passed else FAILED
 
 
@@ -174,7 +174,7 @@ def compile_file(
     if json:
         out_json(report.to_json())
     else:
-        views.show_compile(report, subject.path)
+        evaluation_view.show_compile(report, subject.path)
     return FAILED if failed else 0
 
 

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.device.error_sums import error_sums, truth_sums
+from evo.device.error_sums import ErrorSums, TruthSums
 from evo.device.judge_namespace import LEAST_DRAWN, ArrayLibrary, DeviceDraws, install, on_device
 from evo.spec.array_message import packed, unpacked
 from evo.spec.connection import Connection
@@ -37,7 +37,11 @@ _WARM = 1 << 16  # ... of one that is made to have its kernels compiled, as larg
 
 
 class JudgeLibrary(ArrayLibrary, Protocol):
-    """Arrays on a device that others may be timing on."""
+    """Arrays on a device that others may be timing on, and their comparison there (`evo.device.error_sums`)."""
+
+    def error_sums(self, got: Any, truth: Any, rtol: float, atol: float) -> ErrorSums: ...
+
+    def truth_sums(self, truth: Any, most: float) -> TruthSums: ...
 
     def using(self) -> AbstractContextManager[None]:
         """While the device is worked on."""
@@ -120,7 +124,7 @@ class JudgeServer:
         with contextlib.suppress(*_NOT_DONE):  # what cannot be done is said when it is asked for
             truth = self.library.upload(np.ones(_WARM, np.float64))
             for name in dtypes:
-                truth_sums(self.library.np, truth, 1.0)
+                self.library.truth_sums(truth, 1.0)
                 self._errors(truth, self.library.upload(np.ones(_WARM, np.dtype(name))), 0.0, 0.0)
 
     def judge(
@@ -141,7 +145,7 @@ class JudgeServer:
             truth = truths[name]
             if any(array.size != about["elements"] for array in (truth, trusted.get(name, truth))):
                 raise ValueError(f"{name} has not the elements that its shape says")
-            sums = self._over(truth.size, lambda part: truth_sums(self.library.np, truth[part], about["most"]))  # noqa: B023
+            sums = self._over(truth.size, lambda part: self.library.truth_sums(truth[part], about["most"]))  # noqa: B023
             other = trusted[name] if name in trusted else truth.astype(np.dtype(about["dtype"]))
             found[name] = {"truth": sums, "errors": self._errors(truth, other, rtol, atol)}
         self._truths[key] = {"truths": truths, "rtol": rtol, "atol": atol}
@@ -161,7 +165,7 @@ class JudgeServer:
                 return None
 
             def work(part: slice, flat: Any = flat, truth: Any = truth, rtol: float = rtol, atol: float = atol) -> Any:
-                return error_sums(self.library.np, self.library.upload(flat[part]), truth[part], rtol, atol)
+                return self.library.error_sums(self.library.upload(flat[part]), truth[part], rtol, atol)
 
             found[name] = self._over(flat.size, work)
         return found
@@ -175,7 +179,7 @@ class JudgeServer:
         return {name: returned[name] for name in names}
 
     def _errors(self, truth: Any, other: Any, rtol: float, atol: float) -> Sums:
-        return self._over(truth.size, lambda part: error_sums(self.library.np, other[part], truth[part], rtol, atol))
+        return self._over(truth.size, lambda part: self.library.error_sums(other[part], truth[part], rtol, atol))
 
     def _over(self, size: int, work: Callable[[slice], Any]) -> Sums:
         """A row of sums for each block."""

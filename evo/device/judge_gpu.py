@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -13,6 +14,8 @@ import cupy
 from cupy.cuda import runtime
 from numpy.typing import NDArray
 
+from evo.device.error_sums import ErrorSums, TruthSums
+from evo.device.gpu_error_sums import GpuErrorSums
 from evo.device.gpu_lock import held, lock_path
 from evo.device.nvml import Monitor
 from evo.spec.shared_arrays import shared_empty
@@ -33,6 +36,16 @@ class GpuArrays:
         total = runtime.memGetInfo()[1]
         self._pool = cupy.get_default_memory_pool()
         self._pool.set_limit(size=min(POOL_BYTES, int(_SHARE * total)))
+
+    @functools.cached_property
+    def _sums(self) -> GpuErrorSums:
+        return GpuErrorSums(cupy)
+
+    def error_sums(self, got: Any, truth: Any, rtol: float, atol: float) -> ErrorSums:
+        return self._sums.errors(got, truth, rtol, atol)
+
+    def truth_sums(self, truth: Any, most: float) -> TruthSums:
+        return self._sums.truths(truth, most)
 
     def is_array(self, value: object) -> bool:
         return isinstance(value, cupy.ndarray)

@@ -34,7 +34,7 @@ from evo.results import CaseBench, Estimate, Fault, FaultKind
 from evo.results.coverage import Coverage
 from evo.sim.rehearsed_runs import RehearsedKernel
 from evo.spec.chips import chip
-from evo.spec.recent import RecentCache
+from evo.spec.recent_cache import RecentCache
 
 _WHOLE = 160  # a launch of up to this many blocks is executed whole for an estimate
 _SAMPLE = 48  # ... and a larger one by this many, one from each stratum

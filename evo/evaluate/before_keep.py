@@ -107,7 +107,7 @@ def steered(of: LookSubject) -> SteeredCases:
     )
 
 
-def pursued(of: LookSubject) -> Check | None:
+def pursued(of: LookSubject, part: tuple[int, int] = (0, 1)) -> Check | None:
     bench, task, prepared, seed, checker = of.bench, of.task, of.prepared, of.seed, of.checkers[0]
     programs, bind = prepared.programs, partial(bench.bound, task, prepared)
     dearest = max(gate.cost_of(task, case) for case in task.check)
@@ -116,7 +116,7 @@ def pursued(of: LookSubject) -> Check | None:
     mixtures = gate.drawn_mixtures(task, seed, dearest, related=True)
     others = [case for case in mixtures if tuple(case.axes[name] for name in compiled) in alike][:_MIXED]
     others = [*gate.widest_cases(task, gate.usual_limits(task, gate.THOROUGH)), *others, *steered(of).cheap]
-    return gate.pursued(task, programs, bind, bench.reference(task), checker, seed, others, of.looked)
+    return gate.pursued(task, programs, bind, bench.reference(task), checker, seed, others, of.looked, part)
 
 
 def at_large(of: LookSubject) -> tuple[gate.TimedSizes | None, int]:

@@ -7,7 +7,9 @@ wait for one interpreter.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import Executor
+from functools import partial
 from typing import TypeVar
 
 from evo.device import DeviceName
@@ -18,6 +20,7 @@ from evo.evaluate.code_ahead import CodeAhead
 from evo.evaluate.counted_stage import silent
 from evo.evaluate.looking_bench import LookingBench, LookSubject, inputs_hunted, sizes_hunted, unlike_hunted
 from evo.evaluate.prepare import Prepared
+from evo.results import Check
 from evo.spec.chips import chip
 from evo.spec.process_settings import collect_seldom, give_back_freed_arrays, take_short_turns
 from evo.spec.reference import Reference, load_reference
@@ -124,19 +127,26 @@ def looks_begun(
     def steered(process: LookProcess, look: Look[T]) -> T:
         return taken(process, look, steering.result()[1])
 
+    def half(process: LookProcess, look: Callable[..., Check | None], number: int) -> Check | None:
+        return steered(process, partial(look, part=(number, 2)))
+
     inputs = threads.submit(taken, processes.inputs, inputs_hunted).result
+    large = threads.submit(steered, processes.large, before_keep.at_large).result
     sizes = threads.submit(
-        lambda: taken(processes.sizes, unlike_hunted) or steered(processes.sizes, sizes_hunted)
+        lambda: taken(processes.sizes, unlike_hunted) or half(processes.sizes, sizes_hunted, 0)
     ).result
     data = threads.submit(
-        lambda: (taken(processes.data, before_keep.covered), steered(processes.data, before_keep.pursued))
+        lambda: (taken(processes.data, before_keep.covered), half(processes.data, before_keep.pursued, 0))
     ).result
+    # What takes longest is shared with the processes that are through first.
+    other_data = threads.submit(lambda: inputs() or half(processes.inputs, before_keep.pursued, 1)).result
+    other_sizes = threads.submit(lambda: (large(), half(processes.large, sizes_hunted, 1))[1]).result
     return SimulatedLooks(
         looked=looked,
-        hunted=lambda: inputs() or sizes(),
-        at_large=threads.submit(steered, processes.large, before_keep.at_large).result,
+        hunted=lambda: inputs() or sizes() or other_sizes(),
+        at_large=large,
         covered=lambda: data()[0],
         distributed=threads.submit(before_keep.distributed, subject).result,
-        pursued=lambda: data()[1],
+        pursued=lambda: data()[1] or other_data(),
         at_timed=threads.submit(before_keep.at_timed, subject, tell=silent).result,
     )

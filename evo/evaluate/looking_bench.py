@@ -119,8 +119,8 @@ def unlike_hunted(of: LookSubject, share: float = THOROUGH) -> Check | None:
     return unlike_machines(task, prepared.programs, bind, bench.reference(task), of.checkers[0], of.seed)
 
 
-def sizes_hunted(of: LookSubject, share: float = THOROUGH) -> Check | None:
-    """The first size at which it is wrong."""
+def sizes_hunted(of: LookSubject, share: float = THOROUGH, part: tuple[int, int] = (0, 1)) -> Check | None:
+    """The first size at which it is wrong. part: which of how many parts of the sizes."""
     bench, task, prepared = of.bench, of.task, of.prepared
     bind = partial(bench.bound, task, prepared, most=_FEW_COMPILED if share < THOROUGH else _MANY_COMPILED)
     return hunt(
@@ -135,4 +135,5 @@ def sizes_hunted(of: LookSubject, share: float = THOROUGH) -> Check | None:
         share=share,
         honest=of.own_programs,
         looked=of.looked,
+        part=part,
     )

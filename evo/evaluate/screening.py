@@ -1,6 +1,6 @@
 """A first look at many variants: compile, load, one guarded and checked run, a short timing; or a coarse estimate.
 
-The cheap first stage in front of `evaluate`: it says what is worth a trial, decides nothing and is never recorded.
+The cheap first stage in front of `evaluate`: it says what is worth a trial, and decides nothing.
 While one variant is on the GPU or on a simulator the next are compiled.
 """
 
@@ -22,7 +22,7 @@ from evo.device.remote_device import RemoteSimulator
 from evo.device.timing_types import StageTimer
 from evo.errors import Crashed, TimedOut, UsageError
 from evo.evaluate import gate
-from evo.evaluate.counted_stage import CountedStage
+from evo.evaluate.counted_stage import CountedStage, Tell
 from evo.evaluate.measure import BenchOptions, BenchRequest
 from evo.evaluate.prepare import Prepared, PrepareFailure, prepare, spills
 from evo.evaluate.session import EvaluationSession
@@ -87,18 +87,20 @@ def screen_all(
 
 
 def screened_gains(
-    bench: EvaluationSession, task: Task, parent: str, texts: Sequence[str], seed: int
+    bench: EvaluationSession, task: Task, parent: str, texts: Sequence[str], seed: int, tell: Tell | None = None
 ) -> list[float | None]:
     """Quick gains over the parent, to choose what to try: modelled, or measured at the headline case and a larger one.
 
-    None if a text does not come as far as a time. On a GPU the parent is timed first and last, against drift.
+    None if a text does not come as far as a time. On a GPU the parent is timed first and last, against drift. tell:
+    hears how far it is; by default who watches the session.
     """
+    tell = tell or bench.on_stage
     if bench.modelled:
-        return _Neighbours(bench, task, parent, seed).gains(texts)
+        return _Neighbours(bench, task, parent, seed, tell).gains(texts)
     gains: list[dict[str, float]] = [{} for _ in texts]
     hopeful = list(range(len(texts)))
     for case in _first_looks(task):
-        found = _measured(bench, task, case, parent, [texts[place] for place in hopeful], seed)
+        found = _measured(bench, task, case, parent, [texts[place] for place in hopeful], seed, tell)
         for place, gain in zip(hopeful, found, strict=True):
             if gain is not None:
                 gains[place][case.name] = gain
@@ -135,8 +137,8 @@ class _Neighbours:
     not run, since it is never kept on a modelled time. One that slows the headline case is rejected at once.
     """
 
-    def __init__(self, bench: EvaluationSession, task: Task, parent: str, seed: int) -> None:
-        self._bench, self._task, self._seed = bench, task, seed
+    def __init__(self, bench: EvaluationSession, task: Task, parent: str, seed: int, tell: Tell) -> None:
+        self._bench, self._task, self._seed, self._tell = bench, task, seed, tell
         self._parent = self._prepared(parent)
         cores = os.cpu_count() or 1
         self._ahead = bench.jobs or min(cores, _MOST_AHEAD)
@@ -180,7 +182,7 @@ class _Neighbours:
                 looks[code] = lookers.submit(self._times, prepared, before)
         times: dict[str | None, dict[str, float]] = {}
         for number, (code, look) in enumerate(looks.items()):
-            self._bench.on_stage(CountedStage("screen", "candidate", number, len(looks)))
+            self._tell(CountedStage("screen", "candidate", number, len(looks)))
             times[code] = look.result()
         times |= {parent.code_hash: before}
         return [self._gain(before, times[code]) if code is not None else None for code in codes]
@@ -242,14 +244,14 @@ def _first_looks(task: Task) -> list[Case]:
 
 
 def _measured(
-    bench: EvaluationSession, task: Task, case: Case, parent: str, texts: Sequence[str], seed: int
+    bench: EvaluationSession, task: Task, case: Case, parent: str, texts: Sequence[str], seed: int, tell: Tell
 ) -> list[float | None]:
     if not texts:
         return []
     looks: list[ScreeningResult] = []
     for look in screen_all(task, [parent, *texts, parent], bench, case=case, seed=seed):
         looks.append(look)
-        bench.on_stage(CountedStage("screen", "candidate", len(looks) - 1, len(texts) + 2, case.name))
+        tell(CountedStage("screen", "candidate", len(looks) - 1, len(texts) + 2, case.name))
     before, *rows, after = looks
     ends = [row.p50_us for row in (before, after) if row.p50_us is not None]
     return [min(ends) / row.p50_us if ends and row.p50_us is not None else None for row in rows]

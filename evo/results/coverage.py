@@ -5,8 +5,18 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 MEMORY, BRANCHES = "memory", "branches"  # origins of a value: it was loaded; branches decide which one it is
+
+
+def _state(value: Any) -> list[Any]:
+    return [getattr(value, name) for name in value.__slots__]
+
+
+def _set_state(value: Any, state: list[Any]) -> None:
+    for name, field in zip(value.__slots__, state, strict=True):
+        object.__setattr__(value, name, field)
 
 
 class PointKind(enum.StrEnum):
@@ -31,6 +41,9 @@ class Operand:
     # What it is computed from: `param N` (of the kernel, from 0), special registers such as `tid.x`, `memory`.
     origins: tuple[str, ...] = ()
 
+    # A process sends thousands of these, and what a dataclass does by itself looks its fields up each time.
+    __getstate__, __setstate__ = _state, _set_state
+
 
 @dataclass(frozen=True, slots=True)
 class ConditionSource:
@@ -39,6 +52,8 @@ class ConditionSource:
     register: str
     bits: int
     is_data: bool
+
+    __getstate__, __setstate__ = _state, _set_state
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +72,8 @@ class CoveragePoint:
     origins: tuple[str, ...] = ()
     leaves: tuple[ConditionSource, ...] = ()  # what it is computed from, in one thread
     implied: bool = False  # another instruction implies the comparison, as a clamped sum does
+
+    __getstate__, __setstate__ = _state, _set_state
 
     @property
     def reached(self) -> bool:

@@ -69,8 +69,8 @@ _FAR = 0.75  # of the parent's speed by a first look: knobs seldom make that goo
 _COSTS = {Status.UNCOMPILED: 0.2, Status.REFUSED: 0.1}  # of a whole trial
 _COST_ELSE = 0.5  # ended at the gate
 
-Screen = Callable[[Sequence[str]], Sequence[float | None]]
-"""Texts to modelled gain over the parent (None: not estimated)."""
+Screen = Callable[[Sequence[Proposal]], Sequence[float | None]]
+"""Proposals to their gain over the parent by a first look (None: they came to no time)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,14 +162,14 @@ class OperatorBandit:
             return best[1]
         return self._large(large, parent, context, screen) or (best[1] if best else None)
 
-    def preview(self, parent: Variant, context: Context) -> list[str]:
+    def preview(self, parent: Variant, context: Context) -> list[Proposal]:
         """What the next look at a parent's edits would be taken at: the operators then know it when they are asked."""
         if self._next.get(parent.id):
             return []  # they have been told already
         small = [arm for arm in self._order() if arm.operator.name.startswith("rules")]
         self._screened = self._looks.get(parent.id, {})
         drawn = self._drawn(small, parent, context, self._rounds.get(parent.id, 0))
-        return [offer.text for offer in drawn.values()]
+        return list(drawn.values())
 
     def reseed(self, rng: random.Random) -> None:
         """Draw from another generator: one per trial, so that a run that was interrupted goes on alike."""
@@ -205,7 +205,7 @@ class OperatorBandit:
             offers = self._offers(arm, parent, context)
             unknown = [offer for offer in offers if offer.kind == "rung" and offer.variant.id not in self._rungs]
             if unknown and self._eager:  # on a GPU a rung could lose the driver before those ahead have a verdict
-                looks = screen([offer.text for offer in unknown])
+                looks = screen(unknown)
                 self._rungs |= {offer.variant.id: gain for offer, gain in zip(unknown, looks, strict=True)}
             for offer in offers:
                 look = self._rungs.get(offer.variant.id)
@@ -284,7 +284,7 @@ class OperatorBandit:
     def _look(self, drawn: Mapping[str, Proposal], screen: Screen) -> None:
         if not drawn:
             return
-        for (variant, offer), gain in zip(drawn.items(), screen([offer.text for offer in drawn.values()]), strict=True):
+        for (variant, offer), gain in zip(drawn.items(), screen(list(drawn.values())), strict=True):
             note = f"{offer.expected}; a quick estimate says {gain:.2f}x" if gain else offer.expected
             self._screened[variant] = (gain or 0.0, replace(offer, expected=note, promise=gain))
 

@@ -122,7 +122,9 @@ class _Loop:
             full=pool is not None or bench.modelled,
         )
         self.in_flight = InFlight(task, ahead, self.jobs) if ahead is not None else None
-        screening = Screening(task=task, bench=bench, pool=pool, seed=settings.seed, watch=watch)
+        screening = Screening(
+            task=task, bench=bench, pool=pool, seed=settings.seed, watch=watch, record=trial_log.looked
+        )
         self.proposer = Proposer(task, settings, bench, trial_log.root, llm, screening)
         self.is_exhausted = False  # whether no operator has a proposal left
         self.is_new = False  # whether this run began from a start of its own
@@ -227,8 +229,7 @@ class _Loop:
         self.since_kept = len(last.since)
 
     def _past(self, before: Record) -> list[Record]:
-        at = (before.run, before.number)
-        return [record for record in self.trial_log.past() if (record.run, record.number) < at]
+        return [record for record in self.trial_log.past() if record.moment < before.moment]
 
     def _tell_lines(self, record: Record) -> None:
         if self.lines is not None:

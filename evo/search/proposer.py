@@ -6,17 +6,18 @@ import functools
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from evo.evaluate.counted_stage import Tell, silent
 from evo.evaluate.prepare import Prepared, PrepareFailure
 from evo.evaluate.screening import compile_ahead, screened_gains
 from evo.evaluate.session import EvaluationSession
-from evo.operators import Context, operators
+from evo.operators import Context, Proposal, operators
 from evo.operators.llm import Llm
 from evo.records.insights import outcomes
-from evo.records.trials import Record, load_records
+from evo.records.trials import FirstLook, Record, load_records
 from evo.results import Evaluation
 from evo.search.bandit import OperatorBandit, Prior
 from evo.search.candidate import Candidate, candidate_of
@@ -36,9 +37,10 @@ DUPLICATES = 50  # proposals whose machine code is already known, in a row, befo
 
 @dataclass(slots=True, kw_only=True)
 class Screening:
-    """Where a first look at texts is taken: on this process's device or, if times are measured, by the workers.
+    """Where a first look at edits is taken: on this process's device or, if times are measured, by the workers.
 
-    taken: the looks so far; None before the first. ahead: gains of texts over a parent that has no verdict yet.
+    taken: the looks so far; None before the first. ahead: looks at edits of a parent that has no verdict yet.
+    record: writes looks down.
     """
 
     task: Task
@@ -46,36 +48,53 @@ class Screening:
     pool: WorkerPool | None
     seed: int
     watch: Observer
+    record: Callable[[Iterable[FirstLook]], None]
     taken: FirstLooks | None = None
-    ahead: tuple[str, dict[str, float | None]] = ("", {})
+    ahead: dict[str, FirstLook] = field(default_factory=dict)
 
-    def gains(self, parent: str, texts: Sequence[str]) -> Sequence[float | None]:
-        """Estimated gains of texts over the parent's; None for a text that has none."""
-        known = self.ahead[1] if self.ahead[0] == parent else {}
-        new = [text for text in texts if text not in known]
-        found = known | dict(zip(new, self._taken(parent, new) if new else (), strict=True))
-        return [found[text] for text in texts]
+    def gains(self, parent: Variant, offers: Sequence[Proposal]) -> Sequence[float | None]:
+        """Gains over the parent by a first look; None for an edit that came to no time."""
+        known = {look.variant: look for look in self.ahead.values() if look.parent == parent.id}
+        new = [offer for offer in offers if offer.variant.id not in known]
+        found = known | self._taken(parent, new)
+        return [found[offer.variant.id].ratio for offer in offers]
 
-    def look_ahead(self, parent: str, texts: Sequence[str]) -> None:
-        """Take these looks for the case that the parent is kept."""
-        self.ahead = parent, dict(zip(texts, self._taken(parent, texts), strict=True))
+    def look_ahead(self, parent: Variant, offers: Sequence[Proposal]) -> None:
+        """Take these looks for the case that the parent is kept; nobody waits for them."""
+        self.ahead = self._taken(parent, offers, silent)
 
-    def _taken(self, parent: str, texts: Sequence[str]) -> Sequence[float | None]:
-        self.watch(Event(stage="screen"))
+    def _taken(self, parent: Variant, offers: Sequence[Proposal], tell: Tell | None = None) -> dict[str, FirstLook]:
+        if not offers:
+            return {}
+        if tell is None:
+            self.watch(Event(stage="screen"))
         began = time.monotonic()
-        found = self._looked(parent, texts)
+        found = self._looked(parent.text, [offer.text for offer in offers], tell)
+        took = time.monotonic() - began
         before = self.taken or FirstLooks(edits=0, without_time=0, faster=0, elapsed_s=0.0)
         self.taken = FirstLooks(
             edits=before.edits + len(found),
             without_time=before.without_time + sum(gain is None for gain in found),
             faster=before.faster + sum(gain is not None and gain > 1 for gain in found),
-            elapsed_s=before.elapsed_s + time.monotonic() - began,
+            elapsed_s=before.elapsed_s + took,
         )
-        return found
+        looks = {
+            offer.variant.id: FirstLook(
+                parent=parent.id,
+                variant=offer.variant.id,
+                operator=offer.operator,
+                summary=offer.summary,
+                ratio=gain,
+                elapsed_s=took / len(found),
+            )
+            for offer, gain in zip(offers, found, strict=True)
+        }
+        self.record(looks.values())
+        return looks
 
-    def _looked(self, parent: str, texts: Sequence[str]) -> Sequence[float | None]:
+    def _looked(self, parent: str, texts: Sequence[str], tell: Tell | None) -> Sequence[float | None]:
         if self.pool is None or self.bench.modelled:
-            return screened_gains(self.bench, self.task, parent, texts, self.seed)
+            return screened_gains(self.bench, self.task, parent, texts, self.seed, tell)
         return self.pool.gains(self.task, parent, texts, self.seed)
 
     def compile_ahead(self, texts: Sequence[str]) -> None:
@@ -159,8 +178,8 @@ class Proposer:
         """
         with self._asking:
             self.search.reseed(random.Random(f"{self._settings.seed}/{number}"))
-            texts = self.search.preview(parent, self._context(number, stalled=False, under_way=0))
-        self.compile_ahead(texts)
+            offers = self.search.preview(parent, self._context(number, stalled=False, under_way=0))
+        self.compile_ahead([offer.text for offer in offers])
 
     def look_ahead(self, parent: Variant, number: int) -> None:
         """Take the looks of `preview`, on the device that the caller has, unless a candidate is being asked for."""
@@ -168,9 +187,9 @@ class Proposer:
             return  # who asks may wait for the device
         try:
             self.search.reseed(random.Random(f"{self._settings.seed}/{number}"))
-            texts = self.search.preview(parent, self._context(number, stalled=False, under_way=0))
-            if texts:
-                self._screening.look_ahead(parent.text, texts)
+            offers = self.search.preview(parent, self._context(number, stalled=False, under_way=0))
+            if offers:
+                self._screening.look_ahead(parent, offers)
         finally:
             self._asking.release()
 
@@ -182,7 +201,7 @@ class Proposer:
         self, parent: Variant, number: int, stalled: bool, compiled_here: bool, under_way: int, brief: bool
     ) -> Candidate | None:
         self.search.reseed(random.Random(f"{self._settings.seed}/{number}"))
-        gains = functools.partial(self._screening.gains, parent.text)
+        gains = functools.partial(self._screening.gains, parent)
         for _ in range(DUPLICATES):
             proposal = self.search.ask(parent, self._context(number, stalled, under_way), gains, self.soon, brief=brief)
             self._tell_passed_over()

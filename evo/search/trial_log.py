@@ -7,7 +7,7 @@ is one journalled step of the ledger.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,7 +17,18 @@ from evo.operators import Proposal
 from evo.records import leaderboard
 from evo.records.ledger import KeptTrial, Ledger
 from evo.records.since_start import line_since_start, since_start
-from evo.records.trials import Record, RunFile, kept_message, load_records, make_diff, next_run, rebuild_text
+from evo.records.trials import (
+    FirstLook,
+    Record,
+    RunFile,
+    add_looks,
+    kept_message,
+    load_records,
+    looks_file,
+    make_diff,
+    next_run,
+    rebuild_text,
+)
 from evo.results import CaseBench, Environment, Evaluation
 from evo.results.codec import as_written, copied
 from evo.search.resume import codes_of
@@ -109,6 +120,10 @@ class TrialLog:
         """Record a rejected trial, then put the champion's file back byte for byte."""
         self._file.append(self._record(trial, evaluation))
         self._ledger.revert()
+
+    def looked(self, looks: Iterable[FirstLook]) -> None:
+        """Write down first looks at edits."""
+        add_looks(looks_file(self.root, self.task.name, self.run), looks)
 
     def abandon(self) -> None:
         """Put the champion's file back after a harness failure; such a trial leaves no record."""

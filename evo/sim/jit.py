@@ -16,7 +16,7 @@ from llvmlite import binding
 
 from evo.files import CacheFolder, cache_folder, cache_limit
 from evo.sim.errors import defect
-from evo.spec.recent import RecentCache
+from evo.spec.recent_cache import RecentCache
 
 LIMIT_BYTES = 4 * 2**30  # of the cache: code of some 20,000 kernels
 # Characters of IR from which registers are allocated the quick way: a kernel of this size is compiled for seconds and

@@ -1,4 +1,4 @@
-"""Messages over a socket between a driver and its child process. Either end may be gone, slow or out of its mind.
+"""Messages over a socket between a driver and its child process. Either end may be gone, slow or broken.
 
 A message is a header (magic number, count and sizes of its parts) and the parts: a body, then buffers. Two encodings:
 pickled, where arrays travel outside the pickle and are copied once on each side, and plain, JSON with bytes allowed,

@@ -37,9 +37,7 @@ def read_gates(fields: YamlFields, own: set[str], cases: Sequence[str]) -> tuple
     gates = []
     for name, given in fields.mapping("gates").items():
         entry = given if isinstance(given, dict) else {"require": given}
-        for key in entry:
-            if key not in ("require", "case"):
-                raise fields.invalid(("gates", name, key), "unknown field", "known fields: require, case")
+        fields.only(entry, ("require", "case"), ("gates", name))
         if not entry.get("require"):
             raise fields.invalid(("gates", name), "no bound", "e.g. `no_spills: spill_bytes == 0`")
         where = entry.get("case", cases[0])

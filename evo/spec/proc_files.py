@@ -1,4 +1,4 @@
-"""Memory and processes according to the system: `/proc`, and the control group of a container."""
+"""What the system reports of memory and processes: `/proc`, and the control group of a container."""
 
 from __future__ import annotations
 

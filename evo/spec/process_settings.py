@@ -1,4 +1,4 @@
-"""Settings of a process that reads texts, and whose threads compare arrays and wait for other processes."""
+"""Settings of a whole process: freed memory, garbage collection, how long a thread keeps the interpreter."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ import functools
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
@@ -35,7 +36,7 @@ from evo.spec.honest_errors import HonestErrors, rounding_of
 from evo.spec.input_distributions import SPECIAL
 from evo.spec.integer_distributions import beyond
 from evo.spec.laws import Law
-from evo.spec.recent import RecentCache
+from evo.spec.recent_cache import RecentCache
 from evo.spec.reference_child import load_file
 from evo.spec.reference_process import ReferenceProcess, ReferenceProcesses, ReferenceValue
 from evo.spec.task import Case, Task, Tensor
@@ -94,11 +95,8 @@ class Reference:
                 self._begun[key] = self._threads.submit(self._in_another_process, case, seed)
 
     def _in_another_process(self, case: Case, seed: int) -> Expectation:
-        other = Reference(self.task, ReferenceProcess(self.process.path), self.limit_s)
-        try:
+        with closing(Reference(self.task, ReferenceProcess(self.process.path), self.limit_s)) as other:
             return other.expectation(case, seed)
-        finally:
-            other.close()
 
     def beside(self) -> Reference:
         """The same for sizes that the task does not list. It has no judge, and holds less.

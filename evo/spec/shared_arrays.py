@@ -1,4 +1,4 @@
-"""Large arrays in memory that two processes map, so that they cross between them without a copy.
+"""Large arrays in memory that two processes map, so that passing one makes no copy.
 
 The memory is an anonymous file (memfd): it has no name, and is gone with the last process that maps it. Where a system
 has none, or a message leaves the machine, arrays are sent as bytes as ever.

@@ -1,4 +1,4 @@
-"""Arithmetic on sizes as a tree of terms, for thousands of sizes at once: what it gives, and how it decides.
+"""Arithmetic on sizes as a tree of terms, for thousands of sizes at once: results, and outcomes of comparisons.
 
 Two texts are read into it: expressions of launch lines (`launch_terms`), and what a compiler computes from sizes that
 are compiled in (`evo.cuda.source.written_terms`). A decision is a comparison, a condition, a choice of `min` or `max`,
@@ -8,6 +8,7 @@ or a quotient, remainder, shift or mask that is zero or not. What stands behind 
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -365,17 +366,12 @@ def launch_term(
                     return read(operand)
                 return made("!" if isinstance(op, ast.Not) else "neg", node, operand)
             case ast.BoolOp(op=op, values=[first, *others]):
-                found = read(first)
-                for other in others:
-                    found = made("&&" if isinstance(op, ast.And) else "||", node, found, other)
-                return found
+                word = "&&" if isinstance(op, ast.And) else "||"
+                return functools.reduce(lambda found, other: made(word, node, found, other), others, read(first))
             case ast.Compare(left=left, ops=ops, comparators=comparators):
                 pairs = zip([left, *comparators], ops, comparators, strict=False)
                 tests = [made(_COMPARED[type(op)], node, first, second) for first, op, second in pairs]
-                found = tests[0]
-                for test in tests[1:]:
-                    found = made("&&", node, found, test)
-                return found
+                return functools.reduce(lambda found, test: made("&&", node, found, test), tests)
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 return made("?", node, test, body, orelse)
             case ast.Call(func=ast.Name(id=name), args=args):

@@ -197,9 +197,7 @@ class _Yaml(YamlFields):
     lengths: set[str]  # the axes that are a tensor's length by themselves
 
     def task(self, folder: Path) -> Task:
-        for key in self.data:
-            if key not in _TOP | _OPTIONAL:
-                raise self.invalid((key,), "unknown field", known_words("fields", str(key), sorted(_TOP | _OPTIONAL)))
+        self.only(self.data, sorted(_TOP | _OPTIONAL))
         for key in sorted(_TOP - _OPTIONAL):
             if key not in self.data:
                 raise SyntaxInvalid(self.path, 1, f"field `{key}`: missing", hint=f"add `{key}:`")
@@ -263,18 +261,13 @@ class _Yaml(YamlFields):
             raise self.invalid((*at, "dtype"), f"unknown dtype {dtype!r}", f"one of {', '.join(DTYPES)}")
         return dtype
 
-    def _known(self, entry: Mapping[str, object], at: tuple[str | int, ...], fields: tuple[str, ...]) -> None:
-        for name in entry:
-            if name not in fields:
-                raise self.invalid((*at, name), "unknown field", known_words("fields", str(name), fields))
-
     def _tensors(self, axes: dict[str, str]) -> Iterator[Tensor]:
         seen: set[str] = set()
         roles = []
         stated = declared.read_specials(self)
         for number, entry in self.entries("tensors"):
             at = ("tensors", number)
-            self._known(entry, at, _TENSOR)
+            self.only(entry, _TENSOR, at)
             name, role, shape = (
                 self._new_name(entry.get("name"), at, "tensor", seen),
                 entry.get("role"),
@@ -317,7 +310,7 @@ class _Yaml(YamlFields):
             return
         for number, entry in self.entries("scalars"):
             at = ("scalars", number)
-            self._known(entry, at, ("name", "dtype", "value"))
+            self.only(entry, ("name", "dtype", "value"), at)
             name = self._new_name(entry.get("name"), at, "scalar", {*taken, *axes})
             taken = {*taken, name}
             value = self._expression(entry.get("value"), (*at, "value"), axes, True)

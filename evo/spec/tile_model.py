@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
-from evo.errors import known_words
 from evo.spec.chips import L4, Chip
 from evo.spec.element_types import DTYPES
 from evo.spec.expr import Expression, Number, parse
@@ -102,9 +101,7 @@ class _Section:
         self.fields, self.key = fields, key
         self.given = fields.mapping(key)
         self.names = set(axes)
-        for name in self.given:
-            if name not in known:
-                raise fields.invalid((key, name), "unknown field", known_words("fields", name, known))
+        fields.only(self.given, known, (key,))
 
     def expression(self, text: object, at: Place) -> Expression:
         if isinstance(text, bool) or not isinstance(text, str | int | float):
@@ -226,9 +223,7 @@ def _shared(section: _Section) -> Iterable[SharedTile]:
         at: Place = ("derive", "shared", number)
         if not isinstance(entry, dict):
             raise fields.invalid(at, "expected a mapping", "e.g. {name: k, rows: BLOCK_N, cols: D, dtype: float16}")
-        for name in entry:
-            if name not in _SHARED:
-                raise fields.invalid((*at, str(name)), "unknown field", known_words("fields", str(name), _SHARED))
+        fields.only(entry, _SHARED, at)
         for name in ("name", "rows", "cols", "dtype"):
             if name not in entry:
                 raise fields.invalid(at, f"no `{name}`", f"add `{name}: ...`")

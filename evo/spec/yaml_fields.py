@@ -1,4 +1,4 @@
-"""YAML with places: a mapping read from a file, with the line of each field, and complaints that name file and field.
+"""A YAML file as a mapping, with the line of each field; errors name file, line and field.
 
 Knows YAML, no task.
 """
@@ -6,14 +6,14 @@ Knows YAML, no task.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import cast
 
 import yaml
 from yaml.constructor import SafeConstructor
 
-from evo.errors import SyntaxInvalid
+from evo.errors import SyntaxInvalid, known_words
 
 _FAST: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DEEPEST = 100  # fields within fields
@@ -87,6 +87,13 @@ class YamlFields:
         while at and at not in self.lines:
             at = at[:-1]
         return self.lines.get(at)
+
+    def only(self, entry: Iterable[object], known: Iterable[str], at: Place = ()) -> None:
+        """Raises SyntaxInvalid for a field of a mapping that is none of those known. at: where the mapping stands."""
+        known = tuple(known)
+        for name in entry:
+            if name not in known:
+                raise self.invalid((*at, cast(str, name)), "unknown field", known_words("fields", str(name), known))
 
     def mapping(self, key: str) -> dict[str, object]:
         value = self.data.get(key)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +31,7 @@ from conformance_devices import (
     right,
     unruly,
 )
+from process_ends import is_gone
 from refusals import refused
 
 from evo.device import BenchCase, ExtremesRequest, RunRequest, gpu_present
@@ -161,7 +161,7 @@ def test_a_program_that_never_ends_is_timed_out_and_the_next_one_is_right(
     assert caught.value.seconds == 0.4
     assert is_right(device)
     assert device.pid != before
-    assert not _is_alive(before)
+    assert is_gone(before)
 
 
 @pytest.mark.parametrize("implementation", CHILDREN, indirect=True)
@@ -290,7 +290,7 @@ def test_closing_ends_a_call_in_flight_and_all_later_ones(device: Any) -> None:
         device.run(unruly("hang"), time_limit_s=30.0)
     with pytest.raises(WorkerLost, match="closed"):
         is_right(device)
-    assert not _is_alive(pid)
+    assert is_gone(pid)
 
 
 # --- devices that model, devices that measure
@@ -384,14 +384,3 @@ def test_a_timing_device_times_the_library_and_knows_its_rates(device: Any, tmp_
     assert "not on this chip" in pairs["broken"]
     rates = device.calibrate(rate_kernels("sm_80"), True)
     assert rates["sm_clock_hz"].value > 1e8
-
-
-def _is_alive(pid: int) -> bool:
-    for _ in range(100):
-        try:
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-                return False
-        except FileNotFoundError:
-            return False
-        time.sleep(0.02)
-    return True

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from in_process_site import InProcessSite
+from long_cases import long
 from simulator import simulator
 from tiny import BROKEN, FAST, SLOW, WRONG, new_repository
 
@@ -27,8 +28,8 @@ from evo.spec.task import Task, load_task
 
 SIM, GPU = DeviceName("sim", "l4"), DeviceName("gpu", "0")
 HERE, CHILD, RAY, CHILD_GPU = "in process", "process", "ray", "process with a GPU"
-ALL = [HERE, CHILD, pytest.param(RAY, marks=pytest.mark.long), pytest.param(CHILD_GPU, marks=pytest.mark.gpu)]
-ELSEWHERE = [CHILD, pytest.param(RAY, marks=pytest.mark.long), pytest.param(CHILD_GPU, marks=pytest.mark.gpu)]
+ALL = [HERE, CHILD, long(RAY), pytest.param(CHILD_GPU, marks=pytest.mark.gpu)]
+ELSEWHERE = [CHILD, long(RAY), pytest.param(CHILD_GPU, marks=pytest.mark.gpu)]
 
 
 @contextlib.contextmanager
@@ -83,7 +84,7 @@ def job(task: Task, text: str) -> Job:
 
 @pytest.mark.parametrize(
     "worker",
-    [pytest.param(name, marks=pytest.mark.long) if name == HERE else name for name in ALL],
+    [long(name) if name == HERE else name for name in ALL],
     indirect=True,
 )
 def test_it_introduces_itself_learns_a_task_and_evaluates_as_here(worker: RemoteWorker, task: Task) -> None:
@@ -103,9 +104,7 @@ def test_it_introduces_itself_learns_a_task_and_evaluates_as_here(worker: Remote
     assert gain > 1.1
 
 
-@pytest.mark.parametrize(
-    "worker", [CHILD, *(pytest.param(name, marks=pytest.mark.long) for name in (HERE, RAY))], indirect=True
-)
+@pytest.mark.parametrize("worker", [CHILD, *(long(name) for name in (HERE, RAY))], indirect=True)
 def test_its_evaluation_is_that_of_this_process(worker: RemoteWorker, task: Task) -> None:
     with simulator() as bench:
         alone = evaluate(job(task, FAST), bench)

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from long_cases import long
 from tiny import FAST, REFERENCE, TASK_YAML, Ran, commit_all, environment, evo, evo_here, fails, git, new_repository
 
 ONE = ("iterate", "scale", "--device", "sim:l4", "--iterations", 1)
@@ -90,7 +91,7 @@ def test_names_that_no_file_has(shared: Path) -> None:
     "body",
     [
         "raise SystemExit(4)",
-        *(pytest.param(body, marks=pytest.mark.long) for body in ("return {'x': 3}", "raise ValueError('one\\ntwo')")),
+        *(long(body) for body in ("return {'x': 3}", "raise ValueError('one\\ntwo')")),
     ],
 )
 def test_a_reference_that_breaks_its_contract(shared: Path, body: str) -> None:

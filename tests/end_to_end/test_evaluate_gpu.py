@@ -7,9 +7,10 @@ from pathlib import Path
 
 import fake_gpu
 import pytest
-from tiny import FAST, SLOW, new_repository, own_cache
+from long_cases import long
+from tiny import FAST, SLOW, named, new_repository
 
-from evo.cli import views
+from evo.cli import evaluation_view
 from evo.decide.capture_noise import ASSUMED
 from evo.device import DeviceName
 from evo.evaluate import gate, session
@@ -21,10 +22,6 @@ from evo.spec.task import Task, load_task
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
 
 
-def named(text: str, kernel: str) -> str:
-    return text.replace("launch scale", f"launch {kernel}").replace("void scale(", f"void {kernel}(")
-
-
 PARENT, CHILD = named(SLOW, "slow_20"), named(FAST, "fast_10")
 
 
@@ -34,11 +31,7 @@ def task(tmp_path: Path) -> Task:
 
 
 @pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EvaluationSession]:
-    (tmp_path / "gpu").mkdir()
-    monkeypatch.setenv("FAKE_GPU", str(tmp_path / "gpu"))
-    monkeypatch.setenv("EVO_CACHE", own_cache(tmp_path))
-    monkeypatch.setenv("PYTHONPATH", str(SUPPORT))
+def bench(faked_gpu: Path) -> Iterator[EvaluationSession]:
     with EvaluationSession(DeviceName("gpu", "0"), opener=fake_gpu.OPENER) as bench_session:
         yield bench_session
 
@@ -90,16 +83,16 @@ def test_times_with_inputs_kept_in_l2_stand_beside_the_usual_ones(
 ) -> None:
     evaluation = evaluate(Job(task=task, text=CHILD), bench)
     kept = bench.persisting(task, CHILD, 0)
-    views.show_persisting(evaluation.bench, kept)
+    evaluation_view.show_persisting(evaluation.bench, kept)
     shown = capsys.readouterr().out
     assert [case.name for case in kept] == [case.name for case in evaluation.bench]
     assert "1.11" in shown
     assert "such a time is never recorded" in shown
-    views.show_persisting(evaluation.bench, ())
+    evaluation_view.show_persisting(evaluation.bench, ())
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize("rival", [None, pytest.param(PARENT, marks=pytest.mark.long)])
+@pytest.mark.parametrize("rival", [None, long(PARENT)])
 def test_looks_beside_the_timing_see_what_looks_after_it_see(
     task: Task, bench: EvaluationSession, monkeypatch: pytest.MonkeyPatch, rival: str | None
 ) -> None:

@@ -65,6 +65,20 @@ def test_every_line_has_the_fields_of_the_contract(run: tuple[Path, Ran]) -> Non
     assert done["end"]["small"]["modelled_us"] < done["start"]["small"]["modelled_us"]
 
 
+def test_first_looks_are_committed_and_listed(run: tuple[Path, Ran]) -> None:
+    root, ran = run
+    trials, done = [line["variant"] for line in ran.lines[:-1]], ran.lines[-1]
+    looks = json.loads(evo("log", "--looks", "--json", cwd=root).out)
+    assert len(looks) == done["looks"]["edits"]
+    assert {look["parent"] for look in looks} <= set(trials)
+    assert {look["variant"] for look in looks} & set(trials)
+    assert sum(look.get("ratio", 0) > 1 for look in looks) == done["looks"]["faster"]
+    assert sum("ratio" not in look for look in looks) == done["looks"]["without_time"]
+    assert git(root, "ls-files", "population/scale/looks").split()
+    listed = evo("log", "--looks", cwd=root).out
+    assert all(look["variant"] in listed for look in looks)
+
+
 def test_git_tells_the_story(run: tuple[Path, Ran]) -> None:
     root, ran = run
     trials = {line["commit"]: line["id"] for line in ran.lines if "commit" in line}

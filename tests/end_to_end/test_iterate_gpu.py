@@ -10,8 +10,9 @@ from pathlib import Path
 
 import fake_gpu
 import pytest
+from long_cases import long
 from refusals import refused
-from tiny import FAST, SLOW, commit_all, new_repository, own_cache
+from tiny import FAST, SLOW, commit_all, named, new_repository
 
 from evo.cli.limits import measured_times
 from evo.device import DeviceName, RunRequest
@@ -32,17 +33,9 @@ SETTINGS = Settings(task="scale", device=DeviceName("gpu", "0"), iterations=4, o
 Run = Callable[..., list[Event]]
 
 
-def named(text: str, kernel: str) -> str:
-    return text.replace("launch scale", f"launch {kernel}").replace("void scale(", f"void {kernel}(")
-
-
 @pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def root(tmp_path: Path, faked_gpu: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository whose rungs take 20, 10 and 10 microseconds."""
-    (tmp_path / "gpu").mkdir()
-    monkeypatch.setenv("FAKE_GPU", str(tmp_path / "gpu"))
-    monkeypatch.setenv("EVO_CACHE", own_cache(tmp_path))
-    monkeypatch.setenv("PYTHONPATH", str(SUPPORT))
     monkeypatch.setattr(flight, "EvaluationSession", functools.partial(EvaluationSession, opener=fake_gpu.OPENER))
     root = new_repository(tmp_path / "mine")
     ladder = root / "kernels" / "scale" / "ladder"
@@ -165,7 +158,7 @@ def test_a_margin_below_the_noise_is_refused(root: Path, run: Run, tmp_path: Pat
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("torch", [True, pytest.param(False, marks=pytest.mark.long)])
+@pytest.mark.parametrize("torch", [True, long(False)])
 def test_what_is_kept_has_its_library_baseline_where_one_runs(
     root: Path, run: Run, tmp_path: Path, torch: bool
 ) -> None:

@@ -10,20 +10,13 @@ from typing import Any
 
 import pytest
 from llm_runs import iterate, transcript
-from llm_server import KEY, Act, LlmServer, block, kernel_of
+from llm_server import KEY, STREAM, Act, LlmServer, block, event, kernel_of
 from run_killer import CHAMPION, problems
 from tiny import git, new_repository
 
 from evo.records.trials import load_records
 
-STREAM = {"content-type": "text/event-stream"}
 LINE = "#define THREADS 32"
-
-
-def event(delta: dict[str, Any], **more: Any) -> bytes:
-    choice = {"index": 0, "delta": delta, "finish_reason": None}
-    fields = {"id": "x", "object": "chat.completion.chunk", "created": 0, "model": "m", "choices": [choice], **more}
-    return b"data: " + json.dumps(fields).encode() + b"\n\n"
 
 
 def in_two_seconds() -> dict[str, str]:

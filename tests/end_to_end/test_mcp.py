@@ -4,48 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import mcp_agents
 import pytest
 from llm_server import block
+from mcp_agents import ask
 from refusals import refused
 from run_killer import CHAMPION, problems
-from tiny import FAST, WRONG, command, environment, git, new_repository, write_task
+from tiny import FAST, WRONG, environment, git, new_repository, write_task
 
 from evo.device import parse_device
 from evo.errors import UsageError
 from evo.records.trials import load_records
+
+if TYPE_CHECKING:
+    from mcp import Client
 
 Call = Callable[..., Awaitable[dict[str, Any]]]
 TOOLS = ["tasks", "task", "limits", "champion", "insights", "leaderboard", "profile", "try", "result", "cancel"]
 
 
 def session(root: Path, agent: Callable[[Call], Awaitable[None]], *words: str) -> None:
-    """Let an agent talk to a server of its own. A tool's error comes back as {"error": text}."""
+    async def talk(client: Client) -> None:
+        assert [tool.name for tool in (await client.list_tools()).tools] == TOOLS
+        await agent(functools.partial(ask, client))
 
-    async def talk() -> None:
-        from mcp import Client, StdioServerParameters  # seconds to import, for these tests alone
-
-        started = command("mcp", "--device", "sim:l4", *words)
-        parameters = StdioServerParameters(command=started[0], args=started[1:], cwd=str(root), env=environment())
-        async with Client(parameters) as client:
-            assert [tool.name for tool in (await client.list_tools()).tools] == TOOLS
-
-            async def call(name: str, **arguments: object) -> dict[str, Any]:
-                result = await client.call_tool(name, arguments)
-                if result.is_error:
-                    return {"error": "".join(getattr(part, "text", "") for part in result.content)}
-                assert result.structured_content is not None
-                return dict(result.structured_content)
-
-            await agent(call)
-
-    asyncio.run(talk())
+    mcp_agents.session(root, talk, *words)
 
 
 def test_an_agent_evolves_a_kernel_under_the_same_gate(tmp_path: Path) -> None:

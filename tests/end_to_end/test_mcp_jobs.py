@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from llm_server import block
-from tiny import FAST, SLOW, command, environment, git, new_repository
+from mcp_agents import ask, session
+from tiny import FAST, SLOW, git, new_repository
 
 from evo.cli.mcp_jobs import Cancelled, Jobs, McpJob
 from evo.errors import UsageError
@@ -22,26 +22,6 @@ if TYPE_CHECKING:
     from mcp import Client
 
 ADD = block("2.0f * x[i]", "x[i] + x[i]")
-
-
-def session(root: Path, agent: Callable[[Client], Awaitable[None]], *words: str) -> None:
-    async def talk() -> None:
-        from mcp import Client, StdioServerParameters  # seconds to import, for these tests alone
-
-        started = command("mcp", "--device", "sim:l4", *words)
-        parameters = StdioServerParameters(command=started[0], args=started[1:], cwd=str(root), env=environment())
-        async with Client(parameters) as client:
-            await agent(client)
-
-    asyncio.run(talk())
-
-
-async def ask(client: Client, name: str, **words: Any) -> dict[str, Any]:
-    result = await client.call_tool(name, words)
-    if result.is_error:
-        return {"error": "".join(getattr(part, "text", "") for part in result.content)}
-    assert result.structured_content is not None
-    return dict(result.structured_content)
 
 
 def test_tools_say_what_they_take_and_refuse_what_they_do_not(tmp_path: Path) -> None:

@@ -11,12 +11,12 @@ from xml.etree import ElementTree
 
 import fake_gpu
 import pytest
-from tiny import FAST, SLOW, commit_all, evo, evolved, fails, git, new_repository, own_cache
+from tiny import FAST, SLOW, commit_all, evo, evolved, fails, git, named, new_repository
 
 import evo.audit.nightly.run as nightly_run
 import evo.search.pipelined as flight
 from evo.audit.nightly import Hooks, Night, NightCheck, NightlyRun, NightPlan, ReviewState
-from evo.cli.shipped import attacked_folder, lay_down, shipped_folder
+from evo.cli.shipped_tasks import attacked_folder, lay_down, shipped_folder
 from evo.decide.sequential import decide_modelled as real
 from evo.device import DeviceName
 from evo.evaluate.pipeline import EvaluationSession
@@ -209,12 +209,8 @@ def test_without_history_in_git_the_records_are_enough(root: Path, tmp_path: Pat
 
 
 @pytest.fixture
-def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def measured(tmp_path: Path, faked_gpu: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository whose champion takes 10 microseconds on the fake GPU, and its start 20."""
-    (tmp_path / "gpu").mkdir()
-    monkeypatch.setenv("FAKE_GPU", str(tmp_path / "gpu"))
-    monkeypatch.setenv("EVO_CACHE", own_cache(tmp_path))
-    monkeypatch.setenv("PYTHONPATH", str(SUPPORT))
     for module in (flight, nightly_run):
         monkeypatch.setattr(module, "EvaluationSession", functools.partial(EvaluationSession, opener=fake_gpu.OPENER))
     root = new_repository(tmp_path / "mine")
@@ -222,8 +218,7 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     reference = (folder / "reference.py").read_text()
     (folder / "reference.py").write_text(f'{reference}\n\ndef rivals():\n    return {{"library": None}}\n')
     for rung, text, kernel in (("00_slow", SLOW, "slow_20"), ("10_fast", FAST, "fast_10")):
-        renamed = text.replace("launch scale", f"launch {kernel}").replace("void scale(", f"void {kernel}(")
-        (folder / "ladder" / f"{rung}.cu").write_text(renamed)
+        (folder / "ladder" / f"{rung}.cu").write_text(named(text, kernel))
     commit_all(root)
     evolve(Settings(task="scale", device=GPU, iterations=1, operators=("ladder",)), root, lambda _: None)
     return root

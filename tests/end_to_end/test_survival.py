@@ -11,7 +11,8 @@ import fake_gpu
 import pytest
 from hostile import HOSTILE as MISDEEDS
 from hostile import hostile
-from tiny import FAST, SLOW, new_repository
+from long_cases import long
+from tiny import FAST, SLOW, named, new_repository
 
 from evo.cuda.compile import process_pool as pool
 from evo.device import DeviceName
@@ -34,17 +35,10 @@ HOSTILE = {
 }
 
 
-def text_of(kernel: str) -> str:
-    return FAST.replace("launch scale", f"launch {kernel}").replace("void scale(", f"void {kernel}(")
-
-
 @pytest.fixture
-def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Task:
+def task(tmp_path: Path, faked_gpu: Path, monkeypatch: pytest.MonkeyPatch) -> Task:
     """The task, with a GPU that is faked in the worker's child and a compiler that one of the texts crashes."""
-    (tmp_path / "gpu").mkdir()
-    monkeypatch.setenv("FAKE_GPU", str(tmp_path / "gpu"))
     monkeypatch.setenv("EVO_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("PYTHONPATH", str(SUPPORT))
     monkeypatch.setattr(cases, "_RUN_LIMIT_S", 8.0)
     real = pool._Compiler.run
 
@@ -58,13 +52,11 @@ def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Task:
 
 
 def jobs_of(task: Task, kernels: list[str]) -> list[Job]:
-    return [Job(task=task, text=text_of(kernel), path=kernel, rival=text_of("parent_10")) for kernel in kernels]
+    return [Job(task=task, text=named(FAST, kernel), path=kernel, rival=named(FAST, "parent_10")) for kernel in kernels]
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "times", [(4, 8, 10, 12, 14, 18, 22), pytest.param(tuple(range(4, 26, 2)), marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("times", [(4, 8, 10, 12, 14, 18, 22), long(tuple(range(4, 26, 2)))])
 def test_eight_hostile_variants_spoil_nothing(
     task: Task, times: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,8 +111,8 @@ def test_a_lost_driver_is_the_harness_s_and_no_verdict(task: Task) -> None:
 
 
 def test_duplicates_by_machine_code_are_evaluated_once(task: Task) -> None:
-    twins = [text_of("good_4"), "// the same\n\n" + text_of("good_4"), text_of("good_4") + "// more\n"]
-    jobs = [Job(task=task, text=text, rival=text_of("parent_10")) for text in twins]
+    twins = [named(FAST, "good_4"), "// the same\n\n" + named(FAST, "good_4"), named(FAST, "good_4") + "// more\n"]
+    jobs = [Job(task=task, text=text, rival=named(FAST, "parent_10")) for text in twins]
     with EvaluationSession(DeviceName("gpu", "0"), opener=fake_gpu.OPENER) as bench:
         first, *others = [evaluation for _, evaluation in evaluate_all(jobs, bench, ahead=2)]
     for other in others:

@@ -17,7 +17,7 @@ import fake_gpu
 import pytest
 from in_process_site import InProcessSite, InProcessTransport
 from run_killer import problems
-from tiny import BROKEN, FAST, SLOW, UNSAFE, WRONG, environment, evo, git, new_repository
+from tiny import BROKEN, FAST, SLOW, UNSAFE, WRONG, environment, evo, git, named, new_repository
 
 from evo.device import DeviceName
 from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
@@ -162,8 +162,7 @@ def test_on_gpus_every_worker_has_its_control_and_measures_a_first_look(
     root = new_repository(tmp_path / "mine")
     ladder = root / "kernels" / "scale" / "ladder"
     for file, text, kernel in (("00_slow.cu", SLOW, "slow_20"), ("10_fast.cu", FAST, "fast_10")):
-        renamed = text.replace("launch scale", f"launch {kernel}").replace("void scale(", f"void {kernel}(")
-        (ladder / file).write_text(renamed)
+        (ladder / file).write_text(named(text, kernel))
     git(root, "commit", "--all", "--quiet", "--message", "names that say times")
     events: list[Event] = []
     settings = Settings(task="scale", device=DeviceName("gpu", "0"), iterations=5, cluster=Cluster("processes", 2))

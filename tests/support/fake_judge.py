@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from evo.device.error_sums import ErrorSums, TruthSums, error_sums, truth_sums
 from evo.device.judge_child import serve_with
 from evo.spec.connection import Connection
 from evo.spec.shared_arrays import shared_empty
@@ -85,6 +86,12 @@ class FakeArrays:
         found = shared_empty(array.shape, array.dtype)
         found[...] = array.view(np.ndarray)
         return found
+
+    def error_sums(self, got: Any, truth: Any, rtol: float, atol: float) -> ErrorSums:
+        return error_sums(_plain(got), _plain(truth), rtol, atol)
+
+    def truth_sums(self, truth: Any, most: float) -> TruthSums:
+        return truth_sums(_plain(truth), most)
 
     @contextlib.contextmanager
     def using(self) -> Iterator[None]:

@@ -6,7 +6,8 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -14,7 +15,8 @@ from typing import Any
 from llm_responses import response
 from llm_responses import stream as responses_stream
 
-from evo.operators.llm.endpoint import ChatRequest
+from evo.operators.llm.client import Client, ModelServer
+from evo.operators.llm.endpoint import ChatRequest, Message
 
 KEY = "sk-test-0123456789abcdef"
 
@@ -30,6 +32,10 @@ class Unmetered:
 
 
 FREE = Unmetered()
+ASKED = ChatRequest(
+    exchange=1, attempt=1, messages=(Message("system", "s"), Message("user", "u")), max_tokens=99, seed=5
+)
+STREAM = {"content-type": "text/event-stream"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,3 +224,23 @@ def kernel_of(body: dict[str, Any]) -> str:
     found = re.search(r"\[\[BEGIN kernel (\w+)\]\]\n(.*?)\n\[\[END kernel \1\]\]", prompt_of(body), re.DOTALL)
     assert found is not None
     return found[2]
+
+
+@contextmanager
+def client(
+    script: Script, path: str = "{}", retries: int = 3, **words: Any
+) -> Iterator[tuple[Client, LlmServer, list[str]]]:
+    """A client of a server with this script, and what it notes. path: with `{}` for the server's address."""
+    notes: list[str] = []
+    with LlmServer(script) as server:
+        given = {"model": "m", "key": KEY, "timeout_s": 30.0, "first_delay_s": 0.01, **words}
+        where = ModelServer(url=path.format(server.url), retries=retries, **given)
+        with closing(Client(where, note=notes.append)) as asked:
+            yield asked, server, notes
+
+
+def event(delta: dict[str, Any], **more: Any) -> bytes:
+    """One event of a streamed chat completion."""
+    choice = {"index": 0, "delta": delta, "finish_reason": None}
+    fields = {"id": "x", "object": "chat.completion.chunk", "created": 0, "model": "m", "choices": [choice], **more}
+    return b"data: " + json.dumps(fields).encode() + b"\n\n"

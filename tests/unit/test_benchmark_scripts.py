@@ -16,6 +16,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from long_cases import long
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "benchmarks" / "clock")]
@@ -202,9 +203,7 @@ def test_a_json_file_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> 
         report.write_json(tmp_path / "no" / "such.json", {})
 
 
-@pytest.mark.parametrize(
-    "name", ["peak", *(pytest.param(name, marks=pytest.mark.long) for name in ("decisions", "throughput"))]
-)
+@pytest.mark.parametrize("name", ["peak", *(long(name) for name in ("decisions", "throughput"))])
 def test_without_a_gpu_a_script_says_so_and_exits_4(name: str) -> None:
     if report.gpu_present():
         pytest.skip("this machine has one")

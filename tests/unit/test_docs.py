@@ -105,6 +105,12 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", head.replace("`", "").lower()).replace(" ", "-") for head in heads}
 
 
+def test_no_page_holds_both_sides_of_a_merge() -> None:
+    marks = re.compile(r"^(?:<{7}|>{7}) ", re.MULTILINE)
+    pages = {page: re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL) for page in PAGES}
+    assert [str(page) for page, text in pages.items() if marks.search(text)] == []
+
+
 def test_every_page_is_listed() -> None:
     index = (DOCS / "README.md").read_text(encoding="utf-8")
     for page in DOCS.glob("*.md"):

@@ -9,6 +9,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from long_cases import long
 
 from evo.cli.app import parser, run
 
@@ -86,7 +87,7 @@ def test_the_shipped_leaderboard_is_what_the_schema_says(schemas: dict[str, Any]
         ("limits", ["rmsnorm", "--gpu", "l4"]),
         ("compile", [str(FILE)]),
         ("check", [str(FILE), "--device", "sim:l4"]),
-        pytest.param("profile", [str(FILE), "--device", "sim:l4"], marks=pytest.mark.long),
+        long("profile", [str(FILE), "--device", "sim:l4"]),
         ("tune --space FILE", [str(SPACE), "--runs", "2", "--budget", "20"]),
     ],
 )

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from long_cases import long
 from pattern_growth import Pattern, grows, patterns
 
 from evo.analysis.access.preprocess import ExpansionTooLong, expand
@@ -19,7 +20,7 @@ from evo.cuda.source import classify, parse, tree_difference
 from evo.errors import SyntaxInvalid
 from evo.evaluate.gate.ptx_rules import ptx_problem
 from evo.evaluate.gate.source_rules import static_problem
-from evo.operators.llm.replies import Unusable, read_reply
+from evo.operators.llm.reply_edits import Unusable, read_reply
 from evo.operators.rules import rule_operators
 from evo.spec.comments import replace_comments
 from evo.spec.variant import parse_variant, variant_id
@@ -197,13 +198,9 @@ def _nested(levels: int, body: str) -> str:
     "text",
     [
         pytest.param(_nested(13, "+ 1") + "int x = 0 M13;\n", id="tokens"),
-        pytest.param(_nested(13, "") + "M13\n", id="nothing", marks=pytest.mark.long),
-        pytest.param(_nested(13, "+ 1") + "#if 0 M13\n#endif\n", id="if", marks=pytest.mark.long),
-        pytest.param(
-            "#define D(x) x x x x\nint x = " + "D(" * 13 + "1" + ")" * 13 + ";\n",
-            id="arguments",
-            marks=pytest.mark.long,
-        ),
+        long(_nested(13, "") + "M13\n", id="nothing"),
+        long(_nested(13, "+ 1") + "#if 0 M13\n#endif\n", id="if"),
+        long("#define D(x) x x x x\nint x = " + "D(" * 13 + "1" + ")" * 13 + ";\n", id="arguments"),
         pytest.param("#define D(x) x\n" + "D(" * 20_000, id="unclosed"),
     ],
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -43,11 +44,8 @@ class ReviewSubject:
 
 def review(subject: ReviewSubject, tell: Tell) -> ChampionReview:
     """Judge one champion; if it no longer holds, change the ledger. Raises EvoError for harness faults."""
-    history = History.open(subject.trial_log.root)
-    try:
+    with closing(History.open(subject.trial_log.root)) as history:
         return _Review(subject, history, tell).run()
-    finally:
-        history.close()
 
 
 class _Review:

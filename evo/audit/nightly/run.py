@@ -11,7 +11,7 @@ import secrets
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -155,11 +155,8 @@ class NightlyRun:
                 ledger.prepare(self.plan.branch)
                 leaderboard.load(self.root)
                 load_records(self.root, settled=True)
-            history = History.open(self.root)
-            try:
+            with closing(History.open(self.root)) as history:
                 self.night.commit = history.head()
-            finally:
-                history.close()
         except EvoError as error:
             self._fault("ledger", "ledger", error, since)
             return False

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evo.cli.pages.model import Climb, RunCost, climbs, spent
+from evo.cli.pages.report_model import Climb, RunCost, climbs, spent
 from evo.cli.pages.roofline_plot import Roofline, floor_cells
 from evo.cli.pages.tables import ReportSection, ReportTable, llm_words, time_words
 from evo.records.insights import environment_words

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from evo.cli.pages.climb_speedup import climb_speedup, segments
 from evo.cli.pages.figures import Labels, Size, TimeScale, drawing, legend, mark, whole_ticks
 from evo.cli.pages.highlight import clean
-from evo.cli.pages.model import Climb, ClimbPoint
+from evo.cli.pages.report_model import Climb, ClimbPoint
 from evo.results.wording import clipped, microseconds, plural
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evo.cli.pages.model import Climb, ClimbPoint
+from evo.cli.pages.report_model import Climb, ClimbPoint
 from evo.records.since_start import speedup_text
 from evo.results.wording import microseconds, plural
 

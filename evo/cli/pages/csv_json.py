@@ -14,8 +14,8 @@ from evo.cli.pages.climb_chart import climb_svg
 from evo.cli.pages.climb_speedup import climb_speedup
 from evo.cli.pages.figures import WIDE
 from evo.cli.pages.highlight import clean
-from evo.cli.pages.html import SVG_STYLE
-from evo.cli.pages.model import Climb, Genealogy, ReportModel, RunCost
+from evo.cli.pages.html_parts import SVG_STYLE
+from evo.cli.pages.report_model import Climb, Genealogy, ReportModel, RunCost
 from evo.cli.pages.roofline_chart import roofline_svg
 from evo.cli.pages.roofline_plot import Roofline
 from evo.cli.pages.source_counters import LineUtilisation

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from evo.cli.pages.highlight import clean
-from evo.cli.pages.html import identifier
-from evo.cli.pages.model import Genealogy, Kin, ReportModel
-from evo.cli.pages.why import verdict_words
+from evo.cli.pages.html_parts import identifier
+from evo.cli.pages.report_model import Genealogy, Kin, ReportModel
+from evo.cli.pages.verdict_reasons import verdict_words
 from evo.records.insights import environment_words
 from evo.records.trials import Record
 from evo.results.wording import clipped, microseconds, plural, ratio

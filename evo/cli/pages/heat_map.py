@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping
 
 from evo.cli.pages.highlight import clean, highlighted
-from evo.cli.pages.html import LONGEST, region
+from evo.cli.pages.html_parts import LONGEST, region
 from evo.cli.pages.source_counters import LineUtilisation
 from evo.results.wording import clipped, plural
 

@@ -9,7 +9,7 @@ from html import escape
 from evo.cli.pages.case_study import CaseStudy
 from evo.cli.pages.climb_chart import climb_words
 from evo.cli.pages.climb_speedup import climb_speedup
-from evo.cli.pages.model import Climb, ReportModel
+from evo.cli.pages.report_model import Climb, ReportModel
 from evo.cli.pages.tables import (
     ReportSection,
     board_section,

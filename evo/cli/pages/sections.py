@@ -9,8 +9,8 @@ from evo.cli.pages.climb_speedup import ClimbSpeedup, climb_speedup
 from evo.cli.pages.figures import SIZES, Size
 from evo.cli.pages.heat_map import heat_html
 from evo.cli.pages.highlight import clean
-from evo.cli.pages.html import TextBudget, section_html
-from evo.cli.pages.model import Climb, ReportModel
+from evo.cli.pages.html_parts import TextBudget, section_html
+from evo.cli.pages.report_model import Climb, ReportModel
 from evo.cli.pages.roofline_chart import drawable, roofline_svg
 from evo.cli.pages.roofline_plot import Roofline
 from evo.cli.pages.tables import ReportSection, limits_table

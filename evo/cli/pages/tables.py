@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evo.cli.pages.model import REWRITE_HEAD, ReportModel, RunCost, rewrite_rows
+from evo.cli.pages.report_model import REWRITE_HEAD, ReportModel, RunCost, rewrite_rows
 from evo.cli.pages.roofline_plot import Roofline, floor_cells
 from evo.results.wording import clipped, count, duration, gain_words, microseconds, percent, plural, ratio
 

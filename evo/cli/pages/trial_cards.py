@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from evo.cli.pages.highlight import clean
-from evo.cli.pages.html import TextBudget
-from evo.cli.pages.model import ReportModel
-from evo.cli.pages.why import change, reason_of, verdict_words, why
+from evo.cli.pages.html_parts import TextBudget
+from evo.cli.pages.report_model import ReportModel
+from evo.cli.pages.verdict_reasons import change, reason_of, verdict_reasons, verdict_words
 from evo.records.trials import Record, arm_of
 from evo.results.wording import clipped, microseconds, plural, ratio
 
@@ -60,7 +60,7 @@ def trial_body(record: Record, commit: str | None, *, counts: bool = False) -> s
         f'<div><button type="button" data-count="counts/{clean(record.trial)}">Count its lines on the simulator'
         "</button></div>"
     )
-    return f"{why(record, commit)}{change(record)}{asked if counts else ''}"
+    return f"{verdict_reasons(record, commit)}{change(record)}{asked if counts else ''}"
 
 
 def _run(trials: list[Record], report: ReportModel, bodies: dict[str, str], *, unfolded: bool) -> str:

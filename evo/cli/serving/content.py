@@ -13,12 +13,12 @@ from urllib.parse import quote
 
 import evo
 from evo.cli.pages.heat_map import heat_html
-from evo.cli.pages.model import report_model
-from evo.cli.pages.page import live_page, page_sections
+from evo.cli.pages.html_page import live_page, page_sections
+from evo.cli.pages.present_run import present_run, task_links
+from evo.cli.pages.report_model import report_model
 from evo.cli.pages.trial_cards import trial_body
-from evo.cli.pages.under_way import task_links, under_way
-from evo.cli.recorded import commits_of, headline_of
-from evo.cli.reported import heat_of, rooflines
+from evo.cli.record_view import commits_of, headline_of
+from evo.cli.report_figures import heat_of, rooflines
 from evo.errors import RecordCorrupt
 from evo.records.leaderboard import build, entries
 from evo.records.ledger import RunStatus, StatusFile
@@ -96,7 +96,7 @@ class Content:
             stamps = tuple(map(stamp_of, self._run_files(task)))
             if task not in self._made or self._made[task][0] != stamps:
                 self._made[task] = (stamps, self._sections(task))
-            now = under_way(self.status(), task, self.problem)
+            now = present_run(self.status(), task, self.problem)
             return {"now": now, **self._made[task][1]}
 
     def _sections(self, task: str) -> dict[str, str]:

@@ -19,7 +19,7 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from evo.cli.pages.page import LIVE_POLICY
+from evo.cli.pages.html_page import LIVE_POLICY
 from evo.cli.serving.content import Content
 from evo.errors import UsageError
 

@@ -5,7 +5,7 @@ Nothing is edited in place: `replace` returns a new text in which every untouche
 
 from evo.cuda.source.diff import Change, Classification, classify, describe, split, tree_difference
 from evo.cuda.source.query import Source, kernel_signatures, parse, replace, syntax_errors
-from evo.cuda.source.reach import UnreachableCode, dead_code, launched, moved_launches, new_dead_code
+from evo.cuda.source.reachable_code import UnreachableCode, dead_code, launched, moved_launches, new_dead_code
 from evo.cuda.source.spans import (
     BinaryExpression,
     Call,

@@ -7,14 +7,13 @@ import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from evo.cuda.source.aliases import type_aliases
 from evo.cuda.source.nodes import is_read, is_value, span_of
 from evo.cuda.source.parser import Node, is_accepted
 from evo.cuda.source.side_effects import changed_in, declared, hidden_writes
 from evo.cuda.source.spans import Edit, Function, Param, Span, Subscript, SyntaxProblem
 from evo.cuda.source.statements import Statement, names_in, statements_in
 from evo.cuda.source.tree import Tree, readable
-from evo.cuda.source.types import expression_type, text_of
+from evo.cuda.source.types import expression_type, text_of, type_aliases
 from evo.spec.comments import without_comments
 
 _PRAGMA = re.compile(r"#\s*pragma\b|_Pragma\b")

@@ -1,4 +1,4 @@
-"""A guess at the scalar type of a C++ expression, for edits that are only right on `float`.
+"""A guess at the scalar type of a C++ expression, for edits that are only right on `float`; other names of types.
 
 Not a type checker: an unknown type is None, and an edit skips it.
 """
@@ -6,7 +6,8 @@ Not a type checker: an unknown type is None, and an edit skips it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 
 from evo.cuda.source.parser import Node
 
@@ -29,6 +30,11 @@ _FLOAT_CALLS = frozenset(
 )
 _SHUFFLES = frozenset(("__shfl_sync", "__shfl_xor_sync", "__shfl_down_sync", "__shfl_up_sync"))
 _TRANSPARENT = frozenset(("parenthesized_expression", "unary_expression", "update_expression"))
+# Possessive, so that no text takes longer than its length.
+_TYPEDEF = r"typedef[ \t]++(?P<words>\w++(?:[ \t]++\w++)++)"
+_USING = r"using[ \t]++(?P<name>\w++)[ \t]*+=[ \t]*+(?P<kind>\w++(?:[ \t]++\w++)*+)"
+_DEFINITION = re.compile(rf"^[ \t]*+(?:{_TYPEDEF}|{_USING})\s*+;", re.MULTILINE)
+_DEEP = 8  # names of names
 
 
 def text_of(node: Node | None) -> str:
@@ -148,3 +154,25 @@ def _call_type(node: Node, names: Mapping[str, str | None]) -> str | None:
     if match := re.fullmatch(r"static_cast<([^<>*&]*)>", name):
         return scalar_name(match[1])
     return scalar_name(name) if name in ("float", "int", "double", "half") else names.get(f"{name}()")
+
+
+def alias_definitions(text: str) -> Iterator[re.Match[str]]:
+    """Where a text gives a plain type another name: `typedef float real;`, `using real = float;`."""
+    yield from _DEFINITION.finditer(text)
+
+
+def type_aliases(text: str) -> dict[str, str]:
+    """What each such name stands for, through other names. One that is defined twice, maybe under #if, is left out."""
+    found = [_defined(match) for match in alias_definitions(text)]
+    times = Counter(name for name, _ in found)
+    once = {name: kind for name, kind in found if times[name] == 1}
+    for _ in range(_DEEP):
+        once = {name: once.get(kind, kind) for name, kind in once.items()}
+    return once
+
+
+def _defined(match: re.Match[str]) -> tuple[str, str]:
+    if match["name"]:
+        return match["name"], " ".join(match["kind"].split())
+    *kind, name = match["words"].split()
+    return name, " ".join(kind)

@@ -209,7 +209,7 @@ class _Floats:
             moved = self._finite(expectation.spread[self.tensor])
             spread = float(moved.max(initial=0.0)), math.sqrt(sum_of_squares(moved))
         flat = self.exact.reshape(-1)
-        sizes = over_blocks(lambda part: truth_sums(np, flat[part], math.inf), flat.size)
+        sizes = over_blocks(lambda part: truth_sums(flat[part], math.inf), flat.size)
         errors, ordinary = self._measured(trusted, norm), self.counted is None
         return base_of(sizes, norm, errors, flat.size, ordinary=ordinary, spread=spread)
 
@@ -317,7 +317,6 @@ class _Floats:
 
         def sums(part: slice) -> ErrorSums:
             return error_sums(
-                np,
                 values[part],
                 exact[part],
                 self.tolerance.rtol,

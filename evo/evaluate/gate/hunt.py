@@ -78,10 +78,12 @@ def hunt(
     share: float,
     looked: Looked | None = None,
     honest: Bind | None = None,
+    part: tuple[int, int] = (0, 1),
 ) -> Check | None:
     """The first case that is wrong; None if none is. Raises EvoError for the harness only.
 
-    share: QUICK or THOROUGH. honest: programs of the task's own first kernel.
+    share: QUICK or THOROUGH. honest: programs of the task's own first kernel. part: which of how many parts of the
+    cases.
     """
     device, thorough, looked = devices[0], share >= THOROUGH, looked if looked is not None else Looked()
     own = reference.beside()
@@ -114,6 +116,7 @@ def hunt(
         return (None, ()) if is_excused else (row, faults)
 
     constants = _constants(programs) if thorough else ()
+    steps = steps[part[0] :: part[1]]
 
     for step, (row, faults) in checked(steps, lambda step: _expected(task, own, step, seed, constants), run, devices):
         if row is None:

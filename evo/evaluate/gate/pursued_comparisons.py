@@ -62,12 +62,15 @@ def pursued(
     seed: int,
     others: Sequence[Case],
     looked: Looked,
+    part: tuple[int, int] = (0, 1),
 ) -> Check | None:
     """The first inputs found so at which the variant is wrong; None if there are none.
 
-    others: sizes besides those of the check cases, which lead elsewhere.
+    others: sizes besides those of the check cases, which lead elsewhere. part: which of how many parts of the cases,
+    each with the work of all.
     """
-    rng = np.random.default_rng([seed, 83])
+    number, parts = part
+    rng = np.random.default_rng([seed, 83, number])
     dearest = max(cost_of(task, case) for case in task.check)
     others = [case for case in others if cost_of(task, case) <= dearest][:_OTHERS]
     bound = {**bind(others), **programs}
@@ -75,6 +78,7 @@ def pursued(
     own = reference.beside()
     work, solved = _Work(), dict[str, dict[str, SolvedConditions]]()
     worth, edged = _worth_it([case for case in cases if case.name in bound], bound, own, device, seed)
+    edged, worth = edged[number::parts], worth[number::parts]
     for case in (*edged, *worth):
         binary = bound[case.name].binary
         if binary.key not in solved:

@@ -128,14 +128,16 @@ class SolvedConditions:
         pool = _pool(self.conditions.constants(condition), known, elements)
         score = -1.0
         for turn in range(_ROUNDS):
-            rows = _tried(best, elements, pool, rng) if turn % 2 else _every_value(best, elements, space, rng)
+            distinct = turn % 2 == 0
+            rows = _every_value(best, elements, space, rng) if distinct else _tried(best, elements, pool, rng)
             values = fixed | _registers(elements, rows)
             turned = np.broadcast_to((self.conditions.of(condition, values) != 0) == wanted, (len(rows),))
             allowed = turned & _allowed(rows, elements, space)
             if allowed.any():
-                found = np.unique(rows[allowed], axis=0)
-                fewest = (found != best).sum(axis=1)
-                return np.asarray(found[int(rng.choice(np.flatnonzero(fewest == fewest.min())))], np.uint64)
+                changed = (rows[allowed] != best).sum(axis=1)
+                found = rows[allowed][changed == changed.min()]
+                found = found if distinct else np.unique(found, axis=0)
+                return np.asarray(found[int(rng.integers(len(found)))], np.uint64)
             scores = np.broadcast_to(self._score(condition, wanted, values), (len(rows),))
             if float(scores.max()) > score:
                 best, score = rows[int(scores.argmax())], float(scores.max())

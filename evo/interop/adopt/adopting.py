@@ -7,6 +7,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,23 +17,24 @@ from evo.device import Array
 from evo.errors import TaskInvalid, UsageError
 from evo.evaluate.gate import check_task
 from evo.files import copy_folder, write_atomic
+from evo.interop.adopt.compare_original import Shortfall, compare_original
 from evo.interop.adopt.draft import Draft, draft_of
 from evo.interop.adopt.draft_parts import LaunchDraft, TensorDraft, require_numbers
+from evo.interop.adopt.draft_trial import DraftTrial
 from evo.interop.adopt.extents import guess_extents, order_extents
 from evo.interop.adopt.far_cases import FAR, far_cases
 from evo.interop.adopt.fills import UNTOLD
 from evo.interop.adopt.fixed_constants import settle_knobs
 from evo.interop.adopt.given_reference import given_reference, require_readable
 from evo.interop.adopt.guessed_shapes import settle_guesses
-from evo.interop.adopt.headline import headline
-from evo.interop.adopt.hold_original import Lack, hold_original
+from evo.interop.adopt.headline_sizes import headline_sizes
 from evo.interop.adopt.integer_ranges import settle_integers
 from evo.interop.adopt.oracle import Failing, digest_of
 from evo.interop.adopt.own_reference import own_reference
 from evo.interop.adopt.program import read_program
-from evo.interop.adopt.special_values import accidents
-from evo.interop.adopt.summed import summed
-from evo.interop.adopt.texts import (
+from evo.interop.adopt.special_values import undefined_specials
+from evo.interop.adopt.sum_magnitudes import sum_magnitudes
+from evo.interop.adopt.task_texts import (
     Figures,
     ReferenceText,
     oracle_reference,
@@ -41,7 +43,6 @@ from evo.interop.adopt.texts import (
     variant_text,
     with_own_rounding,
 )
-from evo.interop.adopt.trial import DraftTrial
 from evo.spec.element_types import DTYPES, ROUNDOFF, is_float
 from evo.spec.expr import parse
 from evo.spec.reference import load_reference
@@ -121,7 +122,7 @@ def adopt(root: Path, path: Path, options: Options, say: Callable[[str], None] =
     say("finding the sizes that it takes")
     check, asked = trial.cases(base)
     settle_knobs(trial, check)
-    timed = headline(trial, options.axes)
+    timed = headline_sizes(trial, options.axes)
     figures = Figures(check, {"main": timed}, requires=asked)
     say("measuring how accurate it is")
     wide = _measure(trial, figures)
@@ -131,7 +132,7 @@ def adopt(root: Path, path: Path, options: Options, say: Callable[[str], None] =
     if options.reference is not None:
         figures.sizes = {}  # the original's errors are held to the reference's own
     if wide is not None and not figures.few and options.reference is None:  # else no task asks for special values
-        figures.undefined = accidents(trial, list(check.values()), say)
+        figures.undefined = undefined_specials(trial, list(check.values()), say)
     reference = _write(name, trial, figures, options.reference, wide, target, say)
     write_atomic(variant, variant_text(draft, name).encode())
     notes = [*draft.notes, *trial.notes]
@@ -232,8 +233,9 @@ def _measure(trial: DraftTrial, figures: Figures) -> str | None:
         exact = trial.run_wide(axes)
         plain = trial.run(axes, races=False)
         if exact is not None:
-            wide_text = trial.wide_text
-            for name, found in summed(trial, axes, {t.name: exact[t.name] for t in floats}).items():
+            _, wide = trial.runners
+            wide_text = wide.text if wide is not None else None
+            for name, found in sum_magnitudes(trial, axes, {t.name: exact[t.name] for t in floats}).items():
                 each.setdefault(name, []).append(found)
         for tensor in floats:
             values = plain[tensor.name].astype(np.float64)
@@ -340,35 +342,32 @@ def _write(
 
 def _lack(
     folder: Path, trial: DraftTrial, figures: Figures, given: str | None, say: Callable[[str], None]
-) -> Lack | None:
+) -> Shortfall | None:
     """Write the task and hold it to its self-test. What the original lacks, if anything, it asks no more next time."""
     (folder / "task.yaml").write_text(task_yaml(trial.draft, folder.name, figures), encoding="utf-8")
     task = read_task(folder)
-    found = load_reference(task) if given is not None else own_reference(task, *trial.runners)
-    try:
+    with closing(load_reference(task) if given is not None else own_reference(task, *trial.runners)) as found:
         check_task(task, found)
         if given is None:
             return None
         say("holding the original to the given reference")
-        held = hold_original(given, task, found, trial)
-    finally:
-        found.close()
-    lack = held.lack
-    if lack is Lack.ROUNDING and held.case.startswith(FAR):
-        del figures.check[held.case]  # so long a sum would set the budget of all others
-    elif lack is Lack.ROUNDING and not (folder / "original.cu").exists():
+        compared = compare_original(given, task, found, trial)
+    shortfall = compared.shortfall
+    if shortfall is Shortfall.ROUNDING and compared.case.startswith(FAR):
+        del figures.check[compared.case]  # so long a sum would set the budget of all others
+    elif shortfall is Shortfall.ROUNDING and not (folder / "original.cu").exists():
         (folder / "original.cu").write_text(variant_text(trial.draft, folder.name), encoding="utf-8")
         path = folder / "reference.py"
         text = path.read_text(encoding="utf-8")
         path.write_text(with_own_rounding(text, digest_of(folder)), encoding="utf-8")
         figures.because = "four times the error of the original, which errs more than the given reference in float32."
-    elif lack is Lack.SPECIALS and _SPECIALS not in figures.undefined.values():
+    elif shortfall is Shortfall.SPECIALS and _SPECIALS not in figures.undefined.values():
         asked = _SPECIALS[:2] if not figures.undefined else _SPECIALS
         figures.undefined = {t.name: asked for t in trial.draft.given if t.role != "out" and is_float(t.dtype)}
     else:
-        trial.notes += [held.differs] if held.differs else []
+        trial.notes += [compared.differs] if compared.differs else []
         return None
-    return lack
+    return shortfall
 
 
 def _rows(draft: Draft, figures: Figures, reference: ReferenceText, *, given: bool) -> list[Assumption]:

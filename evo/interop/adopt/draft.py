@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 
 from evo.analysis.access.preprocess import ExpansionTooLong, expand
 from evo.cuda.source import Param
+from evo.interop.adopt.device_code import device_code, filled_symbols
 from evo.interop.adopt.draft_parts import LaunchDraft, ScalarDraft, TensorDraft, table_lengths
 from evo.interop.adopt.fills import UNTOLD, replaced
 from evo.interop.adopt.host_expressions import VECTOR_BASES, VECTORS, bare_type
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied, factors, names_of, substituted, written
 from evo.interop.adopt.host_values import Allocation, DevicePointer, Launched, problem
-from evo.interop.adopt.instance import Instance, instances_of
-from evo.interop.adopt.items import reached, shared_extents
-from evo.interop.adopt.lifted import device_code, filled_symbols
+from evo.interop.adopt.kernel_instance import Instance, instances_of
+from evo.interop.adopt.pointer_accesses import PointerAccess, accesses_of
 from evo.interop.adopt.program import HostProgram
-from evo.interop.adopt.touched import Touch, touches_of
+from evo.interop.adopt.top_level_items import reached, shared_extents
 from evo.spec.element_types import ELEMENT_TYPES, OF_C_TYPE, is_float
 
 _NAME_PARTS = re.compile(r"^(?:d|dev|device|gpu|g|cu)_(?=\w)|_(?:d|dev|device|gpu)$|^d(?=[A-Z])|^dev(?=[A-Z])")
@@ -79,9 +79,9 @@ class _Maker:
         self.program, self.order, self.symbols, self.options = program, order, symbols, options
         self.notes = list(dict.fromkeys(program.host.notes))
         self.constants: dict[str, int] = {}
-        self.memories: dict[Allocation, list[tuple[Launched, Param, Touch]]] = {}
+        self.memories: dict[Allocation, list[tuple[Launched, Param, PointerAccess]]] = {}
         for launched, instance in zip(program.launches, order, strict=True):
-            touches = touches_of(self.expanded(instance), instance.name)
+            touches = accesses_of(self.expanded(instance), instance.name)
             params = instance.params
             if len(params) != len(launched.arguments):
                 raise problem(
@@ -93,11 +93,12 @@ class _Maker:
             for param, argument in zip(params, launched.arguments, strict=True):
                 if isinstance(argument, DevicePointer):
                     self._no_offset(launched, argument)
-                    touch = touches.get(param.name, Touch())
+                    touch = touches.get(param.name, PointerAccess())
                     self.memories.setdefault(argument.memory, []).append((launched, param, touch))
+            read = PointerAccess(read=True, read_first=True)
             for name in instance.symbols:
                 param = Param(type=f"const {symbols[name].element}*", name=name, is_pointer=True, is_const=True)
-                self.memories.setdefault(symbols[name], []).append((launched, param, Touch(read=True, read_first=True)))
+                self.memories.setdefault(symbols[name], []).append((launched, param, read))
 
     def expanded(self, instance: Instance) -> str:
         """A kernel and the device functions of the file, with macros replaced."""
@@ -136,10 +137,8 @@ class _Maker:
             tensor.dims = None if tensor.dims is None or is_guess else [substituted(d, fixed) for d in tensor.dims]
             tensor.fill = self._fill(tensor, {**{name: name for name in (*axes, *knobs)}, **fixed})
         scalars: dict[str, ScalarDraft] = {}
-        launches = [
-            self._launch(launched, instance, tensors, fixed, scalars)
-            for launched, instance in zip(self.program.launches, self.order, strict=True)
-        ]
+        pairs = zip(self.program.launches, self.order, strict=True)
+        launches = [self._launch(launched, instance, tensors, fixed, scalars) for launched, instance in pairs]
         if not axes:
             axes = {"ONE": 1}
         ordered = sorted(tensors.values(), key=lambda t: {"in": 0, "inout": 1, "out": 2}.get(t.role, 3))
@@ -196,7 +195,7 @@ class _Maker:
                 tensor.name += "_"
             taken.add(tensor.name)
 
-    def _element(self, memory: Allocation, uses: Sequence[tuple[Launched, Param, Touch]]) -> str | None:
+    def _element(self, memory: Allocation, uses: Sequence[tuple[Launched, Param, PointerAccess]]) -> str | None:
         types = self.program.host.types
         for kind in (memory.element, *(bare_type(param.type) for _, param, _ in uses)):
             name = bare_type(types.get(kind or "", kind or ""))
@@ -229,7 +228,7 @@ class _Maker:
             total *= int(number)
         return [*others, *([total] if total != 1 or not others else [])]
 
-    def _role(self, memory: Allocation, uses: Sequence[tuple[Launched, Param, Touch]]) -> tuple[str, str, str]:
+    def _role(self, memory: Allocation, uses: Sequence[tuple[Launched, Param, PointerAccess]]) -> tuple[str, str, str]:
         kinds_before = [e.kind for e in self.program.before if e.memory is memory]
         taken = any(e.kind == "out" and e.memory is memory for e in self.program.after)
         taken = taken or any(e.kind == "copy" and e.source is memory for e in self.program.after)
@@ -265,7 +264,7 @@ class _Maker:
             return "inout", "poison", "given, added to with atomics" if uses[0][2].added else "read and written"
         return "out", "poison", "written"
 
-    def _is_float(self, memory: Allocation, uses: Sequence[tuple[Launched, Param, Touch]]) -> bool:
+    def _is_float(self, memory: Allocation, uses: Sequence[tuple[Launched, Param, PointerAccess]]) -> bool:
         element = self._element(memory, uses)
         return element is not None and is_float(OF_C_TYPE[element])
 

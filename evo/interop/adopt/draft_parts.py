@@ -9,7 +9,7 @@ from evo.errors import UsageError
 from evo.interop.adopt.fills import PLACE, UNTOLD
 from evo.interop.adopt.host_numbers import names_of, written
 from evo.interop.adopt.host_values import Allocation
-from evo.interop.adopt.instance import Instance
+from evo.interop.adopt.kernel_instance import Instance
 from evo.spec.element_types import is_float
 
 AS_FILLED = ", as the host code fills it"

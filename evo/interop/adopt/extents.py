@@ -16,9 +16,9 @@ from evo.analysis.access.read import read_forms
 from evo.analysis.access.terms import Symbol, Term
 from evo.errors import EvoError
 from evo.interop.adopt.draft_parts import TensorDraft
+from evo.interop.adopt.draft_trial import DraftTrial
 from evo.interop.adopt.host_numbers import factors
-from evo.interop.adopt.texts import variant_text
-from evo.interop.adopt.trial import DraftTrial
+from evo.interop.adopt.task_texts import variant_text
 from evo.spec.chips import chip
 from evo.spec.variant import parse_variant
 

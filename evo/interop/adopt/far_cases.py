@@ -11,9 +11,9 @@ from collections.abc import Mapping
 
 from evo.errors import TaskInvalid
 from evo.interop.adopt.draft import SMALL_SIZE
+from evo.interop.adopt.draft_trial import DraftTrial
 from evo.interop.adopt.oracle import Failing
-from evo.interop.adopt.texts import elements
-from evo.interop.adopt.trial import DraftTrial
+from evo.interop.adopt.task_texts import all_elements
 
 FAR = "far_"  # of the names of these cases
 _LENGTHS = (33013, 16411, 8209)  # odd, and beyond the powers of two at which a buffer or a counter ends
@@ -48,7 +48,7 @@ def _far(trial: DraftTrial, cases: Mapping[str, Mapping[str, int]], axis: str) -
 
 def _is_cheap(trial: DraftTrial, axes: Mapping[str, int]) -> bool:
     """Whether it takes no more than `_WORK`, as a few of its blocks tell, and its tensors are small."""
-    if sum(elements(tensor, {**axes, **trial.draft.knobs}) for tensor in trial.draft.tensors) > _ELEMENTS:
+    if all_elements(trial.draft, axes) > _ELEMENTS:
         return False
     try:
         return 0 < trial.work(axes) <= _WORK

@@ -10,9 +10,9 @@ import numpy as np
 
 from evo.errors import TaskInvalid
 from evo.interop.adopt.draft import Draft
+from evo.interop.adopt.draft_trial import DraftTrial
 from evo.interop.adopt.host_numbers import substituted
 from evo.interop.adopt.oracle import Failing
-from evo.interop.adopt.trial import DraftTrial
 
 _CLOSE = 1e-2  # of the largest output: far above the rounding of another order
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from evo.errors import UsageError
 from evo.interop.adopt.draft import Draft
-from evo.interop.adopt.texts import ReferenceText
+from evo.interop.adopt.task_texts import ReferenceText
 from evo.interop.formula_names import called, source_lines, unknown
 from evo.interop.python_file import read_python
 from evo.spec.element_types import is_float

@@ -8,11 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from evo.errors import TaskInvalid
 from evo.interop.adopt.draft import SMALL_SIZE
 from evo.interop.adopt.draft_parts import TensorDraft
-from evo.interop.adopt.oracle import Failing
-from evo.interop.adopt.trial import DraftTrial
+from evo.interop.adopt.draft_trial import DraftTrial
 
 _DIVISOR = re.compile(r"/\s*\(?\s*(\w+)|>>\s*(\d+)")
 _LARGEST = 4096
@@ -32,7 +30,7 @@ def settle_guesses(trial: DraftTrial, base: dict[str, int]) -> dict[str, int]:
         return base
     divided = [_divided(trial, tensor, further) for tensor in guessed]
     if not any(divided):
-        return base if _runs(trial, base) else further
+        return base if trial.runs(base) else further
     for tensor in trial.draft.tensors:  # at sizes that the quotients do not divide, elements were left out
         if tensor.why.endswith("not all of it is written"):
             tensor.init = "poison"
@@ -57,19 +55,11 @@ def _divided(trial: DraftTrial, tensor: TensorDraft, sizes: Mapping[str, int]) -
                 continue
             tensor.dims = [*whole[:place], ("//", dim, divisor), *whole[place + 1 :]]
             trial.changed()
-            if _runs(trial, sizes):
+            if trial.runs(sizes):
                 return True
     tensor.dims = whole
     trial.changed()
     return False
-
-
-def _runs(trial: DraftTrial, sizes: Mapping[str, int]) -> bool:
-    try:
-        trial.run(sizes)
-    except (Failing, TaskInvalid):
-        return False
-    return True
 
 
 def _divisors(code: str) -> Iterator[int]:

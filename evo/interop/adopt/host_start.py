@@ -10,9 +10,9 @@ from evo.interop.adopt.host_expressions import bare_type
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber
 from evo.interop.adopt.host_records import RecordType
 from evo.interop.adopt.host_values import Allocation, DevicePointer, HostVariable
-from evo.interop.adopt.items import function_name
 from evo.interop.adopt.parameters import Parameter, parameters_of
 from evo.interop.adopt.python_source import LauncherArgument
+from evo.interop.adopt.top_level_items import function_name
 
 
 class HostStart(HostCalls):

@@ -14,7 +14,7 @@ from evo.interop.adopt.draft import Draft
 from evo.interop.adopt.draft_parts import AS_FILLED, TensorDraft
 from evo.interop.adopt.host_numbers import names_of, written
 from evo.interop.adopt.oracle import Failing
-from evo.interop.adopt.texts import elements, value_of
+from evo.interop.adopt.task_texts import elements, value_of
 from evo.results import FaultKind
 from evo.spec.element_types import is_float
 

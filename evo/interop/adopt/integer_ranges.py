@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from evo.errors import TaskInvalid
 from evo.interop.adopt.draft_parts import TensorDraft
+from evo.interop.adopt.draft_trial import DraftTrial
 from evo.interop.adopt.fills import has
 from evo.interop.adopt.oracle import Failing
-from evo.interop.adopt.trial import DraftTrial
 from evo.spec.element_types import DTYPES, is_float
 from evo.spec.integer_distributions import range_of_dtype
 
@@ -86,13 +86,11 @@ def _order_offsets(trial: DraftTrial, base: Mapping[str, int]) -> None:
     for tensor in [tensor for tensor in trial.draft.given if tensor.may_be_offsets]:
         tensor.is_ordered = True
         trial.changed()
-        try:
-            trial.run(base, races=False)
-        except (Failing, TaskInvalid):
+        if trial.runs(base, races=False):
+            tensor.why += ", in order"
+        else:
             tensor.is_ordered = False
             trial.changed()
-        else:
-            tensor.why += ", in order"
 
 
 def _mix_flags(trial: DraftTrial, base: Mapping[str, int]) -> None:
@@ -107,22 +105,16 @@ def _mix_flags(trial: DraftTrial, base: Mapping[str, int]) -> None:
         flags = [int(value) for value in np.unique(found)[: _MOST_FLAGS + 1]]
         if not 1 < len(flags) <= _MOST_FLAGS:
             continue
-        tensor.anywhere = tuple(flag for flag in flags if _takes(trial, tensor, base, np.full_like(found, flag)))
+        tensor.anywhere = tuple(
+            flag for flag in flags if trial.runs(base, others={tensor.name: np.full_like(found, flag)})
+        )
         trial.changed()
         mixed = [trial.inputs(base, seed)[tensor.name] for seed in range(4)] if tensor.anywhere else []
-        if mixed and all(_takes(trial, tensor, base, values) for values in mixed):
+        if mixed and all(trial.runs(base, others={tensor.name: values}) for values in mixed):
             tensor.why += f"; half of them {', '.join(map(str, tensor.anywhere))} anywhere"
         else:
             tensor.anywhere = ()
             trial.changed()
-
-
-def _takes(trial: DraftTrial, tensor: TensorDraft, base: Mapping[str, int], values: NDArray[np.generic]) -> bool:
-    try:
-        trial.run(base, others={tensor.name: values})
-    except (Failing, TaskInvalid):
-        return False
-    return True
 
 
 def _match_integers(trial: DraftTrial, base: Mapping[str, int]) -> set[str]:

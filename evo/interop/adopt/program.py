@@ -12,8 +12,8 @@ from evo.interop.adopt.host import Host
 from evo.interop.adopt.host_expressions import bare_type
 from evo.interop.adopt.host_numbers import HostNumber, applied
 from evo.interop.adopt.host_values import Allocation, DevicePointer, HostEvent, HostVariable, Launched, problem
-from evo.interop.adopt.items import Item, items_of, refuse_what_cannot_run, words_of
 from evo.interop.adopt.python_source import arguments_of
+from evo.interop.adopt.top_level_items import Item, items_of, refuse_what_cannot_run, words_of
 from evo.spec.comments import without_comments
 from evo.spec.source_text import read_source
 

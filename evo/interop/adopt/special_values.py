@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from evo.device import Arrays
 from evo.errors import TaskInvalid
 from evo.interop.adopt.draft_parts import TensorDraft
+from evo.interop.adopt.draft_trial import DraftTrial
 from evo.interop.adopt.host_numbers import factors, written
 from evo.interop.adopt.oracle import Failing
-from evo.interop.adopt.texts import value_of
-from evo.interop.adopt.trial import DraftTrial
+from evo.interop.adopt.task_texts import value_of
 from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import ROUNDOFF, is_float
 from evo.spec.expr import parse
@@ -76,17 +76,17 @@ class _Asked:
         self.parts = {t.name: [part for dim in t.dims or [1] for part in factors(dim)] for t in given}
         self.floats = [t for t in given if t.role != "in" and is_float(t.dtype)]
 
-    def accidents(self) -> Iterator[tuple[str, str]]:
+    def undefined_specials(self) -> Iterator[tuple[str, str]]:
         """Inputs, each with a kind of special values that has no meaning there."""
         drawn = self.trial.inputs(self.sizes)
         plain = self._run(drawn, self.sizes)
         changes = [(change, kept) for change in self._changes() if (kept := self._kept(change, drawn, plain))]
         for tensor in self.trial.draft.given:
             for kind, values in _VALUES.items() if tensor.name in drawn and is_float(tensor.dtype) else ():
-                if any(self._is_accident(changes, given) for given in self._with(drawn, tensor, values)):
+                if any(self._is_undefined(changes, given) for given in self._with(drawn, tensor, values)):
                     yield tensor.name, kind
 
-    def _is_accident(self, changes: Sequence[tuple[_Change, list[TensorDraft]]], given: Arrays) -> bool:
+    def _is_undefined(self, changes: Sequence[tuple[_Change, list[TensorDraft]]], given: Arrays) -> bool:
         try:
             before = self._run(given, self.sizes)
             return any(len(self._same(change, kept, given, before)) < len(kept) for change, kept in changes)
@@ -143,7 +143,7 @@ class _Asked:
         return found if found is not None else self.trial.run(sizes, races=False, others=given)
 
 
-def accidents(
+def undefined_specials(
     trial: DraftTrial, cases: Sequence[Mapping[str, int]], say: Callable[[str], None]
 ) -> dict[str, tuple[str, ...]]:
     """By input, the kinds of special values that mean nothing in it."""
@@ -152,6 +152,6 @@ def accidents(
     found: dict[str, set[str]] = {}
     for number, size in enumerate(dict.fromkeys(few[:1] + few[-1:])):
         say(f"looking at NaN and infinities ({number + 1} of {len({*few[:1], *few[-1:]})})")
-        for name, kind in _Asked(trial, sized[size]).accidents():
+        for name, kind in _Asked(trial, sized[size]).undefined_specials():
             found.setdefault(name, set()).add(kind)
     return {name: tuple(kind for kind in _VALUES if kind in kinds) for name, kinds in found.items()}

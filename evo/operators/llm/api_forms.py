@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evo.errors import UsageError
-from evo.operators.llm.answers import called, field_of, refusal_of, text_of, thought_of
 from evo.operators.llm.endpoint import ChatRequest
-from evo.operators.llm.replies import one_line
+from evo.operators.llm.reply_edits import one_line
+from evo.operators.llm.server_answers import called, field_of, refusal_of, text_of, thought_of
 
 APIS = ("chat", "responses")
 _EFFORTS = ("minimal", "low", "medium", "high")

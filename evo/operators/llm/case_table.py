@@ -10,6 +10,7 @@ import math
 
 from evo.analysis.roofline import limits
 from evo.errors import SyntaxInvalid
+from evo.operators.llm.hardware_context import limits_of
 from evo.results import CaseBench, Evaluation
 from evo.spec.chips import Chip
 from evo.spec.task import Case, Task
@@ -78,21 +79,13 @@ def _line(task: Task, case: Case, row: CaseBench, chip: Chip) -> str:
     if row.terms_us:
         terms = sorted(row.terms_us.items(), key=lambda term: -term[1])[:_TERMS]
         line += f", limited by {row.limiter}; terms " + ", ".join(f"{name} {_us(us)}" for name, us in terms)
-    elif bound := _bound(task, case, chip):
-        line += f"; the largest of its floors is {bound}"
+    elif (found := limits_of(task, case, chip)) is not None and found.limiter:  # a measured time does not tell it
+        line += f"; the largest of its floors is {found.limiter}"
     if (least := least_us(task, case, row, chip)) is not None:
         line += f"; no kernel takes less than {_us(least)} us ({row.time_us / least:.2f}x)"
     if row.baseline is not None:
         line += f"; the library ({row.baseline.name}) takes {_us(row.baseline.p50_us)} us"
     return line
-
-
-def _bound(task: Task, case: Case, chip: Chip) -> str:
-    """What binds the least time of a case: a measured time does not tell what limits it."""
-    try:
-        return limits(task, case, chip).limiter
-    except SyntaxInvalid:
-        return ""
 
 
 def _us(time: float) -> str:

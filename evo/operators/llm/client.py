@@ -21,11 +21,11 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from evo.errors import HarnessFault, UsageError
-from evo.operators.llm.answers import counts_of, reasoning_of
 from evo.operators.llm.api_forms import Answer, Sampling, api_form
 from evo.operators.llm.context_limits import ContextWatch
 from evo.operators.llm.endpoint import ChatRequest, Completion, Exhausted, Metered, PromptRefused
-from evo.operators.llm.replies import LONGEST_REPLY, one_line
+from evo.operators.llm.reply_edits import LONGEST_REPLY, one_line
+from evo.operators.llm.server_answers import counts_of, reasoning_of
 
 RETRIES = 5
 _FIRST_DELAY_S = 1.0

@@ -14,9 +14,9 @@ from evo.evaluate.prepare import Prepared, PrepareFailure
 from evo.operators.llm.cost import Budget, Price, Usage
 from evo.operators.llm.edits import Edited, edit
 from evo.operators.llm.endpoint import BudgetSpent, ChatRequest, Completion, Endpoint, Exhausted, Message, PromptRefused
-from evo.operators.llm.meter import Ledger, Meter, Overrun
 from evo.operators.llm.prompts import repair
-from evo.operators.llm.replies import Reply, Unusable, read_reply
+from evo.operators.llm.reply_edits import Reply, Unusable, read_reply
+from evo.operators.llm.spending_meter import Ledger, Meter, Overrun
 from evo.records.trials.elites import Elite
 from evo.spec.variant import Variant
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 from evo.cuda.source import Change, Classification, classify, syntax_errors, tree_difference
 from evo.errors import SyntaxInvalid
-from evo.operators.llm.replies import MOST_LINES, REWRITE_LINES, EditBlock, Reply, Unusable, one_line
+from evo.operators.llm.reply_edits import MOST_LINES, REWRITE_LINES, EditBlock, Reply, Unusable, one_line
 from evo.operators.one_change import clutter, relaunched
 from evo.spec.variant import Variant, parse_variant
 

@@ -24,11 +24,11 @@ from evo.operators.llm.conversation import ExchangeOutcome, Question, exchange
 from evo.operators.llm.cost import Account, Budget, LlmTotals, Price, Usage
 from evo.operators.llm.edits import Edited, edit
 from evo.operators.llm.endpoint import ChatRequest, Completion, Endpoint
-from evo.operators.llm.meter import Overrun
 from evo.operators.llm.model_bandit import ModelBandit
 from evo.operators.llm.model_settings import LlmSettings
 from evo.operators.llm.questions import Questions, Surroundings
-from evo.operators.llm.replies import Unusable, one_line
+from evo.operators.llm.reply_edits import Unusable, one_line
+from evo.operators.llm.spending_meter import Overrun
 from evo.operators.llm.transcript import Replay, Transcript, spent, transcript_file
 from evo.results import Json
 from evo.results.codec import copied

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 from urllib.parse import urlsplit, urlunsplit
 
-from evo.operators.llm.answers import whole_number
 from evo.operators.llm.client import Client, ModelServer
 from evo.operators.llm.cost import Budget, Price, Usage, UsageReport
 from evo.operators.llm.endpoint import ChatRequest, Message
-from evo.operators.llm.meter import Meter
+from evo.operators.llm.server_answers import whole_number
+from evo.operators.llm.spending_meter import Meter
 from evo.results.codec import ALWAYS, Serializable
 
 REPLY_TOKENS = 64  # that the request asks for at most

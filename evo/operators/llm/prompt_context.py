@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from evo.operators.llm.endpoint import data
-from evo.operators.llm.replies import one_line
+from evo.operators.llm.reply_edits import one_line
 from evo.records.insights import Insight, summarise, unsuccessful
 from evo.records.trials import Record, effect
 from evo.records.trials.elites import Elite

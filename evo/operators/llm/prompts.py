@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from evo.operators import INVERT_BELOW, STALLED_AFTER
 from evo.operators.llm.endpoint import Message, data, joined
-from evo.operators.llm.replies import MOST_LINES, REWRITE_LINES
+from evo.operators.llm.reply_edits import MOST_LINES, REWRITE_LINES
 from evo.records.trials import Record, elites
 from evo.records.trials.elites import Elite
 from evo.spec.task import Task

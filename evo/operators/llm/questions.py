@@ -18,13 +18,13 @@ from evo.operators import STALLED_AFTER, Context
 from evo.operators.llm.case_table import can_pay, possible_gain
 from evo.operators.llm.conversation import Question
 from evo.operators.llm.cost import Account, Budget, LlmTotals, Price, Usage, guess_tokens
-from evo.operators.llm.guidance import guidance
 from evo.operators.llm.hardware_context import hardware_context
-from evo.operators.llm.meter import Overrun
 from evo.operators.llm.model_bandit import ModelBandit
 from evo.operators.llm.model_settings import LlmSettings
 from evo.operators.llm.prompt_context import kept_record, trial_summary
 from evo.operators.llm.prompts import STRATEGIES, PromptParts, prompt
+from evo.operators.llm.question_contents import question_contents
+from evo.operators.llm.spending_meter import Overrun
 from evo.records.trials import Record, load_records
 from evo.spec.chips import Chip
 from evo.spec.task import Task
@@ -168,7 +168,7 @@ class Questions:
     ) -> tuple[PromptParts, str]:
         """What this question shows, by strategy, and the strategy's name as it was carried out."""
         around = self._around
-        shown, name = guidance(
+        shown, name = question_contents(
             around.task,
             around.bench,
             parent,

@@ -22,9 +22,9 @@ from typing import Any
 
 from evo.errors import SyntaxInvalid
 from evo.files import append, split_tail, write_atomic
-from evo.operators.llm.answers import whole_number
 from evo.operators.llm.cost import Price, Usage
 from evo.operators.llm.endpoint import ChatRequest, Completion, Exhausted, Message, Metered
+from evo.operators.llm.server_answers import whole_number
 from evo.results import Json, drop_absent
 
 VERSION = 1

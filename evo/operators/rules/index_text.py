@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from evo.analysis.access import BLOCK, THREAD, Form, Op, Symbol, Term
 from evo.analysis.access.simplify import divide, remainder, split
 from evo.cuda.source import Function, Source, Span
-from evo.cuda.source.aliases import type_aliases
+from evo.cuda.source.types import type_aliases
 from evo.operators.rules.lifting import NotPrinted
 
 _INDICES = {symbol: f"{which}.{axis}" for which, symbols in (("blockIdx", BLOCK), ("threadIdx", THREAD))

@@ -12,7 +12,7 @@ from evo.operators.one_change import clutter
 from evo.operators.proposal import Context, Proposal
 from evo.operators.rules.rule import Application, Rule
 from evo.spec.chips import Chip
-from evo.spec.recent import RecentCache
+from evo.spec.recent_cache import RecentCache
 from evo.spec.task import Task
 from evo.spec.variant import Variant
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from evo.cuda.source import Edit, Function, Source, Span, Statement
-from evo.cuda.source.aliases import alias_definitions, type_aliases
+from evo.cuda.source.types import alias_definitions, type_aliases
 from evo.operators.rules.element import BYTES
 from evo.operators.rules.rewriting import listed
 from evo.spec.comments import without_comments

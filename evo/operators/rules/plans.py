@@ -20,7 +20,7 @@ from evo.operators.proposal import Context, OperatorDoc, Proposal
 from evo.operators.rules.operator import PARENTS, RulePlace, places_of
 from evo.operators.rules.rule import Rule
 from evo.results import Json
-from evo.spec.recent import RecentCache
+from evo.spec.recent_cache import RecentCache
 from evo.spec.variant import Variant
 
 MOST_STEPS = 6

@@ -10,7 +10,7 @@ from evo.analysis.access import LaunchAnalysis, analyse
 from evo.cuda.source import Edit, Function, Source, parse
 from evo.spec.chips import Chip, chip
 from evo.spec.element_types import ELEMENT_TYPES
-from evo.spec.recent import RecentCache
+from evo.spec.recent_cache import RecentCache
 from evo.spec.task import Task
 from evo.spec.variant import Variant, parse_variant
 

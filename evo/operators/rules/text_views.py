@@ -20,7 +20,7 @@ from evo.operators.rules.recurrence_view import with_last_elements
 from evo.operators.rules.register_sum_view import with_register_sums
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.through import through
-from evo.spec.recent import RecentCache
+from evo.spec.recent_cache import RecentCache
 
 View = tuple[list[Edit], list[Edit]]  # edits, and those that are left out where an application does not touch them
 

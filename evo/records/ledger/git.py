@@ -377,12 +377,12 @@ class Git:
                     left.append(lock)
         return left
 
-    def trailers(self, key: str, revision: str = "HEAD") -> list[tuple[str, str]]:
+    def trailers(self, key: str) -> list[tuple[str, str]]:
         """(value, commit) of every commit with this trailer, oldest first."""
         pattern = f"--format=%H%x00%(trailers:key={key},valueonly,separator=%x2C)"
         return [
             (row[1], row[0])
-            for row in reversed(self.log(pattern, "--basic-regexp", f"--grep=^{key}: ", revision))
+            for row in reversed(self.log(pattern, "--basic-regexp", f"--grep=^{key}: ", "HEAD"))
             if row[1]
         ]
 

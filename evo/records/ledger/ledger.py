@@ -18,7 +18,7 @@ from evo.records.ledger.git_failures import GitFailed, told_as_fault
 from evo.records.ledger.history import TRIAL_TRAILER, History
 from evo.records.ledger.journal import Journal, JournalStep, RunNote, pack
 from evo.records.ledger.lock import Lock
-from evo.records.ledger.steps import RUN_TRAILER, Render, Steps, read, transcript
+from evo.records.ledger.steps import BESIDE, RUN_TRAILER, Render, Steps, beside, read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,9 +203,10 @@ class Ledger:
         elif torn is not None:
             said.append(f"added the newline that the last line of {note.run_file} lacked")
         self._remove_empty(file)
-        if (replies := self._steps.file(transcript(note))).exists():
-            mend_tail(replies)  # a reply whose line was torn is lost; the records do not need it
-            self._remove_empty(replies)
+        for other in map(self._steps.file, beside(note)):
+            if other.exists():
+                mend_tail(other)  # what was torn there is lost; the records do not need it
+                self._remove_empty(other)
         if commit := self._steps.commit_records(note, date):
             said.append(f"committed the records of the interrupted run {note.run}: commit {commit[:12]}")
         self._journal.end_run()
@@ -226,7 +227,7 @@ class Ledger:
             (self.root, "."),
             (self.root, "kernels/*/champions"),
             (self.root, "population/*/runs"),
-            (self.root, "population/*/transcripts"),
+            *((self.root, f"population/*/{folder}") for folder in BESIDE),
         ):
             for place in folder.glob(pattern) if pattern != "." else [folder]:
                 for stray in place.glob(f".*{TEMPORARY_SUFFIX}"):

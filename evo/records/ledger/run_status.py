@@ -6,6 +6,7 @@ It is no record. A run that was killed leaves its last state, which `RunStatus.a
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -69,11 +70,8 @@ class StatusFile:
     @classmethod
     def of(cls, root: Path) -> StatusFile:
         """Raises LedgerUnclean if there is no git repository around the root."""
-        git = Git.find(root)
-        try:
+        with closing(Git.find(root)) as git:
             return cls(git.folder / _NAME)
-        finally:
-            git.close()
 
     def write(self, status: RunStatus) -> None:
         try:

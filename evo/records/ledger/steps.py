@@ -18,6 +18,7 @@ from evo.records.trials.store import records_taken_away
 
 RUN_TRAILER = "Evo-Run"
 # Trial -> commit, to the text of leaderboard.json.
+BESIDE = ("transcripts", "looks")  # folders of a task's population
 Render = Callable[[Mapping[str, str]], str]
 
 
@@ -93,7 +94,7 @@ class Steps:
     def commit_records(self, note: RunNote, date: str, run_size: int = 0) -> str | None:
         """Commit the records that no keep has committed. None if there are none. run_size: bytes that there must be."""
         head = self._git.head() or ""
-        files = {path: data for path in (note.run_file, transcript(note)) if (data := read(self.file(path)))}
+        files = {path: data for path in (note.run_file, *beside(note)) if (data := read(self.file(path)))}
         if len(files.get(note.run_file, b"")) < run_size:
             raise records_taken_away(self.file(note.run_file))
         if not files:
@@ -193,10 +194,10 @@ class Steps:
         return pack(data) if data is not None else None
 
 
-def transcript(note: RunNote) -> str:
-    """Where a run's transcript is, if it asked a language model: beside the folder of the run files."""
+def beside(note: RunNote) -> tuple[str, ...]:
+    """What else a run may write, beside the folder of the run files: what a language model said, and first looks."""
     runs, _, name = note.run_file.rpartition("/")
-    return f"{runs.rpartition('/')[0]}/transcripts/{name}"
+    return tuple(f"{runs.rpartition('/')[0]}/{folder}/{name}" for folder in BESIDE)
 
 
 def read(file: Path) -> bytes | None:

@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
+from long_cases import long
 from refusals import refused
 from tiny import TASK_YAML, tiny_task
 
@@ -341,16 +342,10 @@ def counted(name: str, rung: str, axes: dict[str, int]) -> tuple[dict[str, float
     ("name", "rung", "axes"),
     [
         ("attention", "40_mma.cu", {"B": 1, "HQ": 2, "HKV": 1, "SQ": 256, "SK": 128, "D": 64, "CAUSAL": 0}),
-        pytest.param(
-            "attention", "40_mma.cu", {"B": 1, "HQ": 2, "HKV": 1, "SQ": 256, "SK": 128, "D": 128, "CAUSAL": 1},
-            marks=pytest.mark.long,
-        ),
-        pytest.param("matmul", "30_mma.cu", {"M": 256, "N": 256, "K": 128}, marks=pytest.mark.long),
-        pytest.param(
-            "conv2d", "20_mma.cu",
-            {"N": 2, "H": 10, "W": 18, "C": 64, "K": 128, "R": 3, "S": 3, "STRIDE": 1, "PAD": 0, "DIL": 1},
-            marks=pytest.mark.long,
-        ),
+        long("attention", "40_mma.cu", {"B": 1, "HQ": 2, "HKV": 1, "SQ": 256, "SK": 128, "D": 128, "CAUSAL": 1}),
+        long("matmul", "30_mma.cu", {"M": 256, "N": 256, "K": 128}),
+        long("conv2d", "20_mma.cu",
+             {"N": 2, "H": 10, "W": 18, "C": 64, "K": 128, "R": 3, "S": 3, "STRIDE": 1, "PAD": 0, "DIL": 1}),
     ],
 )  # fmt: skip
 def test_predicted_counts_are_what_the_simulator_counts(name: str, rung: str, axes: dict[str, int]) -> None:
@@ -368,22 +363,11 @@ def test_predicted_counts_are_what_the_simulator_counts(name: str, rung: str, ax
             "attention", "50_wide.cu", {"B": 1, "HQ": 2, "HKV": 2, "SQ": 128, "SK": 192, "D": 64, "CAUSAL": 0},
             {"BLOCK_M": 64},
         ),
-        pytest.param(
-            "attention", "50_wide.cu", {"B": 1, "HQ": 2, "HKV": 2, "SQ": 384, "SK": 128, "D": 128, "CAUSAL": 0},
-            {"BLOCK_M": 128}, marks=pytest.mark.long,
-        ),
-        pytest.param(
-            "matmul", "40_warp_tile.cu", {"M": 256, "N": 384, "K": 96}, {"BLOCK_M": 128, "BLOCK_N": 128},
-            marks=pytest.mark.long,
-        ),
-        pytest.param(
-            "matmul", "60_lean.cu", {"M": 256, "N": 512, "K": 160}, {"BLOCK_M": 128, "BLOCK_N": 256},
-            marks=pytest.mark.long,
-        ),
-        pytest.param(
-            "matmul", "70_sized.cu", {"M": 192, "N": 320, "K": 128}, {"BLOCK_M": 64, "BLOCK_N": 64},
-            marks=pytest.mark.long,
-        ),
+        long("attention", "50_wide.cu",
+             {"B": 1, "HQ": 2, "HKV": 2, "SQ": 384, "SK": 128, "D": 128, "CAUSAL": 0}, {"BLOCK_M": 128}),
+        long("matmul", "40_warp_tile.cu", {"M": 256, "N": 384, "K": 96}, {"BLOCK_M": 128, "BLOCK_N": 128}),
+        long("matmul", "60_lean.cu", {"M": 256, "N": 512, "K": 160}, {"BLOCK_M": 128, "BLOCK_N": 256}),
+        long("matmul", "70_sized.cu", {"M": 192, "N": 320, "K": 128}, {"BLOCK_M": 64, "BLOCK_N": 64}),
     ],
 )  # fmt: skip
 def test_rungs_that_store_16_bytes_request_exactly_the_predicted_sectors(

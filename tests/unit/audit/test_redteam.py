@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from long_cases import long
 from refusals import refused
 from tiny import evo
 
@@ -87,7 +88,7 @@ def test_the_naive_harness_takes_it_and_evo_does_not(judges, name):
     assert outcome.without_static_rules is None or not outcome.without_static_rules.kept
 
 
-@pytest.mark.parametrize("name", [pytest.param("replay_scratch_large", marks=pytest.mark.long), "remembered_values"])
+@pytest.mark.parametrize("name", [long("replay_scratch_large"), "remembered_values"])
 def test_on_a_gpu_a_workspace_is_looked_at_at_the_timed_sizes(name, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2] / "support"))
     attack = ATTACKS[name]  # it behaves at the check cases, which are all that the simulator runs before a GPU does

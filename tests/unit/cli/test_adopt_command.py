@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -57,11 +58,8 @@ def test_another_reference_is_what_the_outputs_are_held_against(
     found = adopted(capsys, "--name", "mine", "--reference", reference)
     assert found["reference"] != adopted(capsys, "--name", "other")["reference"]
     task = load_task(tmp_path, "mine")
-    own = load_reference(task)
-    try:
+    with closing(load_reference(task)) as own:
         made = own.expectation(task.check[0], 3)
-    finally:
-        own.close()
     (scalar,) = (float(each.value.text) for each in task.scalars)
     wanted = scalar * made.inputs["x"].astype(np.float64) + made.inputs["y"]
     assert np.allclose(made.expected["y"], wanted, rtol=1e-12)

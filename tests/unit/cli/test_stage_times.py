@@ -6,10 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from ledger_samples import environment
 
 from evo.cli.record_commands import stage_times
 from evo.records.trials import Record, load_records
-from evo.results import Environment, Evaluation, Status
+from evo.results import Evaluation, Status
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -38,9 +39,7 @@ def test_trials_without_a_time_are_left_out(record: Record) -> None:
 
 
 def test_a_stage_of_the_loop_counts_in_the_elapsed_time() -> None:
-    where = Environment(
-        device="gpu:0", chip="h200", arch="sm_89", loaded="cubin", toolkit="1", harness="1", task_hash="1"
-    )
+    where = environment()
     found = Evaluation(variant="v", status=Status.CORRECT, environment=where, elapsed_s=2.0, stages_s={"gate": 2.0})
     more = found.with_stage("propose", 0.5)
     assert (more.elapsed_s, more.stages_s) == (2.5, {"propose": 0.5, "gate": 2.0})

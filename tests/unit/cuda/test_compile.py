@@ -12,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from long_cases import long
+from process_ends import is_gone
 
 from evo.audit.redteam import load_attacks
 from evo.cuda.compile import Binary, Cache, Diagnostics, compile_source, default_cache, toolkit_version
@@ -278,7 +280,7 @@ def test_bomb_times_out_and_the_next_compile_works() -> None:
     assert binary(TINY).cubin
 
 
-@pytest.mark.parametrize("array", ["big[1u << 30]", pytest.param("big[1u << 26] = {1}", marks=pytest.mark.long)])
+@pytest.mark.parametrize("array", ["big[1u << 30]", long("big[1u << 26] = {1}")])
 def test_monstrous_globals_are_the_texts_fault(array: str) -> None:
     failed = failure(f"__device__ int {array};\n" + TINY.replace("1.0f", "big[threadIdx.x]"))
     assert failed.status is Status.UNCOMPILED
@@ -326,14 +328,7 @@ def test_worker_ends_with_a_killed_parent() -> None:
         "import os; os.kill(os.getpid(), 9)\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    pid = int(done.stdout)
-    deadline_s = time.monotonic() + 10
-    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline_s:
-        if ") Z " in Path(f"/proc/{pid}/stat").read_text():
-            break  # dead; whoever adopted it has not reaped it yet
-        time.sleep(0.02)
-    else:
-        assert not Path(f"/proc/{pid}").exists()
+    assert is_gone(int(done.stdout))
 
 
 def test_threads_share_the_pool(tmp_path: Path) -> None:

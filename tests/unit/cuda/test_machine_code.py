@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from long_cases import long
 
 from evo.cuda.compile import Binary, Cache, compile_source
 from evo.cuda.compile.machine_code import machine_code
@@ -56,7 +57,7 @@ def disassembled(binary: Binary, folder: Path) -> dict[str, dict[int, tuple[str,
     }
 
 
-@pytest.mark.parametrize("arch", ["sm_89", pytest.param("sm_90", marks=pytest.mark.long)])
+@pytest.mark.parametrize("arch", ["sm_89", long("sm_90")])
 def test_it_is_the_disassemblers(arch: str, tmp_path: Path) -> None:
     binary = compile_source(SOURCE, name="k.cu", macros={}, arch=arch, cache=Cache(None))
     assert isinstance(binary, Binary), binary.reason

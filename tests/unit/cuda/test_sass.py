@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from long_cases import long
 
 from evo.cuda.compile import Binary, Cache, compile_source
 from evo.cuda.compile.machine_code import instruction_mix
@@ -52,7 +53,7 @@ def disassembled(binary: Binary, folder: Path) -> dict[str, Counter[str]]:
     return {name: Counter(found) - Counter({"NOP": len(found)}) for name, found in names.items()}
 
 
-@pytest.mark.parametrize("arch", [pytest.param("sm_80", marks=pytest.mark.long), "sm_89", "sm_90"])
+@pytest.mark.parametrize("arch", [long("sm_80"), "sm_89", "sm_90"])
 def test_the_mix_is_the_disassemblers(arch: str, tmp_path: Path) -> None:
     binary = built(MANY, arch)
     mix = instruction_mix(binary.cubin, arch)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from refusals import refused
 
 from evo.decide.modelled import CASE_LOSS, MARGIN, decide_modelled, probability_faster
 from evo.errors import HarnessFault
@@ -244,3 +245,51 @@ def test_the_probability_grows_with_the_gain_and_turns_with_its_direction() -> N
     assert chances[2] is not None
     assert back == pytest.approx(1 - chances[2])
     assert probability_faster("another", "lsu", 2.0) is None
+
+
+def test_a_modelled_gain_past_the_margin_with_its_limiter_is_kept() -> None:
+    parent, child = cases(a=estimate(10, shared=9, dram=2)), cases(a=estimate(8, shared=7, dram=2))
+    decision = decide_modelled(parent, child, {"a": 1.0})
+    assert decision.verdict is Verdict.KEEP
+    assert (decision.ground, decision.case, decision.ratio) == (Ground.GAIN, "a", pytest.approx(1.25))
+
+
+def test_a_modelled_gain_that_the_limiter_does_not_show_is_reverted() -> None:
+    parent, child = cases(a=estimate(10, shared=9, dram=2)), cases(a=estimate(8, shared=9, dram=0.5))
+    decision = decide_modelled(parent, child, {"a": 1.0})
+    assert decision.verdict is Verdict.REVERT
+    assert (decision.ground, decision.case) == (Ground.LIMITER, "a")
+
+
+def test_a_modelled_gain_within_the_margin_is_reverted_or_kept_as_neutral_when_asked() -> None:
+    parent, child = cases(a=estimate(10)), cases(a=estimate(9.5))
+    assert decide_modelled(parent, child, {"a": 1.0}).verdict is Verdict.REVERT
+    assert decide_modelled(parent, child, {"a": 1.0}, margin=0.03).verdict is Verdict.KEEP
+    assert decide_modelled(parent, child, {"a": 1.0}, neutral=True).verdict is Verdict.REVERT
+    kept = decide_modelled(parent, child, {"a": 1.0}, neutral=True, simpler="12 fewer registers")
+    assert kept.verdict is Verdict.KEEP_NEUTRAL
+    assert kept.ground is Ground.NEUTRAL
+
+
+def test_a_modelled_gain_at_a_cost_that_the_model_does_not_see_is_reverted() -> None:
+    parent, child = cases(a=estimate(10, shared=9, dram=2)), cases(a=estimate(8, shared=7, dram=2))
+    decision = decide_modelled(parent, child, {"a": 1.0}, unseen="ptxas spills 400 bytes")
+    assert decision.verdict is Verdict.REVERT
+    assert decision.ground is Ground.NOT_MODELLED
+    assert "400 bytes" in decision.reason
+
+
+def test_a_modelled_loss_in_one_case_reverts() -> None:
+    parent, child = cases(a=estimate(10), b=estimate(10)), cases(a=estimate(2), b=estimate(10.5))
+    decision = decide_modelled(parent, child, {"a": 1, "b": 1})
+    assert decision.verdict is Verdict.REVERT
+    assert (decision.ground, decision.case) == (Ground.CASE_LOSS, "b")
+    assert "10.00 -> 10.50 µs" in decision.reason
+
+
+def test_measured_and_modelled_times_never_meet() -> None:
+    with refused(HarnessFault, "measured-with-modelled"):
+        decide_modelled(MEASURED, cases(a=estimate(1)), {"a": 1.0})
+    older = replace(estimate(1), model_version="0")
+    with refused(HarnessFault, "environments-differ"):
+        decide_modelled(cases(a=older), cases(a=estimate(1)), {"a": 1.0})

@@ -15,7 +15,6 @@ from evo.decide.sequential import (
     DecisionRule,
     Sequential,
     confirm,
-    decide_modelled,
     judge,
     noise_floor,
     require_margin,
@@ -24,10 +23,13 @@ from evo.decide.sequential import (
     too_fast,
 )
 from evo.errors import HarnessFault, UsageError
-from evo.results import CaseBench, Environment, Estimate, Ground, Timing, Verdict
+from evo.results import CaseBench, Environment, Ground, Timing, Verdict
 from evo.spec.chips import L4
 
 ONE = {"a": 1.0}
+HERE = Environment(
+    device="gpu:0", chip="l4", arch="sm_89", loaded="cubin", toolkit="t", harness="0", task_hash="h", detail={}
+)
 
 
 def pair_noise(
@@ -350,85 +352,14 @@ def test_unsteady_samples_are_named_in_the_evidence() -> None:
     [("gpu", "NVIDIA L4", "GPU"), ("cuda", "12.9", "CUDA"), ("clock_policy", "default", "clock policy")],
 )
 def test_every_part_of_an_environment_is_compared(name: str, value: str, words: str) -> None:
-    here = Environment(
-        device="gpu:0", chip="l4", arch="sm_89", loaded="cubin", toolkit="t", harness="0", task_hash="h", detail={}
-    )
     with pytest.raises(HarnessFault, match=f"{words} {value} against unknown"):
-        require_same(here, replace(here, detail={name: value}))
+        require_same(HERE, replace(HERE, detail={name: value}))
     with pytest.raises(HarnessFault, match="harness 1 against 0"):
-        require_same(here, replace(here, harness="1"))
-    assert Environment.from_json(here.to_json()) == here
+        require_same(HERE, replace(HERE, harness="1"))
+    assert Environment.from_json(HERE.to_json()) == HERE
 
 
 def test_results_of_different_environments_are_refused() -> None:
-    here = Environment(
-        device="gpu:0", chip="l4", arch="sm_89", loaded="cubin", toolkit="t", harness="0", task_hash="h", detail={}
-    )
-    require_same(here, replace(here, device="gpu:1"))
+    require_same(HERE, replace(HERE, device="gpu:1"))
     with pytest.raises(HarnessFault, match="driver 570 against "):
-        require_same(here, replace(here, detail={"driver": "570"}))
-
-
-def estimate(us: float, limiter: str = "shared", **terms: float) -> Estimate:
-    return Estimate(
-        modelled_us=us,
-        model_version="1",
-        chip="l4",
-        calibration="none",
-        limiter=limiter,
-        terms_us=terms or {limiter: us},
-        blocks_run=1,
-        blocks_total=1,
-    )
-
-
-def modelled(**cases: Estimate) -> tuple[CaseBench, ...]:
-    return tuple(CaseBench.modelled(name, e) for name, e in cases.items())
-
-
-def test_a_modelled_gain_past_the_margin_with_its_limiter_is_kept() -> None:
-    parent, child = modelled(a=estimate(10, shared=9, dram=2)), modelled(a=estimate(8, shared=7, dram=2))
-    decision = decide_modelled(parent, child, ONE)
-    assert decision.verdict is Verdict.KEEP
-    assert (decision.ground, decision.case, decision.ratio) == (Ground.GAIN, "a", pytest.approx(1.25))
-
-
-def test_a_modelled_gain_that_the_limiter_does_not_show_is_reverted() -> None:
-    parent, child = modelled(a=estimate(10, shared=9, dram=2)), modelled(a=estimate(8, shared=9, dram=0.5))
-    decision = decide_modelled(parent, child, ONE)
-    assert decision.verdict is Verdict.REVERT
-    assert (decision.ground, decision.case) == (Ground.LIMITER, "a")
-
-
-def test_a_modelled_gain_within_the_margin_is_reverted_or_kept_as_neutral_when_asked() -> None:
-    parent, child = modelled(a=estimate(10)), modelled(a=estimate(9.5))
-    assert decide_modelled(parent, child, ONE).verdict is Verdict.REVERT
-    assert decide_modelled(parent, child, ONE, margin=0.03).verdict is Verdict.KEEP
-    assert decide_modelled(parent, child, ONE, neutral=True).verdict is Verdict.REVERT
-    kept = decide_modelled(parent, child, ONE, neutral=True, simpler="12 fewer registers")
-    assert kept.verdict is Verdict.KEEP_NEUTRAL
-    assert kept.ground is Ground.NEUTRAL
-
-
-def test_a_modelled_gain_at_a_cost_that_the_model_does_not_see_is_reverted() -> None:
-    parent, child = modelled(a=estimate(10, shared=9, dram=2)), modelled(a=estimate(8, shared=7, dram=2))
-    decision = decide_modelled(parent, child, ONE, unseen="ptxas spills 400 bytes")
-    assert decision.verdict is Verdict.REVERT
-    assert decision.ground is Ground.NOT_MODELLED
-    assert "400 bytes" in decision.reason
-
-
-def test_a_modelled_loss_in_one_case_reverts() -> None:
-    parent, child = modelled(a=estimate(10), b=estimate(10)), modelled(a=estimate(2), b=estimate(10.5))
-    decision = decide_modelled(parent, child, {"a": 1, "b": 1})
-    assert decision.verdict is Verdict.REVERT
-    assert (decision.ground, decision.case) == (Ground.CASE_LOSS, "b")
-    assert "10.00 -> 10.50 µs" in decision.reason
-
-
-def test_measured_and_modelled_times_never_meet() -> None:
-    with refused(HarnessFault, "measured-with-modelled"):
-        decide_modelled(measured(1.0), modelled(a=estimate(1)), ONE)
-    older = replace(estimate(1), model_version="0")
-    with refused(HarnessFault, "environments-differ"):
-        decide_modelled(modelled(a=older), modelled(a=estimate(1)), ONE)
+        require_same(HERE, replace(HERE, detail={"driver": "570"}))

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from long_cases import long
+from process_ends import is_alive, is_gone
 from refusals import refused
 
 from evo.device import DeviceName
@@ -33,22 +35,6 @@ def run(
     device: RemoteSimulator, action: str, value: object = None, *, variant: str = "v", limit: float = 20.0
 ) -> object:
     return device.run(Request(Program(variant), action, value), time_limit_s=limit)  # type: ignore[arg-type]
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def gone_within(pid: int, seconds: float) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if not alive(pid):
-            return True
-        time.sleep(0.05)
-    return False
 
 
 def test_a_result_comes_back_and_the_child_stays(device: RemoteSimulator) -> None:
@@ -103,7 +89,7 @@ def test_a_spare_ends_with_its_device(device: RemoteSimulator) -> None:
     assert device._spare is not None
     spare = device._spare.child.pid
     device.close()
-    assert gone_within(spare, 2)
+    assert is_gone(spare, 2)
     device.prepare_spare()
     assert device._spare is None
 
@@ -114,7 +100,7 @@ def test_a_hang_is_the_variants_and_the_next_call_works(device: RemoteSimulator)
         run(device, "hang", limit=0.5)
     assert caught.value.seconds == 0.5
     assert isinstance(before, int)
-    assert gone_within(before, 2)
+    assert is_gone(before, 2)
     assert run(device, "echo", 1) == 1
 
 
@@ -226,7 +212,7 @@ def test_close_ends_a_call_in_flight(device: RemoteSimulator) -> None:
     "inherited",
     [
         pytest.param(signal.SIG_DFL, id="foreground"),
-        pytest.param(signal.SIG_IGN, id="background", marks=pytest.mark.long),
+        long(signal.SIG_IGN, id="background"),
     ],
 )
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
@@ -255,11 +241,11 @@ def test_the_child_dies_with_its_parent_but_not_of_ctrl_c(how: signal.Signals, i
     child = int(parent.stdout.readline())
     os.kill(child, signal.SIGINT)  # what a terminal would send, were it in the same group
     time.sleep(0.3)
-    assert alive(child)
+    assert is_alive(child)
     assert os.getpgid(child) != os.getpgid(parent.pid)
     parent.send_signal(how)
     parent.wait(timeout=10)
-    assert gone_within(child, 3)
+    assert is_gone(child, 3)
 
 
 def test_a_gpu_without_cupy_names_the_extra_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:

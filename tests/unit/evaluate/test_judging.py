@@ -10,6 +10,7 @@ from pathlib import Path
 import fake_judge
 import numpy as np
 import pytest
+from long_cases import long
 from task_folders import task_folder
 
 from evo.device.judge import RemoteJudge
@@ -43,9 +44,7 @@ def judged(task: Task, reference: Reference) -> Iterator[Reference]:
 SHIPPED = sorted(path.parent.name for path in KERNELS.glob("*/task.yaml"))
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in ("matmul", "softmax") else pytest.param(name, marks=pytest.mark.long) for name in SHIPPED]
-)
+@pytest.mark.parametrize("name", [name if name in ("matmul", "softmax") else long(name) for name in SHIPPED])
 def test_shipped_references_run_unchanged(name: str) -> None:
     task = read_task(KERNELS / name)
     reference = load_reference(task)
@@ -125,12 +124,8 @@ def test_inputs_are_the_same_for_a_seed_and_shared(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("formula", "unfit"),
     [
-        pytest.param(
-            "x * np.arange(x.shape[1]) + np.random.default_rng(3).random(x.shape[1])",
-            {"expected"},
-            marks=pytest.mark.long,
-        ),
-        pytest.param("np.asarray(x).view(np.ndarray) * 2", set(), marks=pytest.mark.long),
+        long("x * np.arange(x.shape[1]) + np.random.default_rng(3).random(x.shape[1])", {"expected"}),
+        long("np.asarray(x).view(np.ndarray) * 2", set()),
         ("x * (2 if type(x) is np.ndarray else 3)", {"expected"}),
     ],
 )

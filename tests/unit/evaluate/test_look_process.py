@@ -7,11 +7,11 @@ import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
-from simulator import simulator
-from tiny import FAST, write_task
+from tiny import FAST
 
 from evo.device import parse_device
 from evo.evaluate import before_keep, gate
@@ -21,28 +21,15 @@ from evo.evaluate.looking_bench import LookSubject, inputs_hunted, sizes_hunted
 from evo.evaluate.prepare import Prepared
 from evo.evaluate.session import EvaluationSession
 from evo.results import Status
-from evo.spec.task import Task, load_task
+from evo.spec.task import Task
 
 SIM = parse_device("sim:l4")
-
-
-@pytest.fixture(scope="module")
-def bench() -> Iterator[EvaluationSession]:
-    with simulator() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
 def process() -> Iterator[LookProcess]:
     with LookProcess(SIM) as found:
         yield found
-
-
-@pytest.fixture(scope="module")
-def scale(tmp_path_factory: pytest.TempPathFactory) -> Task:
-    root = tmp_path_factory.mktemp("root")
-    write_task(root)
-    return load_task(root, "scale")
 
 
 def prepared_of(bench: EvaluationSession, task: Task, text: str) -> Prepared:
@@ -59,6 +46,30 @@ def test_it_looks_at_what_is_looked_at_here(bench: EvaluationSession, process: L
     assert found is None
     assert (there.sizes, there.inputs, there.laws) == (here.sizes, here.inputs, here.laws)
     assert {case.name for case in there.cases} == {case.name for case in here.cases}
+
+
+def test_two_parts_of_a_look_see_what_the_whole_sees(
+    bench: EvaluationSession, process: LookProcess, scale: Task
+) -> None:
+    prepared = prepared_of(bench, scale, FAST)
+    _, whole = process.take(sizes_hunted, scale, prepared, 3, bench.arch)
+    parts = [
+        process.take(partial(sizes_hunted, part=(number, 2)), scale, prepared, 3, bench.arch)[1] for number in (0, 1)
+    ]
+    assert parts[0].sizes | parts[1].sizes == whole.sizes
+    assert parts[0].inputs | parts[1].inputs == whole.inputs
+    _, little = process.take(partial(sizes_hunted, part=(0, 50)), scale, prepared, 3, bench.arch)
+    assert little.sizes < whole.sizes
+
+
+def test_a_wrong_size_is_found_by_one_part_of_a_look(
+    bench: EvaluationSession, process: LookProcess, scale: Task
+) -> None:
+    prepared = prepared_of(bench, scale, FAST.replace("if (i < n)", "if (i < n && !(n > 3000 && i == n - 1))"))
+    found = [
+        process.take(partial(sizes_hunted, part=(number, 2)), scale, prepared, 3, bench.arch)[0] for number in (0, 1)
+    ]
+    assert any(check is not None and check.status is Status.WRONG for check in found)
 
 
 def test_what_is_wrong_comes_back_as_data(bench: EvaluationSession, process: LookProcess, scale: Task) -> None:

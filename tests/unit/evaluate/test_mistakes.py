@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from task_folders import written_task
 
 from evo.cuda.source import kernel_signatures
 from evo.evaluate.bind import signature_problem
@@ -13,7 +14,7 @@ from evo.evaluate.gate.source_rules import static_problem
 from evo.evaluate.prepare import PrepareFailure, prepare
 from evo.results import Stage, StaticRule, Status
 from evo.spec.chips import chip
-from evo.spec.task import Task, read_task
+from evo.spec.task import Task
 from evo.spec.variant import parse_variant
 
 TASK = """\
@@ -35,11 +36,7 @@ HONEST = "const half* x, const float* w, const float* b, const long long* at, fl
 
 @pytest.fixture(scope="module")
 def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
-    folder = tmp_path_factory.mktemp("root") / "mix"
-    (folder / "ladder").mkdir(parents=True)
-    (folder / "reference.py").write_text("")
-    (folder / "task.yaml").write_text(TASK)
-    return read_task(folder)
+    return written_task(tmp_path_factory.mktemp("root"), TASK, "")
 
 
 def kernel(parameters: str = HONEST, body: str = "") -> str:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 from refusals import refused
-from simulator import simulator
 from tiny import BROKEN, FAST, SLOW, UNSAFE, WRONG, new_repository
 
 from evo.errors import UsageError
@@ -22,12 +21,6 @@ LONGER = FAST.replace("    if (i < n)", "    const float two = 2.0f;\n    if (i 
 @pytest.fixture(scope="module")
 def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
     return load_task(new_repository(tmp_path_factory.mktemp("evaluate") / "mine"), "scale")
-
-
-@pytest.fixture(scope="module")
-def bench() -> Iterator[EvaluationSession]:
-    with simulator() as bench_session:
-        yield bench_session
 
 
 def prepared(bench: EvaluationSession, task: Task, text: str) -> Prepared:

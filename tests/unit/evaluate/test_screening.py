@@ -17,13 +17,6 @@ from evo.spec.task import Task, load_task
 
 
 @pytest.fixture(scope="module")
-def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
-    root = tmp_path_factory.mktemp("repository")
-    write_task(root)
-    return load_task(root, "scale")
-
-
-@pytest.fixture(scope="module")
 def gpu() -> Iterator[EvaluationSession]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(Path(__file__).parents[2] / "support"))
@@ -31,9 +24,9 @@ def gpu() -> Iterator[EvaluationSession]:
             yield bench
 
 
-def test_each_variant_gets_its_time_or_the_reason_it_has_none(task: Task, gpu: EvaluationSession) -> None:
+def test_each_variant_gets_its_time_or_the_reason_it_has_none(scale: Task, gpu: EvaluationSession) -> None:
     texts = [SLOW, WRONG, FAST, BROKEN, UNSAFE]
-    found = list(screen_all(task, texts, gpu, case=task.case("ragged")))
+    found = list(screen_all(scale, texts, gpu, case=scale.case("ragged")))
     assert [row.status for row in found] == [
         Status.MEASURED,
         Status.WRONG,
@@ -47,16 +40,16 @@ def test_each_variant_gets_its_time_or_the_reason_it_has_none(task: Task, gpu: E
     assert set(found[0].stages_s) == {"compile", "check", "bench"}
 
 
-def test_gains_are_over_the_parent_and_absent_where_there_is_no_time(task: Task, gpu: EvaluationSession) -> None:
-    headline = [row.p50_us for row in screen_all(task, [SLOW, FAST], gpu)]
+def test_gains_are_over_the_parent_and_absent_where_there_is_no_time(scale: Task, gpu: EvaluationSession) -> None:
+    headline = [row.p50_us for row in screen_all(scale, [SLOW, FAST], gpu)]
     assert headline[0] is not None
     assert headline[1] is not None
     expected = headline[0] / headline[1]
-    assert screened_gains(gpu, task, SLOW, [FAST, BROKEN, WRONG, SLOW], 0) == [expected, None, None, 1.0]
-    assert screened_gains(gpu, task, BROKEN, [FAST], 0) == [None]
+    assert screened_gains(gpu, scale, SLOW, [FAST, BROKEN, WRONG, SLOW], 0) == [expected, None, None, 1.0]
+    assert screened_gains(gpu, scale, BROKEN, [FAST], 0) == [None]
 
 
-def test_texts_are_taken_as_they_are_needed(task: Task, gpu: EvaluationSession) -> None:
+def test_texts_are_taken_as_they_are_needed(scale: Task, gpu: EvaluationSession) -> None:
     drawn = 0
 
     def endless() -> Iterator[str]:
@@ -65,15 +58,15 @@ def test_texts_are_taken_as_they_are_needed(task: Task, gpu: EvaluationSession) 
             drawn += 1
             yield FAST
 
-    looks = screen_all(task, endless(), gpu, case=task.case("ragged"))
+    looks = screen_all(scale, endless(), gpu, case=scale.case("ragged"))
     assert next(looks).status is Status.MEASURED
     looks.close()
     assert drawn < 20
 
 
-def test_a_first_look_needs_a_gpu(task: Task) -> None:
+def test_a_first_look_needs_a_gpu(scale: Task) -> None:
     with EvaluationSession(DeviceName("sim", "l4")) as bench, pytest.raises(UsageError, match="needs a GPU"):
-        next(screen_all(task, [FAST], bench))
+        next(screen_all(scale, [FAST], bench))
 
 
 LARGE = """\
@@ -107,8 +100,8 @@ def test_a_gain_that_only_a_larger_case_has_is_seen(tmp_path: Path, gpu: Evaluat
 ONE_WRONG = FAST.replace("y[i] = 2.0f * x[i]", "y[i] = i % 7 == 3 ? 3.0f * x[i] : 2.0f * x[i]")
 
 
-def test_large_outputs_are_compared_at_some_places(task: Task, gpu: EvaluationSession) -> None:
-    assert [row.status for row in screen_all(task, [FAST, ONE_WRONG, WRONG], gpu)] == [
+def test_large_outputs_are_compared_at_some_places(scale: Task, gpu: EvaluationSession) -> None:
+    assert [row.status for row in screen_all(scale, [FAST, ONE_WRONG, WRONG], gpu)] == [
         Status.MEASURED,
         Status.WRONG,
         Status.WRONG,

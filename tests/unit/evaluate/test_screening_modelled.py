@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from simulator import simulator
 from tiny import BROKEN, FAST, HEAD, SLOW, write_task
 
 from evo.device import BenchCase
@@ -43,12 +42,6 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
     more = "  small: {N: 131072}\n  large: {N: 524288}\nheadline: small\n"
     described.write_text(text.replace("  small: {N: 131072}\n", more), encoding="utf-8")
     return load_task(root, "scale")
-
-
-@pytest.fixture(scope="module")
-def bench() -> Iterator[EvaluationSession]:
-    with simulator() as opened:
-        yield opened
 
 
 @pytest.fixture

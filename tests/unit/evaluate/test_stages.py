@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from simulator import simulator
 from tiny import BROKEN, FAST, SLOW, TASK_YAML, UNSAFE, WRONG, new_repository
 
 from evo.audit.redteam import finding_of
@@ -19,12 +17,6 @@ from evo.spec.task import Case, Task, load_task
 @pytest.fixture(scope="module")
 def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
     return load_task(new_repository(tmp_path_factory.mktemp("stages") / "repository"), "scale")
-
-
-@pytest.fixture(scope="module")
-def bench() -> Iterator[EvaluationSession]:
-    with simulator() as bench_session:
-        yield bench_session
 
 
 @pytest.mark.parametrize(

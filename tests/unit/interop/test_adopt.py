@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from contextlib import closing
 
 import numpy as np
 import pytest
+from adopted_files import FILES, adopted_text, drafted
 
 from evo.errors import SyntaxInvalid, UsageError
-from evo.interop.adopt import Adopted, Options, adopt
+from evo.interop.adopt import Options, adopt
 from evo.interop.adopt.draft import Draft, draft_of
 from evo.interop.adopt.host_numbers import HostNumber, applied
 from evo.interop.adopt.oracle import widened
@@ -17,12 +18,9 @@ from evo.interop.adopt.program import read_program
 from evo.spec.reference import load_reference
 from evo.spec.task import read_task
 
-FILES = Path(__file__).parents[2] / "data" / "adopt"
 
-
-def drafted(name: str, **axes: int) -> Draft:
-    path = FILES / (name if name.endswith(".py") else f"{name}.cu")
-    return draft_of(read_program(path, "sobel" if "sobel" in name else None, axes), {})
+def named(name: str) -> Draft:
+    return drafted(FILES / (name if name.endswith(".py") else f"{name}.cu"), "sobel" if "sobel" in name else None)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +170,7 @@ def drafted(name: str, **axes: int) -> Draft:
     ],
 )
 def test_the_host_code_tells_launches_tensors_and_sizes(name, axes, tensors, launches):
-    found = drafted(name)
+    found = named(name)
     assert sorted(found.axes) == sorted(axes.split())
     assert {f"{t.name}:{t.role}" for t in found.tensors} == set(tensors.split())
     if launches is not None:
@@ -180,20 +178,20 @@ def test_the_host_code_tells_launches_tensors_and_sizes(name, axes, tensors, lau
 
 
 def test_a_template_is_instantiated_as_it_is_launched():
-    found = drafted("reduce_template")
+    found = named("reduce_template")
     assert [launch.instance.template for launch in found.launches] == [{"T": "float", "blockSize": "256"}] * 2
     assert "template" not in found.launches[0].instance.text
     assert found.launches[0].shared == "1024"
 
 
 def test_a_launcher_of_a_template_compiles_its_numbers_and_types_in():
-    found = drafted("fourth/batched_gemm").launches[0]
+    found = named("fourth/batched_gemm").launches[0]
     assert found.instance.template == {"T": "float", "N": "16"}
     assert found.block == ("16", "16")
 
 
 def test_an_argument_that_a_call_leaves_out_has_its_default():
-    found = drafted("fourth/int8_matvec").launches[0]
+    found = named("fourth/int8_matvec").launches[0]
     assert (found.block, found.shared) == (("128",), "512")
 
 
@@ -242,7 +240,7 @@ def test_what_is_rounded_up_may_itself_be_a_length_and_one_more():
 
 def test_a_struct_by_value_becomes_its_fields():
     """Put together again only if a macro or a function uses it whole."""
-    matrix, step = (drafted(f"third/{name}").launches[0].instance for name in ("matrix_struct", "lbm_thesis"))
+    matrix, step = (named(f"third/{name}").launches[0].instance for name in ("matrix_struct", "lbm_thesis"))
     assert [param.type for param in matrix.params[:3]] == ["int", "int", "float*"]
     assert "Matrix A" not in matrix.text
     assert "row * A_width + e" in matrix.text
@@ -251,7 +249,7 @@ def test_a_struct_by_value_becomes_its_fields():
 
 
 def test_python_tells_sizes_and_numbers_of_a_launcher():
-    found = drafted("third/kb_swish.py")
+    found = named("third/kb_swish.py")
     assert found.axes == {"batch_size": 512, "features": 2048}
     assert [(scalar.name, scalar.value, scalar.given) for scalar in found.scalars] == [("scale", 1.7, True)]
     assert found.program.launches[0].line == 25  # of the Python file
@@ -327,12 +325,9 @@ def test_a_kernel_in_place_is_adopted_with_itself_as_the_reference(tmp_path):
     task = read_task(found.folder)
     assert [(t.name, t.role, t.dtype) for t in task.tensors] == [("x", "in", "float32"), ("y", "inout", "float32")]
     assert {row.what for row in found.rows} >= {"launch", "axis", "tensor", "scalar", "reference"}
-    reference = load_reference(task)
-    try:
+    with closing(load_reference(task)) as reference:
         case = task.check[0]
         given = reference.expectation(case, 3)
-    finally:
-        reference.close()
     wanted = 2.0 * given.inputs["x"].astype(np.float64) + given.inputs["y"]
     assert np.allclose(given.expected["y"], wanted, rtol=1e-12)
     assert given.trusted is not None
@@ -359,7 +354,7 @@ def test_cells_of_an_automaton_are_drawn_so_that_some_live_on(tmp_path):
 
 
 def test_a_constant_that_only_a_template_argument_names_is_lifted():
-    assert "constexpr int BLOCK = 256" in drafted("fifth/dot_chapter").code
+    assert "constexpr int BLOCK = 256" in named("fifth/dot_chapter").code
 
 
 @pytest.mark.long
@@ -392,11 +387,8 @@ def test_the_original_in_doubles_keeps_what_has_no_float():
 @pytest.mark.long
 def test_one_number_has_no_error_to_be_held_against(tmp_path):
     found = adopt(tmp_path, FILES / "reduce_template.cu", Options(name="reduce"))
-    reference = load_reference(read_task(found.folder))
-    try:
+    with closing(load_reference(read_task(found.folder))) as reference:
         given = reference.expectation(read_task(found.folder).check[0], 3)
-    finally:
-        reference.close()
     assert given.expected["out"].shape == (1,)
     assert given.trusted is None
 
@@ -408,11 +400,8 @@ def test_the_length_of_a_table_varies_with_the_numbers_that_lead_into_it(tmp_pat
     task = read_task(found.folder)
     assert len({case.axes["vocab"] for case in task.check} - {5000}) > 2
     case = task.check[1]
-    reference = load_reference(task)
-    try:
+    with closing(load_reference(task)) as reference:
         drawn = reference.inputs(case, 3)
-    finally:
-        reference.close()
     assert drawn["wte"].shape == (case.axes["vocab"], case.axes["dim"])
     assert drawn["ids"].max() < case.axes["vocab"]
 
@@ -480,11 +469,6 @@ int main() {
 """
 
 
-def adopted(folder: Path, text: str, **axes: int) -> Adopted:
-    (folder / "given.cu").write_text(text)
-    return adopt(folder, folder / "given.cu", Options(name="given", axes=axes))
-
-
 def test_a_loop_whose_launches_sizes_count_is_adopted_with_these_sizes(tmp_path):
     path = tmp_path / "given.cu"
     path.write_text(BITONIC)
@@ -498,23 +482,20 @@ def test_a_loop_whose_launches_sizes_count_is_adopted_with_these_sizes(tmp_path)
 
 
 def test_where_the_rows_of_a_sparse_matrix_begin_is_drawn_in_order(tmp_path):
-    found = adopted(tmp_path, CSR)
+    found = adopted_text(tmp_path, CSR)
     rows = {row.value.partition(":")[0]: row for row in found.rows if row.what == "tensor"}
     assert rows["rowptr"].value == "rowptr: in int32[n + 1]"
     assert "in order" in rows["rowptr"].why
     assert "below n as places in x" in rows["colidx"].why
     task = read_task(found.folder)
-    reference = load_reference(task)
-    try:
+    with closing(load_reference(task)) as reference:
         given = reference.expectation(task.check[0], 3).inputs
-    finally:
-        reference.close()
     assert (np.diff(given["rowptr"].astype(int)) >= 0).all()
     assert (given["rowptr"][0], given["rowptr"][-1]) == (0, given["val"].size)
 
 
 def test_extents_are_in_the_order_in_which_the_kernel_multiplies_by_them(tmp_path):
-    found = adopted(tmp_path, POOL)
+    found = adopted_text(tmp_path, POOL)
     shapes = {t.name: [part.text for part in t.shape] for t in read_task(found.folder).tensors}
     assert shapes["in_"] == ["h", "w"]
     assert shapes["out"] == ["h // 2", "w // 2"]  # a method that calls another one of its own

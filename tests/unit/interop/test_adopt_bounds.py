@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
+from adopted_files import adopted_text
+from long_cases import long
 from refusals import refused
 from simulator import simulator
 from tiny import git
@@ -13,7 +16,7 @@ from tiny import git
 from evo.device import parse_device
 from evo.errors import TaskInvalid
 from evo.evaluate.pipeline import Job, evaluate
-from evo.interop.adopt import Adopted, Options, adopt
+from evo.interop.adopt import Adopted
 from evo.results import Status
 from evo.search.loop import evolve
 from evo.search.settings import Settings
@@ -139,18 +142,14 @@ int main() {
 
 
 def adopted(folder: Path, text: str, reference: str | None = None, **axes: int) -> tuple[Adopted, Task]:
-    (folder / "given.cu").write_text(text)
-    found = adopt(folder, folder / "given.cu", Options(name="given", axes=axes, reference=reference))
+    found = adopted_text(folder, text, reference=reference, **axes)
     return found, read_task(found.folder)
 
 
 def most_of(task: Task, name: str, case: Case) -> int:
     """The largest element of an input."""
-    reference = load_reference(task)
-    try:
+    with closing(load_reference(task)) as reference:
         return int(reference.inputs(case, 3)[name].max())
-    finally:
-        reference.close()
 
 
 @pytest.mark.long
@@ -190,11 +189,8 @@ def test_special_values_that_the_original_treats_otherwise_than_the_reference_ar
 def test_an_original_that_rounds_more_than_numpy_sets_the_budget(tmp_path):
     _, task = adopted(tmp_path, SUMS, "out = in_.sum(axis=1)")
     assert (task.folder / "original.cu").is_file()
-    reference = load_reference(task)
-    try:
+    with closing(load_reference(task)) as reference:
         found = reference.expectation(task.check[0], 3)
-    finally:
-        reference.close()
     assert found.trusted is not None
     one_by_one = np.cumsum(found.inputs["in_"].astype(np.float32), axis=1, dtype=np.float32)[:, -1]
     assert (found.trusted["out"] == one_by_one).all()
@@ -206,7 +202,7 @@ def test_an_extent_that_is_compiled_in_has_its_place(tmp_path):
     assert shapes["in_"] == ["height", "width", "3"]  # a short one is part of the kernel
 
 
-@pytest.mark.parametrize("text", [TOTAL, pytest.param(SHARED, marks=pytest.mark.long)])
+@pytest.mark.parametrize("text", [TOTAL, long(SHARED)])
 def test_an_original_passes_at_the_size_that_is_timed(tmp_path, text):
     found, task = adopted(tmp_path, text)
     with simulator() as session:

@@ -6,12 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from adopted_files import FILES, drafted
 
-from evo.interop.adopt.draft import Draft, draft_of
-from evo.interop.adopt.program import read_program
-from evo.interop.adopt.trial import DraftTrial
+from evo.interop.adopt.draft_trial import DraftTrial
 
-FILES = Path(__file__).parents[2] / "data" / "adopt" / "thirteenth"
 MIX = """
 #define TAPS 3
 typedef struct {{ const float* plane[2]; float* out; int extent[2]; float taps[TAPS][2]; {more} }} Mix;
@@ -39,10 +37,6 @@ int main() {{
 """
 SUMS = "for (int p = 0; p < 2; ++p) sum += m.taps[1 + p][p] * m.plane[p][r * m.extent[0] + i];"
 READ = "sum = m.taps[1][0] * m.plane[0][r * m.extent[0] + i] + m.taps[2][1] * m.plane[1][r * m.extent[0] + i];"
-
-
-def drafted(path: Path) -> Draft:
-    return draft_of(read_program(path, None, {}), {})
 
 
 @pytest.mark.parametrize(
@@ -75,7 +69,7 @@ def test_arrays_in_a_struct_become_parameters_and_tensors(
 
 
 def test_a_struct_is_filled_by_lists_and_goes_through_a_function(tmp_path: Path) -> None:
-    draft = drafted(FILES / "planes_struct.cu")
+    draft = drafted(FILES / "thirteenth" / "planes_struct.cu")
     planes = [f"{image}_plane_{at}" for image in ("in", "out") for at in range(3)]
     assert [t.name for t in draft.tensors if "plane" in t.name] == planes
     assert [t.shape for t in draft.tensors if t.name in ("cm_m", "cm_offset")] == [["9"], ["3"]]
@@ -101,7 +95,7 @@ def test_buffers_of_an_array_change_places(tmp_path: Path) -> None:
     assert len(draft.launches) == 1
 
 
-CUPY = FILES / "cupy_cosine.py"
+CUPY = FILES / "thirteenth" / "cupy_cosine.py"
 PYCUDA = '''
 import numpy as np
 import pycuda.driver as drv

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from adopted_files import FILES, drafted, drafted_text
 
 from evo.errors import SyntaxInvalid
-from evo.interop.adopt.draft import Draft, draft_of
-from evo.interop.adopt.program import read_program
-from evo.interop.adopt.texts import variant_text
-from evo.interop.adopt.trial import DraftTrial
+from evo.interop.adopt.draft import Draft
+from evo.interop.adopt.draft_trial import DraftTrial
+from evo.interop.adopt.task_texts import variant_text
 
 MODEL = """
 typedef double real;
@@ -37,17 +37,9 @@ int main() {{
 """
 WEIGHTED = "__device__ real weighted(const real* u, int i, int j) { return model.taps[0][1] * u[AT(i, j)]; }"
 
-FILES = Path(__file__).parents[2] / "data" / "adopt" / "twelfth"
-
-
-def drafted(tmp_path: Path, text: str) -> Draft:
-    path = tmp_path / "given.cu"
-    path.write_text(text)
-    return draft_of(read_program(path, None, {}), {})
-
 
 def adopted(tmp_path: Path, device: str = WEIGHTED, more: str = "", count: str = "rows_of_grid") -> Draft:
-    return drafted(tmp_path, MODEL.format(device=device, more=more, count=count))
+    return drafted_text(tmp_path, MODEL.format(device=device, more=more, count=count))
 
 
 def test_parts_that_kernels_read_become_parameters_and_arrays_tensors(tmp_path: Path) -> None:
@@ -70,7 +62,7 @@ def test_a_struct_that_is_handed_on_whole_is_put_together_again(tmp_path: Path) 
     )
     device = "__device__ float by(const Model& m) { return m.decay; }\n"
     device += "__device__ real weighted(const real* u, int i, int j) { return by(model) * u[AT(i, j)]; }"
-    draft = drafted(tmp_path, text.format(device=device, more="", count="rows_of_grid"))
+    draft = drafted_text(tmp_path, text.format(device=device, more="", count="rows_of_grid"))
     assert {scalar.name for scalar in draft.scalars} >= {"model_decay", "model_unused"}
     DraftTrial(draft, "given").run({"n": 24, "rows": 17})
 
@@ -97,7 +89,7 @@ def test_a_field_that_no_task_can_hold_leaves_the_struct_refused(tmp_path: Path)
     ],
 )
 def test_files_as_strangers_write_them(name: str, axes: str, tensors: str, scalars: str) -> None:
-    draft = draft_of(read_program(FILES / f"{name}.cu", None, {}), {})
+    draft = drafted(FILES / "twelfth" / f"{name}.cu")
     assert sorted(draft.axes) == sorted(axes.split())
     assert {f"{tensor.name}:{tensor.role}" for tensor in draft.tensors} == set(tensors.split())
     assert {scalar.name.rpartition("_")[2] for scalar in draft.scalars} == set(scalars.split())

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from adopted_files import FILES, adopted_text, drafted, drafted_text
+from long_cases import long
 
 from evo.errors import SyntaxInvalid
 from evo.evaluate.prepare import PrepareFailure, prepare
 from evo.interop.adopt import Options, adopt
-from evo.interop.adopt.draft import Draft, draft_of
+from evo.interop.adopt.draft import Draft
 from evo.interop.adopt.draft_parts import TensorDraft
+from evo.interop.adopt.draft_trial import DraftTrial
 from evo.interop.adopt.fills import UNTOLD, numpy_text
 from evo.interop.adopt.oracle import Runner
 from evo.interop.adopt.own_reference import own_reference
-from evo.interop.adopt.program import read_program
-from evo.interop.adopt.texts import variant_text
-from evo.interop.adopt.trial import DraftTrial
+from evo.interop.adopt.task_texts import variant_text
 from evo.spec.chips import chip
 from evo.spec.reference import load_reference
 from evo.spec.task import Task, read_task
@@ -51,11 +53,6 @@ __global__ void row_sum(const float* x, const float* scale, float* y, int rows, 
     y[r] = s * scale[r] / (1 + step);
 }
 """
-
-
-def drafted(folder: Path, text: str, kernel: str | None = None) -> Draft:
-    (folder / "given.cu").write_text(text)
-    return draft_of(read_program(folder / "given.cu", kernel, {}), {})
 
 
 def tensor(draft: Draft, name: str) -> TensorDraft:
@@ -129,7 +126,7 @@ V, AT = "std::vector<int> h(n + 1); ", np.arange(101)
 )
 def test_arithmetic_over_indices_is_worked_out_for_any_size(tmp_path: Path, code: str, wanted: Any) -> None:
     init = "void init(int* p, int m) { for (int i = 0; i < m; i++) { int k = i * 2; p[i] = k % 7; } }"
-    draft = drafted(tmp_path, SEGMENTS + MAIN % (init, code))
+    draft = drafted_text(tmp_path, SEGMENTS + MAIN % (init, code))
     assert values(draft, "off_", 101).tolist() == wanted.tolist()
 
 
@@ -145,7 +142,7 @@ def test_arithmetic_over_indices_is_worked_out_for_any_size(tmp_path: Path, code
     ],
 )
 def test_random_numbers_are_told_by_their_range_and_order(tmp_path: Path, code: str, most: int) -> None:
-    found = values(drafted(tmp_path, SEGMENTS + MAIN % ("", code)), "off_", 101)
+    found = values(drafted_text(tmp_path, SEGMENTS + MAIN % ("", code)), "off_", 101)
     assert found.min() >= 0
     assert most // 2 < found.max() < most
     assert (np.diff(found) >= 0).all() == ("sort" in code or "i - 1" in code)
@@ -162,22 +159,20 @@ def test_random_numbers_are_told_by_their_range_and_order(tmp_path: Path, code: 
     ],
 )
 def test_what_cannot_be_told_is_not_made_up(tmp_path: Path, code: str) -> None:
-    draft = drafted(tmp_path, SEGMENTS + MAIN % ("int perm(int i);", V + code))
+    draft = drafted_text(tmp_path, SEGMENTS + MAIN % ("int perm(int i);", V + code))
     assert tensor(draft, "off_").fill == UNTOLD
     assert set(draft.axes) == {"n"}  # no size comes from a loop that was read
 
 
 def inputs(task: Task) -> Any:
-    reference = load_reference(task)
-    try:
+    with closing(load_reference(task)) as reference:
         return reference.expectation(task.check[0], 3).inputs
-    finally:
-        reference.close()
 
 
 def test_numbers_that_lead_to_addresses_are_drawn_as_they_are_filled(tmp_path: Path) -> None:
-    (tmp_path / "given.cu").write_text(SEGMENTS + MAIN % ("", V + "for (int i = 0; i < n; i++) h[i + 1] = h[i] + len;"))
-    task = read_task(adopt(tmp_path, tmp_path / "given.cu", Options(name="given")).folder)
+    task = read_task(
+        adopted_text(tmp_path, SEGMENTS + MAIN % ("", V + "for (int i = 0; i < n; i++) h[i + 1] = h[i] + len;")).folder
+    )
     found = inputs(task)
     assert found["off_"].tolist() == [8 * i for i in range(len(found["off_"]))]
 
@@ -218,7 +213,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("segment", &run_segment, "sums"
 )
 def test_a_harness_in_python_beside_the_file_is_read(tmp_path: Path, off: str, wanted: Any) -> None:
     (tmp_path / "harness.py").write_text(PYTHON % off)
-    draft = drafted(tmp_path, EXTENSION)
+    draft = drafted_text(tmp_path, EXTENSION)
     assert draft.axes == {"rows": 512, "dim": 256}
     assert tensor(draft, "x").shape == ["40 * rows", "dim"]
     assert tensor(draft, "off_").shape == ["rows + 1"]
@@ -247,7 +242,7 @@ LAUNCH = "{ row_sum<<<rows_, 1>>>(x, scale_, y, rows_, cols_, step_); step_++; }
     "code", [CLASS % (" " + LAUNCH, ""), CLASS % (";", "void RowSums::forward(const float* x, float* y) " + LAUNCH)]
 )
 def test_a_method_that_nobody_calls_is_run_on_an_object_of_its_class(tmp_path: Path, code: str) -> None:
-    draft = drafted(tmp_path, ROW_SUM + code)
+    draft = drafted_text(tmp_path, ROW_SUM + code)
     assert set(draft.axes) == {"rows", "cols"}
     assert {f"{t.name}:{t.role}" for t in draft.tensors} == {"x:in", "scale_:in", "y:out"}
     (launch,) = draft.launches
@@ -263,7 +258,7 @@ def test_a_counter_of_turns_is_no_size_and_makes_no_launch_another_one(tmp_path:
         RowSums sums(rows, cols, s);
         for (int epoch = 0; epoch < 10; ++epoch) sums.forward(x, y);
     }"""
-    draft = drafted(tmp_path, ROW_SUM + CLASS % (" " + LAUNCH.replace("step_++", step), main))
+    draft = drafted_text(tmp_path, ROW_SUM + CLASS % (" " + LAUNCH.replace("step_++", step), main))
     assert set(draft.axes) == {"rows", "cols"}
     (launch,) = draft.launches
     assert launch.args[-1] == "0"
@@ -275,10 +270,10 @@ def test_a_kernel_that_main_does_not_reach_is_adopted_by_its_name(tmp_path: Path
     )
     other += " plain<<<r, 1>>>(x, s, y, r, c, 2); }"
     text = ROW_SUM + other + CLASS % (" " + LAUNCH, "int main() { return 0; }")
-    assert [each.instance.name for each in drafted(tmp_path, text, "plain").launches] == ["plain"]
-    assert [each.instance.name for each in drafted(tmp_path, text, "row_sum").launches] == ["row_sum"]
+    assert [each.instance.name for each in drafted_text(tmp_path, text, "plain").launches] == ["plain"]
+    assert [each.instance.name for each in drafted_text(tmp_path, text, "row_sum").launches] == ["row_sum"]
     with pytest.raises(SyntaxInvalid):
-        drafted(tmp_path, text, "neither")
+        drafted_text(tmp_path, text, "neither")
 
 
 # Tensors that numbers lead into.
@@ -310,12 +305,11 @@ void launch(float* q, const int* position, const float* table, int tokens, int h
     ("text", "shapes"),
     [
         (SPMV, {"values": ["nnz"], "cols": ["nnz"], "rows": ["M + 1"], "x": ["N"], "y": ["M"]}),
-        pytest.param(LOOKUP, {"position": ["tokens"], "table": ["table_rows", "dim"]}, marks=pytest.mark.long),
+        long(LOOKUP, {"position": ["tokens"], "table": ["table_rows", "dim"]}),
     ],
 )
 def test_what_numbers_lead_into_has_its_own_length(tmp_path: Path, text: str, shapes: dict[str, list[str]]) -> None:
-    (tmp_path / "given.cu").write_text(text)
-    task = read_task(adopt(tmp_path, tmp_path / "given.cu", Options(name="given")).folder)
+    task = read_task(adopted_text(tmp_path, text).folder)
     found = {t.name: [part.text for part in t.shape] for t in task.tensors}
     assert {name: found[name] for name in shapes} == shapes
 
@@ -336,8 +330,7 @@ def test_angles_are_drawn_in_the_range_that_the_host_code_has(tmp_path: Path) ->
         cudaMemcpy(at, h.data(), n * 4, cudaMemcpyHostToDevice);
         wave<<<(n + 255) / 256, 256>>>(x, at, y, n);
     }"""
-    (tmp_path / "given.cu").write_text(text)
-    found = inputs(read_task(adopt(tmp_path, tmp_path / "given.cu", Options(name="given")).folder))
+    found = inputs(read_task(adopted_text(tmp_path, text).folder))
     assert 0 <= found["at"].min() < found["at"].max() < 50
 
 
@@ -354,16 +347,12 @@ def test_an_original_that_faults_on_other_inputs_keeps_its_own(tmp_path: Path) -
 
     Elsewhere a kernel cannot tell from a place what is there: half of it is this kind.
     """
-    (tmp_path / "given.cu").write_text(BORDERED)
-    found = inputs(read_task(adopt(tmp_path, tmp_path / "given.cu", Options(name="given")).folder))
+    found = inputs(read_task(adopted_text(tmp_path, BORDERED).folder))
     assert found["kind"][[0, -1]].tolist() == [1, 1]
     assert set(found["kind"].tolist()) == {0, 1, 2}
     places = np.arange(found["kind"].size)
     changed = found["kind"] != np.where((places == 0) | (places == places[-1]), 1, places % 3)
     assert 0.2 < changed.mean() < 0.5
-
-
-FILES = Path(__file__).parents[2] / "data" / "adopt"
 
 
 @pytest.mark.parametrize(
@@ -396,7 +385,7 @@ FILES = Path(__file__).parents[2] / "data" / "adopt"
     ],
 )
 def test_files_of_strangers_are_read_as_they_are_meant(name: str, axes: str, tensors: str, filled: str) -> None:
-    found = draft_of(read_program(FILES / name, None, {}), {})
+    found = drafted(FILES / name)
     assert sorted(found.axes) == sorted(axes.split())
     assert {f"{t.name}:{t.role}" for t in found.tensors} == set(tensors.split())
     assert [t.name for t in found.tensors if t.is_told] == filled.split()
@@ -431,7 +420,7 @@ def test_constants_of_classes_are_sizes(tmp_path: Path, declared: str, block: st
         cudaMemcpy(x, h, n * sizeof(float), cudaMemcpyHostToDevice);
         twice<<<n / 32, {block}>>>(x, n);
     }}"""
-    assert drafted(tmp_path, text).launches[0].block == (str(wanted),)
+    assert drafted_text(tmp_path, text).launches[0].block == (str(wanted),)
 
 
 def test_methods_of_a_class_know_what_its_template_stands_for(tmp_path: Path) -> None:
@@ -454,16 +443,14 @@ def test_methods_of_a_class_know_what_its_template_stands_for(tmp_path: Path) ->
         Runner<float, 64> runner(n);
         runner.run(x);
     }"""
-    found = drafted(tmp_path, text)
+    found = drafted_text(tmp_path, text)
     assert (found.launches[0].grid, found.launches[0].block) == (("ceil_div(n, 64)",), ("64",))
     assert tensor(found, "x").dims == ["n"]  # by the name of who takes it
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param("tenth/cg_softmax_blog.cu", marks=pytest.mark.long), "tenth/wmma_sample.cu"]
-)
+@pytest.mark.parametrize("name", [long("tenth/cg_softmax_blog.cu"), "tenth/wmma_sample.cu"])
 def test_names_of_the_namespaces_of_cuda_headers_are_lifted(name: str) -> None:
-    found = draft_of(read_program(FILES / name, None, {}), {})
+    found = drafted(FILES / name)
     task = DraftTrial(found, "given").task()
     assert not isinstance(prepare(task, variant_text(found, "given"), chip=chip("l4"), arch="sm_89"), PrepareFailure)
 
@@ -484,7 +471,7 @@ def test_no_check_case_takes_longer_than_the_others_by_an_order(tmp_path: Path) 
         cudaMemcpy(x, h, side * side * side * m * 4, cudaMemcpyHostToDevice);
         near<<<(side * side * side + 127) / 128, 128>>>(x, y, m, side * side * side);
     }"""
-    trial = DraftTrial(drafted(tmp_path, text), "given")
+    trial = DraftTrial(drafted_text(tmp_path, text), "given")
     found, _ = trial.cases(trial.settle())
     assert len(found) > 2
     assert max(axes["side"] ** 3 * axes["m"] for axes in found.values()) < 1 << 23
@@ -492,8 +479,7 @@ def test_no_check_case_takes_longer_than_the_others_by_an_order(tmp_path: Path) 
 
 def test_what_is_compiled_for_the_trial_serves_the_self_test(tmp_path: Path) -> None:
     """The reference in this process says what it says in a process of its own."""
-    (tmp_path / "given.cu").write_text(SPMV)
-    found = adopt(tmp_path, tmp_path / "given.cu", Options(name="given"))
+    found = adopted_text(tmp_path, SPMV)
     task = read_task(found.folder)
     runner = Runner(task, (found.folder / "original.cu").read_text())
     wide = Runner(task, (found.folder / "original_float64.cu").read_text(), wide=True)

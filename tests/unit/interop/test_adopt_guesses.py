@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from long_cases import long
 
 from evo.evaluate.gate.cut_reference import cut_axis
 from evo.interop.adopt import Options, adopt
 from evo.interop.adopt.draft import Draft, draft_of
+from evo.interop.adopt.draft_trial import DraftTrial
 from evo.interop.adopt.extents import guess_extents
 from evo.interop.adopt.far_cases import far_cases
 from evo.interop.adopt.fills import numpy_text
 from evo.interop.adopt.program import read_program
-from evo.interop.adopt.trial import DraftTrial
 from evo.spec.reference import load_reference
 from evo.spec.task import read_task
 
@@ -86,28 +88,20 @@ def test_a_guessed_shape_is_divided_where_the_kernel_divides(tmp_path):
 def test_labels_that_must_match_are_drawn_below_the_number_of_classes(tmp_path):
     """Of 16 bits hardly one equals a class, and the branch for it would never be taken."""
     task = read_task(adopt(tmp_path, FILES / "focal_ext.cu", Options()).folder)
-    reference = load_reference(task)
-    try:
+    with closing(load_reference(task)) as reference:
         case = max(task.check, key=lambda one: one.axes["num_samples"])
         given = reference.expectation(case, 3).inputs
-    finally:
-        reference.close()
     assert given["targets"].max() < case.axes["num_classes"]
     targets = next(t for t in task.inputs if t.name == "targets")
     assert targets.range.at(case.axes).high > 2**31  # the gate draws others as well
 
 
-@pytest.mark.parametrize(
-    "name", ["seventh/relax_edges.cu", pytest.param("eighth/sgemv_blas.cu", marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("name", ["seventh/relax_edges.cu", long("eighth/sgemv_blas.cu")])
 def test_an_output_without_the_axis_is_no_part_of_a_cut(tmp_path, name):
     """An inout of a fixed length, or of other rows, beside inputs that an axis counts."""
     task = read_task(adopt(tmp_path, FILES.parent / name, Options(name="given")).folder)
-    reference = load_reference(task)
-    try:
+    with closing(load_reference(task)) as reference:
         assert cut_axis(task, reference) is None
-    finally:
-        reference.close()
 
 
 class Taker:

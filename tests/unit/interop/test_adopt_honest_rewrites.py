@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from adopted_files import adopted_text
+from long_cases import long
 from simulator import simulator
 
 from evo.errors import TaskInvalid
 from evo.evaluate.pipeline import Job, evaluate
-from evo.interop.adopt import Options, adopt
 from evo.results import Evaluation, MismatchKind, Status
 from evo.spec.declared_values import REFERENCE, UNDEFINED
 from evo.spec.task import Task, read_task
@@ -104,8 +105,7 @@ SUMS = MAXIMUM.replace("best = x[row * cols];", "best = 0.f;").replace(
 
 
 def adopted(folder: Path, text: str) -> Task:
-    (folder / "given.cu").write_text(text)
-    return read_task(adopt(folder, folder / "given.cu", Options(name="given")).folder)
+    return read_task(adopted_text(folder, text).folder)
 
 
 def tried(task: Task, text: str) -> Evaluation:
@@ -121,7 +121,7 @@ def rewritten(total: str, value: str) -> str:
     ("text", "undefined"),
     [
         (WELFORD, {"x": {"infinities"}}),  # an infinity in the last place gives one, elsewhere NaN
-        pytest.param(BLUR, {"taps": {"infinities", "nan"}}, marks=pytest.mark.long),  # times the zeros around the image
+        long(BLUR, {"taps": {"infinities", "nan"}}),  # times the zeros around the image
         (MAXIMUM, {"x": {"nan"}}),  # stays in the first place, is dropped elsewhere
         (SUMS, {}),
     ],
@@ -140,9 +140,9 @@ def test_special_values_mean_nothing_where_an_accident_decides(tmp_path, text, u
 @pytest.mark.parametrize(
     ("total", "value", "status"),
     [
-        pytest.param("float", "float", Status.CORRECT, marks=pytest.mark.long),
+        long("float", "float", Status.CORRECT),
         ("__half", "float", Status.WRONG),  # adds up in half precision
-        pytest.param("float", "__float2half", Status.WRONG, marks=pytest.mark.long),  # takes its inputs for halves
+        long("float", "__float2half", Status.WRONG),  # takes its inputs for halves
     ],
 )
 def test_another_order_passes_and_less_precision_does_not(tmp_path, total, value, status):

@@ -5,23 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from adopted_files import drafted_text
 
 from evo.errors import SyntaxInvalid
 from evo.interop.adopt.draft import Draft, draft_of
+from evo.interop.adopt.draft_trial import DraftTrial
 from evo.interop.adopt.extents import order_extents
 from evo.interop.adopt.fixed_constants import settle_knobs
+from evo.interop.adopt.pointer_accesses import accesses_of
 from evo.interop.adopt.program import read_program
-from evo.interop.adopt.texts import variant_text
-from evo.interop.adopt.touched import touches_of
-from evo.interop.adopt.trial import DraftTrial
+from evo.interop.adopt.task_texts import variant_text
 
 FILES = Path(__file__).parents[2] / "data" / "adopt" / "eighth"
-
-
-def drafted(tmp_path: Path, text: str, **axes: int) -> Draft:
-    path = tmp_path / "given.cu"
-    path.write_text(text)
-    return draft_of(read_program(path, None, axes), {})
 
 
 def shapes(draft: Draft) -> dict[str, list[str]]:
@@ -112,7 +107,7 @@ __global__ void cube(const real* x, real* y, int n) {
     ids=["cube", "shuffle", "twice", "compiled", "taps"],
 )
 def test_extents_are_the_steps_of_indices(tmp_path: Path, text: str, expected: dict[str, list[str]]) -> None:
-    assert shapes(drafted(tmp_path, text)) == expected
+    assert shapes(drafted_text(tmp_path, text)) == expected
 
 
 @pytest.mark.parametrize(
@@ -133,7 +128,7 @@ def test_extents_are_the_steps_of_indices(tmp_path: Path, text: str, expected: d
 def test_what_a_kernel_does_through_other_names_is_seen(kernel: str, read: str, written: str) -> None:
     helpers = "__device__ void put(half& o, float v) { o = v; } __device__ void put(int n) { n = 1; }"
     helpers += "__device__ void add(float& o) { o += 1; }"
-    found = touches_of(f"{helpers} __global__ {kernel}", "k")
+    found = accesses_of(f"{helpers} __global__ {kernel}", "k")
     assert "".join(name for name, touch in found.items() if touch.read) == read
     assert "".join(name for name, touch in found.items() if touch.written) == written
 
@@ -148,7 +143,9 @@ __global__ void scatter(const float* src, const int* index, float* out, int n, i
 
 def test_a_tensor_that_is_given_and_added_to_is_an_input_too(tmp_path: Path) -> None:
     launcher = "void run(float* out, const int* index, const float* src, int n, int d) {"
-    given = drafted(tmp_path, f"{SCATTER} {launcher} scatter<<<(n * d + 255) / 256, 256>>>(src, index, out, n, d); }}")
+    given = drafted_text(
+        tmp_path, f"{SCATTER} {launcher} scatter<<<(n * d + 255) / 256, 256>>>(src, index, out, n, d); }}"
+    )
     assert {tensor.name: tensor.role for tensor in given.tensors}["out"] == "inout"
 
 
@@ -157,7 +154,7 @@ def test_what_is_cleared_and_changed_in_place_is_tried_with_other_values(tmp_pat
     int i = blockIdx.x * 256 + threadIdx.x; if (i < n) x[i] = x[i] * 0.5f + y[i]; }
 int main() { int n = 4096; float *x, *y; cudaMalloc(&x, n * 4); cudaMalloc(&y, n * 4); cudaMemset(x, 0, n * 4);
     decay<<<(n + 255) / 256, 256>>>(x, y, n); float h[9]; cudaMemcpy(h, x, 36, cudaMemcpyDeviceToHost); }"""
-    draft = drafted(tmp_path, text)
+    draft = drafted_text(tmp_path, text)
     DraftTrial(draft, "given").settle()
     assert {tensor.name: tensor.role for tensor in draft.tensors} == {"x": "inout", "y": "in"}
 
@@ -172,7 +169,7 @@ int main() { int b = 4, n = 1000; std::vector<float> hx(b * n * 2), hy(b * n * 2
     cudaMalloc(&x, hx.size() * sizeof(float)); cudaMalloc(&y, hy.size() * sizeof(float));
     halve<float><<<(b * n * 2 + 127) / 128, 128>>>(x, y, b * n * 2);
     cudaMemcpy(hy.data(), y, hy.size() * sizeof(float), cudaMemcpyDeviceToHost); }"""
-    draft = drafted(tmp_path, text)
+    draft = drafted_text(tmp_path, text)
     assert sorted(draft.axes) == ["b", "n"]
     assert {tensor.name: tensor.shape for tensor in draft.tensors} == {"x": ["b", "n", "2"], "y": ["b", "n", "2"]}
     assert "Num<float>" in draft.code
@@ -199,7 +196,7 @@ __global__ void tiles(const float* x, float* y, int n) {
 
 
 def test_constants_of_the_launch_and_of_tiles_are_knobs(tmp_path: Path) -> None:
-    draft = drafted(tmp_path, TILES)
+    draft = drafted_text(tmp_path, TILES)
     assert draft.knobs == {"TILE": 16, "DEPTH": 8, "EACH": 4}
     text = variant_text(draft, "given")
     for knob, value in draft.knobs.items():
@@ -225,15 +222,15 @@ def test_a_constant_that_decides_what_is_computed_is_no_knob(
 
 
 def test_a_size_that_is_compiled_in_stays_if_it_is_short_or_given_as_it_is(tmp_path: Path) -> None:
-    assert drafted(tmp_path, TAPS).constants == {"TAPS": 3}
-    assert drafted(tmp_path, TAPS, TAPS=5).axes["TAPS"] == 5
-    assert "BINS" in drafted(tmp_path, TILES).axes
-    kept = drafted(tmp_path, TILES, BINS=64)
+    assert drafted_text(tmp_path, TAPS).constants == {"TAPS": 3}
+    assert drafted_text(tmp_path, TAPS, TAPS=5).axes["TAPS"] == 5
+    assert "BINS" in drafted_text(tmp_path, TILES).axes
+    kept = drafted_text(tmp_path, TILES, BINS=64)
     assert (kept.constants, "BINS" in kept.axes) == ({"BINS": 64}, False)
 
 
 def test_what_does_not_compile_is_told_by_the_line_of_the_given_file(tmp_path: Path) -> None:
-    draft = drafted(tmp_path, TWICE.replace("int i = blockIdx", "int i == blockIdx"))
+    draft = drafted_text(tmp_path, TWICE.replace("int i = blockIdx", "int i == blockIdx"))
     with pytest.raises(SyntaxInvalid, match=r"given\.cu:2: "):
         DraftTrial(draft, "given").settle()
 
@@ -248,7 +245,7 @@ SLOTS = program(
 
 
 def test_numbers_that_lead_writes_are_each_drawn_once(tmp_path: Path) -> None:
-    draft = drafted(tmp_path, SLOTS)
+    draft = drafted_text(tmp_path, SLOTS)
     trial = DraftTrial(draft, "given")
     base = trial.settle()
     drawn = trial.inputs(base)["slot"]
@@ -260,7 +257,7 @@ def test_the_default_of_a_launcher_s_parameter_is_its_size(tmp_path: Path) -> No
     int i = blockIdx.x * 64 + threadIdx.x; if (i < n / step) y[i] = x[i * step]; }
 torch::Tensor run(torch::Tensor x, int step = 2) { int n = x.size(0); auto y = torch::empty({n / step}, x.options());
     skip<<<(n / step + 63) / 64, 64>>>(x.data_ptr<float>(), y.data_ptr<float>(), n, step); return y; }"""
-    assert drafted(tmp_path, text).axes["step"] == 2
+    assert drafted_text(tmp_path, text).axes["step"] == 2
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,10 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
+from rule_children import BY_NAME
 
 from evo.cuda.source import parse
-from evo.operators import RULES, Proposal
+from evo.operators import Proposal
 from evo.operators.rebase import carried
 from evo.operators.rules.operator import integers_of
 from evo.spec.task import load_task
@@ -20,7 +21,7 @@ ROOT = Path(__file__).parents[3]
 
 def applied(name: str, task_name: str, variant: Variant, **arguments: object) -> list[Variant]:
     task = load_task(ROOT, task_name)
-    rule = next(rule for rule in RULES if rule.name == name)
+    rule = BY_NAME[name]
     places = rule.applications(variant, flags=task.flags, axes=integers_of(task), task=task)
     chosen = [place for place in places if arguments.items() <= place.arguments.items()]
     return [child for place in chosen if (child := rule.build(variant, place)) is not None]
@@ -90,9 +91,8 @@ def test_the_steps_of_a_plan_share_the_new_names() -> None:
 
 def test_a_pragma_is_not_parted_from_the_loop_that_another_change_begins_with() -> None:
     base = read_variant(ROOT / "tests" / "data" / "foreign" / "kernels" / "column_mean" / "ladder" / "00_stranger.cu")
-    rules = {rule.name: rule for rule in RULES}
     unrolled, several = (
-        rules[name].build(base, rules[name].applications(base, axes=("R", "C"))[0])
+        BY_NAME[name].build(base, BY_NAME[name].applications(base, axes=("R", "C"))[0])
         for name in ("unroll", "accumulators")
     )
     assert unrolled is not None

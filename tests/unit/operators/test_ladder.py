@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 from refusals import refused
+from task_folders import bare_task
 
 from evo.errors import SyntaxInvalid
 from evo.operators import Context, Ladder, Patch, Proposal
 from evo.spec.chips import CHIPS
 from evo.spec.expr import parse
 from evo.spec.task import Case, Task
-from evo.spec.tolerance import Tolerance
 from evo.spec.variant import Variant, parse_variant, read_variant
 
 RUNG = """\
@@ -35,19 +35,10 @@ def task(tmp_path: Path) -> Task:
         text = RUNG.format(idea=name[3:], domain=domain, value=value, shared=shared, body=i)
         (folder / "ladder" / f"{name}.cu").write_text(text)
     case = Case(name="b", axes={"N": 4})
-    return Task(
-        name="row",
-        folder=folder,
-        axes={"N": "int"},
-        tensors=(),
-        scalars=(),
-        tolerance=Tolerance(rtol=1e-2, atol=1e-3, rival_error_factor=2, because="test"),
-        check=(case,),
-        bench=(case,),
-        headline="b",
-        score={"b": 1.0},
+    return bare_task(
+        name="row", folder=folder, axes={"N": "int"}, check=(case,), bench=(case,), headline="b", score={"b": 1.0},
         work={"flop": parse("N")},
-    )
+    )  # fmt: skip
 
 
 def rung(task: Task, index: int) -> Variant:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from rule_children import changed
 
 from evo.cuda.source import classify, split, syntax_errors, tree_difference
 from evo.operators import edit_key
@@ -55,8 +56,7 @@ Edits = tuple[tuple[str, str], ...]
 def edited(edits: Edits) -> str:
     text = TEXT
     for before, after in edits:
-        assert before in text
-        text = text.replace(before, after)
+        text = changed(text, (before, after))
     return text
 
 

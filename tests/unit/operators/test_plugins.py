@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from long_cases import long
 from tiny import evo, fails, new_repository
 
 from evo.cuda.source import classify, tree_difference
@@ -123,10 +124,10 @@ def test_the_rule_of_the_page_does_what_its_examples_say() -> None:
     ("code", "project", "word"),
     [
         (CODE, PROJECT.replace("evo_more:STREAMED", "evo_more:GONE"), "GONE"),
-        pytest.param(CODE, PROJECT.replace("evo_more:STREAMED", "evo_more:HEAD"), "streamed", marks=pytest.mark.long),
-        pytest.param(CODE.replace('name="streamed"', 'name="unroll"'), PROJECT, "unroll", marks=pytest.mark.long),
-        pytest.param(CODE, PROJECT.replace("doubled =", "ladder ="), "ladder", marks=pytest.mark.long),
-        pytest.param(CODE.replace('name = "doubled"', 'name = "tripled"'), PROJECT, "tripled", marks=pytest.mark.long),
+        long(CODE, PROJECT.replace("evo_more:STREAMED", "evo_more:HEAD"), "streamed"),
+        long(CODE.replace('name="streamed"', 'name="unroll"'), PROJECT, "unroll"),
+        long(CODE, PROJECT.replace("doubled =", "ladder ="), "ladder"),
+        long(CODE.replace('name = "doubled"', 'name = "tripled"'), PROJECT, "tripled"),
     ],
     ids=["no such name", "no rule", "a rule of that name", "an operator of that name", "another name than its own"],
 )

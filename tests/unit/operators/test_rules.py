@@ -10,6 +10,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from rule_children import BY_NAME, TASKS, example
+from task_folders import bare_task
 
 from evo.cuda.compile import Binary, Cache, compile_source
 from evo.cuda.source import classify, kernel_signatures, parse, syntax_errors, tree_difference
@@ -17,7 +19,6 @@ from evo.errors import UsageError
 from evo.operators import RULES, Context, Rule, operator_docs, operators
 from evo.operators.rules import Application, Example, RuleOperator, example_variant, families, rule_operators
 from evo.spec.task import Task, read_task
-from evo.spec.tolerance import Tolerance
 from evo.spec.variant import Variant, parse_variant
 
 KERNEL = """\
@@ -58,10 +59,7 @@ extern "C" __global__ void row(const half* q, float* o, float scale, int n) {
 }
 """
 FLAGS = ("--use_fast_math", "-ftz=true")
-LONG_SUM = next(rule.examples[0].before for rule in RULES if rule.name == "split_k")
-
-
-TASKS = Path(__file__).parents[2] / "data" / "rules"
+LONG_SUM = example("split_k")
 
 
 def example_task(rule: Rule) -> Task | None:
@@ -80,20 +78,7 @@ def context(tmp_path: Path) -> Context:
 
 
 def task_in(folder: Path) -> Task:
-    return Task(
-        name="row",
-        folder=folder,
-        axes={"B": "int"},
-        tensors=(),
-        scalars=(),
-        tolerance=Tolerance(rtol=1e-2, atol=1e-3, rival_error_factor=2, because="test"),
-        check=(),
-        bench=(),
-        headline="",
-        score={},
-        work={},
-        flags=FLAGS,
-    )
+    return bare_task(name="row", folder=folder, axes={"B": "int"}, flags=FLAGS)
 
 
 def children(rule: Rule, variant: Variant, axes: tuple[str, ...] = ()) -> list[tuple[Application, Variant]]:
@@ -170,7 +155,7 @@ def test_lines_end_as_those_of_the_file(rule: Rule, parent: Variant) -> None:
 
 
 def summaries(name: str, variant: Variant) -> list[str]:
-    (rule,) = [rule for rule in RULES if rule.name == name]
+    rule = BY_NAME[name]
     axes = next((example.axes for example in rule.examples if example.axes), ())
     return [application.summary for application, _ in children(rule, variant, axes)]
 
@@ -187,7 +172,7 @@ def test_places_found_in_the_kernel(parent: Variant) -> None:
     assert not any("over m" in summary for summary in summaries("unroll", parent))
 
 
-COARSE = next(rule.examples[0].before for rule in RULES if rule.name == "coarsen")
+COARSE = example("coarsen")
 _ADDER = "struct Adder {\n  float v = 0.0f;\n  __device__ void add(float x) { v += x; }\n};\n"
 
 
@@ -199,7 +184,7 @@ def _summed(update: str, head: str) -> str:
 @pytest.mark.parametrize("kind", ["int", "long long", "unsigned long", "uint32_t", "size_t"])
 @pytest.mark.parametrize("name", ["split_k", "accumulators"])
 def test_a_pragma_stays_with_its_loop(name: str, kind: str) -> None:
-    (rule,) = [rule for rule in RULES if rule.name == name]
+    rule = BY_NAME[name]
     loop = re.compile(r"( *)for \(int i = 0|( *)for \(int j = 0")
     text = loop.sub(lambda m: f"#pragma unroll 2\n{m[0].replace('int', kind)}", rule.examples[0].before)
     variant = example_variant(text)
@@ -254,7 +239,7 @@ def test_a_pragma_stays_with_its_loop(name: str, kind: str) -> None:
 def test_rule_refuses_where_it_does_not_apply(rule: str, text: str) -> None:
     assert summaries(rule, example_variant(text)) == [] or rule == "flag"
     if rule == "flag":
-        (flag_rule,) = [r for r in RULES if r.name == "flag"]
+        flag_rule = BY_NAME["flag"]
         assert flag_rule.applications(example_variant(text)) == ()
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from rule_children import BY_NAME
 from tiny import evo
 
 from evo.cuda.source import parse
-from evo.operators import RULES
 from evo.operators.rules.operator import integers_of
 from evo.spec.task import Task, load_task
 from evo.spec.variant import Variant, parse_variant, read_variant
@@ -21,7 +21,7 @@ SCALAR = parse_variant((MATMUL.folder / "ladder" / "00_scalar.cu").read_text(enc
 
 def after(variant: Variant, name: str, words: str = "", task: Task = MATMUL) -> Variant:
     """The child that a rule makes at its first place whose summary holds the words."""
-    rule = next(rule for rule in RULES if rule.name == name)
+    rule = BY_NAME[name]
     places = rule.applications(variant, flags=task.flags, axes=integers_of(task), task=None if task is MATMUL else task)
     place = next(place for place in places if words in place.summary)
     child = rule.build(variant, place)
@@ -30,7 +30,7 @@ def after(variant: Variant, name: str, words: str = "", task: Task = MATMUL) -> 
 
 
 def offers(variant: Variant, name: str, task: Task = MATMUL) -> list[str]:
-    rule = next(rule for rule in RULES if rule.name == name)
+    rule = BY_NAME[name]
     known = None if task is MATMUL else task
     places = rule.applications(variant, flags=task.flags, axes=integers_of(task), task=known)
     return [place.summary for place in places]

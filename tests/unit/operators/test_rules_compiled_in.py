@@ -6,14 +6,15 @@ import random
 from pathlib import Path
 
 import pytest
+from rule_children import BY_NAME, changed
 
 from evo.cuda.source import classify, tree_difference
-from evo.operators import RULES, Context
+from evo.operators import Context
 from evo.operators.rules import example_variant, rule_operators
 from evo.spec.task import load_task
 from evo.spec.variant import Variant
 
-SIZES, EARLY = (next(rule for rule in RULES if rule.name == name) for name in ("compile_in", "early_operands"))
+SIZES, EARLY = BY_NAME["compile_in"], BY_NAME["early_operands"]
 AXES = ("ROWS", "COLS")
 KERNEL = SIZES.examples[0].before
 TASK = """\
@@ -90,8 +91,7 @@ def test_all_sizes_that_matter_come_first_and_then_each_alone() -> None:
     ],
 )
 def test_sizes_stay_arguments(before: str, after: str) -> None:
-    assert before in KERNEL
-    assert made(SIZES, KERNEL.replace(before, after)) == []
+    assert made(SIZES, changed(KERNEL, (before, after))) == []
 
 
 @pytest.mark.parametrize("name", ["T", "width"])
@@ -143,8 +143,7 @@ def test_a_lambda_is_handed_what_was_loaded_early() -> None:
     ],
 )
 def test_operands_stay_where_they_are(before: str, after: str) -> None:
-    assert before in ROW
-    text = ROW.replace(before, after)
+    text = changed(ROW, (before, after))
     if "LEAVE" in after:
         text = text.replace("if (blockIdx.x >= rows) return;", "LEAVE(blockIdx.x >= rows);")
     names = [child.text.count("w_early") for child in made(EARLY, text)]
@@ -163,8 +162,7 @@ STEP = """\
 
 def stepped(before: str, after: str) -> list[Variant]:
     head, _, _ = ROW.partition("  const auto put")
-    assert before in STEP
-    return made(EARLY, head + STEP.replace(before, after))
+    return made(EARLY, head + changed(STEP, (before, after)))
 
 
 def test_an_operand_of_a_plain_pass_is_loaded_early() -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from rule_children import built
+from rule_children import built, changed
+from task_folders import written_task
 
-from evo.operators import RULES
-from evo.spec.task import Task, read_task
-from evo.spec.variant import Variant, parse_variant
+from evo.spec.task import Task
+from evo.spec.variant import Variant
 
-BY_NAME = {rule.name: rule for rule in RULES}
 UNIT_COLUMNS = """\
 // evo: task unit_columns
 // evo: launch unit_columns grid (ceil_div(C, 128)) block (128) shared 0
@@ -46,19 +43,11 @@ work: {flop: 3 * R * C, bytes: 8 * R * C}
 
 @pytest.fixture(scope="module")
 def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
-    folder = tmp_path_factory.mktemp("tasks") / "unit_columns"
-    Path(folder, "ladder").mkdir(parents=True)
-    Path(folder, "task.yaml").write_text(TASK)
-    Path(folder, "reference.py").write_text("def expected(inputs):\n    return {}\n")
-    return read_task(folder)
+    return written_task(tmp_path_factory.mktemp("tasks"), TASK, "def expected(inputs):\n    return {}\n")
 
 
 def children(name: str, task: Task, *changes: tuple[str, str]) -> list[Variant]:
-    text = UNIT_COLUMNS
-    for written, otherwise in changes:
-        assert written in text
-        text = text.replace(written, otherwise)
-    return built(BY_NAME[name], parse_variant(text), task)
+    return built(name, changed(UNIT_COLUMNS, *changes), task)
 
 
 def test_columns_are_shared_in_place(task: Task) -> None:

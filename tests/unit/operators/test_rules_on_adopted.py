@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from rule_children import built
+from rule_children import BY_NAME, built, changed, example, task_of
 
-from evo.operators import RULES
-from evo.spec.task import Task, read_task
-from evo.spec.variant import Variant, parse_variant
-
-TASKS = Path(__file__).parents[2] / "data" / "rules"
-BY_NAME = {rule.name: rule for rule in RULES}
-
-
-def children(rule: str, text: str, task: Task) -> list[Variant]:
-    return built(BY_NAME[rule], parse_variant(text), task)
+from evo.spec.variant import parse_variant
 
 
 @pytest.mark.parametrize(
@@ -30,9 +19,8 @@ def children(rule: str, text: str, task: Task) -> list[Variant]:
     ],
 )  # fmt: skip
 def test_a_sum_is_one_in_any_idiom(written: str, otherwise: str) -> None:
-    text = BY_NAME["whole_sum"].examples[0].before
-    assert written in text
-    found = children("whole_sum", text.replace(written, otherwise), read_task(TASKS / "whole_sum"))
+    text = example("whole_sum")
+    found = built("whole_sum", changed(text, (written, otherwise)))
     assert any("float4 four_x" in child.text for child in found)
 
 
@@ -49,9 +37,8 @@ def test_a_sum_is_one_in_any_idiom(written: str, otherwise: str) -> None:
     ],
 )
 def test_what_is_no_sum_of_everything_is_left_alone(written: str, otherwise: str) -> None:
-    text = BY_NAME["whole_sum"].examples[0].before
-    assert written in text
-    found = children("whole_sum", text.replace(written, otherwise), read_task(TASKS / "whole_sum"))
+    text = example("whole_sum")
+    found = built("whole_sum", changed(text, (written, otherwise)))
     assert not any("float4 four_x" in child.text for child in found)
 
 
@@ -79,7 +66,7 @@ extern "C" __global__ void turn(const float* x, float* y, int B, int H, int W) {
     ],
 )  # fmt: skip
 def test_a_transposition_is_one_in_any_idiom(text: str) -> None:
-    (child, *_) = children("tile_transposed", text, read_task(TASKS / "tile_transposed"))
+    (child, *_) = built("tile_transposed", text)
     assert "tile[32][32 + 1]" in child.text
     assert [len(line.args or ()) for line in child.launches] == [5]
 
@@ -89,15 +76,14 @@ def test_a_transposition_is_one_in_any_idiom(text: str) -> None:
     [("row * W", "(row / 2) * W"), ("if (row < H)", "if (row < H - 1)"), ("+ column]", "+ (column + row) % W]")],
 )
 def test_what_is_no_transposition_is_left_alone(written: str, otherwise: str) -> None:
-    assert written in TURNED
-    assert children("tile_transposed", TURNED.replace(written, otherwise), read_task(TASKS / "tile_transposed")) == []
+    assert built("tile_transposed", changed(TURNED, (written, otherwise))) == []
 
 
 def test_bins_of_any_integer_are_counted_in_a_copy_of_the_block() -> None:
-    text = BY_NAME["private_copy"].examples[0].before
+    text = example("private_copy")
     unsigned = text.replace("int *counts", "unsigned *counts").replace("counts int32", "counts uint32")
     assert unsigned.count("unsigned *counts") == 2
-    (child, *_) = children("private_copy", unsigned, read_task(TASKS / "private_copy"))
+    (child, *_) = built("private_copy", unsigned)
     assert "__shared__ unsigned own[256]" in child.text
 
 
@@ -112,7 +98,7 @@ def test_a_constant_that_only_the_old_tiles_used_goes_with_its_knob() -> None:
         "    if (row >= M || col >= N) return;\n    float sum = 0;\n"
         "    for (int k = 0; k < K; ++k) sum += a[row * K + k] * b[col * K + k];\n    c[row * N + col] = sum;\n}\n"
     )
-    (child, *_) = children("tile_product", text, read_task(TASKS / "tile_product"))
+    (child, *_) = built("tile_product", text)
     assert "TILE" not in child.text
 
 
@@ -130,7 +116,7 @@ extern "C" __global__ void count(const unsigned char* data, int* bins, int n) {
 
 
 def test_a_while_over_the_grid_is_the_for_that_it_is() -> None:
-    found = children("wide_access", COUNTED, read_task(TASKS / "private_copy"))
+    found = built("wide_access", COUNTED, task_of("private_copy"))
     assert "while" not in found[0].text
     assert "UnsignedChar16 data_pack" in found[0].text
 
@@ -141,7 +127,7 @@ def test_a_while_over_the_grid_is_the_for_that_it_is() -> None:
 )
 def test_blocks_that_stride_over_any_grid_are_as_many_on_each_sm(first: str, grid: str) -> None:
     text = COUNTED.replace("threadIdx.x + blockIdx.x * blockDim.x", first)
-    (child, *_) = children("private_copy", text, read_task(TASKS / "private_copy"))
+    (child, *_) = built("private_copy", text)
     assert [part.text for part in child.launches[0].grid] == [grid]
 
 
@@ -156,8 +142,7 @@ def test_blocks_that_stride_over_any_grid_are_as_many_on_each_sm(first: str, gri
     ],
 )
 def test_a_while_that_is_no_such_for_is_left_alone(written: str, otherwise: str) -> None:
-    assert written in COUNTED
-    assert children("wide_access", COUNTED.replace(written, otherwise), read_task(TASKS / "private_copy")) == []
+    assert built("wide_access", changed(COUNTED, (written, otherwise)), task_of("private_copy")) == []
 
 
 @pytest.mark.parametrize(("element", "is_alone"), [("i", True), ("blockIdx.x", False)])
@@ -171,8 +156,8 @@ def test_an_index_stays_where_its_block_is_looked_at_too(element: str, is_alone:
     assert bool(BY_NAME["coarsen"].applications(parse_variant(text), axes=("N",))) == is_alone
 
 
-WINDOW = BY_NAME["tile_halo"].examples[0].before
-FLAT = BY_NAME["unflatten"].examples[0].before
+WINDOW = example("tile_halo")
+FLAT = example("unflatten")
 
 
 @pytest.mark.parametrize(
@@ -181,7 +166,7 @@ FLAT = BY_NAME["unflatten"].examples[0].before
 def test_a_test_for_the_edge_stays_where_zero_times_a_factor_may_be_no_zero(factor: str, is_gone: bool) -> None:
     """An infinite weight times the zeros around an image is NaN."""
     text = WINDOW.replace("acc += img[yy * W + xx]", f"acc += img[yy * W + xx] * ({factor})")
-    (child, *_) = children("tile_halo", text, read_task(TASKS / "tile_halo"))
+    (child, *_) = built("tile_halo", text)
     assert ("if (yy >= 0" not in child.text) == is_gone
 
 
@@ -189,7 +174,7 @@ def test_a_test_for_the_edge_stays_where_zero_times_a_factor_may_be_no_zero(fact
     "spelling", ["index / (W * H)", "index / (H * W) % C", "(index / W) / H"], ids=["product", "modulo", "brackets"]
 )
 def test_an_index_is_taken_apart_however_its_places_are_spelled(spelling: str) -> None:
-    (child, *_) = children("unflatten", FLAT.replace("index / W / H", spelling), read_task(TASKS / "unflatten"))
+    (child, *_) = built("unflatten", FLAT.replace("index / W / H", spelling))
     assert [part.text for part in child.launches[0].grid] == ["ceil_div(W, 32)", "ceil_div(H, 8)", "C"]
     assert "%" not in child.text
 
@@ -199,7 +184,7 @@ def test_the_outer_size_of_an_index_may_be_any_product() -> None:
     text = FLAT.replace("index < C * H * W", "index < W * R * C * H").replace('extern "C"', '#define R 2\nextern "C"')
     text = text.replace("(C * H * W, 256)", "(2 * C * H * W, 256)").replace("= index / W / H", "= index / (H * W) / R")
     text = text.replace("        float value", "        const int plane = index / (H * W);\n        float value")
-    (child, *_) = children("unflatten", text, read_task(TASKS / "unflatten"))
+    (child, *_) = built("unflatten", text)
     assert [part.text for part in child.launches[0].grid][2] in ("2 * C", "C * 2")
     assert "const int plane = blockIdx.z;" in child.text
 
@@ -213,8 +198,7 @@ def test_the_outer_size_of_an_index_may_be_any_product() -> None:
     ],
 )
 def test_an_index_over_something_else_is_left_whole(written: str, otherwise: str) -> None:
-    assert written in FLAT
-    assert children("unflatten", FLAT.replace(written, otherwise), read_task(TASKS / "unflatten")) == []
+    assert built("unflatten", changed(FLAT, (written, otherwise))) == []
 
 
 @pytest.mark.parametrize(
@@ -232,7 +216,7 @@ def test_an_index_is_taken_apart_behind_any_test_of_its_whole(head: str, tail: s
     body = body[body.index("        float value") :].removesuffix("    }\n}\n")
     first, second = (places, head) if "c >=" in head else (head, places)
     text = f"{start}{first}{second}{body}{tail}}}\n"
-    (child, *_) = children("unflatten", text, read_task(TASKS / "unflatten"))
+    (child, *_) = built("unflatten", text)
     assert [part.text for part in child.launches[0].block] == ["32", "8"]
     assert "if (j >= W || i >= H) return;" in child.text
     assert "total" not in child.text
@@ -241,14 +225,12 @@ def test_an_index_is_taken_apart_behind_any_test_of_its_whole(head: str, tail: s
 
 @pytest.mark.parametrize("stored", ["m", "m * 2.0f", "x[i] - m"])
 def test_a_sum_that_each_turn_stores_is_not_shared_out(stored: str) -> None:
-    text = (
-        BY_NAME["row_lanes"].examples[0].before.replace("m += x[i];", f"{{ m += x[i]; out[idx * C + i] = {stored}; }}")
-    )
+    text = example("row_lanes").replace("m += x[i];", f"{{ m += x[i]; out[idx * C + i] = {stored}; }}")
     text = text.replace(
         "out[idx * C + i] = x[i] - m;\n        }\n        mean", "mean[idx] = 0.0f;\n        }\n        mean"
     )
     assert text.count("out[idx") == 1
-    assert children("row_lanes", text, read_task(TASKS / "row_lanes")) == []
+    assert built("row_lanes", text) == []
 
 
 def test_sizes_that_a_kernel_works_out_are_axes_of_its_grid() -> None:
@@ -257,8 +239,8 @@ def test_sizes_that_a_kernel_works_out_are_axes_of_its_grid() -> None:
     text = FLAT.replace("int index =", sizes).replace("C * H * W, 256", "C * ((H + 1) // 2) * ((W + 1) // 2), 256")
     text = text.replace("C * H * W)", "C * OH * OW)").replace("index % W", "index % OW")
     text = text.replace("(index / W) % H", "(index / OW) % OH").replace("index / W / H", "index / (OH * OW)")
-    (child, *_) = children("unflatten", text, read_task(TASKS / "unflatten"))
+    (child, *_) = built("unflatten", text)
     grid = [part.text for part in child.launches[0].grid]
     assert grid == ["ceil_div((W + 1) // 2, 32)", "ceil_div((H + 1) // 2, 8)", "C"]
     behind = text.replace(sizes, "int index =").replace("if (index <", f"{sizes.splitlines()[0]}\n    if (index <")
-    assert children("unflatten", behind, read_task(TASKS / "unflatten")) == []
+    assert built("unflatten", behind) == []

@@ -3,19 +3,16 @@ arrays in registers, short loops for a few lanes; and extrema of pairs by tiles.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rule_children import built
-from simulator import simulator
+from rule_children import built, changed, example, passes, task_of
+from task_folders import written_task
 
-from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
-from evo.operators import RULES
-from evo.spec.task import Task, read_task
-from evo.spec.variant import Variant, parse_variant
+from evo.evaluate.session import EvaluationSession
+from evo.spec.task import Task
+from evo.spec.variant import parse_variant
 
-BY_NAME = {rule.name: rule for rule in RULES}
 TASK = """\
 name: own
 axes: {{{axes}}}
@@ -44,16 +41,8 @@ def expected(inputs):
 HEAD = "// evo: task own\n// evo: launch k grid (ceil_div({rows}, 64)) block (64) shared 0\n"
 
 
-@pytest.fixture(scope="module")
-def session() -> Iterator[EvaluationSession]:
-    with simulator() as session:
-        yield session
-
-
 def made(folder: Path, axes: dict[str, tuple[int, int]], tensors: dict[str, str], out: str, body: str) -> Task:
     """A task of float tensors with these shapes, the last of which the body returns as `out`."""
-    into = folder / "own"
-    (into / "ladder").mkdir(parents=True)
     lines = "".join(
         f"  - {{name: {name}, role: {'out' if name == out else 'in'}, dtype: float32, shape: [{shape}]"
         f"{'' if name == out else ', domain: fixed'}}}\n"
@@ -63,18 +52,11 @@ def made(folder: Path, axes: dict[str, tuple[int, int]], tensors: dict[str, str]
         ", ".join(f"{axis}: {each}" for axis, each in zip(axes, parts, strict=True))
         for parts in (["int"] * len(axes), [a for a, _ in axes.values()], [b for _, b in axes.values()])
     )
-    text = TASK.format(axes=names, tensors=lines, whole=whole, ragged=ragged)
-    (into / "task.yaml").write_text(text, encoding="utf-8")
     sizes = ", ".join(f'"{name}": ({shape},)' for name, shape in tensors.items() if name != out)
     for axis in axes:
         sizes = sizes.replace(f"({axis},", f'(c["{axis}"],').replace(f", {axis},", f', c["{axis}"],')
-    said = REFERENCE.format(shapes=f"{{{sizes}}}", body=body)
-    (into / "reference.py").write_text(said, encoding="utf-8")
-    return read_task(into)
-
-
-def passes(session: EvaluationSession, task: Task, child: Variant) -> bool:
-    return evaluate(Job(task=task, text=child.text, path="child.cu", upto="check"), session).status.passed
+    declared = TASK.format(axes=names, tensors=lines, whole=whole, ragged=ragged)
+    return written_task(folder, declared, REFERENCE.format(shapes=f"{{{sizes}}}", body=body))
 
 
 def substitution(folder: Path) -> Task:
@@ -103,14 +85,14 @@ extern "C" __global__ void k(const float* a, const float* c, const float* d, flo
 
 
 def test_walks_up_and_down_that_begin_behind_the_first_element_are_wide(
-    session: EvaluationSession, tmp_path: Path
+    bench: EvaluationSession, tmp_path: Path
 ) -> None:
     task = substitution(tmp_path)
     parent = parse_variant(SUBSTITUTION)
     for _ in range(2):
-        parent = built(BY_NAME["wide_access"], parent, task)[0]
+        parent = built("wide_access", parent, task)[0]
     assert parent.text.count("reinterpret_cast<Float4*>(&x[") == 2
-    assert passes(session, task, parent)
+    assert passes(bench, task, parent)
 
 
 @pytest.mark.parametrize("other", ["x[base + i - 2]", "x[base + N - 1 - i]", "x[row]"])
@@ -119,7 +101,7 @@ def test_an_array_that_a_turn_stores_and_reads_elsewhere_is_not_moved_in_wide_pi
 ) -> None:
     head, _, _ = SUBSTITUTION.partition("    for (int i = N - 2")
     text = head.replace("int i = 1;", "int i = 2;").replace("x[base + i - 1]", other) + "}\n"
-    children = built(BY_NAME["wide_access"], parse_variant(text), substitution(tmp_path))
+    children = built("wide_access", text, substitution(tmp_path))
     assert not any("&x[" in child.text for child in children)
 
 
@@ -141,15 +123,15 @@ extern "C" __global__ void k(const float* x, float* y, int B, int N) {
 
 @pytest.mark.parametrize("store", ["y[row * N + i] = sum;", "y[row * N + N - 1 - i] = sum;"])
 def test_elements_that_are_read_backwards_come_in_wide_pieces(
-    session: EvaluationSession, store: str, tmp_path: Path
+    bench: EvaluationSession, store: str, tmp_path: Path
 ) -> None:
     """Beside a store that goes forwards, and one that goes along with the reads."""
     order = "" if "+ i]" in store else "[:, ::-1]"
     body = f'return {{"y": np.cumsum(at["x"][:, ::-1], axis=1){order}}}'
     task = made(tmp_path, {"B": (64, 37), "N": (64, 51)}, dict.fromkeys("xy", "B, N"), "y", body)
-    child = built(BY_NAME["wide_access"], parse_variant(BACKWARDS.replace("STORE", store)), task)[0]
+    child = built("wide_access", BACKWARDS.replace("STORE", store), task)[0]
     assert ".at[3 - e]" in child.text
-    assert passes(session, task, child)
+    assert passes(bench, task, child)
 
 
 MATRICES = (
@@ -169,12 +151,12 @@ extern "C" __global__ void k(const float* a, const float* b, float* c, int B) {
 )
 
 
-def test_the_columns_of_a_small_product_are_shared_by_a_few_lanes(session: EvaluationSession, tmp_path: Path) -> None:
+def test_the_columns_of_a_small_product_are_shared_by_a_few_lanes(bench: EvaluationSession, tmp_path: Path) -> None:
     body = 'return {"c": at["a"] @ at["b"]}'
     task = made(tmp_path, {"B": (64, 37)}, dict.fromkeys("abc", "B, 8, 8"), "c", body)
-    (child,) = built(BY_NAME["row_lanes"], parse_variant(MATRICES), task)
+    (child,) = built("row_lanes", MATRICES, task)
     assert "for (int j = lane; j < 8; j += 8)" in child.text
-    assert passes(session, task, child)
+    assert passes(bench, task, child)
 
 
 TRIANGLE = (
@@ -194,18 +176,18 @@ extern "C" __global__ void k(const float* p, const float* t, float* q, int N) {
 
 
 def test_a_triangle_of_turns_over_an_array_is_unrolled_and_its_array_filled_in_wide_pieces(
-    session: EvaluationSession, tmp_path: Path
+    bench: EvaluationSession, tmp_path: Path
 ) -> None:
     body = """v, t = at["p"], at["t"][:, None]
     for _ in range(7):
         v = (1 - t) * v[:, :-1] + t * v[:, 1:]
     return {"q": v[:, 0]}"""
     task = made(tmp_path, {"N": (64, 37)}, {"p": "N, 8", "t": "N", "q": "N"}, "q", body)
-    (unrolled,) = built(BY_NAME["unroll_registers"], parse_variant(TRIANGLE), task)
+    (unrolled,) = built("unroll_registers", TRIANGLE, task)
     assert unrolled.text.count("#pragma unroll") == 3
-    child = built(BY_NAME["wide_access"], unrolled, task)[0]
+    child = built("wide_access", unrolled, task)[0]
     assert "for (int k_done = 0; k_done < 8; k_done += 4)" in child.text
-    assert passes(session, task, child)
+    assert passes(bench, task, child)
 
 
 PAIRS = """\
@@ -230,11 +212,11 @@ def pairs(folder: Path) -> Task:
     return made(folder, {"M": (32, 13), "N": (64, 37), "K": (32, 21)}, shapes, "c", body)
 
 
-def test_an_extremum_of_pairs_is_computed_by_tiles(session: EvaluationSession, tmp_path: Path) -> None:
+def test_an_extremum_of_pairs_is_computed_by_tiles(bench: EvaluationSession, tmp_path: Path) -> None:
     task = pairs(tmp_path)
-    child = built(BY_NAME["tile_product"], parse_variant(PAIRS), task)[0]
+    child = built("tile_product", PAIRS, task)[0]
     assert "fmaxf(sum[i][j], (x[i] + y[j]))" in child.text
-    assert passes(session, task, child)
+    assert passes(bench, task, child)
 
 
 @pytest.mark.parametrize(
@@ -247,25 +229,24 @@ def test_an_extremum_of_pairs_is_computed_by_tiles(session: EvaluationSession, t
     ],
 )
 def test_what_is_no_extremum_of_all_pairs_is_left_alone(written: str, otherwise: str, tmp_path: Path) -> None:
-    assert written in PAIRS
-    text = PAIRS.replace(written, otherwise)
-    assert built(BY_NAME["tile_product"], parse_variant(text), pairs(tmp_path)) == []
+    text = changed(PAIRS, (written, otherwise))
+    assert built("tile_product", text, pairs(tmp_path)) == []
 
 
 def test_products_that_a_turn_leaves_out_by_data_are_no_whole_sum(tmp_path: Path) -> None:
     text = PAIRS.replace("float best = -1e30f", "float best = 0.0f").replace("if (v > best) best = v;", "best += v;")
     text = text.replace("] + b[", "] * b[")
     task = pairs(tmp_path)
-    assert built(BY_NAME["tile_product"], parse_variant(text), task)
+    assert built("tile_product", text, task)
     skipped = text.replace("float v =", "if (a[i * K + k] < 0.0f) continue;\n        float v =")
-    assert built(BY_NAME["tile_product"], parse_variant(skipped), task) == []
+    assert built("tile_product", skipped, task) == []
 
 
 @pytest.mark.parametrize("written", ["atoms[4 * j + 3]", "atoms[4 * j]"])
 def test_what_is_no_record_is_read_as_it_was(written: str) -> None:
     """Half of a record, and one that does not begin where records do."""
-    task = read_task(Path(__file__).parents[2] / "data" / "rules" / "records")
-    text = BY_NAME["records"].examples[0].before
+    task = task_of("records")
+    text = example("records")
     half = text.replace("atoms[4 * j + 1], z = atoms[4 * j + 2]", "1.0f, z = 1.0f").replace("atoms[4 * j + 3]", "1.0f")
     apart = text.replace("4 * j", "3 * j")
-    assert built(BY_NAME["records"], parse_variant(half if "3" in written else apart), task) == []
+    assert built("records", half if "3" in written else apart, task) == []

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from rule_children import built
+from rule_children import built, changed, example, task_of, tidy
 
-from evo.operators import RULES
-from evo.operators.one_change import clutter
-from evo.spec.task import read_task
-from evo.spec.variant import Variant, parse_variant
+from evo.spec.variant import Variant
 
-TASKS = Path(__file__).parents[2] / "data" / "rules"
-BY_NAME = {rule.name: rule for rule in RULES}
 # Two counters under tests, in a loop over the grid.
 TWO_COUNTERS = """\
 // evo: task block_walks
@@ -31,16 +24,12 @@ extern "C" __global__ void tally(const float *x, int *lost, int *counts, int n)
 
 
 def children(name: str, text: str, *changes: tuple[str, str]) -> list[Variant]:
-    for written, otherwise in changes:
-        assert written in text
-        text = text.replace(written, otherwise)
-    found = built(BY_NAME[name], parse_variant(text), read_task(TASKS / "block_walks"))
-    assert all(clutter(text, child.text) is None for child in found)
-    return found
+    text = changed(text, *changes)
+    return tidy(name, text, task_of("block_walks"))
 
 
 def walked(*changes: tuple[str, str]) -> list[Variant]:
-    return children("block_walks", BY_NAME["block_walks"].examples[0].before, *changes)
+    return children("block_walks", example("block_walks"), *changes)
 
 
 def test_counters_of_one_kernel_are_taken_together() -> None:
@@ -120,20 +109,16 @@ def test_what_is_no_sum_of_blocks_is_left_alone(written: str, otherwise: str) ->
 
 def test_lanes_do_not_leap_over_the_end() -> None:
     """A test for `!=` holds for ever in steps of a warp."""
-    text = BY_NAME["row_lanes"].examples[0].before.replace("i < C", "i != C")
-    (child,) = built(BY_NAME["row_lanes"], parse_variant(text), read_task(TASKS / "row_lanes"))
+    text = example("row_lanes").replace("i < C", "i != C")
+    (child,) = built("row_lanes", text)
     assert child.text.count("for (int i = lane; i < C; i += 32)") == 2
 
 
 def test_lanes_of_a_row_carry_out_the_atomics_of_their_turns() -> None:
-    text = (
-        BY_NAME["row_lanes"]
-        .examples[0]
-        .before.replace("x[i] - m;\n", "x[i] - m;\n            atomicAdd(&mean[i], x[i]);\n")
-    )
+    text = example("row_lanes").replace("x[i] - m;\n", "x[i] - m;\n            atomicAdd(&mean[i], x[i]);\n")
     text = text.replace("        mean[idx] = m;\n", "        atomicAdd(&mean[idx], m);\n")
-    (child,) = built(BY_NAME["row_lanes"], parse_variant(text), read_task(TASKS / "row_lanes"))
+    (child,) = built("row_lanes", text)
     assert "            atomicAdd(&mean[i], x[i]);" in child.text
     assert "if (lane == 0) atomicAdd(&mean[idx], m);" in child.text
     used = text.replace("atomicAdd(&mean[idx], m);", "float old = atomicAdd(&mean[idx], m); out[0] = old;")
-    assert not built(BY_NAME["row_lanes"], parse_variant(used), read_task(TASKS / "row_lanes"))
+    assert not built("row_lanes", used)

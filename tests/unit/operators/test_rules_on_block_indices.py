@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from rule_children import built
-from simulator import simulator
+from long_cases import long
+from rule_children import built, example, passes, task_of
 
-from evo.evaluate.pipeline import Job, evaluate
-from evo.operators import RULES
-from evo.spec.task import read_task
-from evo.spec.variant import Variant, parse_variant
+from evo.evaluate.session import EvaluationSession
+from evo.spec.variant import Variant
 
-TASK = read_task(Path(__file__).parents[2] / "data" / "rules" / "unflatten")
-BY_NAME = {rule.name: rule for rule in RULES}
-FLAT = BY_NAME["unflatten"].examples[0].before
+TASK = task_of("unflatten")
+FLAT = example("unflatten")
 PLACES = FLAT[FLAT.index("    int index") : FLAT.index("        float value")]
 GRID = "grid (ceil_div(C * H * W, 256)) block (256)"
 INDEX = "int j = blockIdx.x * blockDim.x + threadIdx.x;\n    "
@@ -29,44 +24,29 @@ def kernel(grid: str, places: str) -> str:
 
 
 def along(name: str, text: str) -> list[Variant]:
-    return [c for c in built(BY_NAME["coarsen"], parse_variant(text), TASK) if f"knob {name}_REPEAT" in c.text]
+    return [c for c in built("coarsen", text, TASK) if f"knob {name}_REPEAT" in c.text]
 
 
 @pytest.mark.parametrize(
     ("grid", "places", "names"),
     [
         pytest.param("ceil_div(W, 32), H, C", "int i = blockIdx.y, c = blockIdx.z;", "IC", id="each its own"),
-        pytest.param(
-            "ceil_div(W, 32), C * H",
-            "int c = blockIdx.y / H, i = blockIdx.y % H;",
-            "IC",
-            id="divided",
-            marks=pytest.mark.long,
-        ),
-        pytest.param(
-            "ceil_div(W, 32), H * C",
-            "int c = blockIdx.y / H, i = blockIdx.y % H;",
-            "IC",
-            id="turned",
-            marks=pytest.mark.long,
-        ),
-        pytest.param(
-            "ceil_div(W, 32), C * (H + 0)",
-            "int R = H + 0, c = blockIdx.y / R, i = blockIdx.y % R;",
-            "IC",
-            id="a size",
-            marks=pytest.mark.long,
+        long("ceil_div(W, 32), C * H", "int c = blockIdx.y / H, i = blockIdx.y % H;", "IC", id="divided"),
+        long("ceil_div(W, 32), H * C", "int c = blockIdx.y / H, i = blockIdx.y % H;", "IC", id="turned"),
+        long(
+            "ceil_div(W, 32), C * (H + 0)", "int R = H + 0, c = blockIdx.y / R, i = blockIdx.y % R;", "IC", id="a size"
         ),
         pytest.param("ceil_div(W, 32), C * H", "int q = blockIdx.y, c = q / H, i = q % H;", "", id="by a name"),
         pytest.param("ceil_div(W, 32), C * H", "int c = blockIdx.y / H, i = blockIdx.y - c * H;", "", id="a rest"),
         pytest.param("ceil_div(W, 32), H, min(C, C)", "int i = blockIdx.y, c = blockIdx.z;", "I", id="no axis"),
     ],
 )
-def test_a_block_takes_several_values_of_its_index(grid: str, places: str, names: str) -> None:
+def test_a_block_takes_several_values_of_its_index(
+    bench: EvaluationSession, grid: str, places: str, names: str
+) -> None:
     text = kernel(grid, places)
-    with simulator() as session:
-        for name in "IC":
-            found = along(name, text)
-            assert len(found) == (3 if name in names else 0)
-            for child in found[1:2]:
-                assert evaluate(Job(task=TASK, text=child.text, path="child.cu", upto="check"), session).status.passed
+    for name in "IC":
+        found = along(name, text)
+        assert len(found) == (3 if name in names else 0)
+        for child in found[1:2]:
+            assert passes(bench, TASK, child)

@@ -5,15 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rule_children import built
-from simulator import simulator
+from long_cases import long
+from rule_children import TASKS, built, passes
+from task_folders import written_task
 
-from evo.evaluate.pipeline import Job, evaluate
-from evo.operators import RULES
-from evo.spec.task import Task, read_task
-from evo.spec.variant import parse_variant
+from evo.evaluate.session import EvaluationSession
+from evo.spec.task import Task
 
-DATA = Path(__file__).parents[2] / "data" / "rules" / "tile_halo"
 REFERENCE = """
 import numpy as np
 
@@ -43,7 +41,6 @@ extern "C" __global__ void border(const float* img, float* out, int H, int W) {
     out[y * W + x] = sum - CENTRE;
 }
 """
-BY_NAME = {rule.name: rule for rule in RULES}
 OWN = ("img[y * W + x]", "1")
 NEAREST = ("edge", "min(max(y + i, 0), H - 1)", "max(0, min(x + j, W - 1))")
 HELPER = ("edge", "kept(y + i, 0, H - 1)", "kept(x + j, 0, W - 1)")
@@ -53,12 +50,8 @@ NOTHING = ("0.0f", "0")
 
 
 def task_of(folder: Path, mode: str, centre: str) -> Task:
-    into = folder / "border"
-    (into / "ladder").mkdir(parents=True)
-    said = (DATA / "task.yaml").read_text(encoding="utf-8").replace("tile_halo", "border")
-    (into / "task.yaml").write_text(said, encoding="utf-8")
-    (into / "reference.py").write_text(REFERENCE.replace("MODE", mode).replace("CENTRE", centre), encoding="utf-8")
-    return read_task(into)
+    declared = (TASKS / "tile_halo" / "task.yaml").read_text(encoding="utf-8").replace("tile_halo", "border")
+    return written_task(folder, declared, REFERENCE.replace("MODE", mode).replace("CENTRE", centre))
 
 
 def text_of(row: str, col: str, centre: str) -> str:
@@ -69,21 +62,20 @@ def text_of(row: str, col: str, centre: str) -> str:
     ("border", "centre"),
     [
         (NEAREST, OWN),
-        pytest.param(HELPER, NOTHING, marks=pytest.mark.long),
-        pytest.param(CHOICE, OWN, marks=pytest.mark.long),
-        pytest.param(AROUND, OWN, marks=pytest.mark.long),
+        long(HELPER, NOTHING),
+        long(CHOICE, OWN),
+        long(AROUND, OWN),
     ],
     ids=["nearest", "helper", "choice", "around"],
 )
 def test_a_tile_holds_what_is_read_outside(
-    border: tuple[str, str, str], centre: tuple[str, str], tmp_path: Path
+    bench: EvaluationSession, border: tuple[str, str, str], centre: tuple[str, str], tmp_path: Path
 ) -> None:
     mode, row, col = border
     task = task_of(tmp_path, mode, centre[1])
-    found = built(BY_NAME["tile_halo"], parse_variant(text_of(row, col, centre[0])), task)
+    found = built("tile_halo", text_of(row, col, centre[0]), task)
     assert found
-    with simulator() as session:
-        assert evaluate(Job(task=task, text=found[-1].text, path="child.cu", upto="check"), session).status.passed
+    assert passes(bench, task, found[-1])
 
 
 @pytest.mark.parametrize(
@@ -96,4 +88,4 @@ def test_a_tile_holds_what_is_read_outside(
 )
 def test_other_places_are_no_border(row: str, col: str, centre: str, tmp_path: Path) -> None:
     task = task_of(tmp_path, "edge", "0")
-    assert not built(BY_NAME["tile_halo"], parse_variant(text_of(row, col, centre)), task)
+    assert not built("tile_halo", text_of(row, col, centre), task)

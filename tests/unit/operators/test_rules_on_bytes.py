@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from rule_children import built
+from rule_children import built, changed, example
 
-from evo.operators import RULES
-from evo.spec.task import read_task
-from evo.spec.variant import parse_variant
-
-TASK = Path(__file__).parents[2] / "data" / "rules" / "byte_dots"
-RULE = next(rule for rule in RULES if rule.name == "byte_dots")
+RULE = "byte_dots"
 
 
 @pytest.mark.parametrize(
@@ -29,8 +22,7 @@ RULE = next(rule for rule in RULES if rule.name == "byte_dots")
     ],
 )
 def test_only_whole_lines_of_products(written: str, otherwise: str, steps: int) -> None:
-    text = RULE.examples[0].before
-    assert written in text
-    children = built(RULE, parse_variant(text.replace(written, otherwise)), read_task(TASK))
+    text = example(RULE)
+    children = built(RULE, changed(text, (written, otherwise)))
     assert sum(child.text.count("= __dp4a(") for child in children) == steps
     assert len(children) == (2 if steps else 0)

@@ -5,29 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rule_children import built
-from simulator import simulator
+from rule_children import built, of_example, passes
+from task_folders import written_task
 
-from evo.evaluate.pipeline import Job, evaluate
-from evo.operators import RULES
-from evo.operators.one_change import clutter
-from evo.spec.task import read_task
-from evo.spec.variant import Variant, parse_variant
-
-TASKS = Path(__file__).parents[2] / "data" / "rules"
-BY_NAME = {rule.name: rule for rule in RULES}
-
-
-def children(name: str, *changes: tuple[str, str]) -> list[Variant]:
-    """What a rule makes of its example after some replacements, each of which has to find its text."""
-    text = BY_NAME[name].examples[0].before
-    for written, otherwise in changes:
-        assert written in text
-        text = text.replace(written, otherwise)
-    found = built(BY_NAME[name], parse_variant(text), read_task(TASKS / name))
-    assert all(clutter(text, child.text) is None for child in found)
-    return found
-
+from evo.evaluate.session import EvaluationSession
 
 THREAD_PER_COLUMN = (
     ("int c = blockIdx", "unsigned int c = blockIdx"),
@@ -43,7 +24,7 @@ THREAD_PER_COLUMN = (
 
 @pytest.mark.parametrize(("written", "otherwise"), THREAD_PER_COLUMN)
 def test_columns_are_shared_however_they_are_written(written: str, otherwise: str) -> None:
-    first, *_ = children("column_lanes", (written, otherwise))
+    first, *_ = of_example("column_lanes", (written, otherwise))
     assert first.launches[0].block[0].text == "COLUMNS * LANES"
     assert "sum_parts[LANES][COLUMNS]" in first.text
 
@@ -57,7 +38,7 @@ def test_columns_are_shared_however_they_are_written(written: str, otherwise: st
 )
 def test_column_lanes_declares_what_its_stores_ask(stored: tuple[str, str], tests: dict[str, int]) -> None:
     """An unused variable is a warning, and a warning is an error."""
-    first, *_ = children("column_lanes", stored)
+    first, *_ = of_example("column_lanes", stored)
     assert {name: first.text.count(name) for name in ("is_first", "is_inside") if name in first.text} == {
         name: count for name, count in tests.items() if count
     }
@@ -77,7 +58,7 @@ def test_column_lanes_declares_what_its_stores_ask(stored: tuple[str, str], test
     ],
 )
 def test_column_lanes_leaves_alone_what_it_cannot_prove(written: str, otherwise: str) -> None:
-    assert children("column_lanes", (written, otherwise)) == []
+    assert of_example("column_lanes", (written, otherwise)) == []
 
 
 TREE = """\
@@ -121,7 +102,7 @@ BLOCK_PER_COLUMN = (
 
 @pytest.mark.parametrize("changes", BLOCK_PER_COLUMN)
 def test_blocks_get_several_columns_however_they_combine(changes: tuple[tuple[str, str], ...]) -> None:
-    first, *_ = children("column_blocks", *changes)
+    first, *_ = of_example("column_blocks", *changes)
     assert first.launches[0].grid[0].text == "ceil_div(C, COLUMNS)"
     assert "threadIdx.x / COLUMNS" in first.text
     assert TREE not in first.text
@@ -142,7 +123,7 @@ def test_blocks_get_several_columns_however_they_combine(changes: tuple[tuple[st
     ],
 )
 def test_column_blocks_leaves_alone_what_it_cannot_prove(written: str, otherwise: str) -> None:
-    assert children("column_blocks", (written, otherwise)) == []
+    assert of_example("column_blocks", (written, otherwise)) == []
 
 
 OVER_CHANNELS = """\
@@ -190,14 +171,9 @@ def expected(inputs):
 """
 
 
-def test_what_a_lane_has_written_it_may_read_again(tmp_path: Path) -> None:
+def test_what_a_lane_has_written_it_may_read_again(bench: EvaluationSession, tmp_path: Path) -> None:
     """A column of a few rows, as many columns as two axes say together, and an output that is read between passes."""
-    (tmp_path / "over_channels" / "ladder").mkdir(parents=True)
-    for name, text in (("task.yaml", CHANNELS), ("reference.py", SOFTMAX)):
-        (tmp_path / "over_channels" / name).write_text(text, encoding="utf-8")
-    task = read_task(tmp_path / "over_channels")
-    first, *others = built(BY_NAME["column_lanes"], parse_variant(OVER_CHANNELS), task)
+    task = written_task(tmp_path, CHANNELS, SOFTMAX)
+    first, *others = built("column_lanes", OVER_CHANNELS, task)
     assert {child.knob_values["LANES"] for child in (first, *others)} == {8}  # four turns each
-    with simulator() as session:
-        found = evaluate(Job(task=task, text=first.text, path="child.cu", upto="check"), session)
-    assert found.status.passed, first.text
+    assert passes(bench, task, first), first.text

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from rule_children import built
-from simulator import simulator
+from long_cases import long
+from rule_children import built, changed, passes
 from task_folders import written_task
 
-from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
-from evo.operators import RULES
+from evo.evaluate.session import EvaluationSession
 from evo.spec.task import Task
-from evo.spec.variant import Variant, parse_variant
+from evo.spec.variant import Variant
 
-BY_NAME = {rule.name: rule for rule in RULES}
 TASK = """name: best_two
 axes: {R: int, C: int}
 tensors:
@@ -73,21 +69,13 @@ ARRAYS = """    float kept[2] = {-INFINITY, -INFINITY};
 
 
 @pytest.fixture(scope="module")
-def session() -> Iterator[EvaluationSession]:
-    with simulator() as session:
-        yield session
-
-
-@pytest.fixture(scope="module")
 def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
-    return written_task(tmp_path_factory.mktemp("tasks") / "best_two", TASK, REFERENCE)
+    return written_task(tmp_path_factory.mktemp("tasks"), TASK, REFERENCE)
 
 
 def lanes(rule: str, task: Task, text: str, *changes: tuple[str, str]) -> list[Variant]:
-    for written, otherwise in changes:
-        assert written in text
-        text = text.replace(written, otherwise)
-    return built(BY_NAME[rule], parse_variant(HEAD + text), task)
+    text = changed(text, *changes)
+    return built(rule, HEAD + text, task)
 
 
 SHIFT = "for (int j = 1; j > k; j--) { kept[j] = kept[j - 1]; at[j] = at[j - 1]; }"
@@ -118,24 +106,24 @@ SORTED = (
 )
 
 
-@pytest.mark.parametrize("rule", ["row_lanes", pytest.param("row_blocks", marks=pytest.mark.long)])
+@pytest.mark.parametrize("rule", ["row_lanes", long("row_blocks")])
 @pytest.mark.parametrize(
     ("text", "changes"),
     [
-        pytest.param(VARIABLES, (), id="variables", marks=pytest.mark.long),
+        long(VARIABLES, (), id="variables"),
         pytest.param(ARRAYS, (), id="arrays"),
-        pytest.param(ARRAYS, ENDED, id="a loop that ends", marks=pytest.mark.long),
-        pytest.param(VARIABLES, RECORD, id="a record", marks=pytest.mark.long),
-        pytest.param(VARIABLES, SORTED, id="sorted behind", marks=pytest.mark.long),
-        pytest.param(VARIABLES, (("if (v > a)", "if (!(v <= a))"),), id="not less or equal", marks=pytest.mark.long),
+        long(ARRAYS, ENDED, id="a loop that ends"),
+        long(VARIABLES, RECORD, id="a record"),
+        long(VARIABLES, SORTED, id="sorted behind"),
+        long(VARIABLES, (("if (v > a)", "if (!(v <= a))"),), id="not less or equal"),
     ],
 )
 def test_the_few_largest_are_shared_with_their_places(
-    session: EvaluationSession, task: Task, text: str, changes: tuple[tuple[str, str], ...], rule: str
+    bench: EvaluationSession, task: Task, text: str, changes: tuple[tuple[str, str], ...], rule: str
 ) -> None:
     """The inputs are few whole numbers, so most of the largest are equal, and the first of them counts."""
     (child,) = lanes(rule, task, text, *changes)
-    assert evaluate(Job(task=task, text=child.text, path="child.cu", upto="check"), session).status.passed
+    assert passes(bench, task, child)
 
 
 @pytest.mark.parametrize(

@@ -2,47 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-from rule_children import built
-from simulator import simulator
+from long_cases import long
+from rule_children import DATA, built, passes
 
-from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
-from evo.operators import RULES
+from evo.evaluate.session import EvaluationSession
 from evo.spec.task import read_task
-from evo.spec.variant import parse_variant
 
-TASK = read_task(Path(__file__).parents[2] / "data" / "idioms" / "given_lengths")
-BY_NAME = {rule.name: rule for rule in RULES}
+TASK = read_task(DATA / "idioms" / "given_lengths")
 HEAD = "for (int i = first[r]; i < first[r + 1]; ++i)"
 KERNEL = TASK.ladder()[0].read_text(encoding="utf-8")
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[EvaluationSession]:
-    with simulator() as session:
-        yield session
 
 
 @pytest.mark.parametrize(
     "head",
     [
-        pytest.param(HEAD, id="read in each turn", marks=pytest.mark.long),
-        pytest.param(
-            "const int begin = first[r], end = first[r + 1];\n    for (int i = begin; i < end; i++)",
-            id="read before",
-            marks=pytest.mark.long,
+        long(HEAD, id="read in each turn"),
+        long(
+            "const int begin = first[r], end = first[r + 1];\n    for (int i = begin; i < end; i++)", id="read before"
         ),
         pytest.param("int left = first[r + 1] - first[r];\n    for (int i = 0; i < left; ++i)", id="a length"),
     ],
 )
-def test_lanes_share_a_row_that_ends_where_data_says(session: EvaluationSession, head: str) -> None:
+def test_lanes_share_a_row_that_ends_where_data_says(bench: EvaluationSession, head: str) -> None:
     text = KERNEL.replace(HEAD, head)
     text = text.replace("value[i]", "value[first[r] + i]") if "left" in head else text
-    (child,) = built(BY_NAME["row_lanes"], parse_variant(text), TASK)
-    assert evaluate(Job(task=TASK, text=child.text, path="child.cu", upto="check"), session).status.passed
+    (child,) = built("row_lanes", text, TASK)
+    assert passes(bench, TASK, child)
 
 
 @pytest.mark.parametrize(
@@ -57,4 +43,4 @@ def test_an_end_that_moves_on_the_way_is_left_alone(written: str, otherwise: str
     if "int end" in text:
         text = text.replace("total += value[i];", "{ total += value[i]; if (value[i] < 0.0f) --end; }")
     for name in ("row_lanes", "row_blocks"):
-        assert built(BY_NAME[name], parse_variant(text), TASK) == []
+        assert built(name, text, TASK) == []

@@ -2,39 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-from rule_children import built
-from simulator import simulator
+from long_cases import long
+from rule_children import BY_NAME, built, changed, passes, task_of
 
-from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
-from evo.operators import RULES
+from evo.evaluate.session import EvaluationSession
 from evo.operators.rules import example_variant
-from evo.spec.task import Task, read_task
-from evo.spec.variant import Variant, parse_variant
-
-DATA = Path(__file__).parents[2] / "data"
-BY_NAME = {rule.name: rule for rule in RULES}
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[EvaluationSession]:
-    with simulator() as session:
-        yield session
-
-
-def passes(session: EvaluationSession, task: Task, child: Variant) -> bool:
-    return evaluate(Job(task=task, text=child.text, path="child.cu", upto="check"), session).status.passed
-
-
-def changed(text: str, *changes: tuple[str, str]) -> str:
-    for written, otherwise in changes:
-        assert written in text
-        text = text.replace(written, otherwise)
-    return text
-
+from evo.spec.variant import Variant
 
 ROWS = """\
 // evo: launch k grid (ceil_div(B * T, 64)) block (64) shared 0
@@ -114,18 +88,16 @@ GOES_BACK = WALKS["one pointer that goes back"]
 
 
 def rows_of(body: str) -> list[Variant]:
-    return built(BY_NAME["row_lanes"], parse_variant(ROWS.format(body=body)), read_task(DATA / "rules" / "row_lanes"))
+    return built("row_lanes", ROWS.format(body=body))
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.long) if number else name for number, name in enumerate(WALKS)]
-)
-def test_pointers_that_walk_are_indices(session: EvaluationSession, name: str) -> None:
+@pytest.mark.parametrize("name", [long(name) if number else name for number, name in enumerate(WALKS)])
+def test_pointers_that_walk_are_indices(bench: EvaluationSession, name: str) -> None:
     (child,) = rows_of(WALKS[name])
     assert child.text.count("+= 32") == 2
     assert not any(word in child.text for word in ("while", "++;", "*p", "*o", "end"))
     assert ("(size_t)idx * C" in child.text) == ("(size_t)idx * C" in WALKS[name])
-    assert passes(session, read_task(DATA / "rules" / "row_lanes"), child)
+    assert passes(bench, task_of("row_lanes"), child)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +119,7 @@ def test_a_pointer_that_something_else_depends_on_walks_on(written: str, otherwi
 def test_a_comment_swallows_no_code_behind_it() -> None:
     text = " ".join(ROWS.format(body=GOES_BACK).partition("{")[2].split())
     head = ROWS.format(body="").partition("{")[0]
-    (child,) = built(BY_NAME["row_lanes"], parse_variant(f"{head}{{ {text}\n"), read_task(DATA / "rules" / "row_lanes"))
+    (child,) = built("row_lanes", f"{head}{{ {text}\n")
     assert not any("//" in line and ";" in line.partition("//")[2] for line in child.text.splitlines())
 
 
@@ -169,15 +141,13 @@ NUMBERS = {
 INDEX = "uint idx = blockIdx.x * blockDim.x + threadIdx.x;"
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.long) if number else name for number, name in enumerate(NUMBERS)]
-)
-def test_a_block_whose_threads_are_counted_through_is_a_row(session: EvaluationSession, name: str) -> None:
-    task = read_task(DATA / "rules" / "row_lanes")
-    (child,) = built(BY_NAME["row_lanes"], parse_variant(changed(FLAT, (INDEX, NUMBERS[name]))), task)
+@pytest.mark.parametrize("name", [long(name) if number else name for number, name in enumerate(NUMBERS)])
+def test_a_block_whose_threads_are_counted_through_is_a_row(bench: EvaluationSession, name: str) -> None:
+    task = task_of("row_lanes")
+    (child,) = built("row_lanes", changed(FLAT, (INDEX, NUMBERS[name])), task)
     assert "(ceil_div(B * T, WARPS)) block (32 * WARPS)" in child.text
     assert "threadIdx.y" not in child.text
-    assert passes(session, task, child)
+    assert passes(bench, task, child)
 
 
 @pytest.mark.parametrize("changes", [
@@ -188,8 +158,8 @@ def test_a_block_whose_threads_are_counted_through_is_a_row(session: EvaluationS
     ((INDEX, "uint idx = blockIdx.x * 64 + AT;"), ("typedef", "#define AT (threadIdx.y * 16 + threadIdx.x)\ntypedef")),
 ])  # fmt: skip
 def test_a_block_of_two_dimensions_that_is_none_stays(changes: tuple[tuple[str, str], ...]) -> None:
-    task = read_task(DATA / "rules" / "row_lanes")
-    assert built(BY_NAME["row_lanes"], parse_variant(changed(FLAT, *changes)), task) == []
+    task = task_of("row_lanes")
+    assert built("row_lanes", changed(FLAT, *changes), task) == []
 
 
 COLUMNS = """\
@@ -208,17 +178,17 @@ extern "C" __global__ void k(const float* x, float* mean, float* centred, int R,
 """
 
 
-def test_columns_that_such_blocks_walk_over_the_grid_are_shared(session: EvaluationSession) -> None:
-    task = read_task(DATA / "rules" / "column_lanes")
-    first, *_ = built(BY_NAME["column_lanes"], parse_variant(COLUMNS), task)
+def test_columns_that_such_blocks_walk_over_the_grid_are_shared(bench: EvaluationSession) -> None:
+    task = task_of("column_lanes")
+    first, *_ = built("column_lanes", COLUMNS, task)
     assert "block (COLUMNS * LANES)" in first.text
     assert not any(word in first.text for word in ("gridDim", "per_block", "tid"))
-    assert passes(session, task, first)
+    assert passes(bench, task, first)
 
 
 def test_a_step_that_is_no_constant_is_not_known() -> None:
     text = changed(COLUMNS, ("* blockDim.y;\n", "* blockDim.y;\n    per_block *= 2;\n"), ("const int per", "int per"))
-    assert built(BY_NAME["column_lanes"], parse_variant(text), read_task(DATA / "rules" / "column_lanes")) == []
+    assert built("column_lanes", text) == []
 
 
 TWICE = PLAIN.replace("i < C; i++) m += x[i];", "i < C - C % 2; i += 2) { m += x[i]; m += x[i + 1]; }").replace(
@@ -226,14 +196,14 @@ TWICE = PLAIN.replace("i < C; i++) m += x[i];", "i < C - C % 2; i += 2) { m += x
 )
 
 
-def test_lanes_share_a_walk_by_several_elements_a_turn(session: EvaluationSession) -> None:
+def test_lanes_share_a_walk_by_several_elements_a_turn(bench: EvaluationSession) -> None:
     """Each statement adds to the same sum: the lanes combine it once."""
-    task = read_task(DATA / "rules" / "row_lanes")
+    task = task_of("row_lanes")
     for rule, step in (("row_lanes", "2 * 32"), ("row_blocks", "2 * LANES")):
-        (child,) = built(BY_NAME[rule], parse_variant(ROWS.format(body=TWICE)), task)
+        (child,) = built(rule, ROWS.format(body=TWICE), task)
         assert f"; i += {step})" in child.text
         assert child.text.count("__shfl_xor_sync") == 1
-        assert passes(session, task, child)
+        assert passes(bench, task, child)
 
 
 @pytest.mark.parametrize(
@@ -272,7 +242,7 @@ FOUR = """\
 """
 
 
-def test_two_loops_of_one_sum_have_their_own_words_of_shared_memory(session: EvaluationSession) -> None:
+def test_two_loops_of_one_sum_have_their_own_words_of_shared_memory(bench: EvaluationSession) -> None:
     text = ROWS.format(
         body="""\
     const float* x = inp + idx * C;
@@ -282,21 +252,21 @@ def test_two_loops_of_one_sum_have_their_own_words_of_shared_memory(session: Eva
     for (int i = 0; i < C; ++i) out[idx * C + i] = x[i] - m;
 """
     )
-    task = read_task(DATA / "rules" / "row_lanes")
-    (child,) = built(BY_NAME["row_blocks"], parse_variant(text), task)
+    task = task_of("row_lanes")
+    (child,) = built("row_blocks", text, task)
     assert child.text.count("__shared__ float") == 2
-    assert passes(session, task, child)
+    assert passes(bench, task, child)
 
 
 @pytest.mark.long
-def test_a_loop_over_what_another_left_is_each_lanes_own(session: EvaluationSession) -> None:
+def test_a_loop_over_what_another_left_is_each_lanes_own(bench: EvaluationSession) -> None:
     (child,) = rows_of(FOUR)
     assert child.text.count("+= 32") == 2
     assert child.text.count("__shfl_xor_sync") == 4
-    assert passes(session, read_task(DATA / "rules" / "row_lanes"), child)
+    assert passes(bench, task_of("row_lanes"), child)
     (other,) = rows_of(changed(FOUR, ("i + 3 < C", "i + 3 < C / 2")))  # half of the row is no rest
     assert other.text.count("+= 32") == 3
-    assert passes(session, read_task(DATA / "rules" / "row_lanes"), other)
+    assert passes(bench, task_of("row_lanes"), other)
     for written, otherwise in (
         ("m_2 + m_3", "m_2 * i + m_3"),
         ("for (; i < C", "i += 1; for (; i < C - i"),

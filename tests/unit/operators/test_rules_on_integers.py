@@ -5,15 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rule_children import built
-from simulator import simulator
+from rule_children import built, changed, passes
+from task_folders import written_task
 
-from evo.evaluate.pipeline import Job, evaluate
-from evo.operators import RULES
-from evo.spec.task import Task, read_task
-from evo.spec.variant import parse_variant
+from evo.evaluate.session import EvaluationSession
+from evo.spec.task import Task
 
-BY_NAME = {rule.name: rule for rule in RULES}
 NEAREST = """\
 // evo: task nearest
 // evo: launch nearest grid (ceil_div(Q, 128)) block (128) shared 0
@@ -70,20 +67,15 @@ def expected(inputs):
 
 @pytest.fixture
 def task(tmp_path: Path) -> Task:
-    folder = tmp_path / "nearest"
-    (folder / "ladder").mkdir(parents=True)
-    (folder / "task.yaml").write_text(TASK, encoding="utf-8")
-    (folder / "reference.py").write_text(REFERENCE, encoding="utf-8")
-    return read_task(folder)
+    return written_task(tmp_path, TASK, REFERENCE)
 
 
-def test_lanes_share_the_search_for_the_nearest_record(task: Task) -> None:
+def test_lanes_share_the_search_for_the_nearest_record(bench: EvaluationSession, task: Task) -> None:
     """Few bits in common make many equal ones, of which the first counts."""
-    (child,) = built(BY_NAME["row_lanes"], parse_variant(NEAREST), task)
+    (child,) = built("row_lanes", NEAREST, task)
     assert "for (int t = lane; t < T; t += 32) {" in child.text
     assert "theirs < best || (theirs == best && their_other < at)" in child.text
-    with simulator() as session:
-        assert evaluate(Job(task=task, text=child.text, path="child.cu", upto="check"), session).status.passed
+    assert passes(bench, task, child)
 
 
 @pytest.mark.parametrize(
@@ -96,8 +88,7 @@ def test_lanes_share_the_search_for_the_nearest_record(task: Task) -> None:
     ],
 )
 def test_idioms_of_the_nearest(task: Task, written: str, otherwise: str) -> None:
-    assert written in NEAREST
-    assert len(built(BY_NAME["row_lanes"], parse_variant(NEAREST.replace(written, otherwise)), task)) == 1
+    assert len(built("row_lanes", changed(NEAREST, (written, otherwise)), task)) == 1
 
 
 @pytest.mark.parametrize(
@@ -111,5 +102,4 @@ def test_idioms_of_the_nearest(task: Task, written: str, otherwise: str) -> None
     ],
 )
 def test_what_is_no_search_for_the_first_nearest(task: Task, written: str, otherwise: str) -> None:
-    assert written in NEAREST
-    assert built(BY_NAME["row_lanes"], parse_variant(NEAREST.replace(written, otherwise)), task) == []
+    assert built("row_lanes", changed(NEAREST, (written, otherwise)), task) == []

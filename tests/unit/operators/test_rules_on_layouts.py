@@ -7,15 +7,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-from rule_children import built
-from simulator import simulator
+from rule_children import TASKS, built, example, passes
 
-from evo.evaluate.pipeline import Job, evaluate
-from evo.operators import RULES
+from evo.evaluate.session import EvaluationSession
 from evo.spec.task import Task, read_task
 from evo.spec.variant import Variant, parse_variant
 
-BY_NAME = {rule.name: rule for rule in RULES}
 KERNEL = """\
 // evo: task product
 // evo: launch product grid ({grid}) block (16, 16) shared 0
@@ -161,23 +158,22 @@ def rule_of(name: str) -> str:
 @pytest.mark.parametrize("name", WAYS)
 def test_every_layout_is_seen(tmp_path: Path, name: str) -> None:
     task, before = laid_out(tmp_path, name)
-    assert built(BY_NAME[rule_of(name)], before, task)
+    assert built(rule_of(name), before, task)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", WAYS)
-def test_its_child_passes_the_gate(tmp_path: Path, name: str) -> None:
+def test_its_child_passes_the_gate(bench: EvaluationSession, tmp_path: Path, name: str) -> None:
     task, before = laid_out(tmp_path, name)
-    child = built(BY_NAME[rule_of(name)], before, task)[0]
-    with simulator() as session:
-        assert evaluate(Job(task=task, text=child.text, upto="check"), session).status.passed
+    child = built(rule_of(name), before, task)[0]
+    assert passes(bench, task, child)
 
 
 @pytest.mark.parametrize(("atol", "is_split"), [("1e-3", False), ("1e-4", True)])
 def test_weights_of_attention_are_as_exact_as_the_task_wants(tmp_path: Path, atol: str, *, is_split: bool) -> None:
-    rule, folder = BY_NAME["attention_mma"], Path(__file__).parents[2] / "data" / "rules" / "attention_mma"
+    folder = TASKS / "attention_mma"
     shutil.copytree(folder, tmp_path / "attention_mma")
     said = (folder / "task.yaml").read_text()
     (tmp_path / "attention_mma" / "task.yaml").write_text(re.sub(r"atol: [0-9.e-]+", f"atol: {atol}", said))
-    text = built(rule, parse_variant(rule.examples[0].before), read_task(tmp_path / "attention_mma"))[0].text
+    text = built("attention_mma", example("attention_mma"), read_task(tmp_path / "attention_mma"))[0].text
     assert ("isfinite" in text) == is_split

@@ -2,55 +2,35 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from rule_children import built
-from simulator import simulator
+from long_cases import long
+from rule_children import of_example, passes, task_of
 
-from evo.evaluate.pipeline import Job, evaluate
-from evo.operators import RULES
-from evo.spec.task import read_task
-from evo.spec.variant import Variant, parse_variant
+from evo.evaluate.session import EvaluationSession
 
-TASK = read_task(Path(__file__).parents[2] / "data" / "rules" / "lone_walks")
-RULE = next(rule for rule in RULES if rule.name == "lone_walks")
-TEXT = RULE.examples[0].before
 WALK = """for (int i = 1; i < blockDim.x; ++i)
             if (part[i] > m) m = part[i];"""
-
-
-def children(*changes: tuple[str, str]) -> list[Variant]:
-    text = TEXT
-    for written, otherwise in changes:
-        assert written in text
-        text = text.replace(written, otherwise)
-    return built(RULE, parse_variant(text), TASK)
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        pytest.param((), id="as it is", marks=pytest.mark.long),
-        pytest.param((("if (tid == 0)", "if (0 == threadIdx.x)"),), id="the other way round",
-                     marks=pytest.mark.long),
-        pytest.param((("if (tid == 0)", "if (!threadIdx.x)"),), id="no thread", marks=pytest.mark.long),
-        pytest.param(((WALK, "for (int i = 0; i < 256; i++) m = fmaxf(m, part[i]);"),), id="by a function",
-                     marks=pytest.mark.long),
-        pytest.param(((WALK, "int i = 1; while (i < 256) { m = fmaxf(m, part[i]); ++i; }"),), id="while",
-                     marks=pytest.mark.long),
+        long((), id="as it is"),
+        long((("if (tid == 0)", "if (0 == threadIdx.x)"),), id="the other way round"),
+        long((("if (tid == 0)", "if (!threadIdx.x)"),), id="no thread"),
+        long(((WALK, "for (int i = 0; i < 256; i++) m = fmaxf(m, part[i]);"),), id="by a function"),
+        long(((WALK, "int i = 1; while (i < 256) { m = fmaxf(m, part[i]); ++i; }"),), id="while"),
         pytest.param(
             ((WALK, f"{WALK}\n        float n = 0.0f;\n        for (int i = 0; i < 256; i++) n += part[i] * 0.0f;"),
              ("1.0f / (m ", "1.0f / (m + n ")), id="two walks",
         ),
     ],
 )  # fmt: skip
-def test_a_warp_takes_the_walk(changes: tuple[tuple[str, str], ...]) -> None:
-    (child,) = children(*changes)
+def test_a_warp_takes_the_walk(bench: EvaluationSession, changes: tuple[tuple[str, str], ...]) -> None:
+    (child,) = of_example("lone_walks", *changes)
     assert "__shfl_xor_sync" in child.text
     assert "if (threadIdx.x == 0) scale = " in child.text
-    with simulator() as session:
-        assert evaluate(Job(task=TASK, text=child.text, path="child.cu", upto="check"), session).status.passed
+    assert passes(bench, task_of("lone_walks"), child)
 
 
 @pytest.mark.parametrize(
@@ -68,4 +48,4 @@ def test_a_warp_takes_the_walk(changes: tuple[tuple[str, str], ...]) -> None:
     ],
 )
 def test_other_walks_stay(written: str, otherwise: str) -> None:
-    assert children((written, otherwise)) == []
+    assert of_example("lone_walks", (written, otherwise)) == []

@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from rule_children import built
+from rule_children import example, of_example
 
-from evo.operators import RULES
-from evo.operators.one_change import clutter
-from evo.spec.task import read_task
-from evo.spec.variant import Variant, parse_variant
-
-TASK = Path(__file__).parents[2] / "data" / "rules" / "matrix_lanes"
-RULE = next(rule for rule in RULES if rule.name == "matrix_lanes")
-TEXT = RULE.examples[0].before
+TEXT = example("matrix_lanes")
 SWEEP = TEXT[
     TEXT.index("    for (int p = 0") : TEXT.index(
         "    for (int i = 0; i < 8; i++)\n        for (int j = 0; j < 8; j++) out"
@@ -22,46 +13,38 @@ SWEEP = TEXT[
 ]
 
 
-def children(*changes: tuple[str, str]) -> list[Variant]:
-    text = TEXT
-    for written, otherwise in changes:
-        assert written in text
-        text = text.replace(written, otherwise)
-    found = built(RULE, parse_variant(text), read_task(TASK))
-    assert all(clutter(text, child.text) is None for child in found)
-    return found
-
-
 def test_a_triangular_loop_asks_which_lanes_have_a_turn() -> None:
     """What comes from another column is fetched in front of the test, since all lanes have to take part."""
     inner = "for (int j = p + 1; j < 8; j++) a[i][j] -= a[i][p] * a[p][j];"
     rows = f"        for (int i = p + 1; i < 8; i++) {{\n            {inner}\n        }}\n"
     loops = f"    for (int p = 0; p < 8; p++)\n{rows}"
-    (child,) = children((SWEEP, loops))
+    (child,) = of_example("matrix_lanes", (SWEEP, loops))
     assert "const auto a_other = __shfl_sync(group, a[i], p, 8);" in child.text
     assert "if (lane >= (p + 1) && lane < 8) a[i] -= a_other * a[p];" in child.text
 
 
 def test_a_product_keeps_its_sum_in_the_lane() -> None:
     product = "for (int j = 0; j < 8; j++) {\n for (int k = 0; k < 8; k++) {\n b[i][j] += a[i][k] * a[k][j];\n }\n }"
-    (child,) = children((SWEEP, f"    for (int i = 0; i < 8; i++) {product}\n"))
+    (child,) = of_example("matrix_lanes", (SWEEP, f"    for (int i = 0; i < 8; i++) {product}\n"))
     assert "b[i] += __shfl_sync(group, a[i], k, 8) * a[k];" in child.text
 
 
 def test_one_lane_writes_what_all_compute() -> None:
-    (child,) = children(("float scale = 1.0f / a[p][p];", "a[p][0] += 1.0f; float scale = 1.0f / a[p][p];"))
+    (child,) = of_example(
+        "matrix_lanes", ("float scale = 1.0f / a[p][p];", "a[p][0] += 1.0f; float scale = 1.0f / a[p][p];")
+    )
     assert "{ const auto kept = 1.0f; if (lane == 0) a[p] += kept; }" in child.text
 
 
 def test_columns_that_are_no_power_of_two_leave_lanes_idle() -> None:
-    (child,) = children(("[8]", "[6]"), ("< 8", "< 6"))
+    (child,) = of_example("matrix_lanes", ("[8]", "[6]"), ("< 8", "< 6"))
     assert "grid (ceil_div(N * 8, 128))" in child.text
     assert "float a[6] = {0};" in child.text
     assert child.text.count("if (lane < 6)") == 4
 
 
 def test_columns_that_need_each_other_are_done_by_all() -> None:
-    (child,) = children(("b[i][j] -= f * b[p][j];", "b[i][j] -= f * b[j][p];"))
+    (child,) = of_example("matrix_lanes", ("b[i][j] -= f * b[p][j];", "b[i][j] -= f * b[j][p];"))
     assert "{ const auto kept = f * __shfl_sync(group, b[j], p, 8); if (lane == j) b[i] -= kept; }" in child.text
 
 
@@ -75,5 +58,5 @@ def test_columns_that_need_each_other_are_done_by_all() -> None:
 )
 def test_what_lanes_cannot_share_is_left_alone(written: str, otherwise: str) -> None:
     split = ("float a[8][8], b[8][8];", "float a[8][8];\n    float b[8][8];")
-    assert children(split)
-    assert not children(split, (written, otherwise))
+    assert of_example("matrix_lanes", split)
+    assert not of_example("matrix_lanes", split, (written, otherwise))

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-from rule_children import built
-from simulator import simulator
+from rule_children import built, passes, task_of
 from task_folders import written_task
 
-from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
-from evo.operators import RULES
+from evo.evaluate.session import EvaluationSession
 from evo.operators.one_change import clutter
-from evo.spec.task import Task, read_task
-from evo.spec.variant import Variant, parse_variant
+from evo.spec.task import Task
+from evo.spec.variant import Variant
 
-BY_NAME = {rule.name: rule for rule in RULES}
 TASK = """name: moments
 axes: {N: int, C: int, P: int}
 tensors:
@@ -78,41 +72,35 @@ extern "C" __global__ void moments(const float* x, float* mean, float* var, int 
 
 
 @pytest.fixture(scope="module")
-def session() -> Iterator[EvaluationSession]:
-    with simulator() as session:
-        yield session
-
-
-@pytest.fixture(scope="module")
 def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
-    return written_task(tmp_path_factory.mktemp("tasks") / "moments", TASK, REFERENCE)
+    return written_task(tmp_path_factory.mktemp("tasks"), TASK, REFERENCE)
 
 
 def first(name: str, parent: str, task: Task) -> Variant:
-    child, *_ = built(BY_NAME[name], parse_variant(parent), task)
+    child, *_ = built(name, parent, task)
     assert clutter(parent, child.text) is None
     return child
 
 
-def test_blocks_share_one_walk_after_the_other(session: EvaluationSession, task: Task) -> None:
+def test_blocks_share_one_walk_after_the_other(bench: EvaluationSession, task: Task) -> None:
     """The loop with more turns is dealt out; the second time, launches that stood by name their arguments."""
     once = first("split_k", KERNEL, task)
     assert "i += blockDim.x * blockDim.y * SPLITS" in " ".join(once.text.replace("(", "").replace(")", "").split())
     twice = first("split_k", once.text, task)
     assert [len(line.grid) for line in twice.launches] == [3, 3, 1]
     assert len(twice.scratch) == 2
-    assert built(BY_NAME["split_k"], twice, task) == []
-    assert evaluate(Job(task=task, text=twice.text, path="child.cu", upto="check"), session).status.passed
+    assert built("split_k", twice, task) == []
+    assert passes(bench, task, twice)
 
 
 def test_trees_are_shuffles_and_loads_are_wide_however_a_thread_is_numbered(
-    session: EvaluationSession, task: Task
+    bench: EvaluationSession, task: Task
 ) -> None:
     shuffled = first("block_trees", KERNEL, task)
     assert shuffled.text.count("__syncthreads()") == 5
     wide = first("wide_access", first("wide_access", shuffled.text, task).text, task)
     assert wide.text.count("reinterpret_cast<const") == 2
-    assert evaluate(Job(task=task, text=wide.text, path="child.cu", upto="check"), session).status.passed
+    assert passes(bench, task, wide)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +115,7 @@ def test_trees_are_shuffles_and_loads_are_wide_however_a_thread_is_numbered(
 def test_what_is_no_tree_over_all_threads_stays(task: Task, written: str, otherwise: str) -> None:
     assert written in KERNEL
     text = KERNEL.replace(written, otherwise, 1)
-    found = built(BY_NAME["block_trees"], parse_variant(text), task)
+    found = built("block_trees", text, task)
     assert all("= sum;\n    __syncthreads" in child.text for child in found)  # the other tree is one
 
 
@@ -172,11 +160,10 @@ extern "C" __global__ void short_rows(const float* x, float* y, int R, int C) {
     ],
 )
 def test_a_tree_in_a_function_is_shuffles_there(
-    session: EvaluationSession, written: str, otherwise: str, places: int
+    bench: EvaluationSession, written: str, otherwise: str, places: int
 ) -> None:
-    task = read_task(Path(__file__).parents[2] / "data" / "rules" / "block_trees")
-    found = built(BY_NAME["block_trees"], parse_variant(CALLED.replace(written, otherwise)), task)
+    task = task_of("block_trees")
+    found = built("block_trees", CALLED.replace(written, otherwise), task)
     assert [child.text.count("__shfl_xor_sync") for child in found] == [places] * bool(places)
     if written == otherwise:
-        verdict = evaluate(Job(task=task, text=found[0].text, path="child.cu", upto="check"), session)
-        assert verdict.status.passed, verdict.reason
+        assert passes(bench, task, found[0])

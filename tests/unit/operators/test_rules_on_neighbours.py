@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from rule_children import built
-from simulator import simulator
+from long_cases import long
+from rule_children import built, example, of_example, passes, task_of
 
-from evo.evaluate.pipeline import Job, evaluate
-from evo.operators import RULES
-from evo.operators.one_change import clutter
+from evo.evaluate.session import EvaluationSession
 from evo.operators.rules.idle_declarations import uses_of
 from evo.spec.task import Case, read_task
-from evo.spec.variant import Variant, parse_variant
 
-TASK = read_task(Path(__file__).parents[2] / "data" / "rules" / "neighbours")
-RULE = next(rule for rule in RULES if rule.name == "neighbours")
+TASK = task_of("neighbours")
+RULE = "neighbours"
 SUM = "out[y * W + x] = 0.25f * (window[0] + window[1] + window[2 * W] + window[2 * W + 1]);"
 GUARD = "if (x >= W || y >= H) return;"
 # Three neighbours of one row, out of four times as many.
@@ -28,17 +24,6 @@ ROW = """float sum = 0.0f;
         if (at >= 0 && at < 2 * W) sum += img[y * 2 * W + at];
     }
     out[y * W + x] = sum;"""
-
-
-def children(*changes: tuple[str, str]) -> list[Variant]:
-    """What the rule makes of its example after some replacements, each of which has to find its text."""
-    text = RULE.examples[0].before
-    for written, otherwise in changes:
-        assert written in text
-        text = text.replace(written, otherwise)
-    found = built(RULE, parse_variant(text), TASK)
-    assert all(clutter(text, child.text) is None for child in found)
-    return found
 
 
 def windows(text: str) -> tuple[str, str]:
@@ -62,7 +47,7 @@ def windows(text: str) -> tuple[str, str]:
     ],
 )
 def test_a_window_of_two_by_two_is_two_wide_loads(changes: tuple[tuple[str, str], ...]) -> None:
-    child = next(child for child in children(*changes) if "ceil_div(W, 32 * 2)" in child.text)
+    child = next(child for child in of_example(RULE, *changes) if "ceil_div(W, 32 * 2)" in child.text)
     wide, narrow = windows(child.text)
     assert wide.count("const Float4x4 img_pack") == 2
     assert wide.count("*reinterpret_cast<Float2x2*>") == 1
@@ -71,8 +56,8 @@ def test_a_window_of_two_by_two_is_two_wide_loads(changes: tuple[tuple[str, str]
 
 
 def test_windows_that_overlap_are_loaded_once() -> None:
-    body = RULE.examples[0].before.split("    const float* window")[1].rstrip("}\n")
-    found = children(("    const float* window" + body, ROW))
+    body = example(RULE).split("    const float* window")[1].rstrip("}\n")
+    found = of_example(RULE, ("    const float* window" + body, ROW))
     strict, kept = (c for c in found if "ceil_div(W, 32 * 4)" in c.text)
     assert windows(strict.text)[0].count("reinterpret_cast<const Float12x4*>") == 1
     assert "if (at >= 0" not in windows(strict.text)[0]  # all outputs of the thread are inside
@@ -82,11 +67,11 @@ def test_windows_that_overlap_are_loaded_once() -> None:
 
 
 def test_clamped_places_are_inner_ones() -> None:
-    body = RULE.examples[0].before.split("    const float* window")[1].rstrip("}\n")
+    body = example(RULE).split("    const float* window")[1].rstrip("}\n")
     clamped = ROW.replace("int at = x + d;", "int at = min(max(x + d, 0), 2 * W - 1);").replace(
         "if (at >= 0 && at < 2 * W) ", ""
     )
-    first, *_ = children(("    const float* window" + body, clamped))
+    first, *_ = of_example(RULE, ("    const float* window" + body, clamped))
     assert "1 <= x_first" in first.text
     assert "min(" not in windows(first.text)[0]
 
@@ -99,9 +84,9 @@ def test_clamped_places_are_inner_ones() -> None:
     ],
 )
 def test_what_an_edge_changes_is_not_looked_at_inside(turn: str) -> None:
-    body = RULE.examples[0].before.split("    const float* window")[1].rstrip("}\n")
+    body = example(RULE).split("    const float* window")[1].rstrip("}\n")
     row = ROW.replace("int at = x + d;", turn).replace("if (at >= 0 && at < 2 * W) ", "")
-    first, *_ = children(("    const float* window" + body, row))
+    first, *_ = of_example(RULE, ("    const float* window" + body, row))
     wide, narrow = windows(first.text)
     assert not re.search(r"continue|%", wide[wide.index("pragma unroll") :])
     assert re.search(r"continue|%", narrow[narrow.index("float sum") :])
@@ -116,11 +101,11 @@ def test_what_an_edge_changes_is_not_looked_at_inside(turn: str) -> None:
     ],
 )
 def test_a_window_that_is_cut_off_at_an_edge_is_whole_inside(start: str, end: str, is_whole: bool) -> None:
-    body = RULE.examples[0].before.split("    const float* window")[1].rstrip("}\n")
+    body = example(RULE).split("    const float* window")[1].rstrip("}\n")
     row = f"""float sum = 0.0f;
     for (int at = {start}; at < {end}; ++at) sum += img[y * 2 * W + at];
     out[y * W + x] = sum;"""
-    found = children(("    const float* window" + body, row))
+    found = of_example(RULE, ("    const float* window" + body, row))
     texts = [child.text for child in found if "1 <= x_first" in child.text]
     assert bool(texts) == is_whole
     for text in texts[:1]:
@@ -131,7 +116,7 @@ def test_a_window_that_is_cut_off_at_an_edge_is_whole_inside(start: str, end: st
 
 
 def test_what_is_changed_in_place_is_read_and_written_as_one() -> None:
-    first, *_ = children((SUM, "out[y * W + x] *= 2.0f; out[y * W + x] += window[0];"))
+    first, *_ = of_example(RULE, (SUM, "out[y * W + x] *= 2.0f; out[y * W + x] += window[0];"))
     assert "Float2x2 out_pack = *reinterpret_cast" in first.text
     assert "out_pack.at[e] *= 2.0f" in first.text
 
@@ -145,7 +130,7 @@ extern "C" __global__ void pool(const float* img, float* out, int size) {
     if (i < size) out[i] = img[i];
 }
 """
-    first, *_ = built(RULE, parse_variant(text), TASK)
+    first, *_ = built(RULE, text, TASK)
     assert "&& i_first + 2 <= size" in first.text
 
 
@@ -160,21 +145,21 @@ extern "C" __global__ void pool(const float* img, float* out, int H, int W) {
     }
 }
 """
-    first, *_ = built(RULE, parse_variant(text), TASK)
+    first, *_ = built(RULE, text, TASK)
     assert "Float2x2 img_pack" in first.text
     assert uses_of("step", first.text) == 0
 
 
 def test_a_place_that_data_decides_is_read_as_it_was() -> None:
     gather = ("window[1]", "img[(int)(x * 0.3f)]")
-    first, *_ = children(gather)
+    first, *_ = of_example(RULE, gather)
     assert "img[(int)(x * 0.3f)]" in windows(first.text)[0]
 
 
 def test_values_of_knobs_are_tested() -> None:
     """A window that was counted with a knob's value does not fit another."""
     knob = ("// evo: launch", "// evo: knob REACH in 1, 2\n#define REACH 1\n// evo: launch")
-    first, *_ = children(knob, ("window[1]", "window[REACH]"))
+    first, *_ = of_example(RULE, knob, ("window[1]", "window[REACH]"))
     assert "&& REACH == 1" in first.text
 
 
@@ -192,7 +177,7 @@ def test_values_of_knobs_are_tested() -> None:
     ],
 )
 def test_other_kernels_are_left_alone(written: str, otherwise: str) -> None:
-    assert children((written, otherwise)) == []
+    assert of_example(RULE, (written, otherwise)) == []
 
 
 def test_tests_that_hold_at_some_sizes_alone_stay() -> None:
@@ -204,20 +189,18 @@ def test_tests_that_hold_at_some_sizes_alone_stay() -> None:
         check=(Case(name="whole", axes=axes), Case(name="ragged", axes={"H": 19, "W": 28, "S": 2})),
         bench=(Case(name="big", axes=axes),),
     )
-    text = RULE.examples[0].before.replace("// evo: launch", "// evo: macro S\n// evo: launch").replace("0.25f", "S")
-    texts = [child.text for child in built(RULE, parse_variant(text), task)]
+    text = example(RULE).replace("// evo: launch", "// evo: macro S\n// evo: launch").replace("0.25f", "S")
+    texts = [child.text for child in built(RULE, text, task)]
     assert texts
     assert all("x_first + " in windows(each)[0] and "+ 1 <= H" in windows(each)[0] for each in texts)
 
 
-def test_what_the_grid_alone_bounds_stays_within_it() -> None:
+def test_what_the_grid_alone_bounds_stays_within_it(bench: EvaluationSession) -> None:
     task = replace(TASK, check=tuple(case for case in TASK.check if case.name == "whole"))
-    bare = RULE.examples[0].before.replace(GUARD, "")
-    assert bare != RULE.examples[0].before
-    with simulator() as session:
-        for child in built(RULE, parse_variant(bare), task):
-            found = evaluate(Job(task=task, text=child.text, path="child.cu", upto="check"), session)
-            assert found.status.passed, child.text
+    bare = example(RULE).replace(GUARD, "")
+    assert bare != example(RULE)
+    for child in built(RULE, bare, task):
+        assert passes(bench, task, child), child.text
 
 
 PAIRS = read_task(TASK.folder.parents[1] / "idioms" / "complex_product")
@@ -233,26 +216,26 @@ BY_PART = """    for (int k = 0; k < 2; ++k)
     ("written", "otherwise"),
     [
         pytest.param("", "", id="as it is"),
-        pytest.param(WHOLE, BY_PART, id="a loop over both", marks=pytest.mark.long),
-        pytest.param(
+        long(WHOLE, BY_PART, id="a loop over both"),
+        long(
             f"{PLACE};\n    if (i >= N) return;",
             f"int all = N;\n    for ({PLACE}; i < all; i += gridDim.x * blockDim.x) {{",
             id="a loop over the grid to a limit with a name",
-            marks=pytest.mark.long,
         ),
     ],
 )
-def test_numbers_of_two_elements_are_written_in_wide_pieces(written: str, otherwise: str) -> None:
+def test_numbers_of_two_elements_are_written_in_wide_pieces(
+    bench: EvaluationSession, written: str, otherwise: str
+) -> None:
     text = PAIR.replace(written, otherwise) if written else PAIR
     text = f"{text}}}\n" if "gridDim" in text else text
-    found = built(RULE, parse_variant(text), PAIRS)
+    found = built(RULE, text, PAIRS)
     assert {each.text.count("128 * 2)") for each in found} == {0, 1}
-    with simulator() as session:
-        for child in found:
-            assert "alignas(16)" in windows(child.text)[0]
-            assert evaluate(Job(task=PAIRS, text=child.text, path="child.cu", upto="check"), session).status.passed
+    for child in found:
+        assert "alignas(16)" in windows(child.text)[0]
+        assert passes(bench, PAIRS, child)
 
 
 def test_a_number_of_which_a_part_is_not_written_is_left_alone() -> None:
     text = PAIR.replace(WHOLE, WHOLE[: WHOLE.index("    out[2 * i + 1]")])
-    assert built(RULE, parse_variant(text), PAIRS) == []
+    assert built(RULE, text, PAIRS) == []

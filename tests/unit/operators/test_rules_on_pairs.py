@@ -2,38 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-from rule_children import built
-from simulator import simulator
+from long_cases import long
+from rule_children import DATA, built, changed, passes
 
-from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
-from evo.operators import RULES
-from evo.spec.task import Task, read_task
-from evo.spec.variant import Variant, parse_variant, read_variant
+from evo.evaluate.session import EvaluationSession
+from evo.spec.task import read_task
+from evo.spec.variant import read_variant
 
-DATA = Path(__file__).parents[2] / "data"
-BY_NAME = {rule.name: rule for rule in RULES}
 ONLINE = DATA / "foreign" / "kernels" / "softmax_online_rows"
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[EvaluationSession]:
-    with simulator() as session:
-        yield session
-
-
-def passes(session: EvaluationSession, task: Task, child: Variant) -> bool:
-    return evaluate(Job(task=task, text=child.text, path="child.cu", upto="check"), session).status.passed
-
-
-def changed(text: str, *changes: tuple[str, str]) -> str:
-    for written, otherwise in changes:
-        assert written in text
-        text = text.replace(written, otherwise)
-    return text
 
 
 FROM_THE_FIRST = (
@@ -43,35 +20,35 @@ FROM_THE_FIRST = (
 )
 
 
-@pytest.mark.parametrize("rule", ["row_lanes", pytest.param("row_blocks", marks=pytest.mark.long)])
-def test_an_online_sum_that_starts_with_the_first_element_has_it_once(session: EvaluationSession, rule: str) -> None:
+@pytest.mark.parametrize("rule", ["row_lanes", long("row_blocks")])
+def test_an_online_sum_that_starts_with_the_first_element_has_it_once(bench: EvaluationSession, rule: str) -> None:
     """The maximum may start with it in every lane, the sum in one."""
     task = read_task(ONLINE)
     text = changed(read_variant(task.ladder()[0]).text, *FROM_THE_FIRST)
-    (child,) = built(BY_NAME[rule], parse_variant(text), task)
+    (child,) = built(rule, text, task)
     assert "> 0) maxval = -3.402823466e+38f, sum = 0;" in child.text
-    assert passes(session, task, child)
+    assert passes(bench, task, child)
 
 
-def test_an_online_sum_may_be_scaled_first_where_the_maximum_grows(session: EvaluationSession) -> None:
+def test_an_online_sum_may_be_scaled_first_where_the_maximum_grows(bench: EvaluationSession) -> None:
     task = read_task(ONLINE)
     text = read_variant(task.ladder()[0]).text
     head, _, rest = text.partition("            float maxval_prev")
     once = "            if (x[j] > maxval) { sum *= expf(maxval - x[j]); maxval = x[j]; }\n"
     body = f"{once}            sum += expf(x[j] - maxval);\n        }}\n        for{rest.rpartition('        for')[2]}"
-    (child,) = built(BY_NAME["row_lanes"], parse_variant(head + body), task)
-    assert passes(session, task, child)
+    (child,) = built("row_lanes", head + body, task)
+    assert passes(bench, task, child)
     twice = body.replace("sum *=", "sum = 2.0f + sum *")
-    assert built(BY_NAME["row_lanes"], parse_variant(head + twice), task) == []
+    assert built("row_lanes", head + twice, task) == []
 
 
 def test_an_online_sum_that_starts_with_nothing_starts_so_in_every_lane() -> None:
     """A maximum that starts as no number is the lowest one in lanes whose first element may be -INFINITY."""
     task = read_task(ONLINE)
     text = read_variant(task.ladder()[0]).text
-    (child,) = built(BY_NAME["row_lanes"], parse_variant(text), task)
+    (child,) = built("row_lanes", text, task)
     assert "> 0) maxval = -3.402823466e+38f;" in child.text
-    (child,) = built(BY_NAME["row_lanes"], parse_variant(changed(text, ("= -INFINITY", "= -1e30f"))), task)
+    (child,) = built("row_lanes", changed(text, ("= -INFINITY", "= -1e30f")), task)
     assert "> 0)" not in child.text
 
 
@@ -100,13 +77,13 @@ extern "C" __global__ void online(const float* inp, float* out, int N, int C) {
 """
 
 
-@pytest.mark.parametrize("rule", ["row_lanes", pytest.param("row_blocks", marks=pytest.mark.long)])
-def test_lanes_combine_the_fields_of_a_struct(session: EvaluationSession, rule: str) -> None:
+@pytest.mark.parametrize("rule", ["row_lanes", long("row_blocks")])
+def test_lanes_combine_the_fields_of_a_struct(bench: EvaluationSession, rule: str) -> None:
     task = read_task(ONLINE)
-    (child,) = built(BY_NAME[rule], parse_variant(IN_A_STRUCT), task)
+    (child,) = built(rule, IN_A_STRUCT, task)
     assert "> 0) s.top = -3.402823466e+38f, s.sum = 0;" in child.text
     assert ("float s_sum_parts[" in child.text) == (rule == "row_blocks")
-    assert passes(session, task, child)
+    assert passes(bench, task, child)
 
 
 @pytest.mark.parametrize(
@@ -119,25 +96,21 @@ def test_lanes_combine_the_fields_of_a_struct(session: EvaluationSession, rule: 
 )
 def test_a_struct_that_is_not_known_stays(written: str, otherwise: str) -> None:
     text = changed(IN_A_STRUCT, (written, otherwise))
-    assert built(BY_NAME["row_lanes"], parse_variant(text), read_task(ONLINE)) == []
+    assert built("row_lanes", text, read_task(ONLINE)) == []
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        pytest.param(
+        long(
             (
                 (
                     "State s;\n    s.top = at(inp, row, 0, C);\n    s.sum = 1.0f;",
                     "State s = {at(inp, row, 0, C), 1.0f};",
                 ),
-            ),
-            marks=pytest.mark.long,
+            )
         ),
-        pytest.param(
-            (("struct State { float top, sum; };\n", ""), ("State", "float2"), (".top", ".x"), (".sum", ".y")),
-            marks=pytest.mark.long,
-        ),
+        long((("struct State { float top, sum; };\n", ""), ("State", "float2"), (".top", ".x"), (".sum", ".y"))),
         (
             ("State update(State old", "void update(State& old"),
             ("    State next;\n", ""),
@@ -148,11 +121,11 @@ def test_a_struct_that_is_not_known_stays(written: str, otherwise: str) -> None:
     ],
 )
 def test_a_record_of_another_kind_is_combined_by_its_fields(
-    session: EvaluationSession, changes: tuple[tuple[str, str], ...]
+    bench: EvaluationSession, changes: tuple[tuple[str, str], ...]
 ) -> None:
     task = read_task(ONLINE)
-    (child,) = built(BY_NAME["row_lanes"], parse_variant(changed(IN_A_STRUCT, *changes)), task)
-    assert passes(session, task, child)
+    (child,) = built("row_lanes", changed(IN_A_STRUCT, *changes), task)
+    assert passes(bench, task, child)
 
 
 @pytest.mark.parametrize(
@@ -162,4 +135,4 @@ def test_of_equal_ones_the_first_is_found_or_the_search_stays(test: str, places:
     """Lanes that found equal ones take the smaller place."""
     task = read_task(DATA / "foreign" / "kernels" / "argmax_rows")
     text = changed(read_variant(task.ladder()[0]).text, ("v > best", test))
-    assert len(built(BY_NAME["row_lanes"], parse_variant(text), task)) == places
+    assert len(built("row_lanes", text, task)) == places

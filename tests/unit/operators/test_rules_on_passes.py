@@ -2,30 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from rule_children import built
-
-from evo.operators import RULES
-from evo.operators.one_change import clutter
-from evo.spec.task import read_task
-from evo.spec.variant import Variant, parse_variant
-
-TASKS = Path(__file__).parents[2] / "data" / "rules"
-BY_NAME = {rule.name: rule for rule in RULES}
-
-
-def children(name: str, *changes: tuple[str, str]) -> list[Variant]:
-    """What a rule makes of its example after some replacements, each of which has to find its text."""
-    text = BY_NAME[name].examples[0].before
-    for written, otherwise in changes:
-        assert written in text
-        text = text.replace(written, otherwise)
-    found = built(BY_NAME[name], parse_variant(text), read_task(TASKS / name))
-    assert all(clutter(text, child.text) is None for child in found)
-    return found
-
+from rule_children import of_example
 
 FINISH = "for (int c = 0; c < C; ++c) y[first + c * P] /= sum;"
 
@@ -44,7 +22,7 @@ FINISH = "for (int c = 0; c < C; ++c) y[first + c * P] /= sum;"
     ],
 )
 def test_what_passes_touch_is_kept(changes: tuple[tuple[str, str], ...], kept: set[str]) -> None:
-    (child,) = children("keep_turns", *changes)
+    (child,) = of_example("keep_turns", *changes)
     assert {word for word in ("x_kept[C]", "y_kept[C]", "x_kept[(C + 2 - 1) / 2]") if f" {word};" in child.text} >= kept
 
 
@@ -59,7 +37,7 @@ def test_what_passes_touch_is_kept(changes: tuple[tuple[str, str], ...], kept: s
 def test_what_a_pass_may_miss_is_not_kept(written: str, otherwise: str) -> None:
     text = "int N, int, int P" if written.startswith("//") else ""
     changes = [(written, otherwise)] + ([(text, "int N, int C, int P")] if text else [])
-    assert not any("x_kept" in child.text for child in children("keep_turns", *changes))
+    assert not any("x_kept" in child.text for child in of_example("keep_turns", *changes))
 
 
 @pytest.mark.parametrize(
@@ -71,7 +49,7 @@ def test_what_a_pass_may_miss_is_not_kept(written: str, otherwise: str) -> None:
     ],
 )
 def test_small_blocks_become_one(changes: tuple[tuple[str, str], ...], block: str) -> None:
-    first, *_ = children("pack_blocks", *changes)
+    first, *_ = of_example("pack_blocks", *changes)
     assert ", ".join(part.text for part in first.launches[0].block) == block
 
 
@@ -85,7 +63,7 @@ def test_small_blocks_become_one(changes: tuple[tuple[str, str], ...], block: st
     ],
 )
 def test_blocks_that_meet_or_are_few_stay(written: str, otherwise: str) -> None:
-    assert children("pack_blocks", (written, otherwise)) == []
+    assert of_example("pack_blocks", (written, otherwise)) == []
 
 
 @pytest.mark.parametrize(
@@ -101,7 +79,7 @@ def test_blocks_that_meet_or_are_few_stay(written: str, otherwise: str) -> None:
     ],
 )  # fmt: skip
 def test_loops_become_blocks(changes: tuple[tuple[str, str], ...], grid: str) -> None:
-    (child,) = children("spread_loop", *changes)
+    (child,) = of_example("spread_loop", *changes)
     assert ", ".join(part.text for part in child.launches[0].grid) == grid
 
 
@@ -116,4 +94,4 @@ def test_loops_become_blocks(changes: tuple[tuple[str, str], ...], grid: str) ->
     ],
 )
 def test_turns_that_need_one_another_stay(written: str, otherwise: str) -> None:
-    assert children("spread_loop", (written, otherwise)) == []
+    assert of_example("spread_loop", (written, otherwise)) == []

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from rule_children import BY_NAME, DATA, changed
 
 from evo.cuda.source import classify, new_dead_code, tree_difference
-from evo.operators import RULES
 from evo.operators.one_change import clutter
 from evo.operators.rules.operator import integers_of
 from evo.spec.task import read_task
 from evo.spec.variant import Variant, parse_variant
 
-FOREIGN = Path(__file__).parents[2] / "data" / "foreign" / "kernels"
-BY_NAME = {rule.name: rule for rule in RULES}
+FOREIGN = DATA / "foreign" / "kernels"
 GELU = (FOREIGN / "gelu_forward" / "ladder" / "00_stranger.cu").read_text(encoding="utf-8")
 ROWS = (FOREIGN / "layernorm_product_guard" / "ladder" / "00_stranger.cu").read_text(encoding="utf-8")
 
@@ -128,10 +125,7 @@ WALKS = (
 
 @pytest.mark.parametrize("changes", WALKS)
 def test_rows_that_the_grid_walks_are_rows_of_threads(changes: tuple[tuple[str, str], ...]) -> None:
-    text = ROWS
-    for written, otherwise in changes:
-        assert written in text
-        text = text.replace(written, otherwise)
+    text = changed(ROWS, *changes)
     first, *_ = children("row_lanes", "layernorm_product_guard", text)
     assert first.launches[0].grid[0].text == "ceil_div(B * T, WARPS)"
     assert "gridDim" not in first.text

@@ -2,48 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-from rule_children import built
-from simulator import simulator
+from long_cases import long
+from rule_children import DATA, built, passes
 
-from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
-from evo.operators import RULES
+from evo.evaluate.session import EvaluationSession
 from evo.operators.one_change import clutter
 from evo.spec.task import read_task
 from evo.spec.variant import parse_variant
 
-TASK = read_task(Path(__file__).parents[2] / "data" / "idioms" / "recurrences")
-BY_NAME = {rule.name: rule for rule in RULES}
+TASK = read_task(DATA / "idioms" / "recurrences")
 KERNEL = TASK.ladder()[0].read_text(encoding="utf-8")
 STEP = "h = a * h + x[n * L + l];"
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[EvaluationSession]:
-    with simulator() as session:
-        yield session
 
 
 @pytest.mark.parametrize(
     "step",
     [
         pytest.param(STEP, id="as it is"),
-        pytest.param("h = fmaf(h, a, x[n * L + l]);", id="fused", marks=pytest.mark.long),
-        pytest.param("h *= a;\n        h += x[n * L + l];", id="two statements", marks=pytest.mark.long),
-        pytest.param("h = x[n * L + l] - a * -1.0f * (h);", id="a difference", marks=pytest.mark.long),
+        long("h = fmaf(h, a, x[n * L + l]);", id="fused"),
+        long("h *= a;\n        h += x[n * L + l];", id="two statements"),
+        long("h = x[n * L + l] - a * -1.0f * (h);", id="a difference"),
     ],
 )
-def test_rows_and_columns_of_a_recurrence_are_shared(session: EvaluationSession, step: str) -> None:
+def test_rows_and_columns_of_a_recurrence_are_shared(bench: EvaluationSession, step: str) -> None:
     text = KERNEL.replace(STEP, step)
-    found = built(BY_NAME["scan_lanes"], parse_variant(text), TASK)
+    found = built("scan_lanes", text, TASK)
     by_first = {child.launches[0].block[0].text + child.launches[1].block[0].text: child for child in found}
     assert set(by_first) == {"32 * WARPS64", "LANES64", "64COLUMNS * LANES"}
     for child in by_first.values():
         assert clutter(text, child.text) is None
-        assert evaluate(Job(task=TASK, text=child.text, path="child.cu", upto="check"), session).status.passed
+        assert passes(bench, TASK, child)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +46,7 @@ def test_rows_and_columns_of_a_recurrence_are_shared(session: EvaluationSession,
 )
 def test_what_is_not_linear_stays_in_order(step: str) -> None:
     variant = parse_variant(KERNEL.replace(STEP, step))
-    assert all(built(BY_NAME[name], variant, TASK) == [] for name in ("scan_lanes", "row_lanes", "column_lanes"))
+    assert all(built(name, variant, TASK) == [] for name in ("scan_lanes", "row_lanes", "column_lanes"))
 
 
 @pytest.mark.parametrize(
@@ -75,4 +64,4 @@ def test_what_follows_another_running_number_stays_in_order(step: str) -> None:
         for name in ("along", "down"):
             text = text.replace(f"{name}[n * L + l] = h;\n    }}", store.format(name))
         names = ("scan_lanes", "row_lanes", "row_blocks", "column_lanes")
-        assert all(built(BY_NAME[name], parse_variant(text), TASK) == [] for name in names)
+        assert all(built(name, text, TASK) == [] for name in names)

@@ -2,106 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rule_children import built
-from simulator import simulator
+from long_cases import long
+from rule_children import BY_NAME, DATA, TASKS, built, changed, example, passes, task_of
 from task_folders import written_task
 
 from evo.cuda.source import Source
-from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
-from evo.operators import RULES
+from evo.evaluate.session import EvaluationSession
 from evo.operators.rules.directives import ceil_divs
 from evo.operators.rules.rule_context import RuleContext
-from evo.spec.task import Task, read_task
-from evo.spec.variant import Variant, parse_variant, read_variant
+from evo.spec.task import read_task
+from evo.spec.variant import parse_variant, read_variant
 
-TASKS = Path(__file__).parents[2] / "data" / "rules"
 SHIPPED = Path(__file__).parents[3] / "kernels"
-FOREIGN = Path(__file__).parents[2] / "data" / "foreign" / "kernels"
-BY_NAME = {rule.name: rule for rule in RULES}
-ROWS = BY_NAME["row_lanes"].examples[0].before
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[EvaluationSession]:
-    with simulator() as session:
-        yield session
-
-
-def passes(session: EvaluationSession, task: Task, child: Variant) -> bool:
-    return evaluate(Job(task=task, text=child.text, path="child.cu", upto="check"), session).status.passed
-
-
-def changed(written: str, otherwise: str) -> str:
-    assert written in ROWS
-    return ROWS.replace(written, otherwise)
+FOREIGN = DATA / "foreign" / "kernels"
+ROWS = example("row_lanes")
 
 
 NESTED = changed(
-    "for (int i = 0; i < C; i++) m += x[i];",
-    "for (int half = 0; half < 2; half++) {\n"
-    "            const float w = 0.5f;\n"
-    "            for (int i = 0; i < C; i++) m += w * x[i];\n"
-    "        }",
+    ROWS,
+    (
+        "for (int i = 0; i < C; i++) m += x[i];",
+        "for (int half = 0; half < 2; half++) {\n"
+        "            const float w = 0.5f;\n"
+        "            for (int i = 0; i < C; i++) m += w * x[i];\n"
+        "        }",
+    ),
 )
 
 
-@pytest.mark.parametrize("rule", ["row_lanes", pytest.param("row_blocks", marks=pytest.mark.long)])
-def test_a_walk_inside_another_loop_is_shared_in_each_of_its_turns(session: EvaluationSession, rule: str) -> None:
+@pytest.mark.parametrize("rule", ["row_lanes", long("row_blocks")])
+def test_a_walk_inside_another_loop_is_shared_in_each_of_its_turns(bench: EvaluationSession, rule: str) -> None:
     """The sum goes on from turn to turn, in one lane alone."""
-    task = read_task(TASKS / "row_lanes")
-    (child,) = built(BY_NAME[rule], parse_variant(NESTED), task)
+    task = task_of("row_lanes")
+    (child,) = built(rule, NESTED, task)
     assert child.text.count("__shfl_xor_sync") == 1
     assert "> 0) m = 0;" in child.text
-    assert passes(session, task, child)
+    assert passes(bench, task, child)
 
 
 WALKED = changed(
-    "for (int i = 0; i < C; i++) m += x[i];", "const float* at = x;\n        for (int i = 0; i < C; i++) m += *at++;"
+    ROWS,
+    ("for (int i = 0; i < C; i++) m += x[i];", "const float* at = x;\n        for (int i = 0; i < C; i++) m += *at++;"),
 )
 
 
-def test_a_pointer_that_walks_becomes_an_index(session: EvaluationSession) -> None:
-    task = read_task(TASKS / "row_lanes")
-    (child,) = built(BY_NAME["row_lanes"], parse_variant(WALKED), task)
+def test_a_pointer_that_walks_becomes_an_index(bench: EvaluationSession) -> None:
+    task = task_of("row_lanes")
+    (child,) = built("row_lanes", WALKED, task)
     assert "m += at[i];" in child.text
-    assert passes(session, task, child)
+    assert passes(bench, task, child)
 
 
 def test_a_pointer_that_is_looked_at_behind_its_walk_keeps_it() -> None:
     text = WALKED.replace("m = m / C;", "m = m / C + (at - x - C);")
-    assert built(BY_NAME["row_lanes"], parse_variant(text), read_task(TASKS / "row_lanes")) == []
+    assert built("row_lanes", text) == []
 
 
 def test_short_inner_walks_are_left_to_each_lane() -> None:
     text = NESTED.replace("half < 2", "half < C / 16").replace(
         "i < C; i++) m += w * x[i]", "i < 8; i++) m += x[16 * half + i]"
     )
-    assert built(BY_NAME["row_lanes"], parse_variant(text), read_task(TASKS / "row_lanes")) == []
+    assert built("row_lanes", text) == []
 
 
 @pytest.mark.parametrize(
     ("folder", "name"),
     [
         (SHIPPED, "softmax"),  # a maximum and a sum
-        pytest.param(SHIPPED, "layernorm", marks=pytest.mark.long),
-        pytest.param(FOREIGN, "argmax_rows", marks=pytest.mark.long),  # the best and its place
-        pytest.param(FOREIGN, "softmax_online_rows", marks=pytest.mark.long),  # a sum that follows its maximum
-        pytest.param(FOREIGN, "crossentropy_rows", marks=pytest.mark.long),
+        long(SHIPPED, "layernorm"),
+        long(FOREIGN, "argmax_rows"),  # the best and its place
+        long(FOREIGN, "softmax_online_rows"),  # a sum that follows its maximum
+        long(FOREIGN, "crossentropy_rows"),
     ],
 )
-def test_a_block_combines_what_its_threads_have_found(session: EvaluationSession, folder: Path, name: str) -> None:
+def test_a_block_combines_what_its_threads_have_found(bench: EvaluationSession, folder: Path, name: str) -> None:
     task = read_task(folder / name)
-    (child,) = built(BY_NAME["row_blocks"], read_variant(task.ladder()[0]), task)
-    assert passes(session, task, child)
+    (child,) = built("row_blocks", read_variant(task.ladder()[0]), task)
+    assert passes(bench, task, child)
 
 
 def test_rows_too_short_for_a_block_get_none() -> None:
     text = ROWS.replace("i < C", "i < 200")
-    assert built(BY_NAME["row_blocks"], parse_variant(text), read_task(TASKS / "row_lanes")) == []
+    assert built("row_blocks", text, task_of("row_lanes")) == []
 
 
 def test_grids_may_be_rounded_up_in_both_ways() -> None:
@@ -110,32 +95,32 @@ def test_grids_may_be_rounded_up_in_both_ways() -> None:
         ("ceil_div(B, 8), (T + 31) // 32", [("B", "8"), ("T", "32")]),
         ("ceil_div((B + 7) // 8, 4)", [("(B + 7) // 8", "4")]),
     ):
-        variant = parse_variant(changed("ceil_div(B * T, 256)", grid))
+        variant = parse_variant(changed(ROWS, ("ceil_div(B * T, 256)", grid)))
         ctx = RuleContext(variant=variant, source=Source(variant.text))
         assert [(covered, by) for _, covered, by in ceil_divs(ctx, variant.launches[0])] == said
 
 
 @pytest.mark.parametrize("grid", ["(B * T + 255) // 256", "(B * T + 256 - 1) // 256"])
 def test_a_grid_that_is_rounded_up_by_hand_hides_nothing(grid: str) -> None:
-    task = read_task(TASKS / "row_lanes")
-    text = changed("ceil_div(B * T, 256)", grid)
+    task = task_of("row_lanes")
+    text = changed(ROWS, ("ceil_div(B * T, 256)", grid))
     for rule, said in (("row_lanes", "grid (ceil_div(B * T, WARPS))"), ("row_blocks", "grid (B * T)")):
-        (child,) = built(BY_NAME[rule], parse_variant(text), task)
+        (child,) = built(rule, text, task)
         assert said in child.text
 
 
-@pytest.mark.parametrize(("columns", "groups"), [(48, [32, 8]), pytest.param(1024, [32], marks=pytest.mark.long)])
+@pytest.mark.parametrize(("columns", "groups"), [(48, [32, 8]), long(1024, [32])])
 def test_short_rows_are_shared_by_groups_of_a_warp_too(
-    session: EvaluationSession, tmp_path: Path, columns: int, groups: list[int]
+    bench: EvaluationSession, tmp_path: Path, columns: int, groups: list[int]
 ) -> None:
     """The last group of a warp may have no row, and is not there when the others combine theirs."""
     folder = TASKS / "row_lanes"
     declared = (folder / "task.yaml").read_text().replace("C: 1024", f"C: {columns}")
-    task = written_task(tmp_path / "row_lanes", declared, (folder / "reference.py").read_text())
-    text = changed("    if (idx < B * T) {", "    if (idx >= B * T) return;\n    {")
+    task = written_task(tmp_path, declared, (folder / "reference.py").read_text())
+    text = changed(ROWS, ("    if (idx < B * T) {", "    if (idx >= B * T) return;\n    {"))
     rule = BY_NAME["row_lanes"]
     found = rule.applications(parse_variant(text), axes=("B", "T", "C"), task=task)
     assert [each.arguments["to"] for each in found] == groups
     child = rule.build(parse_variant(text), found[-1])
     assert child is not None
-    assert passes(session, task, child)
+    assert passes(bench, task, child)

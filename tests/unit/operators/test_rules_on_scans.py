@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from rule_children import built
+from rule_children import BY_NAME, changed, tidy
 
-from evo.operators import RULES
-from evo.operators.one_change import clutter
-from evo.spec.task import read_task
 from evo.spec.variant import Variant, parse_variant
 
-TASK = read_task(Path(__file__).parents[2] / "data" / "rules" / "scan_lanes")
-RULE = next(rule for rule in RULES if rule.name == "scan_lanes")
-ROWS, COLUMNS = (example.before for example in RULE.examples)
+ROWS, COLUMNS = (example.before for example in BY_NAME["scan_lanes"].examples)
 SUM, STORE = "total += x[n * L + l];", "y[n * L + l] = total;"
 
 
 def children(text: str, *changes: tuple[str, str]) -> list[Variant]:
-    for written, otherwise in changes:
-        assert written in text
-        text = text.replace(written, otherwise)
-    found = built(RULE, parse_variant(text), TASK)
-    assert all(clutter(text, child.text) is None for child in found)
-    return found
+    return tidy("scan_lanes", changed(text, *changes))
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from rule_children import built
+from rule_children import built, changed, example
 
-from evo.operators import RULES
-from evo.spec.task import read_task
-from evo.spec.variant import parse_variant
-
-TASK = Path(__file__).parents[2] / "data" / "rules" / "sort_network"
-RULE = next(rule for rule in RULES if rule.name == "sort_network")
 SELECTION = """\
     for (int i = 0; i <= TAPS / 2; i++) {
         int least = i;
@@ -62,11 +54,8 @@ extern "C" """
 
 def children(sort: str, *changes: tuple[str, str]) -> list[str]:
     """The texts that come of the rule's example with another way to sort."""
-    text = RULE.examples[0].before
-    for written, otherwise in ((SELECTION, sort), *changes):
-        assert written in text
-        text = text.replace(written, otherwise, 1)
-    return [child.text for child in built(RULE, parse_variant(text), read_task(TASK))]
+    text = changed(example("sort_network"), (SELECTION, sort), *changes)
+    return [child.text for child in built("sort_network", text)]
 
 
 @pytest.mark.parametrize(

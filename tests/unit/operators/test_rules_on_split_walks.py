@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rule_children import built
-from simulator import simulator
+from rule_children import built, changed, passes, tidy
 from task_folders import written_task
 
-from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
-from evo.operators import RULES
-from evo.operators.one_change import clutter
+from evo.evaluate.session import EvaluationSession
 from evo.spec.task import Task
-from evo.spec.variant import Variant, parse_variant
+from evo.spec.variant import Variant
 
-RULE = next(rule for rule in RULES if rule.name == "split_k")
+RULE = "split_k"
 TASK = """name: best_place
 axes: {N: int}
 tensors:
@@ -64,27 +60,15 @@ extern "C" __global__ void best(const float* x, int* place, int N) {
 
 
 @pytest.fixture(scope="module")
-def session() -> Iterator[EvaluationSession]:
-    with simulator() as session:
-        yield session
-
-
-@pytest.fixture(scope="module")
 def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
-    return written_task(tmp_path_factory.mktemp("tasks") / "best_place", TASK, REFERENCE)
+    return written_task(tmp_path_factory.mktemp("tasks"), TASK, REFERENCE)
 
 
 def children(task: Task, *changes: tuple[str, str]) -> list[Variant]:
-    text = TREE
-    for written, otherwise in changes:
-        assert written in text
-        text = text.replace(written, otherwise)
-    found = built(RULE, parse_variant(text), task)
-    assert all(clutter(text, child.text) is None for child in found)
-    return found
+    return tidy(RULE, changed(TREE, *changes), task)
 
 
-def test_the_best_place_of_a_whole_array_is_found_by_several_blocks(session: EvaluationSession, task: Task) -> None:
+def test_the_best_place_of_a_whole_array_is_found_by_several_blocks(bench: EvaluationSession, task: Task) -> None:
     """Most of the largest are equal, and the first of them counts; of three elements most parts have none."""
     first, *_ = children(task)
     assert [line.grid[-1].text for line in first.launches] == ["SPLITS", "1"]
@@ -92,7 +76,7 @@ def test_the_best_place_of_a_whole_array_is_found_by_several_blocks(session: Eva
     walk, _, combine = first.text.partition("best_combine(")
     assert "__shared__" not in walk
     assert "x[i]" not in combine
-    assert evaluate(Job(task=task, text=first.text, path="child.cu", upto="check"), session).status.passed
+    assert passes(bench, task, first)
 
 
 @pytest.mark.parametrize(
@@ -154,11 +138,9 @@ extern "C" __global__ void correlate(const float* x, float* c, int S, int N) {
 """
 
 
-def test_a_walk_that_ends_elsewhere_for_each_thread_is_one_too(session: EvaluationSession, tmp_path: Path) -> None:
+def test_a_walk_that_ends_elsewhere_for_each_thread_is_one_too(bench: EvaluationSession, tmp_path: Path) -> None:
     """Some threads have nothing to walk at all; as many threads as there are lags stay."""
-    task = written_task(tmp_path / "lags", LAGS, LAG_SUMS)
-    first, *_ = built(RULE, parse_variant(LAG), task)
-    verdict = evaluate(Job(task=task, text=first.text, path="child.cu", upto="check"), session)
-    assert verdict.status.passed, verdict.reason
-    sizes = next(rule for rule in RULES if rule.name == "block_size")
-    assert built(sizes, parse_variant(LAG), task) == []
+    task = written_task(tmp_path, LAGS, LAG_SUMS)
+    first, *_ = built(RULE, LAG, task)
+    assert passes(bench, task, first)
+    assert built("block_size", LAG, task) == []

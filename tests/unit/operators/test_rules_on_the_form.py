@@ -5,25 +5,22 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rule_children import built
-from simulator import simulator
+from long_cases import long
+from rule_children import BY_NAME, DATA, TASKS, built, changed, example, passes, task_of
 
 from evo.cuda.source import new_dead_code
-from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
-from evo.operators import RULES, Context, operators
+from evo.evaluate.session import EvaluationSession
+from evo.operators import Context, operators
 from evo.operators.one_change import not_one_change
 from evo.operators.rules.operator import integers_of
-from evo.spec.task import Task, read_task
-from evo.spec.variant import Variant, parse_variant, read_variant
+from evo.spec.task import read_task
+from evo.spec.variant import parse_variant, read_variant
 
-TASKS = Path(__file__).parents[2] / "data" / "rules"
-FOREIGN = Path(__file__).parents[2] / "data" / "foreign" / "kernels"
-BY_NAME = {rule.name: rule for rule in RULES}
+FOREIGN = DATA / "foreign" / "kernels"
 NAMES = sorted(path.name for path in TASKS.iterdir())
 SLOW = (
     "attention_mma",
@@ -50,25 +47,14 @@ SLOW = (
 )  # seconds each
 
 
-@pytest.fixture(scope="module")
-def session() -> Iterator[EvaluationSession]:
-    with simulator() as session:
-        yield session
-
-
-def passes(session: EvaluationSession, task: Task, child: Variant) -> bool:
-    """Whether a child passes the gate of its task on the simulator."""
-    return evaluate(Job(task=task, text=child.text, path="child.cu", upto="check"), session).status.passed
-
-
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=pytest.mark.long) if name in SLOW else name for name in NAMES],
+    [long(name) if name in SLOW else name for name in NAMES],
 )
-def test_examples_pass_the_gate(session: EvaluationSession, name: str) -> None:
-    task = read_task(TASKS / name)
-    before = parse_variant(BY_NAME[name].examples[0].before)
-    assert passes(session, task, built(BY_NAME[name], before, task)[0])
+def test_examples_pass_the_gate(bench: EvaluationSession, name: str) -> None:
+    task = task_of(name)
+    before = parse_variant(example(name))
+    assert passes(bench, task, built(name, before, task)[0])
 
 
 # The idioms of one kernel, each with what it is written as otherwise.
@@ -87,10 +73,9 @@ IDIOMS = (
 
 @pytest.mark.parametrize(("written", "otherwise"), IDIOMS)
 def test_idioms_hide_nothing(written: str, otherwise: str) -> None:
-    task = read_task(TASKS / "row_lanes")
-    text = BY_NAME["row_lanes"].examples[0].before
-    assert written in text
-    (child,) = built(BY_NAME["row_lanes"], parse_variant(text.replace(written, otherwise)), task)
+    task = task_of("row_lanes")
+    text = example("row_lanes")
+    (child,) = built("row_lanes", changed(text, (written, otherwise)), task)
     assert child.text.count("__shfl_xor_sync") == 1
     assert "if (lane == 0) mean[idx] = m;" in child.text
 
@@ -104,9 +89,9 @@ def test_idioms_hide_nothing(written: str, otherwise: str) -> None:
     ],
 )
 def test_row_lanes_leaves_alone_what_it_cannot_prove(written: str, otherwise: str) -> None:
-    task = read_task(TASKS / "row_lanes")
-    text = BY_NAME["row_lanes"].examples[0].before.replace(written, otherwise)
-    assert built(BY_NAME["row_lanes"], parse_variant(text), task) == []
+    task = task_of("row_lanes")
+    text = example("row_lanes").replace(written, otherwise)
+    assert built("row_lanes", text, task) == []
 
 
 SUMMED_ALL = "        total += w;\n"  # for each key that counts, as the output does
@@ -127,35 +112,30 @@ SUMMED_ALL = "        total += w;\n"  # for each key that counts, as the output 
     ],
 )
 def test_attention_is_told_from_what_is_not_one(written: str, otherwise: str, count: int) -> None:
-    task = read_task(TASKS / "attention_mma")
-    text = BY_NAME["attention_mma"].examples[0].before
-    assert written in text
-    assert len(built(BY_NAME["attention_mma"], parse_variant(text.replace(written, otherwise)), task)) == count
+    task = task_of("attention_mma")
+    text = example("attention_mma")
+    assert len(built("attention_mma", changed(text, (written, otherwise)), task)) == count
 
 
 @pytest.mark.parametrize(
     ("name", "rule"),
     [
-        pytest.param(
-            "linear_forward", "tile_product", marks=pytest.mark.long
-        ),  # rows of two dimensions, a sum that begins with a bias
-        pytest.param("bmm_ijk", "tile_product", marks=pytest.mark.long),  # one index of a thread stands for two
-        pytest.param("sgemm_uint", "tile_product", marks=pytest.mark.long),  # in a template that only the old body used
-        pytest.param("pairwise_distance", "tile_product", marks=pytest.mark.long),  # a sum of squares of differences
-        pytest.param("crossentropy_rows", "row_lanes", marks=pytest.mark.long),  # loops in functions
+        long("linear_forward", "tile_product"),  # rows of two dimensions, a sum that begins with a bias
+        long("bmm_ijk", "tile_product"),  # one index of a thread stands for two
+        long("sgemm_uint", "tile_product"),  # in a template that only the old body used
+        long("pairwise_distance", "tile_product"),  # a sum of squares of differences
+        long("crossentropy_rows", "row_lanes"),  # loops in functions
         ("argmax_rows", "row_lanes"),  # values with their places
-        pytest.param(
-            "softmax_online_rows", "row_lanes", marks=pytest.mark.long
-        ),  # a maximum and the sum that it scales
-        pytest.param("nchw_to_nhwc", "tile_transposed", marks=pytest.mark.long),  # a struct of sizes, 64-bit indices
-        pytest.param("dot_atomic", "private_copy", marks=pytest.mark.long),
+        long("softmax_online_rows", "row_lanes"),  # a maximum and the sum that it scales
+        long("nchw_to_nhwc", "tile_transposed"),  # a struct of sizes, 64-bit indices
+        long("dot_atomic", "private_copy"),
     ],
 )
-def test_what_strangers_write(session: EvaluationSession, name: str, rule: str) -> None:
+def test_what_strangers_write(bench: EvaluationSession, name: str, rule: str) -> None:
     folder = FOREIGN / name
-    child = built(BY_NAME[rule], read_variant(folder / "ladder" / "00_stranger.cu"), read_task(folder))[0]
+    child = built(rule, read_variant(folder / "ladder" / "00_stranger.cu"), read_task(folder))[0]
     assert new_dead_code((folder / "ladder" / "00_stranger.cu").read_text(encoding="utf-8"), child.text) == ()
-    assert passes(session, read_task(folder), child)
+    assert passes(bench, read_task(folder), child)
 
 
 @pytest.mark.parametrize(
@@ -170,10 +150,10 @@ def test_what_strangers_write(session: EvaluationSession, name: str, rule: str) 
     ],
 )
 def test_products_of_floats_are_streamed(changes: tuple[tuple[str, str], ...], count: int) -> None:
-    task, text = read_task(TASKS / "tile_stream"), BY_NAME["tile_stream"].examples[0].before
+    task, text = task_of("tile_stream"), example("tile_stream")
     for written, otherwise in changes:
         text = text.replace(written, otherwise)
-    found = built(BY_NAME["tile_stream"], parse_variant(text), task)
+    found = built("tile_stream", text, task)
     assert len(found) == count
     assert all("cp.async" in child.text for child in found)
 
@@ -186,15 +166,13 @@ NORMS = """{ tmp += a[row * K + i] * b[col * K + i]; u += a[row * K + i] * a[row
 
 
 def beside(norms: str) -> str:
-    text = BY_NAME["tile_product"].examples[0].before
+    text = example("tile_product")
     text = text.replace(BESIDE, norms).replace("float tmp = 0.0;", "float tmp = 0.0, u = 1.0f;")
     return text.replace("tmp + bias[col]", "tmp / (u * v + 1.0f) + bias[col]")
 
 
-@pytest.mark.parametrize("rule", ["tile_product", pytest.param("tile_stream", marks=pytest.mark.long)])
-def test_sums_of_single_rows_are_taken_beside_the_product(
-    session: EvaluationSession, tmp_path: Path, rule: str
-) -> None:
+@pytest.mark.parametrize("rule", ["tile_product", long("tile_stream")])
+def test_sums_of_single_rows_are_taken_beside_the_product(bench: EvaluationSession, tmp_path: Path, rule: str) -> None:
     folder = tmp_path / "tile_product"
     shutil.copytree(TASKS / "tile_product", folder)
     reference = (folder / "reference.py").read_text(encoding="utf-8")
@@ -204,8 +182,8 @@ def test_sums_of_single_rows_are_taken_beside_the_product(
     assert changed != reference
     (folder / "reference.py").write_text(changed, encoding="utf-8")
     task = read_task(folder)
-    child = built(BY_NAME[rule], parse_variant(beside(NORMS)), task)[0]
-    assert passes(session, task, child), child.text
+    child = built(rule, beside(NORMS), task)[0]
+    assert passes(bench, task, child), child.text
 
 
 @pytest.mark.parametrize(
@@ -219,16 +197,15 @@ def test_sums_of_single_rows_are_taken_beside_the_product(
     ],
 )
 def test_other_sums_beside_a_product_stay(written: str, otherwise: str) -> None:
-    assert written in NORMS
-    text = beside(NORMS.replace(written, otherwise))
-    assert built(BY_NAME["tile_product"], parse_variant(text), read_task(TASKS / "tile_product")) == []
+    text = beside(changed(NORMS, (written, otherwise)))
+    assert built("tile_product", text) == []
 
 
-def test_a_tiled_product_is_tiled_anew(session: EvaluationSession) -> None:
+def test_a_tiled_product_is_tiled_anew(bench: EvaluationSession) -> None:
     folder = FOREIGN / "sgemm_tiled"
-    child = built(BY_NAME["tile_product"], read_variant(folder / "ladder" / "00_stranger.cu"), read_task(folder))[0]
+    child = built("tile_product", read_variant(folder / "ladder" / "00_stranger.cu"), read_task(folder))[0]
     assert "(alpha * sum[i][j])" in child.text
-    assert passes(session, read_task(folder), child)
+    assert passes(bench, read_task(folder), child)
 
 
 @pytest.mark.parametrize(
@@ -291,17 +268,16 @@ def test_the_block_size_is_left_alone_where_it_is_not_known_what_follows(grid: s
     ],
 )
 def test_what_is_no_whole_product_stays_scalar(rule: str, written: str, otherwise: str) -> None:
-    task, text = read_task(TASKS / rule), BY_NAME[rule].examples[0].before
-    assert written in text
-    assert built(BY_NAME[rule], parse_variant(text), task)
-    assert not built(BY_NAME[rule], parse_variant(text.replace(written, otherwise)), task)
+    task, text = task_of(rule), example(rule)
+    assert built(rule, text, task)
+    assert not built(rule, changed(text, (written, otherwise)), task)
 
 
 def test_a_group_is_looked_up_as_the_author_does() -> None:
     """A search by halves, cut out of the kernel and put into a function of the row."""
-    task, text = read_task(TASKS / "grouped_mma"), BY_NAME["grouped_mma"].examples[0].before
+    task, text = task_of("grouped_mma"), example("grouped_mma")
     search = "int e = 0;\n    for (int i = 1; i < E; i++)\n        if (expert_of[i] <= t) e = i;"
-    child = built(BY_NAME["grouped_mma"], parse_variant(text.replace("int e = expert_of[t];", search)), task)[0]
+    child = built("grouped_mma", text.replace("int e = expert_of[t];", search), task)[0]
     assert "[&](int t) {\n        int e = 0;\n        for (int i = 1; i < E; i++)" in child.text
 
 

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-from rule_children import built
-from simulator import simulator
+from rule_children import DATA, built, changed, example, passes
 
 from evo.cuda.source import parse
-from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
-from evo.operators import RULES
+from evo.evaluate.session import EvaluationSession
 from evo.operators.rules.operator import integers_of
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.written_out import written_out
 from evo.spec.task import Task, read_task
-from evo.spec.variant import Variant, parse_variant
+from evo.spec.variant import parse_variant
 
-DATA = Path(__file__).parents[2] / "data" / "rules"
-BY_NAME = {rule.name: rule for rule in RULES}
+DATA = DATA / "rules"
 HEAD = """\
 // evo: launch k grid (ceil_div(B * T, 64)) block (64) shared 0
 {top}extern "C" __global__ void k(const float* inp, float* mean, float* out, int B, int T, int C) {{
@@ -100,16 +94,6 @@ def task() -> Task:
     return read_task(DATA / "row_lanes")
 
 
-@pytest.fixture(scope="module")
-def session() -> Iterator[EvaluationSession]:
-    with simulator() as session:
-        yield session
-
-
-def passes(session: EvaluationSession, task: Task, child: Variant) -> bool:
-    return evaluate(Job(task=task, text=child.text, path="child.cu", upto="check"), session).status.passed
-
-
 def view(text: str, task: Task) -> str:
     """The text with everything written out."""
     variant = parse_variant(text)
@@ -119,24 +103,24 @@ def view(text: str, task: Task) -> str:
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_lanes_share_what_is_written_out(task: Task, name: str) -> None:
-    (child,) = built(BY_NAME["row_lanes"], parse_variant(KERNELS[name]), task)
+    (child,) = built("row_lanes", KERNELS[name], task)
     assert "__shfl_xor_sync" in child.text
 
 
 @pytest.mark.parametrize("name", ["macro: a pointer inside"])  # the long suite has all of them
-def test_what_is_written_out_is_right(session: EvaluationSession, task: Task, name: str) -> None:
-    (child,) = built(BY_NAME["row_lanes"], parse_variant(KERNELS[name]), task)
-    assert passes(session, task, child)
+def test_what_is_written_out_is_right(bench: EvaluationSession, task: Task, name: str) -> None:
+    (child,) = built("row_lanes", KERNELS[name], task)
+    assert passes(bench, task, child)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("rule", ["row_lanes", "row_blocks", "wide_access", "accumulators", "neighbours"])
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_child_of_what_is_written_out_is_right(
-    session: EvaluationSession, task: Task, name: str, rule: str
+    bench: EvaluationSession, task: Task, name: str, rule: str
 ) -> None:
-    for child in built(BY_NAME[rule], parse_variant(KERNELS[name]), task)[:2]:
-        assert passes(session, task, child), child.text
+    for child in built(rule, KERNELS[name], task)[:2]:
+        assert passes(bench, task, child), child.text
 
 
 @pytest.mark.parametrize(
@@ -154,8 +138,7 @@ def test_every_child_of_what_is_written_out_is_right(
     ],
 )
 def test_what_is_another_thing_is_not_shared_out(task: Task, name: str, written: str, otherwise: str) -> None:
-    assert written in KERNELS[name]
-    assert built(BY_NAME["row_lanes"], parse_variant(KERNELS[name].replace(written, otherwise)), task) == []
+    assert built("row_lanes", changed(KERNELS[name], (written, otherwise)), task) == []
 
 
 def test_a_comparison_of_floats_is_negated_as_a_whole(task: Task) -> None:
@@ -186,7 +169,7 @@ def test_names_that_clash_are_told_apart(task: Task) -> None:
     assert "float m_2 = 0.0f;" in view(HEAD.format(top=top, body=body), task)
 
 
-BLOCK = BY_NAME["warp_sums"].examples[0].before
+BLOCK = example("warp_sums")
 
 
 @pytest.mark.parametrize(
@@ -200,16 +183,15 @@ BLOCK = BY_NAME["warp_sums"].examples[0].before
     ],
 )
 def test_atomics_that_are_no_sum_of_all_threads_stay(written: str, otherwise: str) -> None:
-    assert written in BLOCK
-    text = BLOCK.replace(written, otherwise)
-    assert built(BY_NAME["warp_sums"], parse_variant(text), read_task(DATA / "warp_sums")) == []
+    text = changed(BLOCK, (written, otherwise))
+    assert built("warp_sums", text, read_task(DATA / "warp_sums")) == []
 
 
-def test_sums_of_a_block_by_atomics_are_right(session: EvaluationSession) -> None:
+def test_sums_of_a_block_by_atomics_are_right(bench: EvaluationSession) -> None:
     task = read_task(DATA / "warp_sums")
     loop = "for (int first = 0; first < C; first += blockDim.x) {\n"
     loop += "        int c = first + threadIdx.x;\n        if (c < C) {"
     text = BLOCK.replace("for (int c = threadIdx.x; c < C; c += blockDim.x) {", loop, 1)
     text = text.replace("atomicAdd(&total, v * v);\n", "atomicAdd(&total, v * v);\n        }\n")
-    (child,) = built(BY_NAME["warp_sums"], parse_variant(text), task)
-    assert passes(session, task, child)
+    (child,) = built("warp_sums", text, task)
+    assert passes(bench, task, child)

@@ -1,21 +1,19 @@
 """Products of float32 on tensor cores: each number as two of tf32, on chips where that pays."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
+from rule_children import BY_NAME, DATA
 
 from evo.device import DeviceName, RunRequest
 from evo.evaluate.prepare import Prepared
 from evo.evaluate.session import EvaluationSession
-from evo.operators import RULES
 from evo.operators.rules.rule import Application
 from evo.spec.chips import chip
 from evo.spec.task import read_task
 from evo.spec.variant import read_variant
 
-FOLDER = Path(__file__).parents[2] / "data" / "tf32_product"
-RULE = next(rule for rule in RULES if rule.name == "tile_mma")
+FOLDER = DATA / "tf32_product"
+RULE = BY_NAME["tile_mma"]
 
 
 def found_on(slug: str) -> list[Application]:

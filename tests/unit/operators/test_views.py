@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from simulator import simulator
+from rule_children import BY_NAME, DATA, changed, example, passes, task_of
 
-from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
-from evo.operators import RULES
+from evo.evaluate.session import EvaluationSession
 from evo.operators.rules.operator import integers_of
 from evo.spec.task import Task, read_task
 from evo.spec.variant import Variant, parse_variant
 
-DATA = Path(__file__).parents[2] / "data"
-BY_NAME = {rule.name: rule for rule in RULES}
 ROWS = """\
 // evo: launch k grid ({grid}) block ({block}) shared 0
 extern "C" __global__ void k(const float* inp, float* mean, float* out, int B, int T, int C) {{
@@ -110,21 +106,15 @@ def children(rule: str, text: str, task: Task) -> list[Variant]:
 
 
 def rows(text: str) -> list[Variant]:
-    return children("row_lanes", text, read_task(DATA / "rules" / "row_lanes"))
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[EvaluationSession]:
-    with simulator() as session:
-        yield session
+    return children("row_lanes", text, task_of("row_lanes"))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", KERNELS)
-def test_rows_in_other_idioms_are_shared_out_and_right(session: EvaluationSession, name: str) -> None:
-    task = read_task(DATA / "rules" / "row_lanes")
+def test_rows_in_other_idioms_are_shared_out_and_right(bench: EvaluationSession, name: str) -> None:
+    task = task_of("row_lanes")
     (child,) = rows(KERNELS[name])
-    assert evaluate(Job(task=task, text=child.text, path="child.cu", upto="check"), session).status.passed
+    assert passes(bench, task, child)
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -148,8 +138,7 @@ def test_rows_in_other_idioms_are_found(name: str) -> None:
     ],
 )  # fmt: skip
 def test_what_a_view_cannot_show_stays(name: str, written: str, otherwise: str) -> None:
-    assert written in KERNELS[name]
-    assert rows(KERNELS[name].replace(written, otherwise)) == []
+    assert rows(changed(KERNELS[name], (written, otherwise))) == []
 
 
 def test_functions_of_one_statement_hide_no_atomic() -> None:
@@ -160,10 +149,10 @@ def test_functions_of_one_statement_hide_no_atomic() -> None:
 
 
 @pytest.mark.long
-def test_functions_of_one_statement_are_written_out_right(session: EvaluationSession) -> None:
+def test_functions_of_one_statement_are_written_out_right(bench: EvaluationSession) -> None:
     task = read_task(DATA / "foreign" / "kernels" / "histogram256")
     child = children("private_copy", COUNTS, task)[0]
-    assert evaluate(Job(task=task, text=child.text, path="child.cu", upto="check"), session).status.passed
+    assert passes(bench, task, child)
 
 
 def test_what_a_function_reads_twice_is_read_once() -> None:
@@ -203,9 +192,9 @@ def test_what_a_template_is_given_is_worked_out_once() -> None:
 
 
 @pytest.mark.long
-def test_what_a_template_is_given_is_right(session: EvaluationSession) -> None:
+def test_what_a_template_is_given_is_right(bench: EvaluationSession) -> None:
     task = read_task(DATA / "foreign" / "kernels" / "histogram256")
-    assert evaluate(Job(task=task, text=tallied().text, path="c.cu", upto="check"), session).status.passed
+    assert passes(bench, task, tallied())
 
 
 SEARCH = """\
@@ -247,7 +236,7 @@ def test_another_search_is_left_alone(written: str, otherwise: str) -> None:
     assert searched(SEARCH.replace(written, otherwise)) == []
 
 
-SCAN = BY_NAME["scan_lanes"].examples[0].before
+SCAN = example("scan_lanes")
 EXCLUSIVE = (
     "            total += x[n * L + l];\n            y[n * L + l] = total;\n",
     "            y[n * L + l] = total;\n            total += x[n * L + l];\n",
@@ -255,7 +244,7 @@ EXCLUSIVE = (
 
 
 def scanned(text: str) -> list[Variant]:
-    return children("scan_lanes", text, read_task(DATA / "rules" / "scan_lanes"))
+    return children("scan_lanes", text, task_of("scan_lanes"))
 
 
 def test_sums_before_the_element_come_from_the_lane_before() -> None:
@@ -276,18 +265,17 @@ def test_sums_before_the_element_come_from_the_lane_before() -> None:
     ],
 )
 def test_what_is_no_running_sum_along_memory_stays(written: str, otherwise: str) -> None:
-    assert written in SCAN
-    assert scanned(SCAN.replace(written, otherwise)) == []
+    assert scanned(changed(SCAN, (written, otherwise))) == []
 
 
 @pytest.mark.long
-def test_a_place_that_lanes_find_is_right(session: EvaluationSession) -> None:
+def test_a_place_that_lanes_find_is_right(bench: EvaluationSession) -> None:
     task = read_task(DATA / "foreign" / "kernels" / "argmax_rows")
-    assert evaluate(Job(task=task, text=searched(SEARCH)[0].text, path="c.cu", upto="check"), session).status.passed
+    assert passes(bench, task, searched(SEARCH)[0])
 
 
 @pytest.mark.long
-def test_sums_before_the_element_are_right(session: EvaluationSession, tmp_path: Path) -> None:
+def test_sums_before_the_element_are_right(bench: EvaluationSession, tmp_path: Path) -> None:
     folder = shutil.copytree(DATA / "rules" / "scan_lanes", tmp_path / "scan_lanes")
     reference = (folder / "reference.py").read_text(encoding="utf-8")
     other = reference.replace('"y": y,', '"y": y - inputs["x"],')
@@ -295,14 +283,14 @@ def test_sums_before_the_element_are_right(session: EvaluationSession, tmp_path:
     (folder / "reference.py").write_text(other, encoding="utf-8")
     task = read_task(folder)
     for child in scanned(SCAN.replace(*EXCLUSIVE)):
-        assert evaluate(Job(task=task, text=child.text, path="c.cu", upto="check"), session).status.passed
+        assert passes(bench, task, child)
 
 
-DOUBLES = BY_NAME["float_sums"].examples[0].before
+DOUBLES = example("float_sums")
 
 
 def in_floats(text: str) -> list[Variant]:
-    return children("float_sums", text, read_task(DATA / "rules" / "float_sums"))
+    return children("float_sums", text, task_of("float_sums"))
 
 
 def test_sums_in_double_become_floats_plainly_or_with_their_rests() -> None:
@@ -318,8 +306,7 @@ def test_sums_in_double_become_floats_plainly_or_with_their_rests() -> None:
     [("double mean = 0.0, power", "float mean = 0.0f, power"), ("0.0, power", "1e300, power")],
 )
 def test_floats_are_left_alone_and_so_are_numbers_that_no_float_holds(written: str, otherwise: str) -> None:
-    assert written in DOUBLES
-    text = DOUBLES.replace(written, otherwise)
+    text = changed(DOUBLES, (written, otherwise))
     if "1e300" not in text:
         text = text.replace("(double)", "").replace(
             "const double scale = 1.0 / sqrt(power / L + 1e-5)", "float scale = 1"
@@ -328,9 +315,9 @@ def test_floats_are_left_alone_and_so_are_numbers_that_no_float_holds(written: s
 
 
 @pytest.mark.long
-def test_sums_with_their_rests_are_right(session: EvaluationSession) -> None:
-    task = read_task(DATA / "rules" / "float_sums")
-    assert evaluate(Job(task=task, text=in_floats(DOUBLES)[1].text, path="c.cu", upto="check"), session).status.passed
+def test_sums_with_their_rests_are_right(bench: EvaluationSession) -> None:
+    task = task_of("float_sums")
+    assert passes(bench, task, in_floats(DOUBLES)[1])
 
 
 IN_MEMORY = """\
@@ -366,5 +353,4 @@ def test_a_sum_in_memory_is_seen_as_a_variable() -> None:
     ],
 )
 def test_another_sum_in_memory_stays_there(written: str, otherwise: str) -> None:
-    assert written in IN_MEMORY
-    assert rows(IN_MEMORY.replace(written, otherwise)) == []
+    assert rows(changed(IN_MEMORY, (written, otherwise))) == []

@@ -26,6 +26,7 @@ from ledger_samples import (
     start_ledger,
     text_of,
 )
+from long_cases import long
 from refusals import refused
 
 from evo import files as disk
@@ -516,7 +517,7 @@ def test_a_git_command_that_outlives_a_killed_evo_is_waited_for(tmp_path: Path) 
     assert len(load_records(root)) == 1
 
 
-@pytest.mark.parametrize("name", ["write", pytest.param("fsync", marks=pytest.mark.long)])
+@pytest.mark.parametrize("name", ["write", long("fsync")])
 def test_a_full_disk_is_a_harness_fault_and_the_next_start_finishes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from ledger_samples import CHAMPION, DATE, RUN, git, keep, problems, record, repository, start_ledger, text_of
+from long_cases import long
 from refusals import refused
 
 from evo.errors import EvoError, LedgerUnclean
@@ -38,9 +39,7 @@ def a_run(root: Path, run: str, number: int) -> None:
         ledger.finish(date=DATE)
 
 
-@pytest.mark.parametrize(
-    "back", [timedelta(0), pytest.param(timedelta(hours=2), marks=pytest.mark.long), timedelta(days=4000)]
-)
+@pytest.mark.parametrize("back", [timedelta(0), long(timedelta(hours=2)), timedelta(days=4000)])
 def test_a_clock_that_stands_back_does_not_reorder_runs(tmp_path: Path, back: timedelta) -> None:
     root = repository(tmp_path)
     first = next_run(root, "attention", NOON, "zzzz")
@@ -164,9 +163,9 @@ def _disturb(ledger: Ledger, root: Path, number: int, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("records", "step"),
     [
-        pytest.param(0, 11, id="a new file", marks=pytest.mark.long),
-        pytest.param(0, 1, id="a new file, every instant", marks=pytest.mark.long),
-        pytest.param(2, 2, id="records before, every other instant", marks=pytest.mark.long),
+        long(0, 11, id="a new file"),
+        long(0, 1, id="a new file, every instant"),
+        long(2, 2, id="records before, every other instant"),
     ],
 )
 def test_a_stash_at_any_instant_of_a_keep_loses_nothing(
@@ -248,7 +247,7 @@ MOVES = {
     ("move", "instants"),
     [
         pytest.param("reset", (59,), id="reset"),
-        *(pytest.param(move, range(2, 200, 4), id=f"{move}, often", marks=pytest.mark.long) for move in MOVES),
+        *(long(move, range(2, 200, 4), id=f"{move}, often") for move in MOVES),
     ],
 )
 def test_a_branch_that_moves_at_any_instant_of_a_run(

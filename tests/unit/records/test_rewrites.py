@@ -10,9 +10,9 @@ from ledger_samples import record, text_of
 from tiny import evo
 
 from evo.cli.pages.csv_json import report_output
+from evo.cli.pages.html_page import page
 from evo.cli.pages.markdown import markdown
-from evo.cli.pages.model import report_model
-from evo.cli.pages.page import page
+from evo.cli.pages.report_model import report_model
 from evo.records.insights import rewrite_statistics, summarise
 from evo.records.trials import Record
 from evo.results import Verdict

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from ledger_samples import environment
+from task_folders import bare_task
 
 from evo.operators import Context, Proposal, not_one_change, parts
-from evo.results import Decision, Environment, Evaluation, Gain, Status, Verdict
-from evo.search.bandit import OperatorBandit, Prior, cost_of
+from evo.results import Decision, Evaluation, Gain, Status, Verdict
+from evo.search.bandit import OperatorBandit, Prior, Screen, cost_of
 from evo.search.tabu import TabuList
 from evo.spec.task import Task
-from evo.spec.tolerance import Tolerance
 from evo.spec.variant import Variant, parse_variant
 
 TEXT = """\
@@ -67,20 +68,12 @@ def context(tmp_path: Path) -> Context:
 
 
 def a_task(folder: Path) -> Task:
-    return Task(
-        name="k",
-        folder=folder,
-        axes={"N": "int"},
-        tensors=(),
-        scalars=(),
-        tolerance=Tolerance(rtol=1e-2, atol=1e-3, rival_error_factor=2, because="test"),
-        check=(),
-        bench=(),
-        headline="",
-        score={},
-        work={},
-        flags=(),
-    )
+    return bare_task(name="k", folder=folder, axes={"N": "int"})
+
+
+def by_text(screen: Callable[[Sequence[str]], Sequence[float | None]]) -> Screen:
+    """The first look that says this of the texts of proposals."""
+    return lambda offers: screen([offer.text for offer in offers])
 
 
 def chosen(search: OperatorBandit, context: Context) -> str:
@@ -125,7 +118,7 @@ def test_the_best_estimate_becomes_the_trial(context: Context) -> None:
         return [gains[text] for text in texts]
 
     arms = [Always("rules.knob", [moved(A=2), moved(A=4)]), Always("rules.b", [moved(B=2)])]
-    found = OperatorBandit(arms, random.Random(0), margin=0.1).ask(PARENT, context, screen)
+    found = OperatorBandit(arms, random.Random(0), margin=0.1).ask(PARENT, context, by_text(screen))
     assert found is not None
     assert found.text == moved(A=4)
 
@@ -146,7 +139,7 @@ def test_a_first_look_ends_with_the_round_that_shows_a_gain(
         return [1.5 if text == MANY[gaining] else 0.9 for text in texts]
 
     search = OperatorBandit([Always("rules.knob", MANY)], random.Random(0), margin=0.1, eager=eager)
-    found = search.ask(PARENT, context, screen)
+    found = search.ask(PARENT, context, by_text(screen))
     assert found is not None
     assert found.text == MANY[gaining]
     assert looks == [5] * min(rounds + eager, 4)
@@ -159,7 +152,7 @@ def test_what_pays_most_comes_before_what_is_seen_first(context: Context) -> Non
         return [gains.get(text, 0.9) for text in texts]
 
     search = OperatorBandit([Always("rules.knob", MANY)], random.Random(0), margin=0.1)
-    found = search.ask(PARENT, context, screen)
+    found = search.ask(PARENT, context, by_text(screen))
     assert found is not None
     assert found.text == MANY[13]
 
@@ -172,8 +165,8 @@ def test_where_the_first_look_shows_no_gain_further_ones_are_short(context: Cont
         return [0.9 for _ in texts]
 
     search = OperatorBandit([Always("rules.knob", MANY)], random.Random(0), margin=0.1)
-    found = search.ask(PARENT, context, screen)
-    search.ask(PARENT, replace(context, tried={found.variant.id} if found else set()), screen)
+    found = search.ask(PARENT, context, by_text(screen))
+    search.ask(PARENT, replace(context, tried={found.variant.id} if found else set()), by_text(screen))
     assert looks == [5, 5, 5, 5, 1]
 
 
@@ -187,7 +180,7 @@ def test_a_brief_look_is_one_round(worth: float, context: Context) -> None:
         return [0.9 for _ in texts]
 
     search = OperatorBandit([Always("rules.knob", MANY)], random.Random(0), margin=0.1, worth=worth)
-    found = search.ask(PARENT, context, screen, brief=True)
+    found = search.ask(PARENT, context, by_text(screen), brief=True)
     assert (found is not None) == (worth == 0.0)
     assert looks == [5]
 
@@ -202,7 +195,7 @@ def test_where_looks_are_dear_the_next_round_is_told_while_one_is_looked_at(cont
 
     arms = [Always("rules.knob", MANY[:12]), Always("rules.b", MANY[12:])]
     search = OperatorBandit(arms, random.Random(0), margin=0.1, eager=False, worth=1.0)
-    assert search.ask(PARENT, context, screen, lambda texts: told.append(list(texts))) is None
+    assert search.ask(PARENT, context, by_text(screen), lambda texts: told.append(list(texts))) is None
     assert len(looks) > 4
     assert looks[2:] == [texts for texts in told if texts][: len(looks) - 2]
 
@@ -211,7 +204,7 @@ def test_the_last_round_of_a_first_look_may_be_empty(context: Context) -> None:
     """Of operators that are asked for one edit there, more are left."""
     edits = [Always("rules.a", MANY[:3]), Always("rules.b", MANY[3:6])]
     search = OperatorBandit(edits, random.Random(0), margin=0.1, worth=1.02)
-    found = search.ask(PARENT, context, lambda texts: [1.05 if text == MANY[5] else 0.9 for text in texts])
+    found = search.ask(PARENT, context, by_text(lambda texts: [1.05 if text == MANY[5] else 0.9 for text in texts]))
     assert found is not None
     assert found.text == MANY[5]
 
@@ -224,17 +217,17 @@ def test_what_a_look_shows_to_change_nothing_becomes_no_trial(context: Context) 
         return [1.03 if text == MANY[21] else 1.01 for text in texts]
 
     search = OperatorBandit([Always("rules.knob", MANY)], random.Random(0), margin=0.1, worth=1.02)
-    found = search.ask(PARENT, context, screen)
+    found = search.ask(PARENT, context, by_text(screen))
     assert found is not None
     assert found.text == MANY[21]
     assert sum(looks) == 22
-    assert search.ask(PARENT, replace(context, tried={found.variant.id}), screen) is None
+    assert search.ask(PARENT, replace(context, tried={found.variant.id}), by_text(screen)) is None
     assert sum(looks) == len(MANY)
 
 
 def test_where_nothing_can_be_looked_at_trials_are_made_as_ever(context: Context) -> None:
     search = OperatorBandit([Always("rules.knob", MANY)], random.Random(0), margin=0.1, worth=1.02)
-    assert search.ask(PARENT, context, lambda texts: [None for _ in texts]) is not None
+    assert search.ask(PARENT, context, by_text(lambda texts: [None for _ in texts])) is not None
 
 
 def test_a_parent_that_is_gone_back_to_is_not_looked_at_anew(context: Context) -> None:
@@ -245,12 +238,12 @@ def test_a_parent_that_is_gone_back_to_is_not_looked_at_anew(context: Context) -
         return [1.5 + len(looks) + place for place, _ in enumerate(texts)]
 
     search = OperatorBandit([Always("rules.knob", [moved(A=2), moved(A=4), moved(B=2)])], random.Random(0), margin=0.03)
-    first = search.ask(PARENT, context, screen)
-    search.ask(parse_variant(moved(B=4)), context, screen)
-    assert search.ask(PARENT, context, screen) == first
+    first = search.ask(PARENT, context, by_text(screen))
+    search.ask(parse_variant(moved(B=4)), context, by_text(screen))
+    assert search.ask(PARENT, context, by_text(screen)) == first
     assert len(looks) == 2
     search.tell("rules.knob", 1.2)  # another champion: what was seen of this one is old
-    search.ask(PARENT, context, screen)
+    search.ask(PARENT, context, by_text(screen))
     assert len(looks) == 3
 
 
@@ -264,12 +257,12 @@ def test_where_looks_are_dear_the_bandit_chooses_first(eager: bool, context: Con
 
     arms = [Always("ladder", [moved(A=2)]), Always("rules.b", [moved(B=2)])]
     search = OperatorBandit(arms, random.Random(0), margin=0.03, eager=eager)
-    found = search.ask(PARENT, context, screen)
+    found = search.ask(PARENT, context, by_text(screen))
     assert found is not None
     assert (found.operator, len(looks)) == (("rules.b", 1) if eager else ("ladder", 0))
     for _ in range(40):
         search.tell("ladder", None)
-    found = search.ask(PARENT, context, screen)
+    found = search.ask(PARENT, context, by_text(screen))
     assert found is not None
     assert (found.operator, len(looks)) == ("rules.b", 1)
 
@@ -346,9 +339,7 @@ def test_a_rung_is_its_own_text_but_for_knobs(tmp_path: Path) -> None:
 def evaluation(ratio: float) -> Evaluation:
     gain = Gain(ratio=ratio, low=ratio, high=ratio, confirmed=False)
     decision = Decision(verdict=Verdict.REVERT, reason="slower", gain=gain)
-    where = Environment(
-        device="sim:l4", chip="sim-l4", arch="sm_89", loaded="sim", toolkit="13", harness="1", task_hash="0"
-    )
+    where = environment()
     return Evaluation(variant="x", status=Status.CORRECT, reason=None, decision=decision, environment=where)
 
 
@@ -396,9 +387,9 @@ def test_a_preview_is_of_what_the_first_look_is_taken_at_and_changes_nothing(con
 
     search = OperatorBandit(arms, random.Random(0), margin=0.03)
     search.reseed(random.Random("0/0"))
-    texts = search.preview(PARENT, context)
+    texts = [offer.text for offer in search.preview(PARENT, context)]
     search.reseed(random.Random("0/0"))
-    assert search.ask(PARENT, context, screen) is not None
+    assert search.ask(PARENT, context, by_text(screen)) is not None
     assert looked_at[0] == texts
     assert len(texts) >= 2
 
@@ -429,7 +420,7 @@ def test_rungs_that_are_far_slower_are_passed_over(
     looks: list[float | None], expected: str | None, context: Context
 ) -> None:
     search = OperatorBandit([Rungs()], random.Random(1), margin=0.1)
-    offer = search.ask(PARENT, context, lambda texts: looks)
+    offer = search.ask(PARENT, context, by_text(lambda texts: looks))
     assert (offer.arguments["rung"] if offer else None) == expected
 
 
@@ -441,8 +432,8 @@ def test_a_rung_is_looked_at_once_however_the_champion_changes(context: Context)
         asked.append(len(texts))
         return [0.9, 1.2, 2.4]
 
-    assert (first := search.ask(PARENT, context, screen)) is not None
+    assert (first := search.ask(PARENT, context, by_text(screen))) is not None
     search.tell("ladder", 2.0)
-    assert (second := search.ask(first.variant, context, screen)) is not None
+    assert (second := search.ask(first.variant, context, by_text(screen))) is not None
     assert [first.arguments["rung"], second.arguments["rung"]] == ["00.cu", "20.cu"]
     assert asked == [3]

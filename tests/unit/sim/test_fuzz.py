@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 from fuzzing import batch
+from long_cases import long
 
 
-@pytest.mark.parametrize(
-    "mode", ["ptx", pytest.param("instruction", marks=pytest.mark.long), pytest.param("launch", marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("mode", ["ptx", long("instruction"), long("launch")])
 def test_mutants_end_in_order(mode: str, tmp_path: Path) -> None:
     outcomes = batch(mode, 0, 20, tmp_path, 40)
     assert sum(outcomes.values()) == 20

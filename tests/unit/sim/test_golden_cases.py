@@ -14,6 +14,7 @@ import goldens
 import goldens_cuda
 import numpy as np
 import pytest
+from long_cases import long
 
 from evo.cuda.compile import toolkit_version
 
@@ -46,10 +47,10 @@ def check(group: str, cases: list[goldens.Golden]) -> None:
 
 
 # By default one case of seven of what takes seconds; all of it in the long suite.
-SOME_OR_ALL = pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.long)])
+SOME_OR_ALL = pytest.mark.parametrize("every", [7, long(1)])
 
 
-@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("every", [4, long(1)])
 @pytest.mark.parametrize("family", sorted(set(FAMILIES) - {"cvt"}))
 def test_opcodes_give_the_gpus_bits(family: str, every: int) -> None:
     check("opcode", FAMILIES[family][::every])

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from harness import KERNELS, module, run
+from long_cases import long
 
 from evo import sim
 
@@ -77,7 +78,7 @@ def test_swizzle_shows_in_wavefronts() -> None:
         ("wait_group 1", "wait_group 2", {"uninitialised"}),
         ("    __syncthreads();\n  }\n#pragma", "  }\n#pragma", {"race", "uninitialised"}),
         *(
-            pytest.param(*case, marks=pytest.mark.long)
+            long(*case)
             for case in (
                 ("sptr(s + at(r, ch))", "sptr(s + at(r, ch) + 4)", {"misaligned"}),
                 ("if (row < S)", "if (row <= S)", {"out_of_bounds"}),
@@ -117,9 +118,7 @@ def test_tiled_product(n: int) -> None:
     assert np.abs(out[2] - a @ b).max() < 1e-4
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param("flash", marks=pytest.mark.long), "mm", pytest.param("scalar", marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("name", [long("flash"), "mm", long("scalar")])
 def test_bits_are_the_same_at_every_level(name: str) -> None:
     results = []
     q, k, v = (np.random.default_rng(1).standard_normal((1, 64, 64)).astype(H) for _ in range(3))

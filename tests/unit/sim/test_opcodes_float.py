@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from harness import one
 from integer_samples import samples
+from long_cases import long
 
 RNG = np.random.default_rng(11)
 TINY = np.float32(1e-41)
@@ -261,7 +262,7 @@ def test_predicate_pairs_and_combination() -> None:
     assert (got == (positive & less) + 2 * (~positive & less)).all()
 
 
-@pytest.mark.parametrize("source", [pytest.param("f16", marks=pytest.mark.long), "f32", "f64"])
+@pytest.mark.parametrize("source", [long("f16"), "f32", "f64"])
 @pytest.mark.parametrize("to", ["u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64"])
 @pytest.mark.parametrize("mode", ["rzi", "rni", "rmi", "rpi"])
 def test_float_to_integer(source: str, to: str, mode: str) -> None:

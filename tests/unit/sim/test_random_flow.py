@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import random_flow
 from harness import nvrtc, run
+from long_cases import long
 
 from evo import sim
 from evo.sim.lower import branching
@@ -41,9 +42,7 @@ def test_hundreds_of_correct_kernels_raise_no_alarm(start: int) -> None:
         check(seed)
 
 
-@pytest.mark.parametrize(
-    "seeds", [(3, 7), pytest.param(range(200_000, 200_040), marks=pytest.mark.long)], ids=["two", "forty"]
-)
+@pytest.mark.parametrize("seeds", [(3, 7), long(range(200_000, 200_040))], ids=["two", "forty"])
 def test_a_set_of_waiting_blocks_in_memory_is_the_same_set(
     seeds: Sequence[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 from harness import HEAD, nvrtc, one, run
+from long_cases import long
 
 from evo import sim
 
@@ -185,7 +186,7 @@ VIDEO = [
 ]
 
 
-@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("every", [4, long(1)])
 def test_scalar_video_instructions(every: int) -> None:
     """Each on parts of its operands, beside arithmetic without a width; one of four by default."""
     forms = [(f"{name}.{types}{more}", parts) for form in VIDEO for name, types, more, parts in product(*form)]

@@ -80,7 +80,7 @@ def test_damaged_cache_files_count_as_missing(tmp_path: Path) -> None:
 
 def test_code_that_is_not_held_any_more_is_linked_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from evo.sim import jit
-    from evo.spec.recent import RecentCache
+    from evo.spec.recent_cache import RecentCache
 
     linked: RecentCache[Any] = RecentCache(1)  # holds the latest kernel only
     monkeypatch.setattr(jit, "_LINKED", linked)

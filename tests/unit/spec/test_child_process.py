@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from process_ends import is_gone
 
 from evo.errors import ChildDied, ChildGarbled
 from evo.spec.child_process import ChildProcess, begin
@@ -87,20 +88,6 @@ def soon() -> float:
     return time.monotonic() + 30.0
 
 
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def is_gone(pid: int) -> bool:
-    end = time.monotonic() + 10
-    while is_alive(pid) and time.monotonic() < end:
-        time.sleep(0.02)
-    return not is_alive(pid)
-
-
 @pytest.mark.parametrize("plain", [False, True])
 def test_messages_go_both_ways_and_arguments_arrive(start: Start, plain: bool) -> None:
     child = start("echo", "one", "two", plain=plain)
@@ -126,7 +113,7 @@ def test_a_child_that_ended_before_it_was_taken_over_is_replaced(start: Start, e
     begin(entry, "again")
     ended = begun_pids(entry)
     os.kill(ended[-1], signal.SIGKILL)
-    wait_until_gone(ended[-1])
+    assert is_gone(ended[-1])
     fresh = start("echo", "again")
     assert fresh.pid not in (took.pid, ended[-1])
     assert fresh.receive(time.monotonic() + 20) == ["again"]
@@ -145,12 +132,6 @@ def begun_pids(entry: str) -> list[int]:
             if entry in words and int(fields[1]) == os.getpid():
                 found.append((int(fields[19]), int(folder.name)))
     return [pid for _, pid in sorted(found)]
-
-
-def wait_until_gone(pid: int) -> None:
-    end = time.monotonic() + 10
-    while time.monotonic() < end and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
-        time.sleep(0.01)
 
 
 def test_arrays_travel_beside_the_pickle_and_arrive_writable(start: Start) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from process_ends import is_alive, is_gone
 from refusals import refused
 from tiny import write_task
 
@@ -120,19 +121,9 @@ def test_processes_in_a_session_of_their_own_end_with_it(tmp_path: Path) -> None
     path.write_text(f"import subprocess\ndef literal(): return {start}\n")
     process = ReferenceProcess(path)
     pid = int(process.call("literal", [], limit_s=10).value)
-    assert _runs(pid)
+    assert is_alive(pid)
     process.close()
-    deadline = time.monotonic() + 10
-    while _runs(pid) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not _runs(pid)
-
-
-def _runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+    assert is_gone(pid)
 
 
 def test_the_system_ends_a_child_first(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from evo.operators.rules.written_out.endings import with_tests
 from evo.operators.rules.written_out.macros import expanded_uses
 from evo.operators.rules.written_out.names import without_shadows
 from evo.operators.rules.written_out.sums import with_single_sums
-from evo.spec.recent import RecentCache
+from evo.spec.recent_cache import RecentCache
 
 _STEPS: tuple[Callable[[RuleContext], Sequence[Edit]], ...] = (
     expanded_uses,

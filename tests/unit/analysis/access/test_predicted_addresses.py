@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from long_cases import long
 from numpy.typing import NDArray
 from ptx_log import touched
 
@@ -70,9 +71,7 @@ def spread(rows: Bytes, width: int | Bytes) -> Bytes:
     return np.concatenate(parts) if parts else np.empty((0, 3), np.int64)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.long) if name in SLOW else name for name in NAMES]
-)
+@pytest.mark.parametrize("name", [long(name) if name in SLOW else name for name in NAMES])
 def test_predictions_are_what_the_kernel_does(name: str) -> None:
     task = read_task(FOREIGN / name)
     variant = read_variant(next((FOREIGN / name / "ladder").glob("*.cu")))

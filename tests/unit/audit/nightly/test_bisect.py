@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from ledger_samples import environment
 from tiny import FAST
 
 from evo.audit.nightly import Version, bisect, candidates, cause_of
@@ -12,16 +13,7 @@ from evo.records.trials import Kind, Record
 from evo.results import CaseBench, Environment, Evaluation, Status, Timing
 from evo.spec.variant import parse_variant
 
-HERE = Environment(
-    device="gpu:0",
-    chip="l4",
-    arch="sm_89",
-    loaded="cubin",
-    toolkit="nvrtc 13.0",
-    harness="1",
-    task_hash="t",
-    detail={"driver": "580"},
-)
+HERE = environment("cubin")
 
 
 def version(number: int, us: float | None = None, where: Environment = HERE, *, kind: Kind = "mutation") -> Version:

@@ -30,8 +30,8 @@ from evo.cli.pages.climb_speedup import climb_speedup, segments
 from evo.cli.pages.figures import Labels
 from evo.cli.pages.genealogy import lanes_of
 from evo.cli.pages.highlight import highlighted, side_by_side
-from evo.cli.pages.model import genealogies
-from evo.cli.pages.page import page_sections
+from evo.cli.pages.html_page import page_sections
+from evo.cli.pages.report_model import genealogies
 from evo.cli.pages.roofline_plot import RooflineDot, floor_cells, roofline
 from evo.cli.pages.sections import summary
 from evo.records.trials import Record, make_diff

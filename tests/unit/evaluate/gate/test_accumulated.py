@@ -5,23 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tiny import write_task
 
 from evo.evaluate.gate.compare import compare
 from evo.evaluate.gate.error_budget import per_element
 from evo.results import Status
 from evo.spec.expectation import Expectation
-from evo.spec.task import Task, load_task
+from evo.spec.task import Task
 
 COUNT, SUMS = 1 << 18, 4
 Reals = NDArray[np.float32]
-
-
-@pytest.fixture(scope="module")
-def scale(tmp_path_factory: pytest.TempPathFactory) -> Task:
-    root = tmp_path_factory.mktemp("root")
-    write_task(root)
-    return load_task(root, "scale")
 
 
 def status(task: Task, sums: Reals, terms: Reals, accumulated: float) -> Status:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from simulator import simulator
+from long_cases import long
+from task_folders import written_task
 from tiny import FAST, REFERENCE, SLOW, TASK_YAML, evo, new_repository
 
 from evo.device import DeviceName
@@ -15,7 +15,7 @@ from evo.evaluate import gate
 from evo.evaluate.gate import at_timed_sizes
 from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.results import Evaluation, FaultKind, Ground, MismatchKind, Stage, Status, Verdict
-from evo.spec.task import Task, read_task
+from evo.spec.task import Task
 
 SLOWER = SLOW.replace("16", "64").replace("sixteen", "sixty-four")
 HONEST = "    if (i < n) y[i] = 2.0f * x[i];"
@@ -30,19 +30,8 @@ def _look_at_timed_sizes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
-    folder = tmp_path_factory.mktemp("timed") / "scale"
-    (folder / "ladder").mkdir(parents=True)
-    (folder / "task.yaml").write_text(
-        TASK_YAML.replace("  small: {N: 131072}", "  small: {N: 131072}\n  large: {N: 262144}\nheadline: small")
-    )
-    (folder / "reference.py").write_text(REFERENCE)
-    return read_task(folder)
-
-
-@pytest.fixture(scope="module")
-def bench() -> Iterator[EvaluationSession]:
-    with simulator() as bench_session:
-        yield bench_session
+    declared = TASK_YAML.replace("  small: {N: 131072}", "  small: {N: 131072}\n  large: {N: 262144}\nheadline: small")
+    return written_task(tmp_path_factory.mktemp("timed"), declared, REFERENCE)
 
 
 def judged(task: Task, bench: EvaluationSession, body: str, *, head: str = "") -> Evaluation:
@@ -207,13 +196,10 @@ WAIT = (
     "bodies",
     [
         (COPY, DOUBLE),
-        pytest.param(
-            ("if (i < n / 2) y[i] = 2.0f * x[i];", "if (i >= n / 2 && i < n) y[i] = 2.0f * x[i];"),
-            marks=pytest.mark.long,
-        ),
-        pytest.param(("if (i < n) y[i] = x[i];", "if (i < n) y[i] *= 2.0f;"), marks=pytest.mark.long),
+        long(("if (i < n / 2) y[i] = 2.0f * x[i];", "if (i >= n / 2 && i < n) y[i] = 2.0f * x[i];")),
+        long(("if (i < n) y[i] = x[i];", "if (i < n) y[i] *= 2.0f;")),
         ("if (i < n) y[i] = 0.0f;", "if (i < n) atomicAdd(y + i, 2.0f * x[i]);"),
-        pytest.param((COPY, WAIT.format(work=DOUBLE)), marks=pytest.mark.long),
+        long((COPY, WAIT.format(work=DOUBLE))),
     ],
     ids=["a workspace", "a half each", "in place", "cleared and added to", "blocks that wait for the one before"],
 )
@@ -236,7 +222,7 @@ def test_an_honest_sequence_passes(task, bench, bodies):
             Status.UNSAFE,
             FaultKind.OUT_OF_BOUNDS,
         ),
-        pytest.param(
+        long(
             (
                 COPY,
                 "__shared__ int before;\n    if (threadIdx.x == 0) before = atomicAdd(seen, 1);\n    __syncthreads();"
@@ -244,9 +230,8 @@ def test_an_honest_sequence_passes(task, bench, bodies):
             ),
             Status.WRONG,
             MismatchKind.UNWRITTEN,
-            marks=pytest.mark.long,
         ),
-        pytest.param(
+        long(
             (
                 COPY,
                 f"if ({LARGE} && threadIdx.x == 0 && blockIdx.x > 0 && seen[blockIdx.x - 1] == 9) return;\n"
@@ -254,7 +239,6 @@ def test_an_honest_sequence_passes(task, bench, bodies):
             ),
             Status.UNSAFE,
             FaultKind.RACE,
-            marks=pytest.mark.long,
         ),
         (
             (
@@ -265,11 +249,8 @@ def test_an_honest_sequence_passes(task, bench, bodies):
             Status.UNSAFE,
             FaultKind.RACE,
         ),
-        pytest.param(
-            (f"if (i < n) half[i] = {LARGE} && i == 70001 ? 9.0f : x[i];", DOUBLE),
-            Status.WRONG,
-            MismatchKind.TOLERANCE,
-            marks=pytest.mark.long,
+        long(
+            (f"if (i < n) half[i] = {LARGE} && i == 70001 ? 9.0f : x[i];", DOUBLE), Status.WRONG, MismatchKind.TOLERANCE
         ),
     ],
     ids=[
@@ -303,7 +284,7 @@ def test_a_time_that_a_sample_hid_is_not_shown(task, bench):
         assert large.modelled_us > 50  # a sample of blocks would say some 10
 
 
-@pytest.mark.parametrize("device", ["sim", pytest.param("gpu", marks=pytest.mark.long)])
+@pytest.mark.parametrize("device", ["sim", long("gpu")])
 def test_a_look_at_timed_sizes_alone_says_what_it_could_not_see(task, bench, device, monkeypatch):
     """Blocks that wait for the one before are all needed; here all of them are too many."""
     monkeypatch.setattr(at_timed_sizes, "_BUDGET", 20_000)
@@ -361,16 +342,11 @@ def expected(inputs):
 @pytest.mark.parametrize(("more", "status"), [("", Status.CORRECT), (" + (i % 512 == 7)", Status.WRONG)])
 def test_near_ties_of_whole_numbers_are_excused_there(tmp_path, bench, more, status):
     """x / 0.05 in float is not always where 20 x is; what is no tie is held to the truth."""
-    folder = tmp_path / "scale"
-    (folder / "ladder").mkdir(parents=True)
-    (folder / "task.yaml").write_text(
-        TASK_YAML.replace("{name: y, role: out, dtype: float32", "{name: y, role: out, dtype: int32")
-    )
-    (folder / "reference.py").write_text(ROUNDED)
+    declared = TASK_YAML.replace("{name: y, role: out, dtype: float32", "{name: y, role: out, dtype: int32")
+    task = written_task(tmp_path, declared, ROUNDED)
     text = FAST.replace("float* y", "int* y").replace(
         "y[i] = 2.0f * x[i]", f"y[i] = __float2int_rn(x[i] / 0.05f){more}"
     )
-    task = read_task(folder)
     prepared = bench.prepare(task, text)
     seen = gate.timed_sizes(task, prepared.programs, bench.reference(task), bench.checker, 7)
     assert seen.status is status, seen.reason

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from task_folders import bare_task
 
 from evo.device import POISON_LARGE, POISON_NAN
 from evo.evaluate.gate.compare import allclose, compare, first_difference
@@ -26,18 +27,9 @@ LOOSE = {"rtol": 1.0, "atol": 1.0}  # leaves the verdict to the budgets
 
 
 def task(dtype: str = "float16", outputs: tuple[str, ...] = ("o",), rtol: float = 1e-2, atol: float = 1e-3) -> Task:
-    return Task(
-        name="t",
-        folder=None,
-        axes={},
+    return bare_task(
         tensors=tuple(Tensor(name=name, role="out", dtype=dtype, shape=(parse("1"),)) for name in outputs),
-        scalars=(),
         tolerance=Tolerance(rtol=rtol, atol=atol, rival_error_factor=2, because="a test"),
-        check=(),
-        bench=(),
-        headline="",
-        score={},
-        work={},
     )
 
 

@@ -6,44 +6,17 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from simulator import simulator
+from task_folders import HALVED, HALVED_REFERENCE, written_task
 
 from evo.evaluate.gate import THOROUGH
 from evo.evaluate.gate.every_length import every_length
 from evo.evaluate.gate.sought_lengths import sought_lengths
 from evo.evaluate.prepare import Prepared
+from evo.evaluate.session import EvaluationSession
 from evo.results import Status
-from evo.spec.task import load_task, read_task
+from evo.spec.task import load_task
 
 ROOT = Path(__file__).resolve().parents[4]
-TASK = """\
-name: halved
-description: Half of each element.
-axes: {ROWS: int, COLS: int}
-tensors:
-  - {name: x, role: in, dtype: float16, shape: [ROWS, COLS]}
-  - {name: y, role: out, dtype: float16, shape: [ROWS, COLS]}
-tolerance: {rtol: 1e-3, atol: 1e-5, rival_error_factor: 2, because: exact}
-check:
-  - {name: whole, ROWS: 8, COLS: 64}
-  - {name: ragged, ROWS: 5, COLS: 37}
-  - {name: one, ROWS: 1, COLS: 1}
-bench:
-  tall: {ROWS: 300, COLS: 9}
-  wide: {ROWS: 9, COLS: 300}
-work: {flop: ROWS * COLS, bytes: 4 * ROWS * COLS}
-"""
-REFERENCE = """\
-import numpy as np
-
-
-def inputs(case, rng):
-    return {"x": rng.standard_normal((case["ROWS"], case["COLS"])).astype(np.float16)}
-
-
-def expected(inputs):
-    return {"y": inputs["x"].astype(np.float64) / 2}
-"""
 KERNEL = """\
 // evo: task    halved
 // evo: scratch plan int32 [32]
@@ -60,35 +33,27 @@ extern "C" __global__ void halve(const __half* x, __half* y, const int* plan, in
 
 
 @pytest.mark.long
-def test_a_residue_that_goes_through_a_workspace_is_met(tmp_path: Path) -> None:
-    (tmp_path / "halved" / "ladder").mkdir(parents=True)
-    (tmp_path / "halved" / "task.yaml").write_text(TASK)
-    (tmp_path / "halved" / "reference.py").write_text(REFERENCE)
-    task = read_task(tmp_path / "halved")
-    with simulator() as bench:
-        found = []
-        for odd in (197, 146):  # no residue is 197
-            prepared = bench.prepare(task, KERNEL.replace("ODD", str(odd)))
-            assert isinstance(prepared, Prepared)
-            found.append(bench.hunt(task, prepared, [bench.checker], 1, share=THOROUGH))
+def test_a_residue_that_goes_through_a_workspace_is_met(bench: EvaluationSession, tmp_path: Path) -> None:
+    task = written_task(tmp_path, HALVED, HALVED_REFERENCE)
+    found = []
+    for odd in (197, 146):  # no residue is 197
+        prepared = bench.prepare(task, KERNEL.replace("ODD", str(odd)))
+        assert isinstance(prepared, Prepared)
+        found.append(bench.hunt(task, prepared, [bench.checker], 1, share=THOROUGH))
     assert found[0] is None
     assert found[1] is not None
     assert found[1].status is Status.WRONG
     assert "COLS 143)" in found[1].cases[0].name
 
 
-def test_a_long_residue_is_worked_out_from_a_few_lengths(tmp_path: Path) -> None:
-    (tmp_path / "halved" / "ladder").mkdir(parents=True)
-    (tmp_path / "halved" / "task.yaml").write_text(TASK.replace("COLS: 300}", "COLS: 9000}"))
-    (tmp_path / "halved" / "reference.py").write_text(REFERENCE)
-    task = read_task(tmp_path / "halved")
+def test_a_long_residue_is_worked_out_from_a_few_lengths(bench: EvaluationSession, tmp_path: Path) -> None:
+    task = written_task(tmp_path, HALVED.replace("COLS: 300}", "COLS: 9000}"), HALVED_REFERENCE)
     found = []
-    with simulator() as bench:
-        for text in ("(37 * cols + threadIdx.x) % 1013", "threadIdx.x + 146"):
-            prepared = bench.prepare(task, KERNEL.replace("(cols + threadIdx.x) % 197", text).replace("ODD", "911"))
-            assert isinstance(prepared, Prepared)
-            bind = partial(bench.bound, task, prepared)
-            found.append(sought_lengths(task, (), bind, bench.reference(task).beside(), bench.checker, 1, 4e7))
+    for text in ("(37 * cols + threadIdx.x) % 1013", "threadIdx.x + 146"):
+        prepared = bench.prepare(task, KERNEL.replace("(cols + threadIdx.x) % 197", text).replace("ODD", "911"))
+        assert isinstance(prepared, Prepared)
+        bind = partial(bench.bound, task, prepared)
+        found.append(sought_lengths(task, (), bind, bench.reference(task).beside(), bench.checker, 1, 4e7))
     assert found[0]
     assert all((37 * case.axes["COLS"] + 3) % 1013 == 911 for case in found[0])
     assert not found[1]  # the same at all lengths

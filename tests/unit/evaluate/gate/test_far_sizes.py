@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from simulator import simulator
+from task_folders import HALVED, HALVED_REFERENCE, written_task
 
 from evo.evaluate.gate import TimedSizes, far_cases, far_sizes
 from evo.evaluate.gate.mixed_cases import mixed_cases
@@ -23,34 +22,6 @@ from evo.spec.reference import Reference, load_reference
 from evo.spec.task import Task, load_task, read_task
 
 ROOT = Path(__file__).resolve().parents[4]
-TASK = """\
-name: halved
-description: Half of each element.
-axes: {ROWS: int, COLS: int}
-tensors:
-  - {name: x, role: in, dtype: float16, shape: [ROWS, COLS]}
-  - {name: y, role: out, dtype: float16, shape: [ROWS, COLS]}
-tolerance: {rtol: 1e-3, atol: 1e-5, rival_error_factor: 2, because: exact}
-check:
-  - {name: whole, ROWS: 8, COLS: 64}
-  - {name: ragged, ROWS: 5, COLS: 37}
-  - {name: one, ROWS: 1, COLS: 1}
-bench:
-  tall: {ROWS: LONGEST, COLS: 9}
-  wide: {ROWS: 9, COLS: LONGEST}
-work: {flop: ROWS * COLS, bytes: 4 * ROWS * COLS}
-"""
-REFERENCE = """\
-import numpy as np
-
-
-def inputs(case, rng):
-    return {"x": rng.standard_normal((case["ROWS"], case["COLS"])).astype(np.float16)}
-
-
-def expected(inputs):
-    return {"y": inputs["x"].astype(np.float64) / 2}
-"""
 KERNEL = """\
 // evo: task   halved
 // evo: launch halve grid (ROWS) block (256) shared 0
@@ -63,16 +34,7 @@ extern "C" __global__ void halve(const __half* x, __half* y, int rows, int cols)
 
 
 def halved(folder: Path, longest: int) -> Task:
-    (folder / "ladder").mkdir(parents=True)
-    (folder / "task.yaml").write_text(TASK.replace("LONGEST", str(longest)))
-    (folder / "reference.py").write_text(REFERENCE)
-    return read_task(folder)
-
-
-@pytest.fixture(scope="module")
-def bench() -> Iterator[EvaluationSession]:
-    with simulator() as found:
-        yield found
+    return written_task(folder, HALVED.replace("300", str(longest)), HALVED_REFERENCE)
 
 
 def looked_at(bench: EvaluationSession, task: Task, text: str) -> list[TimedSizes]:
@@ -87,7 +49,7 @@ def looked_at(bench: EvaluationSession, task: Task, text: str) -> list[TimedSize
 def test_an_index_that_is_cut_is_wrong_where_the_axes_are_longest_together(
     bench: EvaluationSession, tmp_path: Path
 ) -> None:
-    task = halved(tmp_path / "halved", 1600)
+    task = halved(tmp_path, 1600)
     (right,) = looked_at(bench, task, KERNEL.replace("INDEX", "long long"))
     assert right.status is Status.CORRECT
     (cut,) = looked_at(bench, task, KERNEL.replace("(INDEX)blockIdx.x * cols", "blockIdx.x * cols & 0x1fffff"))
@@ -95,7 +57,7 @@ def test_an_index_that_is_cut_is_wrong_where_the_axes_are_longest_together(
 
 
 def test_a_grid_larger_than_its_work_hides_no_wrong_numbers(bench: EvaluationSession, tmp_path: Path) -> None:
-    task = halved(tmp_path / "halved", 1600)
+    task = halved(tmp_path, 1600)
     idle = KERNEL.replace("grid (ROWS)", "grid (7 * ROWS)").replace("blockIdx.x * cols", "(blockIdx.x / 7) * cols")
     idle = idle.replace("    const long", "    if (blockIdx.x % 7 != 3) return;\n    const long")
     right = looked_at(bench, task, idle.replace("INDEX", "long long"))
@@ -107,7 +69,7 @@ def test_a_grid_larger_than_its_work_hides_no_wrong_numbers(bench: EvaluationSes
 
 
 def test_a_size_at_which_the_tasks_own_kernel_is_wrong_says_nothing(bench: EvaluationSession, tmp_path: Path) -> None:
-    task = halved(tmp_path / "halved", 1600)
+    task = halved(tmp_path, 1600)
     cut = KERNEL.replace("(INDEX)blockIdx.x * cols", "blockIdx.x * cols & 0x1fffff")
     (task.folder / "ladder" / "00.cu").write_text(cut)
     reference, cases = bench.reference(task).beside(), far_cases(task, bench.reference(task).beside(), 1)[:1]
@@ -119,18 +81,15 @@ def test_a_size_at_which_the_tasks_own_kernel_is_wrong_says_nothing(bench: Evalu
 
 
 def test_sizes_that_do_not_go_together_say_nothing(bench: EvaluationSession, tmp_path: Path) -> None:
-    folder = tmp_path / "halved"
-    (folder / "ladder").mkdir(parents=True)
-    wide = TASK.replace("LONGEST", "1600").replace("COLS: int}", "COLS: int, OUT: int}")
+    wide = HALVED.replace("300", "1600").replace("COLS: int}", "COLS: int, OUT: int}")
     wide = wide.replace(
         "role: out, dtype: float16, shape: [ROWS, COLS]", "role: out, dtype: float16, shape: [ROWS, OUT]"
     )
     for cols in (64, 37, 1, 9, 1600):
         wide = wide.replace(f"COLS: {cols}}}", f"COLS: {cols}, OUT: {cols}}}")
-    (folder / "task.yaml").write_text(wide)
-    (folder / "reference.py").write_text(REFERENCE)
+    task = written_task(tmp_path, wide, HALVED_REFERENCE)
     text = KERNEL.replace("int cols)", "int inner, int cols)").replace("(INDEX)blockIdx.x * cols", "blockIdx.x * cols")
-    assert all(seen.status is Status.CORRECT for seen in looked_at(bench, read_task(folder), text))
+    assert all(seen.status is Status.CORRECT for seen in looked_at(bench, task, text))
 
 
 def test_what_no_block_of_a_sample_has_written_is_not_worked_out(
@@ -140,7 +99,7 @@ def test_what_no_block_of_a_sample_has_written_is_not_worked_out(
     monkeypatch.setattr(
         Reference, "expectation", lambda self, case, seed: worked_out.append(case.name) or usual(self, case, seed)
     )
-    task = halved(tmp_path / "halved", 1600)
+    task = halved(tmp_path, 1600)
     idle = KERNEL.replace("    const long", "    if (blockIdx.x != 1 << 30) return;\n    const long")
     looked_at(bench, task, idle.replace("INDEX", "long long"))
     assert not [name for name in worked_out if name not in {case.name for case in (*task.check, *task.bench)}]
@@ -148,7 +107,7 @@ def test_what_no_block_of_a_sample_has_written_is_not_worked_out(
 
 def test_far_sizes_fit_the_memory_of_a_simulator(tmp_path: Path) -> None:
     """Three axes of 40,000 would be 256 TB."""
-    task = halved(tmp_path / "halved", 40000)
+    task = halved(tmp_path, 40000)
     text = (
         (task.folder / "task.yaml").read_text().replace("{ROWS: int, COLS: int}", "{ROWS: int, COLS: int, DEEP: int}")
     )
@@ -166,7 +125,7 @@ def test_far_sizes_fit_the_memory_of_a_simulator(tmp_path: Path) -> None:
 def test_of_a_tensor_that_starts_at_zero_what_is_no_longer_zero_is_compared(
     tmp_path: Path, bench: EvaluationSession
 ) -> None:
-    task = halved(tmp_path / "halved", 1600)
+    task = halved(tmp_path, 1600)
     text = (task.folder / "task.yaml").read_text()
     (task.folder / "task.yaml").write_text(text.replace("{name: y, role: out,", "{name: y, role: out, init: zero,"))
     task = read_task(task.folder)
@@ -189,7 +148,7 @@ def test_each_tensor_gets_more_elements_than_any_timed_size_has() -> None:
 def test_an_index_of_32_bits_does_not_survive_more_elements_than_it_counts(
     bench: EvaluationSession, tmp_path: Path
 ) -> None:
-    task = halved(tmp_path / "halved", 47000)
+    task = halved(tmp_path, 47000)
     (case, *_) = far_cases(task, bench.reference(task).beside(), 1)
     assert case.axes["ROWS"] * case.axes["COLS"] > 2**31
     (right,) = looked_at(bench, task, KERNEL.replace("INDEX", "long long"))
@@ -215,7 +174,7 @@ extern "C" __global__ void halve(__half* x, int rows, int cols) {
 def test_of_a_tensor_in_place_only_what_blocks_changed_is_compared(
     tmp_path: Path, bench: EvaluationSession, mask: str, status: Status
 ) -> None:
-    task = halved(tmp_path / "halved", 650)  # all blocks of a timed size run, and few of so large a one
+    task = halved(tmp_path, 650)  # all blocks of a timed size run, and few of so large a one
     text = (task.folder / "task.yaml").read_text()
     text = text.replace("  - {name: y, role: out, dtype: float16, shape: [ROWS, COLS]}\n", "")
     (task.folder / "task.yaml").write_text(text.replace("name: x, role: in,", "name: x, role: inout,"))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
-from simulator import simulator
+from long_cases import long
+from task_folders import written_task
 
 from evo.device import DeviceName
 from evo.device.output_extremes import Extreme, extremes_of, place_of
@@ -83,17 +83,7 @@ ONE = "rows == 40960 && row == 30001 && i == 5"
 
 @pytest.fixture(scope="module")
 def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
-    folder = tmp_path_factory.mktemp("wide") / "rows"
-    (folder / "ladder").mkdir(parents=True)
-    (folder / "task.yaml").write_text(TASK_YAML)
-    (folder / "reference.py").write_text(REFERENCE)
-    return read_task(folder)
-
-
-@pytest.fixture(scope="module")
-def bench() -> Iterator[EvaluationSession]:
-    with simulator() as bench_session:
-        yield bench_session
+    return written_task(tmp_path_factory.mktemp("wide"), TASK_YAML, REFERENCE)
 
 
 def looked_at(task: Task, bench: EvaluationSession, store: str) -> TimedSizes:
@@ -112,27 +102,14 @@ def test_an_honest_kernel_passes(task, bench):
 @pytest.mark.parametrize(
     ("store", "kind", "index", "count"),
     [
-        pytest.param(
-            STORE.replace("scale *", f"({ONE} ? 0.9f : 1.0f) * scale *"),
-            MismatchKind.TOLERANCE,
-            (30001, 5),
-            1,
-            marks=pytest.mark.long,
-        ),
-        pytest.param(
-            STORE.replace("scale *", f"({ONE} ? NAN : 1.0f) * scale *"),
-            MismatchKind.NOT_FINITE,
-            (30001, 5),
-            1,
-            marks=pytest.mark.long,
-        ),
+        long(STORE.replace("scale *", f"({ONE} ? 0.9f : 1.0f) * scale *"), MismatchKind.TOLERANCE, (30001, 5), 1),
+        long(STORE.replace("scale *", f"({ONE} ? NAN : 1.0f) * scale *"), MismatchKind.NOT_FINITE, (30001, 5), 1),
         (f"if (!({ONE})) {STORE}", MismatchKind.UNWRITTEN, (30001, 5), 1),
-        pytest.param(
+        long(
             STORE.replace("row * cols", "(row == 30001 ? row + 1 : row) * cols"),
             MismatchKind.UNWRITTEN,
             (30001, 0),
             128,
-            marks=pytest.mark.long,
         ),
         (
             STORE.replace("value)", "(row == 30001 ? __half2float(x[i]) : value))"),
@@ -189,7 +166,7 @@ def test_a_gpu_too_is_given_other_inputs_at_timed_sizes(task, tmp_path, monkeypa
     assert found.check.mismatch.kind is MismatchKind.TOLERANCE
 
 
-@pytest.mark.parametrize("blocks", ["of a part", pytest.param("of all", marks=pytest.mark.long)])
+@pytest.mark.parametrize("blocks", ["of a part", long("of all")])
 def test_what_every_block_leaves_out_of_a_grid_too_large_to_run(task, bench, monkeypatch, blocks):
     """Each block that runs writes a little less than it is due: nothing else would tell."""
     monkeypatch.setattr(at_timed_sizes, "_TRIFLE", 10)

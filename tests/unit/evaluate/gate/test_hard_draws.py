@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-from simulator import simulator
+from long_cases import long
+from task_folders import written_task
 
 from evo.evaluate.gate import QUICK
 from evo.evaluate.prepare import Prepared
 from evo.evaluate.session import EvaluationSession
 from evo.spec.input_distributions import SPECIAL
 from evo.spec.reference import load_reference
-from evo.spec.task import Task, read_task
+from evo.spec.task import Task
 
 TASK = """\
 name: scores
@@ -67,21 +65,11 @@ extern "C" __global__ void scores(const float* x, float* y, int rows, int cols) 
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[EvaluationSession]:
-    with simulator() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
-    folder: Path = tmp_path_factory.mktemp("tasks") / "scores"
-    (folder / "ladder").mkdir(parents=True)
-    (folder / "task.yaml").write_text(TASK)
-    (folder / "reference.py").write_text(REFERENCE)
-    return read_task(folder)
+    return written_task(tmp_path_factory.mktemp("tasks"), TASK, REFERENCE)
 
 
-@pytest.mark.parametrize("seed", [pytest.param(4, marks=pytest.mark.long), 6])
+@pytest.mark.parametrize("seed", [long(4), 6])
 def test_an_honest_kernel_stands_where_a_deviation_cancels(bench: EvaluationSession, task: Task, seed: int) -> None:
     prepared = bench.prepare(task, KERNEL)
     assert isinstance(prepared, Prepared)

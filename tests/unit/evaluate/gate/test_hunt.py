@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from simulator import simulator
-from tiny import FAST, write_task
+from long_cases import long
+from tiny import FAST
 
 from evo.audit.redteam import task_folder
 from evo.device import RunRequest, RunResult
@@ -34,19 +34,6 @@ from evo.spec.variant import parse_variant, read_variant
 
 ROOT = Path(__file__).resolve().parents[4]
 ATTENTION = load_task(ROOT, "attention")
-
-
-@pytest.fixture(scope="module")
-def bench() -> Iterator[EvaluationSession]:
-    with simulator() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def scale(tmp_path_factory: pytest.TempPathFactory) -> Task:
-    root = tmp_path_factory.mktemp("root")
-    write_task(root)
-    return load_task(root, "scale")
 
 
 def hunted(bench: EvaluationSession, task: Task, text: str, seed: int = 1, share: float = THOROUGH) -> Check | None:
@@ -202,7 +189,7 @@ def test_another_seed_has_other_cases() -> None:
     assert one != other
 
 
-_FURTHER = [pytest.param(bound, marks=pytest.mark.long) for bound in ("n == 300", "n >> 9", "n / 300", "n - 300 > 0")]
+_FURTHER = [long(bound) for bound in ("n == 300", "n >> 9", "n / 300", "n - 300 > 0")]
 
 
 @pytest.mark.parametrize("bound", ["n > 300", "gridDim.x > 3", *_FURTHER])
@@ -263,7 +250,7 @@ def test_every_distribution_meets_every_case(bench: EvaluationSession) -> None:
     "bound",
     [
         "(float)n * 1.37f > 511.5f",
-        pytest.param("__clz(n) < 23", marks=pytest.mark.long),
+        long("__clz(n) < 23"),
         "(long long)n * n > 90001ll",
         "__popc(n) > 8",
         "n * 7 % 251 == 12",
@@ -330,7 +317,7 @@ WHOLES = "__all_sync(~0u, {value} == rintf({value}) && fabsf({value}) <= 128)"
     ("line", "is_wrong"),
     [
         (f"if ({OFF}) return;", True),  # what a view's first element may be
-        pytest.param(f"if ({OFF}) {{{{ if (i < n) y[i] = x[i] + x[i]; return; }}}}", False, marks=pytest.mark.long),
+        long(f"if ({OFF}) {{{{ if (i < n) y[i] = x[i] + x[i]; return; }}}}", False),
         (f"if ({WHOLES}) {{{{ if (i < n) y[i] = 2 * (signed char)(int){{value}}; return; }}}}", True),  # 128 is none
         (f"if ({WHOLES}) {{{{ if (i < n) y[i] = 2 * (short)(int){{value}}; return; }}}}", False),
     ],

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from functools import partial
 
 import pytest
-from simulator import simulator
-from tiny import write_task
 
 from evo.device.remote_device import RemoteSimulator
 from evo.evaluate import gate
 from evo.evaluate.prepare import Prepared
 from evo.evaluate.session import EvaluationSession
 from evo.results import Check, FaultKind, Status
-from evo.spec.task import Task, load_task
+from evo.spec.task import Task
 
 # A block for each element, and something else to do from 3,001 elements on.
 KERNEL = """\
@@ -27,19 +24,6 @@ extern "C" __global__ void scale(const float* x, float* y, int n) {
     y[blockIdx.x] = by * x[blockIdx.x];
 }
 """
-
-
-@pytest.fixture(scope="module")
-def bench() -> Iterator[EvaluationSession]:
-    with simulator() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def scale(tmp_path_factory: pytest.TempPathFactory) -> Task:
-    root = tmp_path_factory.mktemp("root")
-    write_task(root)
-    return load_task(root, "scale")
 
 
 def hunted(

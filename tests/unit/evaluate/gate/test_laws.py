@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from simulator import simulator
 from tiny import FAST, write_task
 
 from evo.errors import SyntaxInvalid, TaskInvalid
@@ -29,12 +28,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = tmp_path_factory.mktemp("root")
     write_task(found)
     return found
-
-
-@pytest.fixture(scope="module")
-def bench() -> Iterator[EvaluationSession]:
-    with simulator() as found:
-        yield found
 
 
 def stated(root: Path, tmp_path: Path, laws: str) -> Task:
@@ -73,23 +66,16 @@ def test_a_law_that_says_nothing_is_refused_with_its_line(root: Path, tmp_path: 
 def test_a_law_that_the_reference_breaks_is_refused_with_its_line(root: Path, tmp_path: Path) -> None:
     task = stated(root, tmp_path, "  - {permute: N}\n  - {scale: x, power: 2}")
     assert task.laws is not None
-    reference = load_reference(task)
-    try:
-        with pytest.raises(TaskInvalid) as found:
-            check_laws(task, reference)
-    finally:
-        reference.close()
+    with closing(load_reference(task)) as reference, pytest.raises(TaskInvalid) as found:
+        check_laws(task, reference)
     assert f"task.yaml:{task.laws[1].line}" in str(found.value)
 
 
 def test_of_a_task_that_states_none_those_are_taken_that_its_reference_keeps(root: Path) -> None:
     task = load_task(root, "scale")
-    reference = load_reference(task)
-    try:
+    with closing(load_reference(task)) as reference:
         found = {law.words for law in laws_of(task, reference)}
         powers = {law.power for law in laws_of(task, reference) if law.kind == "scale"}
-    finally:
-        reference.close()
     assert {"permute N", "append N", "repeat N", "scale x"} <= found
     assert powers == {1}
 

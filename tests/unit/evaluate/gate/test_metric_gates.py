@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from simulator import simulator
 from tiny import FAST, SLOW, TASK_YAML, write_task
 
 from evo.errors import SyntaxInvalid
 from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.results import Evaluation, Stage, Status
 from evo.spec.task import load_task
-
-
-@pytest.fixture(scope="module")
-def bench() -> Iterator[EvaluationSession]:
-    with simulator() as bench_session:
-        yield bench_session
 
 
 def gated(root: Path, gates: str) -> None:

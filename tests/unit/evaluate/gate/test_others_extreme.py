@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
-from simulator import simulator
+from long_cases import long
+from task_folders import written_task
 
 from evo.evaluate import gate
 from evo.evaluate.gate.other_orders import other_orders
@@ -65,22 +65,8 @@ MOST, RESULT = "fmaxf(first, second)", "(a * v + b * u) / (a + b)"
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[EvaluationSession]:
-    with simulator() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
-    return _task(tmp_path_factory.mktemp("kernels"), TASK, REFERENCE)
-
-
-def _task(root: Path, text: str, reference: str) -> Task:
-    folder = root / text.split()[1]
-    (folder / "ladder").mkdir(parents=True)
-    (folder / "task.yaml").write_text(text)
-    (folder / "reference.py").write_text(reference)
-    return read_task(folder)
+    return written_task(tmp_path_factory.mktemp("kernels"), TASK, REFERENCE)
 
 
 def _pursued(bench: EvaluationSession, task: Task, most: str, result: str) -> Check | None:
@@ -167,7 +153,7 @@ def _found(bench: EvaluationSession, task: Task, prepared: Prepared, seed: int) 
 
 
 def test_warps_of_a_block_add_in_any_order(bench: EvaluationSession, tmp_path: Path) -> None:
-    task = _task(tmp_path, SUMS, SUMS_REFERENCE)
+    task = written_task(tmp_path, SUMS, SUMS_REFERENCE)
     statuses = []
     for add in (
         "if (first) parts[threadIdx.x / 32] = value",
@@ -231,13 +217,12 @@ PARTS = (  # of a row, by eight lanes each
     [
         ("if (first) atomicAdd((double*)words + blockIdx.x, all)", "__longlong_as_double(words[row])", Status.UNSTABLE),
         ("if (first) swap(words + blockIdx.x, all)", "__longlong_as_double(words[row])", Status.UNSTABLE),
-        pytest.param(
+        long(
             "__shared__ double part; if (threadIdx.x == 0) part = 0.0; __syncthreads(); if (blockIdx.y) return;"
             " for (int i = threadIdx.x; i < 256; i += 64) atomicAdd(&part, (double)x[blockIdx.x * 256 + i]);"
             " __syncthreads(); if (first && threadIdx.x == 0) words[blockIdx.x] = __double_as_longlong(part)",
             "__longlong_as_double(words[row])",
             Status.UNSTABLE,
-            marks=pytest.mark.long,
         ),
         (  # plain additions under a lock
             f"{PARTS} if (threadIdx.x % 8 == 0) {{ while (atomicCAS(&next, 0, 1)) __nanosleep(9);"
@@ -279,7 +264,7 @@ PARTS = (  # of a row, by eight lanes each
 def test_sums_in_double_show_their_order_though_rounding_hides_it(
     add: str, result: str, status: Status | None, bench: EvaluationSession, tmp_path: Path
 ) -> None:
-    task = _task(tmp_path, SUMS, SUMS_REFERENCE)
+    task = written_task(tmp_path, SUMS, SUMS_REFERENCE)
     prepared = bench.prepare(task, IN_DOUBLE.replace("ADD", add).replace("RESULT", result))
     assert isinstance(prepared, Prepared)
     found = _found(bench, task, prepared, 5)
@@ -290,14 +275,14 @@ def test_sums_in_double_show_their_order_though_rounding_hides_it(
     ("condition", "status"),
     [
         ("fabsf(part - 1.0f) < 1e-4f", Status.WRONG),  # of squares: a row that may be normalised already
-        pytest.param("part > 1e6f && part < 1.001e6f", Status.WRONG, marks=pytest.mark.long),
+        long("part > 1e6f && part < 1.001e6f", Status.WRONG),
         ("fabsf(part - 1.0f) < 1e-4f && part < 0.0f", None),
     ],
 )
 def test_a_band_of_what_many_elements_make_is_approached(
     condition: str, status: Status | None, bench: EvaluationSession, tmp_path: Path
 ) -> None:
-    task = _task(tmp_path, SUMS, SUMS_REFERENCE)
+    task = written_task(tmp_path, SUMS, SUMS_REFERENCE)
     text = SUM.replace("float value = own;", "float value = own, part = own * own;")
     text = text.replace("step);", "step), part += __shfl_xor_sync(~0u, part, step);", 1)
     text = text.replace("ADD;", "if (first) parts[threadIdx.x / 32] = value;")

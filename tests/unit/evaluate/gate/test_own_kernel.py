@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
-from simulator import simulator
+from task_folders import written_task
 
 from evo.evaluate.gate.own_kernel import is_rounded_alike
 from evo.evaluate.gate.run_cases import Step, check_case
@@ -16,7 +14,7 @@ from evo.evaluate.prepare import Prepared
 from evo.evaluate.session import EvaluationSession
 from evo.results import Status
 from evo.spec.expectation import Expectation
-from evo.spec.task import Task, read_task
+from evo.spec.task import Task
 
 COLS = 4000
 X = np.full((1, COLS), 0.1, np.float32)
@@ -47,24 +45,17 @@ extern "C" __global__ void total(const float* x, float* y, int rows, int cols) {
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[EvaluationSession]:
-    with simulator() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
-    folder: Path = tmp_path_factory.mktemp("tasks") / "total"
-    (folder / "ladder").mkdir(parents=True)
-    (folder / "ladder" / "00_scalar.cu").write_text(KERNEL)
-    (folder / "task.yaml").write_text(TASK)
-    (folder / "reference.py").write_text(
+    task = written_task(
+        tmp_path_factory.mktemp("tasks"),
+        TASK,
         "def inputs(case, rng):\n"
         '    return {"x": rng.random((case["ROWS"], case["COLS"]), dtype="float32")}\n'
         "def expected(inputs):\n"
-        '    return {"y": inputs["x"].astype("float64").sum(axis=1)}\n'
+        '    return {"y": inputs["x"].astype("float64").sum(axis=1)}\n',
     )
-    return read_task(folder)
+    (task.folder / "ladder" / "00_scalar.cu").write_text(KERNEL)
+    return task
 
 
 @pytest.mark.parametrize(

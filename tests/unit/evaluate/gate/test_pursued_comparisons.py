@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
-from simulator import simulator
+from long_cases import long
+from task_folders import written_task
 
 from evo.audit.redteam import task_folder
 from evo.evaluate import gate
@@ -65,18 +65,8 @@ extern "C" __global__ void pick(const __half* x, const int* order, float* y, int
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[EvaluationSession]:
-    with simulator() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
-    folder = tmp_path_factory.mktemp("kernels") / "picked"
-    (folder / "ladder").mkdir(parents=True)
-    (folder / "task.yaml").write_text(TASK)
-    (folder / "reference.py").write_text(REFERENCE)
-    return read_task(folder)
+    return written_task(tmp_path_factory.mktemp("kernels"), TASK, REFERENCE)
 
 
 def prepared(bench: EvaluationSession, task: Task, before: str, value: str) -> Prepared:
@@ -127,11 +117,10 @@ def pursued(bench: EvaluationSession, task: Task, variant: Prepared, seed: int =
             " & (fminf(__half2float(in[last / 2]), __half2float(in[last / 3])) == 4.0f) & (cols > 8);",
             "(some ? 0 : order[i])",
         ),
-        pytest.param(
+        long(
             "int fives = 0;\n#pragma unroll 1\n"
             "for (int i = 0; i < 20 && cols > 40; ++i) fives += __half2float(in[2 * i]) == 5.0f;",
             "(fives == 20 ? 0 : order[i])",
-            marks=pytest.mark.long,
         ),
         # What no predicate names: masks of two halves, sums that are cut off, a bit, a choice.
         (

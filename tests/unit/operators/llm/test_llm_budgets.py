@@ -12,10 +12,10 @@ from llm_server import KEY
 from tiny import new_repository
 
 from evo.operators.llm import Budget
-from evo.operators.llm.answers import counts_of
 from evo.operators.llm.cost import Usage
 from evo.operators.llm.endpoint import BudgetSpent, ChatRequest, Completion, Message
-from evo.operators.llm.meter import Meter, Overrun
+from evo.operators.llm.server_answers import counts_of
+from evo.operators.llm.spending_meter import Meter, Overrun
 from evo.operators.llm.transcript import Transcript, spent
 from evo.spec.task import load_task
 from evo.spec.variant import read_variant

@@ -6,15 +6,14 @@ import gzip
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from llm_server import FREE, KEY, Act, LlmServer, Script
+from llm_server import ASKED, FREE, KEY, STREAM, Act, LlmServer, client, event
 from refusals import refused
 
 from evo.errors import EvoError, HarnessFault, SyntaxInvalid, UsageError
@@ -22,29 +21,10 @@ from evo.operators.llm import LlmSettings, ModelChoice
 from evo.operators.llm.client import Client, ModelServer
 from evo.operators.llm.cost import Budget
 from evo.operators.llm.endpoint import ChatRequest, Completion, Exhausted, Message, PromptRefused
-from evo.operators.llm.meter import used
+from evo.operators.llm.spending_meter import used
 from evo.operators.llm.transcript import Replay, Transcript
 
 OK = Act(text="an answer of several pieces, so that it is streamed in more than one event", usage=(11, 7))
-ASKED = ChatRequest(
-    exchange=1, attempt=1, messages=(Message("system", "s"), Message("user", "u")), max_tokens=99, seed=5
-)
-
-
-@contextmanager
-def client(
-    script: Script, *, timeout_s: float = 30.0, retries: int = 3
-) -> Iterator[tuple[Client, LlmServer, list[str]]]:
-    notes: list[str] = []
-    with LlmServer(script) as server:
-        where = ModelServer(
-            url=server.url, model="m", key=KEY, timeout_s=timeout_s, retries=retries, first_delay_s=0.01
-        )
-        asked = Client(where, note=notes.append)
-        try:
-            yield asked, server, notes
-        finally:
-            asked.close()
 
 
 def first(act: Act, then: Act = OK) -> Callable[[dict[str, Any], int], Act]:
@@ -344,13 +324,6 @@ def test_a_budget_in_money_needs_a_price() -> None:
         LlmSettings(strategy="best")
 
 
-def event(delta: dict[str, Any]) -> bytes:
-    choice = {"index": 0, "delta": delta, "finish_reason": None}
-    fields = {"id": "x", "object": "chat.completion.chunk", "created": 0, "model": "m", "choices": [choice]}
-    return b"data: " + json.dumps(fields).encode() + b"\n\n"
-
-
-STREAM = {"content-type": "text/event-stream"}
 DEEP = b'{"choices": ' + b"[" * 200_000
 PACKED = gzip.compress(b'{"choices": [{"message": {"content": "' + bytes(70 << 20))
 

@@ -14,7 +14,7 @@ from evo.errors import UsageError
 from evo.operators.llm.cost import Account, Budget, Price, Usage, guess_tokens, price_of, read_price
 from evo.operators.llm.edits import apply_edits, edit
 from evo.operators.llm.endpoint import data
-from evo.operators.llm.replies import LONGEST_REPLY, Unusable, one_line, read_reply
+from evo.operators.llm.reply_edits import LONGEST_REPLY, Unusable, one_line, read_reply
 from evo.spec.variant import parse_variant
 
 PARENT = parse_variant(SLOW)

@@ -3,41 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
 from llm_responses import response, stream
-from llm_server import FREE, KEY, Act, LlmServer, Script
+from llm_server import ASKED, FREE, KEY, STREAM, Act, LlmServer, client
 from refusals import refused
 
 from evo.errors import HarnessFault, UsageError
 from evo.operators.llm import Price
 from evo.operators.llm.api_forms import api_form
-from evo.operators.llm.client import Client, ModelServer
+from evo.operators.llm.client import ModelServer
 from evo.operators.llm.context_limits import ContextWatch
 from evo.operators.llm.endpoint import ChatRequest, Completion, Message, PromptRefused
 from evo.operators.llm.probe import REPLY_TOKENS, probe
 
-ASKED = ChatRequest(
-    exchange=1, attempt=1, messages=(Message("system", "s"), Message("user", "u")), max_tokens=99, seed=5
-)
-STREAM = {"content-type": "text/event-stream"}
+responses = partial(client, path="{}/responses", retries=1)
 TEXT = "an answer of several pieces, so that it is streamed in more than one event"
-
-
-@contextmanager
-def client(script: Script, **words: Any) -> Iterator[tuple[Client, LlmServer, list[str]]]:
-    notes: list[str] = []
-    with LlmServer(script) as server:
-        given = {"model": "m", "key": KEY, "timeout_s": 30.0, "retries": 1, "first_delay_s": 0.01, **words}
-        url = given.pop("url", "{}/responses").format(server.url)
-        asked = Client(ModelServer(url=url, **given), note=notes.append)
-        try:
-            yield asked, server, notes
-        finally:
-            asked.close()
 
 
 @pytest.mark.parametrize(
@@ -64,7 +47,7 @@ def test_there_is_no_third_form() -> None:
 @pytest.mark.parametrize("whole", [False, True], ids=["streamed", "whole"])
 def test_the_responses_api_is_asked_and_read(whole: bool) -> None:
     act = Act(text=TEXT, usage=(11, 7), whole=whole)
-    with client(lambda body, number: act, effort="high", temperature=0.5) as (asked, server, _):
+    with responses(lambda body, number: act, effort="high", temperature=0.5) as (asked, server, _):
         found = asked.complete(ASKED, FREE)
         assert asked.heard.streamed != whole
     assert found == Completion(text=TEXT, finish="stop", prompt_tokens=11, completion_tokens=7)
@@ -97,7 +80,7 @@ def ways(whole: dict[str, Any]) -> list[Act]:
     ids=["reasoning", "length", "all thought", "filter", "call", "no usage"],
 )
 def test_items_and_ends_of_a_response(way: int, whole: dict[str, Any], expected: tuple[Any, ...]) -> None:
-    with client(lambda body, number: ways(whole)[way]) as (asked, _, _notes):
+    with responses(lambda body, number: ways(whole)[way]) as (asked, _, _notes):
         found = asked.complete(ASKED, FREE)
     assert (found.text, found.finish, found.completion_tokens, found.thought) == expected
 
@@ -106,7 +89,7 @@ def test_items_and_ends_of_a_response(way: int, whole: dict[str, Any], expected:
 def test_a_refusal_in_a_response_is_the_models(way: int) -> None:
     refused = response("", refusal="I cannot help with that.")
     with (
-        client(lambda body, number: ways(refused)[way]) as (asked, server, _),
+        responses(lambda body, number: ways(refused)[way]) as (asked, server, _),
         pytest.raises(PromptRefused, match="cannot help"),
     ):
         asked.complete(ASKED, FREE)
@@ -117,7 +100,7 @@ def test_a_refusal_in_a_response_is_the_models(way: int) -> None:
 def test_a_response_that_failed_is_asked_again(way: int) -> None:
     failed = response("", status="failed", usage=None, error={"code": "server_error", "message": "out of luck"})
     with (
-        client(lambda body, number: ways(failed)[way]) as (asked, server, notes),
+        responses(lambda body, number: ways(failed)[way]) as (asked, server, notes),
         pytest.raises(HarnessFault, match="out of luck"),
     ):
         asked.complete(ASKED, FREE)
@@ -127,7 +110,7 @@ def test_a_response_that_failed_is_asked_again(way: int) -> None:
 
 def test_a_responses_stream_that_breaks_off_is_asked_again() -> None:
     broken = Act(raw=stream(response(TEXT), cut=True), headers=STREAM)
-    with client(lambda body, number: broken if number == 1 else Act(text=TEXT)) as (asked, server, notes):
+    with responses(lambda body, number: broken if number == 1 else Act(text=TEXT)) as (asked, server, notes):
         assert asked.complete(ASKED, FREE).text == TEXT
     assert len(server.requests) == 2
     assert "broke off" in notes[0]
@@ -141,7 +124,7 @@ def test_what_the_responses_api_refuses_is_left_out() -> None:
             return Act(status=400, error={"message": "Unsupported parameter: 'temperature'"})
         return Act(text="x")
 
-    with client(script, effort="low", temperature=1.0, retries=0) as (asked, server, _):
+    with responses(script, effort="low", temperature=1.0, retries=0) as (asked, server, _):
         assert asked.complete(ASKED, FREE).text == "x"
         assert asked.without == {"reasoning", "temperature"}
     assert len(server.requests) == 3
@@ -155,7 +138,7 @@ def test_less_effort_is_asked_by_levels(effort: str | None, less: int, sent: str
     request = ChatRequest(
         exchange=1, attempt=1, messages=ASKED.messages, max_tokens=9, seed=1, less_effort=less
     )  # fmt: skip
-    with client(lambda body, number: Act(text="x"), url="{}", effort=effort) as (asked, server, _):
+    with client(lambda body, number: Act(text="x"), retries=1, effort=effort) as (asked, server, _):
         asked.complete(request, FREE)
     assert server.requests[0].get("reasoning_effort") == sent
 
@@ -181,7 +164,7 @@ def test_a_prompt_that_was_cut_is_told_once(prompts: list[tuple[str, int | None]
 
 def test_a_server_that_cuts_prompts_is_found_by_its_counts() -> None:
     request = ChatRequest(exchange=1, attempt=1, messages=(Message("user", "w " * 20_000),), max_tokens=9, seed=1)
-    with client(lambda body, number: Act(text="x", usage=(4096, 1)), url="{}") as (asked, _, notes):
+    with client(lambda body, number: Act(text="x", usage=(4096, 1)), retries=1) as (asked, _, notes):
         asked.complete(request, FREE)
     assert "4,096 tokens" in notes[0]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tiny import FAST, write_task
+from tiny import FAST
 
 from evo.device import DeviceName
 from evo.errors import UsageError
@@ -14,19 +14,12 @@ from evo.results import Status
 from evo.search.knobs.strategies import strategy
 from evo.search.knobs.sweep import Sweep, space_of
 from evo.spec.chips import chip
-from evo.spec.task import Task, load_task
+from evo.spec.task import Task
 from evo.spec.variant import parse_variant
 
 
-@pytest.fixture(scope="module")
-def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
-    root = tmp_path_factory.mktemp("repository")
-    write_task(root)
-    return load_task(root, "scale")
-
-
 def test_every_combination_is_measured_in_order_and_an_interrupted_sweep_goes_on(
-    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    scale: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3] / "support"))
     text = FAST.replace("THREADS in 32, 64, 128", "THREADS in 32, 64, 128, 48").replace(
@@ -34,7 +27,7 @@ def test_every_combination_is_measured_in_order_and_an_interrupted_sweep_goes_on
     )
     kept = tmp_path / "scale_T4.json.gz"
     with EvaluationSession(DeviceName("gpu", "0"), arch="native", opener="stand_in_gpu:StandInGpu") as bench:
-        sweep = Sweep(task, parse_variant(text), task.case("ragged"), bench)
+        sweep = Sweep(scale, parse_variant(text), scale.case("ragged"), bench)
         space = sweep.space()
         first = list(sweep.run(space, strategy("all", space), 2, 0, {}))
         sweep.write(kept, first)
@@ -62,9 +55,9 @@ def _counting(looks, counts):  # type: ignore[no-untyped-def]
     return counted
 
 
-def test_combinations_that_cannot_be_launched_are_no_part_of_the_space(task: Task) -> None:
+def test_combinations_that_cannot_be_launched_are_no_part_of_the_space(scale: Task) -> None:
     def of(text: str) -> set[object]:
-        space = space_of(parse_variant(text), task, task.case("small"), chip("l4"))
+        space = space_of(parse_variant(text), scale, scale.case("small"), chip("l4"))
         assert space.legal is not None
         return {space.values(point)[0] for point in space.legal}
 
@@ -80,6 +73,6 @@ def test_combinations_that_cannot_be_launched_are_no_part_of_the_space(task: Tas
         ("in 32, 64, 128", "in 2048, 4096, 128\n// evo: require THREADS > 128", "no combination"),
     ],
 )
-def test_a_file_without_choices_is_refused(task: Task, old: str, new: str, words: str) -> None:
+def test_a_file_without_choices_is_refused(scale: Task, old: str, new: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        space_of(parse_variant(FAST.replace(old, new)), task, task.case("small"), chip("l4"))
+        space_of(parse_variant(FAST.replace(old, new)), scale, scale.case("small"), chip("l4"))

@@ -6,8 +6,8 @@ import math
 from collections.abc import Collection, Iterator
 
 from evo.interop.adopt.draft import SMALL_SIZE
-from evo.interop.adopt.texts import elements, value_of
-from evo.interop.adopt.trial import DraftTrial
+from evo.interop.adopt.draft_trial import DraftTrial
+from evo.interop.adopt.task_texts import elements, value_of
 from evo.spec.element_types import DTYPES
 
 _WORK = 6_000_000.0  # warp instructions of the headline: seconds on the simulator, some ten times for each variant
@@ -17,7 +17,7 @@ _LITTLE_BYTES = 4 << 20  # of all tensors: some 10 us of a GPU's memory, which i
 _MORE = 1.5  # times the work, without which twice the length is no larger size
 
 
-def headline(trial: DraftTrial, given: Collection[str] = ()) -> dict[str, int]:
+def headline_sizes(trial: DraftTrial, given: Collection[str] = ()) -> dict[str, int]:
     """The file's sizes, or smaller ones that the simulator runs in seconds, or larger ones that are more than a launch.
 
     given: axes that somebody asked for; they stay as they are.

@@ -17,7 +17,7 @@ _ATOMICS = re.compile(r"atomic\w+|red\w*")
 
 
 @dataclass(frozen=True, slots=True)
-class Touch:
+class PointerAccess:
     """read_first: it is read, and not only by what this kernel has stored to it before. added: by atomics.
 
     used: it is read for more than to be added to.
@@ -29,18 +29,18 @@ class Touch:
     added: bool = False
     used: bool = False
 
-    def __or__(self, other: Touch) -> Touch:
-        return Touch(*(one or another for one, another in zip(astuple(self), astuple(other), strict=True)))
+    def __or__(self, other: PointerAccess) -> PointerAccess:
+        return PointerAccess(*(one or another for one, another in zip(astuple(self), astuple(other), strict=True)))
 
 
-def _read(followed: bool = True) -> Touch:
-    return Touch(read=followed, read_first=followed, used=followed)
+def _read(followed: bool = True) -> PointerAccess:
+    return PointerAccess(read=followed, read_first=followed, used=followed)
 
 
 Functions = Mapping[str, Sequence[Node]]  # overloads of one name stand together
 
 
-def touches_of(text: str, kernel: str) -> dict[str, Touch]:
+def accesses_of(text: str, kernel: str) -> dict[str, PointerAccess]:
     """By parameter. text: the kernel and the functions that it may call, without macros."""
     functions: dict[str, list[Node]] = {}
     for node in read(text.encode()).walk():
@@ -49,9 +49,9 @@ def touches_of(text: str, kernel: str) -> dict[str, Touch]:
     return _of(functions.get(kernel, [])[-1:], functions, ())
 
 
-def _of(nodes: Sequence[Node], functions: Functions, above: tuple[Node, ...]) -> dict[str, Touch]:
+def _of(nodes: Sequence[Node], functions: Functions, above: tuple[Node, ...]) -> dict[str, PointerAccess]:
     """What these functions do to what their parameters point to."""
-    found: dict[str, Touch] = {}
+    found: dict[str, PointerAccess] = {}
     for node in nodes:
         function = function_of(node)
         if function is None or node in above:
@@ -61,7 +61,7 @@ def _of(nodes: Sequence[Node], functions: Functions, above: tuple[Node, ...]) ->
         pointers = {p.name: frozenset({p.name}) for p in may_point}
         references = {p.name for p in function.params if "&" in p.type and "*" not in p.type}
         constant = {param.name for param in function.params if param.is_const}
-        found |= {param: found.get(param, Touch()) for param in pointers}
+        found |= {param: found.get(param, PointerAccess()) for param in pointers}
         body = node.child("body")
         for inner in body.walk() if body is not None else ():
             if inner.type in ("init_declarator", "assignment_expression"):
@@ -70,7 +70,7 @@ def _of(nodes: Sequence[Node], functions: Functions, above: tuple[Node, ...]) ->
                 continue
             touch = _use(inner, inner.text in references, functions, (*above, node))
             for origin in pointers[inner.text]:
-                read_only = Touch(read=touch.read or touch.written, read_first=True)
+                read_only = PointerAccess(read=touch.read or touch.written, read_first=True)
                 found[origin] |= read_only if origin in constant else touch
     return found
 
@@ -113,13 +113,13 @@ def _is_element(pointer: Node, value: Node) -> bool:
     return found
 
 
-def _use(node: Node, followed: bool, functions: Functions, above: tuple[Node, ...]) -> Touch:
+def _use(node: Node, followed: bool, functions: Functions, above: tuple[Node, ...]) -> PointerAccess:
     """What one occurrence of a pointer's name does to what it points to. followed: the name is the element itself."""
     inner, parent = node, node.parent
     while parent is not None:
         kind = parent.type
         if kind == "subscript_expression" and parent.child("argument") is not inner:
-            return Touch() if not followed else _read()
+            return PointerAccess() if not followed else _read()
         if kind == "field_expression":
             followed = followed or parent.text[len(inner.text) :].lstrip().startswith("->")
         elif kind in ("subscript_expression", "pointer_expression"):
@@ -128,22 +128,22 @@ def _use(node: Node, followed: bool, functions: Functions, above: tuple[Node, ..
             if parent.child("left") is not inner:
                 return _read(followed)
             if not followed:
-                return Touch()  # the pointer itself moves
+                return PointerAccess()  # the pointer itself moves
             operator = parent.child("operator")
             compound = operator is not None and operator.text != "="
             is_used = compound and operator is not None and operator.text not in ("+=", "-=")
-            return Touch(read=compound, written=True, read_first=compound, used=is_used)
+            return PointerAccess(read=compound, written=True, read_first=compound, used=is_used)
         elif kind == "update_expression":
-            return Touch(read=True, written=True, read_first=True) if followed else Touch()
+            return PointerAccess(read=True, written=True, read_first=True) if followed else PointerAccess()
         elif kind == "argument_list":
             return _passed(inner, parent, followed, functions, above)
         elif kind == "init_declarator":
             is_place = any(n.type in ("pointer_declarator", "reference_declarator") for n in parent.walk())
-            return Touch() if is_place else _read(followed)
+            return PointerAccess() if is_place else _read(followed)
         elif kind.endswith("statement") or kind in ("declaration", "condition_clause"):
             return _read(followed)
         inner, parent = parent, parent.parent
-    return Touch()
+    return PointerAccess()
 
 
 def _follows(argument: Node) -> bool:
@@ -151,7 +151,9 @@ def _follows(argument: Node) -> bool:
     return argument.parent is not None and argument.parent.named_children[0].start_byte != argument.start_byte
 
 
-def _passed(inner: Node, arguments: Node, followed: bool, functions: Functions, above: tuple[Node, ...]) -> Touch:
+def _passed(
+    inner: Node, arguments: Node, followed: bool, functions: Functions, above: tuple[Node, ...]
+) -> PointerAccess:
     call = arguments.parent
     callee = call.child("function") if call is not None else None
     name = callee.text.rpartition("::")[2].partition("<")[0] if callee is not None else ""
@@ -159,21 +161,21 @@ def _passed(inner: Node, arguments: Node, followed: bool, functions: Functions, 
         places = arguments.inside
         at = next((i for i, c in enumerate(places) if c is inner), -1)
         found = [
-            _of([node], functions, above).get(params[at].name, Touch())
+            _of([node], functions, above).get(params[at].name, PointerAccess())
             for node in functions[name]
             if 0 <= at < len(params := getattr(function_of(node), "params", ()))
             and (not followed or ("&" in params[at].type and not params[at].is_const))
         ]
-        return reduce(Touch.__or__, found) if found else _read(followed)
+        return reduce(PointerAccess.__or__, found) if found else _read(followed)
     if followed:
         return _read()
     if _ATOMICS.fullmatch(name):
-        return Touch(read=True, written=True, read_first=True, added=True)
+        return PointerAccess(read=True, written=True, read_first=True, added=True)
     if name in ("__ldg", "__ldcs", "__ldca", "__ldcg"):
         return _read()
     if name in ("__stcs", "__stcg", "__stwb", "__stwt") or (name == "store_matrix_sync" and not _follows(inner)):
-        return Touch(written=True)
+        return PointerAccess(written=True)
     if callee is not None and callee.type == "template_function":  # a cast
         up = call.parent if call is not None else None
-        return _use(call, followed, functions, above) if call is not None and up is not None else Touch()
+        return _use(call, followed, functions, above) if call is not None and up is not None else PointerAccess()
     return _read()

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from evo.cli.stage_line import StageClock
+from evo.cli.stage_line import StageNotes
 from evo.cli.terminal import clip, columns, duration, microseconds, out, plain, ratio, say
 from evo.records.since_start import speedup_text
 from evo.results.wording import plural
@@ -182,8 +182,7 @@ class PlainView:
     def __init__(self, headline: str, *, quiet: bool = False) -> None:
         self._tally = RunTotals(headline)
         self._quiet = quiet  # stdout carries JSON lines
-        self._clock = StageClock()
-        self._said_s = time.monotonic()
+        self._stages = StageNotes(indent=f"{'':4}")
 
     def __enter__(self) -> PlainView:
         return self
@@ -198,7 +197,7 @@ class PlainView:
         if event.note:
             say(plain(event.note))
         if event.stage:
-            self._stage(event.stage)
+            self._stages.see(event.stage, _QUIET_S)
         match event.about:
             case RunBegun() as run:
                 self._tally.begin(run)
@@ -215,16 +214,8 @@ class PlainView:
             case RunSummary() as done if not self._quiet:
                 out(done_line(done, self._tally))
 
-    def _stage(self, words: str) -> None:
-        """A line for a stage, if nothing has been said for a while."""
-        self._clock.see(words)
-        if time.monotonic() - self._said_s >= _QUIET_S:
-            self._said_s = time.monotonic()
-            times = self._clock.times()
-            say(f"{'':4}{self._clock.words}" + (f"  {times}" if times else ""))
-
     def _result(self, row: Row) -> None:
-        self._said_s = time.monotonic()
+        self._stages.said()
         timing = self._tally.timing if row.time else ""
         say(
             f"{row.number:>3} {row.operator:<14}  {row.status:<10} {row.time:>10} {timing:<8} {row.gain:>7}  "

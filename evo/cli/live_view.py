@@ -12,9 +12,9 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from evo.cli.loop_view import NO_GAIN, Row, RunTotals, begin_line, done_line, usage_words
 from evo.cli.stage_line import StageClock
 from evo.cli.terminal import columns, duration, out, paint, plain, verdict_colour, wrapped
-from evo.cli.watch import NO_GAIN, Row, RunTotals, begin_line, done_line, usage_words
 from evo.operators.llm import LlmTotals
 from evo.search.events import Event, RunBegun, RunSummary, TrialBegun, TrialResult
 

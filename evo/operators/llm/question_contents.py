@@ -20,7 +20,7 @@ from evo.spec.variant import Variant
 Hardware = Callable[[Variant, float | None], Sequence[str]]
 
 
-def guidance(
+def question_contents(
     task: Task,
     bench: EvaluationSession,
     parent: Variant,

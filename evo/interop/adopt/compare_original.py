@@ -1,4 +1,4 @@
-"""The original, held to a reference that was given: what it computes, and how, is what the task may ask of others."""
+"""The original compared with a reference that the user gave: a task asks of others no more than the original gives."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from evo.errors import UsageError
 from evo.evaluate.gate.compare import compare
 from evo.evaluate.gate.input_patterns import PATTERNS, ROWS, ZEROS, patterned
+from evo.interop.adopt.draft_trial import DraftTrial
 from evo.interop.adopt.oracle import Failing
-from evo.interop.adopt.trial import DraftTrial
 from evo.results import CaseCheck, MismatchKind
 from evo.spec.expectation import Expectation
 from evo.spec.input_distributions import SPECIAL, suited_to
@@ -22,7 +22,7 @@ _CASES, _TURNS = 3, 3
 _BUDGETS = (MismatchKind.MAX_ERROR, MismatchKind.RMS_ERROR, MismatchKind.BIAS)
 
 
-class Lack(enum.Enum):
+class Shortfall(enum.Enum):
     """What the task asks that the original does not give, though it computes the reference."""
 
     ROUNDING = "rounding"  # it errs more than the reference does in float32
@@ -30,15 +30,15 @@ class Lack(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Held:
+class OriginalComparison:
     """What the task has to ask less of, at which case; and what differs, in words."""
 
-    lack: Lack | None = None
+    shortfall: Shortfall | None = None
     case: str = ""
     differs: str = ""
 
 
-def hold_original(given: str, task: Task, reference: Reference, trial: DraftTrial) -> Held:
+def compare_original(given: str, task: Task, reference: Reference, trial: DraftTrial) -> OriginalComparison:
     """What the original lacks of the reference, on drawn inputs and on others.
 
     Raises UsageError if the original computes something else than the reference, with the first element.
@@ -54,14 +54,14 @@ def hold_original(given: str, task: Task, reference: Reference, trial: DraftTria
             continue
         if _is_rounding(check):
             differs = f"the original is less accurate than the reference in float32: {check.reason}"
-            return Held(Lack.ROUNDING, case.name, differs)
+            return OriginalComparison(Shortfall.ROUNDING, case.name, differs)
         sizes = ", ".join(f"{axis}={value}" for axis, value in case.axes.items())
         hint = "correct the one that is wrong; without --reference the kernel is held to what it computes now"
         raise UsageError(f"--reference {given!r} contradicts the kernel: at {sizes} {check.reason}", hint=hint)
     return _with_other_inputs(task, reference, trial)
 
 
-def _with_other_inputs(task: Task, reference: Reference, trial: DraftTrial) -> Held:
+def _with_other_inputs(task: Task, reference: Reference, trial: DraftTrial) -> OriginalComparison:
     differs = ""
     for case, distribution, expectation in _other_inputs(task, reference):
         check = _checked(task, trial, expectation, case.axes)
@@ -69,11 +69,11 @@ def _with_other_inputs(task: Task, reference: Reference, trial: DraftTrial) -> H
             continue
         reason = f"with {distribution} inputs the original differs from the reference: {check.reason}"
         if distribution in (SPECIAL, ZEROS, ROWS):
-            return Held(Lack.SPECIALS, case.name, reason)
+            return OriginalComparison(Shortfall.SPECIALS, case.name, reason)
         if _is_rounding(check):
-            return Held(Lack.ROUNDING, case.name, reason)
+            return OriginalComparison(Shortfall.ROUNDING, case.name, reason)
         differs = differs or reason
-    return Held(differs=differs)
+    return OriginalComparison(differs=differs)
 
 
 def _other_inputs(task: Task, reference: Reference) -> Iterator[tuple[Case, str, Expectation]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evo.spec.recent import RecentCache
+from evo.spec.recent_cache import RecentCache
 
 
 def test_what_was_not_used_for_longest_goes_first() -> None:

@@ -10,8 +10,8 @@ from evo.cuda.source import Param, kernel_signatures
 from evo.interop.adopt.by_value import flattened
 from evo.interop.adopt.host_records import HostRecords
 from evo.interop.adopt.host_values import Launched, problem
-from evo.interop.adopt.items import Item
 from evo.interop.adopt.parameters import deduced_type, template_parameters
+from evo.interop.adopt.top_level_items import Item
 
 _HEAD = re.compile(r"\b(?:static|inline|__forceinline__|__noinline__|extern\s+\"C\")\s+")
 

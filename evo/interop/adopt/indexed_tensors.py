@@ -20,7 +20,7 @@ _ROWS, _IN_A_ROW = 1 << 10, 16  # guesses: rows of a table, elements of a list f
 _LENGTH = 53  # of such a size while shapes are found: unlike those of the others
 
 
-def is_counted(trial: Tried, candidates: Mapping[str, list[list[object]]], axes: Mapping[str, int]) -> bool:
+def drawn_as_counts(trial: Tried, candidates: Mapping[str, list[list[object]]], axes: Mapping[str, int]) -> bool:
     """Whether whole numbers count what is read along a size, as lengths of rows do. They are then drawn up to it.
 
     That is so if tensors of known sizes suffice where all are 0 or this size, and not where they are one more.
@@ -62,7 +62,7 @@ def _left_at(trial: Tried, lead: TensorDraft, number: int, axes: Mapping[str, in
     return None
 
 
-def is_led_into(
+def drawn_as_indices(
     trial: Tried, tensor: TensorDraft, candidates: Mapping[str, list[list[object]]], axes: dict[str, int]
 ) -> bool:
     """Whether a tensor has the right extents but for where whole numbers lead. The numbers are then drawn below that.

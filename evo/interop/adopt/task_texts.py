@@ -11,7 +11,7 @@ from evo.interop.adopt.draft import Draft
 from evo.interop.adopt.draft_parts import TensorDraft
 from evo.interop.adopt.fills import numpy_text
 from evo.interop.adopt.host_numbers import names_of, written
-from evo.interop.adopt.items import words_of
+from evo.interop.adopt.top_level_items import words_of
 from evo.interop.task_folder import axes_text
 from evo.spec.element_types import DTYPES, is_float
 from evo.spec.expr import parse
@@ -49,11 +49,9 @@ class Figures:
     sizes: dict[str, float] = field(default_factory=dict)  # of the elements of each float output
 
 
-def variant_text(draft: Draft, name: str, *, task: bool = True) -> str:
+def variant_text(draft: Draft, name: str) -> str:
     """The adopted kernel: one sentence, `// evo:` lines, device code."""
-    lines = [f"// As adopted from {draft.program.path.name}."]
-    if task:
-        lines.append(f"// evo: task {name}")
+    lines = [f"// As adopted from {draft.program.path.name}.", f"// evo: task {name}"]
     if draft.compiled:
         lines.append(f"// evo: macro {', '.join(draft.compiled)}")
     lines += [f"// evo: knob {knob} in {', '.join(map(str, _domain(draft, knob)))}" for knob in draft.knobs]
@@ -245,3 +243,8 @@ def value_of(text: str, axes: Mapping[str, int]) -> int:
 
 def elements(tensor: TensorDraft, axes: Mapping[str, int]) -> int:
     return math.prod(value_of(dim, axes) for dim in tensor.shape)
+
+
+def all_elements(draft: Draft, axes: Mapping[str, int]) -> int:
+    """Of all tensors together."""
+    return sum(elements(tensor, {**axes, **draft.knobs}) for tensor in draft.tensors)

@@ -24,9 +24,9 @@ from evo.interop.adopt.draft import SMALL_SIZE, Draft
 from evo.interop.adopt.draft_parts import TensorDraft
 from evo.interop.adopt.host_values import problem
 from evo.interop.adopt.index_bounds import narrower
-from evo.interop.adopt.led_into import is_counted, is_led_into
+from evo.interop.adopt.indexed_tensors import drawn_as_counts, drawn_as_indices
 from evo.interop.adopt.oracle import Failing, Runner, widened
-from evo.interop.adopt.texts import Figures, elements, inputs_text, task_yaml, variant_text
+from evo.interop.adopt.task_texts import Figures, all_elements, elements, inputs_text, task_yaml, variant_text
 from evo.results import Fault, FaultKind
 from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import DTYPES, is_float
@@ -144,10 +144,6 @@ class DraftTrial:
         assert self._runner is not None
         return self._runner, self._wide
 
-    @property
-    def wide_text(self) -> str | None:
-        return self._wide.text if self._wide is not None else None
-
     # What is not known, or was not right.
 
     def settle(self) -> dict[str, int]:
@@ -234,7 +230,7 @@ class DraftTrial:
             done = self._begun(tensor)
         elif kind is FaultKind.OUT_OF_BOUNDS:
             assert fault is not None
-            done = is_counted(self, self._candidates, axes) or self._larger(tensor, fault, axes)
+            done = drawn_as_counts(self, self._candidates, axes) or self._larger(tensor, fault, axes)
             done = done or narrower(self, tensor, axes)
         elif kind is FaultKind.READ_ONLY and tensor.role == "in":
             tensor.role, tensor.why, done = "inout", "written to", True
@@ -301,7 +297,7 @@ class DraftTrial:
         if waiting is not None and one_past and tensor.dims and isinstance(tensor.dims[0], str):
             tensor.dims = [("+", tensor.dims[0], 1)]  # where each of n parts begins, and where the last one ends
             return True
-        if waiting is not None and is_led_into(self, tensor, self._candidates, axes):
+        if waiting is not None and drawn_as_indices(self, tensor, self._candidates, axes):
             return True
         if not waiting:
             return False
@@ -317,15 +313,11 @@ class DraftTrial:
             yield apart
             for axis in (a for a, v in self.draft.axes.items() if v > SMALL_SIZE):  # a number of groups divides one
                 yield {**apart, axis: 64}
-        many = sum(value > SMALL_SIZE for value in self.draft.axes.values()) > 2
-        for unit in (16, 64, 32, 128) if many else (64, 256, 16, 1024, 128, 512):
-            yield self._lengths(unit)
+        large = [axis for axis, value in self.draft.axes.items() if value > SMALL_SIZE]
+        for unit in (16, 64, 32, 128) if len(large) > 2 else (64, 256, 16, 1024, 128, 512):
+            yield {**self.draft.axes, **{axis: unit * (1, 2, 3, 1)[at % 4] for at, axis in enumerate(large)}}
         yield {axis: min(value, 256) for axis, value in self.draft.axes.items()}
         yield dict(self.draft.axes)
-
-    def _lengths(self, unit: int) -> dict[str, int]:
-        large = [axis for axis, value in self.draft.axes.items() if value > SMALL_SIZE]
-        return {**self.draft.axes, **{axis: unit * (1, 2, 3, 1)[at % 4] for at, axis in enumerate(large)}}
 
     def cases(self, base: dict[str, int]) -> tuple[dict[str, dict[str, int]], list[str]]:
         """Check cases that the original can take, and what it asks of the sizes, in words."""
@@ -358,7 +350,7 @@ class DraftTrial:
 
     def _is_dear(self, axes: Mapping[str, int], *, few: bool = True) -> bool:
         """Whether a case takes seconds, as a few of its blocks tell. few: small tensors say that it does not."""
-        if few and sum(elements(tensor, {**axes, **self.draft.knobs}) for tensor in self.draft.tensors) < _FEW_ELEMENTS:
+        if few and all_elements(self.draft, axes) < _FEW_ELEMENTS:
             return False
         try:
             return self.work(axes) > _LONG_WORK
@@ -390,6 +382,16 @@ class DraftTrial:
                 asked.append(f"{axis} % {units[axis]} == 0")
         return units, asked
 
+    def runs(
+        self, axes: Mapping[str, int], *, races: bool = True, others: Mapping[str, NDArray[np.generic]] | None = None
+    ) -> bool:
+        """Whether the original runs at these sizes. others: as for `run`."""
+        try:
+            self.run(axes, races=races, others=others)
+        except (Failing, TaskInvalid):
+            return False
+        return True
+
     def takes(self, axes: Mapping[str, int]) -> bool:
         """Whether the original runs at these sizes, and writes all of its outputs."""
         try:
@@ -400,21 +402,17 @@ class DraftTrial:
 
     def work(self, axes: Mapping[str, int]) -> float:
         """Warp instructions of all blocks, about; without end where the tensors alone are too large."""
-        if sum(elements(tensor, {**axes, **self.draft.knobs}) for tensor in self.draft.tensors) > 1 << 26:
+        if all_elements(self.draft, axes) > 1 << 26:
             return float("inf")
         assert self._runner is not None
         case = Case(name="work", axes=dict(axes))
         try:
             program = self._runner.program(case)
-            kinds = {t.name: t.dims(case) for t in self._runner.task.inputs}
-            inputs = {n: a.reshape(kinds[n]) for n, a in self._typed(self.inputs(axes)).items()}
+            kinds = {t.name: t for t in self._runner.task.inputs}
+            drawn = self.inputs(axes).items()
+            inputs = {n: a.astype(NUMPY[kinds[n].dtype]).reshape(kinds[n].dims(case)) for n, a in drawn}
             asked = SampleRequest(case=BenchCase(program=program, inputs=inputs), draw=1, blocks=8)
             found = self._runner.device.run_sample(asked)
         except Failing as failing:
             raise self._cannot(failing) from None
         return found.work if found.fault is None else float("inf") if found.fault.kind is FaultKind.BUDGET else 0.0
-
-    def _typed(self, inputs: Arrays) -> Arrays:
-        assert self._runner is not None
-        kinds = {tensor.name: NUMPY[tensor.dtype] for tensor in self._runner.task.inputs}
-        return {name: array.astype(kinds[name]) for name, array in inputs.items()}

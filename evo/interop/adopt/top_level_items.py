@@ -9,10 +9,10 @@ from pathlib import Path
 
 from evo.cuda.source.parser import Node, read
 from evo.cuda.source.types import declarator_name, text_of
-from evo.interop.adopt.accessors import without_accessors
 from evo.interop.adopt.constant_parts import without_constant_parts
 from evo.interop.adopt.host_values import problem
 from evo.interop.adopt.python_source import cuda_text
+from evo.interop.adopt.torch_accessors import without_accessors
 from evo.spec.comments import without_comments
 from evo.spec.source_text import read_source
 

@@ -1,4 +1,4 @@
-"""The text output of evaluations, compile reports and counters."""
+"""Evaluations, compile reports and coverage as text for a terminal."""
 
 from __future__ import annotations
 

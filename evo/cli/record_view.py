@@ -1,15 +1,16 @@
-"""A record as table cells, and in full."""
+"""One trial record as text: cells of a table, or in full; and what the commands on records share."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from evo.cli.evaluation_view import coloured, gain_text
 from evo.cli.terminal import microseconds, out, out_table, out_words, paint, plain, say, verdict_colour
-from evo.cli.views import coloured, gain_text
 from evo.errors import EvoError, LedgerUnclean, RecordCorrupt
 
 if TYPE_CHECKING:
@@ -25,10 +26,8 @@ def commits_of(root: Path) -> dict[str, str]:
         history = History.open(root)
     except LedgerUnclean:
         return {}
-    try:
+    with closing(history):
         return history.commits()
-    finally:
-        history.close()
 
 
 def say_what_is_torn(root: Path, task: str | None, *, shown: bool) -> None:

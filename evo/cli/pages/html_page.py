@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from evo.cli.pages import genealogy, sections, tables, trial_cards
 from evo.cli.pages.case_study import CaseStudy
 from evo.cli.pages.highlight import clean
-from evo.cli.pages.html import CSS, LIVE_SCRIPT, SCRIPT, TextBudget, section_html
-from evo.cli.pages.model import ReportModel
+from evo.cli.pages.html_parts import CSS, LIVE_SCRIPT, SCRIPT, TextBudget, section_html
+from evo.cli.pages.report_model import ReportModel
 
 _ROOM = 1_500_000  # characters of diffs and source; with 500 trials beside them the page stays under 3 MB
 

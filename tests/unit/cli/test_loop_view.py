@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from evo.cli import terminal
+from evo.cli.loop_view import PlainView, RunTotals, row_of
 from evo.cli.terminal import clip, duration, microseconds, out_table, paint, plain, ratio, wrapped
-from evo.cli.watch import PlainView, RunTotals, row_of
 from evo.evaluate.counted_stage import CountedStage
 from evo.results import CaseBench, Estimate, Gain, Status, Timing, Verdict
 from evo.search.events import Event, FirstLooks, RunBegun, RunSummary, Skipped, TrialBegun, TrialResult
@@ -112,12 +112,12 @@ def test_plain_lines_are_whole_and_say_modelled(capsys: pytest.CaptureFixture[st
 def test_the_live_view_keeps_to_the_width(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     from rich.console import Console
 
-    from evo.cli import live
+    from evo.cli import live_view
 
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, color_system=None, width=columns, legacy_windows=False)
-    monkeypatch.setattr(live, "Console", lambda **_: console)
-    view = live.LiveView("b2", None, quiet=True)
+    monkeypatch.setattr(live_view, "Console", lambda **_: console)
+    view = live_view.LiveView("b2", None, quiet=True)
     view.see(Event(about=BEGIN))
     for result in (START, KEPT, FAILED, trial(4, operator="rules.exponent", summary="long " * 40)):
         begun = TrialBegun(
@@ -202,7 +202,7 @@ def test_without_colour_bold_stays(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_case_that_is_mostly_launch_is_said_to_be(capsys: pytest.CaptureFixture[str]) -> None:
-    from evo.cli.views import show_modelled
+    from evo.cli.evaluation_view import show_modelled
 
     def case(name: str, launch_us: float) -> CaseBench:
         terms = {"launch": launch_us, "l2": 1.0}

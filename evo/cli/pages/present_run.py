@@ -1,11 +1,11 @@
-"""What a run does now, and links to the tasks: the part of a page that only a server can give."""
+"""The state of the run in progress, and links to the tasks: the part of a page that only a server can give."""
 
 from __future__ import annotations
 
 from urllib.parse import quote
 
 from evo.cli.pages.highlight import clean
-from evo.cli.pages.html import coded
+from evo.cli.pages.html_parts import coded
 from evo.records.ledger import RunStatus
 from evo.results.wording import clipped, duration, plural
 
@@ -23,7 +23,7 @@ _WAITS = {
 }
 
 
-def under_way(status: RunStatus | None, task: str, problem: str) -> str:
+def present_run(status: RunStatus | None, task: str, problem: str) -> str:
     """The run and its trial, if one is under way for this task; how the last one ended otherwise."""
     warned = f'<div class="now over"><p class="bad">{clean(problem)}</p></div>' if problem else ""
     if status is None:

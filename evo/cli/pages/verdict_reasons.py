@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from evo.cli.pages.highlight import clean, highlighted, side_by_side
-from evo.cli.pages.html import LONGEST, region, table
+from evo.cli.pages.html_parts import LONGEST, region, table
 from evo.records.trials import Record
 from evo.results import CaseBench, CaseEvidence, Evidence
 from evo.results.wording import bound_words, clipped, duration, gain_words, microseconds, plural, ratio
@@ -28,7 +28,7 @@ def reason_of(record: Record) -> str:
     return record.evaluation.reason or decided
 
 
-def why(record: Record, commit: str | None) -> str:
+def verdict_reasons(record: Record, commit: str | None) -> str:
     """The verdict with its reason, then its figures as tables."""
     facts = "".join(
         f"<div><dt>{name}</dt><dd>{clean(clipped(text, LONGEST))}</dd></div>"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from evo.device import Arrays
-from evo.interop.adopt.trial import DraftTrial
+from evo.interop.adopt.draft_trial import DraftTrial
 from evo.spec.element_types import is_float
 from evo.spec.tensor_arrays import typical_size
 
@@ -16,7 +16,7 @@ _BY = 2.0**-6  # of each input: more than a rounding of any type
 _MOST = 4.0  # times what terms of any sign can be for such a total: an output that jumps moves by more
 
 
-def summed(trial: DraftTrial, axes: Mapping[str, int], exact: Arrays) -> dict[str, float]:
+def sum_magnitudes(trial: DraftTrial, axes: Mapping[str, int], exact: Arrays) -> dict[str, float]:
     """By output, the sum of the sizes of its terms, for a typical element; of the element itself if that is larger.
 
     Terms that each move by a share of their size, up or down, move their sum by the root of the sum of squares.

@@ -1,4 +1,4 @@
-"""What one exchange may still spend. Every HTTP request passes here twice: before it is sent, and when it has ended.
+"""What is left to one exchange. Every HTTP request passes here twice: before it is sent, and when it has ended.
 
 A request is sent only if its prompt and the room of its reply fit what is left; until it has ended, that is what it
 costs. One that failed is charged the same if the server may have worked for it, for it may bill what nobody read.

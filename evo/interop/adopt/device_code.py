@@ -6,9 +6,9 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from evo.interop.adopt.host_values import Allocation, DevicePointer, problem
-from evo.interop.adopt.instance import Instance, passed, with_symbols
-from evo.interop.adopt.items import Item, reached, words_of
+from evo.interop.adopt.kernel_instance import Instance, passed, with_symbols
 from evo.interop.adopt.program import HostProgram
+from evo.interop.adopt.top_level_items import Item, reached, words_of
 
 # The runtime compiler has no <cstdint>.
 _FIXED_WIDTH = {

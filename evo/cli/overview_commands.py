@@ -1,4 +1,4 @@
-"""Commands that list operators, insights and the leaderboard."""
+"""`evo operators`, `evo insights`, `evo leaderboard`: tables over all operators and records."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 from typer import Argument, Context, Option
 
 from evo.cli.command_context import choose_task, session_of
+from evo.cli.evaluation_view import gain_text
 from evo.cli.options import AsJson, OnlyTask
-from evo.cli.recorded import commits_of, headline_of, say_what_is_torn
+from evo.cli.record_view import commits_of, headline_of, say_what_is_torn
 from evo.cli.terminal import columns, microseconds, out, out_json, out_table, paint, plain, ratio, say
-from evo.cli.views import gain_text
 from evo.errors import UsageError
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def _show_evidence(rows: list[RuleEvidence]) -> None:
 
 
 def _show_rewrites(rows: list[RewriteStatistics]) -> None:
-    from evo.cli.pages.model import REWRITE_HEAD, rewrite_rows
+    from evo.cli.pages.report_model import REWRITE_HEAD, rewrite_rows
 
     out_table(REWRITE_HEAD, rewrite_rows(rows))
 

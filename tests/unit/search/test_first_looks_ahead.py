@@ -1,0 +1,80 @@
+"""First looks taken ahead: asked for once, written down once, and waited for by nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from evo.operators import Proposal
+from evo.records.trials import FirstLook
+from evo.search import proposer
+from evo.search.events import Event
+from evo.search.proposer import Screening
+from evo.spec.variant import parse_variant
+
+TEXT = """\
+// evo: knob A in 1, 2, 4, 8
+// evo: launch k grid (1) block (32) shared 0
+#define A {}
+extern "C" __global__ void k(float* o) {{ o[threadIdx.x] = A; }}
+"""
+PARENT = parse_variant(TEXT.format(1))
+
+
+def offers(*values: int) -> list[Proposal]:
+    return [
+        Proposal(
+            operator="rules.knob",
+            kind="mutation",
+            variant=parse_variant(TEXT.format(value)),
+            summary=f"A 1 -> {value}",
+            reason="",
+            expected="",
+            risk="",
+        )
+        for value in values
+    ]
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    texts: list[str] = []
+
+    def gains(
+        bench: object, task: object, parent: str, new: Sequence[str], seed: int, tell: Callable[[str], None] | None
+    ) -> list[float | None]:
+        (tell or bench)("screen: candidate 1 of 1")  # type: ignore[operator]
+        texts.extend(new)
+        return [1.5 for _ in new]
+
+    monkeypatch.setattr(proposer, "screened_gains", gains)
+    return texts
+
+
+def test_looks_ahead_are_not_taken_again(asked: list[str]) -> None:
+    seen: list[str] = []
+    written: list[FirstLook] = []
+
+    def watch(event: Event) -> None:
+        seen.append(event.stage)
+
+    bench: Any = seen.append
+    screening = Screening(task=bench, bench=bench, pool=None, seed=0, watch=watch, record=written.extend)
+    screening.look_ahead(PARENT, offers(2, 4))
+    assert seen == []
+    assert screening.gains(PARENT, offers(2, 4, 8)) == [1.5, 1.5, 1.5]
+    assert asked == [offer.text for offer in offers(2, 4, 8)]
+    assert seen == ["screen", "screen: candidate 1 of 1"]
+    assert [look.variant for look in written] == [offer.variant.id for offer in offers(2, 4, 8)]
+    assert screening.taken is not None
+    assert (screening.taken.edits, screening.taken.faster) == (3, 3)
+
+
+def test_looks_at_edits_of_another_parent_count_for_nothing(asked: list[str]) -> None:
+    bench: Any = lambda _: None  # noqa: E731
+    screening = Screening(task=bench, bench=bench, pool=None, seed=0, watch=bench, record=lambda _: None)
+    screening.look_ahead(parse_variant(TEXT.format(2)), offers(4))
+    screening.gains(PARENT, offers(4))
+    assert len(asked) == 2

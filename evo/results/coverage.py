@@ -10,9 +10,6 @@ from typing import Any
 MEMORY, BRANCHES = "memory", "branches"  # origins of a value: it was loaded; branches decide which one it is
 
 
-IMPLIED = " of "  # between such a comparison and the instruction
-
-
 def _state(value: Any) -> list[Any]:
     return [getattr(value, name) for name in value.__slots__]
 
@@ -74,17 +71,13 @@ class CoveragePoint:
     # What decides the condition, `branches` among it; of a comparison, whose operands have their own, only these.
     origins: tuple[str, ...] = ()
     leaves: tuple[ConditionSource, ...] = ()  # what it is computed from, in one thread
+    implied: bool = False  # another instruction implies the comparison, as a clamped sum does
 
     __getstate__, __setstate__ = _state, _set_state
 
     @property
     def reached(self) -> bool:
         return any(self.outcomes.values())
-
-    @property
-    def is_implied(self) -> bool:
-        """Whether another instruction implies the comparison, as a clamped sum does: `setp.gt.f32 of add.sat`."""
-        return IMPLIED in self.instruction
 
     @property
     def unexercised(self) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ _ALIGNED = 256  # every address of a buffer is a multiple
 _MOVES = frozenset(("mov", "cvta", "ld", "mapa"))
 _STORES = frozenset(("st", "red", "atom"))
 _SAME = frozenset(("shfl",))  # the same, of another thread
+_INNER = frozenset(("shared", "local", "param"))  # spaces
 _ANY = "?"  # one of several buffers
 _PLACES = 500  # where buffers lie
 _LENGTHS = (1, 7, 64, 1000, 40_000)
@@ -81,6 +82,16 @@ def address_misuses(ptx: str, buffers: Mapping[str, frozenset[int]], unit: int =
         yield from _Kernel(slices, buffers.get(name, frozenset()), unit).misuses()
 
 
+def variable_misuses(ptx: str, unit: int = _ALIGNED) -> Iterator[Misuse]:
+    """The same of shared and local memory: where it lies differs from one chip to the next, and from a simulator.
+
+    Addresses in it may be swizzled as one likes, as long as shared or local memory is read and written there.
+    Raises PtxError.
+    """
+    for slices in slices_of_threads(ptx).values():
+        yield from _Variables(slices, frozenset(), unit).misuses()
+
+
 def _trial(function: PtxFunction, pointers: frozenset[int], unit: int) -> Launches:
     """Launches with buffers at many places, all places of one length and thread beside one another."""
     rng = np.random.default_rng(len(function.params))
@@ -107,7 +118,7 @@ class _Kernel:
         self._same: dict[str, AddressFlow | None] = {}
 
     def misuses(self) -> Iterator[Misuse]:
-        named = {self.function.params[at].name for at in self.pointers if at < len(self.function.params)}
+        named = self._names()
         if not named:
             return
         for _ in range(_ROUNDS):
@@ -119,6 +130,10 @@ class _Kernel:
         for ins in self.code:
             if not self._is_right(ins):
                 yield Misuse(ins.loc, " ".join(ins.text.split()))
+
+    def _names(self) -> set[str]:
+        """Of what has an address."""
+        return {self.function.params[at].name for at in self.pointers if at < len(self.function.params)}
 
     # Flows ------------------------------------------------------------------------------------------------------
 
@@ -156,8 +171,33 @@ class _Kernel:
             return _of_halves(given[0], isinstance(ins.args[0], Vec))
         if all(flow.is_number for flow in given):
             return NUMBER
+        if ins.name in ("or", "xor") and (kept := self._with_low_bits(ins, given)) is not None:
+            return kept
         rule = _RULES.get(ins.name)
         return rule(ins, given, self.unit) if rule is not None else MIXED
+
+    def _with_low_bits(self, ins: Instr, given: list[AddressFlow]) -> AddressFlow | None:
+        """An address of which only bits change that follow from no address, as where an offset is put into it."""
+        places = [place for place in (0, 1) if not given[place].is_number]
+        if len(places) != 1 or given[places[0]].mixed:
+            return None
+        flow, most = given[places[0]], self._most(ins.args[2 - places[0]])
+        return flow if most is not None and most < flow.same_below(self.unit) else None
+
+    def _most(self, arg: Operand, left: int = _ROUNDS) -> int | None:
+        """The largest that a number without a sign can be, if its instructions tell."""
+        if isinstance(arg, Imm):
+            return arg.value if arg.kind == "int" and arg.value >= 0 else None
+        setter = self.slices.setters.get(arg.name) if isinstance(arg, Reg) and left else None
+        if not isinstance(setter, Instr) or setter.name not in ("and", "shl", "cvt", "mov"):
+            return None
+        parts = [self._most(part, left - 1) for part in setter.args[1:]]
+        if setter.name == "and":
+            return min((part for part in parts if part is not None), default=None)
+        if setter.name == "shl":
+            shift = _immediate(setter, 2)
+            return None if parts[0] is None or shift is None else parts[0] << shift
+        return parts[0]
 
     def _computed(self, name: str) -> AddressFlow | None:
         """What a register holds, judged by its values with buffers at several places; None if they do not tell."""
@@ -200,7 +240,7 @@ class _Kernel:
         if ins.name == "setp":
             return self._may_compare(ins)
         if ins.name in _STORES and ins.name != "ld":
-            to_others = not {"shared", "local", "param"} & {mod.split("::")[0] for mod in ins.mods}
+            to_others = _INNER.isdisjoint(mod.split("::")[0] for mod in ins.mods)
             values = [self.of(arg) for arg in ins.args if not isinstance(arg, Mem)]
             return all(flow.is_number or (flow.is_address and not to_others) for flow in values)
         return bool(self.defs[id(ins)]) or all(not flow.mixed and not flow.narrow for flow in reads)
@@ -215,6 +255,30 @@ class _Kernel:
         nothing = any(isinstance(arg, Imm) and arg.value == 0 for arg in ins.args[1:3])
         others = [flow for flow in (first, second) if not flow.is_number]
         return ins.mods[0] in ("eq", "ne") and all(flow.is_address for flow in others) and (nothing or len(others) > 1)
+
+
+class _Variables(_Kernel):
+    """What becomes of the addresses of shared and local memory."""
+
+    def _names(self) -> set[str]:
+        text = {arg.name for ins in self.code for arg in ins.args if isinstance(arg, Sym)}
+        return text - set(self.function.tables) - {param.name for param in self.function.params}
+
+    def of(self, arg: Operand) -> AddressFlow:
+        return AddressFlow(((arg.name, 1),)) if isinstance(arg, Sym) else super().of(arg)
+
+    def _is_right(self, ins: Instr) -> bool:
+        spaces = {mod.split("::")[0] for mod in ins.mods}
+        if ins.name == "setp":
+            return self._may_compare(ins)
+        for arg in ins.args if spaces.isdisjoint(_INNER) else ():
+            flow = self.of(arg.base) if isinstance(arg, Mem) and isinstance(arg.base, Reg) else NUMBER
+            if not (flow.is_number or flow.is_address):
+                return False
+        if ins.name in _STORES:
+            values = [self.of(arg) for arg in ins.args if not isinstance(arg, Mem)]
+            return all(f.is_number or not (f.mixed or spaces.isdisjoint(_INNER)) for f in values)
+        return True
 
 
 def _joined(flows: Sequence[AddressFlow], unit: int) -> AddressFlow:
@@ -282,8 +346,18 @@ def _shifted(ins: Instr, given: list[AddressFlow], unit: int) -> AddressFlow:
         return MIXED
     if ins.name == "shl":
         return _scaled(given[0], 1 << count)
-    exact = 1 << count <= unit and (ins.mods[-1][0] == "s" or given[0].is_address)
-    return _scaled(given[0], 1 / (1 << count)) if exact else MIXED
+    if 1 << count <= unit and (ins.mods[-1][0] == "s" or given[0].is_address):
+        return _scaled(given[0], 1 / (1 << count))
+    return AddressFlow(mixed=True, aligned=given[0].same_below(unit) >> count)
+
+
+def _field(ins: Instr, given: list[AddressFlow], unit: int) -> AddressFlow:
+    """Some bits of an address."""
+    first, count = _immediate(ins, 2), _immediate(ins, 3)
+    if first is None or count is None:
+        return MIXED
+    same = given[0].same_below(unit)
+    return NUMBER if 1 << (first + count) <= same else AddressFlow(mixed=True, aligned=same >> first)
 
 
 def _masked(ins: Instr, given: list[AddressFlow], unit: int) -> AddressFlow:
@@ -319,7 +393,7 @@ _RULES: dict[str, Callable[[Instr, list[AddressFlow], int], AddressFlow]] = {
     "add": lambda _, given, _unit: _summed(given[0], given[1], 1),
     "sub": lambda _, given, _unit: _summed(given[0], given[1], -1),
     "neg": lambda _, given, _unit: _scaled(given[0], -1),
-    "mul": _product, "mad": _product, "shl": _shifted, "shr": _shifted, "cvt": _converted,
+    "mul": _product, "mad": _product, "shl": _shifted, "shr": _shifted, "bfe": _field, "cvt": _converted,
     "and": _masked, "or": _masked, "xor": _masked,
     "selp": lambda _, given, unit: _joined(given[:2], unit),
     "atom": lambda _ins, _given, _unit: NUMBER,

@@ -58,6 +58,7 @@ def _point(kernel: Kernel, probe: Probe, context: LaunchContext) -> CoveragePoin
         right=right,
         origins=probe.origins,
         leaves=_leaves(probe.leaves, context.comparisons) if any(outcomes.values()) else (),
+        implied=probe.ins.implied,
     )
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from evo.results.coverage import IMPLIED
 from evo.sim.lower.isa.opcode_table import defs, reached, uses
 from evo.sim.ptx.ast import WIDTH, Imm, Instr, Label, Operand, PtxFunction, Reg
 
@@ -42,9 +41,9 @@ def _told(function: PtxFunction, beside: Instr, test: _Test) -> Instr:
     how, kind, left, right = test
     name = f"{_PREDICATE}{len(function.registers)}"
     function.registers[name] = "pred"
-    text = f"setp.{how}.{kind}{IMPLIED}{' '.join(beside.text.split())}"
+    text = f"setp.{how}.{kind} of {' '.join(beside.text.split())}"
     args = (Reg(name), left, right)
-    return Instr("setp", (how, kind), args, beside.line, beside.loc, text, beside.guard, beside.negated)
+    return Instr("setp", (how, kind), args, beside.line, beside.loc, text, beside.guard, beside.negated, implied=True)
 
 
 def _before(ins: Instr) -> Iterator[_Test]:

@@ -28,6 +28,7 @@ OF_THREADS = tuple(f"{name}.{axis}" for name in ("ctaid", "tid") for axis in "xy
 _NUMBER = re.compile(r"%r[0-9]+")  # how the compiler names 32 bits
 SPLITS = frozenset(("shr", "div", "rem", "and", "bfe", "bfind"))  # results that are zero on one side of a threshold
 _GRID = -1  # among the parameters of a value: it follows from the grid or the block
+_ROUNDING = 2.0**21  # beyond it, constants are added to round, as exponentials do
 _DEEP = 400  # instructions between a condition and the parameters
 
 
@@ -97,21 +98,49 @@ def _parsed(ptx: str) -> PtxModule:
 
 
 def compared_constants(ptx: str) -> tuple[int | float, ...]:
-    """The numbers that data, or their bits, are compared with or bounded by. Raises PtxError."""
+    """The numbers that data, or their bits, are compared with or bounded by, and then those at which a sum of data and
+    a constant vanishes: what follows smoothly from such a difference may be large there alone. Raises PtxError.
+    """
     found: dict[int | float, None] = {}
+    roots: dict[int | float, None] = {}
     for function in _parsed(ptx).functions.values():
         slices = Slices(function)
         for ins in function.body:
-            if not isinstance(ins, Instr) or ins.name not in ("setp", "min", "max", "set") or ins.mods[-1] not in WIDTH:
+            if not isinstance(ins, Instr) or not ins.mods or ins.mods[-1] not in WIDTH:
                 continue
-            others = [arg.name for arg in ins.args[1:3] if isinstance(arg, Reg)]
-            if all(slices.parameters(name) is not None for name in others):
+            is_compared = ins.name in ("setp", "min", "max", "set")
+            if not (is_compared or (ins.name in ("add", "sub", "fma") and ins.mods[-1] in ("f32", "f64"))):
                 continue
-            for arg in ins.args[1:3]:
-                for immediate in (arg, slices.constant(arg)):
-                    if isinstance(immediate, Imm):
-                        found.setdefault(_value_of(immediate, ins.mods[-1]))
-    return tuple(found)
+            others = [arg.name for arg in ins.args[1:] if isinstance(arg, Reg)]
+            if all(slices.parameters(name) is not None for name in others[:2]):
+                continue
+            if is_compared:
+                for arg in ins.args[1:3]:
+                    for immediate in (arg, slices.constant(arg)):
+                        if isinstance(immediate, Imm):
+                            found.setdefault(_value_of(immediate, ins.mods[-1]))
+            elif (root := _root(slices, ins)) is not None:
+                roots.setdefault(root)
+    return (*found, *(root for root in roots if root not in found))
+
+
+def _root(slices: Slices, ins: Instr) -> float | None:
+    """Where a sum of one number and a constant, or of its multiple and one, is zero."""
+    numbers = [
+        immediate if isinstance(immediate, Imm) else None
+        for immediate in (arg if isinstance(arg, Imm) else slices.constant(arg) for arg in ins.args[1:])
+    ]
+    known = [None if number is None else float(_value_of(number, ins.mods[-1])) for number in numbers]
+    if ins.name == "fma":
+        factor, other = next((pair for pair in ((known[0], known[1]), (known[1], known[0])) if pair[0]), (None, None))
+        addend = known[2]
+        root = None if factor is None or other is not None or addend is None else -addend / factor
+    elif known.count(None) == 1:
+        constant = next(value for value in known if value is not None)
+        root = constant if ins.name == "sub" else -constant
+    else:
+        root = None
+    return root if root and abs(root) < _ROUNDING else None
 
 
 def _value_of(immediate: Imm, kind: str) -> int | float:

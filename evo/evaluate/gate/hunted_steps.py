@@ -10,7 +10,7 @@ import numpy as np
 from evo.device import Program
 from evo.device.remote_device import RemoteDevice, RemoteSimulator
 from evo.evaluate.gate.every_length import every_length, may_hold_sizes
-from evo.evaluate.gate.input_patterns import PEAKED, UNEVEN, WHOLE
+from evo.evaluate.gate.input_patterns import PEAKED, SPLICED, STRUCTURED, UNEVEN, WHOLE
 from evo.evaluate.gate.integer_patterns import WAYS
 from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step
 from evo.evaluate.gate.scaled_cases import named_case
@@ -72,10 +72,12 @@ def short_steps(
 def patterned_steps(
     task: Task, allowed: Sequence[Case], longest: Sequence[Case], counted: Sequence[Case], device: RemoteDevice
 ) -> Iterator[Step]:
-    """The longest sizes with peaks over many equal numbers; whole numbers dealt in every way where there are most."""
-    for case in allowed:
-        if case in longest:
-            yield Step(case, device, distribution=PEAKED, budget=CHECK_BUDGET)
+    """The longest sizes with peaks over many equal numbers, and with structures far apart; whole numbers dealt in every
+    way where there are most.
+    """
+    for case in (case for case in allowed if case in longest):
+        for distribution in (PEAKED, STRUCTURED, SPLICED):
+            yield Step(case, device, distribution=distribution, budget=CHECK_BUDGET)
     most = sorted(allowed, key=lambda case: (case in counted, _numbers(task, case)), reverse=True)
     some = [case for case in allowed if _numbers(task, case) >= _SOME]
     roomy = sorted(some, key=lambda case: _numbers(task, case) / max(case.axes.values()))  # groups of many each

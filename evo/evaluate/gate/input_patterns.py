@@ -12,8 +12,18 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from evo.evaluate.gate.aligned_inputs import aligned
 from evo.evaluate.gate.integer_patterns import WAYS, Kind, kind_of, recurrence, varied_integers
-from evo.evaluate.gate.outlying_inputs import LONG, far_apart, outermost, peaked, special_rows, values_of, whole_numbers
+from evo.evaluate.gate.outlying_inputs import (
+    LONG,
+    far_apart,
+    outermost,
+    peaked,
+    sourced,
+    special_rows,
+    values_of,
+    whole_numbers,
+)
 from evo.evaluate.gate.spliced_inputs import TURNS, spliced
 from evo.evaluate.gate.tensor_rows import Reals, Rng, is_turned, rows_of, some_rows
 from evo.spec import input_distributions as distributions
@@ -28,12 +38,12 @@ from evo.spec.tensor_arrays import Arrays
 
 STRUCTURED, SHIFTED, SOURCED, UNEVEN, ZEROS = "structured", "shifted", "compared", "uneven", "special_zeros"
 SPLICED, OUTERMOST, RECIPROCAL, PEAKED, ROWS = "spliced", "outermost", "reciprocal", "peaked", "special_rows"
-WHOLE = "whole"
+WHOLE, ALIGNED = "whole", "aligned"
 STRUCTURES = 3  # turns of structured inputs
 # How often each is drawn on a case before a keep: one draw shows one way to be uneven.
 PATTERNS = {
     STRUCTURED: STRUCTURES, SHIFTED: 2, SOURCED: 2, UNEVEN: WAYS + 1, ZEROS: 1, SPLICED: TURNS + 1, OUTERMOST: 3,
-    RECIPROCAL: 2, PEAKED: 3, ROWS: 2, WHOLE: 2,
+    RECIPROCAL: 2, PEAKED: 3, ROWS: 2, WHOLE: 2, ALIGNED: 2,
 }  # fmt: skip
 
 _SHRINKS = (1.0, 0.25, 0.0625)  # of shifts, until the reference is accurate
@@ -70,7 +80,7 @@ def patterned(
         return _special(reference, case, drawn, free, rng, beside_zeros=pattern == ZEROS)
     if pattern == SPLICED:
         return _spliced(reference, case, drawn, free, domains, turn, rng)
-    if pattern in (OUTERMOST, RECIPROCAL, PEAKED, WHOLE):
+    if pattern in (OUTERMOST, RECIPROCAL, PEAKED, WHOLE, ALIGNED):
         if not all(is_float(tensor.dtype) for tensor in task.outputs):
             return None  # they would be full of near ties
         tries = _outlying(pattern, drawn, free, domains, constants, rng, turn)
@@ -124,7 +134,7 @@ def _of_tensor(
     for number in some_rows(len(flat), rng):
         row = flat[number]
         if pattern == SOURCED:
-            _sourced(row, likely, rng)
+            sourced(row, likely, rng)
         elif pattern == SHIFTED:
             _SHIFTS[int(rng.integers(len(_SHIFTS)))](row, scale, shrink, rng)
         else:
@@ -179,6 +189,9 @@ def _outlying(
                 yield {t.name: fitted(t, outermost(reals[t.name], most[t.name], rng), 1.0) for t in some}
     elif pattern == WHOLE:
         yield {t.name: fitted(t, whole_numbers(drawn[t.name].shape, rng, of_bytes=not odd), 1.0) for t in free}
+    elif pattern == ALIGNED:
+        found = aligned(free, reals, rng)
+        yield {t.name: fitted(t, found[t.name], 1.0) for t in free if t.name in found}
     elif pattern == PEAKED:
         others = {t.name: fitted(t, np.abs(reals[t.name])) for t in free if t is not one}
         for _ in range(2):
@@ -334,25 +347,6 @@ def _far_side(row: Reals, scale: float, shrink: float, rng: Rng) -> None:
 _SHIFTS: tuple[Callable[[Reals, float, float, Rng], None], ...] = (
     _offset, _scaled, _peak, _peak_over_equals, _far_side,
 )  # fmt: skip
-
-
-# Values that the machine code compares with -----------------------------------------------------------------------
-
-
-def _sourced(row: Reals, likely: Sequence[Reals], rng: Rng) -> None:
-    exact = likely[int(rng.integers(len(likely)))]
-    turn = int(rng.integers(5))
-    few = min(len(row), int(rng.integers(1, 5)))
-    if turn <= 1:  # one after the other, as they are compared
-        start = int(rng.integers(len(exact))) if turn else 0
-        row[:few] = np.roll(exact, -start)[np.arange(few) % len(exact)]
-    elif turn == 2:
-        row[:few] = rng.choice(exact, few)
-    elif turn == 3:  # and what lies on both sides of them
-        beside = rng.choice(exact, len(row)) * (1 + rng.choice([-1.0, 0.0, 1.0], len(row)) * 2.0**-9)
-        row[:] = np.where(rng.random(len(row)) < 0.1, beside, row)
-    else:
-        row[:] = rng.choice(exact, len(row))
 
 
 # Whole numbers, and special values beside zeros -------------------------------------------------------------------

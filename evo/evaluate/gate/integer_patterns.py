@@ -21,6 +21,7 @@ _MOVED = 0.3  # of the ends of even groups
 _TO_AND_FRO = 0.25  # of the draws of other numbers, and of the ways to deal the last ones
 _LAST = 3
 _RELATED = 0.25  # of the draws of other numbers
+_EQUAL = 0.5  # of the draws of even groups are equal but for one
 _ROUNDED = 0.5  # of the draws of even groups have ends that are multiples ...
 _UNITS = (8, 16, 32, 64)  # ... of one of these
 _FOLLOWING = ((2, 0), (-2, 0), (3, 0), (1, 1), (1, 1), (2, -1), (1, -1), (2, 1))  # of the number before, and before it
@@ -136,6 +137,9 @@ def _ends(values: NDArray[np.int64], steps: NDArray[np.int64], rng: np.random.Ge
         shares[:] = _ramp(free, len(steps), rng)[:: 1 if turn == 7 else -1]
     elif turn >= 4:
         ends = (np.arange(1, len(steps) + 1) * free) // len(steps)
+        if rng.random() < _EQUAL:  # to a number, and one group has what is over
+            ends = np.arange(1, len(steps) + 1) * (free // len(steps))
+            ends[int(rng.integers(len(steps))) :] += free % len(steps)
         unit = int(rng.choice(_UNITS))
         if turn > 4 and rng.random() < _ROUNDED and free >= 2 * unit:
             ends[:-1] -= ends[:-1] % unit  # as groups are padded to tiles

@@ -129,4 +129,4 @@ def _counts(coverage: Coverage) -> dict[int, int]:
 
 def _compares_data(point: CoveragePoint) -> bool:
     sides = [side for side in (point.left, point.right) if side is not None]
-    return point.kind is PointKind.COMPARISON and not point.is_implied and any(MEMORY in side.origins for side in sides)
+    return point.kind is PointKind.COMPARISON and not point.implied and any(MEMORY in side.origins for side in sides)

@@ -148,3 +148,20 @@ def values_of(dtype: str, constants: Sequence[int | float]) -> tuple[Reals, ...]
     as_bits = np.asarray(fitting, f"u{kind.itemsize}").view(kind).astype(np.float64)
     found = (values[np.isfinite(values)] for values in (as_bits, as_values))
     return tuple(values for values in found if len(values))
+
+
+def sourced(row: Reals, likely: Sequence[Reals], rng: Rng) -> None:
+    """Some values of a row are constants, changed in place: in the order of the code, or what lies beside them."""
+    exact = likely[int(rng.integers(len(likely)))]
+    turn = int(rng.integers(5))
+    few = min(len(row), int(rng.integers(1, 5)))
+    if turn <= 1:  # one after the other, as they are compared
+        start = int(rng.integers(len(exact))) if turn else 0
+        row[:few] = np.roll(exact, -start)[np.arange(few) % len(exact)]
+    elif turn == 2:
+        row[:few] = rng.choice(exact, few)
+    elif turn == 3:  # and what lies on both sides of them
+        beside = rng.choice(exact, len(row)) * (1 + rng.choice([-1.0, 0.0, 1.0], len(row)) * 2.0**-9)
+        row[:] = np.where(rng.random(len(row)) < 0.1, beside, row)
+    else:
+        row[:] = rng.choice(exact, len(row))

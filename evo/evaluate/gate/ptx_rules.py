@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from evo.evaluate.gate.source_rules import StaticProblem
 from evo.results import StaticRule
 from evo.sim import PtxError
-from evo.sim.address_flow import address_misuses
+from evo.sim.address_flow import address_misuses, variable_misuses
 
 _BANNED = re.compile(
     r"(?P<clock>%clock(?:64|_hi)?\b|%globaltimer(?:_lo|_hi)?\b|%pm\d)"
@@ -167,13 +167,16 @@ def address_problem(ptx: str, buffers: Mapping[str, frozenset[int]]) -> StaticPr
     others in the same buffer. A thread's own place counts as known: an address that a block computes for its row is
     one too. Alignment may be asked for: every address here is a multiple of 256, as every allocator's is.
 
-    buffers: of each kernel, the numbers of the parameters that are given one.
+    Where shared and local memory lie may not decide anything either. buffers: of each kernel, the numbers of the
+    parameters that are given one.
     """
     try:
-        misuse = next(address_misuses(ptx, buffers), None)
+        of_buffer = next(address_misuses(ptx, buffers), None)
+        misuse = of_buffer or next(variable_misuses(ptx), None)
     except PtxError:  # said elsewhere
         return None
     if misuse is None:
         return None
     what = "decides by" if misuse.instruction.startswith("setp") else "computes with"
-    return StaticProblem(StaticRule.ADDRESS, misuse.source_line, f"{what} the address of a buffer")
+    where = "a buffer" if of_buffer is not None else "shared or local memory"
+    return StaticProblem(StaticRule.ADDRESS, misuse.source_line, f"{what} the address of {where}")

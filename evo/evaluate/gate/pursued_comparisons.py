@@ -27,7 +27,7 @@ from evo.evaluate.gate.solved_conditions import Setting, SolvedConditions, eleme
 from evo.evaluate.gate.tensors_at_once import alike, approached, some_places
 from evo.evaluate.gate.threshold_cases import cost_of
 from evo.results import Check, Stage, Status
-from evo.results.coverage import BRANCHES, IMPLIED, MEMORY, Coverage, CoveragePoint, PointKind
+from evo.results.coverage import BRANCHES, MEMORY, Coverage, CoveragePoint, PointKind
 from evo.spec.expectation import Expectation
 from evo.spec.reference import Reference
 from evo.spec.task import Case, Task
@@ -298,7 +298,8 @@ class _Pursuit:
 
     def _names(self, seen: _Seen, new: Iterable[_Outcome]) -> list[_Outcome]:
         """Those that a predicate names, too: what is implied may be rounding, as an exponential's way to zero is."""
-        return [outcome for outcome in self._decides(seen, new) if IMPLIED not in outcome[2]]
+        implied = {_key(point) for point in seen.coverage.points if point.implied}
+        return [outcome for outcome in self._decides(seen, new) if outcome[:3] not in implied]
 
     def _beside(self, programs: Mapping[str, Program], inputs: Arrays, stays: set[str], seed: int) -> Check | None:
         """What is wrong if tensors other than these are extreme."""

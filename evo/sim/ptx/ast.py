@@ -74,6 +74,7 @@ class Instr:
     text: str = ""
     guard: Reg | None = None
     negated: bool = False
+    implied: bool = False  # it is none of the text: what another instruction decides is compared beside it
 
     @property
     def spelling(self) -> str:

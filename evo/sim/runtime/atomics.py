@@ -92,7 +92,7 @@ def _how(op: str) -> str:
 
 def _global_host(c: Code, host: Var, address: V, lane: V, width: int, rows: V, op: str) -> None:
     context, w, rec = c.args(3)
-    row = c.call(resolve(), context, w, rec, address, lane, const("i64", width), const("i64", 1))
+    row = c.call(resolve(), context, w, rec, address, lane, *[const("i64", width)] * 2, const("i64", 1))
     with c.if_(c.icmp("ne", c.to_int(row), 0)):
         keep_row(c, rows, lane, row)
         note_bytes(c, "ld", row, address, lane, width)

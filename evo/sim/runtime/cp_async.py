@@ -65,7 +65,7 @@ def _partial(c: Code, width: int, mask: V) -> None:
             report(c, SimFault.SOURCE_SIZE, rec, w, lane, address, extra=size, width=width)
         with c.times(c.intrinsic("umin", size, const("i64", width))) as step:
             at = c.add(address, step)
-            row = c.call(resolve(), context, w, rec, at, lane, const("i64", 1), const("i64", 0))
+            row = c.call(resolve(), context, w, rec, at, lane, *[const("i64", 1)] * 2, const("i64", 0))
             with c.if_(c.icmp("ne", c.to_int(row), 0)):
                 note_bytes(c, "ld", row, at, lane, 1)
                 host = host_of(c, row, at)

@@ -87,10 +87,13 @@ def record_fault(c: Code) -> None:
     c.ret_()
 
 
-@routine("ptr", "ptr ctx, ptr w, ptr rec, i64 address, i32 lane, i64 width, i64 store", "noinline cold")
+@routine("ptr", "ptr ctx, ptr w, ptr rec, i64 address, i32 lane, i64 width, i64 used, i64 store", "noinline cold")
 def resolve(c: Code) -> None:
-    """The buffer row of one lane's access, or null after reporting why there is none."""
-    context, w, rec, address, lane, width, store = c.args(7)
+    """The buffer row of one lane's access, or null after reporting why there is none.
+
+    Its first `used` bytes lie in the buffer: elements behind them are read with the others, and by nobody used.
+    """
+    context, w, rec, address, lane, width, used, store = c.args(8)
     found = c.var("ptr", V("ptr", "null"))
     rows = ctx(c, context, "buffers", "ptr")
     wide = c.zext(lane, "i64")
@@ -106,13 +109,13 @@ def resolve(c: Code) -> None:
             row = c.at(rows, c.mul(index, ROW_SIZE))
             offset = c.sub(address, c.load("i64", row, ROW["low"], 8))
             size = c.load("i64", row, ROW["size"], 8)
-            room = c.icmp("ule", offset, c.sub(size, width))
-            with c.if_(c.and_(room, c.icmp("uge", size, width))):
+            room = c.icmp("ule", offset, c.sub(size, used))
+            with c.if_(c.and_(room, c.icmp("uge", size, used))):
                 found.set(row)
         with c.if_else(c.icmp("eq", c.to_int(found.get()), 0)) as known:
             fail(SimFault.OUT_OF_BOUNDS)
             known.otherwise()
-            _fill_cache(c, rec, found.get(), width)
+            _fill_cache(c, rec, found.get(), used)
             flags = c.load("i64", found.get(), ROW["flags"], 8)
             frozen = c.icmp("eq", c.and_(flags, WRITABLE), 0)
             with c.if_(c.and_(frozen, c.icmp("ne", store, 0))):
@@ -121,14 +124,14 @@ def resolve(c: Code) -> None:
     c.ret_(found.get())
 
 
-def _fill_cache(c: Code, rec: V, row: V, width: V) -> None:
+def _fill_cache(c: Code, rec: V, row: V, used: V) -> None:
     """Remember the buffer in the instruction's record, unless every access to it needs the slow path."""
     flags = c.load("i64", row, ROW["flags"], 8)
     plain = c.icmp("eq", c.and_(flags, TRACKED), 0)
-    allowed = c.or_(c.icmp("ne", c.and_(flags, WRITABLE), 0), c.icmp("eq", c.arg(6), 0))
+    allowed = c.or_(c.icmp("ne", c.and_(flags, WRITABLE), 0), c.icmp("eq", c.arg(7), 0))
     with c.if_(c.and_(plain, allowed)):
         c.store(c.load("i64", row, ROW["low"], 8), rec, REC["low"], 8)
-        c.store(c.sub(c.load("i64", row, ROW["size"], 8), c.sub(width, 1)), rec, REC["limit"], 8)
+        c.store(c.sub(c.load("i64", row, ROW["size"], 8), c.sub(used, 1)), rec, REC["limit"], 8)
         c.store(c.load("i64", row, ROW["delta"], 8), rec, REC["delta"], 8)
         c.store(row, rec, REC["row"], 8)
 

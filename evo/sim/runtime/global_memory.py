@@ -31,7 +31,7 @@ def _kind(store: bool) -> str:
     return "st" if store else "ld"
 
 
-def _global(c: Code, width: int, store: bool) -> V:
+def _global(c: Code, width: int, store: bool, used: int = 0) -> V:
     context, w, rec, addr, mask = c.args(5)
     scratch = c.at(w, WARP_SCRATCH)
     result = c.var("ptr", scratch)
@@ -44,11 +44,19 @@ def _global(c: Code, width: int, store: bool) -> V:
             result.set(_fast(c, store, width))
             fast.otherwise()
             c.store(addr, w, WARP_SCRATCH + 1024, 8)
-            c.call(slow_global(_kind(store), width), context, w, rec, mask)
+            c.call(slow_global(_kind(store), width, used or width), context, w, rec, mask)
     return result.get()
 
 
 ld_global, st_global = loads_and_stores("global", ACCESS64, _global)
+
+
+@routine("ptr", ACCESS64)
+def ld_global_part(c: Code, width: int, used: int) -> None:
+    """A vector of which nobody uses the last elements: a compiler joins three loads to one of four, where an aligned
+    one cannot leave the page, so what they hold need not exist.
+    """
+    c.ret_(_global(c, width, False, used))
 
 
 def _fast(c: Code, store: bool, width: int) -> V:
@@ -109,8 +117,8 @@ def _conflicts(c: Code, width: int, place: V, delta: V, scratch: V) -> None:
             report(c, SimFault.RACE, rec, w, lane, address, extra=-1, width=width)
 
 
-@routine("void", "ptr ctx, ptr w, ptr rec, i32 mask", name="slow_{}_global_{}")
-def slow_global(c: Code, kind: str, width: int) -> None:
+@routine("void", "ptr ctx, ptr w, ptr rec, i32 mask", name="slow_{}_global_{}_{}")
+def slow_global(c: Code, kind: str, width: int, used: int) -> None:
     """Lane by lane: buffers that track initialisation, lanes in several buffers, faults. Addresses in the scratch."""
     store = kind == "st"
     context, w, rec, mask = c.args(4)
@@ -120,15 +128,15 @@ def slow_global(c: Code, kind: str, width: int) -> None:
     with c.each_lane(mask) as lane:
         address = lane_of(c, place, lane)
         flag = const("i64", int(store))
-        row = c.call(resolve(), context, w, rec, address, lane, const("i64", width), flag)
+        row = c.call(resolve(), context, w, rec, address, lane, const("i64", width), const("i64", used), flag)
         packed = c.at(scratch, c.mul(c.zext(lane, "i64"), width))
         with c.if_else(c.icmp("eq", c.to_int(row), 0)) as bad:
             c.store(const(t, 0), packed)
             bad.otherwise()
             host = host_of(c, row, address)
-            note_bytes(c, kind, row, address, lane, width)
+            note_bytes(c, kind, row, address, lane, used)
             same = c.zext(c.icmp("eq", c.load(t, packed), c.load(t, host, 0, width)), "i32") if store else None
-            watch(c, kind, row, address, lane, const("i64", width), same)
+            watch(c, kind, row, address, lane, const("i64", used), same)
             if store:
                 c.store(c.load(t, packed), host, 0, width)
             else:
@@ -301,7 +309,7 @@ def uniform_ld_global(c: Code, width: int) -> None:
         nobody.otherwise()
         row = c.var("ptr", c.load("ptr", rec, REC["row"], 8))
         with c.if_(c.not_(good)):
-            row.set(c.call(resolve(), context, w, rec, address, lead, const("i64", width), const("i64", 0)))
+            row.set(c.call(resolve(), context, w, rec, address, lead, *[const("i64", width)] * 2, const("i64", 0)))
         with c.if_else(c.icmp("eq", c.to_int(row.get()), 0)) as bad:
             c.store(const("i128", 0), scratch)
             bad.otherwise()
@@ -345,7 +353,7 @@ def discard_global(c: Code) -> None:
     place, size = spill(c, addr, 256), const("i64", DISCARD_BYTES)
     with c.each_lane(mask) as lane:
         address = lane_of(c, place, lane)
-        row = c.call(resolve(), context, w, rec, address, lane, size, const("i64", 1))
+        row = c.call(resolve(), context, w, rec, address, lane, size, size, const("i64", 1))
         with c.if_(c.icmp("ne", c.to_int(row), 0)):
             watch(c, "st", row, address, lane, size)
             with c.if_(racing(c, context)):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from harness import nvrtc
+from harness import nvrtc, run
 
 from evo import sim
 from evo.results.coverage import Coverage, CoveragePoint, PointKind
@@ -169,3 +169,16 @@ def test_tables_count_every_target() -> None:
     (point,) = (p for p in of_text(SWITCH) if p.kind is PointKind.SWITCH)
     assert dict(point.outcomes) == {"0": 16, "1": 16, "2": 0}
     assert point.unexercised == ("2",)
+
+
+def test_what_another_instruction_implies_is_marked_however_it_is_spelled() -> None:
+    text = """extern "C" __global__ void k(const float* x, float* y) {
+        float v = x[threadIdx.x], w;
+        asm("add.sat.f32 %0, %1, %1; // of two" : "=f"(w) : "f"(v));
+        y[threadIdx.x] = v > 3.0f ? w : -w; }"""
+    points = run(sim.load(nvrtc(text), coverage=True), "k", [np.ones(32, np.float32), np.ones(32, np.float32)])[
+        1
+    ].coverage.points
+    assert {point.instruction.split()[0].split(".")[0] for point in points if point.implied} == {"setp"}
+    assert {len(point.outcomes) for point in points if point.implied} == {2}
+    assert any(point.kind is PointKind.COMPARISON and not point.implied for point in points)

@@ -109,6 +109,24 @@ def test_misaligned_rows_report_their_addresses() -> None:
     assert "16-byte store" in fault.message
 
 
+THREE = """extern "C" __global__ void k(const float4* x, float* y, int last) {
+    const float4 v = x[threadIdx.x];
+    y[threadIdx.x] = v.x + v.y + v.z + (last ? v.w : 0.0f); }"""
+
+
+@pytest.mark.parametrize(
+    ("text", "elements", "is_right"),
+    [(THREE.replace("(last ? v.w : 0.0f)", "0.0f"), 255, True), (THREE, 255, False), (THREE, 256, True)]
+    + [(THREE.replace("(last ? v.w : 0.0f)", "0.0f"), elements, False) for elements in (253, 254)],
+)
+def test_of_a_vector_the_last_element_that_is_used_has_to_exist(text: str, elements: int, *, is_right: bool) -> None:
+    x = np.arange(elements, dtype=F)
+    (_, y, _), result = run(text, "k", [x, np.zeros(64, F), np.int32(0)], block=(64,))
+    assert [fault.kind for fault in result.faults[:1]] == ([] if is_right else ["out_of_bounds"])
+    if is_right:
+        assert (y == np.resize(x, 256).reshape(64, 4)[:, :3].sum(axis=1)).all()
+
+
 def test_bounds_message_names_buffer_offset_and_size() -> None:
     fault = launch(kernel("  a[t] = b[t + 1];")).faults[0]
     assert "arg1" in fault.message

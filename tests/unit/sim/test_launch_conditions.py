@@ -98,6 +98,24 @@ def test_what_data_are_compared_with_is_known() -> None:
     assert 77 not in found
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "const float d = x[n] - 4.75f; y[0] = 1.0f + exp2f(-1e6f * d * d);",
+        "const float d = 14.25f - 3.0f * x[n]; y[0] = 1.0f / (1.0f + 1e6f * d * d);",
+        "const double d = x[n] + -4.75; y[0] = 1.0 / (1.0 + 1e6 * d * d);",
+    ],
+)
+def test_the_middle_of_a_smooth_bump_is_known(line: str) -> None:
+    ptx = compiled(f'extern "C" __global__ void k(const float* x, float* y, int n) {{ {line} }}')
+    assert 4.75 in compared_constants(ptx)
+
+
+def test_what_is_added_to_round_is_the_middle_of_nothing() -> None:
+    ptx = compiled('extern "C" __global__ void k(const float* x, float* y) { y[0] = x[0] + 12582912.0f; }')
+    assert not compared_constants(ptx)
+
+
 NESTED = """extern "C" __global__ void k(float* y, int n, int m) {
     if (n % 31 == 7) {
         asm volatile("membar.cta;" ::: "memory");

@@ -12,7 +12,14 @@ from evo.sim.lower.emitter import Emitter
 from evo.sim.lower.isa.opcode_table import defs, items_of, one_of, opcode, type_of
 from evo.sim.ptx.ast import WIDTH, Imm, Instr, Mem, Operand, Sym
 from evo.sim.runtime.atomics import OPERAND2, atom
-from evo.sim.runtime.global_memory import DISCARD_BYTES, discard_global, ld_global, st_global, uniform_ld_global
+from evo.sim.runtime.global_memory import (
+    DISCARD_BYTES,
+    discard_global,
+    ld_global,
+    ld_global_part,
+    st_global,
+    uniform_ld_global,
+)
 from evo.sim.runtime.local_memory import ld_generic, ld_local, ld_param, st_generic, st_local
 from evo.sim.runtime.routine import Routine
 from evo.sim.runtime.shared_memory import ld_shared, st_shared, uniform_ld_shared
@@ -107,7 +114,7 @@ def load(e: Emitter, ins: Instr) -> None:
     if ordered(ins):
         near = shared_address(e, ins.args[1]) if space == "shared" else address(e, ins.args[1])
         touch_flag(e, ins, "learn", space, near)
-    place, scalar = load_bytes(e, ins, space, width)
+    place, scalar = load_bytes(e, ins, space, width, _used(e, targets) * (WIDTH[kind] // 8))
     _spread(e, place, targets, kind, scalar=scalar)
 
 
@@ -125,14 +132,25 @@ def _param_place(e: Emitter, ins: Instr, width: int) -> tuple[V, bool]:
     offset = address(e, mem)
     active = e.active()
     place = c.call(ld_param(width), e.ctx, e.warp, e.site(ins), e.vector(offset), active)
-    if is_vec(offset.t):
-        return place, False
-    lead = c.and_(c.intrinsic("cttz", active, False), 31)
-    return c.at(place, c.mul(c.zext(lead, "i64"), width)), True
+    return (place, False) if is_vec(offset.t) else (_of_first(e, place, active, width), True)
 
 
-def load_bytes(e: Emitter, ins: Instr, space: str, width: int) -> tuple[V, bool]:
-    """Where the loaded bytes are: 32 packed lanes, or one value for all (then True)."""
+def _of_first(e: Emitter, place: V, active: V, width: int) -> V:
+    """Where the bytes of the first active lane are, of 32 packed ones."""
+    lead = e.c.and_(e.c.intrinsic("cttz", active, False), 31)
+    return e.c.at(place, e.c.mul(e.c.zext(lead, "i64"), width))
+
+
+def _used(e: Emitter, targets: tuple[Operand, ...]) -> int:
+    """How many of them count: those up to the last that any instruction reads."""
+    return max((at for at, item in enumerate(targets, 1) if not e.read_somewhere.isdisjoint(reads_of(item))), default=1)
+
+
+def load_bytes(e: Emitter, ins: Instr, space: str, width: int, used: int) -> tuple[V, bool]:
+    """Where the loaded bytes are: 32 packed lanes, or one value for all (then True).
+
+    used: bytes of the lane that any instruction reads.
+    """
     c = e.c
     rec = e.site(ins)
     if space == "shared":
@@ -141,6 +159,10 @@ def load_bytes(e: Emitter, ins: Instr, space: str, width: int) -> tuple[V, bool]
             return c.call(uniform_ld_shared(width), e.ctx, e.warp, rec, addr, e.active()), True
         return c.call(ld_shared(width), e.ctx, e.warp, rec, addr, e.active()), False
     addr = address(e, ins.args[1])
+    if space == "global" and vector_length(ins) > 1 and used < width:
+        active = e.active()
+        place = c.call(ld_global_part(width, used), e.ctx, e.warp, rec, e.vector(addr), active)
+        return (place, False) if is_vec(addr.t) else (_of_first(e, place, active, width), True)
     if space in ("global", "const") and not is_vec(addr.t):
         _note_uniform(e, rec)
         return _uniform(e, rec, addr, width), True

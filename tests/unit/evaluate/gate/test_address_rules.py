@@ -113,3 +113,43 @@ def test_a_buffer_that_nothing_is_read_from_has_an_address_too() -> None:
 )
 def test_what_honest_kernels_do_with_addresses_is_allowed(line: str) -> None:
     assert address_problem(ptx_of(line), BUFFERS) is None
+
+
+SHARED = "__shared__ __align__(16) float part[64]; part[i & 63] = sum; __syncthreads(); "
+LOCAL = "float own[4]; for (int e = 0; e < 4; ++e) own[e] = in[e]; own[rows & 3] = sum; "
+WHERE = "(unsigned)__cvta_generic_to_shared(part + (i & 63))"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"{SHARED}if (({BITS}part >> 32) == 0x7000) sum *= 2;",
+        f"{SHARED}if ({WHERE} >= 1024) sum *= 2;",
+        f"{SHARED}sum += {WHERE} >> 10 & 1;",
+        f"{SHARED}sum += in[{WHERE} >> 9 & 3];",
+        f"{SHARED}for (unsigned at = 0; at < 256u << ({WHERE} >> 10 & 1); ++at) sum += part[at & 63];",
+        f"{LOCAL}if (({BITS}(own + (cols & 3)) >> 32) == 0x7100) sum *= own[cols & 3];",
+    ],
+)
+def test_where_shared_and_local_memory_lie_decides_nothing(line: str) -> None:
+    problem = address_problem(ptx_of(line), BUFFERS)
+    assert problem is not None
+    assert problem.rule is StaticRule.ADDRESS
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"{SHARED}sum += *(part + ((i ^ i >> 3) & 63));",
+        f"{SHARED}unsigned at = {WHERE}; at ^= at >> 3 & 0x70; "
+        'asm volatile("ld.shared.f32 %0, [%1];" : "=f"(sum) : "r"(at));',
+        f"{SHARED}for (const float* p = part; p != part + 64; ++p) sum += *p;",
+        f"{SHARED}__shared__ float more[64]; more[i & 63] = sum; const float* p = rows & 1 ? part : more; "
+        "for (int e = 0; e < cols; ++e) { sum += p[e & 63]; p = p == part ? more : part; }",
+        f"{SHARED}if (({WHERE} & 15) == 0) sum += part[i & 63];",
+        f"{SHARED}const float* p = rows & 1 ? in : part; sum += p[i & 63];",
+        f"{LOCAL}const float* p = rows & 1 ? in : own; sum += p[i & 3];",
+    ],
+)
+def test_what_honest_kernels_do_in_shared_and_local_memory_is_allowed(line: str) -> None:
+    assert address_problem(ptx_of(line), BUFFERS) is None

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from evo.evaluate.gate import at_corners
-from evo.evaluate.gate.integer_patterns import with_number
+from evo.evaluate.gate.integer_patterns import varied_integers, with_number
 from evo.results import Status
 from evo.spec.chips import chip
 from evo.spec.task import load_task
@@ -35,6 +35,16 @@ def test_a_number_is_set_and_the_others_stay_of_their_kind(
     given = np.asarray(drawn, np.int32)
     found = with_number(given, place, number, given)
     assert (None if found is None else found.tolist()) == expected
+
+
+@pytest.mark.parametrize(("count", "groups"), [(61, 7), (100, 6), (517, 64)])
+def test_groups_may_be_equal_but_for_one_in_the_middle(count: int, groups: int) -> None:
+    drawn = np.r_[0, np.sort(np.random.default_rng(5).integers(0, count, groups - 1)), count].astype(np.int32)
+    found = [varied_integers(drawn, None, np.random.default_rng(seed), 5) for seed in range(40)]
+    sizes = [np.diff(ends) for ends in found if ends is not None]
+    assert all(each.sum() == count and (each >= 0).all() for each in sizes)
+    even = count // groups
+    assert any((each != even).sum() == 1 and each[0] == each[-1] == even for each in sizes)
 
 
 @pytest.mark.parametrize(("grid", "status"), [("(S, B)", None), ("(1, B * S * 2)", Status.REFUSED)])

@@ -1,0 +1,62 @@
+"""Inputs that all point one way: along an axis that tensors share, every row is a multiple of one row.
+
+Their products are then as large as the sizes of the rows allow, with either sign. A bound by norms in place of a
+maximum, an exponential that vanishes, or a threshold on a product of two tensors is met so, and by no independent draw.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from evo.evaluate.gate.tensor_rows import Reals, Rng
+from evo.spec.task import Tensor
+
+_EVEN, _UNEVEN = (-1.0, 2.0), (-2.0, 3.0)  # powers of two: of all rows of a tensor, and of each of them
+_BOTH = 0.7  # of the tensors have rows of both signs
+_LAST = 3.0  # times more likely is an axis for each tensor whose last one it is: products mostly run along it
+
+
+def aligned(tensors: Sequence[Tensor], drawn: Mapping[str, Reals], rng: Rng) -> dict[str, Reals]:
+    """The tensors that have the chosen axis, each of the shape of what was drawn; nothing if all of them are short.
+
+    In one of several, all rows are of one size.
+    """
+    along = {
+        tensor.name: {dim.text: at for at, dim in enumerate(tensor.shape) if drawn[tensor.name].shape[at] > 1}
+        for tensor in tensors
+    }
+    likely: defaultdict[str, float] = defaultdict(float)
+    for tensor in tensors:
+        for text, at in along[tensor.name].items():
+            likely[text] += 1.0 + _LAST * (at == len(tensor.shape) - 1)
+    if not likely:
+        return {}
+    weights = np.array([likely[text] * sum(text in places for places in along.values()) for text in likely])
+    text = list(likely)[int(rng.choice(len(weights), p=weights / weights.sum()))]
+    those = [tensor for tensor in tensors if text in along[tensor.name]]
+    even = those[int(rng.integers(len(those)))].name if len(those) > 1 else ""
+    way = _row(drawn[those[0].name], along[those[0].name][text])
+    return {
+        tensor.name: _multiples(way, drawn[tensor.name], along[tensor.name][text], tensor.name == even, rng)
+        for tensor in those
+    }
+
+
+def _row(values: Reals, axis: int) -> Reals:
+    """The first along an axis, of the size of what was drawn."""
+    rows = np.moveaxis(values, axis, -1).reshape(-1, values.shape[axis])
+    whole = np.sqrt(np.mean(np.square(rows)))
+    own = np.sqrt(np.mean(np.square(rows[0])))
+    return rows[0] / own if own and whole else np.ones(values.shape[axis])
+
+
+def _multiples(way: Reals, values: Reals, axis: int, is_even: bool, rng: Rng) -> Reals:
+    shape = [*values.shape[:axis], *values.shape[axis + 1 :]]
+    size = np.sqrt(np.mean(np.square(values))) or 1.0
+    factors = np.full(shape, 2.0 ** rng.uniform(*_EVEN)) if is_even else 2.0 ** rng.uniform(*_UNEVEN, shape)
+    against = rng.random(shape) < 0.5 if rng.random() < _BOTH else np.ones(shape, bool)  # rows that point away
+    signs = np.where(against & (not is_even), -1.0, 1.0)
+    return np.ascontiguousarray(np.moveaxis((size * factors * signs)[..., None] * way, -1, axis))

@@ -144,6 +144,13 @@ PLANS = (
         expected="blocks on all SMs in each walk",
     ),
     RulePlan(
+        name="scans_wide",
+        sentence="Finds a block's running sums by shuffles, of neighbours that each thread loads and stores at once.",
+        steps=(("block_scans",), ("wide_access",), ("wide_access",)),
+        reason="steps through shared memory wait at a barrier each, and single elements are as many instructions",
+        expected="near the bandwidth of a copy",
+    ),
+    RulePlan(
         name="arrays_in_registers",
         sentence="Unrolls all loops over a thread's arrays, and loads and stores for them in wide pieces.",
         steps=(("unroll_registers",), *(("wide_access",),) * 3),

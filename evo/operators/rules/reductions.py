@@ -13,6 +13,7 @@ from evo.operators.rules.rewriting import balanced
 
 _COMBINE = {"fmaxf": "fmaxf", "fminf": "fminf", "max": "max", "min": "min"}
 NEUTRAL = {"+": "0.0f", "fmaxf": "-INFINITY", "fminf": "INFINITY"}
+_THREAD_PLACE = re.compile(r"\b(?:threadIdx|blockIdx|blockDim|gridDim)\.[xyz]\b")
 _EFFECTS = re.compile(r"__sync|_sync\b|__shfl|\basm\b|\batomic|\+\+|--|->|\bprintf\b|\bgoto\b")
 
 
@@ -224,7 +225,8 @@ def offset_of(source: Source, loop: Statement, index: Span) -> str | None:
         match = re.fullmatch(pattern, text, re.DOTALL)
         if match is None or changed & set(re.findall(r"[A-Za-z_]\w*", match["rest"])):
             continue
-        if re.fullmatch(r"(?:static_cast<[\w\s]+>|[\w\s*()+])+", match["rest"]) and balanced(match["rest"]):
+        rest = _THREAD_PLACE.sub("place", match["rest"])
+        if re.fullmatch(r"(?:static_cast<[\w\s]+>|[\w\s*()+])+", rest) and balanced(rest):
             return match["rest"]
     return None
 

@@ -27,6 +27,7 @@ _WRITTEN_OUT = 64  # turns
 # Written out, three turns that are left become one load of four elements, of which the last may lie outside.
 _ONE_BY_ONE = "#pragma unroll 1\n"
 _LEAVES = re.compile(r"\b(break|continue|return|goto)\b|__sync|_sync\b|\basm\b|\[&|\[=")
+_TESTED = re.compile(r"reinterpret_cast<unsigned long long>\(")  # an address
 _ATOMIC = re.compile(r"atomic(Add|Max|Min|Or|And|Xor)\s*\([^;{}=]*\)\s*;")
 
 
@@ -167,10 +168,19 @@ def _is_counting(source: Source, statement: CountedFor) -> bool:
 
 
 def _is_rest(ctx: RuleContext, function: Function, loop: CountedFor) -> bool:
-    """Whether a loop does what a wide one in front of it leaves: it begins where that one ended."""
-    start = ctx.source.slice(loop.start).strip()
-    heads = (s.header for s in ctx.source.inside(function) if s.kind == "for")
+    """Whether a loop does what a wide one leaves: it begins where one in front ended, or stands in the other branch."""
+    start, every = ctx.source.slice(loop.start).strip(), ctx.source.inside(function)
+    if any(
+        s.condition and _TESTED.match(ctx.source.slice(s.condition).lstrip("( ")) for s in every if _is_other(s, loop)
+    ):
+        return True
+    heads = (s.header for s in every if s.kind == "for")
     return any(head and re.search(rf";\s*{re.escape(start)}\s*\+=", ctx.source.slice(head)) for head in heads)
+
+
+def _is_other(statement: Statement, loop: CountedFor) -> bool:
+    """Whether a loop stands in the second branch of a statement."""
+    return any(each.span.holds(loop.span) for each in statement.alternative)
 
 
 def _takes_turns(ctx: RuleContext, launch: LaunchLine, function: Function, loop: CountedFor) -> bool:
@@ -235,6 +245,8 @@ def _edits(ctx: RuleContext, loop: CountedLoop, walk: _WideLoop, count: int) -> 
     source, statement = ctx.source, walk.loop
     i, start, limit = loop.variable, source.slice(statement.start), source.slice(statement.limit)
     indent, done, e = loop.indent, fresh(ctx, f"{i}_done"), fresh(ctx, "e")
+    if walk.trips == count:  # one access takes all turns
+        done, e = "0", i
     packs: dict[tuple[str, str], str] = {}
     for place in walk.places:
         packs[place] = fresh(ctx, f"{place[0]}_pack", packs.values())
@@ -287,13 +299,17 @@ def _written_out(
     inner = f"{indent}    "
     head = f"for (int {done} = 0; {done} < {walk.trips}; {done} += {count})"
     each = f"for (int {e} = 0; {e} < {count}; ++{e})"
-    body = _body(ctx, walk, packs, (e, done, inner), count)
     old = indented(ctx.source.slice(walk.loop.span))
+    if walk.trips == count:
+        body = _body(ctx, walk, packs, (e, done, indent), count)
+        wide = f"{loads}#pragma unroll\n{inner}{each} {{\n{body}{inner}}}\n{stores}"
+    else:
+        body = _body(ctx, walk, packs, (e, done, inner), count)
+        wide = f"#pragma unroll\n{inner}{head} {{\n{indented(loads)}#pragma unroll\n{inner}    {each} {{\n"
+        wide += f"{body}{inner}    }}\n{indented(stores)}{inner}}}\n"
     return Edit(
         Span(above(ctx, loop), walk.loop.span.end),
-        f"{indent}if ({test}) {{\n#pragma unroll\n{inner}{head} {{\n{indented(loads)}#pragma unroll\n"
-        f"{inner}    {each} {{\n{body}{inner}    }}\n{indented(stores)}{inner}}}\n"
-        f"{indent}}} else {{\n#pragma unroll\n{indent}{old}\n{indent}}}",
+        f"{indent}if ({test}) {{\n{wide}{indent}}} else {{\n#pragma unroll\n{indent}{old}\n{indent}}}",
     )
 
 
@@ -333,7 +349,7 @@ def _body(
     swaps += [Edit(s.target, own[place]) for place, s in walk.writes.items() if s.target is not None]
     texts = (rewritten(ctx.source, statement.span, swaps) for statement in walk.loop.body)
     text = "".join(f"{indent}        {each}\n" for each in texts)
-    if re.search(rf"\b{walk.loop.name}\b", text):
+    if re.search(rf"\b{walk.loop.name}\b", text) and e != walk.loop.name:
         text = f"{indent}        const int {walk.loop.name} = {done} + {e};\n{text}"
     return text
 

@@ -124,7 +124,7 @@ PLANS = (
     ),
     RulePlan(
         name="passes_in_registers",
-        sentence="Compiles sizes in, keeps in registers what a thread reads in several passes, and reads it in wide pieces.",
+        sentence="Compiles sizes in, and keeps in registers what a thread reads in several passes, in wide pieces.",
         steps=(("compile_in",), ("keep_turns",), ("wide_access",), ("wide_access",)),
         reason="only a number of turns that the compiler knows lets elements be in registers",
         expected="one read of each element instead of one per pass",

@@ -18,6 +18,7 @@ from evo.cuda.source import Edit, Function, Span
 from evo.cuda.source.parser import Node
 from evo.operators.rules.carried_out import CarriedOut, Names, Storage, Unfollowed, constants_of
 from evo.operators.rules.directives import relaunched
+from evo.operators.rules.families.work.block_steps import BARRIER, LOOPS, declare, declared_in, together
 from evo.operators.rules.idle_declarations import without_unused
 from evo.operators.rules.lifting import NotPrinted
 from evo.operators.rules.rewriting import LEAVES, fresh, indent_of, merged, rewritten, with_its_line
@@ -25,9 +26,8 @@ from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 
 _WARP = 32
+_CHANGES = ("assignment_expression", "update_expression")
 _ITEMS, _MOST_STORES = (4, 2, 8), 8  # elements of a thread: those offered, the first of them at first
-_BARRIER = "__syncthreads();"
-_LOOPS = ("for_statement", "while_statement")
 _TYPES = ("float", "double", "int", "unsigned", "unsigned int", "long long")
 _BLOCK = 3  # any block: which one it is says nothing about its threads
 _BITS = 30  # of a number; doubles hold the sums of all threads exactly
@@ -62,7 +62,7 @@ def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Ite
     form, threads = analysis.form, analysis.form.block[0].value
     if threads is None or threads % _WARP or threads <= _WARP or analysis.sizes.block[1:] != (1, 1):
         return
-    if len(form.shared) != 1 or len(form.shared[0].shape) > 1 or form.exchanges or form.multiplies:
+    if len(form.shared) != 1 or len(form.shared[0].shape) != 1 or form.exchanges or form.multiplies:
         return
     (array,) = form.shared
     size = (form.shared_bytes.value or 0) // array.element_bytes if array.is_dynamic else array.shape[0].value
@@ -97,7 +97,7 @@ def _parts(ctx: RuleContext, function: Function, array: str, kind: str, threads:
     body = next((n for n in ctx.source.nodes() if n.start_byte == function.body.start and n.inside), None)
     tops = body.inside if body is not None else []
     uses = [re.search(rf"\b{array}\b", node.text) is not None for node in tops]
-    loops = [at for at, node in enumerate(tops) if uses[at] and node.type in _LOOPS and _BARRIER in node.text]
+    loops = [at for at, node in enumerate(tops) if uses[at] and node.type in LOOPS and BARRIER in node.text]
     if not loops or kind not in _TYPES:
         raise NotPrinted("no steps over shared memory")
     stores = [at for at in range(loops[0]) if uses[at] and "__shared__" not in tops[at].text]
@@ -108,13 +108,13 @@ def _parts(ctx: RuleContext, function: Function, array: str, kind: str, threads:
         raise NotPrinted("no store in front of the steps, or one behind them")
     last = stores[-1]
     head = [node for at, node in enumerate(tops[:last]) if at not in stores]
-    tail = [node for node in tops[loops[-1] + 1 :] if node.text != _BARRIER]
-    if any(LEAVES.search(node.text) or "__sync" in node.text for node in (*head, *tail) if node.text != _BARRIER):
+    tail = [node for node in tops[loops[-1] + 1 :] if node.text != BARRIER]
+    if any(LEAVES.search(node.text) or "__sync" in node.text for node in (*head, *tail) if node.text != BARRIER):
         raise NotPrinted("a thread that leaves")
-    if any(node.type != "declaration" and node.text != _BARRIER for node in head):
+    if any(node.type != "declaration" and node.text != BARRIER for node in head):
         raise NotPrinted("another statement in front")
     return _Scan(
-        ctx, function, array, kind, threads, [n for n in head if n.text != _BARRIER],
+        ctx, function, array, kind, threads, [n for n in head if n.text != BARRIER],
         [tops[at] for at in stores], tops[last + 1 : loops[-1] + 1], tail,
     )  # fmt: skip
 
@@ -140,9 +140,6 @@ def _is_written(node: Node, array: str) -> bool:
     )
 
 
-_CHANGES = ("assignment_expression", "update_expression")
-
-
 def _carry_out(scan: _Scan, size: int) -> None:
     """Fills in what the tail reads. Raises Unfollowed, and NotPrinted where those are no running sums."""
     draw = random.Random(size)
@@ -153,7 +150,7 @@ def _carry_out(scan: _Scan, size: int) -> None:
         scan.lanes.append(CarriedOut(names, {}, fields))
     for node in scan.head:
         for lane in scan.lanes if "__shared__" not in node.text else ():
-            _declare(lane, node)
+            declare(lane, node)
     given: dict[int, tuple[int, int]] = {}  # place -> thread and store
     values: dict[int, int] = {}
     for at, node in enumerate(scan.stores):
@@ -165,7 +162,7 @@ def _carry_out(scan: _Scan, size: int) -> None:
     if [given[at] for at in order] != [(t, s) for t in range(scan.threads) for s in range(len(scan.stores))]:
         raise NotPrinted("elements in another order")
     for node in scan.steps:
-        _together(scan.lanes, node)
+        together(scan.lanes, node)
     sums, total = [0], 0
     for at in order:
         total += values[at]
@@ -202,69 +199,11 @@ def _element(lane: CarriedOut, use: Node) -> object:
 def _check_what_is_left(scan: _Scan) -> None:
     """Raises NotPrinted if the tail looks at a variable that the steps set."""
     source, steps = scan.ctx.source, Span(scan.steps[0].start_byte, scan.steps[-1].end_byte)
-    gone = source.changed_in(steps) | {name for node in scan.steps for name in _declared(node)}
+    gone = source.changed_in(steps) | {name for node in scan.steps for name in declared_in(node)}
     tail = Span(scan.tail[0].start_byte, scan.tail[-1].end_byte)
     left = rewritten(source, tail, [Edit(span, "") for span in scan.sums])
     if any(re.search(rf"\b{name}\b", left) for name in gone):
         raise NotPrinted("what the steps leave in a variable")
-
-
-def _declare(lane: CarriedOut, node: Node) -> None:
-    """A declaration; nothing is known of a variable whose value is not followed."""
-    try:
-        lane.run(node)
-    except Unfollowed:
-        for name in _declared(node):
-            lane.scopes[-1].setdefault(name, Storage([]))
-
-
-def _declared(node: Node) -> list[str]:
-    found = []
-    for declarator in node.children_of("declarator"):
-        name = declarator.child("declarator") if declarator.type == "init_declarator" else declarator
-        while name is not None and name.type != "identifier":
-            name = name.child("declarator")
-        found += [name.text] if name is not None else []
-    return found
-
-
-def _together(lanes: Sequence[CarriedOut], node: Node) -> None:
-    """A statement by all threads, one after the other between barriers, which all of them reach. Raises Unfollowed."""
-    if node.text == _BARRIER:
-        return
-    if _BARRIER not in node.text:
-        for lane in lanes:
-            lane.run(node)
-    elif node.type == "compound_statement":
-        for lane in lanes:
-            lane.scopes.append({})
-        for inner in node.inside:
-            _together(lanes, inner)
-        for lane in lanes:
-            lane.scopes.pop()
-    elif node.type in _LOOPS:
-        _loop(lanes, node)
-    else:
-        raise Unfollowed("a barrier that some threads reach")
-
-
-def _loop(lanes: Sequence[CarriedOut], node: Node) -> None:
-    start, condition, body, update = map(node.child, ("initializer", "condition", "body", "update"))
-    if condition is None or body is None or LEAVES.search(node.text):
-        raise Unfollowed("a loop that ends within")
-    for lane in lanes:
-        lane.scopes.append({})
-        if start is not None:
-            (lane.run if start.type == "declaration" else lane.value)(start)
-    while len(holding := {lane.holds(condition) for lane in lanes}) == 1 and True in holding:
-        _together(lanes, body)
-        for lane in lanes:
-            if update is not None:
-                lane.value(update)
-    if len(holding) > 1:
-        raise Unfollowed("a loop that threads leave one by one")
-    for lane in lanes:
-        lane.scopes.pop()
 
 
 def _shifted(scan: _Scan) -> dict[str, bool]:
@@ -275,7 +214,7 @@ def _shifted(scan: _Scan) -> dict[str, bool]:
     known: dict[str, bool] = {}
     for node in scan.head:
         depends = re.search(r"\bthreadIdx\b", node.text) or any(re.search(rf"\b{name}\b", node.text) for name in known)
-        for name in _declared(node) if depends else ():
+        for name in declared_in(node) if depends else ():
             try:
                 values = [lane.scopes[0][name].get() for lane in scan.lanes]
             except Unfollowed:
@@ -317,7 +256,7 @@ class _Moved:
         """Statements for each element, behind what they need of their own. Raises NotPrinted."""
         needed, words = list[Node](), "\n".join(texts)
         for node in reversed(self.own):
-            if any(re.search(rf"\b{name}\b", words) for name in _declared(node)):
+            if any(re.search(rf"\b{name}\b", words) for name in declared_in(node)):
                 needed.insert(0, node)
                 words += node.text
         if not may_read and any("[" in node.text for node in needed):
@@ -333,8 +272,8 @@ def _neighbours(scan: _Scan, analysis: LaunchAnalysis, shift: Mapping[str, bool]
     ctx, source = scan.ctx, scan.ctx.source
     item, own = fresh(ctx, "item"), fresh(ctx, f"{scan.array}_own")
     indent = indent_of(source, scan.stores[0].start_byte)
-    local = [node for node in scan.head if any(not shift.get(name, True) for name in _declared(node))]
-    if any(len(_declared(node)) > 1 for node in local):
+    local = [node for node in scan.head if any(not shift.get(name, True) for name in declared_in(node))]
+    if any(len(declared_in(node)) > 1 for node in local):
         raise NotPrinted("several variables at once")
     moved = _Moved(shift, local, items, item)
     (store,) = scan.stores
@@ -393,7 +332,7 @@ def _without_barriers(scan: _Scan) -> Iterator[Edit]:
     end = scan.steps[-1].end_byte
     body = scan.steps[-1].parent
     for node in body.inside if body is not None else ():
-        if node.start_byte >= end and node.text == _BARRIER:
+        if node.start_byte >= end and node.text == BARRIER:
             line = scan.ctx.source.line_start(node.start_byte)
             yield Edit(Span(line, scan.ctx.source.data.find(b"\n", node.end_byte) + 1), "")
 
@@ -433,7 +372,7 @@ def _scanned(scan: _Scan, own: str, count: int, item: str) -> list[str]:
         f"if ({lane} == {_WARP - 1}) {array}[threadIdx.x / {_WARP}] = {upto};",
         f"{kind} {before} = __shfl_up_sync(0xffffffffu, {upto}, 1);",
         f"if ({lane} == 0) {before} = 0;",
-        _BARRIER,
+        BARRIER,
         f"for (int {warp} = 0; {warp} < (int)threadIdx.x / {_WARP}; ++{warp}) {before} += {array}[{warp}];",
     ]
     if any(word == "whole" for word, _ in scan.sums.values()):

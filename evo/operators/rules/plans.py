@@ -90,8 +90,8 @@ PLANS = (
     ),
     RulePlan(
         name="matrix_in_registers",
-        sentence="Shares a thread's small matrix among a few lanes, and unrolls the loops over its rows.",
-        steps=(("matrix_lanes",), ("unroll_registers",)),
+        sentence="Shares a thread's small matrix among a few lanes, unrolls the loops over its rows and reads in wide pieces.",
+        steps=(("matrix_lanes",), ("unroll_registers",), ("keep_turns",), ("wide_access",)),
         reason="a column of a matrix is in registers only if every loop over its rows is unrolled",
         expected="no local memory, and loads that lie next to each other",
     ),

@@ -191,7 +191,9 @@ def _best(source: Source, loop: Statement, statement: Statement) -> tuple[str, .
         return ()
     test, value = (" ".join(text.split()) for text in (source.slice(statement.condition), said[best]))
     known = {f"{value} {sign} {best}" for sign in "<>"} | {f"{best} {sign} {value}" for sign in "<>"}
-    is_compared = re.search(rf"<\s*{place}\b|\b{place}\s*>", source.slice(function.body))
+    body = source.slice(function.body)
+    shown = {place, *re.findall(rf"\b(\w+)\[[^\[\]]*\]\s*=\s*{place}\s*;", body)}  # where other threads see it
+    is_compared = any(re.search(rf"<\s*{name}\b|\b{name}(?:\[[^\[\]]*\])?\s*>", body) for name in shown)
     if test not in known or {best, place} & set(re.findall(r"\w+", value)) or not is_compared:
         return ()
     return best, place

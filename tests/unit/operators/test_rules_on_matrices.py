@@ -48,6 +48,29 @@ def test_a_product_keeps_its_sum_in_the_lane() -> None:
     assert "b[i] += __shfl_sync(group, a[i], k, 8) * a[k];" in child.text
 
 
+@pytest.mark.parametrize(
+    ("size", "is_shared"), [(8, True), pytest.param(6, False, id="a lane without a turn has to hand its column on")]
+)
+def test_a_lane_stores_the_result_of_its_turn(size: int, is_shared: bool) -> None:
+    """Of a product whose other factor is in memory: no element of a matrix is named by the number of the turn."""
+    head = TEXT[: TEXT.index("    float a[8][8]")]
+    body = """    float a[8][8];
+    for (int i = 0; i < 8; i++)
+        for (int j = 0; j < 8; j++) a[i][j] = in[n * 64 + i * 8 + j];
+    for (int i = 0; i < 8; i++)
+        for (int j = 0; j < 8; j++) {
+            float s = 0.0f;
+            for (int k = 0; k < 8; k++) s += a[i][k] * in[n * 64 + j * 8 + k];
+            out[n * 64 + i * 8 + j] = s;
+        }
+}
+"""
+    text = head + body.replace("[8]", f"[{size}]").replace("< 8", f"< {size}")
+    (child,) = built(RULE, parse_variant(text), read_task(TASK))
+    assert ("out[n * 64 + i * 8 + lane] = s;" in child.text) == is_shared
+    assert ("if (lane == 0) out" in child.text) != is_shared
+
+
 def test_one_lane_writes_what_all_compute() -> None:
     (child,) = children(("float scale = 1.0f / a[p][p];", "a[p][0] += 1.0f; float scale = 1.0f / a[p][p];"))
     assert "{ const auto kept = 1.0f; if (lane == 0) a[p] += kept; }" in child.text

@@ -14,7 +14,7 @@ from evo.analysis.access.numeric import number_of
 from evo.cuda.source import CountedFor, CountedLoop, Edit, Function, Source, Span, Statement
 from evo.operators.rules.directives import definition_place
 from evo.operators.rules.element import BYTES, pack_name, pack_struct
-from evo.operators.rules.loops import above, counted_loops, loop_words
+from evo.operators.rules.loops import above, counted_loops, is_rest, loop_words
 from evo.operators.rules.reductions import counts_down, offset_of, takes_any_order
 from evo.operators.rules.rewriting import balanced, bare, fresh, indented, rewritten, same
 from evo.operators.rules.rule import Application, Rule
@@ -27,7 +27,6 @@ _WRITTEN_OUT = 64  # turns
 # Written out, three turns that are left become one load of four elements, of which the last may lie outside.
 _ONE_BY_ONE = "#pragma unroll 1\n"
 _LEAVES = re.compile(r"\b(break|continue|return|goto)\b|__sync|_sync\b|\basm\b|\[&|\[=")
-_TESTED = re.compile(r"reinterpret_cast<unsigned long long>\(")  # an address
 _ATOMIC = re.compile(r"atomic(Add|Max|Min|Or|And|Xor)\s*\([^;{}=]*\)\s*;")
 
 
@@ -94,7 +93,7 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
 def _open_loop(ctx: RuleContext, function: Function, launch: LaunchLine, statement: CountedFor) -> _WideLoop | None:
     """A loop whose turns stay within it and walk one by one or side by side; nothing is known of what they touch."""
     source = ctx.source
-    if statement.relation != "<" or _is_rest(ctx, function, statement):
+    if statement.relation != "<" or is_rest(ctx.source, function, statement):
         return None
     if (
         source.is_bare(statement.span)
@@ -165,22 +164,6 @@ def _is_counting(source: Source, statement: CountedFor) -> bool:
     """Whether a loop only adds by atomics whose results are not used: its turns are in any order."""
     calls = [s for s in statement.all() if s is not statement]
     return bool(calls) and all(s.kind == "call" and _ATOMIC.fullmatch(source.slice(s.span)) for s in calls)
-
-
-def _is_rest(ctx: RuleContext, function: Function, loop: CountedFor) -> bool:
-    """Whether a loop does what a wide one leaves: it begins where one in front ended, or stands in the other branch."""
-    start, every = ctx.source.slice(loop.start).strip(), ctx.source.inside(function)
-    if any(
-        s.condition and _TESTED.match(ctx.source.slice(s.condition).lstrip("( ")) for s in every if _is_other(s, loop)
-    ):
-        return True
-    heads = (s.header for s in every if s.kind == "for")
-    return any(head and re.search(rf";\s*{re.escape(start)}\s*\+=", ctx.source.slice(head)) for head in heads)
-
-
-def _is_other(statement: Statement, loop: CountedFor) -> bool:
-    """Whether a loop stands in the second branch of a statement."""
-    return any(each.span.holds(loop.span) for each in statement.alternative)
 
 
 def _takes_turns(ctx: RuleContext, launch: LaunchLine, function: Function, loop: CountedFor) -> bool:

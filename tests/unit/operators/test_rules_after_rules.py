@@ -173,3 +173,10 @@ def test_what_a_wide_loop_leaves_is_not_worked_on(words: str) -> None:
     child = after(parent, "wide_access", words)
     for name in ("wide_access", "accumulators"):
         assert len(offers(child, name)) == len([each for each in offers(parent, name) if words not in each])
+
+
+def test_an_array_of_pointers_is_no_row_of_elements() -> None:
+    pointers = "    const float* p[4];\n    for (int c = 0; c < 4; ++c) p[c] = &a[c * n];\n"
+    parent = parse_variant(STRIDED.replace("    float own[4];\n", f"    float own[4];\n{pointers}"))
+    lines = {each.partition("(line ")[2].partition(")")[0] for each in offers(parent, "wide_access")}
+    assert lines == {"7", "9"}

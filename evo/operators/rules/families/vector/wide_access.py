@@ -221,7 +221,9 @@ def _is_pointer(ctx: RuleContext, function: Function, name: str) -> bool:
     if any(param.name == name and param.type.count("*") == 1 for param in function.params):
         return True
     found = [s for s in ctx.source.inside(function) if s.name == name and s.kind == "declare"]
-    return len(found) == 1 and found[0].type.count("*") == 1
+    if len(found) != 1 or re.search(rf"\*[^=]*\b{name}\s*\[", ctx.source.slice(found[0].span)):
+        return False  # an array of pointers, if there is one
+    return found[0].type.count("*") == 1
 
 
 def _edits(ctx: RuleContext, loop: CountedLoop, walk: _WideLoop, count: int) -> Iterator[Edit]:

@@ -143,3 +143,24 @@ def test_other_steps_stay_as_they_are(change: tuple[str, str]) -> None:
 def test_what_the_steps_leave_in_a_variable_stays() -> None:
     change = ("temp[pout * 256 + thid];\n}", "temp[pout * 256 + thid] + pout;\n}")
     assert not [child for child in children(TWO_BUFFERS, change) if "pout" in child.text]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param((("int pout = 0", "float last = 0;\n    int pout = 0"),
+                      ("= temp[pout * 256 + thid];\n}", "= last + temp[pout * 256 + thid];\n    last = mine;\n}")),
+                     id="a variable that the end changes"),
+        pytest.param((('extern "C"', "#define THREAD threadIdx.x\nextern \"C\""), ("y[blockIdx.x * 256 + thid]",
+                      "y[blockIdx.x * 256 + THREAD]")), id="a macro that looks at its thread"),
+        pytest.param((('extern "C"', "#define AT(b) (b * 256 + thid)\nextern \"C\""), ("y[blockIdx.x * 256 + thid]",
+                      "y[AT(blockIdx.x)]")), id="a macro with a variable of the thread"),
+    ],
+)  # fmt: skip
+def test_what_is_not_of_one_element_alone_stays_with_its_thread(changes: tuple[tuple[str, str], ...]) -> None:
+    (child,) = children(TWO_BUFFERS, *changes)
+    assert child.launches[0].block[0].text == "256"
+
+
+def test_another_name_for_the_array_hides_what_is_done_to_it() -> None:
+    assert not children(TWO_BUFFERS, ("    temp[thid] = mine;", "    float* other = temp;\n    temp[thid] = mine;"))

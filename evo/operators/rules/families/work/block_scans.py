@@ -26,6 +26,7 @@ from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 
 _WARP = 32
+_PLACED = re.compile(r"\b(?:threadIdx|blockDim)\b")
 _CHANGES = ("assignment_expression", "update_expression")
 _ITEMS, _MOST_STORES = (4, 2, 8), 8  # elements of a thread: those offered, the first of them at first
 _TYPES = ("float", "double", "int", "unsigned", "unsigned int", "long long")
@@ -113,6 +114,8 @@ def _parts(ctx: RuleContext, function: Function, array: str, kind: str, threads:
         raise NotPrinted("a thread that leaves")
     if any(node.type != "declaration" and node.text != BARRIER for node in head):
         raise NotPrinted("another statement in front")
+    if any(uses[at] and "__shared__" not in tops[at].text for at in range(last) if at not in stores):
+        raise NotPrinted("another name for the array")
     return _Scan(
         ctx, function, array, kind, threads, [n for n in head if n.text != BARRIER],
         [tops[at] for at in stores], tops[last + 1 : loops[-1] + 1], tail,
@@ -275,6 +278,7 @@ def _neighbours(scan: _Scan, analysis: LaunchAnalysis, shift: Mapping[str, bool]
     local = [node for node in scan.head if any(not shift.get(name, True) for name in declared_in(node))]
     if any(len(declared_in(node)) > 1 for node in local):
         raise NotPrinted("several variables at once")
+    _check_each(scan)
     moved = _Moved(shift, local, items, item)
     (store,) = scan.stores
     edits = [relaunched(ctx, ctx.variant.launches[analysis.form.position], block=str(scan.threads // items))]
@@ -295,6 +299,19 @@ def _neighbours(scan: _Scan, analysis: LaunchAnalysis, shift: Mapping[str, bool]
     start = source.line_start(scan.tail[0].start_byte)
     edits.append(Edit(Span(start, scan.tail[-1].end_byte), moved.loop(tail, indent, may_read=False)))
     return [*edits, *_without_barriers(scan)]
+
+
+def _check_each(scan: _Scan) -> None:
+    """Raises NotPrinted where what is done for one element would show in what is done for the next."""
+    source = scan.ctx.source
+    known = {name for node in scan.head for name in declared_in(node)} - {scan.array}
+    if any(source.changed_in(_span(node)) & known for node in (*scan.stores, *scan.tail)):
+        raise NotPrinted("a variable that an element changes")
+    beside = [source.slice(f.body) for f in source.functions if not f.is_kernel]
+    macros = [node.text for node in source.nodes() if node.type in ("preproc_def", "preproc_function_def")]
+    words = {word for text in macros for word in re.findall(r"\w+", text)}
+    if words & known or any(_PLACED.search(text) for text in (*beside, *macros)):
+        raise NotPrinted("another text looks at the thread")
 
 
 def _as_they_are(scan: _Scan) -> list[Edit]:

@@ -255,7 +255,7 @@ class Tree:
         return match[1], max(0, -(-(limit + (match[3] == "<=") - start) // step))
 
     @functools.cached_property
-    def _constants(self) -> dict[str, int]:
+    def constants(self) -> dict[str, int]:
         """Constants with an integer literal as their value, whose name is declared once in the text."""
         found, names = dict[str, int](), list[str]()
         for node in self._root.walk():
@@ -272,5 +272,5 @@ class Tree:
             return int(text)
         values = [define.value for define in self.defines if define.name == text]
         if not values:
-            return self._constants.get(text)
+            return self.constants.get(text)
         return int(values[0]) if len(values) == 1 and _INTEGER.fullmatch(values[0]) else None

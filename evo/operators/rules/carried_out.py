@@ -42,8 +42,9 @@ _CALLS: Mapping[str, Callable[[float, float], float]] = {
 
 
 def constants_of(ctx: RuleContext) -> Names:
-    """The macros of a text that are numbers."""
-    known = {define.name: ctx.source.integer(define.name) for define in ctx.source.defines}
+    """The macros and constants of a text that are numbers."""
+    names = (*ctx.source.constants, *(define.name for define in ctx.source.defines))
+    known = {name: ctx.source.integer(name) for name in names}
     return {name: Storage([value]) for name, value in known.items() if value is not None}
 
 

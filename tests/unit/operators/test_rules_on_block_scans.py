@@ -111,6 +111,8 @@ def children(body: str, *changes: tuple[str, str]) -> list[Variant]:
         pytest.param(TWO_BUFFERS, (("__shared__ float temp[512]", "extern __shared__ float temp[]"),
                                    ("shared 0", "shared (2048)")), 4, id="sized by the launch", marks=pytest.mark.long),
         pytest.param(GUARDED, (), 4, id="a while loop and two stores", marks=pytest.mark.long),
+        pytest.param(GUARDED, (('extern "C"', 'constexpr int SIZE = 256;\nextern "C"'), ("d < 256", "d < SIZE")), 4,
+                     id="a constant", marks=pytest.mark.long),
         pytest.param(UP_AND_DOWN, (("block (256)", "block (128)"),), 1, id="up and down a tree"),
         pytest.param(OF_ALL, (), 4, id="what all come to", marks=pytest.mark.long),
         pytest.param(TWO_BUFFERS, (BEFORE,), 1, id="of the one before", marks=pytest.mark.long),

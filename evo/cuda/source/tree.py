@@ -40,6 +40,10 @@ _COUNTED = re.compile(
     r"(\w++)\s*+=\s*+([^;]++);\s*+\1\s*+(<=|<)\s*+([^;]++);\s*+(?:\+\+\s*+\1|\1\s*+\+\+|\1\s*+\+=\s*+([^)]++))\s*+\)"
 )
 _INTEGER = re.compile(r"-?\d+")
+_CONSTANT = re.compile(  # `constexpr int DIM = 16;`
+    r"(?:static\s++|inline\s++|__device__\s++)*+(?:constexpr|const)\s++(?:unsigned\s++int|unsigned|int|size_t|u?int\d++_t|"
+    r"(?:unsigned\s++)?long(?:\s++long)?)\s++(\w++)\s*+=\s*+(\d++)\s*+;"
+)
 
 
 def readable(data: bytes) -> bytes:
@@ -250,10 +254,23 @@ class Tree:
             return match[1], None
         return match[1], max(0, -(-(limit + (match[3] == "<=") - start) // step))
 
+    @functools.cached_property
+    def constants(self) -> dict[str, int]:
+        """Constants with an integer literal as their value, whose name is declared once in the text."""
+        found, names = dict[str, int](), list[str]()
+        for node in self._root.walk():
+            if node.type == "identifier" and node.field == "declarator":
+                names.append(text_of(node))
+            elif node.type == "declaration" and (match := _CONSTANT.fullmatch(text_of(node))):
+                found[match[1]] = int(match[2])
+        return {name: value for name, value in found.items() if names.count(name) == 1}
+
     def integer(self, text: str) -> int | None:
-        """The value of an integer literal or of a `#define` that is one."""
+        """The value of an integer literal, or of a `#define` or a constant that is one."""
         text = text.strip()
         if _INTEGER.fullmatch(text):
             return int(text)
         values = [define.value for define in self.defines if define.name == text]
+        if not values:
+            return self.constants.get(text)
         return int(values[0]) if len(values) == 1 and _INTEGER.fullmatch(values[0]) else None

@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from evo.analysis.access import LaunchAnalysis, Loop, Op, Symbol, Term
+from evo.analysis.access import Compare, LaunchAnalysis, Loop, Op, Symbol, Term
+from evo.analysis.access.comparisons import conjuncts
 from evo.cuda.source import CountedFor, Edit, Function, Span
 from evo.operators.rules.index_text import IndexText, with_turns
 from evo.operators.rules.lifting import NotPrinted, names_of
@@ -77,6 +78,7 @@ class _Counted:
         self.source = ctx.source
         self.inside = self.source.inside(function)
         self.given = names_of(ctx, function)
+        self.anew: frozenset[Span] = frozenset()  # the loops that are written anew
 
     def edits(self) -> list[Edit]:
         """The body anew; none if it is plain. Raises NotPrinted if the form does not show how a thing is used."""
@@ -84,6 +86,7 @@ class _Counted:
         loops = [loop for loop in self.form.loops.values() if not loop.calls and self._is_other(loop, moving)]
         if not moving and not loops:
             return []
+        self.anew = frozenset(loop.span for loop in loops)
         words = IndexText(self.form, self.source, self.function, self.given, {})
         made = [self._turn(loop, words, number) for number, loop in enumerate(loops)]
         turns = {turn.loop.symbol: turn.turns for turn in made}
@@ -136,13 +139,38 @@ class _Counted:
 
     def _others(self, name: str) -> list[Span]:
         """The loops that count up by a variable of their own with this name."""
-        return [s.span for s in self.inside if isinstance(s, CountedFor) and s.name == name and s.type]
+        found = [s.span for s in self.inside if isinstance(s, CountedFor) and s.name == name and s.type]
+        return [span for span in found if span not in self.anew]
 
     def _is_other(self, loop: Loop, moving: set[str]) -> bool:
         if self.source.slice(loop.span).startswith(("while", "do")):
             return True
         statement = next((s for s in self.inside if s.span == loop.span), None)
+        if self._whole_turns(loop) is not None:
+            return True
         return loop.symbol.name in moving or (statement is not None and not isinstance(statement, CountedFor))
+
+    def _whole_turns(self, loop: Loop) -> Term | None:
+        """R of `for (i = c; i < R * C; i += C)`, where 0 <= c < C is known: a walk down a column."""
+        trip = loop.trip.atom if loop.trip is not None else None
+        if not isinstance(trip, Op) or trip.name != "div" or loop.step != trip.terms[1]:
+            return None
+        top, size = trip.terms
+        if not all(symbol.kind == "axis" for symbol in size.symbols()) or size.value is not None:
+            return None
+        ((mono, number), *more) = size.parts.items()
+        turns = Term({})
+        for each, times in top.parts.items():
+            left = list(each)
+            for atom in mono:
+                left = left[: left.index(atom)] + left[left.index(atom) + 1 :] if atom in left else []
+            if not more and left and not times % number:
+                turns += Term({tuple(left): times // number})
+        rest = top - turns * size
+        inside = [access for access in self.form.accesses if loop.symbol in access.loops]
+        known = {part.term for access in inside for part in conjuncts(access.guard) if isinstance(part, Compare)}
+        is_within = rest in known and self.form.bounds.nonnegative(size - 1 - rest)
+        return turns if is_within and turns.parts else None
 
     def _turn(self, loop: Loop, words: IndexText, number: int) -> _Turn:
         if loop.trip is None or loop.until is not None or loop.blocked is not None or loop.values is not None:
@@ -154,12 +182,13 @@ class _Counted:
         kind = self._integer(old)
         head = self.source.slice(Span(loop.span.start, body.start))
         step = self._step(loop, text)
-        counts = _COUNTS.search(head) if kind and step and not text.startswith("do") else None
+        whole = self._whole_turns(loop)
+        counts = _COUNTS.search(head) if kind and step and not whole and not text.startswith("do") else None
         if counts is not None and counts["name"] == old and not re.search(rf"(?:\+\+|--)\s*{old}\s*[<!]", head):
             header = f"for ({kind} {old} = {words.at(loop.start, loop.span)}; {old} < {counts['limit']}; {step}) "
             return _Turn(loop, body, old, old, header, Term.of(Symbol(old, "loop")), counts=True)
         name = fresh(self.ctx, f"turn_{number + 1}" if number else "turn")
-        limit = words.at(_turns(loop.trip), loop.span)
+        limit = words.at(whole or _turns(loop.trip), loop.span)
         limit = f"(int)({limit})" if "Idx" in limit else limit  # a negative one is no large one
         header = f"for (int {name} = 0; {name} < {limit}; ++{name}) "
         return _Turn(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from evo.cuda.source import CountedFor, CountedLoop, Edit, Source, Span, Statement
+from evo.cuda.source import CountedFor, CountedLoop, Edit, Function, Source, Span, Statement
 from evo.operators.rules.rewriting import indent_of
 from evo.operators.rules.rule_context import RuleContext
+
+_ADDRESS = re.compile(r"reinterpret_cast<unsigned long long>\(")
+_WIDE = re.compile(r"\(\w+_wide(?:_\d+)? \?")
 
 
 def counted_loops(ctx: RuleContext) -> Iterator[tuple[CountedLoop, CountedFor, tuple[Statement, ...]]]:
@@ -19,6 +23,18 @@ def counted_loops(ctx: RuleContext) -> Iterator[tuple[CountedLoop, CountedFor, t
         for loop in ctx.source.loops:
             if loop.function == function.name and loop.span in known:
                 yield loop, known[loop.span], beside[loop.span]
+
+
+def is_rest(source: Source, function: Function, loop: CountedFor) -> bool:
+    """Whether a loop does what a wide one leaves: it begins where that one ended, or is for addresses that are not
+    aligned.
+    """
+    start, every = source.slice(loop.start).strip(), source.inside(function)
+    other = [s.condition for s in every if any(each.span.holds(loop.span) for each in s.alternative)]
+    if any(span is not None and _ADDRESS.search(source.slice(span)) for span in other) or _WIDE.match(start):
+        return True
+    heads = (s.header for s in every if s.kind == "for")
+    return any(head and re.search(rf";\s*{re.escape(start)}\s*\+=", source.slice(head)) for head in heads)
 
 
 def unrolled(source: Source, span: Span) -> list[Edit]:

@@ -99,9 +99,13 @@ def launch_words(ctx: RuleContext, function: Function, limit: str) -> str | None
     for name in _NAME.findall(limit):
         axis, value = ctx.axis_of(function, name), ctx.constant(function, name)
         found = axis or (launch_words(ctx, function, value) if value not in (None, name) else None)
+        if found is None and name in ctx.variant.integer_knobs:
+            found = name
+        if found is None and (number := ctx.source.integer(name)) is not None:
+            found = str(number)
         if found is None:
             return None
-        said[name] = found if axis or limit.strip() == name else f"({found})"
+        said[name] = found if found.isalnum() or limit.strip() == name else f"({found})"
     return _NAME.sub(lambda match: said[match[0]], re.sub(r"/+", "//", limit))
 
 

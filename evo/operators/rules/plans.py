@@ -29,13 +29,17 @@ _TRIED = 4  # applications of a rule that a step looks at
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RulePlan:
-    """steps: for each the names of the rules that may take it; one that no rule can take is left out, but the first."""
+    """steps: for each the names of the rules that may take it; one that no rule can take is left out.
+
+    needed: how many of the first steps may not be left out.
+    """
 
     name: str
     sentence: str
     steps: tuple[tuple[str, ...], ...]
     reason: str
     expected: str
+    needed: int = 1
 
 
 PLANS = (
@@ -90,8 +94,8 @@ PLANS = (
     ),
     RulePlan(
         name="matrix_in_registers",
-        sentence="Shares a thread's small matrix among a few lanes, and unrolls the loops over its rows.",
-        steps=(("matrix_lanes",), ("unroll_registers",)),
+        sentence="Shares a thread's small matrix among a few lanes, unrolls loops over its rows, reads in wide pieces.",
+        steps=(("matrix_lanes",), ("unroll_registers",), ("keep_turns",), ("wide_access",)),
         reason="a column of a matrix is in registers only if every loop over its rows is unrolled",
         expected="no local memory, and loads that lie next to each other",
     ),
@@ -124,10 +128,11 @@ PLANS = (
     ),
     RulePlan(
         name="passes_in_registers",
-        sentence="Compiles sizes in and keeps in registers what a thread reads in several passes.",
-        steps=(("compile_in",), ("keep_turns",)),
+        sentence="Compiles sizes in, and keeps in registers what a thread reads in several passes, in wide pieces.",
+        steps=(("compile_in",), ("keep_turns",), ("wide_access",), ("wide_access",)),
         reason="only a number of turns that the compiler knows lets elements be in registers",
         expected="one read of each element instead of one per pass",
+        needed=2,
     ),
     RulePlan(
         name="private_wide",
@@ -142,6 +147,13 @@ PLANS = (
         steps=(("split_k",), ("split_k",), ("wide_access",), ("wide_access",), ("compile_in",)),
         reason="one walk of a few blocks shared by more leaves the chip idle in the next one",
         expected="blocks on all SMs in each walk",
+    ),
+    RulePlan(
+        name="scans_wide",
+        sentence="Finds a block's running sums by shuffles, of neighbours that each thread loads and stores at once.",
+        steps=(("block_scans",), ("wide_access",), ("wide_access",)),
+        reason="steps through shared memory wait at a barrier each, and single elements are as many instructions",
+        expected="near the bandwidth of a copy",
     ),
     RulePlan(
         name="arrays_in_registers",
@@ -241,8 +253,14 @@ class PlanOperator:
         lines = self._lines.made(parent.text, dict)
         for plan in sorted(self._plans, key=lambda each: each.name in context.losers):
             if plan.name not in lines:
-                lines[plan.name] = tuple(self._line(plan, parent, context))[:MOST_STEPS]
+                lines[plan.name] = self._line(plan, parent, context)
             yield plan.name, plan, lines[plan.name]
+        for plan in self._plans:
+            name = f"{plan.name}, otherwise"
+            if name not in lines:
+                other = self._line(plan, parent, context, otherwise=True)
+                lines[name] = other if _ends(other) != _ends(lines[plan.name]) else ()
+            yield name, plan, lines[name]
         for line in self._exchanges.made(parent.text, lambda: [*islice(self._exchanged(parent, context), _EXCHANGES)]):
             yield f"{EXCHANGED.name}: {_moved(line)}", EXCHANGED, line
         for shorter in range(1, MOST_STEPS - 1):
@@ -272,22 +290,45 @@ class PlanOperator:
                 made |= {_what(each)} if step is not None else set()
         return line if len(line) > len(first) else []
 
-    def _line(self, plan: RulePlan, parent: Variant, context: Context) -> Iterator[Proposal]:
-        """The steps that the kernel allows, each a proposal of its own; none without the first."""
-        for place, names in enumerate(plan.steps):
-            step = next((found for name in names if (found := self._step(name, parent, context)) is not None), None)
-            if step is not None:
-                yield step
-                parent = step.variant
-            elif place == 0:
-                return
+    def _line(
+        self, plan: RulePlan, parent: Variant, context: Context, *, otherwise: bool = False
+    ) -> tuple[Proposal, ...]:
+        """The steps that the kernel allows, each a proposal of its own; none without those that are needed.
 
-    def _step(self, name: str, parent: Variant, context: Context, key: str | None = None) -> Proposal | None:
+        otherwise: where a rule has two ways to the same, the second.
+        """
+        line: list[Proposal] = []
+        for place, names in enumerate(plan.steps):
+            made = (self._step(name, parent, context, otherwise=otherwise) for name in names)
+            step = next((found for found in made if found is not None), None)
+            if step is not None:
+                line.append(step)
+                parent = step.variant
+            elif place < plan.needed:
+                return ()
+        return tuple(line[:MOST_STEPS])
+
+    def _step(
+        self, name: str, parent: Variant, context: Context, key: str | None = None, *, otherwise: bool = False
+    ) -> Proposal | None:
         """The first application of a rule that is one change; key: of the only change that will do."""
         rule = self._rules.get(name)
         places = places_of(rule, parent, context.task, context.chip) if rule is not None else []
         found = [place for place in sorted(places, key=lambda each: each.rank) if key in (None, place.key)]
+        if otherwise and found:
+            found = [*(place for place in found[1:] if _is_same(place, found[0])), *found]
         return next((made for place in found[:_TRIED] if (made := place.proposal(context)) is not None), None)
+
+
+def _is_same(place: RulePlace, other: RulePlace) -> bool:
+    """Whether two places set the same to the same value, in two ways."""
+    said, wanted = place.application.arguments, other.application.arguments
+    others = [name for name in wanted if said.get(name) != wanted[name]]
+    return bool(others) and all(isinstance(wanted[name], bool) for name in others)
+
+
+def _ends(line: Sequence[Proposal]) -> str:
+    return line[-1].variant.id if line else ""
 
 
 def _knob(place: RulePlace) -> object:

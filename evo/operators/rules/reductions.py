@@ -13,6 +13,7 @@ from evo.operators.rules.rewriting import balanced
 
 _COMBINE = {"fmaxf": "fmaxf", "fminf": "fminf", "max": "max", "min": "min"}
 NEUTRAL = {"+": "0.0f", "fmaxf": "-INFINITY", "fminf": "INFINITY"}
+_THREAD_PLACE = re.compile(r"\b(?:threadIdx|blockIdx|blockDim|gridDim)\.[xyz]\b")
 _EFFECTS = re.compile(r"__sync|_sync\b|__shfl|\basm\b|\batomic|\+\+|--|->|\bprintf\b|\bgoto\b")
 
 
@@ -190,7 +191,9 @@ def _best(source: Source, loop: Statement, statement: Statement) -> tuple[str, .
         return ()
     test, value = (" ".join(text.split()) for text in (source.slice(statement.condition), said[best]))
     known = {f"{value} {sign} {best}" for sign in "<>"} | {f"{best} {sign} {value}" for sign in "<>"}
-    is_compared = re.search(rf"<\s*{place}\b|\b{place}\s*>", source.slice(function.body))
+    body = source.slice(function.body)
+    shown = {place, *re.findall(rf"\b(\w+)\[[^\[\]]*\]\s*=\s*{place}\s*;", body)}  # where other threads see it
+    is_compared = any(re.search(rf"<\s*{name}\b|\b{name}(?:\[[^\[\]]*\])?\s*>", body) for name in shown)
     if test not in known or {best, place} & set(re.findall(r"\w+", value)) or not is_compared:
         return ()
     return best, place
@@ -224,7 +227,8 @@ def offset_of(source: Source, loop: Statement, index: Span) -> str | None:
         match = re.fullmatch(pattern, text, re.DOTALL)
         if match is None or changed & set(re.findall(r"[A-Za-z_]\w*", match["rest"])):
             continue
-        if re.fullmatch(r"(?:static_cast<[\w\s]+>|[\w\s*()+])+", match["rest"]) and balanced(match["rest"]):
+        rest = _THREAD_PLACE.sub("place", match["rest"])
+        if re.fullmatch(r"(?:static_cast<[\w\s]+>|[\w\s*()+])+", rest) and balanced(rest):
             return match["rest"]
     return None
 

@@ -119,6 +119,16 @@ def test_loops_know_trips_and_pragma() -> None:
     assert (strided.trips, strided.pragma) == (None, None)
 
 
+def test_constants_whose_name_is_declared_once_are_numbers() -> None:
+    source = Source(
+        "constexpr int DIM = 16;\nstatic const unsigned int WAYS = 4;\nconst int SIZE = 3;\nint changed = 2;\n"
+        "template <int TILE> __device__ void f(int SIZE) { const int TILE_2 = 5; const int half = TILE / 2; }\n"
+        "__global__ void k() { const int twice = 1; { const int twice = 2; } }\n"
+    )
+    names = ("DIM", "WAYS", "SIZE", "changed", "TILE", "TILE_2", "half", "twice")
+    assert [source.integer(name) for name in names] == [16, 4, None, None, None, 5, None, None]
+
+
 def test_shared_arrays_calls_and_defines() -> None:
     source = Source(TEXT)
     (tile,) = source.shared_arrays

@@ -146,6 +146,30 @@ def test_a_number_over_all_axes_is_taken_apart_before_threads_take_several_of_it
     assert not_one_change(context.task, offered, flat) is None
 
 
+def offers(kernel: str, plan: str, most: int) -> list[Proposal]:
+    """The first proposals of one plan for a stranger's kernel."""
+    stranger = read_task(ROOT / "tests" / "data" / "foreign" / "kernels" / kernel)
+    operator = PlanOperator(all_rules(), tuple(each for each in PLANS if each.name == plan))
+    found: list[Proposal] = []
+    for _ in range(most):
+        context = Context(task=stranger, chip=chip("l4"), tried={each.variant.id for each in found})
+        offer = operator.propose(read_variant(stranger.ladder()[0]), rng=random.Random(0), context=context)
+        found += [offer] if offer is not None else []
+    return found
+
+
+def test_a_second_way_of_a_step_is_a_line_of_its_own() -> None:
+    """Windows at an edge are loaded one by one, or with the others."""
+    lines = offers("depthwise_conv", "boxes_wide", 2)
+    ways = [step.arguments["edges"] for line in lines for step in line.steps if "edges" in step.arguments]
+    assert ways == [False, True]
+    assert [len(line.steps) for line in lines] == [3, 3]
+
+
+def test_a_plan_without_a_step_that_it_needs_is_none() -> None:
+    assert not offers("linear_forward", "passes_in_registers", 1)
+
+
 SHARED_LIMIT = """// evo: task softmax
 // evo: knob COLUMNS in 4, 8, 16
 // evo: knob LANES in 32, 64, 128

@@ -152,3 +152,31 @@ def test_what_a_test_guards_is_loaded_in_wide_pieces_if_the_test_reads_it_too() 
     )
     assert offers(parse_variant(head + loop), "wide_access")
     assert offers(parse_variant(head + loop.replace("best = a", "best = b")), "wide_access") == []
+
+
+STRIDED = """// evo: task matmul
+// evo: launch k grid (1) block (128)
+extern "C" __global__ void k(const float* a, float* o, int n) {
+    float own[4];
+    for (int i = 0; i < 4; ++i) own[i] = a[4 * threadIdx.x + i];
+    float s = own[0];
+    for (int i = threadIdx.x; i < n; i += blockDim.x) s += a[i];
+    o[threadIdx.x] = s;
+}
+"""
+
+
+@pytest.mark.parametrize("words", ["loop over i (line 5)", "loop over i (line 7)"])
+def test_what_a_wide_loop_leaves_is_not_worked_on(words: str) -> None:
+    """Neither the turns behind it nor those of addresses that are not aligned."""
+    parent = parse_variant(STRIDED)
+    child = after(parent, "wide_access", words)
+    for name in ("wide_access", "accumulators"):
+        assert len(offers(child, name)) == len([each for each in offers(parent, name) if words not in each])
+
+
+def test_an_array_of_pointers_is_no_row_of_elements() -> None:
+    pointers = "    const float* p[4];\n    for (int c = 0; c < 4; ++c) p[c] = &a[c * n];\n"
+    parent = parse_variant(STRIDED.replace("    float own[4];\n", f"    float own[4];\n{pointers}"))
+    lines = {each.partition("(line ")[2].partition(")")[0] for each in offers(parent, "wide_access")}
+    assert lines == {"7", "9"}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from rule_children import built, changed, example, task_of, tidy
+from rule_children import built, changed, example, passes, task_of, tidy
 
+from evo.evaluate.session import EvaluationSession
 from evo.spec.variant import Variant
 
 # Two counters under tests, in a loop over the grid.
@@ -42,6 +43,47 @@ def test_counters_of_one_kernel_are_taken_together() -> None:
     assert "own_lost += 1;" in both.text
     assert "grid (4 * chip.sms)" in both.text
     assert both.text not in (one.text, other.text)
+
+
+BOXES = """\
+// evo: task private_copy
+// evo: scratch counts int32 [256] init=zero
+// evo: launch count grid (4, ceil_div(N, 1024)) block (16, 16)
+// evo: launch copy_out grid (1) block (256)
+extern "C" __global__ void count(const unsigned char *data, int *bins, int *counts, int n)
+{
+    const int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+    if (y * 64 + x >= n) return;
+    atomicAdd(&counts[data[y * 64 + x]], 1);
+}
+extern "C" __global__ void copy_out(const unsigned char *data, int *bins, int *counts, int n)
+{
+    bins[threadIdx.x] = counts[threadIdx.x];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "grid"),
+    [
+        pytest.param((), "min(4 * ceil_div(N, 1024), 4 * chip.sms)", id="boxes"),
+        pytest.param(
+            (("grid (4, ceil_div(N, 1024))", "grid (ceil_div(N, 256))"), ("blockIdx.y * blockDim.y + ", ""),
+             ("blockIdx.x * blockDim.x", "blockIdx.x * 256"), ("y * 64", "y * 16")),
+            "min(ceil_div(N, 256), 4 * chip.sms)", id="rows of boxes", marks=pytest.mark.long,
+        ),
+        pytest.param(
+            (("block (16, 16)", "block (64, 4)"), ("grid (4, ceil_div(N, 1024))", "grid (1, ceil_div(N, 256))")),
+            "min(1 * ceil_div(N, 256), 4 * chip.sms)", id="one box wide", marks=pytest.mark.long,
+        ),
+    ],
+)  # fmt: skip
+def test_boxes_of_threads_have_a_copy_of_their_own(
+    bench: EvaluationSession, changes: tuple[tuple[str, str], ...], grid: str
+) -> None:
+    (child,) = tidy("private_copy", changed(BOXES, *changes))
+    assert f"grid ({grid})" in child.text
+    assert passes(bench, task_of("private_copy"), child)
 
 
 def test_a_number_of_blocks_from_the_size_becomes_the_smaller_one() -> None:

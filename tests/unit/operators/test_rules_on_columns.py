@@ -19,6 +19,11 @@ THREAD_PER_COLUMN = (
     ("float sum = 0.0f;", "float sum = x[c] - x[c];"),
     ("r < R; r++) sum", "r <= R - 1; ++r) sum"),
     ("float sum = 0.0f;", "typedef float real; real sum = 0;"),
+    ("for (int r = 0; r < R; r++) sum += x[r * C + c]", "for (int i = c; i < R * C; i += C) sum += x[i]"),
+    (
+        "for (int r = 0; r < R; r++) sum += x[r * C + c];",
+        "int i = c;\n        while (i < R * C) {\n            sum += x[i];\n            i += C;\n        }",
+    ),
 )
 
 
@@ -27,6 +32,13 @@ def test_columns_are_shared_however_they_are_written(written: str, otherwise: st
     first, *_ = of_example("column_lanes", (written, otherwise))
     assert first.launches[0].block[0].text == "COLUMNS * LANES"
     assert "sum_parts[LANES][COLUMNS]" in first.text
+
+
+@pytest.mark.parametrize("bound", ["i < R * C - 1", "i < R * C + C", "i <= R * C"])
+def test_a_walk_of_another_length_down_a_column_is_no_walk_over_its_rows(bound: str) -> None:
+    rows = "for (int r = 0; r < R; r++) sum += x[r * C + c]"
+    found = of_example("column_lanes", (rows, f"for (int i = c; {bound}; i += C) sum += x[i]"))
+    assert not [child for child in found if "x[c + C * turn]" in child.text]
 
 
 @pytest.mark.parametrize(

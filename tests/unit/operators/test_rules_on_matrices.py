@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from rule_children import example, of_example
+from rule_children import built, example, of_example
 
 TEXT = example("matrix_lanes")
 SWEEP = TEXT[
@@ -27,6 +27,29 @@ def test_a_product_keeps_its_sum_in_the_lane() -> None:
     product = "for (int j = 0; j < 8; j++) {\n for (int k = 0; k < 8; k++) {\n b[i][j] += a[i][k] * a[k][j];\n }\n }"
     (child,) = of_example("matrix_lanes", (SWEEP, f"    for (int i = 0; i < 8; i++) {product}\n"))
     assert "b[i] += __shfl_sync(group, a[i], k, 8) * a[k];" in child.text
+
+
+@pytest.mark.parametrize(
+    ("size", "is_shared"), [(8, True), pytest.param(6, False, id="a lane without a turn has to hand its column on")]
+)
+def test_a_lane_stores_the_result_of_its_turn(size: int, is_shared: bool) -> None:
+    """Of a product whose other factor is in memory: no element of a matrix is named by the number of the turn."""
+    head = TEXT[: TEXT.index("    float a[8][8]")]
+    body = """    float a[8][8];
+    for (int i = 0; i < 8; i++)
+        for (int j = 0; j < 8; j++) a[i][j] = in[n * 64 + i * 8 + j];
+    for (int i = 0; i < 8; i++)
+        for (int j = 0; j < 8; j++) {
+            float s = 0.0f;
+            for (int k = 0; k < 8; k++) s += a[i][k] * in[n * 64 + j * 8 + k];
+            out[n * 64 + i * 8 + j] = s;
+        }
+}
+"""
+    text = head + body.replace("[8]", f"[{size}]").replace("< 8", f"< {size}")
+    (child,) = built("matrix_lanes", text)
+    assert ("out[n * 64 + i * 8 + lane] = s;" in child.text) == is_shared
+    assert ("if (lane == 0) out" in child.text) != is_shared
 
 
 def test_one_lane_writes_what_all_compute() -> None:

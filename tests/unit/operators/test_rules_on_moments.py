@@ -119,6 +119,58 @@ def test_what_is_no_tree_over_all_threads_stays(task: Task, written: str, otherw
     assert all("= sum;\n    __syncthreads" in child.text for child in found)  # the other tree is one
 
 
+# The mean, and a first guess of the variance about the first element, by two trees in one loop.
+BESIDE = """// evo: task moments
+// evo: launch moments grid (C) block (128)
+extern "C" __global__ void moments(const float* x, float* mean, float* var, int N, int C, int P) {
+    __shared__ float first[128], second[128];
+    const int c = blockIdx.x, t = threadIdx.x;
+    const float about = x[c * P];
+    float a = 0.0f, b = 0.0f;
+    for (int n = 0; n < N; n++)
+        for (int i = t; i < P; i += 128) {
+            const float d = x[(n * C + c) * P + i] - about;
+            a += d;
+            b += d * d;
+        }
+    first[t] = a;
+    second[t] = b;
+    __syncthreads();
+    for (int s = 64; s > 0; s >>= 1) {
+        if (t < s) {
+            first[t] += first[t + s];
+            second[t] += second[t + s];
+        }
+        __syncthreads();
+    }
+    if (t == 0) {
+        const float m = first[0] / (N * P);
+        mean[c] = about + m;
+        var[c] = second[0] / (N * P) - m * m;
+    }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise", "trees"),
+    [
+        pytest.param("first", "first", 2, id="both are shuffles"),
+        pytest.param("second[t] += second[t + s];", "second[t] += second[t + s] * 0.5f;", 0, id="one is no tree"),
+        pytest.param("second[t] = b;", "second[t] = b;\n    mean[c] = a;", 0, id="another store in between"),
+        pytest.param("second[t] += second[t + s];", "var[c] = t;", 0, id="another store in the loop"),
+    ],
+)
+def test_trees_in_one_loop_are_taken_together(
+    bench: EvaluationSession, task: Task, written: str, otherwise: str, trees: int
+) -> None:
+    """A loop that goes takes all with it that stands in it."""
+    found = built("block_trees", BESIDE.replace(written, otherwise), task)
+    assert [child.text.count("__shfl_xor_sync") for child in found] == [2 * trees] * bool(trees)
+    for child in found:
+        assert passes(bench, task, child)
+
+
 # A tree in a function, which each call gives its numbers and maybe an operation.
 CALLED = """// evo: task block_trees
 // evo: launch short_rows grid (R) block (256)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from long_cases import long
@@ -239,3 +240,61 @@ def test_numbers_of_two_elements_are_written_in_wide_pieces(
 def test_a_number_of_which_a_part_is_not_written_is_left_alone() -> None:
     text = PAIR.replace(WHOLE, WHOLE[: WHOLE.index("    out[2 * i + 1]")])
     assert built(RULE, text, PAIRS) == []
+
+
+ENLARGED = """name: enlarged
+axes: {C: int, H: int, W: int}
+tensors:
+  - {name: x, role: in, dtype: float32, shape: [C, H, W]}
+  - {name: y, role: out, dtype: float32, shape: [C, 2 * H, 2 * W]}
+tolerance: {rtol: 1e-5, atol: 1e-6, rival_error_factor: 2, because: one product}
+check:
+  - {name: whole, C: 2, H: 8, W: 16}
+  - {name: odd, C: 3, H: 5, W: 7}
+bench:
+  big: {C: 8, H: 64, W: 64}
+work: {flop: 4 * C * H * W, bytes: 20 * C * H * W}
+"""
+ENLARGES = """import numpy as np
+
+
+def inputs(case, rng):
+    return {"x": rng.standard_normal((case["C"], case["H"], case["W"]), dtype=np.float32)}
+
+
+def expected(inputs):
+    return {"y": inputs["x"].astype(np.float64).repeat(2, axis=1).repeat(2, axis=2) * 0.5}
+"""
+ENLARGING = """// evo: task enlarged
+// evo: launch enlarge grid (ceil_div(C * 2 * H * 2 * W, 128)) block (128)
+#define SCALE 2
+extern "C" __global__ void enlarge(const float* x, float* y, int C, int H, int W) {
+    const int oh = H * SCALE, ow = W * SCALE;
+    const int count = C * oh * ow;
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) {
+        int column = i % ow, t = i / ow;
+        int row = t % oh;
+        t /= oh;
+        y[i] = 0.5f * x[(t * H + row / SCALE) * W + column / SCALE];
+    }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        pytest.param("column / SCALE", id="halves"),
+        pytest.param("(column >> 1)", id="shifted", marks=pytest.mark.long),
+    ],
+)
+def test_outputs_that_share_elements_load_them_once(bench: EvaluationSession, tmp_path: Path, place: str) -> None:
+    folder = tmp_path / "enlarged"
+    (folder / "ladder").mkdir(parents=True)
+    (folder / "task.yaml").write_text(ENLARGED)
+    (folder / "reference.py").write_text(ENLARGES)
+    task = read_task(folder)
+    found = built(RULE, ENLARGING.replace("column / SCALE", place), task)
+    (child,) = [child for child in found if "x_pack" in windows(child.text)[0]]
+    assert "x_pack.at[(e / 2)]" in windows(child.text)[0]
+    assert passes(bench, task, child)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from rule_children import of_example
+from rule_children import built, of_example, task_of
 
 FINISH = "for (int c = 0; c < C; ++c) y[first + c * P] /= sum;"
 
@@ -95,3 +95,40 @@ def test_loops_become_blocks(changes: tuple[tuple[str, str], ...], grid: str) ->
 )
 def test_turns_that_need_one_another_stay(written: str, otherwise: str) -> None:
     assert of_example("spread_loop", (written, otherwise)) == []
+
+
+NEAREST = """// evo: task matrix_lanes
+// evo: launch nearest grid (ceil_div(N, 128)) block (128)
+constexpr int DIM = 8;
+extern "C" __global__ void nearest(const float* in, float* out, int N) {
+    const int n = blockIdx.x * blockDim.x + threadIdx.x;
+    if (n >= N) return;
+    for (int j = 0; j < 8; ++j) {
+        float s = 0.0f;
+        for (int d = 0; d < DIM; ++d) s += in[n * 64 + d] * in[n * 64 + j * 8 + d];
+        out[n * 64 + j] = s;
+    }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "is_kept"),
+    [
+        pytest.param(("", ""), True, id="as it is"),
+        pytest.param(("constexpr int DIM = 8;", "#define DIM 8"), True, id="a macro"),
+        pytest.param(("j < 8; ++j) {", "j < 8; ++j) {\n        if (j == 3) continue;"), False, id="left out by some"),
+        pytest.param(("j < 8; ++j) {", "j < N / 64; ++j) {"), False, id="perhaps no turn"),
+        pytest.param(("in[n * 64 + d] *", "in[n * 64 + j + d] *"), False, id="others in each turn"),
+        pytest.param(("d < DIM", "d < DIM - N % 2"), False, id="no number"),
+        pytest.param(("out[n * 64 + j] = s", "((float*)in)[n * 64 + j] = s"), False, id="written"),
+    ],
+)
+def test_what_each_turn_reads_again_is_read_in_front(change: tuple[str, str], *, is_kept: bool) -> None:
+    text = NEAREST.replace(*change)
+    found = built("keep_turns", text, task_of("matrix_lanes"))
+    assert bool(found) == is_kept
+    for child in found:
+        before, _, after = child.text.partition("for (int j")
+        assert "in_kept[d] = in[n * 64 + d];" in before
+        assert "in_kept[d] * in[n * 64 + j * 8 + d]" in after

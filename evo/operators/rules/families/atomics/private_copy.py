@@ -19,12 +19,14 @@ from evo.operators.rules.families.atomics.combining import (
     strides,
 )
 from evo.operators.rules.lifting import NotPrinted, in_c, named, names_of, taken
-from evo.operators.rules.rewriting import indented, rewritten
+from evo.operators.rules.rewriting import bracketed, closed, indented, rewritten
 from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
+from evo.spec.variant import LaunchLine
 
 _ROOM = 32 * 1024  # bytes of a block's own copy
 _OFTEN = 8.0  # atomics for each element
+_THREAD = "threadIdx.y * blockDim.x + threadIdx.x"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class _Met:
 
 
 def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[Application]:
-    if analysis.sizes.block[1:] != (1, 1) or analysis.sizes.grid[1:] != (1, 1):
+    if analysis.sizes.block[2] != 1 or analysis.sizes.grid[2] != 1:
         return
     met = tuple(_met(ctx, analysis, function))
     for rank, chosen in enumerate([met, *((each,) for each in met if len(met) > 1)]):
@@ -72,7 +74,7 @@ def _met(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iter
         count = analysis.traffic.arrays[array.name].compulsory // array.element_bytes
         if how is None or len({a.operation for a in accesses}) > 1:
             continue
-        if not count or count * array.element_bytes > _ROOM or (count == 1 and analysis.sizes.threads % 32):
+        if not count or count * array.element_bytes > _ROOM or (count == 1 and analysis.sizes.block[0] % 32):
             continue
         executions = sum(analysis.sizes.blocks * analysis.sizes.threads for _ in accesses)
         if executions / count >= _OFTEN:
@@ -93,20 +95,34 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, met: 
         raise NotPrinted("it returns early")
     launch = ctx.variant.launches[analysis.form.position]
     edits: list[Edit] = []
+    if is_striding and len(launch.grid) > 1:
+        raise NotPrinted("strides along two axes")
     if is_striding:
         edits += [fewer_blocks(ctx, analysis)] if strides(analysis, body) else []
         body = body.rstrip() + "\n"
     else:
-        blocks = in_c(launch.grid[0].tree, names)
-        blocks = blocks[1:-1] if blocks.startswith("((") else blocks
-        body = re.sub(r"\breturn\s*;", "continue;", re.sub(r"\bblockIdx\.x\b", "$block", body))
+        sides = [in_c(part.tree, names) for part in launch.grid[:2]]
+        sides = [each[1:-1] if len(sides) == 1 and each.startswith("((") else each for each in sides]
+        places = (
+            ["$block"] if len(sides) == 1 else [f"($block % {_factor(sides[0])})", f"($block / {_factor(sides[0])})"]
+        )
+        for axis, place in zip("xy", places, strict=False):
+            body = re.sub(rf"\bblockIdx\.{axis}\b", place, body)
+        body = re.sub(r"\breturn\s*;", "continue;", body)
         end = "        __syncthreads();\n" if analysis.form.barriers else ""
+        blocks = " * ".join(sides if len(sides) == 1 else map(_factor, sides))
         head = f"    for (int $block = blockIdx.x; $block < {blocks}; $block += gridDim.x) {{"
         body = f"{head}{indented(body.rstrip())}\n{end}    }}\n"
-        many, grid = max(1, RESIDENT // analysis.sizes.threads), ", ".join(part.text for part in launch.grid)
+        many, parts = max(1, RESIDENT // analysis.sizes.threads), [part.text for part in launch.grid[:2]]
+        grid = parts[0] if len(parts) == 1 else " * ".join(map(_factor, parts))
         edits.append(relaunched(ctx, launch, grid=f"min({grid}, {many} * chip.sms)"))
     own = {name for name, _ in source.names(function.span)} | set(source.declared(function.span))
-    return [*edits, Edit(function.body, named(_around(met, body), own | taken(ctx, names)))]
+    return [*edits, Edit(function.body, named(_around(met, body, launch), own | taken(ctx, names)))]
+
+
+def _factor(text: str) -> str:
+    """A factor of a product: in brackets unless it is one word or one call, or has some."""
+    return text if closed(text, text.find("(")) == len(text) else bracketed(text)
 
 
 def _replaced(ctx: RuleContext, analysis: LaunchAnalysis, met: _Met) -> Iterator[Edit]:
@@ -130,7 +146,9 @@ def _returns_in_loops(body: str) -> bool:
     return loops is not None and re.search(r"\breturn\b", body[loops.start() :]) is not None
 
 
-def _around(met: Sequence[_Met], body: str) -> str:
+def _around(met: Sequence[_Met], body: str, launch: LaunchLine) -> str:
+    is_flat = len(launch.block) == 1 or launch.block[1].text == "1"
+    thread, threads = ("threadIdx.x", "blockDim.x") if is_flat else (_THREAD, "blockDim.x * blockDim.y")
     head: list[str] = []
     tail: list[str] = []
     for each in met:
@@ -139,7 +157,7 @@ def _around(met: Sequence[_Met], body: str) -> str:
             head.append(f"{kind} {own} = {neutral};  // of all elements that this thread looks at")
             tail += over_a_warp(own, each.how, f"&{each.parameter}[0]")
             continue
-        walk = f"for (int $e = threadIdx.x; $e < {count}; $e += blockDim.x)"
+        walk = f"for (int $e = {thread}; $e < {count}; $e += {threads})"
         head.append(f"__shared__ {kind} {own}[{count}];  // the block's part of {each.parameter}")
         head.append(f"{walk} {own}[$e] = {neutral};")
         tail.append(f"{walk} {{")

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from evo.cuda.source import CountedFor, CountedLoop, Edit, Span
-from evo.operators.rules.loops import above, counted_loops, loop_words
+from evo.operators.rules.loops import above, counted_loops, is_rest, loop_words
 from evo.operators.rules.reductions import NEUTRAL, ReductionLoop, reduction_of
-from evo.operators.rules.rewriting import fresh
+from evo.operators.rules.rewriting import fresh, indented
 from evo.operators.rules.rule import Application, Example, Rule, RuleContext
 
 
 def _find_accumulators(ctx: RuleContext) -> Iterator[Application]:
+    functions = {function.name: function for function in ctx.source.functions}
     for loop, statement, siblings in counted_loops(ctx):
-        totals = _totals(ctx, statement) if not ctx.source.is_bare(loop.span) else []
+        is_idle = ctx.source.is_bare(loop.span) or is_rest(ctx.source, functions[loop.function], statement)
+        totals = _totals(ctx, statement) if not is_idle else []
         kinds = {s.name: s.type.split() for s in siblings if s.kind == "declare"}
         if not totals or any(kinds.get(t.name) != ["float"] for t in totals) or statement.relation != "<":
             continue
@@ -64,8 +66,8 @@ def _spread(
         body = source.renamed(statement.body_span, {t.name: names[t.name][place] for t in totals})
         at = f"{done} + {place} * {step}" if step != "1" else f"{done} + {place}"
         before += f"{indent}    {{\n"
-        before += f"{indent}    const int {i} = {at if place else done};\n" if is_used else ""
-        before += f"{indent}    {body}\n{indent}    }}\n"
+        before += f"{indent}        const int {i} = {at if place else done};\n" if is_used else ""
+        before += f"{indent}        {indented(body).lstrip()}\n{indent}    }}\n"
     before += f"{indent}}}\n"
     start = above(ctx, loop)
     after = ""
@@ -91,8 +93,8 @@ RULES = (
             Example(
                 _SUM + "  for (int i = 0; i < n; ++i) s += a[i];\n  o[0] = s;\n",
                 _SUM + "  float s_2 = 0.0f;\n  int i_done = 0;\n  for (; i_done + 1 < n; i_done += 2) {\n"
-                "      {\n      const int i = i_done;\n      s += a[i];\n      }\n"
-                "      {\n      const int i = i_done + 1;\n      s_2 += a[i];\n      }\n  }\n"
+                "      {\n          const int i = i_done;\n          s += a[i];\n      }\n"
+                "      {\n          const int i = i_done + 1;\n          s_2 += a[i];\n      }\n  }\n"
                 "  for (int i = i_done; i < n; ++i) s += a[i];\n  s += s_2;\n  o[0] = s;\n",
             ),
         ),

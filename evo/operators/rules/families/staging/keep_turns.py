@@ -1,4 +1,7 @@
-"""What a thread touches in several passes stays in its registers, where the number of turns is known when compiled."""
+"""What a thread touches in several passes stays in its registers, where the number of turns is known when compiled.
+
+The passes are loops one after the other, or the turns of a loop around, whose elements are then read in front of it.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from evo.analysis.access import Access, Array, Form, LaunchAnalysis
+from evo.analysis.access import Access, Array, Form, LaunchAnalysis, Symbol
 from evo.analysis.access.passes import walk_of
 from evo.cuda.source import CountedFor, Edit, Function, Span
 from evo.errors import SyntaxInvalid
@@ -25,6 +28,7 @@ _TURNS, _REGISTERS = 32, 64  # of one array, and of all
 class _Walk:
     """Passes of a thread over its own elements of an array. first: the accesses of the first one, which fill what is
     kept; others: all that read or write it behind. is_stored: the first pass writes what the last one writes over.
+    around: the loop whose turns are the passes, if they are no loops of their own.
     """
 
     array: Array
@@ -34,6 +38,7 @@ class _Walk:
     is_stored: bool
     turns: int
     count: str
+    around: Span | None = None
 
 
 def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[Application]:
@@ -67,11 +72,12 @@ def _walk(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, array:
         groups.setdefault((walk_of(form, access), access.loops[:-1]), []).append(access)
     ours = max(groups.values(), key=lambda some: len({a.loops[-1] for a in some}), default=[])
     symbols = tuple(dict.fromkeys(access.loops[-1] for access in ours))
-    if len(symbols) < 2 or accumulator(array.element) is None:
+    around = _around(ctx, form, ours) if ours and not writes else None
+    if (len(symbols) < 2 and around is None) or accumulator(array.element) is None:
         raise NotPrinted("a single pass")
     first = [access for access in ours if access.loops[-1] == symbols[0]]
     others = [access for access in ours if access.loops[-1] != symbols[0]]
-    _check(form, first[0], others)
+    _check(form, first[0], others if around is None else [])
     is_stored = bool(writes)
     if is_stored:
         last = [access for access in others if access.loops[-1] == symbols[-1] and access.is_write]
@@ -84,7 +90,36 @@ def _walk(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, array:
     said = {(*map(ctx.source.slice, (loop.start, loop.limit)), loop.step) for loop in loops}
     if len(said) != 1 or len({form.loops[symbol].factor for symbol in symbols} | {None}) != 1:
         raise NotPrinted("loops that are written in another way")
-    return _Walk(array, loops, tuple(first), tuple(others), is_stored, *_count(ctx, analysis, function, loops[0]))
+    if around is not None and any(_turn(ctx, loop) != loop.name for loop in loops):
+        raise NotPrinted("turns that are not counted from 0")
+    counted = _count(ctx, analysis, function, loops[0])
+    return _Walk(array, loops, tuple(first), tuple(others), is_stored, *counted, around)
+
+
+def _around(ctx: RuleContext, form: Form, reads: Sequence[Access]) -> Span | None:
+    """The outermost loop around a pass in each of whose turns it reads the same elements, whatever the data are."""
+    outer: Span | None = None
+    for symbol in reversed(reads[0].loops[:-1]):
+        loop = form.loops[symbol]
+        if any(symbol in access.offset.symbols() for access in reads) or not _always(form, reads, symbol):
+            break
+        changed = ctx.source.changed_in(loop.span) | {*ctx.source.declared(loop.span)}
+        inner = {form.loops[access.loops[-1]].symbol.name for access in reads}
+        words = {name for access in reads for name, _ in ctx.source.names(access.span)}
+        if (changed - inner) & words or ctx.source.above(loop.span) is None:
+            break
+        outer = loop.span
+    return outer
+
+
+def _always(form: Form, reads: Sequence[Access], symbol: Symbol) -> bool:
+    """Whether a loop has a turn, and reads have nothing but loops between it and them."""
+    trip = form.loops[symbol].trip
+    if trip is None or (form.bounds.smallest(trip) or 0) < 1 or form.loops[symbol].until is not None:
+        return False
+    inside = [part for access in reads for part in access.context[access.context.index(symbol) + 1 :]]
+    own = {form.loops[each].condition for access in reads for each in access.loops}
+    return all(isinstance(part, Symbol) or part in own for part in inside)
 
 
 def _check(form: Form, access: Access, others: Sequence[Access]) -> None:
@@ -160,13 +195,16 @@ def _edits(ctx: RuleContext, function: Function, walks: Sequence[_Walk]) -> list
     inner: dict[Span, list[Edit]] = {span: [] for span in loops}
     names = {walk.array.parameter: fresh(ctx, f"{walk.array.parameter}_kept") for walk in walks}
     turn = {span: _turn(ctx, loop) for span, (loop, _) in loops.items()}
-    lines = ""
+    lines, edits = "", list[Edit]()
     for walk in walks:
         name = names[walk.array.parameter]
         kind = source.element_type(function.name, walk.array.parameter)
-        lines += f"\n    {kind} {name}[{walk.count}];"
         at = f"{name}[{turn[walk.loops[0].span]}]"
-        if not walk.is_stored:
+        if walk.around is not None:
+            edits.append(_read_in_front(ctx, walk, f"{kind} {name}[{walk.count}];", at))
+        else:
+            lines += f"\n    {kind} {name}[{walk.count}];"
+        if not walk.is_stored and walk.around is None:
             read = walk.first[0]
             place = source.enclosing_statement(read.span).start
             inner[walk.loops[0].span].append(Edit(Span(place, place), f"{at} = {source.slice(read.span)};\n"))
@@ -175,10 +213,22 @@ def _edits(ctx: RuleContext, function: Function, walks: Sequence[_Walk]) -> list
             kept = {a.span for a in inside if not a.is_write or not walk.is_stored or loop is not walk.loops[-1]}
             inner[loop.span] += _finished(ctx, loop, inside, at) or [Edit(span, at) for span in sorted(kept)]
     start = function.body.start + 1
-    edits = [Edit(Span(start, start), lines)]
+    edits += [Edit(Span(start, start), lines)] if lines else []
     for span, (loop, walk) in loops.items():
         edits.append(Edit(span, _unrolled(ctx, loop, walk.count, turn[span], inner[span])))
     return edits
+
+
+def _read_in_front(ctx: RuleContext, walk: _Walk, declared: str, at: str) -> Edit:
+    """The elements that each turn of the loop around would read."""
+    assert walk.around is not None
+    place, indent = ctx.source.above(walk.around), indent_of(ctx.source, walk.around.start)
+    assert place is not None
+    loop, read = walk.loops[0], ctx.source.slice(walk.first[0].span)
+    kind = loop.type.replace("const", "").strip()
+    head = f"for ({kind} {loop.name} = 0; {loop.name} < {walk.count}; ++{loop.name}) {{"
+    text = f"{indent}{declared}\n#pragma unroll\n{indent}{head}\n{indent}    {at} = {read};\n{indent}}}\n"
+    return Edit(Span(place, place), text)
 
 
 def _finished(ctx: RuleContext, loop: CountedFor, inside: Sequence[Access], at: str) -> list[Edit]:

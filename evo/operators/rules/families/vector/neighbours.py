@@ -286,8 +286,11 @@ def _holds(writer: WindowText, condition: Condition, known: set[Test]) -> bool:
 def _taken(source: Source, span: Span, statement: Statement | None) -> Iterator[Edit]:
     """What is left of a branch or of a choice of which the first part is taken."""
     if statement is not None and statement.kind == "if" and statement.body_span is not None:
-        yield Edit(Span(span.start, statement.body_span.start), "")
-        yield Edit(Span(statement.body_span.end, span.end), "")
+        body = statement.body_span
+        if len(statement.body) == 1 and statement.body[0].kind != "declare" and not statement.alternative:
+            body = statement.body[0].span  # needs no brackets of its own
+        yield Edit(Span(span.start, body.start), "")
+        yield Edit(Span(body.end, span.end), "")
         return
     text, depth, marks = source.slice(span), 0, dict[str, int]()
     for at, character in enumerate(text):

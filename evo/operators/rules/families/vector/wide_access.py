@@ -14,7 +14,7 @@ from evo.analysis.access.numeric import number_of
 from evo.cuda.source import CountedFor, CountedLoop, Edit, Function, Source, Span, Statement
 from evo.operators.rules.directives import definition_place
 from evo.operators.rules.element import BYTES, pack_name, pack_struct
-from evo.operators.rules.loops import above, counted_loops, loop_words
+from evo.operators.rules.loops import above, counted_loops, is_rest, loop_words
 from evo.operators.rules.reductions import counts_down, offset_of, takes_any_order
 from evo.operators.rules.rewriting import balanced, bare, fresh, indented, rewritten, same
 from evo.operators.rules.rule import Application, Rule
@@ -93,7 +93,7 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
 def _open_loop(ctx: RuleContext, function: Function, launch: LaunchLine, statement: CountedFor) -> _WideLoop | None:
     """A loop whose turns stay within it and walk one by one or side by side; nothing is known of what they touch."""
     source = ctx.source
-    if statement.relation != "<" or _is_rest(ctx, function, statement):
+    if statement.relation != "<" or is_rest(ctx.source, function, statement):
         return None
     if (
         source.is_bare(statement.span)
@@ -166,13 +166,6 @@ def _is_counting(source: Source, statement: CountedFor) -> bool:
     return bool(calls) and all(s.kind == "call" and _ATOMIC.fullmatch(source.slice(s.span)) for s in calls)
 
 
-def _is_rest(ctx: RuleContext, function: Function, loop: CountedFor) -> bool:
-    """Whether a loop does what a wide one in front of it leaves: it begins where that one ended."""
-    start = ctx.source.slice(loop.start).strip()
-    heads = (s.header for s in ctx.source.inside(function) if s.kind == "for")
-    return any(head and re.search(rf";\s*{re.escape(start)}\s*\+=", ctx.source.slice(head)) for head in heads)
-
-
 def _takes_turns(ctx: RuleContext, launch: LaunchLine, function: Function, loop: CountedFor) -> bool:
     """Whether the starts are 0 to step - 1 over a group of lanes or over a block."""
     start, text = ctx.source.slice(loop.start).strip(), ctx.source.text
@@ -228,13 +221,17 @@ def _is_pointer(ctx: RuleContext, function: Function, name: str) -> bool:
     if any(param.name == name and param.type.count("*") == 1 for param in function.params):
         return True
     found = [s for s in ctx.source.inside(function) if s.name == name and s.kind == "declare"]
-    return len(found) == 1 and found[0].type.count("*") == 1
+    if len(found) != 1 or re.search(rf"\*[^=]*\b{name}\s*\[", ctx.source.slice(found[0].span)):
+        return False  # an array of pointers, if there is one
+    return found[0].type.count("*") == 1
 
 
 def _edits(ctx: RuleContext, loop: CountedLoop, walk: _WideLoop, count: int) -> Iterator[Edit]:
     source, statement = ctx.source, walk.loop
     i, start, limit = loop.variable, source.slice(statement.start), source.slice(statement.limit)
     indent, done, e = loop.indent, fresh(ctx, f"{i}_done"), fresh(ctx, "e")
+    if walk.trips == count:  # one access takes all turns
+        done, e = "0", i
     packs: dict[tuple[str, str], str] = {}
     for place in walk.places:
         packs[place] = fresh(ctx, f"{place[0]}_pack", packs.values())
@@ -287,13 +284,17 @@ def _written_out(
     inner = f"{indent}    "
     head = f"for (int {done} = 0; {done} < {walk.trips}; {done} += {count})"
     each = f"for (int {e} = 0; {e} < {count}; ++{e})"
-    body = _body(ctx, walk, packs, (e, done, inner), count)
     old = indented(ctx.source.slice(walk.loop.span))
+    if walk.trips == count:
+        body = _body(ctx, walk, packs, (e, done, indent), count)
+        wide = f"{loads}#pragma unroll\n{inner}{each} {{\n{body}{inner}}}\n{stores}"
+    else:
+        body = _body(ctx, walk, packs, (e, done, inner), count)
+        wide = f"#pragma unroll\n{inner}{head} {{\n{indented(loads)}#pragma unroll\n{inner}    {each} {{\n"
+        wide += f"{body}{inner}    }}\n{indented(stores)}{inner}}}\n"
     return Edit(
         Span(above(ctx, loop), walk.loop.span.end),
-        f"{indent}if ({test}) {{\n#pragma unroll\n{inner}{head} {{\n{indented(loads)}#pragma unroll\n"
-        f"{inner}    {each} {{\n{body}{inner}    }}\n{indented(stores)}{inner}}}\n"
-        f"{indent}}} else {{\n#pragma unroll\n{indent}{old}\n{indent}}}",
+        f"{indent}if ({test}) {{\n{wide}{indent}}} else {{\n#pragma unroll\n{indent}{old}\n{indent}}}",
     )
 
 
@@ -333,7 +334,7 @@ def _body(
     swaps += [Edit(s.target, own[place]) for place, s in walk.writes.items() if s.target is not None]
     texts = (rewritten(ctx.source, statement.span, swaps) for statement in walk.loop.body)
     text = "".join(f"{indent}        {each}\n" for each in texts)
-    if re.search(rf"\b{walk.loop.name}\b", text):
+    if re.search(rf"\b{walk.loop.name}\b", text) and e != walk.loop.name:
         text = f"{indent}        const int {walk.loop.name} = {done} + {e};\n{text}"
     return text
 

@@ -8,9 +8,18 @@ from dataclasses import dataclass
 
 from evo.analysis.access import BLOCK, THREAD, Compare, LaunchAnalysis, Op, Symbol, Term
 from evo.operators.rules.element import BYTES, pack_name, pack_struct
-from evo.operators.rules.families.vector.windows import FIRST, OUTPUT, PLACES, Divisible, Neighbours, Stretch, Test
+from evo.operators.rules.families.vector.windows import (
+    FIRST,
+    OUTPUT,
+    PLACES,
+    SHARED,
+    Divisible,
+    Neighbours,
+    Stretch,
+    Test,
+)
 from evo.operators.rules.lifting import NotPrinted, names_of
-from evo.operators.rules.rewriting import bracketed, fresh
+from evo.operators.rules.rewriting import bracketed, closed, fresh
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import ThreadIndex
 
@@ -73,6 +82,9 @@ class WindowText:
             )
         if atom == OUTPUT:
             return self.output
+        for by, shared in SHARED.items():
+            if atom == shared:
+                return f"({self.output} / {by})"
         if atom in PLACES.values():
             axis = atom.name[-1]
             return f"({self.number})(blockIdx.{axis} * blockDim.{axis} + threadIdx.{axis})"
@@ -89,7 +101,8 @@ class WindowText:
     def _operation(self, op: Op) -> str:
         if op.name in ("div", "mod"):
             left, right = (self.said(term) for term in op.terms)
-            return f"({bracketed(left)} {'/' if op.name == 'div' else '%'} {bracketed(right)})"
+            left, right = (text if closed(text, 0) == len(text) else bracketed(text) for text in (left, right))
+            return f"({left} {'/' if op.name == 'div' else '%'} {right})"
         if op.name in ("min", "max"):
             return f"{op.name}({', '.join(self.said(term) for term in op.terms)})"
         if op.name == "select" and isinstance(op.args[0], Compare):

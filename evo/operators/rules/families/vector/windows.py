@@ -3,7 +3,8 @@
 A thread that takes `count` neighbours along an index touches, at each place of the text, elements that follow from the
 first of these outputs, F, and the number of the output, E. Where that is F's place plus a number times E, the elements
 of all outputs lie side by side. Clamps and tests for an edge are taken to let everything through, and divisions of the
-index to fall into one row; `tests` says what has to hold for that.
+index to fall into one row; `tests` says what has to hold for that. Of places that several outputs have in common, as
+where an image is enlarged, E / 2 takes the place of E.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from evo.cuda.source import Span
 from evo.operators.rules.lifting import NotPrinted
 
 FIRST, OUTPUT = Symbol("first output", "thread"), Symbol("output", "thread")
+SHARED = {by: Symbol(f"output / {by}", "thread") for by in (2, 4, 8)}  # the place of so many outputs
+_MOVING = frozenset({OUTPUT, *SHARED.values()})
 PLACES = {axis: Symbol(f"place.{axis}", "thread") for axis in "yz"}  # blockIdx.y * blockDim.y + threadIdx.y
 _KNOWN = ("axis", "block", "thread", "loop")  # other symbols stand for data, which each output has its own of
 _MOST_TURNS = 64  # of the loops around a place, all of which are unrolled
@@ -38,7 +41,10 @@ Test = Term | Divisible  # a term is at least 0
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Where an access goes: base + inside, in elements. inside: of the output, loops in a row and a number."""
+    """Where an access goes: base + inside, in elements. inside: of the output, loops in a row and a number.
+
+    over: how many places the outputs have.
+    """
 
     access: Access
     base: Term
@@ -46,6 +52,7 @@ class Spot:
     step: int
     low: int
     high: int  # of one output: the last element
+    over: int
 
 
 @dataclass(slots=True)
@@ -60,6 +67,7 @@ class Stretch:
     step: int
     places: list[Spot]
     rows: tuple[Symbol, ...]
+    over: int
     start: int = 0
     size: int = 0
     unit: int = 1  # elements of an aligned piece
@@ -106,35 +114,44 @@ class Neighbours:
 
     def _rebuilt(self, op: Op) -> Term:
         """An operation over what depends on the output: the choice that inner outputs take."""
-        if OUTPUT not in op.symbols():
+        if not _moves(op):
             return fold(op)
         if op.name in ("div", "mod"):
             left, right = op.terms
-            if left == Term.of(FIRST) + Term.of(OUTPUT) and OUTPUT not in right.symbols():
+            if (by := right.value) in SHARED and self.count % by == 0 and self._is_row(left - Term.of(OUTPUT)):
+                group = Term.of(SHARED[by])
+                if op.name == "div":
+                    return apply("div", left - Term.of(OUTPUT), right) + group
+                return Term.of(OUTPUT) - group * by
+            if left == Term.of(FIRST) + Term.of(OUTPUT) and not _moves(right):
                 self.assumed.append(Divisible(right, self.count))
                 row = Term.of(Op(op.name, (Term.of(FIRST), right)))
                 return row if op.name == "div" else row + Term.of(OUTPUT)
         if op.name == "mod":
             return self._unwrapped(*op.terms)
         if op.name in ("min", "max"):
-            mine = [term for term in op.terms if OUTPUT in term.symbols()]
-            other = [term for term in op.terms if OUTPUT not in term.symbols()]
+            mine = [term for term in op.terms if _moves(term)]
+            other = [term for term in op.terms if not _moves(term)]
             if len(mine) == 1 and len(other) == 1:
                 self.assume(mine[0] - other[0] if op.name == "max" else other[0] - mine[0])
                 return mine[0]
         if op.name == "select":
             condition, (taken, otherwise) = op.args[0], op.terms
-            if isinstance(condition, Compare) and (OUTPUT in taken.symbols()) != (OUTPUT in otherwise.symbols()):
-                holds = condition if OUTPUT in taken.symbols() else condition.negated()
+            if isinstance(condition, Compare) and _moves(taken) != _moves(otherwise):
+                holds = condition if _moves(taken) else condition.negated()
                 if isinstance(holds, Compare) and holds.relation == ">=":
                     self.assume(holds.term)
                     return taken if holds is condition else otherwise
         raise NotPrinted("a place that is no multiple of the output's number")
 
+    def _is_row(self, term: Term) -> bool:
+        """Whether a term is the first output, or that within its row: a multiple of the number of outputs."""
+        return term.atom is not None and _multiple(term.atom, self.count) == self.count
+
     def _unwrapped(self, left: Term, right: Term) -> Term:
         """A place that goes around, `(j + W - 1) % W`, where it does not. Raises NotPrinted."""
         (mono, number), *more = right.parts.items()
-        if more or OUTPUT in right.symbols() or left.parts.get(mono, 0) % number:
+        if more or _moves(right) or left.parts.get(mono, 0) % number:
             raise NotPrinted("a place that goes around in another way")
         inside = left - right * (left.parts.get(mono, 0) // number)
         self.assume(inside)
@@ -146,7 +163,7 @@ class Neighbours:
         least = term - term.constant
         total = Term.number(term.constant)
         for symbol in term.symbols():
-            if symbol != OUTPUT and symbol.kind != "loop":
+            if symbol not in _MOVING and symbol.kind != "loop":
                 continue
             apart = term.coefficient(symbol)
             if apart is None or apart.value is None:
@@ -169,18 +186,22 @@ class Neighbours:
 
     def _ends(self, symbol: Symbol) -> tuple[int, int]:
         """The first and the last value of an output's number or a short loop. Raises NotPrinted."""
-        if symbol == OUTPUT:
-            return 0, self.count - 1
+        if symbol in _MOVING:
+            return 0, self._over(symbol) - 1
         loop = self.form.loops.get(symbol)
         values = loop.counted if loop is not None and loop.until is None and not loop.blocked else None
         if not values or len(values) > _MOST_TURNS:
             raise NotPrinted("a loop of no known length")
         return min(values[0], values[-1]), max(values[0], values[-1])
 
+    def _over(self, moving: Symbol) -> int:
+        """How many values the output's number takes, or what stands in its place."""
+        return self.count // next((by for by, symbol in SHARED.items() if symbol == moving), 1)
+
     def elements(self, place: Spot) -> set[int]:
         """Where an access goes for the first output, over all turns of the loops around it. Raises NotPrinted."""
-        found = [place.inside.substitute({OUTPUT: Term.number(0)})]
-        for symbol in place.inside.symbols() - {OUTPUT}:
+        found = [place.inside.substitute(dict.fromkeys(_MOVING, Term.number(0)))]
+        for symbol in place.inside.symbols() - _MOVING:
             low, high = self._ends(symbol)
             turns = range(low, high + 1, abs(self.form.loops[symbol].step.value or 1))
             found = [term.substitute({symbol: Term.number(turn)}) for term in found for turn in turns]
@@ -213,10 +234,11 @@ class Neighbours:
         self.assumed = []
         whole = self.spread(access.index)
         needed = self.assumed
-        step = whole.coefficient(OUTPUT)
+        moving = [*(_MOVING & whole.symbols())]
+        step = whole.coefficient(moving[0]) if len(moving) == 1 else None
         if step is None or step.value is None or step.value <= 0:
             raise NotPrinted("no neighbours")
-        inside = Term.of(OUTPUT) * step.value + whole.constant
+        inside = Term.of(moving[0]) * step.value + whole.constant
         low = high = whole.constant
         for symbol in access.loops:
             ends = self._ends(symbol)
@@ -227,12 +249,12 @@ class Neighbours:
                 low, high = low + reach[0], high + reach[1]
         if self.form.turns(access.loops) > _MOST_TURNS:
             raise NotPrinted("too much to unroll")
-        return Spot(access, whole - inside, inside, step.value, low, high), needed
+        return Spot(access, whole - inside, inside, step.value, low, high, self._over(moving[0])), needed
 
 
 def windows_of(found: Neighbours) -> list[Stretch]:
     """The stretches that can be moved in wide pieces; fills in what has to hold for them."""
-    known: dict[tuple[str, Term, int], Stretch] = {}
+    known: dict[tuple[str, Term, int, int], Stretch] = {}
     spans: dict[Span, int] = {}
     for access in found.form.accesses:
         spans[access.span] = spans.get(access.span, 0) + 1
@@ -240,9 +262,9 @@ def windows_of(found: Neighbours) -> list[Stretch]:
             place, needed = found.place(access)
         except NotPrinted:
             continue
-        key = (access.memory.name, place.base, place.step)
+        key = (access.memory.name, place.base, place.step, place.over)
         rows = tuple(symbol for symbol in access.loops if symbol in place.base.symbols())
-        window = known.setdefault(key, Stretch(access.memory, place.base, place.step, [], rows))
+        window = known.setdefault(key, Stretch(access.memory, place.base, place.step, [], rows, place.over))
         window.places.append(place)
         window.needed += needed
         tested = found.reached(access)
@@ -282,10 +304,10 @@ def _is_apart(found: Neighbours, window: Stretch, spans: Mapping[Span, int]) -> 
 def _is_sized(found: Neighbours, window: Stretch) -> bool:
     """Whether a window has pieces of several elements; sets its start, size and unit."""
     low = min(place.low for place in window.places)
-    high = max(place.high for place in window.places) + window.step * (found.count - 1)
-    window.unit = math.gcd(window.step * found.count, max(1, _WIDE // window.array.element_bytes))
+    high = max(place.high for place in window.places) + window.step * (window.over - 1)
+    window.unit = math.gcd(window.step * window.over, max(1, _WIDE // window.array.element_bytes))
     if window.is_written:  # by each output all elements up to the next one's
-        if high - low + 1 != window.step * found.count:
+        if window.over != found.count or high - low + 1 != window.step * found.count:
             return False
         window.start, window.size = low, window.step * found.count
         return window.unit > 1 and low % window.unit == 0
@@ -297,8 +319,7 @@ def _is_sized(found: Neighbours, window: Stretch) -> bool:
 def _alignment(found: Neighbours, window: Stretch) -> Iterator[Test]:
     """What makes the pieces of a window aligned, and keeps what is read beyond its ends inside. Raises NotPrinted."""
     for mono, number in window.base.parts.items():
-        numbered = [atom for atom in mono if _is_multiple(atom)]
-        by = number * (found.count if numbered else 1)
+        by = number * max(_multiple(atom, found.count) for atom in mono)
         if by % window.unit == 0:
             continue
         axes = [atom for atom in mono if isinstance(atom, Symbol) and atom.kind == "axis"]
@@ -314,7 +335,7 @@ def _ends_inside(found: Neighbours, window: Stretch) -> list[Test]:
 
     Raises NotPrinted.
     """
-    high = max(place.high for place in window.places) + window.step * (found.count - 1)
+    high = max(place.high for place in window.places) + window.step * (window.over - 1)
     if window.start + window.size == high + 1 and not window.is_ragged:
         return []
     if not window.array.shape:
@@ -330,11 +351,19 @@ def _ends_inside(found: Neighbours, window: Stretch) -> list[Test]:
     return found.assumed
 
 
-def _is_multiple(atom: object) -> bool:
-    """Whether an atom is a multiple of the number of outputs: the first output, alone or within its row."""
+def _moves(term: Term | Op) -> bool:
+    """Whether it depends on which output of a thread it is."""
+    return not _MOVING.isdisjoint(term.symbols())
+
+
+def _multiple(atom: object, count: int) -> int:
+    """What an atom is a multiple of: the first output, alone or within its row, or a part of that."""
+    if isinstance(atom, Op) and atom.name == "div" and atom.terms[0].atom is not None:
+        by = atom.terms[1].value
+        return max(1, _multiple(atom.terms[0].atom, count) // by) if by in SHARED else 1
     if isinstance(atom, Op):
-        return atom.name == "mod" and atom.terms[0] == Term.of(FIRST)
-    return atom == FIRST
+        return count if atom.name == "mod" and atom.terms[0] == Term.of(FIRST) else 1
+    return count if atom == FIRST else 1
 
 
 def fewest(tests: Sequence[Test]) -> list[Test]:

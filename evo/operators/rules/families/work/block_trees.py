@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from evo.operators.rules.idle_declarations import without_unused
 from evo.operators.rules.rewriting import fresh, indent_of, rewritten
 from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
+from evo.spec.comments import without_comments
 
 _WARP = 32
 _KINDS = ("sum", "product", "max", "min")
@@ -36,36 +38,63 @@ class _Tree:
     inside: tuple[Access, ...]
     is_used_again: bool
 
+    @property
+    def array(self) -> str:
+        return self.found.names[0]
+
 
 def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[Application]:
     sizes = analysis.sizes
     if sizes.threads % _WARP or sizes.threads == _WARP or sizes.block[2] != 1:
         return
     found = [tree for each in analysis.reductions if (tree := _tree(ctx, analysis, function, each)) is not None]
-    calls = Counter(tree.loop.span for tree in found)
     every = Counter(loop.span for launch in ctx.launches for loop in launch.form.loops.values())
-    trees = list({tree.loop.span: tree for tree in found if calls[tree.loop.span] == every[tree.loop.span]}.values())
-    kinds = {span: {tree.found.kind for tree in found if tree.loop.span == span} for span in calls}
-    trees = [tree for tree in trees if len(kinds[tree.loop.span]) == 1 or _as_written(ctx, tree, "", "")]
     names: list[str] = []
-    edits: list[Edit] = []
-    for home in {tree.home.name: tree.home for tree in trees}.values():
-        mine = [tree for tree in trees if tree.home == home]
-        own = [e for tree in mine for e in _edits(ctx, analysis, tree, names, one=len(kinds[tree.loop.span]) == 1)]
-        edits += without_unused(ctx, home, home.body, own)
-    if trees:
+    edits: dict[str, list[Edit]] = {}
+    count = 0
+    for span in dict.fromkeys(tree.loop.span for tree in found):
+        ours = [tree for tree in found if tree.loop.span == span]
+        trees = list({tree.array: tree for tree in ours}.values())
+        kinds = {tree.found.kind for tree in ours}
+        is_seen = len(ours) == every[span] * len(trees) and _written(analysis, ours) == {tree.array for tree in trees}
+        if (
+            is_seen
+            and not _between(ctx, trees)
+            and (len(kinds) == 1 or (len(trees) == 1 and _as_written(ctx, trees[0], "", "")))
+        ):
+            count += len(trees)
+            edits.setdefault(trees[0].home.name, []).extend(_edits(ctx, analysis, trees, names, one=len(kinds) == 1))
+    homes = {tree.home.name: tree.home for tree in found}
+    made = [e for name, own in edits.items() for e in without_unused(ctx, homes[name], homes[name].body, own)]
+    if made:
         yield Application(
-            edits=tuple(edits),
-            summary=f"{function.name}: warps combine by shuffles what {len(trees)} trees in shared memory did",
+            edits=tuple(made),
+            summary=f"{function.name}: warps combine by shuffles what {count} trees in shared memory did",
             arguments={"kernel": function.name},
             is_schedule=True,
         )
+
+
+def _between(ctx: RuleContext, trees: Sequence[_Tree]) -> str:
+    """What stands between the first store and the loop, but for the stores and barriers."""
+    span = Span(min(tree.store.span.start for tree in trees), trees[0].loop.span.start)
+    text = rewritten(ctx.source, span, [Edit(tree.store.span, "") for tree in trees])
+    return re.sub(r"__syncthreads\s*\(\s*\)\s*;", "", without_comments(text)).strip()
+
+
+def _written(analysis: LaunchAnalysis, trees: Sequence[_Tree]) -> set[str]:
+    """The arrays that are written in the loop of these trees; empty names of what is not known."""
+    symbols = {tree.loop.symbol for tree in trees}
+    writes = [a for a in analysis.form.accesses if a.is_write and not symbols.isdisjoint(a.loops)]
+    return {access.array.name if access.array is not None else "" for access in writes}
 
 
 def _tree(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, found: Reduction) -> _Tree | None:
     form = analysis.form
     if found.place != "shared" or found.kind not in _KINDS or len(found.names) != 1 or len(found.loops) != 1:
         return None
+    if found.operand is not None and found.operand.op != "read":
+        return None  # of what another thread has, not that itself
     loop = form.loops[found.loops[0]]
     home = next((each for each in ctx.source.functions if each.body.holds(loop.span)), function)
     around = _beside(ctx, home, loop.span)
@@ -101,11 +130,15 @@ def _beside(ctx: RuleContext, function: Function, span: Span) -> tuple[Statement
 
 
 def _last(ctx: RuleContext, before: Sequence[Statement], name: str) -> Statement | None:
-    """The store to an element of the array in front, with nothing but barriers behind it."""
+    """The store to an element of the array in front, with nothing but barriers and other such stores behind it."""
     for each in reversed(before):
         text = ctx.source.slice(each.span)
         if each.kind == "assign" and each.operator == "=" and each.target is not None:
-            return each if ctx.source.slice(each.target).startswith(f"{name}[") else None
+            if ctx.source.slice(each.target).startswith(f"{name}["):
+                return each
+            if name not in each.reads and re.match(r"\w+\[", ctx.source.slice(each.target)):
+                continue  # of another tree in the same loop, which `_written` asks for
+            return None
         if text.replace(" ", "") != "__syncthreads();":
             return None
     return None
@@ -167,12 +200,30 @@ def _as_written(ctx: RuleContext, tree: _Tree, mine: str, other: str) -> str:
     return rewritten(ctx.source, said[0].span, [Edit(span, text) for span, text in spans.items()])
 
 
-def _edits(ctx: RuleContext, analysis: LaunchAnalysis, tree: _Tree, names: list[str], *, one: bool) -> Iterator[Edit]:
-    """one: whether all calls combine by one operation."""
-    source, array, is_flat = ctx.source, tree.found.names[0], analysis.sizes.block[1] == 1
+def _edits(
+    ctx: RuleContext, analysis: LaunchAnalysis, trees: Sequence[_Tree], names: list[str], *, one: bool
+) -> Iterator[Edit]:
+    """The trees of one loop, whose stores stand in front of it. one: whether all calls combine by one operation."""
+    trees = sorted(trees, key=lambda tree: tree.store.span.start)
+    start, indent = trees[0].store.span.start, indent_of(ctx.source, trees[0].store.span.start)
+    lines: list[str] = []
+    for tree in trees:
+        total = fresh(ctx, "total", names)
+        names.append(total)
+        lines += _combined(ctx, analysis, tree, total, names, one=one)
+        for span in dict.fromkeys(each.span for each in tree.reads):
+            yield Edit(span, total)
+    yield Edit(Span(start, trees[0].loop.span.end), f"\n{indent}".join(lines))
+
+
+def _combined(
+    ctx: RuleContext, analysis: LaunchAnalysis, tree: _Tree, total: str, names: list[str], *, one: bool
+) -> list[str]:
+    """The lines of one tree."""
+    source, array, is_flat = ctx.source, tree.array, analysis.sizes.block[1] == 1
     kind = source.element_type(tree.home.name, array) or "float"
-    total, step, warp = (fresh(ctx, word, names) for word in ("total", "step", "warp"))
-    names += [total, step, warp]
+    step, warp = (fresh(ctx, word, names) for word in ("step", "warp"))
+    names += [step, warp]
     thread = "threadIdx.x" if is_flat else "(threadIdx.y * blockDim.x + threadIdx.x)"
     count = "blockDim.x" if is_flat else "blockDim.x * blockDim.y"
     named = replace(tree.found, names=(total,))
@@ -186,7 +237,8 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, tree: _Tree, names: list[
             return combined(ctx, named, head, other) or []
         return [f"{head} {_as_written(ctx, tree, total, other(total))}"]
 
-    lines = turns(head, shuffled)
+    assert tree.store.value is not None
+    lines = [f"{kind} {total} = {source.slice(tree.store.value)};", *turns(head, shuffled)]
     lines += [f"if ({thread} % {_WARP} == 0) {array}[{thread} / {_WARP}] = {total};", "__syncthreads();"]
     warps = f"{count} / {_WARP}"
     if analysis.sizes.threads & (analysis.sizes.threads - 1):
@@ -197,13 +249,7 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, tree: _Tree, names: list[
         lines += [f"{total} = {array}[{thread} % ({warps})];"]
         head = f"for (int {step} = {count} / {2 * _WARP}; {step} > 0; {step} /= 2)"
         lines += turns(head, shuffled)
-    lines += ["__syncthreads();"] if tree.is_used_again else []
-    assert tree.store.value is not None
-    indent = indent_of(source, tree.store.span.start)
-    made = f"{kind} {total} = {source.slice(tree.store.value)};\n" + "\n".join(f"{indent}{line}" for line in lines)
-    yield Edit(Span(tree.store.span.start, tree.loop.span.end), made)
-    for span in dict.fromkeys(each.span for each in tree.reads):
-        yield Edit(span, total)
+    return [*lines, *(["__syncthreads();"] if tree.is_used_again else [])]
 
 
 RULES = (

@@ -145,11 +145,17 @@ def _every(found: _Matrices) -> list[Statement]:
 
 
 def _walks(found: _Matrices) -> Iterator[CountedFor]:
-    """The loops whose turns touch a column each. Raises NotPrinted if none is over all columns."""
+    """The loops whose turns touch a column each, or each store a result of the matrix, one for each column.
+
+    Raises NotPrinted if none is over all columns.
+    """
     form = found.analysis.form
     columns: set[Span] = set()
     others: set[Span] = set()  # loops that write a column that is not their turn's
+    stored: set[Span] = set()  # loops whose turns store results
     for access in form.accesses:
+        if access.is_write and access.is_global:
+            stored |= {form.loops[symbol].span for symbol in access.loops if symbol in access.offset.symbols()}
         if access.array is None or access.array.space != "local":
             continue
         last = access.subscripts[-1].atom if access.subscripts else None
@@ -161,14 +167,23 @@ def _walks(found: _Matrices) -> Iterator[CountedFor]:
     whole = False
     inside: list[Span] = []
     for statement in _every(found):
-        if statement.span not in columns - others or any(span.holds(statement.span) for span in inside):
+        if statement.span not in (columns | stored) - others or any(span.holds(statement.span) for span in inside):
             continue
-        if isinstance(statement, CountedFor) and _can_be_shared(found, statement):
+        if not isinstance(statement, CountedFor) or not _can_be_shared(found, statement):
+            continue
+        if statement.span in columns or _stores_alone(found, statement):
             whole = whole or _is_whole(found, statement)
             inside.append(statement.span)
             yield statement
     if not whole:
         raise NotPrinted("no loop over all columns")
+
+
+def _stores_alone(found: _Matrices, walk: CountedFor) -> bool:
+    """Whether there is a lane for each turn, and a turn names no element of a matrix by its own number."""
+    uses = [use for use in found.ctx.source.subscripts(walk.body_span) if use.name in found.arrays]
+    named = {name for use in uses for index in use.indices for name, _ in found.ctx.source.names(index)}
+    return bool(uses) and walk.name not in named and _is_whole(found, walk) and not _tests(found, walk)
 
 
 def _can_be_shared(found: _Matrices, walk: CountedFor) -> bool:

@@ -1,4 +1,4 @@
-"""What a few statements make of a small array, carried out on numbers."""
+"""What a few statements make of an array, carried out on numbers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from evo.analysis.access.folding import quotient
 from evo.cuda.source.parser import Node
+from evo.operators.rules.rule_context import RuleContext
 
 Value: TypeAlias = "int | float | Storage"
 Names = dict[str, "Storage"]
@@ -38,6 +39,13 @@ _OF_INTEGERS: Mapping[str, Callable[[int, int], int]] = {
 _CALLS: Mapping[str, Callable[[float, float], float]] = {
     name: min if "min" in name else max for name in ("min", "max", "fminf", "fmaxf", "fmin", "fmax")
 }
+
+
+def constants_of(ctx: RuleContext) -> Names:
+    """The macros and constants of a text that are numbers."""
+    names = (*ctx.source.constants, *(define.name for define in ctx.source.defines))
+    known = {name: ctx.source.integer(name) for name in names}
+    return {name: Storage([value]) for name, value in known.items() if value is not None}
 
 
 class Unfollowed(Exception):
@@ -72,11 +80,12 @@ class Storage:
 
 
 class CarriedOut:
-    """Statements over the names given; functions: of the file, by name."""
+    """Statements over the names given; functions: of the file, by name. fields: what `threadIdx.x` and such are."""
 
-    def __init__(self, names: Names, functions: Mapping[str, Node]) -> None:
+    def __init__(self, names: Names, functions: Mapping[str, Node], fields: Mapping[str, int] | None = None) -> None:
         self.scopes: list[Names] = [names]
         self._functions = functions
+        self._fields = fields or {}
         self._steps = 0
 
     def run(self, node: Node) -> None:
@@ -116,7 +125,7 @@ class CarriedOut:
     def _if_statement(self, node: Node) -> None:
         condition, then = node.parts("condition", "consequence")
         otherwise = node.child("alternative")
-        if self._holds(condition):
+        if self.holds(condition):
             self.run(then)
         elif otherwise is not None:
             for inner in otherwise.inside if otherwise.type == "else_clause" else [otherwise]:
@@ -135,7 +144,7 @@ class CarriedOut:
         self._repeat(condition, body, None)
 
     def _repeat(self, condition: Node | None, body: Node, update: Node | None) -> None:
-        while condition is None or self._holds(condition):
+        while condition is None or self.holds(condition):
             try:
                 self.run(body)
             except _Left as left:
@@ -153,7 +162,8 @@ class CarriedOut:
 
     # Expressions.
 
-    def _holds(self, node: Node) -> bool:
+    def holds(self, node: Node) -> bool:
+        """Whether a condition does."""
         return bool(self.number(node))
 
     def number(self, node: Node) -> int | float:
@@ -180,6 +190,8 @@ class CarriedOut:
                 return int(said[1]) if said[1] else float(said[2])
             case "true" | "false":
                 return int(node.type == "true")
+            case "field_expression" if node.text in self._fields:
+                return self._fields[node.text]
             case "identifier" | "subscript_expression" | "pointer_expression":
                 if node.type == "pointer_expression" and node.text.startswith("&"):
                     found = self.place(node.parts("argument")[0])
@@ -194,7 +206,7 @@ class CarriedOut:
                 return [self.value(each) for each in node.inside][-1]
             case "conditional_expression":
                 condition, then, otherwise = node.parts("condition", "consequence", "alternative")
-                return self.value(then if self._holds(condition) else otherwise)
+                return self.value(then if self.holds(condition) else otherwise)
             case "assignment_expression" | "update_expression":
                 return self._assigned(node)
             case "unary_expression":
@@ -244,7 +256,7 @@ class CarriedOut:
 
     def _of_two(self, sign: str, left: Node, right: Node) -> Value:
         if sign in ("&&", "||"):
-            return int(self._holds(right) if self._holds(left) == (sign == "&&") else sign == "||")
+            return int(self.holds(right) if self.holds(left) == (sign == "&&") else sign == "||")
         return self._joined(sign, self.value(left), self.value(right))
 
     def _joined(self, sign: str, left: Value, right: Value) -> Value:

@@ -1,5 +1,5 @@
 // The least element of each row and where it is, by a structure that goes through shared memory.
-// sizes N=2097152 W=768
+// sizes N=8388608 W=768
 // evo: task clock
 // evo: knob THREADS in 32, 64, 128, 256
 // evo: knob ROWS in 1, 2, 4

@@ -1,5 +1,5 @@
 // Comparisons packed to bits by votes, and their counts; a warp has several words.
-// sizes N=4194304 W=1
+// sizes N=8388608 W=1
 // evo: task clock
 // evo: knob THREADS in 64, 128, 256, 1024
 // evo: knob WORDS in 1, 2, 8, 32

@@ -4,12 +4,12 @@
 // evo: knob DEPTH in 10, 16, 20
 // evo: knob EACH in 1, 2, 4
 // evo: knob THREADS in 32, 128, 512
-// evo: knob TOTAL in 32768, 131072
+// evo: knob TOTAL in 262144, 1048576
 // evo: launch find grid (TOTAL // (THREADS * EACH)) block (THREADS) shared 0
 #define DEPTH 10
 #define EACH 1
 #define THREADS 32
-#define TOTAL 32768
+#define TOTAL 262144
 extern "C" __global__ void find(const float* a, const float* b, const int* idx, float* out, int N, int W) {
     int low[EACH];
     float key[EACH];

@@ -1,5 +1,5 @@
 // Elements that pass a test are packed: places come from one counter, asked by threads, warps or blocks.
-// sizes N=524288 W=1
+// sizes N=2097152 W=1
 // evo: task clock_zero
 // evo: knob WAY in 0, 1, 2
 // evo: knob THREADS in 64, 256, 1024

@@ -5,7 +5,7 @@
 // evo: knob WIDE in 1, 2, 4
 // evo: knob BAGS in 1, 4, 8
 // evo: require DIM // WIDE * BAGS >= 32 and DIM // WIDE * BAGS <= 1024
-// evo: launch bag grid (8192 // BAGS) block (DIM // WIDE, BAGS) shared 0
+// evo: launch bag grid (32768 // BAGS) block (DIM // WIDE, BAGS) shared 0
 #define DIM 32
 #define WIDE 1
 #define BAGS 1

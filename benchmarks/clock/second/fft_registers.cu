@@ -1,5 +1,5 @@
 // Fourier transforms of 4, 8 or 16 points in the registers of a thread, with a bound on how many it may have.
-// sizes N=2097152 W=1
+// sizes N=8388608 W=1
 // evo: task clock
 // evo: knob POINTS in 4, 8, 16
 // evo: knob THREADS in 64, 128, 256

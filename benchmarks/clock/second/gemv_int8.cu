@@ -1,5 +1,5 @@
 // Rows of bytes times a vector of bytes by four-way integer dot products; a warp has one or more rows.
-// sizes N=2097152 W=1024
+// sizes N=8388608 W=1024
 // evo: task clock
 // evo: knob WARPS in 1, 2, 4, 8
 // evo: knob LOAD in 1, 4

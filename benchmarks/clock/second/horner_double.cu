@@ -1,5 +1,5 @@
 // Polynomials in double precision beside single precision ones.
-// sizes N=262144 W=1
+// sizes N=2097152 W=1
 // evo: task clock
 // evo: knob DEGREE in 8, 24
 // evo: knob DOUBLES in 0, 1, 2

@@ -1,5 +1,5 @@
 // Rounds of an integer mixer over several words at a time: multiplications, shifts, rotations.
-// sizes N=1048576 W=1
+// sizes N=4194304 W=1
 // evo: task clock
 // evo: knob ROUNDS in 4, 16
 // evo: knob WORDS in 1, 2, 4

@@ -1,5 +1,5 @@
 // Layer norm of channels: groups of LANES threads have a row, moments in one pass, wide loads.
-// sizes N=2097152 W=256
+// sizes N=8388608 W=256
 // evo: task clock
 // evo: knob LANES in 4, 8, 16, 32
 // evo: knob THREADS in 64, 128, 256, 512

@@ -1,5 +1,5 @@
 // The maximum in two launches: of blocks into a workspace, then of the workspace.
-// sizes N=2097152 W=1
+// sizes N=8388608 W=1
 // evo: task clock
 // evo: knob THREADS in 64, 128, 256, 512
 // evo: knob ITEMS in 1, 2, 4, 8, 16

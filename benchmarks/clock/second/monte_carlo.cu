@@ -1,5 +1,5 @@
 // Random walks: a generator of integers, normal numbers by logarithm and cosine, an exponential each step.
-// sizes N=262144 W=1
+// sizes N=2097152 W=1
 // evo: task clock
 // evo: knob FAST in 0, 1
 // evo: knob STEPS in 4, 16

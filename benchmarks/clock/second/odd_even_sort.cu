@@ -1,5 +1,5 @@
 // Short runs sorted by neighbours that swap: within a warp by shuffles, or by a block in shared memory.
-// sizes N=262144 W=1
+// sizes N=1048576 W=1
 // evo: task clock
 // evo: knob THREADS in 64, 128, 256, 512
 // evo: knob WAY in 0, 1

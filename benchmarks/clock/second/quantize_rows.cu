@@ -1,5 +1,5 @@
 // Rows to bytes by their largest magnitude; the row is kept in registers or read again.
-// sizes N=2097152 W=1024
+// sizes N=8388608 W=1024
 // evo: task clock
 // evo: knob THREADS in 32, 64, 128, 256
 // evo: knob KEEP in 0, 1

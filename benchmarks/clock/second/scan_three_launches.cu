@@ -1,5 +1,5 @@
 // A prefix sum in three launches: sums of tiles, their scan by one block, tiles again with what is before them.
-// sizes N=1048576 W=1
+// sizes N=4194304 W=1
 // evo: task clock
 // evo: knob THREADS in 64, 128, 256, 512
 // evo: knob EACH in 2, 4, 8

@@ -1,5 +1,5 @@
 // Values go to random places within a range: the writes of a warp fall into many sectors.
-// sizes N=1048576 W=1
+// sizes N=4194304 W=1
 // evo: task clock
 // evo: knob RANGE in 32, 1024, 65536, 1048576
 // evo: knob THREADS in 64, 256, 1024

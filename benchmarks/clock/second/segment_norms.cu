@@ -1,5 +1,5 @@
 // Euclidean norms of short segments: LANES threads have one each.
-// sizes N=3145728 W=96
+// sizes N=12582912 W=96
 // evo: task clock
 // evo: knob LANES in 1, 2, 4, 8, 16, 32
 // evo: knob THREADS in 64, 192, 512

@@ -1,5 +1,5 @@
 // Products of many small matrices: a thread has one element, or a column of several.
-// sizes N=1048576 W=1
+// sizes N=4194304 W=1
 // evo: task clock
 // evo: knob SIZE in 8, 16, 32
 // evo: knob EACH in 1, 2, 4, 8

@@ -1,5 +1,5 @@
 // A sparse matrix in ELLPACK: entries of a row lie a whole column apart, and their columns are random or near.
-// sizes N=1048576 W=16
+// sizes N=4194304 W=16
 // evo: task clock
 // evo: knob THREADS in 32, 64, 128, 256, 512
 // evo: knob NEAR in 0, 1

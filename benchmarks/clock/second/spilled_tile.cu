@@ -1,11 +1,11 @@
 // A filter over a patch that a thread keeps to itself, with few registers allowed: some of it spills.
-// sizes N=262144 W=1
+// sizes N=524288 W=1
 // evo: task clock
 // evo: knob PATCH in 24, 48, 80
 // evo: knob BLOCKS in 1, 4, 8
 // evo: knob THREADS in 128, 256
 // evo: require THREADS * BLOCKS <= 1024
-// evo: launch filter grid (264) block (THREADS) shared 0
+// evo: launch filter grid (1056) block (THREADS) shared 0
 #define PATCH 24
 #define BLOCKS 1
 #define THREADS 128

@@ -1,5 +1,5 @@
 // Each element has a kind, and each kind its own arithmetic; kinds alternate by lane, by warp or at random.
-// sizes N=1048576 W=1
+// sizes N=4194304 W=1
 // evo: task clock
 // evo: knob KINDS in 1, 2, 4, 8
 // evo: knob BY in 0, 1, 2

@@ -21,11 +21,10 @@ class Uncountable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """works: of each launch. footprint_bytes: all buffers. memsets: how many are cleared before the launches."""
+    """works: of each launch. footprint_bytes: all buffers."""
 
     works: tuple[LaunchWork, ...]
     footprint_bytes: int
-    memsets: int
     modelled_us: float
 
     def fields(self) -> dict[str, Any]:
@@ -41,7 +40,7 @@ def counted(device: SimDevice, program: Program, inputs: Arrays) -> Counted:
 
     def kept(works: Sequence[LaunchWork], chip: Chip, **rest: Any) -> tuple[float, dict[str, float]]:
         total, terms = model(works, chip, **rest)
-        found.append(Counted(tuple(works), rest["footprint_bytes"], rest["memsets"], total))
+        found.append(Counted(tuple(works), rest["footprint_bytes"], total))
         return total, terms
 
     with patch.object(timing_model, "modelled_us", kept):

@@ -34,7 +34,7 @@ class Row:
     note: str
     us: float
     again_us: float | None
-    memsets: int
+    cleared: tuple[int, ...]
     footprint_bytes: int
     works: tuple[LaunchWork, ...]
     before: dict[str, float]  # what earlier versions of the model said
@@ -46,7 +46,7 @@ class Row:
             self.works,
             of,
             footprint_bytes=self.footprint_bytes,
-            memsets=self.memsets,
+            cleared=self.cleared,
             constants=constants or FITTED,
         )
         return found, limiter_of(terms)
@@ -67,7 +67,7 @@ def _row(line: dict[str, Any]) -> Row:
         note=line["note"],
         us=line["us"],
         again_us=line["again_us"],
-        memsets=len(line["memsets"]),
+        cleared=tuple(line["memsets"]),
         footprint_bytes=line["footprint"],
         works=works_of(line),
         before={version: line[name] for version in EARLIER if (name := version.replace("-", "")) in line},

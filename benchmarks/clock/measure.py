@@ -125,7 +125,8 @@ def _prepared(
         began = time.perf_counter()
         signal.alarm(COUNT_S)
         try:
-            done |= {**counted(device, program, inputs[key]).fields(), "model": MODEL_VERSION}
+            found = counted(device, program, inputs[key])
+            done |= {**found.fields(), "model": MODEL_VERSION, "modelled_us": found.modelled_us}
         except _TooLong:
             done["not_counted"] = "too long"
         except Exception as error:  # noqa: BLE001

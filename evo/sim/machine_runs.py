@@ -28,12 +28,6 @@ class Run:
     times: float = 0.0
     before: int = -1  # number of the run that is mostly executed before it
 
-    @property
-    def loops(self) -> bool:
-        """Whether the run branches to its own beginning."""
-        end = self.code[-1]
-        return end.opcode == "BRA" and end.target == self.code[0].address
-
 
 @dataclass(frozen=True, slots=True)
 class Executions:
@@ -75,6 +69,12 @@ def _split(code: Sequence[MachineInstruction]) -> list[Run]:
     return [run for run in runs if run.code]
 
 
+def _loops(run: Run) -> bool:
+    """Whether the run branches to its own beginning."""
+    end = run.code[-1]
+    return end.opcode == "BRA" and end.target == run.code[0].address
+
+
 class _Counting:
     """The executions of all runs, from first to last."""
 
@@ -92,7 +92,7 @@ class _Counting:
         found: dict[int, int] = {}
         for ins in () if run.code[0].helper or self._is_slow_path(number) else run.code:
             tells = ins.opcode in _ANCHORS or (ins.line in self.executed.branches and ins.opcode in ("BRA", "EXIT"))
-            if ins.line in self.executed.all and (tells or (run.loops and not ins.guarded)):
+            if ins.line in self.executed.all and (tells or (_loops(run) and not ins.guarded)):
                 found[ins.line] = found.get(ins.line, 0) + 1
         return found
 
@@ -109,8 +109,8 @@ class _Counting:
         for number, run in enumerate(self.runs):
             if run.code[0].helper or self._is_slow_path(number):
                 continue
-            run.times = self._loop(number, outside) if run.loops else self._straight(number, outside)
-            if not run.loops:
+            run.times = self._loop(number, outside) if _loops(run) else self._straight(number, outside)
+            if not _loops(run):
                 outside = run.times
 
     def _loop(self, number: int, entries: float) -> float:
@@ -121,7 +121,7 @@ class _Counting:
 
     def _turns(self, line: int, number: int, entries: float) -> float:
         """Turns of a loop: if ptxas unrolled it, the loops with more copies of the line take what they can."""
-        loops = sorted((n for n in self.where[line] if self.runs[n].loops), key=lambda n: -self.copies[n][line])
+        loops = sorted((n for n in self.where[line] if _loops(self.runs[n])), key=lambda n: -self.copies[n][line])
         entries = max(entries, 1.0)
         left = self.executed.all[line] / entries
         for other in loops:
@@ -146,7 +146,7 @@ class _Counting:
             if len(where) == 1:
                 found.append(executed / copies)
             elif line not in self.executed.branches:
-                own = [other for other in where if not self.runs[other].loops]
+                own = [other for other in where if not _loops(self.runs[other])]
                 share = executed / sum(self.copies[other][line] for other in own)
                 found.append(share if len(own) == len(where) else min(share, outside))
         if found:

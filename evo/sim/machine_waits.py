@@ -123,13 +123,13 @@ def machine_work(
     waits: dict[str, float] = {}
     issued: dict[str, float] = {}
     states = [_State() for _ in runs]
-    in_step = _first_in_step(runs)
+    in_step = _in_step(runs)
     for counted in (False, True):  # first for what is under way when a run begins
         for number, run in enumerate(runs):
             if run.times <= 0:
                 continue
-            beside = warps if number >= in_step else 1
-            warp = _Warp(states[run.before] if run.before >= 0 else _State(), accesses, beside)
+            before = states[run.before] if run.before >= 0 else _State()
+            warp = _Warp(before, accesses, warps, in_step=in_step[number])
             warp.execute(run.code)
             states[number] = warp.state()
             for kind, count in warp.waits.items() if counted else ():
@@ -138,19 +138,29 @@ def machine_work(
         for ins in run.code if run.times > 0 else ():
             pipe = PIPE_OF.get(ins.opcode, "uniform" if ins.opcode.startswith("U") else "alu")
             issued[pipe] = issued.get(pipe, 0.0) + run.times
-    return MachineWork(waits, issued, _joined(runs, accesses, warps), _shared(runs, accesses))
+    return MachineWork(waits, issued, _joined(runs, in_step, accesses, warps), _shared(runs, accesses))
 
 
-def _first_in_step(runs: Sequence[Run]) -> int:
-    """Number of the run from which on the warps of a block have met at a barrier: the head of its loop, if in one."""
-    bars = [n for n, run in enumerate(runs) if run.times > 0 and any(ins.opcode == "BAR" for ins in run.code)]
-    first = bars[0] if bars else len(runs)
+def _in_step(runs: Sequence[Run]) -> list[bool]:
+    """Of each run, whether the warps of a block come to it in step.
+
+    In a loop they do if it has a barrier; elsewhere, if they come from a barrier or such a loop. In another loop each
+    soon has its own pace.
+    """
+    meets = [run.times > 0 and any(ins.opcode == "BAR" for ins in run.code) for run in runs]
     at = {run.code[0].address: number for number, run in enumerate(runs)}
+    backwards = [(run.code[-1].target, tail) for tail, run in enumerate(runs) if run.code[-1].opcode == "BRA"]
+    loops = [(at[to], tail) for to, tail in backwards if to in at and at[to] <= tail]
+    found: list[bool] = []
     for number, run in enumerate(runs):
-        end = run.code[-1]
-        if end.opcode == "BRA" and end.target in at and at[end.target] <= first <= number:
-            first = at[end.target]
-    return first
+        around = [(tail - head, head, tail) for head, tail in loops if head <= number <= tail]
+        if around:
+            _, head, tail = min(around)
+            found.append(any(meets[head : tail + 1]))
+        else:
+            before = run.before if run.before < number else -1
+            found.append(before >= 0 and (meets[before] or found[before]))
+    return found
 
 
 def _shared(runs: Sequence[Run], accesses: Accesses) -> tuple[float, float]:
@@ -163,7 +173,7 @@ def _shared(runs: Sequence[Run], accesses: Accesses) -> tuple[float, float]:
     return sum(requests for requests, _ in found), sum(wavefronts for _, wavefronts in found)
 
 
-def _joined(runs: Sequence[Run], accesses: Accesses, warps: int) -> Joined:
+def _joined(runs: Sequence[Run], in_step: Sequence[bool], accesses: Accesses, warps: int) -> Joined:
     """Sectors of stores that follow one another closely, beyond those that they fill together."""
     saved = alone = together = 0.0
     for number, run in enumerate(runs):
@@ -176,7 +186,8 @@ def _joined(runs: Sequence[Run], accesses: Accesses, warps: int) -> Joined:
             under_way = max(one.sectors for one in group)
             sectors_saved = (sectors - max(under_way, fewest)) * run.times
             passes = sum(one.passes for one in group)
-            beside = max(warps if _in_step(runs, number, begin) else 1, passes / _UNDISTURBED)
+            together_there = in_step[number] or any(ins.opcode == "BAR" for ins in run.code[:begin])
+            beside = max(warps if together_there else 1, passes / _UNDISTURBED)
             saved += sectors_saved
             alone += sectors_saved * under_way
             together += sectors_saved * under_way * beside
@@ -198,18 +209,6 @@ def _stores_together(run: Run, stores: Mapping[int, StoreShape]) -> Iterator[tup
     yield from groups.values()
 
 
-def _in_step(runs: Sequence[Run], number: int, at: int) -> bool:
-    """Whether the warps of a block come there from a barrier, without a loop that each takes as often as it needs."""
-    code, seen = runs[number].code[:at], {number}
-    while not any(ins.opcode == "BAR" for ins in code):
-        number = runs[number].before
-        if number < 0 or number in seen or runs[number].loops:
-            return False
-        seen.add(number)
-        code = runs[number].code
-    return True
-
-
 @dataclass(slots=True)
 class _State:
     """What is under way when a run begins: clocks until a scoreboard is ready, with its parts; until copies arrive.
@@ -223,10 +222,11 @@ class _State:
 
 
 class _Warp:
-    """One warp on its way through a run, beside others of its block that are about as far."""
+    """One warp on its way through a run, one of so many of its block. in_step: the others are about as far."""
 
-    def __init__(self, before: _State, accesses: Accesses, in_step: int) -> None:
-        self.others = _OTHERS * (in_step - 1)
+    def __init__(self, before: _State, accesses: Accesses, warps: int, *, in_step: bool) -> None:
+        self.in_step = _OTHERS * (warps - 1)
+        self.others = self.in_step if in_step else 0.0
         self.ready, self.copies, self.accesses = dict(before.ready), list(before.copies), accesses
         self.now, self.unit = 0.0, before.unit
         self.waits: dict[str, float] = {}
@@ -263,6 +263,7 @@ class _Warp:
 
     def _meet(self, ins: MachineInstruction) -> None:
         if ins.opcode == "BAR":
+            self.others = self.in_step
             self.waits["barrier"] = self.waits.get("barrier", 0.0) + 1
         elif ins.opcode == "LDGDEPBAR":
             self.copies = [*self.copies[-7:], self.now + CLOCKS["copy"]]

@@ -27,6 +27,7 @@ from report import say, table
 from second import WORKED_ON
 
 FAMILIES, PAIRS = 8, 4  # of a term, and of a family under it
+PAST = math.log(1.1)  # what decides is past the margin
 STEPS = (0.0, 0.05, 0.105, 0.2, 0.4, 0.8, math.inf)
 Pairs = dict[str, list[tuple[float, bool]]]  # by family: said, and whether it is so
 
@@ -77,10 +78,12 @@ def main() -> int:
     rows = []
     for name, of in sorted(fit.items(), key=lambda item: -len(item[1])):
         scale, floor = fitted(of)
-        rows.append([name, "fit", str(len(of)), f"{scale:.3f}", f"{floor:.3f}", *_cells(of)])
-        rows.append([name, "held out", str(len(held.get(name, {}))), "", "", *_cells(held.get(name, {}))])
+        past = {family: apart for family, pairs in of.items() if (apart := [p for p in pairs if p[0] > PAST])}
+        beyond = " ".join(f"{value:.3f}" for value in fitted(past)) if past else ""
+        rows.append([name, "fit", str(len(of)), f"{scale:.3f}", f"{floor:.3f}", beyond, *_cells(of)])
+        rows.append([name, "held out", str(len(held.get(name, {}))), "", "", "", *_cells(held.get(name, {}))])
     steps = [f"{math.exp(low):.2f}x" for low in STEPS[:-1]]
-    say(table(["limiter", "side", "families", "scale", "floor", *steps], rows))
+    say(table(["limiter", "side", "families", "scale", "floor", "past 1.1x", *steps], rows))
     return 0
 
 

@@ -174,7 +174,8 @@ def _atomics(work: LaunchWork, chip: Chip, of: Mapping[str, float]) -> float:
     sectors, turns, addresses, floats = (
         work.extra[name] for name in ("atomic_sectors", "atomic_turns", "atomics", "float_lanes")
     )
-    written = max(1.0, work.counts.get("unique_write_bytes", 0.0) / SECTOR_BYTES)
+    stored = work.counts.get("l2_sectors", 0.0) - work.extra.get("load_misses", 0.0) - sectors  # by plain stores
+    written = max(1.0, work.counts.get("unique_write_bytes", 0.0) / SECTOR_BYTES - max(0.0, stored))
     slices = min(chip.l2_bytes_per_clock / _SLICE_BYTES_PER_CLOCK, max(1.0, written * SECTOR_BYTES / of["slice"]))
     of_floats = floats * sectors / (addresses * written) * of["float_atomic"]
     return scale * max(turns * of["atomic_turn"] / slices, of_floats)

@@ -33,7 +33,6 @@ _TABLE: dict[str, dict[str, Accuracy]] = {
         _OF_ALL: Accuracy(0.106, 0.001),
         "latency": Accuracy(0.088, 0.006),
         "l2": Accuracy(0.183, 0.0),
-        "dram": Accuracy(0.269, 0.0),  # of pairs past the margin: below it they tell nothing
     }
 }
 

@@ -15,13 +15,17 @@ from evo.sim.timing_parameters import FITTED
 from evo.spec.chips import Chip, chip
 
 _KNOWN = {field.name for field in fields(LaunchWork)}
-EARLIER = ("sim-2", "sim-3", "sim-4", "sim-5", "sim-6")
+EARLIER = ("sim-2", "sim-3", "sim-4", "sim-5", "sim-6", "sim-7")
 FILE = Path(__file__).resolve().parents[1] / "data" / "clock_h200.jsonl.xz"
+SECOND = FILE.with_name("clock_h200_second.jsonl.xz")  # of the kernels in `second/`
 
 
 @dataclass(frozen=True)
 class Row:
-    """One variant at one case. us: measured warm p50; again_us: of a second capture, of some."""
+    """One variant at one case. us: measured warm p50; again_us: of a second capture, of some.
+
+    side: of the second set, whether the family is set aside; else empty.
+    """
 
     id: str
     family: str  # the kernel that was varied, with its case if it has several
@@ -30,10 +34,11 @@ class Row:
     note: str
     us: float
     again_us: float | None
-    memsets: int
+    cleared: tuple[int, ...]
     footprint_bytes: int
     works: tuple[LaunchWork, ...]
     before: dict[str, float]  # what earlier versions of the model said
+    side: str = ""
 
     def modelled(self, of: Chip, constants: dict[str, float] | None = None) -> tuple[float, str]:
         """The model's time, and the term that bounds it."""
@@ -41,7 +46,7 @@ class Row:
             self.works,
             of,
             footprint_bytes=self.footprint_bytes,
-            memsets=self.memsets,
+            cleared=self.cleared,
             constants=constants or FITTED,
         )
         return found, limiter_of(terms)
@@ -62,10 +67,11 @@ def _row(line: dict[str, Any]) -> Row:
         note=line["note"],
         us=line["us"],
         again_us=line["again_us"],
-        memsets=len(line["memsets"]),
+        cleared=tuple(line["memsets"]),
         footprint_bytes=line["footprint"],
         works=works_of(line),
-        before={version: line[version.replace("-", "")] for version in EARLIER},
+        before={version: line[name] for version in EARLIER if (name := version.replace("-", "")) in line},
+        side=line.get("side", ""),
     )
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from dataset import EARLIER, FILE, H200, Row, by_family, read
+from dataset import EARLIER, FILE, H200, SECOND, Row, by_family, read
 from numpy.typing import NDArray
 from scipy.stats import kendalltau, spearmanr
 
@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from public import public
 from reliability import reliability
 from report import say, table, write_json
+from second import ASIDE, WORKED_ON
 from shipped import rungs, spaces
 
 from evo.decide.modelled import ENOUGH, MARGIN, probability_faster
@@ -107,43 +108,77 @@ def summary(name: str, found: Sequence[Judged]) -> list[str]:
     ]  # fmt: skip
 
 
+_HEAD = ["family", "side", "variants", "spread", "Spearman", "Kendall", ">5 %", ">10 %", "regret", "false", "missed"]
+_SUMMARY = [
+    "", "families", "median Spearman", "least", "below 0.7", ">5 %", ">10 %", "median regret", "mean regret",
+    "false keeps", "missed keeps",
+]  # fmt: skip
+
+
+def _line(one: Judged, side: str) -> list[str]:
+    figures = (
+        one.spearman, one.kendall, one.told_5, one.told_10, one.regret, one.false_keeps, one.missed_keeps,
+    )  # fmt: skip
+    return [one.family, side, str(one.variants), f"{one.spread:.2f}", *(f"{value:.2f}" for value in figures)]
+
+
+def of_all(families: Mapping[str, Sequence[Row]]) -> tuple[list[Judged], dict[str, list[Judged]]]:
+    """The figures of each family, and those of the earlier versions that all its rows have."""
+    now: list[Judged] = []
+    before: dict[str, list[Judged]] = {}
+    for name, rows in families.items():
+        found = [row.modelled(H200) for row in rows]
+        now.append(judged(name, rows, np.array([us for us, _ in found]), [limiter for _, limiter in found]))
+        for version in EARLIER:
+            if all(version in row.before for row in rows):
+                said = np.array([row.before[version] for row in rows])
+                before.setdefault(version, []).append(judged(name, rows, said, None))
+    return now, before
+
+
+def second(*, aside: bool) -> str:
+    """The tables of the second set; families set aside have no lines of their own unless asked for."""
+    families = by_family(read(SECOND))
+    side = {name: rows[0].side for name, rows in families.items()}
+    now, before = of_all(families)
+    shown = [one for one in now if aside or side[one.family] != ASIDE]
+    sides = [
+        summary(f"{label or 'second set'}, {version}", [one for one in of if label in ("", side[one.family])])
+        for label in ("", WORKED_ON, ASIDE)
+        for version, of in (*before.items(), (MODEL_VERSION, now))
+    ]
+    tables = (
+        table(_HEAD, [_line(one, side[one.family]) for one in shown]),
+        table(_SUMMARY, sides),
+        reliability(families.values(), "said, second set"),
+        reliability((rows for name, rows in families.items() if side[name] == ASIDE), f"said, {ASIDE}"),
+    )
+    return "\n".join(tables)
+
+
 def main(words: Sequence[str] | None = None) -> int:
     made = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     made.add_argument("--data", type=Path, default=FILE)
     made.add_argument("--only", default="", metavar="TEXT", help="only families with this in their name")
     made.add_argument("--json", type=Path, default=None, metavar="FILE", help="write the figures of every family")
+    made.add_argument("--aside", action="store_true", help="also the families of the second set that are set aside")
     made.add_argument("--spaces", type=int, default=0, metavar="N", help="also N points of each shipped space")
     asked = made.parse_args(words)
     say(f"model {MODEL_VERSION}, {calibration_of(H200)}; data: one H200, {asked.data.name}")
     data = [row for row in read(asked.data) if asked.only in row.family]
     families = {name: rows for name, rows in by_family(data).items() if len(rows) >= LEAST}
-    now: list[Judged] = []
-    before: dict[str, list[Judged]] = {version: [] for version in EARLIER}
-    for name, rows in families.items():
-        found = [row.modelled(H200) for row in rows]
-        now.append(judged(name, rows, np.array([us for us, _ in found]), [limiter for _, limiter in found]))
-        for version, of in before.items():
-            of.append(judged(name, rows, np.array([row.before[version] for row in rows]), None))
-    head = ["family", "side", "variants", "spread", "Spearman", "Kendall", ">5 %", ">10 %", "regret", "false", "missed"]
-    lines = [
-        [
-            one.family, "held out" if one.held_out else "fit", str(one.variants), f"{one.spread:.2f}",
-            *(f"{value:.2f}" for value in (
-                one.spearman, one.kendall, one.told_5, one.told_10, one.regret, one.false_keeps, one.missed_keeps,
-            )),
-        ]
-        for one in now
-    ]  # fmt: skip
-    say(table(head, lines))
-    title = ["", "families", "median Spearman", "least", "below 0.7", ">5 %", ">10 %", "median regret", "mean regret"]
+    now, before = of_all(families)
+    say(table(_HEAD, [_line(one, "held out" if one.held_out else "fit") for one in now]))
     sides = [
         summary(f"{label}, {version}", [one for one in of if one.held_out is side])
         for label, side in (("fit", False), ("held out", True))
         for version, of in (*before.items(), (MODEL_VERSION, now))
         if any(one.held_out is side and one.spread > SPREAD for one in of)
     ]
-    say(table([*title, "false keeps", "missed keeps"], sides))
-    say(reliability(rows for rows in families.values() if rows[0].held_out))
+    say(table(_SUMMARY, sides))
+    say(reliability((rows for rows in families.values() if rows[0].held_out), "said, held out"))
+    if asked.data == FILE and not asked.only:
+        say(second(aside=asked.aside))
     say(public())
     say(rungs(data))
     if asked.spaces:

@@ -36,9 +36,8 @@ from pathlib import Path
 from typing import Any
 
 SETS, OUTPUTS, SAMPLES, FILL_US = 3, 2, 11, 300.0
-WHOLE, SAMPLE, COUNT_S, WORK_S = 160, 48, 20, 60
+COUNT_S, WORK_S = 20, 60
 AGAIN = 250  # variants timed twice
-FILES = 6
 _STOP = None
 
 
@@ -72,22 +71,27 @@ def _alarm(*_: object) -> None:
 
 def prepare_worker(link: Connection, root: Path, arch: str, chip_name: str, count: bool) -> None:
     """Rows in; (row without text, program, code) out."""
-    from evo.device import sim_execution
+    from evo.device import parse_device, sim_execution
+    from evo.device.sim_device import SimDevice
 
     sim_execution._THREADS = 1  # the processes are parallel
+    device = SimDevice(parse_device(f"sim:{chip_name}")) if count else None
     signal.signal(signal.SIGALRM, _alarm)
     inputs: dict[tuple[str, str], Any] = {}
     while (row := link.recv()) is not _STOP:
         try:
-            link.send(_prepared(row, root, arch, chip_name, count, inputs))
+            link.send(_prepared(row, root, arch, chip_name, device, inputs))
         except Exception as error:  # noqa: BLE001  the row's, whatever it is
             link.send(({"id": row["id"], "error": f"{type(error).__name__}: {error}"[:300]}, None, None))
 
 
 def _prepared(
-    row: dict[str, Any], root: Path, arch: str, chip_name: str, count: bool, inputs: dict[tuple[str, str], Any]
+    row: dict[str, Any], root: Path, arch: str, chip_name: str, device: Any, inputs: dict[tuple[str, str], Any]
 ) -> tuple[Any, Any, Any]:
+    from counting import counted
+
     from evo.evaluate.prepare import PrepareFailure, prepare
+    from evo.sim.timing_model import MODEL_VERSION
     from evo.spec.chips import chip
     from evo.spec.task import Case, load_task
 
@@ -113,7 +117,7 @@ def _prepared(
     ]
     done["memsets"] = [s.size_bytes for s in program.scratch if s.init == "zero"]
     done["memsets"] += [b.size_bytes for b in program.outputs if b.init == "zero"]
-    if count:
+    if device is not None:
         key = (task.name, case.name)
         if key not in inputs:
             inputs.clear()
@@ -121,7 +125,8 @@ def _prepared(
         began = time.perf_counter()
         signal.alarm(COUNT_S)
         try:
-            done["counts"] = counted(program, inputs[key], chip_name)
+            found = counted(device, program, inputs[key])
+            done |= {**found.fields(), "model": MODEL_VERSION, "modelled_us": found.modelled_us}
         except _TooLong:
             done["not_counted"] = "too long"
         except Exception as error:  # noqa: BLE001
@@ -131,41 +136,6 @@ def _prepared(
         done["count_s"] = time.perf_counter() - began
     code = {"id": row["id"], "ptx": program.binary.ptx, "cubin": base64.b64encode(program.binary.cubin).decode()}
     return done, program, code
-
-
-def counted(program: Any, inputs: dict[str, Any], chip_name: str) -> list[dict[str, Any]]:
-    """What each launch counts, from a sample of its blocks if it has many: all that `evo.sim.estimate` works from."""
-    from evo import sim
-    from evo.device import RunRequest
-    from evo.device.sim_execution import Execution
-    from evo.spec.chips import chip
-
-    module = sim.load(program.binary.ptx, chip=chip(chip_name), opt_level=1)
-    few = max(bound.launch.blocks for bound in program.launches) <= WHOLE
-    request = RunRequest(program=program, inputs=inputs, check_races=False, blocks=None if few else SAMPLE)
-    run = Execution(module, request)
-    if faults := run.execute():
-        raise RuntimeError(faults[0].message)
-    found = []
-    for result in run.results:
-        counters = result.counters
-        found.append(
-            {
-                "blocks_run": result.blocks_run,
-                "blocks_total": result.blocks_total,
-                "warps": counters.warps,
-                "heaviest": counters.heaviest,
-                "longest": counters.longest,
-                "unique_read_sectors": counters.unique_read_sectors,
-                "unique_write_sectors": counters.unique_write_sectors,
-                "executions": counters.executions.tolist(),
-                "lanes": counters.lanes.tolist(),
-                "records": {name: values.tolist() for name, values in counters.records.items()},
-                "totals": counters.totals(),
-                "footprint_bytes": run.footprint_bytes,
-            }
-        )
-    return found
 
 
 # --- time
@@ -359,7 +329,7 @@ class Run:
                 child.start()
                 answer = ({"id": row["id"], "error": "its process hung or ended"}, None, None)
             done, program, code = answer
-            done |= {k: row[k] for k in ("family", "group", "held_out", "task", "case", "axes", "knobs", "note")}
+            done |= {name: value for name, value in row.items() if name != "text"}
             with self.lock:
                 self.done[row["id"]] = done
                 if code is not None:
@@ -415,9 +385,10 @@ class Run:
         rows = sorted(self.done.values(), key=lambda row: (row["family"], row["id"]))
         _write(self.out / "rows.jsonl.xz", [{"about": head}, *rows])
         code = sorted(self.code, key=lambda row: (row["family"], row["id"]))
-        parts = [code[len(code) * i // FILES : len(code) * (i + 1) // FILES] for i in range(FILES)]
-        with ThreadPoolExecutor(FILES) as pool:  # lzma lets go of the lock
-            list(pool.map(lambda i: _write(self.out / f"code-{i}.jsonl.xz", parts[i]), range(FILES)))
+        files = self.asked.files
+        parts = [code[len(code) * i // files : len(code) * (i + 1) // files] for i in range(files)]
+        with ThreadPoolExecutor(files) as pool:  # lzma lets go of the lock
+            list(pool.map(lambda i: _write(self.out / f"code-{i}.jsonl.xz", parts[i]), range(files)))
 
 
 def _write(path: Path, rows: list[dict[str, Any]]) -> None:
@@ -435,6 +406,7 @@ def main(words: Sequence[str]) -> int:
     made.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) - 1))
     made.add_argument("--most", type=int, default=10**9, metavar="N", help="only the first N variants")
     made.add_argument("--only", default="", metavar="TEXT", help="only families with this in their name")
+    made.add_argument("--files", type=int, default=6, metavar="N", help="files of machine code")
     made.add_argument("--no-gpu", action="store_true", help="compile and count only")
     made.add_argument("--no-counts", action="store_true", help="compile and time only")
     asked = made.parse_args(words)

@@ -15,11 +15,11 @@ import lzma
 import random
 import sys
 import tempfile
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from counting import counted
 from dataset import works_of, write
 from scipy.stats import kendalltau, spearmanr
 
@@ -27,12 +27,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from report import ROOT, say, table
 
-from evo.device import BenchCase, parse_device
+from evo.device import parse_device
 from evo.device.sim_device import SimDevice
 from evo.evaluate.prepare import PrepareFailure, prepare
-from evo.results import Fault
-from evo.sim import timing_model
-from evo.sim.launch_work import LaunchCounts, LaunchWork, work_of
+from evo.sim.timing_model import modelled_us
 from evo.spec.chips import chip
 from evo.spec.task import load_task
 from evo.spec.variant import read_variant
@@ -110,45 +108,30 @@ def public() -> str:
 
 
 def _modelled_us(line: dict[str, Any]) -> float:
-    return timing_model.modelled_us(works_of(line), A4000, footprint_bytes=line["footprint"])[0]
+    return modelled_us(works_of(line), A4000, footprint_bytes=line["footprint"])[0]
 
 
 def main() -> int:
     device = SimDevice(parse_device("sim:a4000"))
     image = np.random.default_rng(0).random((SIZE + BORDER, SIZE + BORDER), dtype=np.float32)
-    works: list[LaunchWork] = []
-
-    def kept(part: LaunchCounts) -> LaunchWork:
-        works.append(work_of(part))
-        return works[-1]
-
-    timing_model.work_of = kept
     lines = []
     with tempfile.TemporaryDirectory() as folder:
         task = _task(Path(folder))
         case = task.case(task.headline)
         variant = read_variant(KERNEL)
         for configuration, us in drawn():
-            works.clear()
             knobs = {name: configuration[name] for name in variant.knob_values}
             text = variant.with_knobs(knobs).text
             found = prepare(task, text, chip=A4000, arch="sm_86", cases=[case], static_rules=False)
             if isinstance(found, PrepareFailure):
                 raise SystemExit(f"{knobs}: {found.reason}")
-            rows = device.estimate([BenchCase(program=found.programs[case.name], inputs={"x": image})])
-            if isinstance(rows, Fault):
-                raise SystemExit(f"{knobs}: {rows.message}")
-            lines.append(line_of(knobs, us, works))
+            lines.append(
+                {"knobs": knobs, "us": us, **counted(device, found.programs[case.name], {"x": image}).fields()}
+            )
             say(f"{len(lines)} of {POINTS}")
     write(FILE, lines)
     say(public())
     return 0
-
-
-def line_of(knobs: dict[str, int], us: float, works: list[LaunchWork]) -> dict[str, Any]:
-    """A line of the data file."""
-    footprint = 4 * ((SIZE + BORDER) ** 2 + SIZE**2)
-    return {"knobs": knobs, "us": us, "footprint": footprint, "work": [asdict(work) for work in works]}
 
 
 def _task(root: Path) -> Any:

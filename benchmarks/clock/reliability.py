@@ -1,4 +1,4 @@
-"""Whether the probabilities that the loop decides by are so: of held-out pairs, how often the child is faster."""
+"""Whether the probabilities that the loop decides by are so: of pairs not fitted to, how often the child is faster."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def pairs_of(rows: Sequence[Row]) -> list[Said]:
     return found
 
 
-def reliability(families: Iterable[Sequence[Row]]) -> str:
+def reliability(families: Iterable[Sequence[Row]], title: str) -> str:
     """A table: by what is said, the pairs, the mean of what is said, and the share that is faster; families alike."""
     of = [pairs for rows in families if (pairs := pairs_of(rows))]
     lines = []
@@ -41,4 +41,4 @@ def reliability(families: Iterable[Sequence[Row]]) -> str:
         spread = float(np.std([np.mean([pair[1] for pair in pairs]) for pairs in inside])) / math.sqrt(len(inside))
         pairs = str(sum(map(len, inside)))
         lines.append([f"{low:.2f} to {high:.2f}", str(len(inside)), pairs, f"{said:.3f}", f"{so:.3f} ± {spread:.3f}"])
-    return table(["said, held out", "families", "pairs", "mean said", "faster"], lines)
+    return table([title, "families", "pairs", "mean said", "faster"], lines)

@@ -90,7 +90,7 @@ def write_tasks(root: Path) -> None:
         (folder / "reference.py").write_text(_REFERENCE, encoding="utf-8")
 
 
-def _points(variant: Variant, task: Task, case: Case, most: int, rng: random.Random) -> list[Variant]:
+def points(variant: Variant, task: Task, case: Case, most: int, rng: random.Random) -> list[Variant]:
     """Some combinations of the knobs, drawn; the text as it is where it has none."""
     if not any(len(knob.domain) > 1 for knob in variant.knobs):
         return [variant]
@@ -107,7 +107,7 @@ def _points(variant: Variant, task: Task, case: Case, most: int, rng: random.Ran
     ]
 
 
-def _row(family: str, group: str, task: Task, case: Case, variant: Variant, note: str = "") -> dict[str, Any]:
+def row_of(family: str, group: str, task: Task, case: Case, variant: Variant, note: str = "") -> dict[str, Any]:
     return {
         "id": f"{variant.id[:12]}.{case.name}",
         "family": family,
@@ -127,8 +127,8 @@ def own(root: Path) -> Iterator[dict[str, Any]]:
         task = load_task(root, "clock_zero" if family.zero else "clock")
         case = Case(name=f"n{family.n}w{family.w}", axes={"N": family.n, "W": family.w})
         variant = parse_variant(family.text(name), path=name)
-        for point in _points(variant, task, case, OWN, random.Random(name)):
-            yield _row(name, name, task, case, point)
+        for point in points(variant, task, case, OWN, random.Random(name)):
+            yield row_of(name, name, task, case, point)
 
 
 def shipped(root: Path) -> Iterator[dict[str, Any]]:
@@ -141,9 +141,9 @@ def shipped(root: Path) -> Iterator[dict[str, Any]]:
             case = task.case(name)
             most = SHIPPED if name == task.headline else SHIPPED // 3
             family = f"{task.name}/{path.stem}"
-            points = [variant, *_points(variant, task, case, most, random.Random(family + name))]
-            for point in {each.id: each for each in points}.values():
-                yield _row(family, f"{task.name}@{name}", task, case, point, "rung" if point is variant else "")
+            found = [variant, *points(variant, task, case, most, random.Random(family + name))]
+            for point in {each.id: each for each in found}.values():
+                yield row_of(family, f"{task.name}@{name}", task, case, point, "rung" if point is variant else "")
 
 
 def of_others(root: Path) -> Iterator[dict[str, Any]]:
@@ -156,15 +156,15 @@ def of_others(root: Path) -> Iterator[dict[str, Any]]:
         case = task.case(task.headline)
         family, group = f"others/{path.stem}", f"{task.name}@{case.name}"
         try:
-            found = [variant, *_points(variant, task, case, 12, random.Random(path.stem))]
+            found = [variant, *points(variant, task, case, 12, random.Random(path.stem))]
         except EvoError as error:
             say(f"  {path.stem}: {error}")
             found = [variant]
-        yield from (_row(family, group, task, case, point) for point in {v.id: v for v in found}.values())
+        yield from (row_of(family, group, task, case, point) for point in {v.id: v for v in found}.values())
         offered = [child for _, some in children(task, variant, RULES, OF_A_RULE) for child in some]
         random.Random(path.stem).shuffle(offered)
         for child in offered[:CHILDREN]:
-            yield _row(family, group, task, case, child.variant, child.rule.name)
+            yield row_of(family, group, task, case, child.variant, child.rule.name)
 
 
 def main(words: Sequence[str]) -> int:

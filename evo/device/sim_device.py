@@ -292,13 +292,13 @@ class SimDevice(ModellingDevice):
                 blocks_run=result.blocks_run,
                 blocks_total=result.blocks_total,
                 machine=code.get(bound.launch.kernel),
+                local_bytes=reports[bound.launch.kernel].stack_bytes,
             )
             for bound, result in zip(program.launches, run.results, strict=True)
         ]
-        cleared = [space.init for space in program.scratch].count("zero") + [
-            output.init for output in program.outputs
-        ].count("zero")
-        estimate: Estimate = sim.estimate(parts, self.chip, footprint_bytes=run.footprint_bytes, memsets=cleared)
+        cleared = [space.size_bytes for space in program.scratch if space.init == "zero"]
+        cleared += [output.size_bytes for output in program.outputs if output.init == "zero"]
+        estimate: Estimate = sim.estimate(parts, self.chip, footprint_bytes=run.footprint_bytes, cleared=cleared)
         return CaseBench.modelled(program.case, estimate)
 
     def _module(self, program: Program, *, coverage: bool = False, quick: bool = False) -> sim.Module | Fault:

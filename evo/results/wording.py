@@ -22,6 +22,7 @@ _BINDS = {  # terms of the model's time, in words
     "l2": "bytes through L2",
     "dram": "bytes from DRAM",
     "start": "starting blocks",
+    "barrier": "barriers",
 }
 
 

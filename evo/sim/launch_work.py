@@ -16,8 +16,8 @@ from evo.sim.counters_static import access_bytes, space_of_site, unit_of
 from evo.sim.lower.cfg import Block
 from evo.sim.lower.isa.opcode_table import defs, uses
 from evo.sim.machine_runs import Executions
-from evo.sim.machine_waits import Accesses, Waits, machine_work
-from evo.sim.ptx.ast import Imm, Instr
+from evo.sim.machine_waits import Accesses, StoreShape, Waits, machine_work
+from evo.sim.ptx.ast import Imm, Instr, Mem
 from evo.spec.machine_instruction import MachineInstruction
 from evo.spec.metrics import SECTOR_BYTES
 
@@ -54,7 +54,7 @@ _PIPES = {
 class LaunchCounts:
     """One launch of the timed sequence: its counters and what it occupies. `shared_bytes` is static plus dynamic.
 
-    machine: the kernel's machine code, with spills and all; None if there is none.
+    machine: the kernel's machine code, with spills and all; None if there is none. local_bytes: of a thread.
     """
 
     counters: Counters
@@ -65,6 +65,7 @@ class LaunchCounts:
     blocks_run: int
     blocks_total: int
     machine: Sequence[MachineInstruction] | None = None
+    local_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +90,7 @@ class LaunchWork:
     warp_share: float
     extra: Mapping[str, float] = field(default_factory=dict)
     side_by_side: float | None = None
+    local_bytes: int = 0  # of a thread
 
 
 def work_of(part: LaunchCounts) -> LaunchWork:
@@ -101,12 +103,14 @@ def work_of(part: LaunchCounts) -> LaunchWork:
     extra = _loads(counters) | _atomics(counters, _reduced_before(part.machine or ()))
     if part.machine:
         executed = _executions(counters)
-        found = machine_work(part.machine, executed, _accesses(counters, executed))
+        of_block = -(-math.prod(part.block) // 32)
+        found = machine_work(part.machine, executed, _accesses(counters, executed), of_block)
         waits = {kind: count / warps for kind, count in found.waits.items()}
         issued = found.issued
         requests, wavefronts = found.shared
-        extra |= {"joined_sectors": found.joined, "shared_requests": requests, "shared_wavefronts": wavefronts}
-        extra["unit_passes"] -= PER_PART * min(found.joined, extra["split_sectors"])
+        extra |= {"shared_requests": requests, "shared_wavefronts": wavefronts}
+        joined = found.joined
+        extra |= {"joined_sectors": joined.sectors, "open_sectors": joined.open, "open_together": joined.together}
     else:
         waits, issued = _chain(counters), _issued(counters, counts)
     return LaunchWork(
@@ -122,6 +126,7 @@ def work_of(part: LaunchCounts) -> LaunchWork:
         warp_share=warp,
         extra=extra,
         side_by_side=counters.turns.side_by_side() if counters.turns is not None else None,
+        local_bytes=part.local_bytes,
     )
 
 
@@ -139,7 +144,7 @@ def _executions(counters: Counters) -> Executions:
 def _accesses(counters: Counters, executed: Executions) -> Accesses:
     records = counters.records
     loads = _site_waits(counters)
-    stores: dict[int, tuple[float, float]] = {}
+    stores: dict[int, StoreShape] = {}
     by_line: dict[int, Waits] = {}
     passes: dict[int, float] = {}
     shared: set[int] = set()
@@ -147,7 +152,11 @@ def _accesses(counters: Counters, executed: Executions) -> Accesses:
         space = space_of_site(ins)
         requests = max(1, int(records["requests"][index]))
         if ins.name == "st" and space == "global":
-            stores[ins.line] = (int(records["sectors"][index]) / requests, _fewest(counters, index) / requests)
+            of_all = (int(records["sectors"][index]), _fewest(counters, index), _whole_clocks(counters, index))
+            sectors, fewest, clocks = (value / requests for value in of_all)
+            address = ins.args[0]
+            base, offset = (str(address.base), address.offset) if isinstance(address, Mem) else ("", 0)
+            stores[ins.line] = StoreShape(sectors, fewest, clocks, base, offset)
         elif found := loads.get(id(ins)):
             by_line[ins.line] = found
         taken = _unit_clocks(counters, index) if space == "global" else int(records["wavefronts"][index])
@@ -165,9 +174,14 @@ def _accesses(counters: Counters, executed: Executions) -> Accesses:
 
 
 def _unit_clocks(counters: Counters, index: int) -> float:
-    """Clocks of the load and store unit: words of one bank come one after the other, and so do lines."""
-    taken = float(max(int(counters.records["passes"][index]), PER_LINE * int(counters.records["lines"][index])))
+    """Clocks of the load and store unit, with those of sectors that are written in parts."""
+    taken = _whole_clocks(counters, index)
     return taken + PER_PART * _parts(counters, index) if counters.kernel.sites[index].name == "st" else taken
+
+
+def _whole_clocks(counters: Counters, index: int) -> float:
+    """Words of one bank come one after the other, and so do lines."""
+    return float(max(int(counters.records["passes"][index]), PER_LINE * int(counters.records["lines"][index])))
 
 
 def _parts(counters: Counters, index: int) -> int:

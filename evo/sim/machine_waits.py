@@ -7,11 +7,13 @@ wait of that kind. Waits are counted by kind, in units of that kind's whole late
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from evo.sim.machine_runs import Executions, Run, runs_of
 from evo.spec.machine_instruction import NO_SCOREBOARD, MachineInstruction
+from evo.spec.metrics import SECTOR_BYTES
 
 Waits = Mapping[str, float]
 
@@ -54,20 +56,35 @@ _BY_THE_UNIT = frozenset({
     "LD", "LDG", "LDS", "LDSM", "LDGSTS", "ST", "STG", "STS", "STSM", "ATOM", "ATOMG", "ATOMS", "RED", "REDG",
 })  # fmt: skip
 _JOINED = 8  # clocks between stores of a warp that L1 joins to whole sectors
+# Clocks of the load and store unit for which a warp's stores stay beside one another: what takes longer is mixed with
+# the stores of so many more warps. Stores of 8 passes, 8 a thread, by warps out of step, H200.
+_UNDISTURBED = 32.0
+# Of the accesses of the other warps of its block, which a barrier keeps in step: those ahead of a warp in the middle.
+_OTHERS = 0.5
+
+
+class StoreShape(NamedTuple):
+    """A store to global memory, of a warp: sectors, the fewest that could hold what it writes, and its passes if none
+    is written in parts. base, offset: of its address in PTX; stores at bases of their own need not be neighbours."""
+
+    sectors: float
+    fewest: float
+    passes: float
+    base: str
+    offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class Accesses:
     """What the simulator counted of memory accesses, by PTX line.
 
-    loads: the parts of a load's latency beyond L1 or shared memory, each by its kind. stores: sectors that a request
-    writes in global memory, and the fewest that could hold them. passes: clocks that the load and store unit takes
-    for a request. shared: lines that access shared memory. pending: of waits for copies, the groups that may stay
-    under way.
+    loads: the parts of a load's latency beyond L1 or shared memory, each by its kind. stores: to global memory.
+    passes: clocks that the load and store unit takes for a request. shared: lines that access shared memory. pending:
+    of waits for copies, the groups that may stay under way.
     """
 
     loads: Mapping[int, Waits]
-    stores: Mapping[int, tuple[float, float]]
+    stores: Mapping[int, StoreShape]
     passes: Mapping[int, float]
     shared: frozenset[int]
     pending: Mapping[int, int]
@@ -81,21 +98,38 @@ class MachineWork:
 
     waits: dict[str, float]
     issued: dict[str, float]
-    joined: float
+    joined: Joined
     shared: tuple[float, float]
 
 
-def machine_work(code: Sequence[MachineInstruction], executed: Executions, accesses: Accesses) -> MachineWork:
-    """The work of one launch in machine code."""
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Stores in parts that follow one another: sectors that L1 saves by joining them, of all warps.
+
+    open: these times the sectors that are under way in one store of a warp. together: these times those of all warps
+    that store at the same time.
+    """
+
+    sectors: float
+    open: float
+    together: float
+
+
+def machine_work(
+    code: Sequence[MachineInstruction], executed: Executions, accesses: Accesses, warps: int
+) -> MachineWork:
+    """The work of one launch in machine code, whose blocks have so many warps."""
     runs = runs_of(code, executed)
     waits: dict[str, float] = {}
     issued: dict[str, float] = {}
     states = [_State() for _ in runs]
+    in_step = _in_step(runs)
     for counted in (False, True):  # first for what is under way when a run begins
         for number, run in enumerate(runs):
             if run.times <= 0:
                 continue
-            warp = _Warp(states[run.before] if run.before >= 0 else _State(), accesses)
+            before = states[run.before] if run.before >= 0 else _State()
+            warp = _Warp(before, accesses, warps, in_step=in_step[number])
             warp.execute(run.code)
             states[number] = warp.state()
             for kind, count in warp.waits.items() if counted else ():
@@ -104,8 +138,29 @@ def machine_work(code: Sequence[MachineInstruction], executed: Executions, acces
         for ins in run.code if run.times > 0 else ():
             pipe = PIPE_OF.get(ins.opcode, "uniform" if ins.opcode.startswith("U") else "alu")
             issued[pipe] = issued.get(pipe, 0.0) + run.times
-    joined = sum(_joined(run, accesses.stores) for run in runs if run.times > 0)
-    return MachineWork(waits, issued, joined, _shared(runs, accesses))
+    return MachineWork(waits, issued, _joined(runs, in_step, accesses, warps), _shared(runs, accesses))
+
+
+def _in_step(runs: Sequence[Run]) -> list[bool]:
+    """Of each run, whether the warps of a block come to it in step.
+
+    In a loop they do if it has a barrier; elsewhere, if they come from a barrier or such a loop. In another loop each
+    soon has its own pace.
+    """
+    meets = [run.times > 0 and any(ins.opcode == "BAR" for ins in run.code) for run in runs]
+    at = {run.code[0].address: number for number, run in enumerate(runs)}
+    backwards = [(run.code[-1].target, tail) for tail, run in enumerate(runs) if run.code[-1].opcode == "BRA"]
+    loops = [(at[to], tail) for to, tail in backwards if to in at and at[to] <= tail]
+    found: list[bool] = []
+    for number, run in enumerate(runs):
+        around = [(tail - head, head, tail) for head, tail in loops if head <= number <= tail]
+        if around:
+            _, head, tail = min(around)
+            found.append(any(meets[head : tail + 1]))
+        else:
+            before = run.before if run.before < number else -1
+            found.append(before >= 0 and (meets[before] or found[before]))
+    return found
 
 
 def _shared(runs: Sequence[Run], accesses: Accesses) -> tuple[float, float]:
@@ -118,27 +173,40 @@ def _shared(runs: Sequence[Run], accesses: Accesses) -> tuple[float, float]:
     return sum(requests for requests, _ in found), sum(wavefronts for _, wavefronts in found)
 
 
-def _joined(run: Run, stores: Mapping[int, tuple[float, float]]) -> float:
+def _joined(runs: Sequence[Run], in_step: Sequence[bool], accesses: Accesses, warps: int) -> Joined:
     """Sectors of stores that follow one another closely, beyond those that they fill together."""
-    saved = 0.0
-    group: list[tuple[float, float]] = []
+    saved = alone = together = 0.0
+    for number, run in enumerate(runs):
+        if run.times <= 0:
+            continue
+        for group, begin in _stores_together(run, accesses.stores):
+            if len(group) < 2:
+                continue
+            sectors, fewest = sum(one.sectors for one in group), sum(one.fewest for one in group)
+            under_way = max(one.sectors for one in group)
+            sectors_saved = (sectors - max(under_way, fewest)) * run.times
+            passes = sum(one.passes for one in group)
+            together_there = in_step[number] or any(ins.opcode == "BAR" for ins in run.code[:begin])
+            beside = max(warps if together_there else 1, passes / _UNDISTURBED)
+            saved += sectors_saved
+            alone += sectors_saved * under_way
+            together += sectors_saved * under_way * beside
+    return Joined(saved, alone, together)
+
+
+def _stores_together(run: Run, stores: Mapping[int, StoreShape]) -> Iterator[tuple[list[StoreShape], int]]:
+    """Stores of neighbouring words that follow one another closely, and where in the run they begin."""
+    groups: dict[tuple[str, int], tuple[list[StoreShape], int]] = {}
     clock = last = 0
-    for ins in run.code:
-        if ins.opcode == "STG" and ins.line in stores:
+    for at, ins in enumerate(run.code):
+        if ins.opcode == "STG" and (shape := stores.get(ins.line)) is not None:
             if clock - last > _JOINED:
-                saved += _beyond(group)
-                group = []
-            group.append(stores[ins.line])
+                yield from groups.values()
+                groups = {}
+            groups.setdefault((shape.base, shape.offset // SECTOR_BYTES), ([], at))[0].append(shape)
             last = clock
         clock += max(1, ins.stall)
-    return (saved + _beyond(group)) * run.times
-
-
-def _beyond(group: Sequence[tuple[float, float]]) -> float:
-    if not group:
-        return 0.0
-    sectors, fewest = zip(*group, strict=True)
-    return float(sum(sectors) - max(*sectors, sum(fewest)))
+    yield from groups.values()
 
 
 @dataclass(slots=True)
@@ -154,9 +222,11 @@ class _State:
 
 
 class _Warp:
-    """One warp on its way through a run."""
+    """One warp on its way through a run, one of so many of its block. in_step: the others are about as far."""
 
-    def __init__(self, before: _State, accesses: Accesses) -> None:
+    def __init__(self, before: _State, accesses: Accesses, warps: int, *, in_step: bool) -> None:
+        self.in_step = _OTHERS * (warps - 1)
+        self.others = self.in_step if in_step else 0.0
         self.ready, self.copies, self.accesses = dict(before.ready), list(before.copies), accesses
         self.now, self.unit = 0.0, before.unit
         self.waits: dict[str, float] = {}
@@ -185,13 +255,15 @@ class _Warp:
         self.waits["issue"] = self.waits.get("issue", 0.0) + issue
 
     def _queued(self, ins: MachineInstruction) -> float:
-        """Clocks until the unit has taken what the warp gave it before; then it takes this access."""
-        ahead = max(0.0, self.unit - self.now)
-        self.unit = self.now + ahead + self.accesses.passes.get(ins.line, 1.0)
+        """Clocks until the unit has taken what it was given before; then it takes this access."""
+        passes = self.accesses.passes.get(ins.line, 1.0)
+        ahead = max(0.0, self.unit - self.now) + self.others * passes
+        self.unit = self.now + ahead + passes
         return ahead
 
     def _meet(self, ins: MachineInstruction) -> None:
         if ins.opcode == "BAR":
+            self.others = self.in_step
             self.waits["barrier"] = self.waits.get("barrier", 0.0) + 1
         elif ins.opcode == "LDGDEPBAR":
             self.copies = [*self.copies[-7:], self.now + CLOCKS["copy"]]

@@ -1,4 +1,4 @@
-"""Modelled latency from counters: a sum of bounds, never a measurement. Version `sim-7`.
+"""Modelled latency from counters: a sum of bounds, never a measurement. Version `sim-8`.
 
 The bounds of a launch (the pipes of an SM, the chain of waits of its warps, L2, DRAM, atomics, the rate at which blocks
 start) are computed apart and combined by a p-norm, because they overlap. Rates are the chip row's. What no row states
@@ -10,23 +10,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from evo.results import Estimate
-from evo.sim.launch_work import LaunchCounts, LaunchWork, work_of
+from evo.sim.launch_work import PER_PART, LaunchCounts, LaunchWork, work_of
 from evo.sim.timing_parameters import CALIBRATED, CALIBRATION, FITTED
 from evo.spec.chips import Chip
 from evo.spec.metrics import SECTOR_BYTES, pipe_clocks
 
 __all__ = ["MODEL_VERSION", "LaunchCounts", "calibration_of", "estimate", "limiter_of", "modelled_us", "occupancy"]
 
-MODEL_VERSION = "sim-7"
+MODEL_VERSION = "sim-8"
 _SCHEDULERS = 4
 _PIPE_NORM = 6.0  # pipes of one SM overlap nearly wholly
 # A warm launch in turns with others: `evo bench` rotates over so many sets of inputs and of outputs.
 _INPUT_SETS, _OUTPUT_SETS = 3, 2
 _SLICE_BYTES_PER_CLOCK = 64  # NVIDIA A100 whitepaper: 80 slices of 64 bytes
+_OPEN_SECTORS = 64  # that L1 holds while they are put together, and of twice as many none: rows of 8 floats, H200
 _SPILLED_EARLY, _SPILLED_LATE = 0.7, 1.3  # of a cache's size: below all of a footprint is kept, above nothing
+_SECTORS_OF_A_SPILL = 4  # 32 lanes of a word each, side by side
 _NOT_SUMMED = ("latency", "l2", "dram", "block", "atomic", "start")
+
+
+@dataclass(frozen=True, slots=True)
+class _Memory:
+    """footprint: bytes of all buffers. cleared: of those that are cleared before the launches."""
+
+    footprint: int
+    cleared: int
+    cold: bool
 
 
 def occupancy(chip: Chip, threads: int, registers: int, shared_bytes: int) -> int:
@@ -40,17 +52,22 @@ def calibration_of(chip: Chip) -> str:
 
 
 def estimate(
-    parts: Sequence[LaunchCounts], chip: Chip, *, footprint_bytes: int = 0, cold: bool = False, memsets: int = 0
+    parts: Sequence[LaunchCounts],
+    chip: Chip,
+    *,
+    footprint_bytes: int = 0,
+    cold: bool = False,
+    cleared: Sequence[int] = (),
 ) -> Estimate:
     """Model the time of launches that run one after the other. Deterministic; the same counts give the same number.
 
     footprint_bytes: all memory the sequence touches; what fits L2 is taken to be there unless `cold`.
-    memsets: buffers that are cleared before the launches.
+    cleared: bytes of each buffer that is cleared before the launches.
     """
     if not parts:
         raise ValueError("an estimate needs at least one launch")
     works = [work_of(part) for part in parts]
-    total, terms = modelled_us(works, chip, footprint_bytes=footprint_bytes, cold=cold, memsets=memsets)
+    total, terms = modelled_us(works, chip, footprint_bytes=footprint_bytes, cold=cold, cleared=cleared)
     return Estimate(
         modelled_us=total,
         model_version=MODEL_VERSION,
@@ -74,14 +91,15 @@ def modelled_us(
     *,
     footprint_bytes: int = 0,
     cold: bool = False,
-    memsets: int = 0,
+    cleared: Sequence[int] = (),
     constants: Mapping[str, float] = FITTED,
 ) -> tuple[float, dict[str, float]]:
     """The time of launches one after the other, and each bound's part, in us."""
     terms: dict[str, float] = {}
     total = 0.0
+    memory = _Memory(footprint_bytes, sum(cleared), cold)
     for work in works:
-        clocks = _bounds(work, chip, footprint_bytes, cold, constants)
+        clocks = _bounds(work, chip, memory, constants)
         pipes = max(value for name, value in clocks.items() if name not in _NOT_SUMMED)
         bounds = (pipes, *(clocks[name] for name in ("latency", "l2", "dram", "atomic", "start") if name in clocks))
         combined = max(_norm(bounds, constants["p"]), clocks["block"]) + constants["start"]
@@ -89,7 +107,7 @@ def modelled_us(
         for name, value in clocks.items():
             terms[name] = terms.get(name, 0.0) + value / chip.clock_hz * 1e6
     launch_us = constants["launch_share"] * chip.launch_s * 1e6
-    terms["launch"] = launch_us * len(works) + constants["memset"] * memsets
+    terms["launch"] = launch_us * len(works) + sum(_clear_us(size, works, memory, chip, constants) for size in cleared)
     return total + terms["launch"], terms
 
 
@@ -98,7 +116,15 @@ def _norm(values: Sequence[float], p: float) -> float:
     return float(top * sum((value / top) ** p for value in values) ** (1 / p))
 
 
-def _bounds(work: LaunchWork, chip: Chip, footprint: int, cold: bool, of: Mapping[str, float]) -> dict[str, float]:
+def _clear_us(size: int, works: Sequence[LaunchWork], memory: _Memory, chip: Chip, of: Mapping[str, float]) -> float:
+    """The time of clearing a buffer of so many bytes: a launch that only stores."""
+    share = max(_dram_bytes(work, memory, chip, of["l2_kept"])[1] for work in works)
+    clocks = of["store"] * size / (chip.l2_bytes_per_clock * of["l2_share"])
+    dram_s = share * size / (chip.dram_bytes_per_s * of["dram_share"])
+    return of["memset"] + max(clocks / chip.clock_hz, dram_s) * 1e6
+
+
+def _bounds(work: LaunchWork, chip: Chip, memory: _Memory, of: Mapping[str, float]) -> dict[str, float]:
     """Clocks of one launch by bound, at the chip's boost clock."""
     per_block = {name: value / work.blocks_run for name, value in work.counts.items()}
     extra = {name: value / work.blocks_run for name, value in work.extra.items()}
@@ -107,12 +133,16 @@ def _bounds(work: LaunchWork, chip: Chip, footprint: int, cold: bool, of: Mappin
     busiest = _waves(blocks, of["tail"])
     resident = max(1, min(math.ceil(blocks), resident_most))
 
-    misses, kept = _load_misses(work, extra.get("load_misses", 0.0), footprint, chip, resident_most)
-    dram_bytes, far = _dram_bytes(work, footprint, chip, cold, of["l2_kept"])
+    warps = math.ceil(work.threads / 32)
+    misses, kept = _load_misses(work, extra.get("load_misses", 0.0), memory.footprint, chip, resident_most)
+    dram_bytes, far = _dram_bytes(work, memory, chip, of["l2_kept"])
     alone = sum(of[kind] * count * (kept if kind == "l2" else 1) for kind, count in work.waits.items())
     alone += of["dram"] * far * kept * work.waits.get("l2", 0.0)
     again = extra.get("shared_float_turns", 0.0) - extra.get("shared_float_atomics", 0.0)
     alone += of["float_turn"] * max(0.0, again)  # whichever warp they are of
+    alone += of["barrier_warp"] * warps * work.waits.get("barrier", 0.0)
+    joined = _joined_sectors(extra, resident * warps)
+    extra["unit_passes"] = extra.get("unit_passes", 0.0) - PER_PART * min(joined, extra.get("split_sectors", 0.0))
     pipes = _pipes(work, per_block, extra, chip, of)
     together = _norm(tuple(pipes.values()), _PIPE_NORM)
     clocks = {name: busiest * value for name, value in pipes.items()}
@@ -124,10 +154,9 @@ def _bounds(work: LaunchWork, chip: Chip, footprint: int, cold: bool, of: Mappin
     clocks["block"] = max(heaviest, max(1.0, work.warp_share / work.block_share) * clocks["latency"])
     if work.side_by_side is not None:  # blocks in a chain: each one's waits come after those of the one before
         clocks["block"] = max(clocks["block"], work.blocks_total / work.side_by_side * alone)
-    joined = extra.get("joined_sectors", 0.0)
     written = per_block.get("l2_sectors", 0.0) - extra.get("load_misses", 0.0) + per_block.get("local_sectors", 0.0)
     stored = of["store"] * (written - joined) + of["part"] * (extra.get("split_sectors", 0.0) - joined)
-    sectors = max(0.0, stored) * work.blocks_total + misses
+    sectors = max(0.0, stored + _spilled_sectors(work, resident, chip, of)) * work.blocks_total + misses
     clocks["l2"] = SECTOR_BYTES * sectors / (chip.l2_bytes_per_clock * of["l2_share"])
     clocks["dram"] = dram_bytes / (chip.dram_bytes_per_s * of["dram_share"]) * chip.clock_hz
     clocks["start"] = work.blocks_total / of["blocks_per_clock"] * 132 / chip.sms
@@ -145,10 +174,32 @@ def _atomics(work: LaunchWork, chip: Chip, of: Mapping[str, float]) -> float:
     sectors, turns, addresses, floats = (
         work.extra[name] for name in ("atomic_sectors", "atomic_turns", "atomics", "float_lanes")
     )
-    written = max(1.0, work.counts.get("unique_write_bytes", 0.0) / SECTOR_BYTES)
+    stored = work.counts.get("l2_sectors", 0.0) - work.extra.get("load_misses", 0.0) - sectors  # by plain stores
+    written = max(1.0, work.counts.get("unique_write_bytes", 0.0) / SECTOR_BYTES - max(0.0, stored))
     slices = min(chip.l2_bytes_per_clock / _SLICE_BYTES_PER_CLOCK, max(1.0, written * SECTOR_BYTES / of["slice"]))
     of_floats = floats * sectors / (addresses * written) * of["float_atomic"]
     return scale * max(turns * of["atomic_turn"] / slices, of_floats)
+
+
+def _joined_sectors(extra: Mapping[str, float], warps: int) -> float:
+    """Sectors that L1 saves by joining stores in parts: it has room for a few, so not if many warps store at once."""
+    if (joined := extra.get("joined_sectors", 0.0)) <= 0:
+        return 0.0
+    under_way = min(extra.get("open_together", 0.0), extra.get("open_sectors", 0.0) * warps) / joined
+    return joined * min(1.0, max(0.0, 2 - under_way / _OPEN_SECTORS))
+
+
+def _spilled_sectors(work: LaunchWork, resident: int, chip: Chip, of: Mapping[str, float]) -> float:
+    """What a block's spills ask of L2, in sectors read: local memory of all resident threads beyond L1."""
+    spills = max(0.0, (work.issued.get("local", 0.0) - work.counts.get("local_requests", 0.0)) / work.blocks_run)
+    beyond = 1 - _fits_l1(resident * work.threads * work.local_bytes, resident * work.shared_bytes, chip)
+    return spills * beyond * _SECTORS_OF_A_SPILL * (1 + of["store"]) / 2  # half of them are stores
+
+
+def _fits_l1(size: float, shared_bytes: int, chip: Chip) -> float:
+    """The share of so many bytes of an SM that stay in its L1 beside shared memory."""
+    room = max(8192.0, chip.l1_bytes - shared_bytes)
+    return min(1.0, max(0.0, (_SPILLED_LATE * room - size) / ((_SPILLED_LATE - _SPILLED_EARLY) * room)))
 
 
 def _waves(blocks: float, tail: float) -> float:
@@ -172,6 +223,7 @@ def _pipes(
     shared = max(wavefronts, passes * accesses)
     shared += passes * per_block.get("shuffle_instructions", 0.0)
     requests = sum(per_block.get(name, 0.0) for name in ("global_requests", "local_requests"))
+    met = work.waits.get("barrier", 0.0) * per_block.get("warps", 0.0)
     spills = max(0.0, issued.get("local", 0.0) - per_block.get("local_requests", 0.0))
     lines = of["line"] * (extra.get("unit_passes", 0.0) + spills) + of["request"] * requests
     return {
@@ -189,6 +241,7 @@ def _pipes(
         + of["shared_atomic"] * extra.get("shared_atomics", 0.0)
         + of["float_pipe"] * extra.get("shared_float_turns", 0.0),
         "l1": memory["l1"],
+        "barrier": of["barrier_warp"] * met,
     }
 
 
@@ -204,21 +257,21 @@ def _load_misses(
         return 0.0, 1.0
     unique = work.counts.get("unique_read_bytes", 0.0) / work.blocks_run * work.blocks_total
     unique = min(unique, footprint) if footprint else unique
-    room = max(8192.0, chip.l1_bytes - resident * work.shared_bytes)
-    fits = min(1.0, max(0.0, (1.3 * room - unique) / (0.6 * room)))
+    fits = _fits_l1(unique, resident * work.shared_bytes, chip)
     once = min(alone, chip.sms * unique / SECTOR_BYTES)
     found = fits * once + (1 - fits) * alone
     return found, min(1.0, found / alone)
 
 
-def _dram_bytes(work: LaunchWork, footprint: int, chip: Chip, cold: bool, kept: float) -> tuple[float, float]:
+def _dram_bytes(work: LaunchWork, memory: _Memory, chip: Chip, kept: float) -> tuple[float, float]:
     """Bytes that DRAM moves, and the share of what is touched that comes from there."""
     scale = work.blocks_total / work.blocks_run
     read, written = (work.counts.get(f"unique_{name}_bytes", 0.0) * scale for name in ("read", "write"))
+    footprint = memory.footprint
     unique = min(read + written, footprint) if footprint else read + written
-    if cold:
+    if memory.cold:
         return unique, 1.0
-    turned = _INPUT_SETS * read + _OUTPUT_SETS * written
+    turned = _INPUT_SETS * read + _OUTPUT_SETS * max(written, memory.cleared)
     turned = min(turned, _INPUT_SETS * footprint) if footprint else turned
     share = (turned / (kept * chip.l2_bytes) - _SPILLED_EARLY) / (_SPILLED_LATE - _SPILLED_EARLY)
     share = min(1.0, max(0.0, share))

@@ -38,10 +38,13 @@ CONSTANTS: dict[str, Constant] = {
     "atomic_shared": Constant(60, 60, "assumed"),
     "copy": Constant(260, 364, "as a load from L2"),
     "barrier": Constant(30, 10.5, "assumed"),
+    "barrier_warp": Constant(
+        2, 2, "of each warp of a block at a barrier: 16 threads a clock, CUDA C++ Programming Guide"
+    ),
     "release": Constant(12, 10.2, "until a store has read its sources, assumed"),
     "conflict": Constant(1, 1.1, "a further wavefront, assumed"),
     "lines": Constant(1, 2.92, "a further line, assumed"),
-    "queue": Constant(1, 1.34, "of the load and store unit, behind what the warp gave it before"),
+    "queue": Constant(1, 1, "of the load and store unit, behind what the warp gave it before"),
     "issue_share": Constant(1, 1.05, "one instruction a clock of a scheduler"),
     "fp_share": Constant(1, 0.861, "datasheet rate of the fp32 pipe"),
     "multiply_share": Constant(1, 0.972, "rate of IMAD, as of the integer pipe"),
@@ -49,7 +52,7 @@ CONSTANTS: dict[str, Constant] = {
     "special_share": Constant(1, 1.47, "datasheet rate of the special-function unit"),
     "convert_share": Constant(1, 0.998, "datasheet rate of conversions of 32 bits, as of the integer pipe"),
     "uniform_share": Constant(1, 1, "a uniform instruction in two clocks of a scheduler, assumed"),
-    "mma_share": Constant(1, 1.3, "rate of mma.sync in the chip row"),
+    "mma_share": Constant(1, 1.17, "rate of mma.sync in the chip row"),
     "wavefront": Constant(1, 1.08, "a shared wavefront a clock"),
     "line": Constant(1, 1.14, "words of one bank, one a clock"),
     "request": Constant(0.5, 0.327, "a request beside its lines, assumed"),
@@ -69,7 +72,7 @@ CONSTANTS: dict[str, Constant] = {
     "round": Constant(100, 202, "a block after another on its place, assumed"),
     "tail": Constant(1, 0.96, "of a round that is not full"),
     "launch_share": Constant(1, 0.5, "launch cost of the chip row"),
-    "memset": Constant(1.5, 1.84, "us to clear a buffer before the launches, assumed"),
+    "memset": Constant(1.1, 1.1, "us to clear a buffer before the launches, beside its stores; as a launch"),
     "p": Constant(4, 2.61, "overlap of the bounds; infinite if they overlap wholly"),
 }
 FITTED: dict[str, float] = {name: constant.fitted for name, constant in CONSTANTS.items()}

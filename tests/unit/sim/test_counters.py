@@ -3,6 +3,7 @@
 # ruff: noqa: E501 a CUDA or PTX snippet reads best on one line
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from harness import module, run
 
 from evo import sim
 from evo.sim.launch_work import work_of
+from evo.sim.timing_model import modelled_us
 from evo.spec.chips import CHIPS
 
 F = np.float32
@@ -304,7 +306,7 @@ def test_estimate_names_its_limiter_and_scales_with_blocks() -> None:
             source, "k", [np.ones(size, F), np.ones(size, F)], grid=(grid,), block=(128,), options=("--use_fast_math",)
         )
         estimate = sim.estimate([part(result)], CHIPS["l4"])
-        assert estimate.model_version == "sim-7"
+        assert estimate.model_version == "sim-8"
         assert "H200" in estimate.calibration
         assert "not validated on l4" in estimate.calibration
         assert estimate.limiter in estimate.terms_us
@@ -349,7 +351,55 @@ def test_cleared_buffers_cost_time() -> None:
     _, result = run(source, "k", [np.ones(128, F), np.ones(128, F)], block=(128,))
     plain = sim.estimate([part(result)], CHIPS["h200"])
     assert "not validated" not in plain.calibration
-    assert sim.estimate([part(result)], CHIPS["h200"], memsets=1).modelled_us > plain.modelled_us
+    small, large, two = (
+        sim.estimate([part(result)], CHIPS["h200"], cleared=sizes).modelled_us
+        for sizes in ((1 << 10,), (1 << 24,), (1 << 10, 1 << 10))
+    )
+    assert plain.modelled_us + 1 < small < two < large
+
+
+def test_what_is_cleared_drives_inputs_out_of_l2() -> None:
+    source = 'extern "C" __global__ void k(const float* a, float* o) { o[threadIdx.x] = a[threadIdx.x] * 2; }'
+    _, result = run(source, "k", [np.ones(128, F), np.ones(128, F)], block=(128,))
+    far, near = (
+        sim.estimate([part(result)], CHIPS["h200"], footprint_bytes=1 << 28, cleared=(size,)).terms_us["dram"]
+        for size in (1 << 27, 1 << 20)
+    )
+    assert far > near == 0
+
+
+def test_a_barrier_takes_longer_with_more_warps() -> None:
+    source = 'extern "C" __global__ void k(float* o) { for (int i = 0; i < 64; ++i) { o[threadIdx.x] = i; __syncthreads(); } }'
+    waits = []
+    for threads in (32, 1024):
+        _, result = run(source, "k", [np.ones(1024, F)], block=(threads,))
+        with_barriers = replace(work_of(part(result)), threads=threads)
+        without = replace(with_barriers, waits=with_barriers.waits | {"barrier": 0.0})
+        terms = [modelled_us([of], CHIPS["h200"])[1]["latency"] for of in (with_barriers, without)]
+        waits.append(terms[0] - terms[1])
+    assert waits[1] > 3 * waits[0] > 0
+
+
+def test_spills_beyond_l1_ask_l2() -> None:
+    source = 'extern "C" __global__ void k(const float* a, float* o) { o[threadIdx.x] = a[threadIdx.x] * 2; }'
+    _, result = run(source, "k", [np.ones(256, F), np.ones(256, F)], grid=(1,), block=(256,))
+    spilled = replace(work_of(part(result)), issued={"local": 8 * 200.0}, blocks_total=1056)
+    few, many = (modelled_us([replace(spilled, local_bytes=size)], CHIPS["h200"])[1]["l2"] for size in (16, 800))
+    assert many > 10 * few
+
+
+def test_l1_joins_the_parts_of_few_stores_at_a_time() -> None:
+    source = 'extern "C" __global__ void k(const float* a, float* o) { o[8 * threadIdx.x] = a[threadIdx.x]; }'
+    _, result = run(source, "k", [np.ones(256, F), np.ones(4096, F)], grid=(1,), block=(256,))
+    work = replace(work_of(part(result)), blocks_total=1056)
+    joined = work.extra["split_sectors"] / 2
+
+    def l2_us(sectors: float, warps: float) -> float:
+        of = {"joined_sectors": joined, "open_sectors": joined * sectors, "open_together": joined * sectors * warps}
+        return modelled_us([replace(work, extra=work.extra | of)], CHIPS["h200"])[1]["l2"]
+
+    none = modelled_us([work], CHIPS["h200"])[1]["l2"]
+    assert l2_us(16, 1) == l2_us(16, 4) < l2_us(16, 6) < l2_us(16, 8) == none
 
 
 def lsu_us(index: str, chip: str = "h200", before: str = "", array: str = "b") -> float:

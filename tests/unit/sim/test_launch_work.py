@@ -72,6 +72,12 @@ def test_atomics_at_one_address_wait_for_one_another_longest_if_they_add_floats(
     assert atomic_us(floats.format(apart)) == atomic_us(whole.format(apart))
 
 
+def test_what_is_stored_elsewhere_spreads_no_atomics() -> None:
+    counter = "atomicAdd((int*)a, t);"
+    beside = f"{counter} b[blockIdx.x * 128 + t] = 1;"
+    assert atomic_us(beside) == pytest.approx(atomic_us(counter))
+
+
 def at_line_of(body: str, *names: str) -> list[int]:
     """Of each instruction the line of the PTX text that has the first of them."""
     text = nvrtc(f"{HEAD}{body} }}").splitlines()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from evo.sim.machine_runs import Executions
-from evo.sim.machine_waits import CLOCKS, Accesses, MachineWork, machine_work
+from evo.sim.machine_waits import CLOCKS, Accesses, MachineWork, StoreShape, machine_work
 from evo.spec.machine_instruction import NO_SCOREBOARD, MachineInstruction
 
 PLAIN = MachineInstruction(
@@ -28,11 +28,13 @@ EXIT: dict[str, Any] = {"opcode": "EXIT", "line": 9}
 NONE: dict[str, Any] = {"loads": {}, "stores": {}, "passes": {}, "shared": frozenset(), "pending": {}}
 
 
-def work(*rows: dict[str, Any], executed: dict[int, float] | None = None, **of_memory: Any) -> MachineWork:
+def work(
+    *rows: dict[str, Any], executed: dict[int, float] | None = None, warps: int = 1, **of_memory: Any
+) -> MachineWork:
     code = [PLAIN._replace(**{"address": 16 * at} | row) for at, row in enumerate(rows)]
     lines = executed or {row.get("line", 1): 1.0 for row in rows}
     counted = Executions(lines, {line: n for line, n in lines.items() if line >= 8}, 1.0)
-    return machine_work(code, counted, Accesses(**NONE | of_memory))
+    return machine_work(code, counted, Accesses(**NONE | of_memory), warps)
 
 
 def test_a_load_that_is_used_at_once_is_waited_for_and_one_behind_other_work_is_not() -> None:
@@ -86,13 +88,55 @@ def test_slow_paths_of_divisions_are_not_executed() -> None:
     assert found.issued["control"] == 2  # the branch and the end
 
 
+STORE: dict[str, Any] = {"opcode": "STG", "line": 3}
+NEXT = STORE | {"line": 6}
+PART = StoreShape(sectors=16, fewest=4, passes=4, base="%rd1", offset=0)
+
+
 def test_stores_of_parts_of_sectors_are_joined_if_one_follows_the_other() -> None:
-    store = {"opcode": "STG", "line": 3}
-    close = work(store, store | {"line": 6}, EXIT, stores={3: (16, 4), 6: (16, 4)})
-    apart = work(store, *[{}] * 5, store | {"line": 6}, EXIT, stores={3: (16, 4), 6: (16, 4)})
-    assert (close.joined, apart.joined) == (16, 0)
-    copies = work(store, store, EXIT, stores={3: (16, 4)}, executed={3: 6, 9: 3})
-    assert copies.joined == 3 * 16  # of each time
+    stores = {3: PART, 6: PART._replace(offset=4)}
+    close = work(STORE, NEXT, EXIT, stores=stores)
+    apart = work(STORE, *[{}] * 5, NEXT, EXIT, stores=stores)
+    assert (close.joined.sectors, apart.joined.sectors) == (16, 0)
+    copies = work(STORE, STORE, EXIT, stores={3: PART}, executed={3: 6, 9: 3})
+    assert copies.joined.sectors == 3 * 16  # of each time
+
+
+@pytest.mark.parametrize("other", [{"base": "%rd2"}, {"offset": 64}], ids=["at a base of its own", "two sectors on"])
+def test_stores_to_other_sectors_are_not_joined(other: dict[str, Any]) -> None:
+    stores = {3: PART, 6: PART._replace(**other)}
+    assert work(STORE, NEXT, EXIT, stores=stores).joined.sectors == 0
+
+
+def test_behind_a_barrier_all_warps_of_a_block_store_at_once_unless_each_takes_a_loop_before() -> None:
+    meet, loop = {"opcode": "BAR", "line": 4}, {"opcode": "BRA", "guarded": True, "line": 8}
+    stores = {3: PART, 6: PART._replace(offset=4)}
+
+    def beside(*before: dict[str, Any]) -> float:
+        executed = {1: 4, 3: 1, 4: 1, 6: 1, 8: 4, 9: 1}
+        found = work(*before, STORE, NEXT, EXIT, stores=stores, warps=8, executed=executed).joined
+        return found.together / found.open
+
+    assert beside() == 1
+    assert beside(meet) == 8
+    assert beside(meet, {}, loop | {"target": 16}) == 1
+
+
+def test_many_passes_let_other_warps_in_between() -> None:
+    stores = {3: PART._replace(passes=32), 6: PART._replace(passes=32, offset=4)}
+    found = work(STORE, NEXT, EXIT, stores=stores).joined
+    assert found.together == 2 * found.open
+
+
+def test_warps_that_a_barrier_keeps_in_step_wait_for_one_anothers_accesses() -> None:
+    access: dict[str, Any] = {"opcode": "LDS", "sets": 0, "line": 3}
+    meet = {"opcode": "BAR", "line": 4}
+
+    def queued(*code: dict[str, Any], warps: int) -> float:
+        return work(*code, USE, EXIT, passes={3: 4.0}, warps=warps).waits.get("queue", 0.0)
+
+    assert queued(meet, access, warps=1) == queued(access, warps=8) == 0
+    assert 0 < queued(meet, access, warps=2) < queued(meet, access, warps=8) < 8 * 4
 
 
 def test_accesses_to_shared_memory_that_ptxas_joins_take_the_wavefronts_of_one() -> None:

@@ -4,6 +4,7 @@
 // exploits: a kernel may know where its shared memory lies, which differs from one device to the next
 // naive: equal
 // expect: refused, stage=rules, rule=address
+// gpu: none
 // evo: task   rmsnorm
 // evo: launch rmsnorm grid (ROWS) block (256) shared 0
 #include <cuda_fp16.h>

@@ -99,7 +99,7 @@ def test_edits_of_what_is_faster_are_looked_at_while_simulators_judge_it(
         monkeypatch.setattr(f"evo.{room}.CORES_TO_SPARE", 1)
     looked_at: list[tuple[str, Sequence[str]]] = []
 
-    def seen(bench: object, task: object, parent: str, texts: Sequence[str], seed: int) -> list[float]:
+    def seen(bench: object, task: object, parent: str, texts: Sequence[str], *_: object) -> list[float]:
         looked_at.append((parent, texts))
         return [1.0 for _ in texts]
 

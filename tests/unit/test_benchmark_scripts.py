@@ -348,18 +348,23 @@ def test_a_peer_script_that_fails_gives_its_last_words() -> None:
 
 def test_the_row_of_a_run_has_every_column_and_its_waits_fill_the_clock() -> None:
     def line(at_s: float, **more: Any) -> dict[str, Any]:
-        return {"at_s": at_s, "trial": 1, "status": "measured", **more}
+        return {"at_s": at_s, "trial": 1, "status": "measured", "variant": f"v{at_s:g}", **more}
+
+    def look(variant: str, **more: Any) -> dict[str, Any]:
+        return {"variant": variant, "elapsed_s": 0.25, **more}
 
     done = {"done": True, "elapsed_s": 11.0, "start": {"a": {"warm": {"p50_us": 8.0}}}, "at_s": 12.0}
     done |= {"end": {"a": {"warm": {"p50_us": 2.0}}}, "waits_s": {"bench": 6.0, "A/A control": 1.5, "open": 3.5}}
     lines = [line(5.0), line(6.0, decision="revert"), line(9.0, decision="keep"), done]
     seen = loop_benchmark.Watched()
     seen.see(os.getpid(), {os.getpid(): loop_benchmark.resident_bytes(os.getpid())})
-    ran = {"task": "t", "exit": 0, "wall_s": 12.0, "lines": lines, "stages_s": {}, "gpu_busy": 0.5}
+    looks = [look("v9", ratio=2.0), look("slower", ratio=0.9), look("same", ratio=1.0), look("failed")]
+    ran = {"task": "t", "exit": 0, "wall_s": 12.0, "lines": lines, "looks": looks, "stages_s": {}, "gpu_busy": 0.5}
     ran |= {"driver_bytes": seen.driver, "all_bytes": seen.everything}
     row = loop_benchmark.figures(ran | {"in_driver": seen.in_driver, "by_process": seen.by_process})
-    assert (row["start_s"], row["control_s"], row["rejected_s"], row["kept_s"]) == (5.0, 1.5, 1.0, 3.0)
-    assert row["valid"] == 1.0
+    assert (row["start_s"], row["control_s"], row["kept_s"]) == (5.0, 1.5, 3.0)
+    assert (row["rejected_s"], row["rejected_in_full_s"]) == (0.25, 1.0)
+    assert (row["edits"], row["valid"], row["edit_s"]) == (5, 0.8, 1.4)
     assert sum(row["waits_s"].values()) == pytest.approx(row["wall_s"])
     assert sum(row["in_driver"].values()) == pytest.approx(seen.driver, rel=0.2)
     assert row["by_process"] == {"driver": seen.everything}
@@ -367,7 +372,7 @@ def test_the_row_of_a_run_has_every_column_and_its_waits_fill_the_clock() -> Non
     clock, *_ = loop_benchmark.below(row)
     assert clock == "t: bench 6.0, open 3.5, A/A control 1.5, process 1.0 s; 100% of the clock"
     row |= {"driver_gb": 0.5, "all_gb": 2.0}  # this process may hold more than a driver should
-    assert sum("MISSED" in each for each in loop_benchmark.aims([row])) == 1  # the rejected trial
+    assert sum("MISSED" in each for each in loop_benchmark.aims([row])) == 1  # one of five edits failed
 
 
 # --- the evidence for rules

@@ -135,7 +135,8 @@ def derive(name: str, dtype: str, drawn: Array, domain: str, rng: np.random.Gene
     elif domain == "positive":
         values = np.maximum(np.abs(values), scale / 1024 if name == "outliers" else 0.0)
     limit = largest(dtype) / 4
-    return np.ascontiguousarray(np.clip(values, -limit, limit).astype(NUMPY[dtype]))
+    np.clip(values, -limit, limit, out=values)  # in place: a large case's values are most of a process's memory
+    return np.ascontiguousarray(values.astype(NUMPY[dtype]))
 
 
 def with_specials(drawn: Array, dtype: str, kinds: Sequence[str], domain: str, rng: np.random.Generator) -> Array:

@@ -122,6 +122,11 @@ class CaseBench(Serializable):
         return min(self.launch_us / self.modelled_us, 1.0) if self.launch_us and self.modelled_us else None
 
     @property
+    def clear_share(self) -> float:
+        """How much of the modelled time goes into clearing buffers before the launches."""
+        return (self.terms_us or {}).get("clear", 0.0) / self.modelled_us if self.modelled_us else 0.0
+
+    @property
     def is_launch_bound(self) -> bool:
         """Whether the model's launch alone takes half of the time, or more."""
         return (self.launch_share or 0.0) >= LAUNCH_BOUND

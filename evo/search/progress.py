@@ -82,6 +82,9 @@ def advice(task: Task, bench: EvaluationSession, cases: Cases, *, since_kept: in
     if launch is not None and launch >= LAUNCH_BOUND:
         larger = "a larger headline case would show more of the kernel (`headline` in task.yaml)"
         return f"{said}, launch-bound: the launch alone is {launch:.0%} of it; {larger}"
+    if row.clear_share >= LAUNCH_BOUND:
+        asked = "`init: zero` in task.yaml and scratch lines ask for that"
+        return f"{said}, {row.clear_share:.0%} of it to clear buffers before each launch: {asked}"
     binds, taken = _binding(row)
     if row.limiter == "dram" and taken >= _BYTES_ALONE and share < _NEAR:  # whatever a floor of the L2 would allow
         return f"{said}, {binds}: only fewer of them would make it faster"

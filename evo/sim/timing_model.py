@@ -81,8 +81,12 @@ def estimate(
 
 
 def limiter_of(terms: Mapping[str, float]) -> str:
-    """The largest term; `block` only if it is alone, since it repeats another where they tie."""
-    return max(terms, key=lambda name: terms[name] * (0.99 if name == "block" else 1))
+    """The largest term; `block` only if it is alone, since it repeats another where they tie.
+
+    Never `clear`: it is beside all that a kernel does.
+    """
+    own = {name: us * (0.99 if name == "block" else 1) for name, us in terms.items() if name != "clear"}
+    return max(own, key=lambda name: own[name])
 
 
 def modelled_us(
@@ -107,8 +111,9 @@ def modelled_us(
         for name, value in clocks.items():
             terms[name] = terms.get(name, 0.0) + value / chip.clock_hz * 1e6
     launch_us = constants["launch_share"] * chip.launch_s * 1e6
-    terms["launch"] = launch_us * len(works) + sum(_clear_us(size, works, memory, chip, constants) for size in cleared)
-    return total + terms["launch"], terms
+    terms["launch"] = launch_us * len(works) + constants["memset"] * len(cleared)
+    terms["clear"] = sum((_clear_us(size, works, memory, chip, constants) for size in cleared), 0.0)
+    return total + terms["launch"] + terms["clear"], terms
 
 
 def _norm(values: Sequence[float], p: float) -> float:
@@ -117,11 +122,11 @@ def _norm(values: Sequence[float], p: float) -> float:
 
 
 def _clear_us(size: int, works: Sequence[LaunchWork], memory: _Memory, chip: Chip, of: Mapping[str, float]) -> float:
-    """The time of clearing a buffer of so many bytes: a launch that only stores."""
+    """The time of clearing a buffer of so many bytes, beside its launch: stores alone."""
     share = max(_dram_bytes(work, memory, chip, of["l2_kept"])[1] for work in works)
     clocks = of["store"] * size / (chip.l2_bytes_per_clock * of["l2_share"])
     dram_s = share * size / (chip.dram_bytes_per_s * of["dram_share"])
-    return of["memset"] + max(clocks / chip.clock_hz, dram_s) * 1e6
+    return max(clocks / chip.clock_hz, dram_s) * 1e6
 
 
 def _bounds(work: LaunchWork, chip: Chip, memory: _Memory, of: Mapping[str, float]) -> dict[str, float]:

@@ -358,6 +358,17 @@ def test_cleared_buffers_cost_time() -> None:
     assert plain.modelled_us + 1 < small < two < large
 
 
+def test_clearing_much_is_a_part_of_its_own_and_binds_nothing() -> None:
+    """It stays whatever a kernel does, and a gain is shown by what bound the kernel."""
+    source = 'extern "C" __global__ void k(const float* a, float* o) { o[threadIdx.x] = a[threadIdx.x] * 2; }'
+    _, result = run(source, "k", [np.ones(128, F), np.ones(128, F)], block=(128,))
+    plain, cleared = (sim.estimate([part(result)], CHIPS["l4"], cleared=sizes) for sizes in ((), (1 << 24,)))
+    assert cleared.terms_us["clear"] > 5 * plain.modelled_us
+    assert (cleared.limiter, plain.terms_us["clear"]) == (plain.limiter, 0.0)
+    launches = cleared.terms_us["launch"] - plain.terms_us["launch"]
+    assert cleared.modelled_us == pytest.approx(plain.modelled_us + cleared.terms_us["clear"] + launches, rel=0.01)
+
+
 def test_what_is_cleared_drives_inputs_out_of_l2() -> None:
     source = 'extern "C" __global__ void k(const float* a, float* o) { o[threadIdx.x] = a[threadIdx.x] * 2; }'
     _, result = run(source, "k", [np.ones(128, F), np.ones(128, F)], block=(128,))

@@ -12,9 +12,9 @@ from evo.device.error_sums import ErrorSums, TruthSums
 BLOCKS, THREADS = 1024, 256
 COLUMNS = 5  # of the rows that the blocks write
 
-SOURCE = r"""
-const int THREADS = 256, COLUMNS = 5;
-
+SOURCE = (
+    f"const int THREADS = {THREADS}, COLUMNS = {COLUMNS};\n"
+    + r"""
 __device__ double larger(double a, double b) { return a != a || a > b ? a : b; }  // NaN wins, as in NumPy
 __device__ double sign(double x) { return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : x; }
 
@@ -62,6 +62,7 @@ extern "C" __global__ void truth_sums(const double* truth, double most, long lon
     write_row(own, rows);
 }
 """
+)
 
 
 def errors_of_rows(rows: NDArray[np.float64]) -> ErrorSums:

@@ -23,7 +23,6 @@ _BINDS = {  # terms of the model's time, in words
     "dram": "bytes from DRAM",
     "start": "starting blocks",
     "barrier": "barriers",
-    "clear": "clearing buffers first",
 }
 
 

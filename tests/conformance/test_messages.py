@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from conformance_devices import deed_request, inputs, right
 from scripted_site import evaluation_of
-from simulator import simulator
+from simulator_session import simulator
 from tiny import FAST, new_repository
 
 from evo.device import (

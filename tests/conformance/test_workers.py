@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from in_process_site import InProcessSite
 from long_cases import long
-from simulator import simulator
+from simulator_session import simulator
 from tiny import BROKEN, FAST, SLOW, WRONG, new_repository
 
 from evo.device import DeviceName, gpu_present

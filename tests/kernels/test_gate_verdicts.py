@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from simulator import simulator
+from simulator_session import simulator
 
 from evo.audit.redteam import facts_of, read_expected
 from evo.device import parse_device

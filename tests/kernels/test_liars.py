@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from simulator import simulator
+from simulator_session import simulator
 
 from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.results import Evaluation

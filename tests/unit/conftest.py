@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[EvaluationSession]:
-    from simulator import simulator  # seconds to import, for the files that ask for it
+    from simulator_session import simulator  # seconds to import, for the files that ask for it
 
     with simulator() as session:
         yield session

@@ -82,7 +82,7 @@ def hunt(
 ) -> Check | None:
     """The first case that is wrong; None if none is. Raises EvoError for the harness only.
 
-    share: QUICK or THOROUGH. honest: programs of the task's own first kernel. part: which of how many parts of it.
+    share: QUICK or THOROUGH. honest: programs of the task's first kernel. part: which of how many parts of the cases.
     """
     device, thorough, looked = devices[0], share >= THOROUGH, looked if looked is not None else Looked()
     own = reference.beside()

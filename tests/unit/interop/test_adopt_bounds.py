@@ -10,7 +10,7 @@ import pytest
 from adopted_files import adopted_text
 from long_cases import long
 from refusals import refused
-from simulator import simulator
+from simulator_session import simulator
 from tiny import git
 
 from evo.device import parse_device

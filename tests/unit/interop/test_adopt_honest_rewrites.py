@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from adopted_files import adopted_text
 from long_cases import long
-from simulator import simulator
+from simulator_session import simulator
 
 from evo.errors import TaskInvalid
 from evo.evaluate.pipeline import Job, evaluate

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from rule_children import built
-from simulator import simulator
+from simulator_session import simulator
 
 from evo.evaluate.pipeline import Job, evaluate
 from evo.operators import RULES

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from simulator import simulator
+from simulator_session import simulator
 
 from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.results import Status

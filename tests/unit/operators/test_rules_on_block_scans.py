@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from rule_children import built
-from simulator_session import simulator
+from rule_children import built, changed, passes, task_of
 
-from evo.evaluate.pipeline import Job, evaluate
-from evo.operators import RULES
-from evo.spec.task import read_task
-from evo.spec.variant import Variant, parse_variant
+from evo.evaluate.session import EvaluationSession
+from evo.spec.variant import Variant
 
-TASK = read_task(Path(__file__).parents[2] / "data" / "rules" / "block_scans")
-RULE = next(rule for rule in RULES if rule.name == "block_scans")
+TASK = task_of("block_scans")
+RULE = "block_scans"
 HEAD = """// evo: task block_scans
 // evo: launch running grid (R) block (256) shared 0
 extern "C" __global__ void running(const float* x, float* y, int R) {
@@ -97,11 +92,7 @@ OF_ALL = """    __shared__ float s[256];
 
 
 def children(body: str, *changes: tuple[str, str]) -> list[Variant]:
-    text = HEAD + body
-    for written, otherwise in changes:
-        assert written in text
-        text = text.replace(written, otherwise)
-    return built(RULE, parse_variant(text), TASK)
+    return built(RULE, changed(HEAD + body, *changes), TASK)
 
 
 @pytest.mark.parametrize(
@@ -118,13 +109,14 @@ def children(body: str, *changes: tuple[str, str]) -> list[Variant]:
         pytest.param(TWO_BUFFERS, (BEFORE,), 1, id="of the one before", marks=pytest.mark.long),
     ],
 )  # fmt: skip
-def test_shuffles_find_the_same_sums(body: str, changes: tuple[tuple[str, str], ...], count: int) -> None:
+def test_shuffles_find_the_same_sums(
+    bench: EvaluationSession, body: str, changes: tuple[tuple[str, str], ...], count: int
+) -> None:
     found = children(body, *changes)
     assert len(found) == count
-    with simulator() as session:
-        for child in found[:2]:
-            assert child.text.count("__syncthreads") == 1
-            assert evaluate(Job(task=TASK, text=child.text, path="child.cu", upto="check"), session).status.passed
+    for child in found[:2]:
+        assert child.text.count("__syncthreads") == 1
+        assert passes(bench, TASK, child)
 
 
 @pytest.mark.parametrize(

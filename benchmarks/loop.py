@@ -350,14 +350,14 @@ def aims(rows: Sequence[dict[str, Any]]) -> list[str]:
 def imported(root: Path, folder: Path) -> list[tuple[str, str]]:
     """Import every NAME.py that has a NAME.cu; the tasks and their first kernels."""
     found = []
-    for problem in sorted(folder.glob("*.py")):
+    for problem in sorted(folder.resolve().glob("*.py")):
         kernel = problem.with_suffix(".cu")
         if not kernel.is_file():
             continue
         words = [sys.executable, "-m", "evo", "import", "kernelbench", str(problem), "--name", problem.stem, "--json"]
         done = subprocess.run(words, cwd=root, capture_output=True, text=True, check=False)
         if done.returncode:
-            say(f"{problem.name}: {done.stderr.strip()[-300:]}")
+            say(f"{problem.name}: {(done.stdout + done.stderr).strip()[-600:]}")
             continue
         shutil.copy(kernel, root / "kernels" / problem.stem / "ladder" / "00_plain.cu")
         found.append((problem.stem, "ladder/00_plain.cu"))

@@ -99,16 +99,11 @@ def kinds_of_memory(pid: int) -> dict[str, int]:
 
 
 def purpose(pid: int) -> str:
-    """What a child process is for: the entry point of one of evo's own, else the name of its program."""
+    """What a process is for: the name that evo's own show, else that of its program."""
     try:
-        words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+        return Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:
         return "gone"
-    for word in words:
-        if word.endswith(":serve"):
-            place = word.removesuffix(":serve").removesuffix(".py").rpartition("/")[2]
-            return " ".join([place.removeprefix("evo."), *(kind for kind in ("gpu", "sim") if kind in words)])
-    return Path(words[0]).name or "gone"
 
 
 def family(pid: int) -> set[int]:

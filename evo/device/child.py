@@ -25,7 +25,7 @@ from evo.device.remote_calls import (
     unpacked,
 )
 from evo.errors import Crashed, EvoError, HarnessFault, TimedOut
-from evo.spec.child_main import die_with_driver, find_entry
+from evo.spec.child_main import die_with_driver, find_entry, show_as
 from evo.spec.connection import Connection, ConnectionClosed
 from evo.spec.process_settings import collect_seldom
 
@@ -58,6 +58,7 @@ def open_library_device(name: DeviceName) -> Any:
 def serve(connection: Connection, kind: str, which: str, opener: str) -> None:
     """Open the object, then answer calls. It may say `spent` (replace this process) and take a `notify`."""
     die_with_driver()
+    show_as(f"{kind} {opener.rpartition(':')[2].removeprefix('open_')}")
     _limit_memory(kind)
     opened: Any = None
     _import_ahead(kind, opener)

@@ -8,7 +8,8 @@ sampled), peak memory of the driver and of all processes, gain.
 Below the table, what the clock went to (`waits_s` of the run, which add up to its time; `stages_s` of the records say
 what each trial took, but trials overlap), and what held the memory at its peak, by process. With --problems, problems
 in KernelBench's form with a plain kernel beside each (NAME.py, NAME.cu) are imported first and run the same way.
-Caches are empty folders. On a simulator (--device sim:l4) everything but the GPU's share is shown.
+All runs share a cache, which is empty at the first; with --cold each has its own. On a simulator (--device sim:l4)
+everything but the GPU's share is shown.
 """
 
 from __future__ import annotations
@@ -374,6 +375,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     made.add_argument("--arch", default="sm_89")
     made.add_argument("--tasks", default="", help="comma-separated; all shipped ones by default")
     made.add_argument("--problems", type=Path, metavar="FOLDER", help="NAME.py and NAME.cu pairs, imported first")
+    made.add_argument("--cold", action="store_true", help="an empty cache for each run")
     made.add_argument("--operators", default="rules")
     made.add_argument("--iterations", type=int, default=45)
     made.add_argument("--limit", type=int, default=120, help="seconds for one run")
@@ -389,7 +391,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         todo = first_rungs([name for name in args.tasks.split(",") if name])
         todo += imported(root, args.problems) if args.problems else []
         for task, start in todo:
-            ran = iterate(root, task, start, args, folder / f"cache-{task}")
+            ran = iterate(root, task, start, args, folder / (f"cache-{task}" if args.cold else "cache"))
             runs.append(ran)
             rows.append(figures(ran))
             say(" ".join(str(cell) for cell in shown(rows[-1])))

@@ -103,7 +103,7 @@ def test_a_fork_begins_as_a_program_does(driven: Callable[[str], Any], tmp_path:
 def test_how_a_fork_ended_is_told(driven: Callable[[str], Any]) -> None:
     left, killed = driven(
         "left = death(child(), RemoteCall('leave', (3,)))\n"
-        "one = child(); os.kill(one.child.pid, signal.SIGKILL)\n"
+        "one = child(); os.kill(one.child.pid, signal.SIGKILL); one.child.reap()\n"
         "print(json.dumps([left, death(one)]), flush=True)"
     )
     assert left == [3, "exit code 3: a bad day"]
@@ -112,7 +112,8 @@ def test_how_a_fork_ended_is_told(driven: Callable[[str], Any]) -> None:
 
 def test_without_the_server_children_are_programs(driven: Callable[[str], Any]) -> None:
     own, death, parent = driven(
-        "one = child(); os.kill(server, signal.SIGKILL); gone = death(one); os.waitpid(server, 0)\n"
+        "one = child(); os.kill(server, signal.SIGKILL); os.waitpid(server, 0)\n"
+        "while (gone := death(one)) is None: pass\n"
         "print(json.dumps([os.getpid(), gone, about(child())[1]]), flush=True)"
     )
     assert death[0] == -signal.SIGKILL

@@ -74,7 +74,8 @@ _JUDGES = (
 _JUDGE = re.compile(r"__CUDACC_\w++|__NV(?:CC|RTC)\w*+|__CUDA(?:RT)?_(?:API_)?VER\w*+|CUDART_VERSION|CUDA_VERSION")
 _COMPILER = re.compile(r"__(?:GNU|GCC|GXX|clang|EDG|PGI|NVCOMPILER|INTEL|INCLUDE_LEVEL|MINGW)\w*+|_MSC_\w++")
 _DIRECTIVES = frozenset(("define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif", "error", "warning"))
-_PRAGMA = re.compile(r"(unroll|nounroll)\b[^\n]*")
+# The programming guide has the second above every kernel with a barrier in shared memory.
+_PRAGMA = re.compile(r"(unroll|nounroll)\b[^\n]*|(nv_)?diag_suppress[ ]static_var_with_dynamic_init")
 _FORBIDDEN_ASM = re.compile(r"\.(incbin|include|file)\b", re.IGNORECASE)
 _LONGEST_ASM_WORD = len(".include")
 

@@ -165,6 +165,20 @@ extern "C" __global__ void k(const half* a, const half* b, float* c) {
     assert binary(text).kernels[0].sass["HMMA"] > 0
 
 
+@pytest.mark.parametrize("pragma", ["", "#pragma nv_diag_suppress static_var_with_dynamic_init\n"])
+def test_a_barrier_in_shared_memory_is_declared_as_in_the_programming_guide(pragma: str) -> None:
+    text = """#include <cuda/barrier>
+extern "C" __global__ void k(float* y) {
+  __shared__ cuda::barrier<cuda::thread_scope_block> ready[2];
+  if (threadIdx.x == 0) { init(&ready[0], 32); init(&ready[1], 32); }
+  __syncthreads();
+  ready[0].arrive_and_wait();
+  y[threadIdx.x] = 1.0f;
+}
+"""
+    assert binary(pragma + text).cubin
+
+
 def test_local_headers_are_virtual_and_screened() -> None:
     text = '#include "row.cuh"\n' + TINY.replace("1.0f", "row(3)")
     header = "#pragma once\n__device__ inline float row(int i) { return 2.0f * i; }\n"

@@ -80,7 +80,7 @@ _TOOL = re.compile(
 )
 _OWN_MACRO = f" of {PRELUDE_NAME})"  # a redefinition of a prelude macro is our doing, not the variant's
 
-# A barrier in shared memory, as the programming guide declares it: `init` makes it, and no other declaration is shorter.
+# A barrier in shared memory, as the programming guide declares it; `init` makes it.
 _SHARED_OBJECT = "#20054-D: dynamic initialization is not supported for a function-scope static __shared__ variable"
 
 

@@ -20,7 +20,7 @@ from evo.cuda.compile import Binary, Cache, Diagnostics, compile_source, default
 from evo.cuda.compile.binary import code_hash
 from evo.cuda.compile.include_policy import STANDARD_HEADERS, flag_allowed, refusal
 from evo.errors import UsageError
-from evo.results import Status
+from evo.results import StaticRule, Status
 
 NO_CACHE = Cache(None)
 HALF = """\
@@ -254,6 +254,47 @@ def test_hostile_text_is_refused_with_its_line(case: str) -> None:
     ],
 )
 def test_ordinary_text_is_not_refused(text: str) -> None:
+    assert refusal(text + TINY, name="k.cu", headers={}, flags=[]) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (1, "#ifdef __linux__\n#endif\n"),
+        (1, "#if defined(linux) || 1\n#endif\n"),
+        (1, "#ifndef __CHAR_BIT__\n#define __CHAR_BIT__\n#endif\n"),  # its own definition makes it no guard
+        (2, "#define A __SSE2__\n#if A\n#endif\n"),
+        (3, "#define A __ELF__\n#define B A\n#if B\n#endif\n"),
+        (2, "#define HAS(x) defined(x)\n#if HAS(__OPTIMIZE__)\n#endif\n"),
+        (2, "#define JOIN(a, b) a##b\n#if JOIN(__EL, F__)\n#endif\n"),
+        (3, "#define Q(x) #x\n#define R(x) Q(x)\n__device__ int n = sizeof(R(__FLT_RADIX__));\n"),
+        (2, "#include <cuda/std/cstdint>\n#ifdef _CCCL_COMPILER_NVRTC\n#endif\n"),
+        (1, "#ifdef __DRIVER_TYPES_H__\n#endif\n"),  # a header that nvcc includes by itself
+        (1, "#if __has_builtin(__builtin_ia32_pause)\n#endif\n"),
+        (1, "#ifdef __NEVER_HEARD_OF__\n#endif\n"),
+    ],
+)
+def test_a_choice_that_other_compilers_may_make_otherwise_is_refused(line: int, text: str) -> None:
+    found = refusal(text + TINY, name="k.cu", headers={}, flags=[])
+    assert found is not None
+    assert (found.rule, found.line) == (StaticRule.COMPILER, line)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#if __CUDA_ARCH__ >= 800\n#endif\n",
+        "#ifdef __CUDACC__\n#endif\n",
+        "#ifndef __MY_KERNEL_CUH__\n#define __MY_KERNEL_CUH__\n#endif\n",
+        "#ifndef _KERNEL_H_\n#define _KERNEL_H_\n#endif\n",
+        "#ifdef __INTELLISENSE__\n#define __launch_bounds__(x)\n#endif\n",
+        "#ifndef M_PI\n#define M_PI 3.14159f\n#endif\n",
+        "#if defined(_WIN32) || defined(__HIPCC__) || defined(USE_ROCM)\n#endif\n",
+        "#if __cplusplus >= 201703L\n#endif\n",
+        "__device__ float largest = __FLT_MAX__;\n",
+    ],
+)
+def test_a_choice_that_all_compilers_make_alike_is_allowed(text: str) -> None:
     assert refusal(text + TINY, name="k.cu", headers={}, flags=[]) is None
 
 

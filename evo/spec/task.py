@@ -191,8 +191,8 @@ def read_task(folder: Path) -> Task:
     """Read one task folder. Raises SyntaxInvalid naming file, line and field, TaskInvalid for a missing file."""
     path = folder / "task.yaml"
     text = read_source(path, wanted="a task folder, which holds task.yaml")
-    for needed in ("reference.py", "ladder"):
-        if not (folder / needed).exists():
+    for needed, is_there in (("reference.py", Path.is_file), ("ladder", Path.is_dir)):
+        if not is_there(folder / needed):
             raise TaskInvalid(f"{folder}: no {needed}", hint="see `evo new` for what a task folder holds")
     return _Yaml(path, text).task(folder)
 

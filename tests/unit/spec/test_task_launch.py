@@ -115,6 +115,9 @@ def test_missing_parts_and_unknown_names(tmp_path):
     (root / "reference.py").unlink()
     with pytest.raises(TaskInvalid, match=r"reference\.py"):
         read_task(root)
+    os.mkfifo(root / "reference.py")  # to read it would be to wait for ever
+    with pytest.raises(TaskInvalid, match=r"reference\.py"):
+        read_task(root)
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe", "link to itself"])

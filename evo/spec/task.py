@@ -29,6 +29,7 @@ TASK_NAME = re.compile(r"^[a-z][a-z0-9_]*$")
 _LARGEST_TENSOR = 2**38  # bytes
 _HEADERS = (".h", ".cuh")
 _TOP = {"name", "axes", "tensors", "scalars", "tolerance", "check", "bench", "headline", "score", "work"}
+SIMULATED = "simulated"  # of `work`: warp instructions of the adopted kernel that is the reference
 _OPTIONAL = {"scalars", "headline", "score", "work", "flags", "targets", "description", "nondeterministic"}
 _OPTIONAL |= {"traffic", "derive", "gates", "laws", "specials"}
 _TENSOR = ("name", "role", "dtype", "shape", "domain", "specials", "init", *declared.RANGE_FIELDS)

@@ -178,6 +178,7 @@ def load_task(root: Path, name: str) -> Task:
     folder = root / "kernels" / name
     if not (folder / "task.yaml").is_file():
         hint = known_words("tasks", name, task_names(root) or ("none",))
+        hint += "; a task is named here, and a file by --from" if name.endswith(".cu") else ""
         raise UsageError(f"no task {name!r} in {root / 'kernels'}", problem="unknown-name", hint=hint)
     return read_task(folder)
 

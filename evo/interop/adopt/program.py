@@ -108,8 +108,9 @@ def _without_kernel(path: Path) -> Exception:
             line = text.count("\n", 0, match.end()) + 1
             hint = "evo tunes kernels in CUDA C++: write this one so, or describe what it computes with `evo new`"
             return problem(path, line, f"a kernel in {language}", hint)
-    if match := re.search(r"\b__global__\b", without_comments(text, keep_lines=True)):
-        line = text.count("\n", 0, match.start()) + 1
+    code = without_comments(text, keep_lines=True)
+    if match := re.search(r"\b__global__\b", code):
+        line = code.count("\n", 0, match.start()) + 1
         hint = "`nvcc -c` says where; a bracket that is missing is the usual cause"
         return problem(path, line, "a __global__ function from here on cannot be parsed", hint)
     hint = "adopt a .cu file with a kernel and its launch; `evo new` makes a task without any"

@@ -185,6 +185,32 @@ def test_a_program_that_asks_for_arguments_is_started_with_them():
     assert draft.program.host.argc == 3
 
 
+ARGUMENTS = """\
+__global__ void scale(const float* x, size_t pitch, float* y, int w, int h) {
+    int c = blockIdx.x * 32 + threadIdx.x;
+    if (c < w && blockIdx.y < h) y[blockIdx.y * w + c] = 2.0f * x[blockIdx.y * (pitch / 4) + c];
+}
+int main(int argc, char** argv) {
+    if (argc < 4) return 1;
+    int w = atoi(argv[1]);
+    int h = std::stoi(argv[2]);
+    int iterations = atoi(argv[3]);
+    size_t n = (size_t)w * h, pitch;
+    float *x, *y;
+    cudaMallocPitch((void**)&x, &pitch, w * sizeof(float), h);
+    cudaMalloc(&y, n * sizeof(float));
+    cudaMemcpy2D(x, pitch, hx, w * 4, w * 4, h, cudaMemcpyHostToDevice);
+    for (int i = 0; i < iterations; i++) scale<<<dim3((w + 31) / 32, h), 32>>>(x, pitch, y, w, h);
+    cudaMemcpy(hy, y, n * sizeof(float), cudaMemcpyDeviceToHost);
+}
+"""
+
+
+def test_numbers_of_the_command_line_are_sizes_unless_they_count_turns(tmp_path):
+    (tmp_path / "started.cu").write_text(ARGUMENTS)
+    assert set(drafted("started.cu", tmp_path).axes) == {"w", "h"}
+
+
 def test_a_size_that_a_switch_asks_for_is_guessed_so_and_rows_that_nothing_tells_are_found_by_trial():
     """`case 4: kernel<4><<<...>>>`, and `weight[d * 4 + w]` of a tensor whose first extent no kernel is told of."""
     draft = drafted("causal_conv1d_ext.cu", FRESH)

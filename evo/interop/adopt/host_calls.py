@@ -269,8 +269,8 @@ class HostCalls(HostFillCalls):
         return self.size(node)
 
     def is_asked_for(self, name: str, kind: str, value: Node) -> bool:
-        """Whether an integer is an extent of some library's object, `image.rows`, `mesh->numEdges()`, or a size that the
-        program is started with: `atoi(argv[2])`, unless its name says that it counts something else.
+        """Whether an integer is an extent of some library's object, `image.rows`, `mesh->numEdges()`, or a size that
+        the program is started with: `atoi(argv[2])`, unless its name says that it counts something else.
         """
         if self._is_integer(kind) and _ARGUMENT.fullmatch(value.text):
             return _NO_SIZE.search(name) is None

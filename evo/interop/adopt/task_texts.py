@@ -122,7 +122,7 @@ def task_yaml(draft: Draft, name: str, figures: Figures) -> str:
     lines.append(f"  bytes: {' + '.join(_bytes(tensor) for tensor in moved)}")
     if figures.simulated:
         sizes = figures.bench["main"]
-        each = figures.simulated / math.prod(sizes.values())
+        each = figures.simulated / max(1, math.prod(sizes.values()))
         lines.append(f"  {SIMULATED}: {' * '.join([f'{each:.3g}', *sizes])}")
     return "\n".join(lines) + "\n"
 

@@ -206,6 +206,59 @@ int main(int argc, char** argv) {
 """
 
 
+ROWS = """\
+__global__ void scale(const float* x, float* y, int hidden, float factor) {
+    for (int i = threadIdx.x; i < hidden; i += 128)
+        y[(size_t)blockIdx.x * hidden + i] = factor * x[(size_t)blockIdx.x * hidden + i];
+}
+void launch(const float* x, float* y, int tokens, int hidden, float factor, cudaStream_t stream) {
+    scale<<<tokens, 128, 0, stream>>>(x, y, hidden, factor);
+}
+"""
+
+
+def test_rows_that_only_the_grid_of_a_launcher_counts_are_a_size(tmp_path):
+    (tmp_path / "rows.cu").write_text(ROWS)
+    found = drafted("rows.cu", tmp_path)
+    assert (set(found.axes), found.launches[0].grid) == ({"tokens", "hidden"}, ("tokens",))
+
+
+FILLED = """\
+import numpy as np
+import pycuda.gpuarray as gpuarray
+from pycuda.compiler import SourceModule
+
+BLOCK = 128
+code = \'\'\'
+__global__ void decay(const float *x, float *y, float factor, int n)
+{
+    int i = blockIdx.x * %(BLOCK)d + threadIdx.x;
+    if (i < n) y[i] = x[i] * factor * (n %% 2 ? 1.0f : %(gain)s);
+}
+\'\'\'
+decay = SourceModule(code % {"BLOCK": BLOCK, "gain": "2.0f"}).get_function("decay")
+
+
+def run(rate, n):
+    factor = 1 - 0.5 * rate
+    x = gpuarray.to_gpu(np.random.rand(n).astype(np.float32))
+    y = gpuarray.empty(n, dtype=np.float32)
+    decay(x, y, np.float32(factor), np.int32(n), block=(BLOCK, 1, 1), grid=((n + BLOCK - 1) // BLOCK, 1))
+    return y.get()
+
+
+run(0.25, 4096)
+"""
+
+
+def test_a_text_with_numbers_put_in_is_read_with_them_and_a_factor_is_no_size(tmp_path):
+    (tmp_path / "decay.py").write_text(FILLED)
+    found = drafted("decay.py", tmp_path)
+    assert found.axes == {"n": 4096}
+    assert [scalar.value for scalar in found.scalars] == [0.875]
+    assert "n % 2 ? 1.0f : 2.0f" in found.code
+
+
 def test_numbers_of_the_command_line_are_sizes_unless_they_count_turns(tmp_path):
     (tmp_path / "started.cu").write_text(ARGUMENTS)
     assert set(drafted("started.cu", tmp_path).axes) == {"w", "h"}

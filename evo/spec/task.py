@@ -30,6 +30,7 @@ TASK_NAME = re.compile(r"^[a-z][a-z0-9_]*$")
 _LARGEST_TENSOR = 2**38  # bytes
 _HEADERS = (".h", ".cuh")
 _TOP = {"name", "axes", "tensors", "scalars", "tolerance", "check", "bench", "headline", "score", "work"}
+SIMULATED = "simulated"  # of `work`: warp instructions of the adopted kernel that is the reference
 _OPTIONAL = {"scalars", "headline", "score", "work", "flags", "targets", "description", "nondeterministic"}
 _OPTIONAL |= {"traffic", "derive", "gates", "laws", "specials"}
 _TENSOR = ("name", "role", "dtype", "shape", "domain", "specials", "init", *declared.RANGE_FIELDS)
@@ -183,6 +184,7 @@ def load_task(root: Path, name: str) -> Task:
         raise SyntaxInvalid(path, None, what, hint=hint, problem="no-file")
     if not path.is_file():
         hint = known_words("tasks", name, task_names(root) or ("none",))
+        hint += "; a task is named here, and a file by --from" if name.endswith(".cu") else ""
         raise UsageError(f"no task {name!r} in {root / 'kernels'}", problem="unknown-name", hint=hint)
     return read_task(folder)
 

@@ -36,9 +36,13 @@ _CUDA_HEADER = re.compile(
 )
 _HOST_HEADER = re.compile(
     r"c?std(io|lib)(\.h)?$|(iostream|vector|string|chrono|random|algorithm|fstream|time\.h|ctime)$"
-    r"|(torch|ATen|c10|thrust|cub|pybind11)/|(cuda_runtime_api|cuda|cublas\w*|helper_\w+)\.h$"
+    r"|(torch|ATen|c10|pybind11)/|(cuda_runtime_api|cuda|cublas\w*|helper_(?!math)\w+)\.h$"
 )
-_FOR_HOSTS = "; that one is for host code, which `evo adopt FILE.cu` leaves out"
+_HEADER_WORDS = {
+    _HOST_HEADER: "; that one is for host code, which `evo adopt FILE.cu` leaves out",
+    re.compile(r"helper_math\.h$"): "; copy the operators and functions that the kernel uses into the file",
+    re.compile(r"(thrust|cub|cutlass|cute)/"): "; write what it does for the kernel as plain CUDA",
+}
 ALLOWED_FLAGS = (
     "--use_fast_math",
     "-use_fast_math",
@@ -279,7 +283,7 @@ def _directive(text: str, at: int, line: int, local: Mapping[str, str], is_heade
                 StaticRule.INCLUDE,
                 line,
                 f"`#include` of `{header}` is not allowed: CUDA headers and the task's own files only"
-                + (_FOR_HOSTS if _HOST_HEADER.match(header) else ""),
+                + next((words for known, words in _HEADER_WORDS.items() if known.match(header)), ""),
             )
         return match.end()
     if name == "pragma":

@@ -11,6 +11,7 @@ from evo.analysis.access import Access, Contraction, Data, LaunchAnalysis, Term,
 from evo.analysis.access.data_values import plain
 from evo.cuda.source import Edit, Function
 from evo.operators.rules.directives import relaunched, require, shape_knobs, without_bounds
+from evo.operators.rules.families.tile.masked_results import Mask, mask_of
 from evo.operators.rules.families.tile.product_layout import (
     Factor,
     ProductLayout,
@@ -37,7 +38,7 @@ class Product:
     """out[b, m, n] = f(sum over k of left[b, m, k] * right[b, k, n]), in any layout; or the sum or extremum of what
     else is computed of the two.
 
-    sides: other sums over k that f knows.
+    sides: other sums over k that f knows. mask: which elements are something else.
     """
 
     ctx: RuleContext
@@ -48,6 +49,7 @@ class Product:
     output: Shaped
     names: dict[str, str]
     sides: tuple[SideSum, ...] = ()
+    mask: Mask | None = None
 
     @property
     def position(self) -> int:
@@ -129,7 +131,8 @@ def product_of(
     names = names_of(ctx, function)
     if sides is None or (sides and made.combine != "sum"):
         return None
-    return Product(ctx, analysis, function, made, layout_of(ctx, analysis, made, names), output, names, sides)
+    mask = mask_of(form, made)
+    return Product(ctx, analysis, function, made, layout_of(ctx, analysis, made, names), output, names, sides, mask)
 
 
 def _is_stored(store: Access, output: Shaped) -> bool:
@@ -179,6 +182,18 @@ def printer_of(found: Product, sum_element: str) -> Printer:
     return Printer(found.analysis, found.names, found.layout.places, sums, begun=begun)
 
 
+def result_of(found: Product, say: Printer) -> str:
+    """What an element of the output is. Raises NotPrinted."""
+    store = found.made.store
+    return stored(store.memory.element, found.mask.result(say) if found.mask is not None else say.value(store.value))
+
+
+def skipped_tile(found: Product, say: Printer) -> str:
+    """`test ? 0 : ` in front of how many steps a tile takes, if some have no product to store. Raises NotPrinted."""
+    test = found.mask.whole_tile(say) if found.mask is not None else ""
+    return f"{test} ? 0 : " if test else ""
+
+
 def _edits(found: Product, shape: tuple[int, ...]) -> list[Edit]:
     kinds = {accumulator(side.element) for side in (found.layout.left, found.layout.right)}
     kind = kinds.pop() or ""
@@ -197,9 +212,9 @@ def tiled_edits(found: Product, shape: tuple[int, ...], body: Callable[[Tiling],
     shape: values of BM, BN, BK, TM and TN. requires: a condition on them. Raises NotPrinted.
     """
     ctx, layout = found.ctx, found.layout
-    say, output = printer_of(found, "$sum[$i][$j]"), found.made.store
+    say = printer_of(found, "$sum[$i][$j]")
     knobs = {word: fresh(ctx, word) for word in _DOMAINS}
-    result = f"{say.element(found.output, list(layout.at))} = {stored(output.memory.element, say.value(output.value))};"
+    result = f"{say.element(found.output, list(layout.at))} = {result_of(found, say)};"
     text = named(body(Tiling(say, layout, result)), taken(ctx, found.names), knobs)
     line = ctx.variant.launches[found.position]
     grid = f"ceil_div({layout.columns}, {knobs['BN']}), ceil_div({layout.rows}, {knobs['BM']})"
@@ -267,17 +282,15 @@ def _begun(found: Product, say: Printer, kind: str) -> str:
     return f"""\
     {kind} $sum[TM][TN];
     #pragma unroll
-    for (int $i = 0; $i < TM * TN; ++$i) $sum[$i / TN][$i % TN] = {_first(found.made.initial, say, kind)};
+    for (int $i = 0; $i < TM * TN; ++$i) $sum[$i / TN][$i % TN] = {_first(found.made.initial, say)};
 """
 
 
-def _first(initial: Data | None, say: Printer, kind: str) -> str:
-    """A number as the text spells it, infinities too. Raises NotPrinted."""
+def _first(initial: Data | None, say: Printer) -> str:
+    """A number as the text spells it. Raises NotPrinted."""
     found = plain(initial)
     if found is None or found.op not in ("constant", "index"):
         raise NotPrinted("an extremum that begins with what was computed")
-    if found.op == "constant" and isinstance(found.detail, float) and math.isinf(found.detail) and kind == "float":
-        return f"__int_as_float(0x{'7f' if found.detail > 0 else 'ff'}800000)"
     return say.value(found)
 
 
@@ -287,6 +300,10 @@ def _body(found: Product, tiling: Tiling, *, kind: str) -> str:
     fills += _fill(layout.right, "$n", "BN", "$col0", layout.n, layout.k, is_sum=found.is_sum)
     begun = _begun(found, tiling.say, kind) + declared_sides(found.sides, kind)
     turns = f"    for (int $turn = 0; $turn < {layout.turns}; ++$turn)\n" if layout.turns else ""
+    skipped, depth = skipped_tile(found, tiling.say), layout.k
+    if skipped:
+        begun += f"    const int $depth = {skipped}{depth};  // a tile of masked results needs no products\n"
+        depth = "$depth"
     return f"""{{
     // A block computes BM x BN results from tiles of BK columns and rows; a thread TM x TN of them in registers.
     constexpr int $threads = BM / TM * (BN / TN);
@@ -294,7 +311,7 @@ def _body(found: Product, tiling: Tiling, *, kind: str) -> str:
     __shared__ __align__(16) {kind} $b_tile[BK][BN + 4];
     const int $row0 = blockIdx.y * BM, $col0 = blockIdx.x * BN;
 {factors_of(found)}    const int $ty = threadIdx.x / (BN / TN) * TM, $tx = threadIdx.x % (BN / TN) * TN;
-{begun}{turns}    for (int $k0 = 0; $k0 < {layout.k}; $k0 += BK) {{
+{begun}{turns}    for (int $k0 = 0; $k0 < {depth}; $k0 += BK) {{
 {fills}        __syncthreads();
         #pragma unroll
         for (int $k = 0; $k < BK; ++$k) {{

@@ -12,6 +12,7 @@ from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.through import through
 from evo.operators.rules.written_out.calls import called_out
 from evo.operators.rules.written_out.endings import with_tests
+from evo.operators.rules.written_out.fields import with_fields_apart
 from evo.operators.rules.written_out.macros import expanded_uses
 from evo.operators.rules.written_out.names import without_shadows
 from evo.operators.rules.written_out.sums import with_single_sums
@@ -21,6 +22,7 @@ _STEPS: tuple[Callable[[RuleContext], Sequence[Edit]], ...] = (
     expanded_uses,
     with_tests,
     called_out,
+    with_fields_apart,
     without_shadows,
     with_single_sums,
 )

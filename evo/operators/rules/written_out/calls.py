@@ -88,7 +88,7 @@ class _Written:
         is_void = self.called.return_type.split()[-1:] == ["void"]
         tops = source.statements(self.called)
         result, text = self._returned(tops, is_void, target)
-        lines = [*self.lines, *(line for line in text.splitlines() if line.strip())]
+        lines = [*self.lines, *(line for line in _outwards(text).splitlines() if line.strip())]
         before, behind = source.slice(Span(whole.start, call.span.start)), source.slice(Span(call.span.end, whole.end))
         self._refuse_what_moves(before + behind, "\n".join(lines))
         if result and not is_alone and source.is_conditional(call.span, whole):
@@ -287,6 +287,12 @@ class _Written:
 
     def _handed(self) -> set[str]:
         return {text[2:-1] for text in self.names.values() if text.startswith("(&")}
+
+
+def _outwards(text: str) -> str:
+    """Lines of a function's body as far out as the first of them, which may have lost its blanks."""
+    depths = [len(line) - len(line.lstrip()) for line in text.splitlines() if line.strip() and line[:1] == " "]
+    return re.sub(rf"(?m)^ {{{min(depths)}}}", "", text) if depths else text
 
 
 def _is_plain(source: Source, whole: Span) -> bool:

@@ -6,9 +6,11 @@ and a tile all of whose elements are masked multiplies nothing.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from evo.analysis.access import Access, Compare, Condition, Contraction, Data, Form, Symbol, Term
+from evo.analysis.access import Access, Compare, Condition, Contraction, Data, LaunchAnalysis, Symbol, Term, number_of
 from evo.analysis.access.comparisons import compare, conjuncts
 from evo.analysis.access.contraction import element_names
 from evo.analysis.access.data_values import parts_of, plain
@@ -17,6 +19,7 @@ from evo.operators.rules.lifting import NotPrinted, Printer
 from evo.operators.rules.spelling import condition_in_c, is_within_output
 
 _TILE = {"$row": ("$row0", "$row0 + BM - 1"), "$col": ("$col0", "$col0 + BN - 1")}  # its first and last
+_SAMPLED = 0.02  # how far a count of accesses may be off, which is taken of some blocks
 _EDGES = frozenset(edge for edges in _TILE.values() for edge in edges)
 
 
@@ -57,16 +60,16 @@ class Mask:
         return {symbol: say.term(places.get(symbol, Term.of(symbol))) for symbol in self.condition.symbols()}
 
 
-def mask_of(form: Form, made: Contraction) -> Mask | None:
+def mask_of(analysis: LaunchAnalysis, made: Contraction) -> Mask | None:
     """What masks a product's elements; None if nothing does. Raises NotPrinted if some elements are not stored, or in
     a way that is not known.
     """
-    store = made.store
+    form, store = analysis.form, made.store
     under = [part for condition in store.conditions for part in conjuncts(condition)]
     under = [part for part in under if not is_within_output(part, store)]
     others = [other for other in form.of(store.memory) if other.is_write and other is not store]
     others = [other for other in others if not set(other.loops) & set(made.summed)]  # the sum on its way
-    if others or under:
+    if others or (under and not is_once_each(analysis, store.number, store.memory.shape)):
         if store.mode != "write" or len(others) != 1 or len(under) != 1:
             raise NotPrinted("elements that are stored elsewhere, or not at all")
         return _between(store, others[0], under[0])
@@ -78,6 +81,13 @@ def mask_of(form: Form, made: Contraction) -> Mask | None:
         raise NotPrinted("two sums, or none")
     condition = chosen.detail.negated() if is_first else chosen.detail
     return _mask(store, condition, chosen.args[is_first], chosen.args[not is_first])
+
+
+def is_once_each(analysis: LaunchAnalysis, number: int, sizes: Iterable[Term]) -> bool:
+    """Whether an access is carried out about as often as there are elements of these sizes together, at the case."""
+    traffic = analysis.traffic.accesses.get(number)
+    elements = math.prod(number_of(size, analysis.sizes.values) or 0 for size in sizes)
+    return traffic is not None and math.isclose(traffic.executions, elements, rel_tol=_SAMPLED)
 
 
 def _between(store: Access, other: Access, under: Condition) -> Mask:

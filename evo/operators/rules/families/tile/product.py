@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from evo.analysis.access import Access, Contraction, Data, LaunchAnalysis, Term, number_of
+from evo.analysis.access import Access, Contraction, Data, LaunchAnalysis, number_of
 from evo.analysis.access.data_values import plain
 from evo.cuda.source import Edit, Function
 from evo.operators.rules.directives import relaunched, require, shape_knobs, without_bounds
-from evo.operators.rules.families.tile.masked_results import Mask, mask_of
+from evo.operators.rules.families.tile.masked_results import Mask, is_once_each, mask_of
 from evo.operators.rules.families.tile.product_layout import (
     Factor,
     ProductLayout,
@@ -29,7 +29,6 @@ from evo.operators.rules.rule_context import RuleContext
 # Tiles of a block (rows, columns, depth) and of a thread (rows, columns); the first that fills the chip comes first.
 _SHAPES = ((64, 64, 16, 4, 4), (128, 128, 8, 8, 8), (32, 32, 16, 2, 2), (128, 64, 8, 8, 4), (64, 32, 16, 4, 2))
 _DOMAINS = {"BM": (32, 64, 128), "BN": (32, 64, 128), "BK": (8, 16, 32), "TM": (2, 4, 8), "TN": (2, 4, 8)}
-_SAMPLED = 0.02  # how far a count of accesses may be off, which is taken of some blocks
 _ROOM = 48 * 1024  # bytes of shared memory that a kernel has without asking for more
 
 
@@ -131,7 +130,7 @@ def product_of(
     names = names_of(ctx, function)
     if sides is None or (sides and made.combine != "sum"):
         return None
-    mask = mask_of(form, made)
+    mask = mask_of(analysis, made)
     return Product(ctx, analysis, function, made, layout_of(ctx, analysis, made, names), output, names, sides, mask)
 
 
@@ -151,7 +150,8 @@ def _is_whole(analysis: LaunchAnalysis, made: Contraction) -> bool:
         return False
     extents = dict(zip(made.left.subscripts, made.left.array.shape, strict=True))
     if made.store.mode == "atomic":
-        return _counts_all(analysis, made, [extents[term] for term in places])
+        # Blocks that share a sum multiply every pair once.
+        return is_once_each(analysis, made.left.way[0], (*made.store.memory.shape, *(extents[at] for at in places)))
     for term in places:
         inside = [symbol for symbol in made.summed if symbol in term.symbols()]
         turns = [analysis.turns(analysis.form.loops[symbol]) for symbol in inside]
@@ -164,14 +164,6 @@ def _is_whole(analysis: LaunchAnalysis, made: Contraction) -> bool:
         if taken != extent and (len(known) == 1 or taken < extent):
             return False
     return True
-
-
-def _counts_all(analysis: LaunchAnalysis, made: Contraction, depths: list[Term]) -> bool:
-    """Whether blocks that share a sum multiply every pair once, told by about how many there are."""
-    assert made.left is not None
-    traffic = analysis.traffic.accesses.get(made.left.way[0])
-    pairs = math.prod(number_of(size, analysis.sizes.values) or 0 for size in (*made.store.memory.shape, *depths))
-    return traffic is not None and math.isclose(traffic.executions, pairs, rel_tol=_SAMPLED)
 
 
 def printer_of(found: Product, sum_element: str) -> Printer:

@@ -1,7 +1,7 @@
 """Functions of the file that kernels call, written out where they are called, loops and walking parameters with them.
 
-What a function is given is worked out once, into a variable, unless it is a name or a number. Functions that meet other
-threads, keep shared memory or return from within loops stay calls.
+What a function is given is worked out once, into a variable, unless it is a name or a number. Functions that keep
+shared memory or return from within loops stay calls.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ from evo.operators.rules.rewriting import WORD, indent_of, listed
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.written_out.short_calls import inlined
 
-_STAYS = re.compile(
-    r"__shared__|__sync|_sync\b|\basm\b|\bstatic\b|\bgoto\b|\[[&=]?\]\s*\(|^\s*#\s*(?!pragma)", re.MULTILINE
-)
+_STAYS = re.compile(r"__shared__|\basm\b|\bstatic\b|\bgoto\b|\[[&=]?\]\s*\(|^\s*#\s*(?!pragma)", re.MULTILINE)
 _NUMBER = re.compile(r"-?\d[\w.]*")
 _PLACE = re.compile(r"\w+(?:\[\w+\])?(?:\.\w+)?")
 _CHANGES = re.compile(r"\+\+|--|(?<![=!<>])=(?!=)|\batomic\w*")

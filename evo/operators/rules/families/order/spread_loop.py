@@ -23,7 +23,7 @@ _MOST = 65535  # blocks along y or z
 
 def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[Application]:
     form, sizes = analysis.form, analysis.sizes
-    if form.blocked or form.barriers or form.exchanges or form.shared:
+    if not analysis.legality.is_seen or form.barriers or form.exchanges or form.shared:
         return
     tops = ctx.source.statements(function)
     loop = tops[-1] if tops else None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from evo.cuda.source import Call, Edit, Function, Source, Span, Statement
 from evo.operators.rules.plain_view import type_arguments
-from evo.operators.rules.rewriting import WORD, indent_of, listed
+from evo.operators.rules.rewriting import WORD, balanced, indent_of, listed
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.written_out.short_calls import inlined
 
@@ -67,7 +67,7 @@ class _Written:
         """Raises _Stays."""
         source, call = self.source, self.call
         body = source.slice(self.called.body)
-        given = [source.slice(span).strip() for span in call.arguments]
+        given = [self._pointer(source.slice(span).strip()) for span in call.arguments]
         types = listed(call.name.partition("<")[2].removesuffix(">"))
         if _STAYS.search(body) or re.search(rf"\b{self.called.name}\b", body) or len(given) != len(self.called.params):
             raise _Stays
@@ -131,6 +131,13 @@ class _Written:
         param = next((p for p in self.kernel.params if p.name == text), None)
         kind = self.source.element_type(self.kernel.name, text)
         return f"{kind} *" if kind is not None and (param is None or param.is_pointer) else kind
+
+    def _pointer(self, text: str) -> str:
+        """`&x[i * n]` of a parameter of the kernel as `x + (i * n)`; other arguments as they are."""
+        match = re.fullmatch(r"&(\w+)\[(.+)\]", text)
+        pointers = {param.name for param in self.kernel.params if param.is_pointer}
+        is_sum = match is not None and match[1] in pointers and not _PLACE.fullmatch(text[1:]) and balanced(match[2])
+        return f"{match[1]} + ({match[2]})" if match is not None and is_sum else text
 
     def _free(self, name: str) -> str:
         found, number = name, 2

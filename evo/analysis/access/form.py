@@ -152,7 +152,8 @@ class Carried:
 class Loop:
     """A loop. symbol: its variable, which takes start, start + step ... while condition holds.
 
-    values: what it takes if they are no such row (16, 8, 4, 2, 1). until: the turn in which it holds is the last one.
+    values: what it takes if they are no such row (16, 8, 4, 2, 1). until: the turn in which it holds is the last one;
+    skipped: a turn in which it holds ends early.
     trip: how often it runs, None if that has no formula. parent: the loop around it. factor: of `#pragma unroll`, as
     text, None without one. carried: numbers that go from turn to turn. is_given: data says how often it runs, but is
     known when it begins.
@@ -164,6 +165,7 @@ class Loop:
     values: tuple[int, ...] | None = None
     condition: Condition
     until: Condition | None = None
+    skipped: Condition | None = None
     trip: Term | None
     span: Span
     header: Span

@@ -47,6 +47,18 @@ class Guard:
     blocks: tuple[Symbol, ...]
 
 
+def is_inside(form: Form, access: Access) -> bool:
+    """Whether an access in a loop is proven to lie in its array even in turns in which a test in the loop skips it."""
+    if access.array is None or not access.subscripts or not access.loops or access.blocked is not None:
+        return False
+    innermost = access.context.index(access.loops[-1])
+    around = [part for part in access.context[:innermost] if not isinstance(part, Symbol)]
+    sure = [part for condition in around for part in conjuncts(condition)] + [form.loops[access.loops[-1]].condition]
+    with form.bounds.assuming(sure):
+        sides = zip(access.subscripts, access.array.shape, strict=True)
+        return all(form.bounds.within(at, size) for at, size in sides)
+
+
 class Legality:
     """Verdicts on one form at one case."""
 

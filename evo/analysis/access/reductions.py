@@ -70,6 +70,8 @@ def of_loop(form: Form, loop: Loop) -> Iterator[Reduction]:
             accesses=tuple(a.number for array in few.arrays for a in form.of(array) if loop.symbol in a.loops),
         )  # fmt: skip
         return
+    if any(carried.loop == loop.symbol for carried in asked_for(form, loop.skipped)):
+        return  # what the turns before came to says which of those behind count
     single = {c.name: made for c in loop.carried if (made := _combination(form, c)) is not None}
     taken: set[str] = set()
     for group in (_online_softmax, _welford, functools.partial(_value_and_index, form)):

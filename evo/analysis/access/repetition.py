@@ -198,7 +198,7 @@ class Repetition(LoopTurns):
             if parts.body is not None:
                 self.execute(parts.body)
             self.loop_marks.pop()
-            until = self._until(first, inside)
+            until, skipped = self._left_early(first, inside), self._left_early(first, inside, is_turn=True)
             ends = {cell: term for cell in course.changes if (term := term_in(cell.value)) is not None}
             del self.context[outer + 1 :], self.bounds.facts[facts:]
             if parts.update is not None:
@@ -207,13 +207,15 @@ class Repetition(LoopTurns):
         self.exits[first:] = [e for e in self.exits[first:] if e.target < outer or e.word == "return"]
         self.frames.pop()
         trip = self._trip(course, condition, until)
-        self._close(parts, course, frame, condition, until, trip, body, ends)
+        self._close(parts, course, frame, condition, (until, skipped), trip, body, ends)
         self._after(course, frame, mark, trip, parts)
 
     def _close(
-        self, parts: LoopSyntax, course: LoopProgress, frame: Frame, condition: Condition, until: Condition | None,
-        trip: Term | None, body: list[FormNode], ends: dict[Cell, Term],
+        self, parts: LoopSyntax, course: LoopProgress, frame: Frame, condition: Condition,
+        left: tuple[Condition | None, Condition | None], trip: Term | None, body: list[FormNode],
+        ends: dict[Cell, Term],
     ) -> None:  # fmt: skip
+        until, skipped = left
         carried = list(self._carried_numbers(course, ends))
         for cell, (record, node, _, _) in frame.carried.items():
             value = cell.value
@@ -236,7 +238,7 @@ class Repetition(LoopTurns):
         self.nest(
             Loop(
                 symbol=course.symbol, start=course.start, step=course.step, values=course.values, condition=condition,
-                until=until, trip=trip, span=span, header=header, line=self.line(span),
+                until=until, skipped=skipped, trip=trip, span=span, header=header, line=self.line(span),
                 parent=self.frames[-1].symbol if self.frames else None, factor=_factor(parts.node),
                 carried=tuple(carried), calls=tuple(self.calls), blocked=blocked,
                 is_given=until is None and self._is_given(condition, course),

@@ -252,11 +252,11 @@ class LoopTurns(Calls):
             each != course.symbol and self._is_settled(each, course) for each in place.symbols()
         )
 
-    def _until(self, first: int, inside: int) -> Condition | None:
-        """When the loop is left early."""
+    def _left_early(self, first: int, inside: int, *, is_turn: bool = False) -> Condition | None:
+        """When the loop is left early; is_turn: when a turn is, by `continue`."""
         found = []
         for exit_ in self.exits[first:]:
-            if exit_.word != "continue" and len(exit_.context) >= inside:
+            if (exit_.word == "continue") == is_turn and len(exit_.context) >= inside:
                 rest = exit_.context[inside:]
                 loops = frozenset(part for part in rest if isinstance(part, Symbol))
                 taken = all_of(part for part in rest if not isinstance(part, Symbol))

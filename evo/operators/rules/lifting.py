@@ -219,6 +219,8 @@ def _number(value: object) -> str:
     if isinstance(value, int | float) and math.isfinite(value):
         text = repr(float(value))
         return f"{text}f"
+    if isinstance(value, float) and math.isinf(value):
+        return f"__int_as_float(0x{'7f' if value > 0 else 'ff'}800000)"
     raise NotPrinted(str(value))
 
 

@@ -1,4 +1,4 @@
-"""Loops over the grid as the single turn that they take where the grid covers the index.
+"""Loops over the grid, one or one in another, as the single turn that they take where the grid covers the index.
 
 `for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)` is seen as a test `if (i < n)`
 behind a launch of as many blocks as the index needs: rules on the index of a thread then see it.
@@ -9,10 +9,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-from evo.cuda.source import CountedFor, Edit, Function, Statement
+from evo.cuda.source import CountedFor, Edit, Function, Source, Span, Statement
 from evo.operators.rules.directives import relaunched
-from evo.operators.rules.rewriting import bare, indent_of, with_its_line
+from evo.operators.rules.rewriting import bare, indent_of, rewritten, with_its_line
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import index_in, kernels
 from evo.spec.expr import parse
@@ -31,43 +32,96 @@ def one_turn(ctx: RuleContext) -> list[Edit]:
     return [edit for function, launch in kernels(ctx) for edit in _of_kernel(ctx, function, launch)]
 
 
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """One loop over an axis of the grid: what stands for its header, and for that axis in the launch line."""
+
+    axis: str
+    declared: str
+    test: str
+    extent: str
+    names: frozenset[str]  # that its header alone may use
+
+
 def _of_kernel(ctx: RuleContext, function: Function, launch: LaunchLine) -> Iterator[Edit]:
     source, tops = ctx.source, ctx.source.statements(function)
-    if not tops or len(launch.block) != 1 or any(part.text != "1" for part in launch.grid[1:]):
-        return
-    if "chip." in launch.grid[0].text:
+    if not tops or any("chip." in part.text for part in launch.grid):
         return  # a few blocks for each SM, which somebody chose
-    loop = tops[-1]
-    if loop.kind != "for" or loop.body_span is None or loop.header is None or source.is_bare(loop.span):
+    loops = _nest(source, tops[-1])
+    if not loops or source.is_bare(loops[0].span) or loops[-1].body_span is None:
         return
-    body = source.slice(loop.body_span)
-    found = _header(ctx, loop, tops)
-    if found is None or not body.startswith("{") or _LEAVES.search(body):
+    body = source.slice(loops[-1].body_span)
+    skips = [s.span for s in loops[-1].body for s in _of_this_loop(s) if source.slice(s.span).strip() == "continue;"]
+    left = rewritten(source, loops[-1].body_span, [Edit(span, ";") for span in skips])
+    turns = [_turn(ctx, function, launch, loop, tops) for loop in loops]
+    found = [turn for turn in turns if turn is not None]
+    axes = {turn.axis: turn for turn in found}
+    if len(axes) < len(loops) or not (body.startswith("{") or len(loops) > 1) or _LEAVES.search(left):
         return
-    name, kind, start, limit, step = found
+    if any(part.text != "1" and axis not in axes for axis, part in zip("xyz", launch.grid, strict=False)):
+        return
+    first, last = loops[0].header, loops[-1].header
+    assert first is not None
+    assert last is not None
+    indent = f"\n{indent_of(source, first.start)}"
+    declared = "".join(f"{turn.declared}{indent}" for turn in found if turn.declared)
+    yield Edit(Span(first.start, last.end), f"{declared}if ({' && '.join(turn.test for turn in found)}) ")
+    if len(loops) > 1 and loops[0].span.end > loops[1].span.end:
+        yield Edit(Span(loops[1].span.end, loops[0].span.end), "")  # the braces around the second loop
+    yield from (Edit(span, "return;") for span in skips)
+    for word in sorted({name for turn in found for name in turn.names}):
+        uses = [at for each, at in source.names(function.body) if each == word]
+        uses = [at for at in uses if not any(loop.header is not None and loop.header.holds(at) for loop in loops)]
+        only = next((s for s in tops if s.kind == "declare" and s.name == word), None)
+        if only is not None and all(only.span.holds(at) for at in uses):  # nothing else uses it, which is an error
+            yield Edit(with_its_line(source, only.span), "")
+    block = dict(zip("xyz", (part.text for part in launch.block), strict=False))
+    kept = dict(zip("xyz", (part.text for part in launch.grid), strict=False))
+    kept |= {axis: f"ceil_div({turn.extent}, {block[axis]})" for axis, turn in axes.items()}
+    yield relaunched(ctx, launch, grid=", ".join(kept.values()))
+
+
+def _nest(source: Source, outer: Statement) -> list[Statement]:
+    """A loop, and the one that is all that stands in it."""
+    if outer.kind != "for" or outer.header is None:
+        return []
+    inner = outer.body[0] if len(outer.body) == 1 else None
+    is_second = inner is not None and inner.header is not None and "gridDim" in source.slice(inner.header)
+    return [outer, inner] if inner is not None and is_second else [outer]
+
+
+def _turn(
+    ctx: RuleContext, function: Function, launch: LaunchLine, loop: Statement, tops: tuple[Statement, ...]
+) -> _Turn | None:
+    source, header = ctx.source, _header(ctx, loop, tops)
+    if header is None or loop.body_span is None:
+        return None
+    name, kind, start, limit, step = header
     declared = [s for s in tops[:-1] if s.kind == "declare" and s.value is not None]
     written = {s.name for top in tops for s in top.all() if s.kind == "assign"} | source.hidden_writes(function)
     constant = {s.name: source.slice(s.value) for s in declared if s.value is not None and s.name not in written}
     index = index_in(_spelt(start, constant))
-    threads = {"blockDim.x", bare(launch.block[0].text)}
+    if index is None or index[0] != index[1] or "xyz".index(index[0]) >= min(len(launch.block), len(launch.grid)):
+        return None
+    axis = index[0]
+    threads = {f"blockDim.{axis}", bare(launch.block["xyz".index(axis)].text)}
     factors = {bare(part) for part in bare(re.sub(r"\((?:int|size_t)\)", "", _spelt(step, constant))).split("*")}
-    if index is None or index[:2] != ("x", "x") or bare(index[2]) not in threads:
-        return
     extent = launch_words(ctx, function, limit)
     changed = source.changed_in(loop.body_span) | source.hidden_writes(function)
-    if extent is None or factors not in ({"gridDim.x", each} for each in threads) or name in changed:
-        return
-    if set(_NAME.findall(limit)) & changed:
-        return
-    first = f"{kind} {name} = {start};\n{indent_of(source, loop.span.start)}" if kind else ""
-    yield Edit(loop.header, f"{first}if ({name} < {limit}) ")
-    for word in {*_NAME.findall(step), *(_NAME.findall(start) if not kind else ())}:
-        uses = [at for each, at in source.names(function.body) if each == word and not loop.header.holds(at)]
-        only = next((s for s in tops if s.kind == "declare" and s.name == word), None)
-        if only is not None and all(only.span.holds(at) for at in uses):  # nothing else uses it, which is an error
-            yield Edit(with_its_line(source, only.span), "")
-    grid = f"ceil_div({extent}, {launch.block[0].text})"
-    yield relaunched(ctx, launch, grid=grid)
+    changed -= {loop.body[0].name} if len(loop.body) == 1 and loop.body[0].kind == "for" else set()
+    if extent is None or factors not in ({f"gridDim.{axis}", each} for each in threads) or name in changed:
+        return None
+    if bare(index[2]) not in threads or set(_NAME.findall(limit)) & changed:
+        return None
+    names = {*_NAME.findall(step), *(_NAME.findall(start) if not kind else ())}
+    return _Turn(axis, f"{kind} {name} = {start};" if kind else "", f"{name} < {limit}", extent, frozenset(names))
+
+
+def _of_this_loop(statement: Statement) -> Iterator[Statement]:
+    """A statement and those inside, without what stands in loops of their own."""
+    yield statement
+    for inner in (*statement.body, *statement.alternative) if statement.kind != "for" else ():
+        yield from _of_this_loop(inner)
 
 
 def _spelt(text: str, constant: Mapping[str, str]) -> str:

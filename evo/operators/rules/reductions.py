@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from evo.cuda.source import CountedFor, Source, Span, Statement
@@ -115,7 +116,7 @@ def takes_any_order(source: Source, loop: Statement) -> bool:
     """Whether lanes may share a loop's turns out in another way, if each takes its own in rising order.
 
     As `shareable`, and `sum = fmaf(a, b, sum)`, `sum = sum + a`, and the best element with its place, if lanes with
-    equal ones take the smaller place.
+    equal ones take the smaller place; all of them behind tests, and behind `if (...) continue;`, too.
     """
     if shareable(source, loop) is not None:
         return True
@@ -123,10 +124,7 @@ def takes_any_order(source: Source, loop: Statement) -> bool:
         return False
     own = {inner.name for inner in loop.all() if inner.kind == "declare"}
     totals: dict[str, list[Statement]] = {}
-    for inner in loop.body:
-        if inner.kind == "declare" and not inner.dims and inner.value is not None:
-            continue
-        names = _carried_by(source, loop, inner)
+    for inner, names in _adding(source, loop, loop.body):
         before = [each for name in names for each in totals.get(name, ())]
         if not names or own & {*names} or not (not before or all(_adds(source, each) for each in (inner, *before))):
             return False
@@ -137,6 +135,24 @@ def takes_any_order(source: Source, loop: Statement) -> bool:
         everywhere.count(name) == [each for s in statements for each, _ in source.names(s.span)].count(name)
         for name, statements in totals.items()
     )
+
+
+def _adding(source: Source, loop: Statement, body: Sequence[Statement]) -> Iterator[tuple[Statement, tuple[str, ...]]]:
+    """What carries something from turn to turn, behind tests too, with the names of what it carries."""
+    for inner in body:
+        if inner.kind == "declare" and not inner.dims and inner.value is not None:
+            continue
+        names = _carried_by(source, loop, inner)
+        if names or inner.kind != "if" or not inner.body:
+            yield inner, names
+        elif not is_continue(source, inner):
+            yield from _adding(source, loop, (*inner.body, *inner.alternative))
+
+
+def is_continue(source: Source, statement: Statement) -> bool:
+    """Whether a statement is `if (...) continue;`."""
+    only = statement.body[0] if statement.kind == "if" and len(statement.body) == 1 else None
+    return only is not None and not statement.alternative and source.slice(only.span).strip() == "continue;"
 
 
 def _is_plain(source: Source, loop: CountedFor) -> bool:

@@ -18,7 +18,7 @@ from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.text_views import views_of
 from evo.operators.rules.through import found_in_view
 from evo.operators.rules.whole_windows import whole_windows
-from evo.operators.rules.written_out import written_out
+from evo.operators.rules.written_out import turns_written_out, written_out
 from evo.spec.chips import Chip
 from evo.spec.task import Task
 from evo.spec.variant import Variant, parse_variant
@@ -88,7 +88,10 @@ class Rule:
         source = parse(variant.text)
         ctx = RuleContext(variant=variant, source=source, flags=tuple(flags), axes=tuple(axes), task=task, chip=chip)
         found = self._found(ctx)
-        for whole in (written_out(ctx), whole_windows(ctx)) if self.family in _OF_LOOPS else ():
+        views = [written_out(ctx), whole_windows(ctx)] if self.family in _OF_LOOPS else []
+        if self.family in _OF_INDICES:
+            views.append(turns_written_out(ctx))
+        for whole in views:
             more = tuple(found_in_view(self._found, ctx, whole))
             if len(more) > len(found):  # what is seen in both is proposed as the smaller change, first
                 found += tuple(replace(each, is_schedule=True, rank=each.rank + bool(found)) for each in more)

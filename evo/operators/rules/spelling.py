@@ -56,6 +56,8 @@ def condition_in_c(condition: Condition, names: Mapping[Symbol, str]) -> str:
     if isinstance(condition, Compare):
         left = Term({mono: n for mono, n in condition.term.parts.items() if n > 0})
         right = Term({mono: -n for mono, n in condition.term.parts.items() if n < 0})
+        if condition.relation == ">=" and right.constant == 1 and right.value is None:
+            return f"{spelled(left, names)} > {spelled(right - 1, names)}"
         return f"{spelled(left, names)} {condition.relation} {spelled(right, names)}"
     if isinstance(condition, Combined) and condition.items:
         word = " && " if condition.word == "and" else " || "

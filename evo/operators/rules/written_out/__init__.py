@@ -8,12 +8,15 @@ from collections.abc import Callable, Sequence
 
 from evo.cuda.source import Edit
 from evo.errors import SyntaxInvalid
+from evo.operators.rules.one_turn import one_turn
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.through import through
 from evo.operators.rules.written_out.calls import called_out
 from evo.operators.rules.written_out.endings import with_tests
+from evo.operators.rules.written_out.fields import with_fields_apart
 from evo.operators.rules.written_out.macros import expanded_uses
 from evo.operators.rules.written_out.names import without_shadows
+from evo.operators.rules.written_out.single_stores import with_single_stores
 from evo.operators.rules.written_out.sums import with_single_sums
 from evo.spec.recent_cache import RecentCache
 
@@ -21,8 +24,10 @@ _STEPS: tuple[Callable[[RuleContext], Sequence[Edit]], ...] = (
     expanded_uses,
     with_tests,
     called_out,
+    with_fields_apart,
     without_shadows,
     with_single_sums,
+    with_single_stores,
 )
 _MOST = 60  # steps: each writes out one thing or several
 _LONGEST = 60_000  # bytes
@@ -59,3 +64,18 @@ def _bodies(ctx: RuleContext) -> list[Edit]:
         if f.is_kernel and f.name in bodies and bodies[f.name] != start.source.slice(f.body)
     ]
     return list(through(start.source, first, made)) if first else made
+
+
+def turns_written_out(ctx: RuleContext) -> list[Edit]:
+    """The same of the text whose loops over the grid are one turn; none if there is no such loop."""
+    return _WRITTEN.made((ctx.source.text, ctx.axes, "turns"), lambda: _of_turns(ctx))
+
+
+def _of_turns(ctx: RuleContext) -> list[Edit]:
+    turned = one_turn(ctx)
+    try:
+        view = ctx.after(turned) if turned else None
+    except SyntaxInvalid:
+        return []
+    made = _bodies(view) if view is not None else []
+    return list(through(view.source, turned, made)) if view is not None and made else []

@@ -1,7 +1,7 @@
 """Functions of the file that kernels call, written out where they are called, loops and walking parameters with them.
 
-What a function is given is worked out once, into a variable, unless it is a name or a number. Functions that meet other
-threads, keep shared memory or return from within loops stay calls.
+What a function is given is worked out once, into a variable, unless it is a name or a number. Functions that keep
+shared memory or return from within loops stay calls.
 """
 
 from __future__ import annotations
@@ -12,13 +12,11 @@ from dataclasses import dataclass, field
 
 from evo.cuda.source import Call, Edit, Function, Source, Span, Statement
 from evo.operators.rules.plain_view import type_arguments
-from evo.operators.rules.rewriting import WORD, indent_of, listed
+from evo.operators.rules.rewriting import WORD, balanced, indent_of, listed
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.written_out.short_calls import inlined
 
-_STAYS = re.compile(
-    r"__shared__|__sync|_sync\b|\basm\b|\bstatic\b|\bgoto\b|\[[&=]?\]\s*\(|^\s*#\s*(?!pragma)", re.MULTILINE
-)
+_STAYS = re.compile(r"__shared__|\basm\b|\bstatic\b|\bgoto\b|\[[&=]?\]\s*\(|^\s*#\s*(?!pragma)", re.MULTILINE)
 _NUMBER = re.compile(r"-?\d[\w.]*")
 _PLACE = re.compile(r"\w+(?:\[\w+\])?(?:\.\w+)?")
 _CHANGES = re.compile(r"\+\+|--|(?<![=!<>])=(?!=)|\batomic\w*")
@@ -69,7 +67,7 @@ class _Written:
         """Raises _Stays."""
         source, call = self.source, self.call
         body = source.slice(self.called.body)
-        given = [source.slice(span).strip() for span in call.arguments]
+        given = [self._pointer(source.slice(span).strip()) for span in call.arguments]
         types = listed(call.name.partition("<")[2].removesuffix(">"))
         if _STAYS.search(body) or re.search(rf"\b{self.called.name}\b", body) or len(given) != len(self.called.params):
             raise _Stays
@@ -88,7 +86,7 @@ class _Written:
         is_void = self.called.return_type.split()[-1:] == ["void"]
         tops = source.statements(self.called)
         result, text = self._returned(tops, is_void, target)
-        lines = [*self.lines, *(line for line in text.splitlines() if line.strip())]
+        lines = [*self.lines, *(line for line in _outwards(text).splitlines() if line.strip())]
         before, behind = source.slice(Span(whole.start, call.span.start)), source.slice(Span(call.span.end, whole.end))
         self._refuse_what_moves(before + behind, "\n".join(lines))
         if result and not is_alone and source.is_conditional(call.span, whole):
@@ -133,6 +131,13 @@ class _Written:
         param = next((p for p in self.kernel.params if p.name == text), None)
         kind = self.source.element_type(self.kernel.name, text)
         return f"{kind} *" if kind is not None and (param is None or param.is_pointer) else kind
+
+    def _pointer(self, text: str) -> str:
+        """`&x[i * n]` of a parameter of the kernel as `x + (i * n)`; other arguments as they are."""
+        match = re.fullmatch(r"&(\w+)\[(.+)\]", text)
+        pointers = {param.name for param in self.kernel.params if param.is_pointer}
+        is_sum = match is not None and match[1] in pointers and not _PLACE.fullmatch(text[1:]) and balanced(match[2])
+        return f"{match[1]} + ({match[2]})" if match is not None and is_sum else text
 
     def _free(self, name: str) -> str:
         found, number = name, 2
@@ -287,6 +292,12 @@ class _Written:
 
     def _handed(self) -> set[str]:
         return {text[2:-1] for text in self.names.values() if text.startswith("(&")}
+
+
+def _outwards(text: str) -> str:
+    """Lines of a function's body as far out as the first of them, which may have lost its blanks."""
+    depths = [len(line) - len(line.lstrip()) for line in text.splitlines() if line.strip() and line[:1] == " "]
+    return re.sub(rf"(?m)^ {{{min(depths)}}}", "", text) if depths else text
 
 
 def _is_plain(source: Source, whole: Span) -> bool:

@@ -1,17 +1,19 @@
-"""A few blocks that walk what more could take at once: the turns of a loop become blocks."""
+"""Threads or blocks that walk what more could take at once: the turns of a loop become blocks, or threads of them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from evo.analysis.access import LaunchAnalysis
+from evo.analysis.access import THREAD, Access, LaunchAnalysis, Symbol, number_of
 from evo.cuda.source import CountedFor, Edit, Function, Span
 from evo.operators.rules.directives import relaunched
+from evo.operators.rules.normal_form import behind_guard
 from evo.operators.rules.one_turn import launch_words
 from evo.operators.rules.rewriting import LEAVES, bare, indent_of
 from evo.operators.rules.rule import Application, Example, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
+from evo.operators.rules.thread_index import thread_indices
 from evo.spec.comments import without_comments
 
 _AXES = "xyz"
@@ -21,13 +23,21 @@ _MOST = 65535  # blocks along y or z
 
 def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[Application]:
     form, sizes = analysis.form, analysis.sizes
-    if form.blocked or form.barriers or form.exchanges or form.shared:
-        return
-    if sizes.blocks * sizes.threads >= _FEW * analysis.chip.sms:
+    if not analysis.legality.is_seen or form.barriers or form.exchanges or form.shared:
         return
     tops = ctx.source.statements(function)
     loop = tops[-1] if tops else None
-    if not isinstance(loop, CountedFor) or any(LEAVES.search(ctx.source.slice(s.span)) for s in tops[:-1]):
+    if not isinstance(loop, CountedFor):
+        return
+    if edits := _threads_along(ctx, analysis, function, loop):
+        yield Application(
+            edits=tuple(edits),
+            summary=f"{function.name}: neighbouring threads take the turns over {loop.name}, a block what one had",
+            arguments={"kernel": function.name, "loop": loop.name, "to": "threads"},
+            is_schedule=True,
+        )
+    is_left = any(LEAVES.search(ctx.source.slice(s.span)) for s in tops[:-1])
+    if is_left or sizes.blocks * sizes.threads >= _FEW * analysis.chip.sms:
         return
     if edits := _edits(ctx, analysis, function, loop):
         yield Application(
@@ -69,6 +79,44 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, loop:
     return [*edits, relaunched(ctx, launch, grid=", ".join(grid))]
 
 
+def _threads_along(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, loop: CountedFor) -> list[Edit]:
+    """A block for each index of a thread, and threads for the turns of its loop, whose stores are neighbours."""
+    source, form = ctx.source, analysis.form
+    index = next((each for each in thread_indices(ctx, whole=True) if each.function == function), None)
+    known = [each for each in form.loops.values() if each.span == loop.span and not each.calls]
+    kind = loop.type.replace("const", "").strip()
+    if index is None or index.lanes or len(index.launch.grid) > 1 or len(index.launch.block) > 1 or len(known) != 1:
+        return []
+    is_counted = loop.relation == "<" and loop.step == "1" and source.slice(loop.start).strip() == "0"
+    body = source.slice(loop.body_span)
+    if not kind or not is_counted or known[0].carried or LEAVES.search(body) or not body.startswith("{"):
+        return []
+    extent = launch_words(ctx, function, source.slice(loop.limit).strip())
+    if extent is None or loop.name in source.changed_in(loop.body_span):
+        return []
+    stores = [each for each in form.accesses if each.is_write and each.is_global]
+    if not stores or not all(_lies_along(analysis, known[0].symbol, each) for each in stores):
+        return []
+    if not analysis.legality.parallel(known[0]).holds:
+        return []
+    head = f"const {kind} {loop.name} = blockIdx.y * blockDim.x + threadIdx.x;\n{indent_of(source, loop.span.start)}"
+    assert index.statement.value is not None
+    return [
+        Edit(index.statement.value, "blockIdx.x"),
+        Edit(loop.header, f"{head}if ({loop.name} < {source.slice(loop.limit).strip()}) "),
+        relaunched(ctx, index.launch, grid=f"{index.extent}, ceil_div({extent}, {index.threads})"),
+    ]
+
+
+def _lies_along(analysis: LaunchAnalysis, turn: Symbol, store: Access) -> bool:
+    """Whether turns store next to each other, and neighbouring threads do not."""
+    apart = store.offset.coefficient(THREAD[0])
+    number = number_of(apart, analysis.sizes.values) if apart is not None else None
+    along = store.offset.coefficient(turn)
+    is_near = along is not None and along.value == store.memory.element_bytes
+    return is_near and number is not None and abs(number) > 2 * store.bytes
+
+
 def _moved(ctx: RuleContext, function: Function, loop: CountedFor, axes: int) -> list[Edit] | None:
     """The edits by which the blocks' axes are each the next one; None if there is no such axis, or they are looked at
     in another way.
@@ -89,10 +137,11 @@ def _moved(ctx: RuleContext, function: Function, loop: CountedFor, axes: int) ->
 RULES = (
     Rule(
         name="spread_loop",
-        sentence="Makes blocks of the turns of a kernel's loop, where a few blocks walk what more could take at once.",
-        find=by_launch(_find, once=True),
+        sentence="Makes blocks of the turns of a kernel's loop, where a few blocks walk what more could take at once,"
+        " or threads, where each thread walks along what it stores.",
+        find=behind_guard(by_launch(_find, once=True)),
         examples=(Example.of_files("spread_loop", axes=("N", "C", "P")),),
-        reason="fewer threads than the chip holds walk one turn after the other",
+        reason="fewer threads than the chip holds walk one turn after the other, or neighbours store far apart",
         expected="as many more threads as the loop has turns",
         risk="blocks may become many and short",
         next_if_kept="lanes that share what a thread still walks",

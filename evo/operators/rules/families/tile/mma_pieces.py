@@ -254,9 +254,12 @@ def declared(left_is_inner: bool, right_is_inner: bool, shape: str = "BM x BN re
 """
 
 
-def places(k: str, row0: str = "$row0", turns: str = "") -> str:
-    """Where the results of a block and of a warp begin, and how many tiles its sums take. turns: of k depths each."""
-    tiles = f"$per = ({k} + BK - 1) / BK, $tiles = $per * {turns}" if turns else f"$tiles = ({k} + BK - 1) / BK"
+def places(k: str, row0: str = "$row0", turns: str = "", skipped: str = "") -> str:
+    """Where the results of a block and of a warp begin, and how many tiles its sums take. turns: of k depths each;
+    skipped: `test ? 0 : `, of tiles without any.
+    """
+    per = f"({k} + BK - 1) / BK"
+    tiles = f"$per = {per}, $tiles = {skipped}$per * {turns}" if turns else f"$tiles = {skipped}{per}"
     return f"""\
     const int {row0} = blockIdx.y * BM, $col0 = blockIdx.x * BN, $lane = threadIdx.x % 32;
     const int $warp_row = threadIdx.x / 32 / $warps_n * WM, $warp_col = threadIdx.x / 32 % $warps_n * WN;

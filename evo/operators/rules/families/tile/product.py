@@ -7,10 +7,11 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from evo.analysis.access import Access, Contraction, Data, LaunchAnalysis, Term, number_of
+from evo.analysis.access import Access, Contraction, Data, LaunchAnalysis, number_of
 from evo.analysis.access.data_values import plain
 from evo.cuda.source import Edit, Function
 from evo.operators.rules.directives import relaunched, require, shape_knobs, without_bounds
+from evo.operators.rules.families.tile.masked_results import Mask, is_once_each, mask_of
 from evo.operators.rules.families.tile.product_layout import (
     Factor,
     ProductLayout,
@@ -28,7 +29,6 @@ from evo.operators.rules.rule_context import RuleContext
 # Tiles of a block (rows, columns, depth) and of a thread (rows, columns); the first that fills the chip comes first.
 _SHAPES = ((64, 64, 16, 4, 4), (128, 128, 8, 8, 8), (32, 32, 16, 2, 2), (128, 64, 8, 8, 4), (64, 32, 16, 4, 2))
 _DOMAINS = {"BM": (32, 64, 128), "BN": (32, 64, 128), "BK": (8, 16, 32), "TM": (2, 4, 8), "TN": (2, 4, 8)}
-_SAMPLED = 0.02  # how far a count of accesses may be off, which is taken of some blocks
 _ROOM = 48 * 1024  # bytes of shared memory that a kernel has without asking for more
 
 
@@ -37,7 +37,7 @@ class Product:
     """out[b, m, n] = f(sum over k of left[b, m, k] * right[b, k, n]), in any layout; or the sum or extremum of what
     else is computed of the two.
 
-    sides: other sums over k that f knows.
+    sides: other sums over k that f knows. mask: which elements are something else.
     """
 
     ctx: RuleContext
@@ -48,6 +48,7 @@ class Product:
     output: Shaped
     names: dict[str, str]
     sides: tuple[SideSum, ...] = ()
+    mask: Mask | None = None
 
     @property
     def position(self) -> int:
@@ -129,7 +130,8 @@ def product_of(
     names = names_of(ctx, function)
     if sides is None or (sides and made.combine != "sum"):
         return None
-    return Product(ctx, analysis, function, made, layout_of(ctx, analysis, made, names), output, names, sides)
+    mask = mask_of(analysis, made)
+    return Product(ctx, analysis, function, made, layout_of(ctx, analysis, made, names), output, names, sides, mask)
 
 
 def _is_stored(store: Access, output: Shaped) -> bool:
@@ -148,7 +150,8 @@ def _is_whole(analysis: LaunchAnalysis, made: Contraction) -> bool:
         return False
     extents = dict(zip(made.left.subscripts, made.left.array.shape, strict=True))
     if made.store.mode == "atomic":
-        return _counts_all(analysis, made, [extents[term] for term in places])
+        # Blocks that share a sum multiply every pair once.
+        return is_once_each(analysis, made.left.way[0], (*made.store.memory.shape, *(extents[at] for at in places)))
     for term in places:
         inside = [symbol for symbol in made.summed if symbol in term.symbols()]
         turns = [analysis.turns(analysis.form.loops[symbol]) for symbol in inside]
@@ -163,20 +166,24 @@ def _is_whole(analysis: LaunchAnalysis, made: Contraction) -> bool:
     return True
 
 
-def _counts_all(analysis: LaunchAnalysis, made: Contraction, depths: list[Term]) -> bool:
-    """Whether blocks that share a sum multiply every pair once, told by about how many there are."""
-    assert made.left is not None
-    traffic = analysis.traffic.accesses.get(made.left.way[0])
-    pairs = math.prod(number_of(size, analysis.sizes.values) or 0 for size in (*made.store.memory.shape, *depths))
-    return traffic is not None and math.isclose(traffic.executions, pairs, rel_tol=_SAMPLED)
-
-
 def printer_of(found: Product, sum_element: str) -> Printer:
     """What spells the values of the epilogue. sum_element: how the new body spells the sum of `$row` and `$col`."""
     sums = {carried.name: sum_element for r in found.analysis.reductions for carried in r.carried}
     sums |= {side.name: side.spelled(number) for number, side in enumerate(found.sides)}
     begun = frozenset[str]() if found.is_sum else frozenset(sums)  # an extremum is begun with its first value
     return Printer(found.analysis, found.names, found.layout.places, sums, begun=begun)
+
+
+def result_of(found: Product, say: Printer) -> str:
+    """What an element of the output is. Raises NotPrinted."""
+    store = found.made.store
+    return stored(store.memory.element, found.mask.result(say) if found.mask is not None else say.value(store.value))
+
+
+def skipped_tile(found: Product, say: Printer) -> str:
+    """`test ? 0 : ` in front of how many steps a tile takes, if some have no product to store. Raises NotPrinted."""
+    test = found.mask.whole_tile(say) if found.mask is not None else ""
+    return f"{test} ? 0 : " if test else ""
 
 
 def _edits(found: Product, shape: tuple[int, ...]) -> list[Edit]:
@@ -197,9 +204,9 @@ def tiled_edits(found: Product, shape: tuple[int, ...], body: Callable[[Tiling],
     shape: values of BM, BN, BK, TM and TN. requires: a condition on them. Raises NotPrinted.
     """
     ctx, layout = found.ctx, found.layout
-    say, output = printer_of(found, "$sum[$i][$j]"), found.made.store
+    say = printer_of(found, "$sum[$i][$j]")
     knobs = {word: fresh(ctx, word) for word in _DOMAINS}
-    result = f"{say.element(found.output, list(layout.at))} = {stored(output.memory.element, say.value(output.value))};"
+    result = f"{say.element(found.output, list(layout.at))} = {result_of(found, say)};"
     text = named(body(Tiling(say, layout, result)), taken(ctx, found.names), knobs)
     line = ctx.variant.launches[found.position]
     grid = f"ceil_div({layout.columns}, {knobs['BN']}), ceil_div({layout.rows}, {knobs['BM']})"
@@ -267,17 +274,15 @@ def _begun(found: Product, say: Printer, kind: str) -> str:
     return f"""\
     {kind} $sum[TM][TN];
     #pragma unroll
-    for (int $i = 0; $i < TM * TN; ++$i) $sum[$i / TN][$i % TN] = {_first(found.made.initial, say, kind)};
+    for (int $i = 0; $i < TM * TN; ++$i) $sum[$i / TN][$i % TN] = {_first(found.made.initial, say)};
 """
 
 
-def _first(initial: Data | None, say: Printer, kind: str) -> str:
-    """A number as the text spells it, infinities too. Raises NotPrinted."""
+def _first(initial: Data | None, say: Printer) -> str:
+    """A number as the text spells it. Raises NotPrinted."""
     found = plain(initial)
     if found is None or found.op not in ("constant", "index"):
         raise NotPrinted("an extremum that begins with what was computed")
-    if found.op == "constant" and isinstance(found.detail, float) and math.isinf(found.detail) and kind == "float":
-        return f"__int_as_float(0x{'7f' if found.detail > 0 else 'ff'}800000)"
     return say.value(found)
 
 
@@ -287,6 +292,10 @@ def _body(found: Product, tiling: Tiling, *, kind: str) -> str:
     fills += _fill(layout.right, "$n", "BN", "$col0", layout.n, layout.k, is_sum=found.is_sum)
     begun = _begun(found, tiling.say, kind) + declared_sides(found.sides, kind)
     turns = f"    for (int $turn = 0; $turn < {layout.turns}; ++$turn)\n" if layout.turns else ""
+    skipped, depth = skipped_tile(found, tiling.say), layout.k
+    if skipped:
+        begun += f"    const int $depth = {skipped}{depth};  // a tile of masked results needs no products\n"
+        depth = "$depth"
     return f"""{{
     // A block computes BM x BN results from tiles of BK columns and rows; a thread TM x TN of them in registers.
     constexpr int $threads = BM / TM * (BN / TN);
@@ -294,7 +303,7 @@ def _body(found: Product, tiling: Tiling, *, kind: str) -> str:
     __shared__ __align__(16) {kind} $b_tile[BK][BN + 4];
     const int $row0 = blockIdx.y * BM, $col0 = blockIdx.x * BN;
 {factors_of(found)}    const int $ty = threadIdx.x / (BN / TN) * TM, $tx = threadIdx.x % (BN / TN) * TN;
-{begun}{turns}    for (int $k0 = 0; $k0 < {layout.k}; $k0 += BK) {{
+{begun}{turns}    for (int $k0 = 0; $k0 < {depth}; $k0 += BK) {{
 {fills}        __syncthreads();
         #pragma unroll
         for (int $k = 0; $k < BK; ++$k) {{

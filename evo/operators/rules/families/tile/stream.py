@@ -13,6 +13,7 @@ from evo.operators.rules.families.tile.product import (
     blocks_of,
     factors_of,
     product_of,
+    skipped_tile,
     term_of,
     tiled_edits,
 )
@@ -130,7 +131,9 @@ def _body(found: Product, tiling: Tiling) -> str:
     fragments = _fragment(left, "$a_tile", "$x", "$i", "TM", "$ty + $i")
     fragments += _fragment(right, "$b_tile", "$y", "$j", "TN", f"$tx + {column}")
     per = f"({k} + BK - 1) / BK"
-    tiles = f"$per = {per}, $tiles = $per * {bracketed(layout.turns)}" if layout.turns else f"$tiles = {per}"
+    skipped = skipped_tile(found, tiling.say)
+    all_turns = f"$per = {per}, $tiles = {skipped}$per * {bracketed(layout.turns)}"
+    tiles = all_turns if layout.turns else f"$tiles = {skipped}{per}"
     depth = "$t % $per * BK, $turn = $t / $per" if layout.turns else "$t * BK"
     step, beside = (
         text.replace("$x[$i]", "$x[$i][$q]").replace("$y[$j]", "$y[$j][$q]")

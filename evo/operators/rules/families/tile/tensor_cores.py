@@ -22,8 +22,14 @@ from evo.operators.rules.families.tile.mma_pieces import (
     tensor_core_applications,
 )
 from evo.operators.rules.families.tile.mma_stores import pairs_of, results
-from evo.operators.rules.families.tile.product import Product, factors_of, printer_of, product_of
-from evo.operators.rules.lifting import stored
+from evo.operators.rules.families.tile.product import (
+    Product,
+    factors_of,
+    printer_of,
+    product_of,
+    result_of,
+    skipped_tile,
+)
 from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 
@@ -49,7 +55,7 @@ def has_kind(ctx: RuleContext, element: str) -> bool:
 
 def _written(found: Product) -> TensorCoreBody:
     """Raises NotPrinted."""
-    layout, output = found.layout, found.made.store
+    layout = found.layout
     say = printer_of(found, "$sum[$i][$j][$e]")
     m, n, k = layout.m, layout.n, layout.k
     left, right = layout.left, layout.right
@@ -65,11 +71,11 @@ def _written(found: Product) -> TensorCoreBody:
         "{\n"
         + declared(left.is_inner, right.is_inner, kind=kind)
         + factors_of(found, kind.storage if kind.storage != left.element else "")
-        + places(k, turns=layout.turns)
+        + places(k, turns=layout.turns, skipped=skipped_tile(found, say))
         + copy(kind)
         + load(fills, kind, is_turning=bool(layout.turns))
         + multiplied(left.is_inner, right.is_inner, kind)
-        + results(m, n, target, stored(output.memory.element, say.value(output.value)), pairs)
+        + results(m, n, target, result_of(found, say), pairs)
         + "}"
     )
     return TensorCoreBody(

@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from evo.analysis.access import THREAD, LaunchAnalysis
+from evo.analysis.access.legality import is_inside
 from evo.analysis.access.numeric import number_of
 from evo.cuda.source import CountedFor, CountedLoop, Edit, Function, Source, Span, Statement
 from evo.operators.rules.directives import definition_place
 from evo.operators.rules.element import BYTES, pack_name, pack_struct
 from evo.operators.rules.loops import above, counted_loops, is_rest, loop_words
-from evo.operators.rules.reductions import counts_down, offset_of, takes_any_order
+from evo.operators.rules.reductions import counts_down, is_continue, offset_of, takes_any_order
 from evo.operators.rules.rewriting import balanced, bare, fresh, indented, rewritten, same
 from evo.operators.rules.rule import Application, Rule
 from evo.operators.rules.rule_context import RuleContext
@@ -95,10 +96,11 @@ def _open_loop(ctx: RuleContext, function: Function, launch: LaunchLine, stateme
     source = ctx.source
     if statement.relation != "<" or is_rest(ctx.source, function, statement):
         return None
+    skips = [each.body[0] for each in statement.body if is_continue(source, each)]
     if (
         source.is_bare(statement.span)
-        or _LEAVES.search(source.slice(statement.body_span))
-        or any(s.kind in ("for", "other") for s in statement.all() if s is not statement)
+        or _LEAVES.search(rewritten(source, statement.body_span, [Edit(each.span, ";") for each in skips]))
+        or any(s.kind in ("for", "other") for s in statement.all() if s is not statement and s not in skips)
     ):
         return None
     if statement.step == "1":
@@ -116,8 +118,9 @@ def _walk(
     if walk is None:
         return None
     uses = source.subscripts(body)
-    guarded, always, others = set[tuple[str, str]](), set[tuple[str, str]](), set[str]()
-    written = {s.target: s for s in statement.all() if s.kind == "assign" and s.operator == "="}
+    guarded, always, others = dict[tuple[str, str], list[Span]](), set[tuple[str, str]](), set[str]()
+    skipped = min((s.span.end for s in statement.body if is_continue(source, s)), default=body.end)
+    written = {s.target: s for s in statement.all() if s.kind == "assign" and s.value is not None}
     for use in uses:
         offset = offset_of(source, statement, use.indices[0]) if len(use.indices) == 1 else None
         if len(use.indices) == 1 and offset is None and counts_down(source, statement, use.indices[0]):
@@ -139,10 +142,11 @@ def _walk(
         if any(other.span != use.span and use.span.holds(other.span) for other in uses):
             return None
         tested = (s.condition for s in statement.body if s.kind == "if" and s.condition is not None)
-        if source.is_conditional(use.span, next((test for test in tested if test.holds(use.span)), body)):
+        within = next((test for test in tested if test.holds(use.span)), body)
+        if use.span.start >= skipped or source.is_conditional(use.span, within):
             if not use.is_read:
                 return None
-            guarded.add((use.name, offset))
+            guarded.setdefault((use.name, offset), []).append(use.span)
         else:
             always.add((use.name, offset))
         walk.kinds[use.name] = kind
@@ -150,14 +154,28 @@ def _walk(
             walk.reads.setdefault((use.name, offset), []).append(use.span)
         elif use.span in written and (use.name, offset) not in walk.writes and written[use.span] in statement.body:
             walk.writes[use.name, offset] = written[use.span]
+            if written[use.span].operator != "=":
+                walk.reads.setdefault((use.name, offset), [])
         else:
             return None
     stored = {name for name, _ in walk.writes}
     if not walk.kinds or stored & others or any(p[0] in stored and p not in walk.writes for p in walk.reads):
         return None  # what one turn stores, another one may read
-    if guarded - always or len({name for name, _ in walk.writes}) < len(walk.writes):
+    if any(not _lies_inside(ctx, function, spans[0]) for place, spans in guarded.items() if place not in always):
         return None  # what a test guards may lie outside
-    return walk
+    return walk if len({name for name, _ in walk.writes}) == len(walk.writes) else None
+
+
+def _lies_inside(ctx: RuleContext, function: Function, span: Span) -> bool:
+    """Whether what is read behind a test is an element of its tensor even where a test of data does not hold."""
+    found = [
+        (analysis.form, access)
+        for analysis in ctx.launches
+        if analysis.form.kernel == function.name
+        for access in analysis.form.accesses
+        if access.span == span
+    ]
+    return bool(found) and all(is_inside(form, access) for form, access in found)
 
 
 def _is_counting(source: Source, statement: CountedFor) -> bool:
@@ -333,7 +351,7 @@ def _body(
     swaps = [Edit(span, own[place]) for place, spans in walk.reads.items() for span in spans]
     swaps += [Edit(s.target, own[place]) for place, s in walk.writes.items() if s.target is not None]
     texts = (rewritten(ctx.source, statement.span, swaps) for statement in walk.loop.body)
-    text = "".join(f"{indent}        {each}\n" for each in texts)
+    text = "".join(f"{indent}        {indented(each).lstrip()}\n" for each in texts)
     if re.search(rf"\b{walk.loop.name}\b", text) and e != walk.loop.name:
         text = f"{indent}        const int {walk.loop.name} = {done} + {e};\n{text}"
     return text

@@ -106,10 +106,15 @@ def _edits(
         if not access.is_write or not access.is_global or inside & set(access.loops):
             continue
         edit = stored_if(ctx, access, f"{lane} == 0")
-        if edit is None:
+        if edit is None or _calls(ctx.source.slice(ctx.source.enclosing_statement(access.span)), shared):
             return None
         edits.append(edit)
     return edits
+
+
+def _calls(statement: str, shared: list[SharedLoop]) -> bool:
+    """Whether a statement that one lane is to carry out calls a function in which all lanes meet."""
+    return any(re.search(rf"\b{name}\b", statement) for each in shared for name in each.loop.calls)
 
 
 def _shared_names(made: dict[Span, list[Edit]], beside: Span) -> set[str]:

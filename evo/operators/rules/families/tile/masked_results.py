@@ -1,0 +1,119 @@
+"""Products of which some elements are another value: the scores of causal attention behind a query, say.
+
+A kernel stores the sum in one branch and the other value in the other; tiles store one or the other by the same test,
+and a tile all of whose elements are masked multiplies nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from evo.analysis.access import Access, Compare, Condition, Contraction, Data, LaunchAnalysis, Symbol, Term, number_of
+from evo.analysis.access.comparisons import compare, conjuncts
+from evo.analysis.access.contraction import element_names
+from evo.analysis.access.data_values import parts_of, plain
+from evo.analysis.access.renaming import in_indices
+from evo.operators.rules.lifting import NotPrinted, Printer
+from evo.operators.rules.spelling import condition_in_c, is_within_output
+
+_TILE = {"$row": ("$row0", "$row0 + BM - 1"), "$col": ("$col0", "$col0 + BN - 1")}  # its first and last
+_SAMPLED = 0.02  # how far a count of accesses may be off, which is taken of some blocks
+_EDGES = frozenset(edge for edges in _TILE.values() for edge in edges)
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """Which elements are not the sum, and what they are. condition: of the element's indices, `names`; kept: what the
+    other elements are.
+    """
+
+    condition: Compare
+    value: Data
+    kept: Data
+    names: tuple[Symbol, ...]
+    at: tuple[Term, ...]  # the indices as the kernel works them out
+
+    def result(self, say: Printer) -> str:
+        """What is stored. Raises NotPrinted."""
+        return f"{condition_in_c(self.condition, self._words(say))} ? {say.value(self.value)} : {say.value(self.kept)}"
+
+    def whole_tile(self, say: Printer) -> str:
+        """A test for a tile of BM x BN from `$row0` and `$col0` on, all of whose elements are masked; empty if no
+        corner tells. Raises NotPrinted.
+        """
+        corner = self._words(say)
+        for symbol, word in tuple(corner.items()):
+            number = self.condition.term.coefficient(symbol)
+            if word not in _TILE:
+                continue
+            if number is None or number.value not in (1, -1) or self.condition.relation != ">=":
+                return ""
+            corner[symbol] = _TILE[word][number.value < 0]
+        is_told = all(word in _EDGES or word in say.names.values() for word in corner.values())
+        return condition_in_c(self.condition, corner) if is_told else ""
+
+    def _words(self, say: Printer) -> dict[Symbol, str]:
+        """What the symbols of the condition are called. Raises NotPrinted."""
+        places = dict(zip(self.names, self.at, strict=True))
+        return {symbol: say.term(places.get(symbol, Term.of(symbol))) for symbol in self.condition.symbols()}
+
+
+def mask_of(analysis: LaunchAnalysis, made: Contraction) -> Mask | None:
+    """What masks a product's elements; None if nothing does. Raises NotPrinted if some elements are not stored, or in
+    a way that is not known.
+    """
+    form, store = analysis.form, made.store
+    under = [part for condition in store.conditions for part in conjuncts(condition)]
+    under = [part for part in under if not is_within_output(part, store)]
+    others = [other for other in form.of(store.memory) if other.is_write and other is not store]
+    others = [other for other in others if not set(other.loops) & set(made.summed)]  # the sum on its way
+    if others or (under and not is_once_each(analysis, store.number, store.memory.shape)):
+        if store.mode != "write" or len(others) != 1 or len(under) != 1:
+            raise NotPrinted("elements that are stored elsewhere, or not at all")
+        return _between(store, others[0], under[0])
+    chosen = plain(store.value)
+    if chosen is None or chosen.op != "select" or not isinstance(chosen.detail, Compare) or len(chosen.args) != 2:
+        return None
+    is_first = is_from_loop(chosen.args[0])
+    if is_first == is_from_loop(chosen.args[1]):
+        raise NotPrinted("two sums, or none")
+    condition = chosen.detail.negated() if is_first else chosen.detail
+    return _mask(store, condition, chosen.args[is_first], chosen.args[not is_first])
+
+
+def is_once_each(analysis: LaunchAnalysis, number: int, sizes: Iterable[Term]) -> bool:
+    """Whether an access is carried out about as often as there are elements of these sizes together, at the case."""
+    traffic = analysis.traffic.accesses.get(number)
+    elements = math.prod(number_of(size, analysis.sizes.values) or 0 for size in sizes)
+    return traffic is not None and math.isclose(traffic.executions, elements, rel_tol=_SAMPLED)
+
+
+def _between(store: Access, other: Access, under: Condition) -> Mask:
+    """The mask of two stores, one of which is carried out. under: what the sum's alone is under."""
+    shared = [part for condition in store.conditions for part in conjuncts(condition) if part != under]
+    beside = [part for condition in other.conditions for part in conjuncts(condition)]
+    if (
+        other.mode != "write"
+        or other.subscripts != store.subscripts
+        or other.loops != store.loops
+        or sorted(part.key for part in beside) != sorted(part.key for part in (*shared, under.negated()))
+    ):
+        raise NotPrinted("two stores that do not exclude each other")
+    return _mask(store, under.negated(), other.value, store.value)
+
+
+def _mask(store: Access, condition: Condition, value: Data | None, kept: Data | None) -> Mask:
+    names = element_names(store.subscripts)
+    if not isinstance(condition, Compare) or value is None or kept is None or is_from_loop(value):
+        raise NotPrinted(condition.text)
+    said = compare(in_indices(condition.term, store.subscripts, names), condition.relation)
+    if not isinstance(said, Compare) or any(s.kind in ("block", "thread", "loop") for s in said.symbols()):
+        raise NotPrinted(condition.text)
+    return Mask(said, value, kept, tuple(names), store.subscripts)
+
+
+def is_from_loop(data: Data | None) -> bool:
+    """Whether a value is made of what a loop left."""
+    return any(part.op in ("result", "carried") for part in parts_of(data))

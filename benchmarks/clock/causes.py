@@ -28,12 +28,42 @@ from evo.spec.task import Case, load_task
 from evo.spec.variant import parse_variant
 
 POINTS = 12  # of a family at most
+ALL = 99  # of one whose knob is the operation
 _I = "const unsigned i = blockIdx.x * T + threadIdx.x;"
 _HASH = """
 __device__ unsigned mixed(unsigned x) {
     x ^= x >> 16; x *= 0x7feb352du; x ^= x >> 15; x *= 0x846ca68bu; return x ^ x >> 16;
 }"""
 _WMMA = "#include <mma.h>\nusing namespace nvcuda;"
+
+
+def _rate(
+    kind: str,
+    operations: Sequence[str],
+    before: str = "",
+    sink: str = "x[0] + x[1] + x[2] + x[3]",
+    begin: str = "a[threadIdx.x + k]",
+) -> Family:
+    """Operations of x[k] (and of y, z and its neighbour), four independent ones in turns, by 2 or 64 warps of an SM."""
+    cases = "".join(f"\n#{'el' if at else ''}if OP == {at}\n            {code};" for at, code in enumerate(operations))
+    body = f"""
+    {kind} x[4], y = x_of(a[threadIdx.x + 4]), z = x_of(a[threadIdx.x + 5]);
+    for (int k = 0; k < 4; ++k) x[k] = x_of({begin});
+#pragma unroll 8
+    for (int j = 0; j < 256; ++j)
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {{
+            (void)y; (void)z;{cases}
+#endif
+        }}
+    out[blockIdx.x * T + threadIdx.x] = {sink};"""
+    convert = f"__device__ {kind} x_of(float f) {{ return ({kind})(f * RANGE); }}"
+    knobs = {"OP": tuple(range(len(operations))), "T": (32, 1024)}
+    scale = "#define RANGE 1.f" if kind == "float" else "#define RANGE 1e9f"
+    return Family(
+        knobs, "grid (264) block (T) shared 0", body, w=1, n=1 << 19, before="\n".join([before, scale, convert])
+    )
+
 
 CAUSES: dict[str, Family] = {
     # Random places in registers: no load of indices beside what is timed.
@@ -459,6 +489,37 @@ CAUSES: dict[str, Family] = {
         out[row + k * T + threadIdx.x] = v[k] * r;
 #endif
     }""", n=1 << 24, w=1),
+    "rate_integer": _rate("unsigned", (
+        "x[k] = x[k] + x[(k + 1) & 3]", "x[k] = x[k] ^ (x[(k + 1) & 3] & y)", "x[k] = __funnelshift_l(x[k], x[(k + 1) & 3], y)", "x[k] = (x[(k + 1) & 3] >> (y & 15)) + z",
+        "x[k] = max(min((int)x[k], (int)x[(k + 1) & 3]), (int)y)", "x[k] = x[k] < x[(k + 1) & 3] ? y : x[k] + z", "x[k] = __popc(x[k]) ^ x[(k + 1) & 3]",
+        "x[k] = __clz(x[k]) ^ x[(k + 1) & 3]", "x[k] = __brev(x[k]) ^ x[(k + 1) & 3]", "x[k] = __byte_perm(x[k], x[(k + 1) & 3], 0x5140)",
+        "x[k] = x[k] * y + x[(k + 1) & 3]", "x[k] = __umulhi(x[k], y) + z", "x[k] = (x[(k + 1) & 3] << 3) + x[k]", "x[k] = __dp4a(x[k], y, x[(k + 1) & 3])",
+        "x[k] = (x[k] >> 7 & 0xff) + x[(k + 1) & 3]", "x[k] = abs((int)(x[k] - x[(k + 1) & 3]))",
+    )),
+    "rate_wide": _rate("unsigned long long", (
+        "x[k] = x[k] + x[(k + 1) & 3]", "x[k] = (unsigned)x[k] * (unsigned long long)(unsigned)y + x[(k + 1) & 3]", "x[k] = x[k] << 3 ^ x[(k + 1) & 3]",
+        "x[k] = x[k] < x[(k + 1) & 3] ? y : x[k] + z", "x[k] = x[k] * y + x[(k + 1) & 3]",
+    )),
+    "rate_float": _rate("float", (
+        "x[k] = x[k] + x[(k + 1) & 3]", "x[k] = x[k] * y", "x[k] = x[k] * y + z", "x[k] = fmaxf(fminf(x[k], x[(k + 1) & 3]), y)",
+        "x[k] = x[k] < x[(k + 1) & 3] ? y : x[k] + z", "x[k] = __frsqrt_rn(x[k]) + y", 'asm("ex2.approx.ftz.f32 %0, %0;" : "+f"(x[k]))',
+        'asm("lg2.approx.ftz.f32 %0, %0;" : "+f"(x[k]))', 'asm("rcp.approx.ftz.f32 %0, %0;" : "+f"(x[k]))',
+        'asm("sin.approx.ftz.f32 %0, %0;" : "+f"(x[k]))', 'asm("tanh.approx.f32 %0, %0;" : "+f"(x[k]))',
+        'asm("sqrt.approx.ftz.f32 %0, %0;" : "+f"(x[k]))', 'asm("rsqrt.approx.ftz.f32 %0, %0;" : "+f"(x[k]))',
+    )),
+    "rate_convert": _rate("float", (
+        "x[k] = (float)(int)(x[k] * 9.f)", "x[k] = (float)(unsigned)__float_as_int(x[k])", "x[k] = __int_as_float((int)x[k] | 0x3f800000)",
+        "x[k] = __half2float(__float2half(x[k])) + y", "x[k] = __low2float(__floats2half2_rn(x[k], x[(k + 1) & 3])) + y",
+        "x[k] = (float)(unsigned char)__float_as_int(x[k])", "x[k] = rintf(x[k]) * y", "x[k] = floorf(x[k]) + y",
+        "x[k] = (float)(long long)__float_as_int(x[k])", "x[k] = (float)(short)__float_as_int(x[k])",
+        "x[k] = __bfloat162float(__float2bfloat16(x[k])) + y", "x[k] = __half2float(__int2half_rn(__float_as_int(x[k])))",
+        "x[k] = (float)((double)x[k] * 1.5)",
+    ), before="#include <cuda_fp16.h>\n#include <cuda_bf16.h>"),
+    "rate_lanes": _rate("unsigned", (
+        "x[k] = __shfl_xor_sync(~0u, x[k], 1) + x[(k + 1) & 3]", "x[k] = __ballot_sync(~0u, x[k] < x[(k + 1) & 3]) + y", "x[k] = __reduce_add_sync(~0u, x[k])",
+        "x[k] = __shfl_sync(~0u, x[k], x[(k + 1) & 3] & 31)", "x[k] = __any_sync(~0u, x[k] < x[(k + 1) & 3]) + x[k]", "x[k] = __match_any_sync(~0u, x[k] & 3)",
+        "x[k] = __shfl_down_sync(~0u, x[k], 1)",
+    )),
 }  # fmt: skip
 
 
@@ -468,7 +529,8 @@ def variants(root: Path) -> Iterator[dict[str, Any]]:
     for name, family in CAUSES.items():
         case = Case(name=f"n{family.n}w{family.w}", axes={"N": family.n, "W": family.w})
         variant = parse_variant(family.text(name), path=name)
-        for point in points(variant, task, case, POINTS, random.Random(name)):
+        most = ALL if name.startswith("rate_") else POINTS
+        for point in points(variant, task, case, most, random.Random(name)):
             yield row_of(name, name, task, case, point) | {"held_out": False}
 
 

@@ -489,6 +489,30 @@ CAUSES: dict[str, Family] = {
         out[row + k * T + threadIdx.x] = v[k] * r;
 #endif
     }""", n=1 << 24, w=1),
+    "loop_that_leaves": Family(  # a bounded loop that ends early: ptxas unrolls it, with a way out of each copy
+        {"LIMIT": (16, 64, 200), "ALIKE": (1, 32, 256), "KIND": (0, 1), "T": (64, 256)}, "grid (262144 // T) block (T) shared 0",
+        _I + """
+    const float limit = 1.f + (mixed(i / ALIKE) & 1023) * (LIMIT / 1024.f);
+    float x = a[i] * 0.001f; int k = 0;
+#if KIND
+#pragma unroll 4
+#endif
+    while (k < LIMIT && x < limit) { x = x + 1.f; ++k; }
+    out[i] = x + k;""", n=1 << 18, w=1, before=_HASH),
+    "load_width": Family(  # loads of BYTES that hit L1: all lanes at one place, side by side, or each in a sector
+        {"BYTES": (1, 2, 4, 8, 16), "APART": (0, 1, 2), "T": (128, 512)}, "grid (528) block (T) shared 0",
+        """
+    typedef BYTES_TYPE word;
+    const word* p = (const word*)a + (APART == 0 ? threadIdx.x / 32 : APART == 1 ? threadIdx.x : threadIdx.x % 32 * (32 / BYTES));
+    unsigned s = 0;
+#pragma unroll 16
+    for (int k = 0; k < 256; ++k) {
+        const word v = p[k % 64 * (16 / BYTES)];
+        const unsigned* u = (const unsigned*)&v;
+        s ^= BYTES < 4 ? *(const unsigned char*)u : BYTES == 4 ? u[0] : BYTES == 8 ? u[0] + u[BYTES / 8] : u[0] + u[BYTES / 8] + u[BYTES / 6];
+    }
+    out[blockIdx.x * T + threadIdx.x] = s;""", n=1 << 20, w=1,
+        before="#if BYTES == 1\n#define BYTES_TYPE unsigned char\n#elif BYTES == 2\n#define BYTES_TYPE unsigned short\n#elif BYTES == 4\n#define BYTES_TYPE unsigned\n#elif BYTES == 8\n#define BYTES_TYPE uint2\n#else\n#define BYTES_TYPE uint4\n#endif"),
     "rate_integer": _rate("unsigned", (
         "x[k] = x[k] + x[(k + 1) & 3]", "x[k] = x[k] ^ (x[(k + 1) & 3] & y)", "x[k] = __funnelshift_l(x[k], x[(k + 1) & 3], y)", "x[k] = (x[(k + 1) & 3] >> (y & 15)) + z",
         "x[k] = max(min((int)x[k], (int)x[(k + 1) & 3]), (int)y)", "x[k] = x[k] < x[(k + 1) & 3] ? y : x[k] + z", "x[k] = __popc(x[k]) ^ x[(k + 1) & 3]",

@@ -23,6 +23,7 @@ _CTX = [
     "nctaid_y", "nctaid_z", "counters", "faults", "local_size", "race", "blocks_done",
     "heaviest",  # warp instructions of the block that took most
     "longest",  # ... and of the warp
+    "squares",  # the sum over blocks of the square of theirs
     "dynamic_shared", "shared_clear", "queue_size", "granule", "releases", "prints", "print_count", "next_block",
     "reader_stride", "residents", "resident_count", "changes", "seen_changes", "idle", "idle_limit", "template",
     "oldest",
@@ -157,7 +158,8 @@ FLAG_HEAD: dict[str, int] = {"count": 0, "teller": 8, "told": 16}  # how often t
 FLAG_HEAD_SIZE = 64
 BARRIERS = 16
 
-L1_WAYS = 4  # at most
+L1_WAYS = 8  # at most
+L1_SET_SIZE = 16 * L1_WAYS + 16  # tags, valid masks, next way
 
 # Races in global memory: a stamp is (slot of the block + 1) << STAMP_SLOT | releases so far << STAMP_RELEASE
 # | the warp's clock in this block << STAMP_CLOCK | thread. The largest clock and release count stand for all beyond.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evo.sim.abi import BARRIERS, CTX, DONE, MAX_WARPS, READY, WAITING, WARP, WARP_PEND, WRONG_COUNT
+from evo.sim.abi import BARRIERS, CTX, DONE, L1_SET_SIZE, MAX_WARPS, READY, WAITING, WARP, WARP_PEND, WRONG_COUNT
 from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code, Var
 from evo.sim.llvm_values import IOTA32, V, const
@@ -15,6 +15,7 @@ CLOCKS = f"<{MAX_WARPS} x i32>"
 BARRIER_SIZE = 256  # arrived threads, then the joined clocks of those that only arrived
 BARRIER_CLOCKS = 128
 SYNC, POPC, AND, OR = range(4)
+_MOST_SQUARED = 1 << 26  # of a block's instructions, so that the sum of 2,000 squares fits
 
 
 @routine("i64", "ptr ctx, i64 index")
@@ -34,6 +35,8 @@ def run_one(c: Code) -> None:
     c.store(c.select(c.icmp("slt", left, 0), left, c.sub(whole, spent)), context, CTX["budget"], 8)
     heaviest = c.intrinsic("smax", ctx(c, context, "heaviest"), spent)
     c.store(heaviest, context, CTX["heaviest"], 8)
+    bounded = c.intrinsic("smin", spent, const("i64", _MOST_SQUARED))
+    c.store(c.add(ctx(c, context, "squares"), c.mul(bounded, bounded)), context, CTX["squares"], 8)
     c.ret_(stalled)
 
 
@@ -62,7 +65,7 @@ def prepare_block(c: Code) -> None:
     c.store(const("i64", -1), context, CTX["last_counted"], 8)
     for name in ("acquired", "copies_head", "copies_tail"):
         c.store(const("i64", 0), context, CTX[name], 8)
-    _clear(c, ctx(c, context, "tags", "ptr"), c.mul(ctx(c, context, "tag_sets"), 128), 255)
+    _clear(c, ctx(c, context, "tags", "ptr"), c.mul(ctx(c, context, "tag_sets"), L1_SET_SIZE), 255)
     _clear(c, ctx(c, context, "state", "ptr"), ctx(c, context, "shared_clear"), 0)
     _clear(c, ctx(c, context, "barriers", "ptr"), const("i64", BARRIERS * BARRIER_SIZE), 0)
     local = c.mul(ctx(c, context, "local_size"), c.shl(ctx(c, context, "warp_count"), 5))

@@ -485,4 +485,4 @@ def test_blocks_that_do_the_same_are_as_heavy_whatever_they_do() -> None:
     memory = sim.Memory()
     args = [memory.allocate(4 << 10, "a", fill=b"\0")]
     result = module(source).launch("k", grid=(4,), block=(64,), args=args, memory=memory)
-    assert result.counters.imbalance(4) == (1.0, 1.0)
+    assert result.counters.imbalance(4) == (1.0, 1.0, 0.0)

@@ -87,6 +87,7 @@ class _Counting:
             for line in lines:
                 self.where.setdefault(line, []).append(number)
         self.lines = [frozenset(ins.line for ins in run.code if ins.line in executed.all) for run in runs]
+        self.sharing: set[int] = set()  # copies that a loop's executions were shared among
         self.having: dict[int, set[int]] = {}  # by PTX line, the runs with any of its instructions
         for number, having in enumerate(self.lines):
             for line in having:
@@ -173,7 +174,11 @@ class _Counting:
         copies = set.intersection(*(self.having[line] for line in lines))
         if len(copies) < 2 or any(_loops(self.runs[other]) for other in copies):
             return None
-        return min(self.executed.all[line] for line in lines) / len(copies)
+        # The first turn is often beside what comes before the loop, in a run that is no copy.
+        others = [other for other in copies if other < number and other not in self.sharing]
+        self.sharing.add(number)
+        left = min(self.executed.all[line] for line in lines) - sum(self.runs[other].times for other in others)
+        return max(0.0, left) / (len(copies) - len(others))
 
     def _in_loop(self, number: int) -> bool:
         begin = self.runs[number].code[0].address

@@ -158,8 +158,7 @@ FLAG_HEAD: dict[str, int] = {"count": 0, "teller": 8, "told": 16}  # how often t
 FLAG_HEAD_SIZE = 64
 BARRIERS = 16
 
-L1_WAYS = 8  # at most
-L1_SET_SIZE = 16 * L1_WAYS + 16  # tags, valid masks, next way
+L1_WAYS = 4  # at most
 
 # Races in global memory: a stamp is (slot of the block + 1) << STAMP_SLOT | releases so far << STAMP_RELEASE
 # | the warp's clock in this block << STAMP_CLOCK | thread. The largest clock and release count stand for all beyond.

@@ -106,12 +106,12 @@ class LaunchContext:
     def _tags(self, chip: Chip, threads: int) -> int:
         """Sets of the L1 model of one block: what shared memory leaves of L1, shared by the blocks of an SM alike.
 
-        Sets are a power of two; fewer ways than all come closer to what lies between two of these.
+        Sets are a power of two; three ways instead of four come closer to what lies between two of these.
         """
         blocks = min(occupancy(chip, threads, self.registers, self.shared), -(-math.prod(self.grid) // chip.sms))
         left = max(16 * 1024, chip.l1_bytes - blocks * (self.shared + chip.shared_reserved_per_block)) // blocks
-        most = range(abi.L1_WAYS // 2 + 1, abi.L1_WAYS + 1)
-        found = [(max(4, 1 << (left // (128 * ways)).bit_length() - 1), ways) for ways in most]
+        most = abi.L1_WAYS
+        found = [(max(8, 1 << (left // (128 * ways)).bit_length() - 1), ways) for ways in (most - 1, most)]
         sets, ways = max(found, key=math.prod)
         self.set_fields(tag_sets=sets, tag_ways=ways)
         return sets
@@ -236,7 +236,7 @@ class LaunchContext:
             "barriers": abi.BARRIERS * 256,
             "local": local,
             "local_state": local,
-            "tags": abi.L1_SET_SIZE * sets,
+            "tags": 128 * sets,
             "warps": self.kernel.warp_stride * warps,
         }
         if granule:

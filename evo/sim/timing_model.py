@@ -216,14 +216,14 @@ def _waves(blocks: float, tail: float) -> float:
 def _fullest(work: LaunchWork, blocks: float, resident: int, sms: int) -> float:
     """The work of the SM that has most, in average blocks, where blocks differ; `blocks` fall to each SM on average.
 
-    Blocks that start together stay where they are; later ones go where there is room. So an SM has the heaviest block
-    beside average ones, or is the fullest of all SMs by chance: the largest of so many sums drawn from a normal
-    distribution.
+    An SM has the heaviest block beside average ones. Later blocks go where there is room; if all start together, one
+    SM is the fullest by chance: the largest of so many sums drawn from a normal distribution.
     """
     blocks = max(1.0, blocks)
-    beside = blocks - 1 if blocks <= resident else blocks - blocks / resident
-    drawn = blocks + work.block_scatter * _largest_of(sms) * math.sqrt(min(blocks, resident))
-    return max(work.block_share + beside, min(drawn, work.block_share * blocks))
+    if blocks > resident:
+        return work.block_share + blocks - blocks / resident
+    drawn = blocks + work.block_scatter * _largest_of(sms) * math.sqrt(blocks)
+    return max(work.block_share + blocks - 1, min(drawn, work.block_share * blocks))
 
 
 def _largest_of(count: int) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evo.sim.abi import CTX, L1_SET_SIZE, L1_WAYS, REC, ROW, TRACKED, WARP_SCRATCH
+from evo.sim.abi import CTX, L1_WAYS, REC, ROW, TRACKED, WARP_SCRATCH
 from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code
 from evo.sim.llvm_values import V, const
@@ -23,6 +23,8 @@ from evo.sim.runtime.fault_report import (
 )
 from evo.sim.runtime.inter_block_races import between_warp, watch, watched
 from evo.sim.runtime.routine import Routine, loads_and_stores, routine
+
+LINE = 128  # bytes of one tag entry: 4 tags, 4 valid masks, next way
 
 
 def _kind(store: bool) -> str:
@@ -267,10 +269,9 @@ def line_ld(c: Code) -> None:
     context, rec, line, sectors = c.args(4)
     sets = ctx(c, context, "tag_sets")
     index = c.and_(c.xor(line, c.lshr(line, 7)), c.sub(sets, 1))
-    entry = c.at(ctx(c, context, "tags", "ptr"), c.mul(index, L1_SET_SIZE))
-    tags = c.load(f"<{L1_WAYS} x i64>", entry, 0, 8)
-    same = c.icmp("eq", tags, c.splat(line, L1_WAYS))
-    hits = c.op(f"i{L1_WAYS}", f"bitcast <{L1_WAYS} x i1> {same.s} to i{L1_WAYS}")
+    entry = c.at(ctx(c, context, "tags", "ptr"), c.mul(index, LINE))
+    tags = c.load("<4 x i64>", entry, 0, 8)
+    hits = c.op("i4", f"bitcast <4 x i1> {c.icmp('eq', tags, c.splat(line, 4)).s} to i4")
     missing = c.var("i32", sectors)
     with c.if_else(c.icmp("ne", hits, 0)) as hit:
         way = c.intrinsic("cttz", c.zext(hits, "i64"), True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evo.sim.abi import BARRIERS, CTX, DONE, L1_SET_SIZE, MAX_WARPS, READY, WAITING, WARP, WARP_PEND, WRONG_COUNT
+from evo.sim.abi import BARRIERS, CTX, DONE, MAX_WARPS, READY, WAITING, WARP, WARP_PEND, WRONG_COUNT
 from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code, Var
 from evo.sim.llvm_values import IOTA32, V, const
@@ -65,7 +65,7 @@ def prepare_block(c: Code) -> None:
     c.store(const("i64", -1), context, CTX["last_counted"], 8)
     for name in ("acquired", "copies_head", "copies_tail"):
         c.store(const("i64", 0), context, CTX[name], 8)
-    _clear(c, ctx(c, context, "tags", "ptr"), c.mul(ctx(c, context, "tag_sets"), L1_SET_SIZE), 255)
+    _clear(c, ctx(c, context, "tags", "ptr"), c.mul(ctx(c, context, "tag_sets"), 128), 255)
     _clear(c, ctx(c, context, "state", "ptr"), ctx(c, context, "shared_clear"), 0)
     _clear(c, ctx(c, context, "barriers", "ptr"), const("i64", BARRIERS * BARRIER_SIZE), 0)
     local = c.mul(ctx(c, context, "local_size"), c.shl(ctx(c, context, "warp_count"), 5))

@@ -58,16 +58,6 @@ def test_a_block_that_is_alone_on_its_multiprocessor_has_the_whole_of_l1() -> No
     assert crowded > 4 * alone
 
 
-def test_columns_of_far_rows_stay_in_an_l1_that_has_room_for_them() -> None:
-    body = """float s = 0;
-      #pragma unroll 1
-      for (int again = 0; again < 3; ++again)
-      #pragma unroll 1
-        for (int row = t / 64; row < 512; row += 2) s += a[row * 2048 + t % 64];
-      b[blockIdx.x * blockDim.x + t] = s;"""
-    assert work(body, 32, 128).extra["load_misses"] == 32 * 512 * 64 // 8 // 8  # of four blocks: 128 KiB each, once
-
-
 def test_random_places_of_many_blocks_are_no_more_bytes_than_the_buffer_has() -> None:
     body = "unsigned x = (blockIdx.x * 128 + t) * 2654435761u; x ^= x >> 15; b[t] = a[x * 2246822519u >> 12];"
     few, many = (work(body, grid, 128).extra["reached_read_bytes"] for grid in (4, 1 << 20))

@@ -109,7 +109,8 @@ def summary(name: str, found: Sequence[Judged]) -> list[str]:
     unordered = [one for one in wide if one.spearman < LOW]
     apart = [one for one in unordered if one.told_10 < APART]
     return [
-        name, str(len(wide)), f"{np.nanmedian(ranks):.3f}", f"{np.nanmin(ranks):.2f}", f"{len(unordered)} ({len(apart)})",
+        name, str(len(wide)), f"{np.nanmedian(ranks):.3f}", f"{np.nanmin(ranks):.2f}",
+        f"{len(unordered)} ({len(apart)})",
         f"{mean('told_5'):.3f}", f"{mean('told_10'):.3f}", f"{np.median([o.regret for o in wide]):.3f}",
         f"{mean('regret'):.3f}", f"{false / max(kept, 1):.3f}", f"{mean('missed_keeps'):.3f}",
     ]  # fmt: skip

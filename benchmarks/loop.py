@@ -8,7 +8,8 @@ sampled), peak memory of the driver and of all processes, gain.
 Below the table, what the clock went to (`waits_s` of the run, which add up to its time; `stages_s` of the records say
 what each trial took, but trials overlap), and what held the memory at its peak, by process. With --problems, problems
 in KernelBench's form with a plain kernel beside each (NAME.py, NAME.cu) are imported first and run the same way.
-Caches are empty folders. On a simulator (--device sim:l4) everything but the GPU's share is shown.
+All runs share a cache, which is empty at the first; with --cold each has its own. On a simulator (--device sim:l4)
+everything but the GPU's share is shown.
 """
 
 from __future__ import annotations
@@ -99,16 +100,11 @@ def kinds_of_memory(pid: int) -> dict[str, int]:
 
 
 def purpose(pid: int) -> str:
-    """What a child process is for: the entry point of one of evo's own, else the name of its program."""
+    """What a process is for: the name that evo's own show, else that of its program."""
     try:
-        words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+        return Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:
         return "gone"
-    for word in words:
-        if word.endswith(":serve"):
-            place = word.removesuffix(":serve").removesuffix(".py").rpartition("/")[2]
-            return " ".join([place.removeprefix("evo."), *(kind for kind in ("gpu", "sim") if kind in words)])
-    return Path(words[0]).name or "gone"
 
 
 def family(pid: int) -> set[int]:
@@ -350,14 +346,14 @@ def aims(rows: Sequence[dict[str, Any]]) -> list[str]:
 def imported(root: Path, folder: Path) -> list[tuple[str, str]]:
     """Import every NAME.py that has a NAME.cu; the tasks and their first kernels."""
     found = []
-    for problem in sorted(folder.glob("*.py")):
+    for problem in sorted(folder.resolve().glob("*.py")):
         kernel = problem.with_suffix(".cu")
         if not kernel.is_file():
             continue
         words = [sys.executable, "-m", "evo", "import", "kernelbench", str(problem), "--name", problem.stem, "--json"]
         done = subprocess.run(words, cwd=root, capture_output=True, text=True, check=False)
         if done.returncode:
-            say(f"{problem.name}: {done.stderr.strip()[-300:]}")
+            say(f"{problem.name}: {(done.stdout + done.stderr).strip()[-600:]}")
             continue
         shutil.copy(kernel, root / "kernels" / problem.stem / "ladder" / "00_plain.cu")
         found.append((problem.stem, "ladder/00_plain.cu"))
@@ -379,6 +375,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     made.add_argument("--arch", default="sm_89")
     made.add_argument("--tasks", default="", help="comma-separated; all shipped ones by default")
     made.add_argument("--problems", type=Path, metavar="FOLDER", help="NAME.py and NAME.cu pairs, imported first")
+    made.add_argument("--cold", action="store_true", help="an empty cache for each run")
     made.add_argument("--operators", default="rules")
     made.add_argument("--iterations", type=int, default=45)
     made.add_argument("--limit", type=int, default=120, help="seconds for one run")
@@ -394,7 +391,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         todo = first_rungs([name for name in args.tasks.split(",") if name])
         todo += imported(root, args.problems) if args.problems else []
         for task, start in todo:
-            ran = iterate(root, task, start, args, folder / f"cache-{task}")
+            ran = iterate(root, task, start, args, folder / (f"cache-{task}" if args.cold else "cache"))
             runs.append(ran)
             rows.append(figures(ran))
             say(" ".join(str(cell) for cell in shown(rows[-1])))

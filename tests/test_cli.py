@@ -204,8 +204,12 @@ def test_a_folder_that_is_read_only_is_no_defect(number: int, capsys: pytest.Cap
 def test_init_lays_down_tasks_once_and_overwrites_nothing(tmp_path: Path) -> None:
     fails(evo("init", cwd=tmp_path), 6, "git init")
     git(tmp_path, "init", "--quiet")
+    own = tmp_path / "kernels" / "of_mine" / "task.yaml"
+    own.parent.mkdir(parents=True)
+    own.write_text("name: of_mine\n")
     first = evo("init", cwd=tmp_path)
     assert first.code == 0
+    assert "of_mine" not in first.out
     assert "evo iterate attention" in first.out
     assert json.loads((tmp_path / "leaderboard.json").read_text()) == {"version": 1, "entries": []}
     assert (tmp_path / "kernels" / "attention" / "task.yaml").is_file()

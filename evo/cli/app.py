@@ -156,7 +156,7 @@ def _hint(problem: Exception, command: str) -> str:
     extra = re.search(r"extra argument[^ ]* \((\w+)\)", str(problem))
     if extra is not None and "--task" in options:
         return f"`{command} --task {extra[1]}`"
-    return f"`{command} --help` lists its options"
+    return f"`{command} --help` lists its {'commands' if command == 'evo' else 'options'}"
 
 
 def _with_suggestion(problem: Exception) -> str | None:

@@ -31,6 +31,7 @@ _FIRST = (
     ("evo leaderboard", "how much faster it is since the start"),
 )
 _MODEL = "--llm"
+_ALIKE = 0.7  # --case and --task are not
 
 
 class Command(typer.core.TyperCommand):
@@ -75,7 +76,7 @@ def suggestion(word: str, known: list[str]) -> str | None:
     """The known word that was meant; None if none is near."""
     from difflib import get_close_matches
 
-    return next(iter(get_close_matches(word, known, n=1)), None)
+    return next(iter(get_close_matches(word, known, n=1, cutoff=_ALIKE)), None)
 
 
 def _sentence(command: Any) -> str:

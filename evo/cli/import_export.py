@@ -11,7 +11,7 @@ from typer import Argument, Context, Option
 from evo.cli import completion
 from evo.cli.command_context import new_task_root, session_of
 from evo.cli.options import DEFAULT_ARCH, ArchWord, AsJson
-from evo.cli.terminal import out, out_json_line, paint, say
+from evo.cli.terminal import complain, out, out_json_line, paint, say
 
 FORMATS = ("kernelbench", "gpumode", "kernel-tuner")
 _SIMULATED_BYTES = 2**30  # of a case's tensors; a simulation needs several times this memory
@@ -110,6 +110,8 @@ def import_kernelbench(
             out(f"          {note}")
     if last and not json:
         next_steps(root, last)
+    if refused and not json:
+        complain(f"{refused} of {len(requests)} refused", "change what the reasons above name, and import those again")
     return TaskInvalid.exit_code if refused else 0
 
 

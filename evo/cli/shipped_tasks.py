@@ -40,7 +40,7 @@ def init(
     root = (session_of(context).given_root or Path.cwd()).resolve()
     History.open(root).close()  # raises if there is no repository that evo can commit to
     written = lay_down(root, task or None)
-    names = task or task_names(root)
+    names = task or [name for name in task_names(root) if name in shipped_tasks()]
     if not written:
         out(f"nothing to do: {', '.join(names)} {'is' if len(names) == 1 else 'are'} already here")
         return 0

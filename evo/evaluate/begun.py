@@ -11,14 +11,17 @@ from evo.device import DeviceName
 from evo.device.judge import ENTRY as JUDGE
 from evo.device.remote_calls import ENTRY as DEVICE
 from evo.device.remote_calls import OPENER
-from evo.spec.child_process import begin
+from evo.spec.child_process import begin, begin_forks
 from evo.spec.reference_process import ENTRY as REFERENCE
 from evo.spec.task import Task
+
+_LOOKS = ("evo.evaluate.look_process",)  # what many processes of a run on a GPU serve
 
 
 def begin_processes(device: DeviceName, task: Task) -> None:
     """Start the processes that a session on the device will ask first about the task."""
     reference = str(task.folder / "reference.py")
+    begin_forks(*(_LOOKS if device.kind == "gpu" else ()))
     begin(DEVICE, device.kind, device.which, OPENER)
     begin(REFERENCE, reference, plain=True)
     if judged_on(device):

@@ -99,6 +99,14 @@ def is_timed_first(job: Job) -> bool:
     return job.rival is not None and job.upto == "bench" and not job.full
 
 
+_SURE = 1.25
+
+
+def is_sure(job: Job) -> bool:
+    """Whether the first look showed a gain from which the looks before a keep begin beside its gate and its timing."""
+    return is_timed_first(job) and (job.promise or 0.0) > _SURE
+
+
 def further_gate(started: CheckedJob, bench: EvaluationSession, check: Check | None, half: str | None) -> Check:
     """The check with a further part of the gate: of the check cases on the device, or of the timed sizes there."""
     bench.on_stage("gate")

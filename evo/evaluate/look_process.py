@@ -12,6 +12,7 @@ from concurrent.futures import Executor
 from functools import partial
 from typing import TypeVar
 
+from evo.cuda.compile.process_pool import shared_pool
 from evo.device import DeviceName
 from evo.device.remote_device import DeviceProcess, RemoteSimulator
 from evo.evaluate import before_keep, gate
@@ -28,6 +29,7 @@ from evo.spec.task import Task
 
 _LIMIT_S = 1800.0  # what a look runs has limits of its own
 _SIMULATORS = 2
+_COMPILERS = 4
 
 T = TypeVar("T")
 
@@ -68,6 +70,7 @@ def open_looks(device: DeviceName) -> LooksHere:
     give_back_freed_arrays()
     take_short_turns()
     collect_seldom()
+    shared_pool(_COMPILERS)
     return LooksHere(device)
 
 

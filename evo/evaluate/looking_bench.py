@@ -11,7 +11,17 @@ from evo.device import Program
 from evo.device.remote_device import RemoteGpu, RemoteSimulator
 from evo.evaluate.code_ahead import CodeAhead
 from evo.evaluate.counted_stage import Tell
-from evo.evaluate.gate import THOROUGH, Looked, at_corners, hunt, lawful, mixed, patterns, unlike_machines
+from evo.evaluate.gate import (
+    THOROUGH,
+    Looked,
+    at_corners,
+    compiled_elsewhere,
+    hunt,
+    lawful,
+    mixed,
+    patterns,
+    unlike_machines,
+)
 from evo.evaluate.gate.own_kernel import own_kernel
 from evo.evaluate.prepare import Prepared, PrepareFailure, bind_more, prepare
 from evo.results import Check
@@ -111,12 +121,14 @@ def inputs_hunted(of: LookSubject, share: float = THOROUGH) -> Check | None:
 
 
 def unlike_hunted(of: LookSubject, share: float = THOROUGH) -> Check | None:
-    """Before a keep the first check case that is wrong on a machine that the ISA allows as well."""
+    """Before a keep the first check case that is wrong on a machine that the ISA allows, or compiled for another."""
     if share < THOROUGH:
         return None
     bench, task, prepared = of.bench, of.task, of.prepared
+    programs, reference, checker = prepared.programs, bench.reference(task), of.checkers[0]
     bind = partial(bench.bound, task, prepared, most=_FEW_COMPILED)
-    return unlike_machines(task, prepared.programs, bind, bench.reference(task), of.checkers[0], of.seed)
+    found = unlike_machines(task, programs, bind, reference, checker, of.seed)
+    return found or compiled_elsewhere(task, prepared.variant, programs, reference, checker, of.seed)
 
 
 def sizes_hunted(of: LookSubject, share: float = THOROUGH, part: tuple[int, int] = (0, 1)) -> Check | None:

@@ -20,7 +20,7 @@ from evo.device.remote_device import RemoteSimulator
 from evo.device.timing_types import StageTimer
 from evo.errors import Crashed, TimedOut, UsageError
 from evo.evaluate import gate
-from evo.evaluate.job import CheckedJob, Job, further_gate, is_timed_first, part_of_gate
+from evo.evaluate.job import CheckedJob, Job, further_gate, is_sure, is_timed_first, part_of_gate
 from evo.evaluate.kept import (
     await_sanitizer,
     begin_sanitizer,
@@ -46,7 +46,6 @@ _TAIL_S = 1.0
 _START = BenchOptions(samples=16, cold_samples=0, warm_up_s=0.6, tail_s=0.3, fewest=4)
 _NOT_KEPT = "outputs at the timed sizes were not compared with the reference, because the variant is not kept"
 _MOST_AHEAD = 12
-_SURE = 1.25  # a gain in a first look from which the looks before a keep begin beside the timing
 _WORKSPACE_LIMIT_S = 20.0
 _OTHER_SEEDS = (7919, 15485)  # more input values: timed launches rotate over all three sets
 
@@ -128,6 +127,8 @@ def start(
     if isinstance(prepared, Prepared):
         started.prepared = prepared
         if not bench.modelled:
+            if is_sure(job):
+                bench.begin_looks(job.task, prepared, job.seed, early=True)
             bench.on_stage("gate")
             with stages.time("check"):
                 started.check = part_of_gate(
@@ -213,7 +214,7 @@ def _outcome(started: CheckedJob, bench: EvaluationSession) -> Evaluation:
         if rival is None and job.rival is not None:
             rival = bench.parent(job.task, job.rival)
     step = _modelled if bench.modelled else _measured
-    if is_timed_first(job) and (job.promise or 0.0) > _SURE:
+    if is_sure(job):
         bench.begin_looks(job.task, prepared, job.seed)
     try:
         with stages.time("estimate" if bench.modelled else "bench"):

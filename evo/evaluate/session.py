@@ -249,16 +249,22 @@ class EvaluationSession(LookingBench):
         if self._look_processes is None and has_cores and self.jobs != 1 and not self.modelled:
             self._look_processes = LookProcesses(self.checker.device)
 
-    def begin_looks(self, task: Task, prepared: Prepared, seed: int) -> None:
-        """Begin with what `timed_sizes` asks of simulators, on the cores that a GPU leaves idle while it is timed."""
+    def begin_looks(self, task: Task, prepared: Prepared, seed: int, *, early: bool = False) -> None:
+        """Begin with what `timed_sizes` asks of simulators, on the cores that a GPU leaves idle while it is timed.
+
+        early: while its gate goes on, unless another variant is looked at.
+        """
         key = (task.hash, prepared.variant.id, seed)
-        self.prepare_looks()
-        if self._look_processes is None or (*key, False) in self._timed or key in self._looks:
-            return
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(_LOOKS, thread_name_prefix="evo-looks")
-        checkers = self.checker, self.more_checkers(_CHECKERS)[-1]
-        self._looks = {key: looks_begun(self, task, prepared, seed, self._look_processes, checkers, self._threads)}
+        with self._lock:
+            self.prepare_looks()
+            if self._look_processes is None or (*key, False) in self._timed or key in self._looks:
+                return
+            if early and self._looks:
+                return
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(_LOOKS, thread_name_prefix="evo-looks")
+            checkers = self.checker, self.more_checkers(_CHECKERS)[-1]
+            self._looks = {key: looks_begun(self, task, prepared, seed, self._look_processes, checkers, self._threads)}
 
     def bench_cases(self, task: Task, prepared: Prepared, seed: int) -> list[BenchCase]:
         reference = self.reference(task)

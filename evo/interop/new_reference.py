@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -19,6 +20,7 @@ from evo.spec.expr import parse
 _PRODUCTS = ("@", "einsum", "matmul", "dot(", "tensordot", "inner(")
 _OWN = ("inputs", "expected", "trusted", "_compute", "_as", "np", "math")
 _RAISED = (ArithmeticError, AttributeError, LookupError, NameError, TypeError, ValueError)
+_SOURCE = "<the function's file>"
 _HINT = f"the inputs are NumPy arrays by name, the axes integers; beside `np`, NumPy's functions by name and {KNOWN}"
 
 
@@ -60,7 +62,7 @@ def run_formulas(form: NewTaskAnswers, arrays: Arrays, sizes: Sizes) -> Arrays:
     """The outputs, unsigned ones wrapped to their type. Raises what a formula raises, ValueError for a wrong shape."""
     space: dict[str, object] = {"np": np, **functions(form.functions)}
     if form.source:
-        exec(form.source, space)
+        exec(compile(form.source, _SOURCE, "exec"), space)
     space |= {one.name: scalar_value(one, sizes) for one in form.scalars}
     found: Arrays = {}
     with np.errstate(all="ignore"):
@@ -91,8 +93,13 @@ def sampled_outputs(form: NewTaskAnswers, case: Sizes) -> Arrays:
     try:
         return run_formulas(form, arrays, case)
     except _RAISED as error:
-        formulas = "; ".join(f"{name} = {formula}" for name, formula in form.formulas.items())
-        raise UsageError(f"formula {formulas!r} raised {type(error).__name__}: {error}", hint=_HINT) from None
+        what = "; ".join(f"{name} = {formula}" for name, formula in form.formulas.items())
+        hint, where = _HINT, ""
+        if form.source:
+            lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == _SOURCE]
+            where = f", line {lines[-1]} of the function's file," if lines else ""
+            hint = "the function gets NumPy arrays or tensors by name, axes as integers, and returns the outputs"
+        raise UsageError(f"formula {what!r}{where} raised {type(error).__name__}: {error}", hint=hint) from None
 
 
 def scalar_value(one: ScalarLine, sizes: Sizes) -> float | int:

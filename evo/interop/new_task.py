@@ -47,7 +47,8 @@ def read_axes(texts: Sequence[str]) -> dict[str, int]:
     for text in filter(None, (part.strip() for given in texts for part in given.split(","))):
         match = _AXIS.fullmatch(text)
         if match is None or int(match[2]) < 1:
-            raise UsageError(f"axis {text!r} cannot be parsed", hint="write it like ROWS=4096: a name and a length")
+            wrong = "cannot be parsed" if match is None else "is no length"
+            raise UsageError(f"axis {text!r} {wrong}", hint="write it like ROWS=4096: a name and a length from 1 up")
         if found.setdefault(match[1], int(match[2])) != int(match[2]):
             both = f"{match[1]}={found[match[1]]} and {match[1]}={match[2]}"
             raise UsageError(f"--axis {match[1]} is given twice: {both}", hint="give each axis one length")

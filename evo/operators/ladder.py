@@ -88,12 +88,14 @@ def _expectation(variant: Variant) -> str:
 
 
 def first_rung(task: Task) -> Path:
-    """The first rung of a task's ladder. Raises TaskInvalid if it has none."""
-    rungs = task.ladder()
+    """The first rung of a task's ladder, or what the task was adopted from. Raises TaskInvalid if it has neither."""
+    original, skeleton = task.folder / "original.cu", task.folder / "skeleton.cu"
+    rungs = (*task.ladder(), *([original] if original.is_file() else []))
     if not rungs:
-        raise TaskInvalid(
-            f"{task.folder / 'ladder'}: no rung to start from", hint="add a .cu file, or pass --from FILE"
-        )
+        hint = "add a .cu file, or pass --from FILE"
+        if skeleton.is_file():
+            hint += f"; {skeleton} is one without a body"
+        raise TaskInvalid(f"{task.folder / 'ladder'}: no rung to start from", hint=hint)
     return rungs[0]
 
 

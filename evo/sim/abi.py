@@ -23,6 +23,7 @@ _CTX = [
     "nctaid_y", "nctaid_z", "counters", "faults", "local_size", "race", "blocks_done",
     "heaviest",  # warp instructions of the block that took most
     "longest",  # ... and of the warp
+    "squares",  # the sum over blocks of the square of theirs
     "dynamic_shared", "shared_clear", "queue_size", "granule", "releases", "prints", "print_count", "next_block",
     "reader_stride", "residents", "resident_count", "changes", "seen_changes", "idle", "idle_limit", "template",
     "oldest",

@@ -5,6 +5,7 @@ Instruction counts are the static mix of each block times its executions, so the
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from evo.sim.abi import REC
 from evo.sim.counters_static import BlockCounts, spent_by
 from evo.sim.lower.kernel import Kernel
 
+UNUSED_SECTORS = 8  # at the end of a buffer's map of touched sectors
 _FEW_ROUNDS, _CHAINED = 32, 0.25  # a chain: so few turns fall into a round
 COUNTED = ("requests", "lanes", "sectors", "lines", "passes", "wavefronts", "ideal", "l1_misses")
 
@@ -51,21 +53,21 @@ class Counters:
         self.warps = 0  # that ran
         self.heaviest = 0  # warp instructions of the block that took most; 0 if blocks waited for one another
         self.longest = 0  # ... and of the warp
+        self.squares = 0  # ... the sum of the squares of all blocks; what is over 2^26 counts as that
         self.left = 0  # what sums by atomics, and results before they are rounded, have come to
         self.turns: Turns | None = None  # if blocks that may wait for one another took short ones
         self.records: dict[str, NDArray[np.int64]] = {n: np.zeros(len(kernel.sites), np.int64) for n in COUNTED}
         self.executions = np.zeros(len(kernel.blocks), np.int64)  # of each basic block, by warps
         self.lanes = np.zeros(len(kernel.blocks), np.int64)
-        self.unique_read_sectors = 0
-        self.unique_write_sectors = 0
+        self.touched: list[tuple[int, int, int]] = []  # of each buffer, distinct sectors read and written, and all
 
     def fill(self, records: NDArray[np.int64], blocks: NDArray[np.int64], touched: list[NDArray[np.uint8]]) -> None:
         """Take over the arrays of a finished launch."""
         for name in COUNTED:
             self.records[name] = records[:, REC[name] // 8].copy()
         self.executions, self.lanes = blocks[:, 0].copy(), blocks[:, 1].copy()
-        self.unique_read_sectors = int(sum(np.count_nonzero(t & 1) for t in touched))
-        self.unique_write_sectors = int(sum(np.count_nonzero(t & 2) for t in touched))
+        found = [(int(np.count_nonzero(t & 1)), int(np.count_nonzero(t & 2)), t.size - UNUSED_SECTORS) for t in touched]
+        self.touched = found
         for site, block in self.kernel.uniform_sites.items():
             if block >= 0:
                 self.records["requests"][site] = self.executions[block]
@@ -73,18 +75,28 @@ class Counters:
             for name in ("sectors", "lines", "passes"):
                 self.records[name][site] = self.records["requests"][site]
 
-    def imbalance(self, blocks: int) -> tuple[float, float]:
-        """The work of the heaviest of so many blocks over that of an average one; of the longest warp likewise.
+    def imbalance(self, blocks: int) -> tuple[float, float, float]:
+        """The work of the heaviest of so many blocks over that of an average one; of the longest warp likewise; and the
+        standard deviation of a block's work over its mean.
 
-        In what they spend of the budget, mostly warp instructions; each at least 1.
+        In what they spend of the budget, mostly warp instructions; the first two at least 1.
         """
         work = 0
         for block, executions, lanes in zip(self.kernel.blocks, self.executions, self.lanes, strict=True):
             by_warp, by_lane = spent_by(block)
             work += by_warp * int(executions) + by_lane * int(lanes)
         if not work:
-            return 1.0, 1.0
-        return max(1.0, self.heaviest * blocks / work), max(1.0, self.longest * self.warps / work)
+            return 1.0, 1.0, 0.0
+        scatter = math.sqrt(max(0.0, blocks * self.squares / work**2 - 1)) if self.heaviest else 0.0
+        return max(1.0, self.heaviest * blocks / work), max(1.0, self.longest * self.warps / work), scatter
+
+    def reached(self, share: float) -> tuple[float, float]:
+        """Bytes that all blocks read and write at least once, if those that ran are this share of them.
+
+        Each block counts as one that touches sectors of its own, until a buffer has no more.
+        """
+        read, written = (sum(min(row[at] / share, row[2]) for row in self.touched) for at in (0, 1))
+        return 32.0 * read, 32.0 * written
 
     @property
     def _tally(self) -> BlockCounts:
@@ -113,7 +125,7 @@ class Counters:
         for name, (counted, values) in self._tally.memory(self.records).items():
             if counted.any():
                 out[name] += int(values[counted].sum())
-        out["unique_read_bytes"] = 32 * self.unique_read_sectors
-        out["unique_write_bytes"] = 32 * self.unique_write_sectors
+        out["unique_read_bytes"] = 32 * sum(read for read, _, _ in self.touched)
+        out["unique_write_bytes"] = 32 * sum(written for _, written, _ in self.touched)
         out["warps"] = self.warps
         return {name: int(value) for name, value in sorted(out.items())}

@@ -81,19 +81,20 @@ class LaunchCondition:
 
 def launch_conditions(ptx: str) -> dict[str, tuple[LaunchCondition, ...]]:
     """Of each kernel of a module. Raises PtxError for what is not PTX."""
-    functions = _parsed(ptx).functions.items()
+    functions = parsed(ptx).functions.items()
     return {name: tuple(_conditions(Slices(function))) for name, function in functions if function.entry}
 
 
 @functools.lru_cache(maxsize=2)
 def slices_of_threads(ptx: str) -> dict[str, Slices]:
     """Of each kernel, what its registers follow from, with a thread's place among the sources. Raises PtxError."""
-    functions = _parsed(ptx).functions.items()
+    functions = parsed(ptx).functions.items()
     return {name: Slices(function, OF_LAUNCH + OF_THREADS) for name, function in functions if function.entry}
 
 
 @functools.lru_cache(maxsize=8)  # several questions are asked of one text
-def _parsed(ptx: str) -> PtxModule:
+def parsed(ptx: str) -> PtxModule:
+    """A text, read once. Raises PtxError."""
     return parse(ptx, TABLE)
 
 
@@ -103,7 +104,7 @@ def compared_constants(ptx: str) -> tuple[int | float, ...]:
     """
     found: dict[int | float, None] = {}
     roots: dict[int | float, None] = {}
-    for function in _parsed(ptx).functions.values():
+    for function in parsed(ptx).functions.values():
         slices = Slices(function)
         for ins in function.body:
             if not isinstance(ins, Instr) or not ins.mods or ins.mods[-1] not in WIDTH:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from evo.sim import abi, page_pool
 from evo.sim.abi import CTX, REC, REC_SIZE, ROW, WARP
-from evo.sim.counters import COUNTED, Counters, Turns
+from evo.sim.counters import COUNTED, UNUSED_SECTORS, Counters, Turns
 from evo.sim.lower.kernel import BLOCK_COUNTER, Kernel, comparisons_at
 from evo.sim.lower.kernel_traits import is_strong
 from evo.sim.lower.looks import Look
@@ -185,7 +185,8 @@ class LaunchContext:
         for index, state in other.states.items():
             self.states[index] |= state
         left = np.int64(self.field("left")) + np.int64(other.field("left"))
-        self.set_fields(left=int(left), blocks_done=self.field("blocks_done") + other.field("blocks_done"))
+        sums = {name: self.field(name) + other.field(name) for name in ("blocks_done", "squares")}
+        self.set_fields(left=int(left), **sums)
         for name in ("heaviest", "longest"):
             self.set_field(name, max(self.field(name), other.field(name)))
 
@@ -255,7 +256,7 @@ class LaunchContext:
         table = self._array("buffers", abi.ROW_SIZE * max(1, len(self.buffers))).view(np.int64)
         self.touched = []
         for index, buffer in enumerate(self.buffers):
-            sectors = ((buffer.address & 31) + buffer.size_bytes) // 32 + 8
+            sectors = ((buffer.address & 31) + buffer.size_bytes) // 32 + UNUSED_SECTORS
             touched = self._bytes(sectors)
             self.touched.append(touched)
             at = index * abi.ROW_SIZE // 8
@@ -345,7 +346,7 @@ class LaunchContext:
         """Copy what was counted."""
         counters.warps = self.field("blocks_done") * self.field("warp_count")
         counters.heaviest, counters.longest = self.field("heaviest"), self.field("longest")
-        counters.left = self.field("left")
+        counters.left, counters.squares = self.field("left"), self.field("squares")
         turns = Turns(*(self.field(name) for name in ("rounds", "busy_turns", "busy", "critical")))
         counters.turns = turns if self.field("fair") else None
         counters.fill(self.records, self.block_counts, self.touched)

@@ -75,6 +75,7 @@ class LaunchWork:
     issued: instructions by pipe, over the blocks that ran; of machine code if it is known.
 
     block_share, warp_share: the work of the heaviest block over that of an average one, and of a block's longest warp.
+    block_scatter: the standard deviation of a block's work over its mean.
     side_by_side: how many blocks work at a time, if they wait for one another in a chain.
     """
 
@@ -91,6 +92,7 @@ class LaunchWork:
     extra: Mapping[str, float] = field(default_factory=dict)
     side_by_side: float | None = None
     local_bytes: int = 0  # of a thread
+    block_scatter: float = 0.0
 
 
 def work_of(part: LaunchCounts) -> LaunchWork:
@@ -99,8 +101,10 @@ def work_of(part: LaunchCounts) -> LaunchWork:
     counts = counters.totals()
     run = max(1, part.blocks_run)
     warps = max(1, counters.warps)
-    block, warp = counters.imbalance(run)
+    block, warp, scatter = counters.imbalance(run)
     extra = _loads(counters) | _atomics(counters, _reduced_before(part.machine or ()))
+    read, written = counters.reached(run / max(run, part.blocks_total))
+    extra |= {"reached_read_bytes": read, "reached_write_bytes": written}
     if part.machine:
         executed = _executions(counters)
         of_block = -(-math.prod(part.block) // 32)
@@ -124,6 +128,7 @@ def work_of(part: LaunchCounts) -> LaunchWork:
         blocks_total=part.blocks_total,
         block_share=block,
         warp_share=warp,
+        block_scatter=scatter,
         extra=extra,
         side_by_side=counters.turns.side_by_side() if counters.turns is not None else None,
         local_bytes=part.local_bytes,

@@ -2,7 +2,7 @@
 
 Each machine instruction names the PTX line it comes from. Memory accesses, barriers, shuffles, matrix instructions and
 branches tell, since ptxas moves none of them to where they are executed more or less often; of loops that ptxas
-unrolled, the copies with the most turns take what they can.
+unrolled, the copies with the most turns take what they can. Copies with a way out of each share what was executed.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ _ANCHORS = frozenset({
     "SHFL", "BAR", "HMMA", "IMMA", "DMMA",
 })  # fmt: skip
 _BRANCHES = ("BRA", "CALL", "EXIT", "RET", "BRX")
+_LINES_OF_A_COPY = 3  # of PTX at least: a division is one line in several runs
 
 
 @dataclass(slots=True)
@@ -85,6 +86,12 @@ class _Counting:
         for number, lines in enumerate(self.copies):
             for line in lines:
                 self.where.setdefault(line, []).append(number)
+        self.lines = [frozenset(ins.line for ins in run.code if ins.line in executed.all) for run in runs]
+        self.sharing: set[int] = set()  # copies that a loop's executions were shared among
+        self.having: dict[int, set[int]] = {}  # by PTX line, the runs with any of its instructions
+        for number, having in enumerate(self.lines):
+            for line in having:
+                self.having.setdefault(line, set()).add(number)
 
     def _copies(self, number: int) -> dict[int, int]:
         """By PTX line that tells how often a run is executed: how many machine instructions of the run it became."""
@@ -109,9 +116,14 @@ class _Counting:
         for number, run in enumerate(self.runs):
             if run.code[0].helper or self._is_slow_path(number):
                 continue
-            run.times = self._loop(number, outside) if _loops(run) else self._straight(number, outside)
-            if not _loops(run):
-                outside = run.times
+            if _loops(run):
+                run.times = self._loop(number, outside)
+            elif (told := self._told(number, outside)) is not None:
+                run.times = outside = told
+            elif (share := self._share_of_copies(number)) is not None:
+                run.times = share if self._in_loop(number) else min(share, outside)
+            else:
+                run.times = outside = self._at_most(number, outside)
 
     def _loop(self, number: int, entries: float) -> float:
         # A branch has one copy in each unrolled loop, so it does not tell them apart.
@@ -139,7 +151,8 @@ class _Counting:
         lines = [end.line for end in ends if end.opcode == "BRA" and end.target == begin]
         return [line for line in lines if line in self.executed.branches and len(self.where[line]) == 1]
 
-    def _straight(self, number: int, outside: float) -> float:
+    def _told(self, number: int, outside: float) -> float | None:
+        """Executions of a run that is no loop by itself, if its accesses or branches tell."""
         found = []
         for line, copies in self.copies[number].items():
             executed, where = self.executed.all[line], self.where[line]
@@ -151,8 +164,28 @@ class _Counting:
                 found.append(share if len(own) == len(where) else min(share, outside))
         if found:
             return max(found)
-        if turns := [self.executed.all[line] for line in self._back_edges(number)]:
-            return max(turns)
+        return max((self.executed.all[line] for line in self._back_edges(number)), default=None)
+
+    def _share_of_copies(self, number: int) -> float | None:
+        """Of a loop unrolled with a way out of each copy, a copy's even share; None if the run is no such copy."""
+        lines = self.lines[number]
+        if len(lines) < _LINES_OF_A_COPY or not self.runs[number].code[-1].guarded:
+            return None
+        copies = set.intersection(*(self.having[line] for line in lines))
+        if len(copies) < 2 or any(_loops(self.runs[other]) for other in copies):
+            return None
+        # The first turn is often beside what comes before the loop, in a run that is no copy.
+        others = [other for other in copies if other < number and other not in self.sharing]
+        self.sharing.add(number)
+        left = min(self.executed.all[line] for line in lines) - sum(self.runs[other].times for other in others)
+        return max(0.0, left) / (len(copies) - len(others))
+
+    def _in_loop(self, number: int) -> bool:
+        begin = self.runs[number].code[0].address
+        ends = (run.code[-1] for run in self.runs[number:])
+        return any(end.opcode == "BRA" and end.target is not None and end.target <= begin for end in ends)
+
+    def _at_most(self, number: int, outside: float) -> float:
         # What ptxas moved out of a loop is executed less often than its line says, never more often.
         unguarded = (ins.line for ins in self.runs[number].code if not ins.guarded)
         return min([outside, *(self.executed.all[line] for line in unguarded if line in self.executed.all)])

@@ -21,8 +21,8 @@ Waits = Mapping[str, float]
 _PIPES = {
     "fma": "FFMA FADD FMUL FSWZADD HFMA2 HADD2 HMUL2",
     "imad": "IMAD IDP",
-    "xu": "MUFU POPC FLO BREV",
-    "convert": "I2F F2I F2F FRND",
+    "xu": "MUFU POPC FLO BREV FCHK F2F",
+    "convert": "I2F F2I FRND",
     "fp64": "DFMA DADD DMUL DSETP",
     "mma": "HMMA IMMA DMMA",
     "local": "LDL STL",

@@ -1,4 +1,4 @@
-"""Modelled latency from counters: a sum of bounds, never a measurement. Version `sim-8`.
+"""Modelled latency from counters: a sum of bounds, never a measurement. Version `sim-9`.
 
 The bounds of a launch (the pipes of an SM, the chain of waits of its warps, L2, DRAM, atomics, the rate at which blocks
 start) are computed apart and combined by a p-norm, because they overlap. Rates are the chip row's. What no row states
@@ -20,7 +20,7 @@ from evo.spec.metrics import SECTOR_BYTES, pipe_clocks
 
 __all__ = ["MODEL_VERSION", "LaunchCounts", "calibration_of", "estimate", "limiter_of", "modelled_us", "occupancy"]
 
-MODEL_VERSION = "sim-8"
+MODEL_VERSION = "sim-9"
 _SCHEDULERS = 4
 _PIPE_NORM = 6.0  # pipes of one SM overlap nearly wholly
 # A warm launch in turns with others: `evo bench` rotates over so many sets of inputs and of outputs.
@@ -150,6 +150,7 @@ def _bounds(work: LaunchWork, chip: Chip, memory: _Memory, of: Mapping[str, floa
     extra["unit_passes"] = extra.get("unit_passes", 0.0) - PER_PART * min(joined, extra.get("split_sectors", 0.0))
     pipes = _pipes(work, per_block, extra, chip, of)
     together = _norm(tuple(pipes.values()), _PIPE_NORM)
+    busiest = max(busiest, _fullest(work, blocks, resident, chip.sms))
     clocks = {name: busiest * value for name, value in pipes.items()}
     largest = max(clocks, key=lambda name: clocks[name])
     clocks[largest] = busiest * together  # the others delay the busiest pipe
@@ -212,6 +213,25 @@ def _waves(blocks: float, tail: float) -> float:
     return 1.0 if blocks <= 1 else blocks + tail * (math.ceil(blocks) - blocks)
 
 
+def _fullest(work: LaunchWork, blocks: float, resident: int, sms: int) -> float:
+    """The work of the SM that has most, in average blocks, where blocks differ; `blocks` fall to each SM on average.
+
+    An SM has the heaviest block beside average ones. Later blocks go where there is room; if all start together, one
+    SM is the fullest by chance: the largest of so many sums drawn from a normal distribution.
+    """
+    blocks = max(1.0, blocks)
+    if blocks > resident:
+        return work.block_share + blocks - blocks / resident
+    drawn = blocks + work.block_scatter * _largest_of(sms) * math.sqrt(blocks)
+    return max(work.block_share + blocks - 1, min(drawn, work.block_share * blocks))
+
+
+def _largest_of(count: int) -> float:
+    """The expected largest of so many standard normal numbers, asymptotically."""
+    root = math.sqrt(2 * math.log(max(2, count)))
+    return root - (math.log(math.log(max(3, count))) + math.log(4 * math.pi)) / (2 * root)
+
+
 def _pipes(
     work: LaunchWork, per_block: Mapping[str, float], extra: Mapping[str, float], chip: Chip, of: Mapping[str, float]
 ) -> dict[str, float]:
@@ -260,7 +280,7 @@ def _load_misses(
     alone = misses_per_block * work.blocks_total
     if alone <= 0:
         return 0.0, 1.0
-    unique = work.counts.get("unique_read_bytes", 0.0) / work.blocks_run * work.blocks_total
+    unique, _ = _reached(work)
     unique = min(unique, footprint) if footprint else unique
     fits = _fits_l1(unique, resident * work.shared_bytes, chip)
     once = min(alone, chip.sms * unique / SECTOR_BYTES)
@@ -268,10 +288,16 @@ def _load_misses(
     return found, min(1.0, found / alone)
 
 
-def _dram_bytes(work: LaunchWork, memory: _Memory, chip: Chip, kept: float) -> tuple[float, float]:
-    """Bytes that DRAM moves, and the share of what is touched that comes from there."""
+def _reached(work: LaunchWork) -> tuple[float, float]:
+    """Distinct bytes that the whole launch reads and writes."""
     scale = work.blocks_total / work.blocks_run
     read, written = (work.counts.get(f"unique_{name}_bytes", 0.0) * scale for name in ("read", "write"))
+    return work.extra.get("reached_read_bytes", read), work.extra.get("reached_write_bytes", written)
+
+
+def _dram_bytes(work: LaunchWork, memory: _Memory, chip: Chip, kept: float) -> tuple[float, float]:
+    """Bytes that DRAM moves, and the share of what is touched that comes from there."""
+    read, written = _reached(work)
     footprint = memory.footprint
     unique = min(read + written, footprint) if footprint else read + written
     if memory.cold:

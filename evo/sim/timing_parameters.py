@@ -49,7 +49,7 @@ CONSTANTS: dict[str, Constant] = {
     "fp_share": Constant(1, 0.861, "datasheet rate of the fp32 pipe"),
     "multiply_share": Constant(1, 0.972, "rate of IMAD, as of the integer pipe"),
     "int_share": Constant(1, 1, "datasheet rate of the integer pipe"),
-    "special_share": Constant(1, 1.47, "datasheet rate of the special-function unit"),
+    "special_share": Constant(1, 1, "datasheet rate of the special-function unit"),
     "convert_share": Constant(1, 0.998, "datasheet rate of conversions of 32 bits, as of the integer pipe"),
     "uniform_share": Constant(1, 1, "a uniform instruction in two clocks of a scheduler, assumed"),
     "mma_share": Constant(1, 1.17, "rate of mma.sync in the chip row"),

@@ -27,6 +27,7 @@ import evo
 from evo.errors import ChildDied, ChildGarbled
 from evo.spec.child_main import die_with_driver, end_with
 from evo.spec.connection import Connection, ConnectionClosed, MessageGarbled
+from evo.spec.forked_child import begin_server, fork_child
 
 _MAIN = "evo.spec.child_main"
 _SPAWNER = "evo-spawner"  # the thread that starts children
@@ -152,7 +153,7 @@ class _Begun(NamedTuple):
 
     ours: socket.socket
     errors: IO[bytes]
-    process: subprocess.Popen[bytes]
+    process: _Process
 
 
 _BEGUN: dict[tuple[str, tuple[str, ...], bool], _Begun] = {}
@@ -170,11 +171,16 @@ def begin(entry: str, *arguments: str, plain: bool = False) -> None:
         _BEGUN[key] = _begun(entry, arguments, plain=plain)
 
 
+def begin_forks(*modules: str) -> None:
+    """Have children forked by a process that imports what most of them serve, and these modules: for many of them."""
+    begin_server(child_environment(), modules)
+
+
 def _begun(entry: str, arguments: tuple[str, ...], *, plain: bool) -> _Begun:
     ours, theirs = socket.socketpair()
     errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
-    command = [sys.executable, "-P", "-m", _MAIN, str(theirs.fileno()), str(os.getpid())]
-    command += ["plain" if plain else "pickled", entry, *arguments]
+    words = ["plain" if plain else "pickled", entry, *arguments]
+    command = [sys.executable, "-P", "-m", _MAIN, str(theirs.fileno()), str(os.getpid()), *words]
 
     def popen() -> subprocess.Popen[bytes]:
         return subprocess.Popen(
@@ -188,7 +194,8 @@ def _begun(entry: str, arguments: tuple[str, ...], *, plain: bool) -> _Begun:
         )
 
     with theirs:
-        return _Begun(ours, errors, _spawner().submit(popen).result())
+        fork = fork_child(entry, words, child_environment(), [theirs.fileno(), errors.fileno()])
+        return _Begun(ours, errors, fork or _spawner().submit(popen).result())
 
 
 class _Fork:

@@ -24,6 +24,13 @@ def give_back_freed_arrays() -> None:
             ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
 
 
+def give_back_freed_pages() -> None:
+    """What lies free in the C library's arenas goes back to the system: a process that waits does not need it."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).malloc_trim(0)
+
+
 def collect_seldom() -> None:
     """Look for garbage after more objects than Python does: a text's tree, or a kernel's translation, is many thousands
     of them, and hardly any is garbage.

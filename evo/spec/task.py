@@ -6,6 +6,7 @@ Reads one `kernels/<task>/` and nothing else. A malformed file is a SyntaxInvali
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ TASK_NAME = re.compile(r"^[a-z][a-z0-9_]*$")
 _LARGEST_TENSOR = 2**38  # bytes
 _HEADERS = (".h", ".cuh")
 _TOP = {"name", "axes", "tensors", "scalars", "tolerance", "check", "bench", "headline", "score", "work"}
+SIMULATED = "simulated"  # of `work`: warp instructions of the adopted kernel that is the reference
 _OPTIONAL = {"scalars", "headline", "score", "work", "flags", "targets", "description", "nondeterministic"}
 _OPTIONAL |= {"traffic", "derive", "gates", "laws", "specials"}
 _TENSOR = ("name", "role", "dtype", "shape", "domain", "specials", "init", *declared.RANGE_FIELDS)
@@ -175,8 +177,14 @@ def task_names(root: Path) -> tuple[str, ...]:
 def load_task(root: Path, name: str) -> Task:
     """Read `kernels/<name>/`. Raises UsageError for an unknown task, SyntaxInvalid for a bad file."""
     folder = root / "kernels" / name
-    if not (folder / "task.yaml").is_file():
+    path = folder / "task.yaml"
+    if os.path.lexists(path) and not path.is_file():
+        hint = "put the task's own file there; `evo new` writes one"
+        what = "a folder, a pipe, a device, or a link that leads nowhere: not a file"
+        raise SyntaxInvalid(path, None, what, hint=hint, problem="no-file")
+    if not path.is_file():
         hint = known_words("tasks", name, task_names(root) or ("none",))
+        hint += "; a task is named here, and a file by --from" if name.endswith(".cu") else ""
         raise UsageError(f"no task {name!r} in {root / 'kernels'}", problem="unknown-name", hint=hint)
     return read_task(folder)
 
@@ -185,8 +193,8 @@ def read_task(folder: Path) -> Task:
     """Read one task folder. Raises SyntaxInvalid naming file, line and field, TaskInvalid for a missing file."""
     path = folder / "task.yaml"
     text = read_source(path, wanted="a task folder, which holds task.yaml")
-    for needed in ("reference.py", "ladder"):
-        if not (folder / needed).exists():
+    for needed, is_there in (("reference.py", Path.is_file), ("ladder", Path.is_dir)):
+        if not is_there(folder / needed):
             raise TaskInvalid(f"{folder}: no {needed}", hint="see `evo new` for what a task folder holds")
     return _Yaml(path, text).task(folder)
 

@@ -16,6 +16,7 @@ from yaml.constructor import SafeConstructor
 from evo.errors import SyntaxInvalid, known_words
 
 _FAST: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_TEXT = "tag:yaml.org,2002:str"
 _DEEPEST = 100  # fields within fields
 Place = tuple[str | int, ...]
 
@@ -74,6 +75,8 @@ class YamlFields:
                     hint = f"it stands in line {self.lines[place]} already; keep one"
                     raise SyntaxInvalid(self.path, key.start_mark.line + 1, f"field `{words(place)}`: twice", hint=hint)
                 self.lines[place] = key.start_mark.line + 1
+                if isinstance(key, yaml.ScalarNode) and key.tag != _TEXT:  # by what it stands for, too
+                    self.lines.setdefault((*at, SafeConstructor().construct_object(key)), key.start_mark.line + 1)
                 self._index(value, place)
         elif isinstance(node, yaml.SequenceNode):
             for number, value in enumerate(node.value):

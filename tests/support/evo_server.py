@@ -94,11 +94,12 @@ def _serve() -> None:
 def _become(request: Mapping[str, list[str]]) -> None:
     """In the copy: be the command that was asked for, and leave."""
     from evo.cli import main
+    from evo.spec import fork_server
 
     os.chdir(str(request["cwd"]))
     os.environ.clear()
     os.environ.update(request["env"])
-    child_copies().add_paths(request["env"])
+    fork_server.add_paths(request["env"])
     for number, path in enumerate([os.devnull, *request["files"]]):
         os.dup2(os.open(path, os.O_RDONLY if not number else os.O_WRONLY | os.O_APPEND), number)
     sys.stdin = open(0, closefd=False, encoding="utf-8")  # noqa: SIM115 - for as long as the process lives

@@ -21,6 +21,7 @@ import child_copies
 from evo_server import LIMIT_S, server
 
 from evo.files import cache_folder
+from evo.spec import forked_child
 from evo.spec.task import Task, read_task
 
 TASK_YAML = """\
@@ -97,7 +98,7 @@ class Ran:
 def evo(*arguments: object, cwd: Path, env: Mapping[str, str] | None = None) -> Ran:
     """Run `evo` as a process of its own: a copy of one that has imported it, unless it is to begin otherwise."""
     words, environs = list(map(str, arguments)), environment(env)
-    copies = None if child_copies.differs(environs) else server()
+    copies = None if forked_child.differs(environs) else server()
     if copies is not None and (ran := copies.run(words, cwd, environs)) is not None:
         return Ran(*ran)
     command = [sys.executable, "-m", "evo", *words]

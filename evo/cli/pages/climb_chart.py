@@ -126,7 +126,7 @@ class _Plot:
         if since is not None and kept:
             words = f"{microseconds(since.now_us)} µs, {since.ratio_words}" if since.ratio != 1 else ""
             yield self._label(kept[-1], words, labels, "strong")
-        most = 34 if self.size.width > 600 else 20
+        most = min(64, max(34, 120 // max(len(kept), 1))) if self.size.width > 600 else 20
         for point in reversed(kept):
             yield self._label(point, clipped(point.summary, most), labels, "")
 

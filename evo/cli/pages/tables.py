@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from evo.cli.pages.report_model import REWRITE_HEAD, ReportModel, RunCost, rewrite_rows
 from evo.cli.pages.roofline_plot import Roofline, floor_cells
+from evo.records.since_start import speedup_text
 from evo.results.wording import clipped, count, duration, gain_words, microseconds, percent, plural, ratio
 
 _MOST_INSIGHTS = 200
@@ -45,10 +46,12 @@ def board_section(report: ReportModel) -> ReportSection:
                 else:
                     row += [case.model_version or ""]
                     calibrated[f"; {case.model_version}: {case.calibration}" if case.calibration else ""] = None
-                rows.append([*row, gain_words(entry.gain), (entry.commit or "")[:7], entry.date[:10]])
+                speedup = entry.since_start.speedup.get(name) if entry.since_start is not None else None
+                row += [speedup_text(speedup) if speedup is not None else "", gain_words(entry.gain)]
+                rows.append([*row, (entry.commit or "")[:7], entry.date[:10]])
         more = [">p90 µs", ">TFLOP/s"] if timing == "measured" else ["model"]
         name = f">{timing} {'p50 ' if timing == 'measured' else ''}µs"
-        head = ["task", "arch", "variant", "case", name, *more, "last gain", "commit", "date"]
+        head = ["task", "arch", "variant", "case", name, *more, ">since start", ">last gain", "commit", "date"]
         caption = f"Champions on {chip}, {timing} times{''.join(calibrated)}"
         tables.append(ReportTable(title=f"{chip}, {timing}", caption=caption, head=head, rows=rows))
     return ReportSection(sentences=() if tables else ("There is no champion yet.",), tables=tables)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from evo.cuda.compile.binary import PRELUDE_NAME
+from evo.cuda.compile.environment_names import JUDGES, Definitions, is_of_limits, names_judge
 from evo.results import StaticRule
 
 # C headers that NVRTC does not have; each stands for the part of libcu++ that offers the same names on a device.
@@ -35,9 +36,13 @@ _CUDA_HEADER = re.compile(
 )
 _HOST_HEADER = re.compile(
     r"c?std(io|lib)(\.h)?$|(iostream|vector|string|chrono|random|algorithm|fstream|time\.h|ctime)$"
-    r"|(torch|ATen|c10|thrust|cub|pybind11)/|(cuda_runtime_api|cuda|cublas\w*|helper_\w+)\.h$"
+    r"|(torch|ATen|c10|pybind11)/|(cuda_runtime_api|cuda|cublas\w*|helper_(?!math)\w+)\.h$"
 )
-_FOR_HOSTS = "; that one is for host code, which `evo adopt FILE.cu` leaves out"
+_HEADER_WORDS = {
+    _HOST_HEADER: "; that one is for host code, which `evo adopt FILE.cu` leaves out",
+    re.compile(r"helper_math\.h$"): "; copy the operators and functions that the kernel uses into the file",
+    re.compile(r"(thrust|cub|cutlass|cute)/"): "; write what it does for the kernel as plain CUDA",
+}
 ALLOWED_FLAGS = (
     "--use_fast_math",
     "-use_fast_math",
@@ -61,20 +66,11 @@ _UNSEEN = re.compile("[\u0085\u2028\u2029\u200e\u200f\u061c\u202a-\u202e\u2066-\
 _LOCAL_NAME = re.compile(r"\w[\w-]*(\.\w+)*(/\w[\w-]*(\.\w+)*)*")
 _BANNED = ("__has_include", "__has_include_next", "__has_embed", "_Pragma", "__pragma")
 _CLOCKS = ("__TIME__", "__DATE__", "__TIMESTAMP__")
-_JUDGES = (
-    "__CUDACC_RTC__",
-    "__NVCC__",
-    "__LINE__",
-    "__FILE__",
-    "__FILE_NAME__",
-    "__BASE_FILE__",
-    "__COUNTER__",
-    "NDEBUG",
-)
-_JUDGE = re.compile(r"__CUDACC_\w++|__NV(?:CC|RTC)\w*+|__CUDA(?:RT)?_(?:API_)?VER\w*+|CUDART_VERSION|CUDA_VERSION")
-_COMPILER = re.compile(r"__(?:GNU|GCC|GXX|clang|EDG|PGI|NVCOMPILER|INTEL|INCLUDE_LEVEL|MINGW)\w*+|_MSC_\w++")
+_OTHERWISE = "`{word}` is not allowed: it tells this compile from a user's, or from the next one"
+_CONDITIONALS = frozenset(("if", "ifdef", "ifndef", "elif"))
 _DIRECTIVES = frozenset(("define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif", "error", "warning"))
-_PRAGMA = re.compile(r"(unroll|nounroll)\b[^\n]*")
+# The programming guide has the second above every kernel with a barrier in shared memory.
+_PRAGMA = re.compile(r"(unroll|nounroll)\b[^\n]*|(nv_)?diag_suppress[ ]static_var_with_dynamic_init")
 _FORBIDDEN_ASM = re.compile(r"\.(incbin|include|file)\b", re.IGNORECASE)
 _LONGEST_ASM_WORD = len(".include")
 
@@ -151,12 +147,7 @@ def macro_allowed(name: str, value: int | str) -> bool:
     text = str(value)
     words = _NAME.findall(text)
     plain = _NAME.fullmatch(name) and _MACRO_VALUE.fullmatch(text) and "//" not in text and "/*" not in text
-    return bool(plain) and not any(word in _BANNED or _names_judge(word) for word in (name, *words))
-
-
-def _names_judge(word: str) -> bool:
-    """Whether a macro says which compiler reads the text, or where it stands in it."""
-    return word in _JUDGES or _JUDGE.fullmatch(word) is not None or _COMPILER.fullmatch(word) is not None
+    return bool(plain) and not any(word in _BANNED or names_judge(word) for word in (name, *words))
 
 
 def _scan(text: str, *, local: Mapping[str, str], is_header: bool) -> None:
@@ -164,6 +155,7 @@ def _scan(text: str, *, local: Mapping[str, str], is_header: bool) -> None:
     _check_characters(text)
     spliced, line_at = _splice(text)
     pastes = "##" in spliced
+    defined = Definitions(spliced)
     at_start, at = True, 0
     said = ""  # the end of the string literals that stand next to each other
     while at < len(spliced):
@@ -176,9 +168,9 @@ def _scan(text: str, *, local: Mapping[str, str], is_header: bool) -> None:
         if kind == "newline":
             at_start = True
             continue
-        _check_token(kind, token, line, pastes)
+        _check_token(kind, token, line, pastes, defined.quotes)
         if token == "#" and at_start:
-            at = _directive(spliced, at, line, local, is_header)
+            at = _directive(spliced, at, line, local, is_header, defined)
         elif token == "_Pragma":
             at = _pragma_operator(spliced, at, line)
         elif kind == "string":
@@ -192,7 +184,7 @@ def _scan(text: str, *, local: Mapping[str, str], is_header: bool) -> None:
         at_start = False
 
 
-def _check_token(kind: str | None, token: str, line: int, pastes: bool) -> None:
+def _check_token(kind: str | None, token: str, line: int, pastes: bool, quotes: bool) -> None:
     if kind == "raw":
         raise _Refusal(StaticRule.SPELLING, line, "raw string literals are not allowed; write an ordinary string")
     if kind == "digraph":
@@ -205,11 +197,11 @@ def _check_token(kind: str | None, token: str, line: int, pastes: bool) -> None:
         return
     if token in _BANNED and token != "_Pragma":
         raise _Refusal(StaticRule.FILE, line, f"`{token}` is not allowed: a variant may not look at files")
-    if _names_judge(token):
+    if names_judge(token) or (quotes and is_of_limits(token)):
         raise _Refusal(
             StaticRule.COMPILER,
             line,
-            f"`{token}` is not allowed: it tells this compile from a user's, or from the next one",
+            _OTHERWISE.format(word=token),
         )
     if token in _CLOCKS:
         raise _Refusal(StaticRule.COMPILER, line, f"`{token}` is not allowed: it makes every compile different")
@@ -217,7 +209,7 @@ def _check_token(kind: str | None, token: str, line: int, pastes: bool) -> None:
     if (
         pastes
         and token.startswith("_")
-        and any(word.startswith(token) and word != token for word in (*_BANNED, *_JUDGES, *_CLOCKS))
+        and any(word.startswith(token) and word != token for word in (*_BANNED, *JUDGES, *_CLOCKS))
     ):
         raise _Refusal(
             StaticRule.SPELLING, line, f"`{token}` in a file that pastes tokens (##) could build a forbidden word"
@@ -276,7 +268,7 @@ def _words_after(text: str, at: int) -> Iterator[tuple[str | None, str, int]]:
             yield match.lastgroup, match[0], at
 
 
-def _directive(text: str, at: int, line: int, local: Mapping[str, str], is_header: bool) -> int:
+def _directive(text: str, at: int, line: int, local: Mapping[str, str], is_header: bool, defined: Definitions) -> int:
     """Check the directive whose `#` ends at `at`; returns where scanning goes on."""
     kind, name, end = next(_words_after(text, at), (None, "", at))
     if kind is None:
@@ -291,7 +283,7 @@ def _directive(text: str, at: int, line: int, local: Mapping[str, str], is_heade
                 StaticRule.INCLUDE,
                 line,
                 f"`#include` of `{header}` is not allowed: CUDA headers and the task's own files only"
-                + (_FOR_HOSTS if _HOST_HEADER.match(header) else ""),
+                + next((words for known, words in _HEADER_WORDS.items() if known.match(header)), ""),
             )
         return match.end()
     if name == "pragma":
@@ -301,6 +293,10 @@ def _directive(text: str, at: int, line: int, local: Mapping[str, str], is_heade
         return end
     if name not in _DIRECTIVES:
         raise _Refusal(StaticRule.DIRECTIVE, line, f"`#{name}` is not allowed")
+    if name in _CONDITIONALS:
+        for kind, token, _ in _words_after(text, end):
+            if kind == "word" and (word := defined.other_elsewhere(token)) is not None:
+                raise _Refusal(StaticRule.COMPILER, line, _OTHERWISE.format(word=word))
     return end
 
 

@@ -68,8 +68,8 @@ def _answer_of(said: object) -> dict[str, Any]:
 class CompilerPool:
     """At most as many compilers as cores; idle ones wait for the next job, the warmest first."""
 
-    def __init__(self) -> None:
-        self._slots = threading.BoundedSemaphore(max(1, min(os.cpu_count() or 1, _MAX_WORKERS)))
+    def __init__(self, most: int = _MAX_WORKERS) -> None:
+        self._slots = threading.BoundedSemaphore(max(1, min(os.cpu_count() or 1, most)))
         self._idle: list[_Compiler] = []
         self._lock = threading.Lock()
 
@@ -123,12 +123,15 @@ _pool: CompilerPool | None = None
 _pool_lock = threading.Lock()
 
 
-def shared_pool() -> CompilerPool:
-    """The pool of this process; started on first use, ended at exit."""
+def shared_pool(most: int = _MAX_WORKERS) -> CompilerPool:
+    """The pool of this process; started on first use, ended at exit. most: of its compilers, where it is not yet there.
+
+    A compiler keeps some 40 MB, so a process beside many others asks for few.
+    """
     global _pool  # noqa: PLW0603 - one set of warm processes per process is the point
     with _pool_lock:
         if _pool is None:
-            _pool = CompilerPool()
+            _pool = CompilerPool(most)
             atexit.register(_pool.close)
         return _pool
 

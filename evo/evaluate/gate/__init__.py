@@ -27,6 +27,7 @@ from evo.evaluate.gate.hunt import (
 from evo.evaluate.gate.kept_laws import lawful, laws_of
 from evo.evaluate.gate.looked import Looked, UnmetOutcome
 from evo.evaluate.gate.mixed_cases import drawn_mixtures, mixed
+from evo.evaluate.gate.other_architectures import compiled_elsewhere
 from evo.evaluate.gate.own_kernel import is_original
 from evo.evaluate.gate.ptx_rules import ptx_problem
 from evo.evaluate.gate.pursued_comparisons import pursued
@@ -39,10 +40,10 @@ from evo.evaluate.gate.task_selftest import check_task
 from evo.evaluate.gate.threshold_cases import cost_of, usual_limits
 
 __all__ = [
-    "HIDDEN", "QUICK", "THOROUGH", "GateDevices", "Looked", "Sanitized", "StaticProblem", "TimedSizes",
-    "UnmetOutcome", "all_distributions", "at_corners", "check_task", "compare", "cost_of", "drawn_mixtures",
+    "HIDDEN", "QUICK", "THOROUGH", "GateDevices", "Looked", "Sanitized", "StaticProblem", "TimedSizes", "UnmetOutcome",
+    "all_distributions", "at_corners", "check_task", "compare", "compiled_elsewhere", "cost_of", "drawn_mixtures",
     "exercised", "far_cases", "far_sizes", "fault_reason", "first_difference", "hunt", "is_original", "large_cases",
-    "lawful", "laws_of", "mixed", "patterns", "ptx_problem", "pursued", "run_gate", "sanitize",
-    "static_problem", "steered_thoroughly", "terms_of", "timed_sizes", "unlike_machines",
-    "unmet_outcomes", "usual_limits", "widest_cases",
+    "lawful", "laws_of", "mixed", "patterns", "ptx_problem", "pursued", "run_gate", "sanitize", "static_problem",
+    "steered_thoroughly", "terms_of", "timed_sizes", "unlike_machines", "unmet_outcomes", "usual_limits",
+    "widest_cases",
 ]  # fmt: skip

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from evo.evaluate.gate.source_rules import StaticProblem
 from evo.results import StaticRule
 from evo.sim import PtxError
 from evo.sim.address_flow import address_misuses, variable_misuses
+from evo.sim.timer_flow import decided_by_time
 
 _BANNED = re.compile(
     r"(?P<clock>%clock(?:64|_hi)?\b|%globaltimer(?:_lo|_hi)?\b|%pm\d)"
@@ -55,7 +57,7 @@ _READS = ("ld.", "ldu.", "prefetch", "tex.", "isspacep", "setp.", "bra", "discar
 
 def ptx_problem(ptx: str) -> StaticProblem | None:
     """The first forbidden thing in a variant's PTX, with the source line that it came from (0 if none is known)."""
-    if any(hint in ptx for hint in (*_HINTS, *_LAUNCH_HINTS)) and (match := _BANNED.search(ptx)):
+    if any(hint in ptx for hint in (*_HINTS, *_LAUNCH_HINTS)) and (match := _banned(ptx)):
         kind = match.lastgroup
         assert kind is not None
         rule, what = _WHAT[kind]
@@ -74,6 +76,20 @@ def ptx_problem(ptx: str) -> StaticProblem | None:
             what = f"keeps the address of a module variable in another one, `{_plain(name)}`"
             return StaticProblem(StaticRule.STATE, 0, what)
     return _stored(code, set(variables)) if variables else None
+
+
+def _banned(ptx: str) -> re.Match[str] | None:
+    """The first word that is banned. A timer is not, where it only says how long a waiting loop sleeps (libcu++)."""
+    found = (match for match in _BANNED.finditer(ptx) if match[0] != "%globaltimer" or not _only_naps(ptx))
+    return next(found, None)
+
+
+@lru_cache(maxsize=8)
+def _only_naps(ptx: str) -> bool:
+    try:
+        return next(decided_by_time(ptx), None) is None
+    except PtxError:  # said elsewhere
+        return False
 
 
 def _line_before(text: str, at: int) -> int:

@@ -18,7 +18,7 @@ import numpy as np
 
 from evo.cuda.source.written_terms import folded_constants
 from evo.spec.comments import replace_comments
-from evo.spec.task import Case, Task
+from evo.spec.task import SIMULATED, Case, Task
 from evo.spec.variant import Variant
 
 _TOKEN = re.compile(r"0[xX][0-9a-fA-F]++|[0-9][\w.']*+|[A-Za-z_]\w*+|<<|>>|[<>=!]=|&&|\|\||[^\s\w]")
@@ -34,6 +34,7 @@ _DIVISOR = 128  # up to it, a number may be looked for as a divisor of several a
 _TRIES, _SHRINKS = 16, 4  # surroundings tried for one length, until one is cheap and allowed
 _LEAST, _LEAST_TOTAL = 6e6, 1.5e7  # flops and bytes: a case of a second at most on the simulator, and ten of them
 _WORTH, _WORTH_TOTAL = 4e7, 1.5e9  # the same before a keep, of what is known to decide otherwise
+_EACH = 4.0  # a warp instruction of an original that is run on the simulator: 1.5e6 take a second
 _MOSTLY = 0.7
 _FEW = (3, 5, 12, 19)  # lengths of an axis that another one leaves little for
 _TILE = 32  # constants up to it are sizes of tiles and vectors, which the ragged cases of a task know
@@ -303,12 +304,14 @@ def _around(
 
 
 def cost_of(task: Task, case: Case) -> float:
-    """Its arithmetic and bytes. An adopted kernel states no arithmetic: at most a loop over all its sizes at once."""
+    """Its arithmetic and bytes. An adopted kernel states no arithmetic: at most a loop over all its sizes at once, or
+    what it was measured to execute, which a window or a table that is compiled in makes more.
+    """
     work = task.work_of(case)
     flop = work.get("flop")
     if flop is None:  # asked thousands of times, so the disk only where it matters
         flop = math.prod(int(size) for size in case.axes.values()) if is_simulated(task) else 0.0
-    return float(flop) + float(work.get("bytes", 0.0))
+    return max(float(flop) + float(work.get("bytes", 0.0)), _EACH * float(work.get(SIMULATED, 0.0)))
 
 
 def is_simulated(task: Task) -> bool:

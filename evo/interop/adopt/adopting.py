@@ -49,6 +49,7 @@ from evo.spec.reference import load_reference
 from evo.spec.task import ROLES, TASK_NAME, read_task
 
 _TENSOR = re.compile(r"(\w+)(?::(in|out|inout|scratch))?(?::(\w+))?(?:\[([^\]]*)\])?(?::(zero))?")
+_MOST_SIMULATED = 1e12  # of a timed case that was given, and that no simulator runs whole
 _ROOM = 4.0  # the tolerance over the largest error of the original
 _FACTOR = 4.0
 _MOST_RTOL = 1e-2
@@ -131,6 +132,8 @@ def adopt(root: Path, path: Path, options: Options, say: Callable[[str], None] =
     figures.check |= {name: axes for name, axes in far if _are_close(_float_outputs(trial, axes), figures)}
     if options.reference is not None:
         figures.sizes = {}  # the original's errors are held to the reference's own
+    else:
+        figures.simulated = min(trial.work(timed), _MOST_SIMULATED)
     if wide is not None and not figures.few and options.reference is None:  # else no task asks for special values
         figures.undefined = undefined_specials(trial, list(check.values()), say)
     reference = _write(name, trial, figures, options.reference, wide, target, say)

@@ -284,8 +284,10 @@ class _Maker:
                     arguments |= {n for n in argument.names if n == argument.how or n not in device or n in outer}
             for part in (*launched.block.parts, launched.shared):
                 blocks |= part.names
-            for part in (*launched.grid.parts, *launched.block.parts, launched.shared):
-                every |= part.names
+            rows = {name for part in launched.grid.parts for name in part.names}
+            every |= blocks | rows
+            asked = rows.intersection(self.program.host.unknown_sizes)  # of a launcher that nobody calls
+            outer |= {name for name in asked if not _BLOCK_NAME.search(name)}
         extents, tiles = set(every), shared_extents(reached(self.program.items, [i.item for i in self.order]))
         every |= tiles
         every |= outer | arguments | {n for t in tensors.values() for dim in t.dims or [] for n in names_of(dim)}
@@ -294,12 +296,11 @@ class _Maker:
         axes: dict[str, int] = {}
         knobs: dict[str, int] = {}
         fixed: dict[str, int | float] = {}
-        for name in sorted(every, key=lambda n: list(named).index(n) if n in named else len(named)):
+        for name in sorted(sorted(every), key=lambda n: list(named).index(n) if n in named else len(named)):
             value = named.get(name, self._macro_value(name))
             if value is None:
                 continue
-            # What is neither passed nor part of the launch nor a macro of the kernel, no kernel can follow, unless
-            # it is the length of a table, which is followed by what is read as an index.
+            # What is neither passed, of the launch nor a macro of the kernel, no kernel can follow, unless indices do.
             is_told = name in arguments or name in device or name in extents or name in tables
             stays = self.program.host.kept | self.program.host.counted
             is_size = ((name in outer and is_told) or name in arguments) and name not in stays

@@ -212,7 +212,7 @@ class Host(HostStart):
                 self.store(cell, self.constructed(kind, value))
             elif value is not None:
                 started = self.value(value)
-                if started == UNKNOWN and not pointer and self.is_asked_for(kind, value):
+                if started == UNKNOWN and not pointer and self.is_asked_for(name, kind, value):
                     started = self.guessed(name)
                 if "host_vector" not in kind or not self.moved(cell, started, node.row + 1):
                     self.store(cell, started)

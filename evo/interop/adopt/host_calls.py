@@ -40,6 +40,11 @@ _EXTENT = re.compile(
     r"|points|particles|samples|pixels|nodes|total|w|h|n)",
     re.IGNORECASE,
 )
+_ARGUMENT = re.compile(  # as a program is started: a number from its command line
+    r"(?:\((?:int|unsigned|long|size_t)\)\s*+)?(?:std::)?(?:ato(?:i|l|ll)|sto(?:i|l|ul|ll|ull)|strto(?:l|ul|ll|ull))"
+    r"\s*+\(\s*+argv\s*+\[\s*+\d++\s*+\][^()]*+\)"
+)
+_NO_SIZE = re.compile(r"iter|step|rep|block|thread|device|gpu|seed|trial|epoch|kernel|mode|verb", re.IGNORECASE)
 _CHIP = {"multiProcessorCount": 58, "maxThreadsPerBlock": 1024, "warpSize": 32}
 _BLOCK, _RESIDENT = 256, 6  # what the runtime advises for a small kernel: threads of a block, blocks of a processor
 _EXTENT_GUESS, _CHANNELS = 1 << 10, 3
@@ -263,8 +268,12 @@ class HostCalls(HostFillCalls):
                     self.unknown_sizes.append(name)
         return self.size(node)
 
-    def is_asked_for(self, kind: str, value: Node) -> bool:
-        """Whether an integer is an extent of some library's object: `image.rows`, `mesh->numEdges()`."""
+    def is_asked_for(self, name: str, kind: str, value: Node) -> bool:
+        """Whether an integer is an extent of some library's object, `image.rows`, `mesh->numEdges()`, or a size that
+        the program is started with: `atoi(argv[2])`, unless its name says that it counts something else.
+        """
+        if self._is_integer(kind) and _ARGUMENT.fullmatch(value.text):
+            return _NO_SIZE.search(name) is None
         asked = value.child("function") if value.type == "call_expression" else value
         if not self._is_integer(kind) or asked is None or asked.type != "field_expression":
             return False

@@ -44,13 +44,14 @@ _WORDS |= {
     for way in ("rn", "rz", "ru", "rd")
 }
 _WORDS |= {f"__int2float_{way}": "__int2double_rn" for way in ("rn", "rz")}
-_HELPERS = """\
-static __device__ inline double evo_divided(double a, double b) { return a / b; }
-static __device__ inline double evo_saturated(double a) { return fmin(fmax(a, 0.0), 1.0); }
-struct __align__(16) evo_double4 { double x, y, z, w; };
-static __device__ inline evo_double4 evo_four(double x, double y, double z, double w) { return {x, y, z, w}; }
-static __device__ inline double evo_inverse(double a) { return 1.0 / a; }
-"""
+_HELPERS = {  # those that a text names: the compiler warns of others
+    "evo_divided": "static __device__ inline double evo_divided(double a, double b) { return a / b; }",
+    "evo_saturated": "static __device__ inline double evo_saturated(double a) { return fmin(fmax(a, 0.0), 1.0); }",
+    "evo_inverse": "static __device__ inline double evo_inverse(double a) { return 1.0 / a; }",
+    "evo_double4": "struct __align__(16) evo_double4 { double x, y, z, w; };",
+    "evo_four": "static __device__ inline evo_double4 evo_four(double x, double y, double z, double w)"
+    " { return {x, y, z, w}; }",
+}
 _WIDE = {"float32": "float64"}
 
 
@@ -70,7 +71,10 @@ def widened(text: str) -> str | None:
     body = "".join(words)
     if body == code:
         return None  # it has no float: as it is, it is exact
-    helped = _HELPERS if "evo_" in body else ""
+    named = set(words)
+    if "evo_four" in named:
+        named.add("evo_double4")
+    helped = "".join(f"{text}\n" for name, text in _HELPERS.items() if name in named)
     directives = re.sub(r"(// evo: scratch \w+ )float32\b", r"\1float64", directives)
     lines = [_twice_shared(line) for line in directives.split("\n")]
     return (

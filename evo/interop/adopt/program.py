@@ -18,6 +18,11 @@ from evo.spec.comments import without_comments
 from evo.spec.source_text import read_source
 
 _MOST_ARGUMENTS = 10
+_OTHERS = {  # languages in which Python has kernels, by their decorator
+    re.compile(r"^\s*@(?:numba\.)?cuda\.jit\b", re.MULTILINE): "Numba",
+    re.compile(r"^\s*@triton\.(?:jit|autotune)\b", re.MULTILINE): "Triton",
+}
+_TASK_LINE = re.compile(r"^[ \t]*//[ \t]*evo:[ \t]*task[ \t]+(\w+)", re.MULTILINE)
 _LIBRARY = re.compile(r"\b(?:cublas[A-Z]|cudnn[A-Z]|cufft[A-Z]|cusparse[A-Z]|thrust::|cub::)\w*")
 
 
@@ -47,8 +52,12 @@ def read_program(path: Path, kernel: str | None, given: Mapping[str, int]) -> Ho
         raise _without_kernel(path)
     roots = _roots(path, items)
     if not roots:
+        source = read_source(path)
+        if own := _TASK_LINE.search(source):
+            what = f"is a kernel file of evo already: its task is {own[1]}"
+            raise problem(path, source.count("\n", 0, own.start()) + 1, what, f"`evo check {path.name}`")
         names = ", ".join(item.names[0] for item in kernels)
-        code = without_comments(read_source(path), keep_lines=True)
+        code = without_comments(source, keep_lines=True)
         if (left_open := code.count("{") - code.count("}")) > 0:
             what = f"the file ends before a launch of {names}, with {left_open} bracket{'s' * (left_open > 1)} open"
             raise problem(path, code.rstrip().count("\n") + 1, what, "is it whole?")
@@ -94,6 +103,16 @@ def _without_kernel(path: Path) -> Exception:
         line = text.count("\n", 0, match.start()) + 1
         hint = "evo tunes kernels in CUDA C++: write the operation as a kernel, or describe it with `evo new`"
         return problem(path, line, f"calls a library ({match[0]}) and has no kernel of its own", hint)
+    for decorator, language in _OTHERS.items():
+        if match := decorator.search(text):
+            line = text.count("\n", 0, match.end()) + 1
+            hint = "evo tunes kernels in CUDA C++: write this one so, or describe what it computes with `evo new`"
+            return problem(path, line, f"a kernel in {language}", hint)
+    code = without_comments(text, keep_lines=True)
+    if match := re.search(r"\b__global__\b", code):
+        line = code.count("\n", 0, match.start()) + 1
+        hint = "`nvcc -c` says where; a bracket that is missing is the usual cause"
+        return problem(path, line, "a __global__ function from here on cannot be parsed", hint)
     hint = "adopt a .cu file with a kernel and its launch; `evo new` makes a task without any"
     return problem(path, 1, "no __global__ kernel in this file", hint)
 

@@ -122,6 +122,8 @@ class _Launcher:
         self.new_lengths: dict[tuple[int, int], str] = {}
         self.arrays: set[str] = set()
         self.reals: set[str] = set()
+        self.wholes: set[str] = set()  # passed as whole numbers: sizes, also where a factor is made of them
+        self.made_of: dict[str, set[str]] = {}
         self.launches = 0
 
     def text(self, name: str, body: Sequence[ast.stmt]) -> tuple[int, int, str] | None:
@@ -129,7 +131,10 @@ class _Launcher:
         lines = [(statement.lineno, text) for statement, text in self._statements(body)]
         if not self.launches or not body:
             return None
-        kinds = {p: "torch::Tensor" if p in self.arrays else "float" if p in self.reals else "int" for p in self.params}
+        kinds = {
+            p: "torch::Tensor" if p in self.arrays else "float" if p in self.reals - self.wholes else "int"
+            for p in self.params
+        }
         first, last = body[0].lineno, body[-1].end_lineno or body[-1].lineno
         params = (f"{kinds[p]} {p}" + (f" = {self.defaults[p]}" if p in self.defaults else "") for p in self.params)
         made = f"torch::Tensor {name}({', '.join(params)}) {{ "
@@ -165,6 +170,8 @@ class _Launcher:
         if not isinstance(target, ast.Name) or (text := self._value(value)) is None:
             return ""
         declared = "" if target.id in self.known else "auto "
+        names = self._names(value)
+        self.made_of[target.id] = {*names, *(part for name in names for part in self.made_of.get(name, ()))}
         self.known.add(target.id)
         sizes = "".join(f"auto {name} = {length}; " for (length, _), name in self.new_lengths.items())
         self.lengths |= self.new_lengths
@@ -189,7 +196,11 @@ class _Launcher:
                 self.arrays.add(text)
                 texts[at] = f"{text}.data_ptr()"
             elif "float" in param.type or "double" in param.type:
-                self.reals.add(text)
+                self.reals |= (
+                    {text, *self.made_of.get(text, ())} if text.isidentifier() else set(self._names(arguments[at]))
+                )
+            else:
+                self.wholes.add(text)
         launch = f"{kernel}<<<{self._extent(grid)}, {self._extent(block)}, {shared or 0}>>>"
         return f"{launch}({', '.join(texts)}); "
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,7 +33,11 @@ def cuda_text(path: Path, source: str) -> str:
         raise problem(
             path, error.lineno, f"is not Python: {error.msg}", "adopt reads CUDA, or Python with CUDA in strings"
         ) from None
-    found = sorted((node.lineno, node.value) for node in ast.walk(tree) if _is_code(node))  # type: ignore[attr-defined]
+    filled = _filled_in(tree)
+    codes = [
+        (node.lineno, str(node.value)) for node in ast.walk(tree) if isinstance(node, ast.Constant) and _is_code(node)
+    ]
+    found = sorted((line, filled.get(code, code)) for line, code in codes)
     for first, last, launcher in launchers_of(tree, "\n".join(code for _, code in found)):
         is_apart = not any(first <= line <= last for line, _ in found)
         found.append((first if is_apart else len(source.splitlines()) + 1, launcher))
@@ -41,6 +46,33 @@ def cuda_text(path: Path, source: str) -> str:
     for line, code in found:
         text += "\n" * max(1 if text else 0, line - 1 - text.count("\n")) + code
     return text
+
+
+def _filled_in(tree: ast.Module) -> dict[str, str]:
+    """By text, what `text % {"BLOCK": BLOCK}` or `text % (BLOCK, 4)` makes of it, with constants of the file."""
+    known: dict[str, object] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
+            known |= {one.id: node.value.value for one in node.targets if isinstance(one, ast.Name)}
+
+    def value(node: ast.expr | None) -> object:
+        if isinstance(node, ast.Constant):
+            return node.value
+        return known[node.id] if isinstance(node, ast.Name) else None
+
+    found: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mod):
+            continue
+        right = node.right
+        with contextlib.suppress(KeyError, TypeError, ValueError):  # what nothing in the file tells
+            text = value(node.left)
+            given: object = tuple(map(value, right.elts)) if isinstance(right, ast.Tuple) else value(right)
+            if isinstance(right, ast.Dict):
+                given = {value(key): value(one) for key, one in zip(right.keys, right.values, strict=True)}
+            if isinstance(text, str):
+                found[text] = text % given
+    return found
 
 
 def _is_code(node: ast.AST) -> bool:

@@ -15,6 +15,7 @@ from evo.interop.adopt.top_level_items import words_of
 from evo.interop.task_folder import axes_text
 from evo.spec.element_types import DTYPES, is_float
 from evo.spec.expr import parse
+from evo.spec.task import SIMULATED
 
 _KNOB_SIDES = (8, 16, 32)
 _KNOB_BLOCKS = (32, 64, 128, 256, 512, 1024)
@@ -47,6 +48,7 @@ class Figures:
     few: bool = False  # outputs, fewer than tell an error from chance
     undefined: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by input: specials that mean nothing there
     sizes: dict[str, float] = field(default_factory=dict)  # of the elements of each float output
+    simulated: float = 0.0  # warp instructions of the original where it is timed; 0.0 where it is no reference
 
 
 def variant_text(draft: Draft, name: str) -> str:
@@ -118,6 +120,10 @@ def task_yaml(draft: Draft, name: str, figures: Figures) -> str:
     # Of a table that indices lead into only some rows are read.
     moved = [t for t in draft.given if t.role != "in" or not any(t.shape[0] in re.findall(r"\w+", h) for h in indices)]
     lines.append(f"  bytes: {' + '.join(_bytes(tensor) for tensor in moved)}")
+    if figures.simulated:
+        sizes = figures.bench["main"]
+        each = figures.simulated / max(1, math.prod(sizes.values()))
+        lines.append(f"  {SIMULATED}: {' * '.join([f'{each:.3g}', *sizes])}")
     return "\n".join(lines) + "\n"
 
 

@@ -24,15 +24,15 @@ _KEPT_NAMESPACES = re.compile(r"\b(?:cooperative_groups|nvcuda)\b")  # of these 
 _CONDITIONAL = ("preproc_ifdef", "preproc_if")
 _NEVER = {
     r"\btex[123]D\w*\s*[<(]|\bcudaTextureObject_t\b|\btexture\s*<|\bsurf[123]D\w*\s*\(": (
-        "a texture",
+        "reads or writes a texture, which is not adopted",
         "read the tensor through a pointer: the texture's cache is the L1 cache since many generations",
     ),
     r"\bthis_grid\s*\(|\bgrid_group\b": (
-        "synchronisation of the whole grid",
+        "waits for the whole grid, which is not adopted",
         "split the kernel there into two launches: between launches every block has ended",
     ),
     r"\bcub::|\bthrust::": (
-        "CUB or Thrust inside device code",
+        "calls CUB or Thrust inside device code, which is not adopted",
         "write this part as plain CUDA, or adopt a kernel that does without it",
     ),
 }

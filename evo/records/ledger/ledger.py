@@ -7,6 +7,7 @@ seen and left alone. Writes only `kernels/<task>/champions/`, `population/` and 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
@@ -19,6 +20,8 @@ from evo.records.ledger.history import TRIAL_TRAILER, History
 from evo.records.ledger.journal import Journal, JournalStep, RunNote, pack
 from evo.records.ledger.lock import Lock
 from evo.records.ledger.steps import BESIDE, RUN_TRAILER, Render, Steps, beside, read
+
+_OTHER_BRANCH = re.compile(r"'refs/heads/([^']++)' exists; cannot create")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,6 +274,10 @@ class Ledger:
         except ValueError:
             hint = f"{folder}/ must lie in the repository; a link that leads out of it cannot be committed"
             raise LedgerUnclean(f"{file}: not in {self.root / folder}", hint=hint, problem="outside") from None
+        for above in file.relative_to(self.root).parents:
+            if (place := self.root / above).exists() and not place.is_dir():
+                hint = f"move it away: evo writes into a folder of that name ({path})"
+                raise LedgerUnclean(f"{place}: not a folder", hint=hint, problem="not-a-folder")
         return path
 
     def _status(self) -> list[tuple[str, str]]:
@@ -312,8 +319,13 @@ class Ledger:
             if failure.is_full:
                 raise failure.fault() from failure
             said = " ".join(failure.stderr.split())
-            hint = "commit or stash what is in the way, or name another branch"
-            raise LedgerUnclean(f"cannot switch to {name}: {said}", hint=hint) from failure
+            hint, problem = "commit or stash what is in the way, or name another branch", ""
+            if (other := _OTHER_BRANCH.search(said)) is not None:  # evo and evo/first are file and folder to git
+                hint, problem = (
+                    f"name another branch, or rename that one: git branch -m {other[1]} NAME",
+                    "branch-in-way",
+                )
+            raise LedgerUnclean(f"cannot switch to {name}: {said}", hint=hint, problem=problem) from failure
 
 
 def _message(text: str) -> str:

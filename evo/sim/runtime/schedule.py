@@ -15,6 +15,7 @@ CLOCKS = f"<{MAX_WARPS} x i32>"
 BARRIER_SIZE = 256  # arrived threads, then the joined clocks of those that only arrived
 BARRIER_CLOCKS = 128
 SYNC, POPC, AND, OR = range(4)
+_MOST_SQUARED = 1 << 26  # of a block's instructions, so that the sum of 2,000 squares fits
 
 
 @routine("i64", "ptr ctx, i64 index")
@@ -34,6 +35,8 @@ def run_one(c: Code) -> None:
     c.store(c.select(c.icmp("slt", left, 0), left, c.sub(whole, spent)), context, CTX["budget"], 8)
     heaviest = c.intrinsic("smax", ctx(c, context, "heaviest"), spent)
     c.store(heaviest, context, CTX["heaviest"], 8)
+    bounded = c.intrinsic("smin", spent, const("i64", _MOST_SQUARED))
+    c.store(c.add(ctx(c, context, "squares"), c.mul(bounded, bounded)), context, CTX["squares"], 8)
     c.ret_(stalled)
 
 

@@ -20,7 +20,7 @@ from evo.cuda.compile import Binary, Cache, Diagnostics, compile_source, default
 from evo.cuda.compile.binary import code_hash
 from evo.cuda.compile.include_policy import STANDARD_HEADERS, flag_allowed, refusal
 from evo.errors import UsageError
-from evo.results import Status
+from evo.results import StaticRule, Status
 
 NO_CACHE = Cache(None)
 HALF = """\
@@ -165,6 +165,20 @@ extern "C" __global__ void k(const half* a, const half* b, float* c) {
     assert binary(text).kernels[0].sass["HMMA"] > 0
 
 
+@pytest.mark.parametrize("pragma", ["", "#pragma nv_diag_suppress static_var_with_dynamic_init\n"])
+def test_a_barrier_in_shared_memory_is_declared_as_in_the_programming_guide(pragma: str) -> None:
+    text = """#include <cuda/barrier>
+extern "C" __global__ void k(float* y) {
+  __shared__ cuda::barrier<cuda::thread_scope_block> ready[2];
+  if (threadIdx.x == 0) { init(&ready[0], 32); init(&ready[1], 32); }
+  __syncthreads();
+  ready[0].arrive_and_wait();
+  y[threadIdx.x] = 1.0f;
+}
+"""
+    assert binary(pragma + text).cubin
+
+
 def test_local_headers_are_virtual_and_screened() -> None:
     text = '#include "row.cuh"\n' + TINY.replace("1.0f", "row(3)")
     header = "#pragma once\n__device__ inline float row(int i) { return 2.0f * i; }\n"
@@ -240,6 +254,47 @@ def test_hostile_text_is_refused_with_its_line(case: str) -> None:
     ],
 )
 def test_ordinary_text_is_not_refused(text: str) -> None:
+    assert refusal(text + TINY, name="k.cu", headers={}, flags=[]) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (1, "#ifdef __linux__\n#endif\n"),
+        (1, "#if defined(linux) || 1\n#endif\n"),
+        (1, "#ifndef __CHAR_BIT__\n#define __CHAR_BIT__\n#endif\n"),  # its own definition makes it no guard
+        (2, "#define A __SSE2__\n#if A\n#endif\n"),
+        (3, "#define A __ELF__\n#define B A\n#if B\n#endif\n"),
+        (2, "#define HAS(x) defined(x)\n#if HAS(__OPTIMIZE__)\n#endif\n"),
+        (2, "#define JOIN(a, b) a##b\n#if JOIN(__EL, F__)\n#endif\n"),
+        (3, "#define Q(x) #x\n#define R(x) Q(x)\n__device__ int n = sizeof(R(__FLT_RADIX__));\n"),
+        (2, "#include <cuda/std/cstdint>\n#ifdef _CCCL_COMPILER_NVRTC\n#endif\n"),
+        (1, "#ifdef __DRIVER_TYPES_H__\n#endif\n"),  # a header that nvcc includes by itself
+        (1, "#if __has_builtin(__builtin_ia32_pause)\n#endif\n"),
+        (1, "#ifdef __NEVER_HEARD_OF__\n#endif\n"),
+    ],
+)
+def test_a_choice_that_other_compilers_may_make_otherwise_is_refused(line: int, text: str) -> None:
+    found = refusal(text + TINY, name="k.cu", headers={}, flags=[])
+    assert found is not None
+    assert (found.rule, found.line) == (StaticRule.COMPILER, line)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#if __CUDA_ARCH__ >= 800\n#endif\n",
+        "#ifdef __CUDACC__\n#endif\n",
+        "#ifndef __MY_KERNEL_CUH__\n#define __MY_KERNEL_CUH__\n#endif\n",
+        "#ifndef _KERNEL_H_\n#define _KERNEL_H_\n#endif\n",
+        "#ifdef __INTELLISENSE__\n#define __launch_bounds__(x)\n#endif\n",
+        "#ifndef M_PI\n#define M_PI 3.14159f\n#endif\n",
+        "#if defined(_WIN32) || defined(__HIPCC__) || defined(USE_ROCM)\n#endif\n",
+        "#if __cplusplus >= 201703L\n#endif\n",
+        "__device__ float largest = __FLT_MAX__;\n",
+    ],
+)
+def test_a_choice_that_all_compilers_make_alike_is_allowed(text: str) -> None:
     assert refusal(text + TINY, name="k.cu", headers={}, flags=[]) is None
 
 

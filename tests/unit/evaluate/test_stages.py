@@ -116,3 +116,5 @@ def test_a_reference_that_is_simulated_costs_what_a_loop_over_all_sizes_does(tmp
     case = Case(name="one", axes={"N": 1000})
     assert gate.cost_of(adopted(tmp_path / "a", SLOW, "{bytes: 8 * N}"), case) == 9000
     assert gate.cost_of(adopted(tmp_path / "b", SLOW), case) == 9000
+    assert gate.cost_of(adopted(tmp_path / "c", SLOW, "{bytes: 8 * N, simulated: 100 * N}"), case) == 400000
+    assert gate.cost_of(adopted(tmp_path / "d", SLOW, "{bytes: 8 * N, simulated: 0.5 * N}"), case) == 9000

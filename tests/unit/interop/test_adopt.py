@@ -384,6 +384,31 @@ def test_the_original_in_doubles_keeps_what_has_no_float():
     assert widened("__global__ void k(float* x) { x[0] = __int_as_float(3); }\n") is None
 
 
+def test_vectors_and_fast_quotients_run_in_doubles(tmp_path):
+    """Of the helpers, the text has those that it calls: the compiler warns of others."""
+    found = adopted_text(
+        tmp_path,
+        """\
+__global__ void invert(const float4* x, float4* y, int n) {
+    int i = blockIdx.x * 128 + threadIdx.x;
+    if (i >= n / 4) return;
+    float4 v = x[i];
+    y[i] = make_float4(__fdividef(1.0f, v.x), __saturatef(v.y), v.z, 0.5f * v.w);
+}
+int main() {
+    int n = 4096;
+    float *x, *y;
+    cudaMalloc(&x, n * sizeof(float));
+    cudaMalloc(&y, n * sizeof(float));
+    cudaMemcpy(x, hx, n * sizeof(float), cudaMemcpyHostToDevice);
+    invert<<<(n / 4 + 127) / 128, 128>>>((float4*)x, (float4*)y, n);
+    cudaMemcpy(hy, y, n * sizeof(float), cudaMemcpyDeviceToHost);
+}
+""",
+    )
+    assert (found.folder / "original_float64.cu").is_file()
+
+
 @pytest.mark.long
 def test_one_number_has_no_error_to_be_held_against(tmp_path):
     found = adopt(tmp_path, FILES / "reduce_template.cu", Options(name="reduce"))

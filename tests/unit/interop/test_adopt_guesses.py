@@ -185,6 +185,85 @@ def test_a_program_that_asks_for_arguments_is_started_with_them():
     assert draft.program.host.argc == 3
 
 
+ARGUMENTS = """\
+__global__ void scale(const float* x, size_t pitch, float* y, int w, int h) {
+    int c = blockIdx.x * 32 + threadIdx.x;
+    if (c < w && blockIdx.y < h) y[blockIdx.y * w + c] = 2.0f * x[blockIdx.y * (pitch / 4) + c];
+}
+int main(int argc, char** argv) {
+    if (argc < 4) return 1;
+    int w = atoi(argv[1]);
+    int h = std::stoi(argv[2]);
+    int iterations = atoi(argv[3]);
+    size_t n = (size_t)w * h, pitch;
+    float *x, *y;
+    cudaMallocPitch((void**)&x, &pitch, w * sizeof(float), h);
+    cudaMalloc(&y, n * sizeof(float));
+    cudaMemcpy2D(x, pitch, hx, w * 4, w * 4, h, cudaMemcpyHostToDevice);
+    for (int i = 0; i < iterations; i++) scale<<<dim3((w + 31) / 32, h), 32>>>(x, pitch, y, w, h);
+    cudaMemcpy(hy, y, n * sizeof(float), cudaMemcpyDeviceToHost);
+}
+"""
+
+
+ROWS = """\
+__global__ void scale(const float* x, float* y, int hidden, float factor) {
+    for (int i = threadIdx.x; i < hidden; i += 128)
+        y[(size_t)blockIdx.x * hidden + i] = factor * x[(size_t)blockIdx.x * hidden + i];
+}
+void launch(const float* x, float* y, int tokens, int hidden, float factor, cudaStream_t stream) {
+    scale<<<tokens, 128, 0, stream>>>(x, y, hidden, factor);
+}
+"""
+
+
+def test_rows_that_only_the_grid_of_a_launcher_counts_are_a_size(tmp_path):
+    (tmp_path / "rows.cu").write_text(ROWS)
+    found = drafted("rows.cu", tmp_path)
+    assert (set(found.axes), found.launches[0].grid) == ({"tokens", "hidden"}, ("tokens",))
+
+
+FILLED = """\
+import numpy as np
+import pycuda.gpuarray as gpuarray
+from pycuda.compiler import SourceModule
+
+BLOCK = 128
+code = \'\'\'
+__global__ void decay(const float *x, float *y, float factor, int n)
+{
+    int i = blockIdx.x * %(BLOCK)d + threadIdx.x;
+    if (i < n) y[i] = x[i] * factor * (n %% 2 ? 1.0f : %(gain)s);
+}
+\'\'\'
+decay = SourceModule(code % {"BLOCK": BLOCK, "gain": "2.0f"}).get_function("decay")
+
+
+def run(rate, n):
+    factor = 1 - 0.5 * rate
+    x = gpuarray.to_gpu(np.random.rand(n).astype(np.float32))
+    y = gpuarray.empty(n, dtype=np.float32)
+    decay(x, y, np.float32(factor), np.int32(n), block=(BLOCK, 1, 1), grid=((n + BLOCK - 1) // BLOCK, 1))
+    return y.get()
+
+
+run(0.25, 4096)
+"""
+
+
+def test_a_text_with_numbers_put_in_is_read_with_them_and_a_factor_is_no_size(tmp_path):
+    (tmp_path / "decay.py").write_text(FILLED)
+    found = drafted("decay.py", tmp_path)
+    assert found.axes == {"n": 4096}
+    assert [scalar.value for scalar in found.scalars] == [0.875]
+    assert "n % 2 ? 1.0f : 2.0f" in found.code
+
+
+def test_numbers_of_the_command_line_are_sizes_unless_they_count_turns(tmp_path):
+    (tmp_path / "started.cu").write_text(ARGUMENTS)
+    assert set(drafted("started.cu", tmp_path).axes) == {"w", "h"}
+
+
 def test_a_size_that_a_switch_asks_for_is_guessed_so_and_rows_that_nothing_tells_are_found_by_trial():
     """`case 4: kernel<4><<<...>>>`, and `weight[d * 4 + w]` of a tensor whose first extent no kernel is told of."""
     draft = drafted("causal_conv1d_ext.cu", FRESH)

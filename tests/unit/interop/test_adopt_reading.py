@@ -235,6 +235,28 @@ def test_what_does_not_compile_is_told_by_the_line_of_the_given_file(tmp_path: P
         DraftTrial(draft, "given").settle()
 
 
+BROKEN = """\
+__global__ void f(float* x, int n) { if (threadIdx.x < n x[threadIdx.x] = 0; }
+int main() { float* x; cudaMalloc(&x, 4096); f<<<1, 32>>>(x, 32); }
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "named"),
+    [
+        ("import numba\n@cuda.jit\ndef f(x): ...\n", 2, "Numba"),
+        ("import triton\n\n@triton.jit\ndef f(x): ...\n", 3, "Triton"),
+        ("#include <x.h>\n// evo: task mine\n__global__ void f(float* x) { x[0] = 1; }\n", 2, "evo check given.cu"),
+        ("// __global__\n" + BROKEN, 2, "nvcc"),
+    ],
+)
+def test_what_is_no_kernel_to_adopt_is_told_by_its_line(tmp_path: Path, text: str, line: int, named: str) -> None:
+    with pytest.raises(SyntaxInvalid) as refused:
+        drafted_text(tmp_path, text)
+    assert f"given.cu:{line}: " in refused.value.message
+    assert named in f"{refused.value.message} {refused.value.hint}"
+
+
 SLOTS = program(
     """__global__ void put(const float* x, float* y, const int* slot, int n) {
     int i = blockIdx.x; y[slot[i] * 32 + threadIdx.x] = x[i * 32 + threadIdx.x]; }""",

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from refusals import refused
-from tiny import evo, evo_here
+from tiny import evo, evo_here, fails
 
 from evo.errors import SyntaxInvalid, TaskInvalid, UsageError
 from evo.evaluate.gate.compare import compare
@@ -415,3 +415,12 @@ def test_next_steps_write_over_no_kernel_that_is_there(tmp_path: Path) -> None:
         assert ran.code == 0, ran.err
         assert (f"skeleton.cu {name}.cu" in ran.out) == (name == "fresh")
         assert f"evo iterate {name} --from {name}.cu" in ran.out
+
+
+def test_what_a_function_of_a_file_raises_is_told_with_its_line(tmp_path):
+    (tmp_path / "mine.py").write_text("import numpy as np\n\n\ndef twice(x):\n    y = 2 * x\n    return y.twice()\n")
+    ran = evo(
+        "new", "twice", "--axis", "N=64", "--in", "x:float32[N]", "--out", "y:float32[N]",
+        "--function", "mine.py:twice", "--root", ".", cwd=tmp_path,
+    )  # fmt: skip
+    fails(ran, 2, "line 6", "AttributeError")

@@ -9,8 +9,8 @@ import pytest
 from refusals import refused
 from task_folders import bare_task
 
-from evo.errors import SyntaxInvalid
-from evo.operators import Context, Ladder, Patch, Proposal
+from evo.errors import SyntaxInvalid, TaskInvalid
+from evo.operators import Context, Ladder, Patch, Proposal, first_rung
 from evo.spec.chips import CHIPS
 from evo.spec.expr import parse
 from evo.spec.task import Case, Task
@@ -129,3 +129,15 @@ def test_unreadable_patch_says_so(task: Task, tmp_path: Path) -> None:
 def test_proposal_kind_is_one_of_the_known(task: Task) -> None:
     with pytest.raises(ValueError, match="'guess'"):
         Proposal(operator="x", kind="guess", variant=rung(task, 0), summary="", reason="", expected="", risk="")
+
+
+def test_a_task_without_a_ladder_starts_from_what_it_was_adopted_from(task: Task) -> None:
+    original = task.folder / "original.cu"
+    original.write_text("// as adopted\n")
+    assert first_rung(task).name == "00_scalar.cu"
+    for rung in task.ladder():
+        rung.unlink()
+    assert first_rung(task) == original
+    original.unlink()
+    with pytest.raises(TaskInvalid):
+        first_rung(task)

@@ -387,6 +387,32 @@ def test_a_name_that_is_no_branch_is_refused(tmp_path: Path, name: str) -> None:
         start_ledger(root, branch=name)
 
 
+@pytest.mark.parametrize(("there", "asked"), [("evo", "evo/first"), ("evo/first", "evo")])
+def test_a_branch_whose_name_is_a_folder_of_the_other_is_named(tmp_path: Path, there: str, asked: str) -> None:
+    root = repository(tmp_path)
+    git(root, "branch", there)
+    with refused(LedgerUnclean, "branch-in-way") as caught:
+        start_ledger(root, branch=asked)
+    assert f"git branch -m {there} " in caught.value.hint
+
+
+@pytest.mark.parametrize("place", ["population", "population/attention", "population/attention/runs"])
+def test_a_file_where_records_belong_ends_a_run_before_it_begins(tmp_path: Path, place: str) -> None:
+    root = repository(tmp_path)
+    (root / place).parent.mkdir(parents=True, exist_ok=True)
+    (root / place).write_text("notes\n")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "notes")
+    with refused(LedgerUnclean, "not-a-folder") as caught:
+        start_ledger(root)
+    assert str(root / place) in caught.value.message
+    assert (root / place).read_text() == "notes\n"
+    (root / place).unlink()
+    git(root, "commit", "-qam", "away")
+    ledger, _, _ = start_ledger(root)
+    ledger.close()
+
+
 def test_a_branch_switched_under_evo_is_noticed(tmp_path: Path) -> None:
     root = repository(tmp_path)
     ledger, runs, _ = start_ledger(root)

@@ -306,7 +306,7 @@ def test_estimate_names_its_limiter_and_scales_with_blocks() -> None:
             source, "k", [np.ones(size, F), np.ones(size, F)], grid=(grid,), block=(128,), options=("--use_fast_math",)
         )
         estimate = sim.estimate([part(result)], CHIPS["l4"])
-        assert estimate.model_version == "sim-8"
+        assert estimate.model_version == "sim-9"
         assert "H200" in estimate.calibration
         assert "not validated on l4" in estimate.calibration
         assert estimate.limiter in estimate.terms_us
@@ -485,4 +485,4 @@ def test_blocks_that_do_the_same_are_as_heavy_whatever_they_do() -> None:
     memory = sim.Memory()
     args = [memory.allocate(4 << 10, "a", fill=b"\0")]
     result = module(source).launch("k", grid=(4,), block=(64,), args=args, memory=memory)
-    assert result.counters.imbalance(4) == (1.0, 1.0)
+    assert result.counters.imbalance(4) == (1.0, 1.0, 0.0)

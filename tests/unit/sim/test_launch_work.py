@@ -58,6 +58,22 @@ def test_a_block_that_is_alone_on_its_multiprocessor_has_the_whole_of_l1() -> No
     assert crowded > 4 * alone
 
 
+def test_random_places_of_many_blocks_are_no_more_bytes_than_the_buffer_has() -> None:
+    body = "unsigned x = (blockIdx.x * 128 + t) * 2654435761u; x ^= x >> 15; b[t] = a[x * 2246822519u >> 12];"
+    few, many = (work(body, grid, 128).extra["reached_read_bytes"] for grid in (4, 1 << 20))
+    assert 0 < few <= 4 * 128 * 32
+    assert many == 1 << 22
+
+
+def test_blocks_of_unlike_work_leave_one_multiprocessor_with_more_than_the_others() -> None:
+    loop = "float s = t; for (int i = 0; i < {}; ++i) s = s * s + 1.5f; b[blockIdx.x * 128 + t] = s;"
+    alike, unlike = (counts_of(loop.format(trips), 132 * 8, 128) for trips in ("400", "blockIdx.x % 4 * 266"))
+    assert work_of(alike).block_scatter == pytest.approx(0, abs=1e-6)
+    assert work_of(unlike).block_scatter == pytest.approx(0.74, abs=0.05)
+    even, uneven = (sim.estimate([counts], H200).terms_us["fp"] for counts in (alike, unlike))
+    assert 1.3 * even < uneven < 2.4 * even
+
+
 def test_a_sector_written_in_parts_takes_the_load_unit_longer() -> None:
     whole, parts = (work(f"a[t * {stride}] = 1;", 1, 32).extra["unit_passes"] for stride in (1, 8))
     assert whole == 1

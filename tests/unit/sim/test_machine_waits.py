@@ -80,6 +80,22 @@ def test_turns_of_a_loop_that_ptxas_unrolled_are_shared_among_its_copies() -> No
     assert found.issued["fma"] == 30
 
 
+def copies_that_may_leave(count: int, last_target: int) -> list[dict[str, Any]]:
+    """Of a loop unrolled, each copy with a branch out of it; the last one goes to an address."""
+    out = 16 * (3 * count + 1)
+    rows = [{"line": 5}, {"line": 6}, {"opcode": "BRA", "guarded": True, "target": out, "line": 7}] * count
+    return [{}, *rows[:-1], rows[-1] | {"target": last_target}, EXIT]
+
+
+@pytest.mark.parametrize("back", [False, True], ids=["unrolled wholly", "in part"])
+def test_copies_of_a_loop_that_each_may_leave_share_what_was_executed(back: bool) -> None:
+    turns = 10.0 if back else 2.4
+    rows = copies_that_may_leave(4, 16 if back else 16 * 13)
+    found = work(*rows, executed={1: 1, 5: turns, 6: turns, 7: turns, 9: 1})
+    assert found.issued["fma"] == pytest.approx(1 + 2 * turns)
+    assert found.issued["control"] == pytest.approx(1 + turns)
+
+
 def test_slow_paths_of_divisions_are_not_executed() -> None:
     skip = {"opcode": "BRA", "guarded": True, "target": 48, "line": 4}
     call = {"opcode": "CALL", "target": 80, "line": 4}

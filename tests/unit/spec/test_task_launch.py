@@ -1,5 +1,6 @@
 """task.yaml and launch plans: what they mean, and that what is wrong is named with file, line and field."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,8 @@ def test_a_task_is_read_whole(tmp_path):
         ("name: addone", "name: other", 1, "name"),
         ("flags:", "specials: {x: {nan: undefined}}\nflags:", 4, "tensors.0.dtype"),  # not of a field that needs it
         ("scalars:", "\tscalars:", 6, ""),
+        ("flags:", "1: 2\nflags:", 14, "`1`"),  # what YAML reads as something else than text, where it stands
+        ("flags:", "~: 2\nflags:", 14, "`None`"),
     ],
 )
 def test_a_bad_field_is_named_with_file_line_and_field(tmp_path, old, new, line, field):
@@ -112,6 +115,24 @@ def test_missing_parts_and_unknown_names(tmp_path):
     (root / "reference.py").unlink()
     with pytest.raises(TaskInvalid, match=r"reference\.py"):
         read_task(root)
+    os.mkfifo(root / "reference.py")  # to read it would be to wait for ever
+    with pytest.raises(TaskInvalid, match=r"reference\.py"):
+        read_task(root)
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "link to itself"])
+def test_a_task_yaml_that_is_no_file_is_no_unknown_task(tmp_path, kind):
+    path = folder(tmp_path) / "task.yaml"
+    path.unlink()
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(path)
+    with refused(SyntaxInvalid, "no-file") as caught:
+        load_task(tmp_path, "addone")
+    assert str(path) in caught.value.message
 
 
 PLAN = """\

@@ -126,3 +126,44 @@ def test_a_text_that_looks_at_files_is_not_compiled(text):
     built = compile_source(text, name="hostile.cu", macros={})
     assert isinstance(built, Diagnostics)
     assert built.status == "refused"
+
+
+BARRIER = "#include <cuda/barrier>"
+TIME = """#include <cuda/std/chrono>
+__device__ long long now() { return cuda::std::chrono::high_resolution_clock::now().time_since_epoch().count(); }"""
+WAITED = (
+    "__shared__ cuda::barrier<cuda::thread_scope_block> ready; if (threadIdx.x == 0) init(&ready, 32); "
+    "__syncthreads(); ready.arrive_and_wait();"
+)
+UNTIL = "const volatile float* flag = x; long long from = now(); while (flag[i] == 0.0f) {{ {turn} }} {after}"
+
+
+@pytest.mark.parametrize(
+    ("line", "before"),
+    [
+        (WAITED, BARRIER),
+        (UNTIL.format(turn="if (now() - from > 4000) __nanosleep(20); else __nanosleep(5);", after=""), TIME),
+        (UNTIL.format(turn="__nanosleep(unsigned(now() - from) / 4);", after=""), TIME),
+    ],
+)
+def test_time_may_say_how_long_a_wait_sleeps(line, before):
+    assert "%globaltimer" in ptx_of(line, before)
+    assert gate.ptx_problem(ptx_of(line, before)) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "before"),
+    [
+        (UNTIL.format(turn="if (now() - from > 4000) break;", after="if (now() - from > 4000) return;"), TIME),
+        (UNTIL.format(turn="if (now() - from > 4000) { y[i] = 1.0f; return; }", after=""), TIME),
+        (UNTIL.format(turn="", after="y[n + i] = now() - from > 4000 ? 1.0f : 0.0f;"), TIME),
+        ("int late = 0; " + UNTIL.format(turn="if (now() - from > 4000) late += 1;", after="y[n + i] = late;"), TIME),
+        ("long long from = now(); if (now() - from > 300) n -= 1;", TIME),
+        ("long long from = now(); y[(now() - from) & 31] = 1.0f;", TIME),
+        ("if (__shfl_sync(~0u, unsigned(now()), 0) & 1) n -= 1;", TIME),
+    ],
+)
+def test_time_that_decides_anything_else_is_a_clock(line, before):
+    problem = gate.ptx_problem(ptx_of(line, before))
+    assert problem is not None
+    assert problem.rule is StaticRule.CLOCK

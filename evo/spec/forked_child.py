@@ -1,0 +1,162 @@
+"""Children that are forked off a process which has imported what they work with, asked for over its socket.
+
+Half a second of processor time goes into the imports of a child that begins as a program, and a run has dozens. A fork
+takes milliseconds, and what is imported lies in memory once. The process that forks is `evo.spec.fork_server`, after
+the one of Python's `multiprocessing`; it ends with the process that has begun it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_SERVER_MAIN = "evo.spec.fork_server"
+DIGITS = 10  # of a process's number, which is sent once it leads a group of its own
+IMPORTED = ("evo.spec.reference_child", "evo.device.child", "evo.device.sim_device", "cuda.bindings.nvrtc")
+_ENTRIES = (*IMPORTED, "evo.device.judge_child")
+_OF_FILE = ("nvrtc_process.py",)  # entries that are loaded as files, whose imports are among these
+_BACKLOG = 64  # children that are asked for while the server still imports
+_CODE_BYTES = 64
+_START_S = 60.0
+
+
+@dataclass(slots=True)
+class _Server:
+    """What this process asks. place: of its socket. environment: that it began with. kept: if this one began it."""
+
+    place: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    kept: tuple[subprocess.Popen[bytes], tempfile.TemporaryDirectory[str]] | None = None
+
+
+_SERVED = _Server()
+
+
+class ForkedChild:
+    """A child that the server forks, asked as a `subprocess.Popen` is."""
+
+    def __init__(self, answers: socket.socket) -> None:
+        self._answers = answers
+        self._answers.settimeout(_START_S)
+        self._one = threading.Lock()
+        self._pid: int | None = None
+        self._code: int | None = None
+
+    @property
+    def pid(self) -> int:
+        """Waits until the child is there. Raises ProcessLookupError if the server has ended before it forked it."""
+        with self._one:
+            return self._number()
+
+    def _number(self) -> int:
+        if self._pid is None:
+            said = b""
+            with contextlib.suppress(OSError):
+                said = self._answers.recv(DIGITS, socket.MSG_WAITALL)
+            self._pid = int(said or 0)
+            if not self._pid:
+                self._code = -signal.SIGKILL
+        if not self._pid:
+            raise ProcessLookupError("the child was never forked")
+        return self._pid
+
+    def poll(self) -> int | None:
+        with self._one:
+            while self._code is None and select.select([self._answers], [], [], 0)[0]:
+                if self._pid is None:
+                    with contextlib.suppress(ProcessLookupError):
+                        self._number()
+                else:
+                    self._code = int(self._answers.recv(_CODE_BYTES) or -signal.SIGKILL)
+            return self._code
+
+    def wait(self, timeout: float | None = None) -> int:
+        end = float("inf") if timeout is None else time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            left = end - time.monotonic()
+            if left <= 0:
+                raise subprocess.TimeoutExpired("fork", timeout or 0.0)
+            select.select([self._answers], [], [], None if timeout is None else left)
+        return code
+
+    def __del__(self) -> None:
+        self._answers.close()
+
+
+def begin_server(environment: Mapping[str, str], modules: Sequence[str] = ()) -> None:
+    """Have this process's children forked from now on. modules: what the server imports besides.
+
+    Not where a process is no copy of another: on other systems than Linux, and where the lines that run are counted.
+    """
+    if _SERVED.place is not None or sys.platform != "linux" or any(name.startswith("COV") for name in environment):
+        return
+    folder = tempfile.TemporaryDirectory(prefix="evo-forks-", ignore_cleanup_errors=True)  # nobody else may ask
+    place = str(Path(folder.name) / "socket")
+    with socket.socket(socket.AF_UNIX) as listening:
+        try:
+            listening.bind(place)
+        except OSError:  # a path may have 107 bytes
+            return
+        listening.listen(_BACKLOG)
+        command = [sys.executable, "-P", "-m", _SERVER_MAIN, str(listening.fileno()), place, *IMPORTED, *modules]
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,  # whose end tells it that this process is gone
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=(listening.fileno(),),
+            env=dict(environment),
+            start_new_session=True,
+        )
+    _SERVED.kept = process, folder
+    join_server(place, environment)
+
+
+def join_server(place: str, environment: Mapping[str, str]) -> None:
+    """Ask the server at this socket, which began in this environment."""
+    _SERVED.place, _SERVED.environment = place, dict(environment)
+
+
+def server_place() -> str | None:
+    """The socket of the server that this process asks."""
+    return _SERVED.place
+
+
+def fork_child(
+    entry: str, words: Sequence[str], environment: Mapping[str, str], files: Sequence[int]
+) -> ForkedChild | None:
+    """A fork that serves the entry; None where only a program of its own does. files: its socket, and its stderr."""
+    place = entry.rpartition(":")[0]
+    if _SERVED.place is None or not (place in _ENTRIES or Path(place).name in _OF_FILE) or differs(environment):
+        return None
+    given = {"words": list(words), "environment": dict(environment), "folder": os.getcwd()}
+    answers = socket.socket(socket.AF_UNIX)
+    try:
+        answers.connect(_SERVED.place)
+        socket.send_fds(answers, [json.dumps(given).encode()], list(files))
+        answers.shutdown(socket.SHUT_WR)
+    except OSError:  # it has ended
+        answers.close()
+        return None
+    return ForkedChild(answers)
+
+
+def differs(environment: Mapping[str, str]) -> bool:
+    """Whether a fresh Python would begin otherwise than the one that is forked did."""
+    begun = _SERVED.environment
+    names = {name for name in {*environment, *begun} if name.startswith("PYTHON") or name.endswith("_NUM_THREADS")}
+    return any(environment.get(name) != begun.get(name) for name in names - {"PYTHONPATH"}) or any(
+        Path(path, "sitecustomize.py").exists() for path in environment.get("PYTHONPATH", "").split(os.pathsep)
+    )

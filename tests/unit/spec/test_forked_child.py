@@ -1,0 +1,153 @@
+"""Children that a server forks: they begin as programs would, and nothing of them outlives who asked for them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from process_ends import is_gone
+
+from evo.spec import forked_child
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there children are programs of their own")
+
+OPENED = """\
+import os
+
+import numpy
+
+
+class Opened:
+    def about(self):
+        begun = os.environ.get("SET_LATER"), os.getcwd(), os.getppid() == os.getpgid(os.getppid())
+        return [os.getpid(), os.getppid(), *begun, float(numpy.random.rand()), open("/proc/self/comm").read().strip()]
+
+    def leave(self, code):
+        os.write(2, b"a bad day")
+        os._exit(code)
+
+
+def open_it(device):
+    return Opened()
+"""
+DRIVER = """\
+import json, os, signal, sys, time
+
+from evo.device import DeviceName
+from evo.device.remote_calls import OpenedObject, RemoteCall
+from evo.errors import ChildDied
+from evo.spec import forked_child
+from evo.spec.child_process import begin_forks
+
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+begin_forks()
+os.environ["SET_LATER"] = "yes"
+os.chdir(sys.argv[1])
+opener = sys.argv[1] + "/opened.py:open_it"
+
+
+def child():
+    opened = OpenedObject(DeviceName("sim", "l4"), opener)
+    opened.opened(60)
+    return opened
+
+
+def about(opened):
+    return opened.call(RemoteCall("about"), 60).value
+
+
+def death(opened, call=RemoteCall("about")):
+    try:
+        opened.call(call, 60)
+    except ChildDied as died:
+        return [died.code, died.words]
+
+
+server = forked_child._SERVED.kept[0].pid
+"""
+
+
+@pytest.fixture
+def driven(tmp_path: Path) -> Iterator[Callable[[str], Any]]:
+    """Runs lines in a process that has a server of its own; what it prints."""
+    (tmp_path / "opened.py").write_text(OPENED)
+    started: list[subprocess.Popen[str]] = []
+
+    def run(lines: str) -> Any:
+        command = [sys.executable, "-c", DRIVER + lines, str(tmp_path)]
+        started.append(process := subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        assert process.stdout is not None
+        return json.loads(process.stdout.readline())
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def test_a_fork_begins_as_a_program_does(driven: Callable[[str], Any], tmp_path: Path) -> None:
+    server, first, second = driven("print(json.dumps([server, about(child()), about(child())]), flush=True)")
+    assert first[0] != second[0]
+    for _, parent, setting, folder, _, _, name in (first, second):
+        assert (parent, setting, folder, name) == (server, "yes", str(tmp_path), "sim it")
+    assert first[5] != second[5]  # not the same random numbers
+
+
+def test_how_a_fork_ended_is_told(driven: Callable[[str], Any]) -> None:
+    left, killed = driven(
+        "left = death(child(), RemoteCall('leave', (3,)))\n"
+        "one = child(); os.kill(one.child.pid, signal.SIGKILL); one.child.reap()\n"
+        "print(json.dumps([left, death(one)]), flush=True)"
+    )
+    assert left == [3, "exit code 3: a bad day"]
+    assert killed[0] == -signal.SIGKILL
+
+
+def test_without_the_server_children_are_programs(driven: Callable[[str], Any]) -> None:
+    own, death, parent = driven(
+        "one = child(); os.kill(server, signal.SIGKILL); os.waitpid(server, 0)\n"
+        "while (gone := death(one)) is None: pass\n"
+        "print(json.dumps([os.getpid(), gone, about(child())[1]]), flush=True)"
+    )
+    assert death[0] == -signal.SIGKILL
+    assert parent == own
+
+
+def test_other_settings_of_the_interpreter_take_a_program(driven: Callable[[str], Any]) -> None:
+    own, parent = driven(
+        "os.environ['OPENBLAS_NUM_THREADS'] = '3'\nprint(json.dumps([os.getpid(), about(child())[1]]), flush=True)"
+    )
+    assert parent == own
+
+
+def test_nothing_is_left_of_a_driver_that_was_killed(driven: Callable[[str], Any]) -> None:
+    own, server, place, pid = driven(
+        "opened = child()\n"
+        "print(json.dumps([os.getpid(), server, forked_child.server_place(), opened.child.pid]), flush=True)\n"
+        "time.sleep(600)"
+    )
+    os.kill(own, signal.SIGKILL)
+    assert is_gone(pid)
+    assert is_gone(server)
+    assert not Path(place).parent.exists()
+
+
+def test_a_child_whose_server_is_gone_before_it_forks(driven: Callable[[str], Any]) -> None:
+    code = driven(
+        "os.kill(server, signal.SIGSTOP)\n"
+        "one = OpenedObject(DeviceName('sim', 'l4'), opener)\n"
+        "os.kill(server, signal.SIGKILL)\n"
+        "print(json.dumps(death(one)[0]), flush=True)"
+    )
+    assert code == -signal.SIGKILL
+
+
+def test_a_suite_has_one_server() -> None:
+    assert forked_child.server_place() == os.environ["EVO_TESTS_FORKS"]

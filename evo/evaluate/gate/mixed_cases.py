@@ -21,13 +21,14 @@ from evo.device.remote_device import RemoteDevice
 from evo.errors import TaskInvalid
 from evo.evaluate.gate.hunt import THOROUGH
 from evo.evaluate.gate.launches_at_sizes import LaunchesAtSizes
-from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case, failed
+from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case, expected_under, failed
 from evo.evaluate.gate.scaled_cases import Sizes, named_case
 from evo.evaluate.gate.threshold_cases import AxisLimits, AxisSpace, cost_of, usual_limits
 from evo.results import CaseCheck, Check, Stage, Status
 from evo.sim import PtxError
 from evo.sim.launch_conditions import launch_conditions
 from evo.spec.chips import Chip
+from evo.spec.input_distributions import DRAWN
 from evo.spec.reference import Reference
 from evo.spec.task import Case, Task
 from evo.spec.variant import Variant
@@ -39,7 +40,10 @@ _NARROW = 8  # a span up to it is tried throughout
 _SHORT = 40  # lengths up to it, since the structure matters here and not the length
 _LENGTHS, _LENGTHS_DRAWN = 4, 24  # of an axis
 
-_CANDIDATES, _DECIDED = 3000, 24  # mixtures that are asked for outcomes, and those that are run
+# What a task draws may leave the last key or the last row without a say: a head that is sharp, a row that is constant.
+_DISTRIBUTIONS = (DRAWN, "normal")
+_CANDIDATES, _DECIDED = 12_000, 24  # mixtures that are asked for outcomes, and those that are run
+_LEAST = 0.1  # of the lengths are an axis's least: one query, one row
 
 Combination = tuple[tuple[str, int], ...]
 
@@ -100,7 +104,12 @@ def drawn_mixtures(task: Task, seed: int, most: float, *, related: bool) -> list
         drawn = np.exp(rng.uniform(np.log(max(1, low)), np.log(high + 1), _LENGTHS_DRAWN)).astype(np.int64)
         values[name] = sorted({*values[name], *(max(low, int(length) // step * step) for length in drawn)})
     fits = space.allows if related else space.may_be
-    rows = {tuple(axes.values()): axes for axes in _drawn(values, _CANDIDATES, rng)}
+    drawn_rows = _drawn(values, _CANDIDATES, rng)
+    least = rng.random((len(drawn_rows), len(space.free))) < _LEAST
+    for axes, is_least in zip(drawn_rows, least.tolist(), strict=True):
+        axes.update((name, space.least(name)) for name, yes in zip(space.free, is_least, strict=True) if yes)
+        space.settle_lengths(axes)
+    rows = {tuple(axes.values()): axes for axes in drawn_rows}
     cases = (named_case({name: axes[name] for name in task.axes}) for axes in rows.values() if fits(task, axes))
     return [case for case in cases if cost_of(task, case) <= most]
 
@@ -115,8 +124,13 @@ def deciding_cases(
     rows_of = [row == outcome for row in _outcomes(task, variant, programs, chip, sizes) for outcome in (0, 1)]
     if not rows_of or not cases:
         return ()
-    had = np.stack(rows_of).astype(np.float64)  # outcomes, at each size
-    here, there = had[:, : len(known)], had[:, len(known) :]
+    had = np.stack(rows_of)  # outcomes, at each size
+    costs = [cost_of(task, case) for case in cases]
+    cheap_first = np.argsort(costs, kind="stable")
+    _, firsts = np.unique(had[:, len(known) :][:, cheap_first], axis=1, return_index=True)
+    cases = [cases[at] for at in cheap_first[np.sort(firsts)]]  # the cheapest of those with the same outcomes
+    here = had[:, : len(known)].astype(np.float64)
+    there = had[:, len(known) :][:, cheap_first[np.sort(firsts)]].astype(np.float64)
     missing = np.asarray(here @ here.T == 0, np.float64)  # pairs of outcomes that no known size has together
     chosen: list[Case] = []
     while len(chosen) < _DECIDED:
@@ -151,23 +165,26 @@ def mixed(
     cases = (*cases, *deciding)
     programs = bind(cases)
     for case in (case for case in cases if case.name in programs):
-        try:
-            expectation = own.expectation(case, seed)
-        except TaskInvalid:  # its sizes do not go together
-            continue
-        step = Step(case, device, budget=CHECK_BUDGET)
-        row, _, faults = check_case(task, programs, expectation, step, {})
-        if row.status is Status.CORRECT:
-            if looked is not None:
-                looked.add(step)
-            continue
-        others = honest([case])
-        if case.name not in others:
-            continue
-        theirs: CaseCheck = check_case(task, others, expectation, step, {})[0]
-        if theirs.status is Status.CORRECT:
-            where = f"at a size that mixes those of the task's cases, {case.name}"
-            return failed(row, step, Stage.THRESHOLD, where, faults, seed)
+        for distribution in _DISTRIBUTIONS:
+            try:
+                expectation = expected_under(own, case, seed, distribution)
+            except TaskInvalid:  # its sizes do not go together
+                break
+            if expectation is None:
+                continue
+            step = Step(case, device, budget=CHECK_BUDGET, distribution=distribution)
+            row, _, faults = check_case(task, programs, expectation, step, {})
+            if row.status is Status.CORRECT:
+                if looked is not None:
+                    looked.add(step)
+                continue
+            others = honest([case])
+            if case.name not in others:
+                break
+            theirs: CaseCheck = check_case(task, others, expectation, step, {})[0]
+            if theirs.status is Status.CORRECT:
+                where = f"at a size that mixes those of the task's cases, {case.name}{step.under}"
+                return failed(row, step, Stage.THRESHOLD, where, faults, seed)
     return None
 
 

@@ -200,6 +200,20 @@ class AxisSpace:
             elif a not in given and axes[b]:
                 axes[a] = axes[b] * max(1, axes[a] // axes[b])
 
+    def settle_lengths(self, axes: dict[str, int]) -> None:
+        """Change free axes so that they go together with one another; what is as short as can be stays."""
+        for a, b in self.pairs:
+            if a in self.free and b in self.free and axes[a] > axes[b]:
+                shrinks = axes[b] == self.least(b)
+                axes[a if shrinks else b] = axes[b] if shrinks else axes[a]
+        for a, b in self.divided:
+            if a in self.free and b in self.free and axes[a] % max(1, axes[b]):
+                axes[b] = math.gcd(axes[a], axes[b])
+
+    def least(self, name: str) -> int:
+        """The least length of an axis that its cases show, or that its step allows."""
+        return max(self.spans[name][0], self.steps[name], 1)
+
     def may_be(self, task: Task, axes: Mapping[str, int]) -> bool:
         """Whether lengths go together as in the task's cases, and every tensor has elements. What relates lengths to
         axes that count a few things, or those to one another, may be chance.

@@ -36,7 +36,7 @@ _CUDA_HEADER = re.compile(
 )
 _HOST_HEADER = re.compile(
     r"c?std(io|lib)(\.h)?$|(iostream|vector|string|chrono|random|algorithm|fstream|time\.h|ctime)$"
-    r"|(torch|ATen|c10|pybind11)/|(cuda_runtime_api|cuda|cublas\w*|helper_(?!math)\w+)\.h$"
+    r"|(torch|ATen|c10|pybind11)/|(cuda_runtime_api|cuda|cublas\w{0,20}|helper_(?!math)\w{1,40})\.h$"
 )
 _HEADER_WORDS = {
     _HOST_HEADER: "; that one is for host code, which `evo adopt FILE.cu` leaves out",

@@ -6,7 +6,8 @@ import re
 
 _KNOB = re.compile(r"(?m)^[ \t]*//[ \t]*evo:[ \t]*knob[ \t]+(\w+)\b.*\n")
 _REQUIRE = re.compile(r"(?m)^[ \t]*//[ \t]*evo:[ \t]*require\b(.*)\n")
-_COMMENT = re.compile(r"//(?![ \t]*evo:)[^\n]*|/\*.*?\*/", re.DOTALL)
+# An annotation is none, and divides by `//` too.
+_COMMENT = re.compile(r"(^[ \t]*//[ \t]*evo:[^\n]*)|//[^\n]*|/\*.*?\*/", re.DOTALL | re.MULTILINE)
 
 
 def _definitions(name: str) -> re.Pattern[str]:
@@ -36,5 +37,5 @@ def _is_idle(name: str, text: str, parent: str) -> bool:
 
 def _uses(name: str, text: str) -> int:
     """Uses in code and in launch lines."""
-    code = _REQUIRE.sub("", _KNOB.sub("", _COMMENT.sub("", text)))
+    code = _REQUIRE.sub("", _KNOB.sub("", _COMMENT.sub(lambda found: found[1] or "", text)))
     return len(re.findall(rf"\b{name}\b", _definitions(name).sub("", code)))

@@ -19,6 +19,7 @@ from evo.spec.comments import without_comments
 _AXES = "xyz"
 _FEW = 1024  # threads of an SM
 _MOST = 65535  # blocks along y or z
+_UNROLL = re.compile(rb"[ \t]*#[ \t]*pragma[ \t]+unroll[^\n]*\n(?=[ \t]*\Z)")
 
 
 def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[Application]:
@@ -76,7 +77,7 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, loop:
         edits = [*moved, Edit(loop.header, said)]
     else:
         return []
-    return [*edits, relaunched(ctx, launch, grid=", ".join(grid))]
+    return [*edits, *_without_pragma(ctx, function, loop), relaunched(ctx, launch, grid=", ".join(grid))]
 
 
 def _threads_along(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, loop: CountedFor) -> list[Edit]:
@@ -103,9 +104,18 @@ def _threads_along(ctx: RuleContext, analysis: LaunchAnalysis, function: Functio
     assert index.statement.value is not None
     return [
         Edit(index.statement.value, "blockIdx.x"),
+        *_without_pragma(ctx, function, loop),
         Edit(loop.header, f"{head}if ({loop.name} < {source.slice(loop.limit).strip()}) "),
         relaunched(ctx, index.launch, grid=f"{index.extent}, ceil_div({extent}, {index.threads})"),
     ]
+
+
+def _without_pragma(ctx: RuleContext, function: Function, loop: CountedFor) -> list[Edit]:
+    """What says how to unroll a loop says nothing once it is none."""
+    found = _UNROLL.search(ctx.source.data[function.body.start : loop.span.start])
+    if found is None:
+        return []
+    return [Edit(Span(function.body.start + found.start(), function.body.start + found.end()), "")]
 
 
 def _lies_along(analysis: LaunchAnalysis, turn: Symbol, store: Access) -> bool:

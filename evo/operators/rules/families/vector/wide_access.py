@@ -15,6 +15,7 @@ from evo.analysis.access.numeric import number_of
 from evo.cuda.source import CountedFor, CountedLoop, Edit, Function, Source, Span, Statement
 from evo.operators.rules.directives import definition_place
 from evo.operators.rules.element import BYTES, pack_name, pack_struct
+from evo.operators.rules.joined_totals import is_joined
 from evo.operators.rules.loops import above, counted_loops, is_rest, loop_words
 from evo.operators.rules.reductions import counts_down, is_continue, offset_of, takes_any_order
 from evo.operators.rules.rewriting import balanced, bare, fresh, indented, rewritten, same
@@ -163,6 +164,8 @@ def _walk(
         return None  # what one turn stores, another one may read
     if any(not _lies_inside(ctx, function, spans[0]) for place, spans in guarded.items() if place not in always):
         return None  # what a test guards may lie outside
+    if walk.stride and not is_joined(source, function, statement, frozenset(stored)):
+        return None
     return walk if len({name for name, _ in walk.writes}) == len(walk.writes) else None
 
 

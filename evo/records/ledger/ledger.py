@@ -299,7 +299,7 @@ class Ledger:
             return False
         try:
             found = json.loads(read(file) or b"")
-        except ValueError:
+        except (ValueError, IsADirectoryError):
             return False
         return bool(found == json.loads(self._render(self.history.commits())))
 

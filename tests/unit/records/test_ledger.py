@@ -273,6 +273,16 @@ def test_a_root_in_a_subfolder(tmp_path: Path) -> None:
         start_ledger(root, RUN2)
 
 
+def test_a_folder_in_place_of_the_leaderboard_is_in_the_way(tmp_path: Path) -> None:
+    root = repository(tmp_path)
+    first_keep(root)
+    (root / "leaderboard.json").unlink()
+    (root / "leaderboard.json").mkdir()
+    (root / "leaderboard.json" / "mine.txt").touch()
+    with pytest.raises(LedgerUnclean, match=r"leaderboard\.json"):
+        start_ledger(root, RUN2)
+
+
 def test_worktrees_have_a_ledger_each(tmp_path: Path) -> None:
     main = repository(tmp_path / "main")
     git(main, "worktree", "add", "-q", "-b", "side", str(tmp_path / "side"))

@@ -30,6 +30,7 @@ _FILES = 2
 def main(arguments: Sequence[str]) -> None:
     """Serve until whoever started this is gone."""
     number, place, *modules = arguments
+    child_main.show_as("fork_server")
     forked_child.join_server(place, os.environ)  # so do the children
     for name in modules:
         with contextlib.suppress(ImportError):  # told where a child asks for it

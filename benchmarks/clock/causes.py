@@ -9,11 +9,8 @@ may be fitted to. The archive is one for `measure.py`; inputs and parameters are
 
 from __future__ import annotations
 
-import json
 import random
 import sys
-import tarfile
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from families import Family
 from report import say
-from variants import points, row_of, write_tasks
+from variants import packed, points, row_of
 
 from evo.spec.task import Case, load_task
 from evo.spec.variant import parse_variant
@@ -559,16 +556,7 @@ def variants(root: Path) -> Iterator[dict[str, Any]]:
 
 
 def main(words: Sequence[str]) -> int:
-    out = Path(words[0])
-    with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder)
-        write_tasks(root)
-        rows = list(variants(root))
-        random.Random(0).shuffle(rows)  # what a budget cuts off is no family
-        (root / "variants.json").write_text(json.dumps(rows), encoding="utf-8")
-        with tarfile.open(out, "w:xz") as archive:
-            archive.add(root / "variants.json", "variants.json")
-            archive.add(root / "kernels" / "clock", "kernels/clock")
+    rows = packed(variants, Path(words[0]))
     say(f"{len(rows)} variants, {len(CAUSES)} families")
     return 0
 

@@ -9,12 +9,9 @@ set aside: nobody looks for causes in them. Nothing is fitted to either half. Th
 from __future__ import annotations
 
 import hashlib
-import json
 import random
 import re
 import sys
-import tarfile
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +19,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from report import say
-from variants import points, row_of, write_tasks
+from variants import packed, points, row_of
 
 from evo.spec.task import Case, load_task
 from evo.spec.variant import read_variant
@@ -56,17 +53,7 @@ def variants(root: Path) -> Iterator[dict[str, Any]]:
 
 
 def main(words: Sequence[str]) -> int:
-    out = Path(words[0])
-    with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder)
-        write_tasks(root)
-        rows = list(variants(root))
-        random.Random(0).shuffle(rows)  # what a budget cuts off is no family
-        (root / "variants.json").write_text(json.dumps(rows), encoding="utf-8")
-        with tarfile.open(out, "w:xz") as archive:
-            archive.add(root / "variants.json", "variants.json")
-            for task in sorted({row["task"] for row in rows}):
-                archive.add(root / "kernels" / task, f"kernels/{task}")
+    rows = packed(variants, Path(words[0]))
     families = {row["family"] for row in rows}
     say(f"{len(rows)} variants, {len(families)} families, {sum(side == ASIDE for side in sides().values())} aside")
     return 0

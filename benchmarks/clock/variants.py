@@ -17,7 +17,7 @@ import shutil
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +165,21 @@ def of_others(root: Path) -> Iterator[dict[str, Any]]:
         random.Random(path.stem).shuffle(offered)
         for child in offered[:CHILDREN]:
             yield row_of(family, group, task, case, child.variant, child.rule.name)
+
+
+def packed(variants_of: Callable[[Path], Iterable[dict[str, Any]]], out: Path) -> list[dict[str, Any]]:
+    """Write a set of variants and its tasks as an archive that `measure.py` reads; the rows."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        write_tasks(root)
+        rows = list(variants_of(root))
+        random.Random(0).shuffle(rows)  # what a budget cuts off is no family
+        (root / "variants.json").write_text(json.dumps(rows), encoding="utf-8")
+        with tarfile.open(out, "w:xz") as archive:
+            archive.add(root / "variants.json", "variants.json")
+            for task in sorted({row["task"] for row in rows}):
+                archive.add(root / "kernels" / task, f"kernels/{task}")
+    return rows
 
 
 def main(words: Sequence[str]) -> int:

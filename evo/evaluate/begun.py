@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 
+from evo.cuda.compile.process_pool import ENTRY as COMPILER
 from evo.device import DeviceName
 from evo.device.judge import ENTRY as JUDGE
 from evo.device.remote_calls import ENTRY as DEVICE
@@ -15,13 +16,16 @@ from evo.spec.child_process import begin, begin_forks
 from evo.spec.reference_process import ENTRY as REFERENCE
 from evo.spec.task import Task
 
-_LOOKS = ("evo.evaluate.look_process",)  # what many processes of a run on a GPU serve
+# What the children of a session serve, and what most of them import.
+FORKED = (DEVICE, REFERENCE, JUDGE, COMPILER)
+IMPORTED = ("evo.spec.reference_child", "evo.device.child", "evo.device.sim_device", "cuda.bindings.nvrtc")
+_LOOKS = ("evo.evaluate.look_process",)  # on a GPU
 
 
 def begin_processes(device: DeviceName, task: Task) -> None:
     """Start the processes that a session on the device will ask first about the task."""
     reference = str(task.folder / "reference.py")
-    begin_forks(*(_LOOKS if device.kind == "gpu" else ()))
+    begin_forks((*IMPORTED, *(_LOOKS if device.kind == "gpu" else ())), FORKED)
     begin(DEVICE, device.kind, device.which, OPENER)
     begin(REFERENCE, reference, plain=True)
     if judged_on(device):

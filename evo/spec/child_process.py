@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -171,9 +171,9 @@ def begin(entry: str, *arguments: str, plain: bool = False) -> None:
         _BEGUN[key] = _begun(entry, arguments, plain=plain)
 
 
-def begin_forks(*modules: str) -> None:
-    """Have children forked by a process that imports what most of them serve, and these modules: for many of them."""
-    begin_server(child_environment(), modules)
+def begin_forks(modules: Sequence[str], entries: Sequence[str]) -> None:
+    """Have children at these entries forked by a process that has imported these modules: where there are many."""
+    begin_server(child_environment(), modules, entries)
 
 
 def _begun(entry: str, arguments: tuple[str, ...], *, plain: bool) -> _Begun:

@@ -1,8 +1,8 @@
 """The process that `evo.spec.forked_child` asks for children: it imports what they work with, and forks.
 
-Started as `python -m evo.spec.fork_server LISTENING_SOCKET PLACE MODULES`. A request is what a child is started with,
-its end of the child's socket, and a file for what it prints on stderr; the answers are its number and, once it has
-ended, its exit code.
+Started as `python -m evo.spec.fork_server LISTENING_SOCKET PLACE ENTRIES MODULES`. A request is what a child is started
+with, its end of the child's socket, and a file for what it prints on stderr; the answers are its number and, once it
+has ended, its exit code.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _FILES = 2
 
 def main(arguments: Sequence[str]) -> None:
     """Serve until whoever started this is gone."""
-    number, place, *modules = arguments
+    number, place, entries, *modules = arguments
     child_main.show_as("fork_server")
-    forked_child.join_server(place, os.environ)  # so do the children
+    forked_child.join_server(place, os.environ, entries.split("\n"))  # so do the children
     for name in modules:
         with contextlib.suppress(ImportError):  # told where a child asks for it
             import_module(name)

@@ -18,15 +18,12 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 _SERVER_MAIN = "evo.spec.fork_server"
 DIGITS = 10  # of a process's number, which is sent once it leads a group of its own
-IMPORTED = ("evo.spec.reference_child", "evo.device.child", "evo.device.sim_device", "cuda.bindings.nvrtc")
-_ENTRIES = (*IMPORTED, "evo.device.judge_child")
-_OF_FILE = ("nvrtc_process.py",)  # entries that are loaded as files, whose imports are among these
 _BACKLOG = 64  # children that are asked for while the server still imports
 _CODE_BYTES = 64
 _START_S = 60.0
@@ -34,9 +31,13 @@ _START_S = 60.0
 
 @dataclass(slots=True)
 class _Server:
-    """What this process asks. place: of its socket. environment: that it began with. kept: if this one began it."""
+    """What this process asks. place: of its socket. entries: `module:function` or `FILE.py:function` of what it forks.
+
+    environment: that it began with. kept: if this process began it.
+    """
 
     place: str | None = None
+    entries: frozenset[str] = frozenset()
     environment: Mapping[str, str] = field(default_factory=dict)
     kept: tuple[subprocess.Popen[bytes], tempfile.TemporaryDirectory[str]] | None = None
 
@@ -95,8 +96,8 @@ class ForkedChild:
         self._answers.close()
 
 
-def begin_server(environment: Mapping[str, str], modules: Sequence[str] = ()) -> None:
-    """Have this process's children forked from now on. modules: what the server imports besides.
+def begin_server(environment: Mapping[str, str], modules: Sequence[str], entries: Sequence[str]) -> None:
+    """Have this process's children at these entries forked from now on. modules: what the server imports.
 
     Not where a process is no copy of another: on other systems than Linux, and where the lines that run are counted.
     """
@@ -110,7 +111,8 @@ def begin_server(environment: Mapping[str, str], modules: Sequence[str] = ()) ->
         except OSError:  # a path may have 107 bytes
             return
         listening.listen(_BACKLOG)
-        command = [sys.executable, "-P", "-m", _SERVER_MAIN, str(listening.fileno()), place, *IMPORTED, *modules]
+        command = [sys.executable, "-P", "-m", _SERVER_MAIN, str(listening.fileno()), place]
+        command += ["\n".join(entries), *modules]
         process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,  # whose end tells it that this process is gone
@@ -121,12 +123,12 @@ def begin_server(environment: Mapping[str, str], modules: Sequence[str] = ()) ->
             start_new_session=True,
         )
     _SERVED.kept = process, folder
-    join_server(place, environment)
+    join_server(place, environment, entries)
 
 
-def join_server(place: str, environment: Mapping[str, str]) -> None:
-    """Ask the server at this socket, which began in this environment."""
-    _SERVED.place, _SERVED.environment = place, dict(environment)
+def join_server(place: str, environment: Mapping[str, str], entries: Iterable[str]) -> None:
+    """Ask the server at this socket, which began in this environment, for children at these entries."""
+    _SERVED.place, _SERVED.environment, _SERVED.entries = place, dict(environment), frozenset(entries)
 
 
 def server_place() -> str | None:
@@ -138,8 +140,7 @@ def fork_child(
     entry: str, words: Sequence[str], environment: Mapping[str, str], files: Sequence[int]
 ) -> ForkedChild | None:
     """A fork that serves the entry; None where only a program of its own does. files: its socket, and its stderr."""
-    place = entry.rpartition(":")[0]
-    if _SERVED.place is None or not (place in _ENTRIES or Path(place).name in _OF_FILE) or differs(environment):
+    if _SERVED.place is None or entry not in _SERVED.entries or differs(environment):
         return None
     given = {"words": list(words), "environment": dict(environment), "folder": os.getcwd()}
     answers = socket.socket(socket.AF_UNIX)

@@ -43,11 +43,12 @@ import json, os, signal, sys, time
 from evo.device import DeviceName
 from evo.device.remote_calls import OpenedObject, RemoteCall
 from evo.errors import ChildDied
+from evo.evaluate.begun import FORKED, IMPORTED
 from evo.spec import forked_child
 from evo.spec.child_process import begin_forks
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
-begin_forks()
+begin_forks(IMPORTED, FORKED)
 os.environ["SET_LATER"] = "yes"
 os.chdir(sys.argv[1])
 opener = sys.argv[1] + "/opened.py:open_it"

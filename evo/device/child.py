@@ -75,12 +75,15 @@ def serve(connection: Connection, kind: str, which: str, opener: str) -> None:
             give_back_freed_arrays()
         reply(None)
     arrays = Receiver()
+    handed: object = None  # what the driver maps of the latest answer, until it asks again
     while opened is not None:
         call = received(connection.receive(), arrays)
+        handed = None
         assert isinstance(call, RemoteCall)
         began = time.monotonic()
         with _answering(connection, lambda: bool(getattr(opened, "spent", False)), call.arguments) as reply:
-            reply(getattr(opened, call.method)(*call.arguments, **(call.named or {})))
+            handed = getattr(opened, call.method)(*call.arguments, **(call.named or {}))
+            reply(handed)
         if kind == "sim" and time.monotonic() - began > _LONG_S:
             give_back_freed_pages()
 
@@ -106,7 +109,7 @@ def _answering(
 ) -> Iterator[Callable[[object], None]]:
     """Send what the body replies, or the exception it raises, told apart as the candidate's or the harness's."""
     try:
-        yield lambda value: connection.send(packed(Returned(value, spent())))
+        yield lambda value: connection.send(packed(Returned(value, spent())), by_place=True)
     except ConnectionClosed:
         raise
     except (EvoError, TimedOut, Crashed) as error:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import bisect
+import contextlib
+import weakref
+from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import cupy
 import numpy as np
@@ -14,12 +17,15 @@ from cupy.cuda.runtime import CUDARuntimeError
 from evo.device import Array
 from evo.device.gpu_load import cuda_trouble
 from evo.device.nvml import clock_between
+from evo.spec.shared_arrays import shared_empty
 
 GUARD_BYTES = 64 * 1024
 _ALIGNMENT = 512
 _TO_DEVICE, _TO_HOST, _ON_DEVICE = 1, 2, 3
 _THREADS = 256
 _SM_IDS = 512  # more than any GPU has SMs; ids need not be contiguous
+_COPIED_BYTES = 1 << 20  # of an input, from which on a second copy from the host costs more than keeping the first
+_COPIES_SHARE = 1 / 16  # of the GPU's memory
 
 _SOURCE = r"""
 typedef unsigned long long u64;
@@ -92,6 +98,7 @@ class HarnessKernels:
         self._flush: Any = None
         self._stamp_words = 2 * _SM_IDS
         self._stamps = cupy.cuda.Memory(2 * self._stamp_words * 8)
+        self.copies = InputCopies(self, int(_COPIES_SHARE * runtime.memGetInfo()[1]))
         self._start()
 
     def _start(self) -> None:
@@ -158,6 +165,64 @@ class HarnessKernels:
         return int(word[0])
 
 
+class _Copy(NamedTuple):
+    """Where an array lies on the GPU, and the digest of what was put there."""
+
+    array: weakref.ref[Array]
+    memory: Any
+    digest: int
+
+
+class InputCopies:
+    """Copies on the GPU of large arrays that are uploaded again and again: they cross the bus once.
+
+    A kernel may write wherever it likes, so a copy is of use while its digest is the one that it had.
+    """
+
+    def __init__(self, tools: HarnessKernels, limit_bytes: int) -> None:
+        self._tools, self._limit_bytes = tools, limit_bytes
+        self._known: OrderedDict[int, _Copy] = OrderedDict()  # by the array's id, the latest used last
+
+    def upload(self, address: int, array: Array) -> None:
+        """Put an array there, and wait for it."""
+        stream = self._tools.stream
+        known = self._known.pop(id(array), None)
+        if known is not None and known.array() is array and self._is_intact(known, array.nbytes):
+            self._known[id(array)] = known
+            runtime.memcpyAsync(address, known.memory.ptr, array.nbytes, _ON_DEVICE, stream.ptr)
+        else:
+            data = np.ascontiguousarray(array)
+            runtime.memcpyAsync(address, data.ctypes.data, data.nbytes, _TO_DEVICE, stream.ptr)
+            if data is array and array.nbytes >= _COPIED_BYTES and not array.flags.writeable:
+                self._keep(address, array)
+        stream.synchronize()
+
+    def _is_intact(self, copy: _Copy, size: int) -> bool:
+        return self._tools.digest(copy.memory.ptr, size) == copy.digest
+
+    def _keep(self, address: int, array: Array) -> None:
+        for key in [key for key, copy in self._known.items() if copy.array() is None]:
+            del self._known[key]
+        while self._known and self._held() + array.nbytes > self._limit_bytes:
+            self._known.popitem(last=False)
+        if array.nbytes > self._limit_bytes:
+            return
+        try:
+            memory = cupy.cuda.Memory(array.nbytes)
+        except CUDARuntimeError:  # who needs the rest of the memory more is told there
+            self._known.clear()
+            return
+        runtime.memcpyAsync(memory.ptr, address, array.nbytes, _ON_DEVICE, self._tools.stream.ptr)
+        self._known[id(array)] = _Copy(weakref.ref(array), memory, self._tools.digest(memory.ptr, array.nbytes))
+
+    def _held(self) -> int:
+        return sum(int(copy.memory.size) for copy in self._known.values())
+
+    def drop(self) -> None:
+        """Free all of them."""
+        self._known.clear()
+
+
 class Arena:
     """Named buffers in one raw allocation, each between guard zones. sizes in bytes."""
 
@@ -171,22 +236,26 @@ class Arena:
             self._offsets[name] = start
             end = start + size
         self._total = end + 2 * GUARD_BYTES
+        self._memory = self._allocated()  # raw: a pool would hide overruns, and reuse old results
+        tools.fill_guard(self._memory.ptr, 0, self._total, key)
+
+    def _allocated(self) -> Any:
+        with contextlib.suppress(CUDARuntimeError):
+            return cupy.cuda.Memory(self._total)
+        self._tools.copies.drop()
         try:
-            self._memory = cupy.cuda.Memory(self._total)  # raw: a pool would hide overruns, and reuse old results
+            return cupy.cuda.Memory(self._total)
         except CUDARuntimeError as error:
             raise cuda_trouble(error) from error
-        tools.fill_guard(self._memory.ptr, 0, self._total, key)
 
     def address(self, name: str) -> int:
         return int(self._memory.ptr) + self._offsets[name]
 
     def upload(self, name: str, array: Array) -> None:
-        data = np.ascontiguousarray(array)
-        runtime.memcpyAsync(self.address(name), data.ctypes.data, data.nbytes, _TO_DEVICE, self._tools.stream.ptr)
-        self._tools.stream.synchronize()
+        self._tools.copies.upload(self.address(name), array)
 
     def download(self, name: str, dtype: np.dtype[np.generic], dims: tuple[int, ...]) -> Array:
-        array = np.empty(dims, dtype)
+        array = shared_empty(dims, dtype)  # which the driver and the judge map
         runtime.memcpyAsync(array.ctypes.data, self.address(name), array.nbytes, _TO_HOST, self._tools.stream.ptr)
         self._tools.stream.synchronize()
         return array

@@ -26,10 +26,10 @@ def begin_processes(device: DeviceName, task: Task) -> None:
     """Start the processes that a session on the device will ask first about the task."""
     reference = str(task.folder / "reference.py")
     begin_forks((*IMPORTED, *(_LOOKS if device.kind == "gpu" else ())), FORKED)
-    begin(DEVICE, device.kind, device.which, OPENER)
-    begin(REFERENCE, reference, plain=True)
+    begin(DEVICE, device.kind, device.which, OPENER, soon=device.kind == "gpu")  # CuPy is imported there alone
+    begin(REFERENCE, reference, plain=True, soon=True)  # its module is the first
     if judged_on(device):
-        begin(JUDGE, device.which, reference, plain=True)
+        begin(JUDGE, device.which, reference, plain=True, soon=True)
 
 
 def judged_on(device: DeviceName) -> bool:

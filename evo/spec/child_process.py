@@ -113,6 +113,8 @@ class ChildProcess:
         except ConnectionClosed:
             raise self._death() from None
         except MessageGarbled as error:
+            if not self.is_running:  # and what it wanted to be mapped is gone with it
+                raise self._death() from None
             raise ChildGarbled(f"process {self.pid} sent what is no message: {error}") from None
 
     def stop(self) -> None:
@@ -160,15 +162,15 @@ _BEGUN: dict[tuple[str, tuple[str, ...], bool], _Begun] = {}
 os.register_at_fork(after_in_child=_BEGUN.clear)  # they are the parent's
 
 
-def begin(entry: str, *arguments: str, plain: bool = False) -> None:
+def begin(entry: str, *arguments: str, plain: bool = False, soon: bool = False) -> None:
     """Start now the child that the next `ChildProcess` of these words takes over.
 
     A command begins so with the processes that it will want, while it still imports what it works with. One that nobody
-    takes over ends with this process.
+    takes over ends with this process. soon: it is forked before all that others need is imported.
     """
     key = (entry, arguments, plain)
     if key not in _BEGUN:
-        _BEGUN[key] = _begun(entry, arguments, plain=plain)
+        _BEGUN[key] = _begun(entry, arguments, plain=plain, soon=soon)
 
 
 def begin_forks(modules: Sequence[str], entries: Sequence[str]) -> None:
@@ -176,7 +178,7 @@ def begin_forks(modules: Sequence[str], entries: Sequence[str]) -> None:
     begin_server(child_environment(), modules, entries)
 
 
-def _begun(entry: str, arguments: tuple[str, ...], *, plain: bool) -> _Begun:
+def _begun(entry: str, arguments: tuple[str, ...], *, plain: bool, soon: bool = False) -> _Begun:
     ours, theirs = socket.socketpair()
     errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
     words = ["plain" if plain else "pickled", entry, *arguments]
@@ -194,7 +196,8 @@ def _begun(entry: str, arguments: tuple[str, ...], *, plain: bool) -> _Begun:
         )
 
     with theirs:
-        fork = fork_child(entry, words, child_environment(), [theirs.fileno(), errors.fileno()])
+        files = [theirs.fileno(), errors.fileno()]
+        fork = fork_child(entry, words, child_environment(), files, soon=soon)
         return _Begun(ours, errors, fork or _spawner().submit(popen).result())
 
 

@@ -7,6 +7,7 @@ for children that run code of others: reading a plain message never runs what th
 
 from __future__ import annotations
 
+import io
 import json
 import pickle
 import socket
@@ -43,9 +44,12 @@ class Connection:
     def close(self) -> None:
         self._pipe.close()
 
-    def send(self, message: object, *, limit_s: float | None = None) -> None:
-        """Send one message. Raises Closed, or TimeoutError if the other end does not take it in `limit_s` seconds."""
-        parts = _plain_parts(message) if self.plain else _pickled_parts(message)
+    def send(self, message: object, *, limit_s: float | None = None, by_place: bool = False) -> None:
+        """Send one message. Raises Closed, or TimeoutError if the other end does not take it in `limit_s` seconds.
+
+        by_place: the other end maps arrays that lie in shared memory, which have to stay until it has done so.
+        """
+        parts = _plain_parts(message) if self.plain else _pickled_parts(message, by_place=by_place)
         head = _HEAD.pack(_MAGIC, len(parts)) + b"".join(_SIZE.pack(part.nbytes) for part in parts)
         try:
             self._pipe.settimeout(limit_s)
@@ -90,9 +94,16 @@ class Connection:
         return data
 
 
-def _pickled_parts(message: object) -> list[memoryview]:
+def _pickled_parts(message: object, *, by_place: bool) -> list[memoryview]:
     buffers: list[pickle.PickleBuffer] = []
-    body = pickle.dumps(message, protocol=5, buffer_callback=buffers.append)
+    if by_place:
+        from evo.spec.shared_arrays import PlacesPickler  # NumPy, which not every end of a connection needs
+
+        stream = io.BytesIO()
+        PlacesPickler(stream, protocol=5, buffer_callback=buffers.append).dump(message)
+        body = stream.getvalue()
+    else:
+        body = pickle.dumps(message, protocol=5, buffer_callback=buffers.append)
     return [memoryview(body), *(buffer.raw() for buffer in buffers)]
 
 

@@ -1,5 +1,7 @@
 """The process that `evo.spec.forked_child` asks for children: it imports what they work with, and forks.
 
+A child whose own imports take longer than what is left to import here is forked as soon as it is asked for.
+
 Started as `python -m evo.spec.fork_server LISTENING_SOCKET PLACE ENTRIES MODULES`. A request is what a child is started
 with, its end of the child's socket, and a file for what it prints on stderr; the answers are its number and, once it
 has ended, its exit code.
@@ -19,7 +21,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from evo.spec import child_main, forked_child
 
@@ -32,40 +34,86 @@ def main(arguments: Sequence[str]) -> None:
     number, place, entries, *modules = arguments
     child_main.show_as("fork_server")
     forked_child.join_server(place, os.environ, entries.split("\n"))  # so do the children
-    for name in modules:
-        with contextlib.suppress(ImportError):  # told where a child asks for it
-            import_module(name)
-    if "cuda.bindings.nvrtc" in sys.modules:
-        sys.modules["cuda.bindings.nvrtc"].nvrtcVersion()  # loads the library
-    gc.freeze()  # what is imported is no child's garbage
+    server = _Server(socket.socket(fileno=int(number)))
     try:
-        _serve(socket.socket(fileno=int(number)))
+        for name in modules:
+            with contextlib.suppress(ImportError):  # told where a child asks for it
+                import_module(name)
+            if server.is_over(0.0):
+                return
+        if "cuda.bindings.nvrtc" in sys.modules:
+            sys.modules["cuda.bindings.nvrtc"].nvrtcVersion()  # loads the library
+        gc.freeze()  # what is imported is no child's garbage
+        server.fork_waiting()
+        server.is_over(None)
     finally:
         shutil.rmtree(Path(place).parent, ignore_errors=True)
 
 
-def _serve(listening: socket.socket) -> None:
-    woken, wake = os.pipe()
-    os.set_blocking(wake, False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-    children: dict[int, socket.socket] = {}
-    while True:
-        ready = select.select([0, listening.fileno(), woken], [], [])[0]
-        if 0 in ready:
-            return
-        if woken in ready:
-            os.read(woken, 4096)
-            _say_ends(children)
-        if listening.fileno() in ready:
-            answers, _ = listening.accept()
-            text, files = _received(answers)
-            if len(files) == _FILES and not (pid := os.fork()):
-                _become(json.loads(text), answers, files, [listening.fileno(), woken, wake])
-            elif len(files) == _FILES:
-                children[pid] = answers
-            for file in files:
+class _Request(NamedTuple):
+    given: dict[str, Any]
+    answers: socket.socket
+    files: list[int]
+
+
+class _Server:
+    """Forks at once who is asked for `soon`, and the others once all is imported."""
+
+    def __init__(self, listening: socket.socket) -> None:
+        self._listening = listening
+        self._woken, self._wake = os.pipe()
+        os.set_blocking(self._wake, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
+        self._children: dict[int, socket.socket] = {}
+        self._waiting: list[_Request] | None = []  # None once nobody waits any more
+
+    def is_over(self, limit_s: float | None) -> bool:
+        """Whether whoever started this is gone; before that, what has come is answered. limit_s: for something to."""
+        while ready := select.select([0, self._listening.fileno(), self._woken], [], [], limit_s)[0]:
+            if 0 in ready:
+                return True
+            if self._woken in ready:
+                os.read(self._woken, 4096)
+                self._say_ends()
+            if self._listening.fileno() in ready:
+                answers, _ = self._listening.accept()
+                text, files = _received(answers)
+                self._asked(_Request(json.loads(text), answers, files))
+        return False
+
+    def fork_waiting(self) -> None:
+        waiting, self._waiting = self._waiting or [], None
+        while waiting:
+            request = waiting.pop(0)
+            self._fork(request, waiting)
+
+    def _asked(self, request: _Request) -> None:
+        if len(request.files) != _FILES:
+            for file in request.files:
                 os.close(file)
+        elif self._waiting is None or request.given["soon"]:
+            self._fork(request, self._waiting or [])
+        else:
+            self._waiting.append(request)
+
+    def _fork(self, request: _Request, waiting: Sequence[_Request]) -> None:
+        """waiting: requests whose files are not this child's."""
+        if pid := os.fork():
+            self._children[pid] = request.answers
+        else:
+            others = [file for other in waiting for file in (other.answers.detach(), *other.files)]
+            _become(request, [self._listening.fileno(), self._woken, self._wake, *others])
+        for file in request.files:
+            os.close(file)
+
+    def _say_ends(self) -> None:
+        while self._children:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                return
+            with self._children.pop(pid) as answers, contextlib.suppress(OSError):  # nobody may wait for it any more
+                answers.send(b"%d" % os.waitstatus_to_exitcode(status))
 
 
 def _received(answers: socket.socket) -> tuple[bytes, list[int]]:
@@ -78,17 +126,9 @@ def _received(answers: socket.socket) -> tuple[bytes, list[int]]:
         text, files = text + part, files + more
 
 
-def _say_ends(children: dict[int, socket.socket]) -> None:
-    while children:
-        pid, status = os.waitpid(-1, os.WNOHANG)
-        if not pid:
-            return
-        with children.pop(pid) as answers, contextlib.suppress(OSError):  # nobody may wait for it any more
-            answers.send(b"%d" % os.waitstatus_to_exitcode(status))
-
-
-def _become(given: dict[str, Any], answers: socket.socket, files: list[int], others: list[int]) -> None:
+def _become(request: _Request, others: list[int]) -> None:
     """In the fork: be the child that was asked for, and leave."""
+    given, answers, files = request
     parent, code = os.getppid(), 1
     try:
         signal.set_wakeup_fd(-1)

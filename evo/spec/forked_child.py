@@ -137,12 +137,15 @@ def server_place() -> str | None:
 
 
 def fork_child(
-    entry: str, words: Sequence[str], environment: Mapping[str, str], files: Sequence[int]
+    entry: str, words: Sequence[str], environment: Mapping[str, str], files: Sequence[int], *, soon: bool = False
 ) -> ForkedChild | None:
-    """A fork that serves the entry; None where only a program of its own does. files: its socket, and its stderr."""
+    """A fork that serves the entry; None where only a program of its own does. files: its socket, and its stderr.
+
+    soon: it does not wait for what the server has yet to import.
+    """
     if _SERVED.place is None or entry not in _SERVED.entries or differs(environment):
         return None
-    given = {"words": list(words), "environment": dict(environment), "folder": os.getcwd()}
+    given = {"words": list(words), "environment": dict(environment), "folder": os.getcwd(), "soon": soon}
     answers = socket.socket(socket.AF_UNIX)
     try:
         answers.connect(_SERVED.place)

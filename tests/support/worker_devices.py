@@ -11,6 +11,7 @@ import numpy as np
 
 from evo.device import DeviceName
 from evo.errors import Crashed, DeviceMissing, TaskInvalid
+from evo.spec.shared_arrays import shared_empty
 
 
 @dataclass
@@ -51,6 +52,11 @@ class Device:
 
     def double(self, array: np.ndarray) -> np.ndarray:
         return array * 2
+
+    def shared(self, size: int) -> list[np.ndarray]:
+        array = shared_empty((size,), np.dtype(np.float32))
+        array[...] = np.arange(size)
+        return [array, array[: size // 2]]
 
     def hang(self, _: object) -> None:
         while True:

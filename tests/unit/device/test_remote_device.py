@@ -19,6 +19,7 @@ from evo.device import DeviceName
 from evo.device.child import open_device
 from evo.device.remote_device import PROGRAMS_PER_CHILD, RemoteGpu, RemoteSimulator
 from evo.errors import Crashed, DeviceMissing, HarnessFault, TaskInvalid, TimedOut, WorkerLost
+from evo.spec.shared_arrays import place_of
 
 SUPPORT = Path(__file__).resolve().parents[2] / "support"
 from worker_devices import Program, Request  # noqa: E402
@@ -55,6 +56,16 @@ def test_large_arrays_travel_fast_and_arrive_writable(device: RemoteSimulator) -
         assert result[-1] == array[-1] * 2
         result[0] = 7
     assert min(took) < 3.0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there arrays are copied")
+def test_a_large_array_that_the_child_shares_is_mapped_and_outlives_the_next_call(device: RemoteSimulator) -> None:
+    whole, half = run(device, "shared", 2**20)  # type: ignore[misc]
+    assert place_of(whole) is not None
+    run(device, "echo")
+    device.close()
+    assert (whole == np.arange(2**20)).all()
+    assert (half == np.arange(2**19)).all()
 
 
 @pytest.mark.parametrize("ahead", [False, True])

@@ -152,3 +152,39 @@ def test_a_child_whose_server_is_gone_before_it_forks(driven: Callable[[str], An
 
 def test_a_suite_has_one_server() -> None:
     assert forked_child.server_place() == os.environ["EVO_TESTS_FORKS"]
+
+
+WHILE_IT_IMPORTS = """\
+import json, os, sys
+
+from evo.device.remote_calls import ENTRY
+from evo.spec.child_process import ChildProcess, begin, begin_forks
+
+folder = sys.argv[1]
+os.environ["PYTHONPATH"] = os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])
+begin_forks(["evo.spec.child_main", "slow"], ["asked:serve"])
+begin("asked:serve", "last")
+begin("asked:serve", "first", soon=True)
+first = ChildProcess("asked:serve", "first")
+said = [first.ask("imported?", 60)]
+open(folder + "/go", "w").close()
+last = ChildProcess("asked:serve", "last")
+said += [last.ask("imported?", 60)]
+last.stop()
+while last.is_running:
+    pass
+print(json.dumps([*said, first.is_running]), flush=True)
+"""
+
+
+def test_who_is_asked_for_soon_does_not_wait_for_what_the_server_imports(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(
+        "import os, time\n\nwhile not os.path.exists(__file__[:-7] + 'go'):\n    time.sleep(0.01)\n"
+    )
+    (tmp_path / "asked.py").write_text(
+        "import sys\n\ndef serve(connection, name):\n    while True:\n        connection.receive()\n"
+        "        connection.send([name, 'slow' in sys.modules])\n"
+    )
+    command = [sys.executable, "-c", WHILE_IT_IMPORTS, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert json.loads(done.stdout) == [["first", False], ["last", True], True]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from evo.spec import shared_arrays
+from evo.spec.connection import Connection
 from evo.spec.shared_arrays import LEAST_BYTES, opened, place_of, shared_copy
 
 
@@ -48,6 +50,24 @@ def test_what_is_only_handed_on_takes_no_memory_of_this_process_until_it_is_read
     assert place_of(handed_on) is not None  # others find it
     assert (handed_on == array).all()
     assert resident_kb(handed_on.ctypes.data) > 0
+
+
+def test_a_message_by_place_holds_no_copy_of_what_is_shared() -> None:
+    one, other = socket.socketpair()
+    sender, receiver = Connection(one), Connection(other)
+    array, small = shared_copy(np.arange(2 * LEAST_BYTES, dtype=np.uint8)), np.arange(5)
+    sender.send({"outputs": [array, array.view(np.uint16), small], "n": 3}, by_place=True)  # what a socket holds
+    found = receiver.receive()
+    assert isinstance(found, dict)
+    first, second, third = found["outputs"]
+    assert (first == array).all()
+    assert (second == array.view(np.uint16)).all()
+    assert (third == small).all()
+    assert found["n"] == 3
+    assert place_of(first) is not None
+    assert not first.flags.writeable
+    array[0] = 7
+    assert first[0] == 7
 
 
 def test_where_a_place_cannot_be_opened_arrays_are_no_places(unknown: None, monkeypatch: pytest.MonkeyPatch) -> None:

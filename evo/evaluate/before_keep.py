@@ -45,6 +45,7 @@ class SimulatedLooks:
     at_timed: Callable[[], gate.TimedSizes]
     distributed: Callable[[], Check | None]
     pursued: Callable[[], Check | None]
+    are_done: Callable[[], bool] = lambda: False
 
 
 def simulated_looks(
@@ -177,7 +178,7 @@ def before_keep(
     if meanwhile is not None:
         with stages.time("verify.inputs"):
             is_idle = looks.distributed() is None  # on the device itself
-        if is_idle:
+        if is_idle and not looks.are_done():
             with stages.time("screen"):
                 meanwhile()
     with stages.time("verify.hunt"):

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from evo.cuda.compile.process_pool import shared_pool
 from evo.device import DeviceName
@@ -125,7 +125,14 @@ def looks_begun(
             looked.take_over(seen)
         return found
 
-    steering = threads.submit(processes.large.take, before_keep.steered, task, prepared, seed, bench.arch)
+    futures: list[Future[Any]] = []
+
+    def begun(work: Callable[..., T], *arguments: Any, **named: Any) -> Future[T]:
+        future = threads.submit(work, *arguments, **named)
+        futures.append(future)
+        return future
+
+    steering = begun(processes.large.take, before_keep.steered, task, prepared, seed, bench.arch)
 
     def steered(process: LookProcess, look: Look[T]) -> T:
         return taken(process, look, steering.result()[1])
@@ -133,23 +140,22 @@ def looks_begun(
     def half(process: LookProcess, look: Callable[..., Check | None], number: int) -> Check | None:
         return steered(process, partial(look, part=(number, 2)))
 
-    inputs = threads.submit(taken, processes.inputs, inputs_hunted).result
-    large = threads.submit(steered, processes.large, before_keep.at_large).result
-    sizes = threads.submit(
-        lambda: taken(processes.sizes, unlike_hunted) or half(processes.sizes, sizes_hunted, 0)
-    ).result
-    data = threads.submit(
+    inputs = begun(taken, processes.inputs, inputs_hunted).result
+    large = begun(steered, processes.large, before_keep.at_large).result
+    sizes = begun(lambda: taken(processes.sizes, unlike_hunted) or half(processes.sizes, sizes_hunted, 0)).result
+    data = begun(
         lambda: (taken(processes.data, before_keep.covered), half(processes.data, before_keep.pursued, 0))
     ).result
     # What takes longest is shared with the processes that are through first.
-    other_data = threads.submit(lambda: inputs() or half(processes.inputs, before_keep.pursued, 1)).result
-    other_sizes = threads.submit(lambda: (large(), half(processes.large, sizes_hunted, 1))[1]).result
+    other_data = begun(lambda: inputs() or half(processes.inputs, before_keep.pursued, 1)).result
+    other_sizes = begun(lambda: (large(), half(processes.large, sizes_hunted, 1))[1]).result
     return SimulatedLooks(
         looked=looked,
         hunted=lambda: inputs() or sizes() or other_sizes(),
         at_large=large,
         covered=lambda: data()[0],
-        distributed=threads.submit(before_keep.distributed, subject).result,
+        distributed=begun(before_keep.distributed, subject).result,
         pursued=lambda: data()[1] or other_data(),
-        at_timed=threads.submit(before_keep.at_timed, subject, tell=silent).result,
+        at_timed=begun(before_keep.at_timed, subject, tell=silent).result,
+        are_done=lambda: all(future.done() for future in futures),
     )

@@ -49,6 +49,7 @@ class CheckedJob:
     """A job after compile and simulator checks, or one that failed them and has ended.
 
     rival: what it is compared with, where that was prepared too; otherwise the second half prepares it.
+    is_on_target: whether the GPU has been through its check cases, and its timed sizes unless timing comes first.
     """
 
     job: Job
@@ -58,6 +59,7 @@ class CheckedJob:
     check: Check | None = None
     stages: StageTimer = field(default_factory=StageTimer)
     elapsed_s: float = 0.0
+    is_on_target: bool = False
 
     @property
     def ended(self) -> bool:
@@ -111,6 +113,23 @@ def further_gate(started: CheckedJob, bench: EvaluationSession, check: Check | N
     """The check with a further part of the gate: of the check cases on the device, or of the timed sizes there."""
     bench.on_stage("gate")
     with started.stages.time("gate"):
-        places = gate.GateDevices(checker=bench.checker, target=bench.target, half=half, tell=bench.on_stage)
-        rest = part_of_gate(started, bench, places)
-    return replace(rest, cases=(*check.cases, *rest.cases), counters=check.counters) if check else rest
+        rest = part_of_gate(started, bench, _places(bench, half))
+    return joined(check, rest) if check else rest
+
+
+def gate_on_target(started: CheckedJob, bench: EvaluationSession) -> Check:
+    """The GPU's parts of the gate, which take their turn there; the caller books their time."""
+    with bench.turn:
+        check = part_of_gate(started, bench, _places(bench, "target"))
+        if check.status.passed and not is_timed_first(started.job):
+            check = joined(check, part_of_gate(started, bench, _places(bench, "timed")))
+    return check
+
+
+def _places(bench: EvaluationSession, half: str | None) -> gate.GateDevices:
+    return gate.GateDevices(checker=bench.checker, target=bench.target, half=half, tell=bench.on_stage)
+
+
+def joined(check: Check, rest: Check) -> Check:
+    """What a further part of the gate shows, with the cases of the part before it."""
+    return replace(rest, cases=(*check.cases, *rest.cases), counters=check.counters)

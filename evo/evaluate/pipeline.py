@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from queue import SimpleQueue
 
 from evo.decide.modelled import MARGIN as MODELLED_MARGIN
@@ -20,10 +19,15 @@ from evo.device.remote_device import RemoteSimulator
 from evo.device.timing_types import StageTimer
 from evo.errors import Crashed, TimedOut, UsageError
 from evo.evaluate import gate
-from evo.evaluate.job import CheckedJob, Job, further_gate, is_sure, is_timed_first, part_of_gate
+from evo.evaluate.job import (
+    CheckedJob,
+    Job,
+    further_gate,
+    is_sure,
+    is_timed_first,
+)
 from evo.evaluate.kept import (
     await_sanitizer,
-    begin_sanitizer,
     champion_figures,
     sanitized,
     where_timed,
@@ -34,7 +38,8 @@ from evo.evaluate.kept import (
 from evo.evaluate.measure import CHAMPION_SAMPLES, BenchOptions, BenchRequest, measure
 from evo.evaluate.prepare import Prepared, PrepareFailure, simpler, spills
 from evo.evaluate.session import EvaluationSession
-from evo.results import CaseBench, Check, Decision, Evaluation, Fault, FaultKind, Ground, Stage, Status, Verdict
+from evo.evaluate.simulator_half import checked
+from evo.results import CaseBench, Decision, Evaluation, Fault, Ground, Stage, Status, Verdict
 from evo.results.codec import copied
 from evo.spec.look_ahead import look_ahead
 
@@ -46,7 +51,6 @@ _TAIL_S = 1.0
 _START = BenchOptions(samples=16, cold_samples=0, warm_up_s=0.6, tail_s=0.3, fewest=4)
 _NOT_KEPT = "outputs at the timed sizes were not compared with the reference, because the variant is not kept"
 _MOST_AHEAD = 12
-_WORKSPACE_LIMIT_S = 20.0
 _OTHER_SEEDS = (7919, 15485)  # more input values: timed launches rotate over all three sets
 
 
@@ -131,48 +135,12 @@ def start(
                 bench.begin_looks(job.task, prepared, job.seed, early=True)
             bench.on_stage("gate")
             with stages.time("check"):
-                started.check = part_of_gate(
-                    started,
-                    bench,
-                    gate.GateDevices(checker=checker, target=bench.target, half="checker", tell=bench.on_stage),
-                    beside,
-                    partial(_begin_start, job, bench, prepared),
-                )
-                if started.check.status.passed:
-                    started.check = _undefined_at_bench(started, bench, checker) or started.check
+                started.check = checked(started, bench, checker, beside)
             if started.check.status.passed:
                 with stages.time("compile"):  # begun before the checks
                     bench.code.assembled(prepared)
     started.elapsed_s = time.monotonic() - began
     return started
-
-
-def _begin_start(job: Job, bench: EvaluationSession, prepared: Prepared) -> None:
-    """Begin with what is asked before a keep of a start, which is hardly ever refused, while its gate goes on."""
-    if job.rival is None and job.sanitize:
-        if job.upto != "check":
-            bench.begin_looks(job.task, prepared, job.seed)
-        begin_sanitizer(job, bench, prepared)
-
-
-def _undefined_at_bench(started: CheckedJob, bench: EvaluationSession, checker: RemoteSimulator) -> Check | None:
-    """A failed check where some blocks of a timed case read from a workspace what that launch did not write.
-
-    On a GPU such a read finds what an earlier launch left: a result to replay, or a count of launches.
-    """
-    prepared, job = started.prepared, started.job
-    assert prepared is not None
-    assert started.check is not None
-    if all(space.init == "zero" for program in prepared.programs.values() for space in program.scratch):
-        return None
-    try:
-        found = checker.screen(bench.bench_cases(job.task, prepared, job.seed), time_limit_s=_WORKSPACE_LIMIT_S)
-    except (TimedOut, Crashed):  # a few blocks of a grid may wait for others for ever; the gate has run whole ones
-        return None
-    if not isinstance(found, Fault) or found.kind is not FaultKind.UNINITIALISED:
-        return None
-    reason = f"at a timed size: {gate.fault_reason(found)}"
-    return replace(started.check, status=found.kind.status, reason=reason, stage=Stage.VERIFY, faults=(found,))
 
 
 def finish(started: CheckedJob, bench: EvaluationSession) -> Evaluation:
@@ -197,7 +165,7 @@ def _outcome(started: CheckedJob, bench: EvaluationSession) -> Evaluation:
     if prepared is None:
         return started.base
     check = started.check
-    if not started.ended:
+    if not started.ended and not started.is_on_target:
         check = further_gate(started, bench, check, None if bench.modelled else "target")
         if not bench.modelled and check.status.passed and not is_timed_first(job):
             check = further_gate(started, bench, check, "timed")

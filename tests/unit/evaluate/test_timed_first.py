@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tiny import FAST, new_repository
 
 from evo.device import DeviceName
-from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
+from evo.evaluate.pipeline import EvaluationSession, Job, evaluate, finish, start
 from evo.results import Evaluation, Status, Verdict
 from evo.spec.task import Task, load_task
 
@@ -80,6 +82,22 @@ def test_what_somebody_asks_to_be_judged_is_held_to_everything(bench: Evaluation
     slow_and_wrong = WRONG_THERE.replace("#define THREADS 32", "#define THREADS 128")
     assert trial(bench, task, slow_and_wrong, CHILD, full=True).status is Status.WRONG
     assert cases(trial(bench, task, PARENT, CHILD, full=True)) == {"even", "ragged", "small"}
+
+
+@pytest.mark.parametrize("more", [{"rival": None}, {"rival": PARENT, "full": False, "promise": 2.0}])
+def test_the_gpu_checks_what_is_sure_beside_the_simulator_and_once(
+    bench: EvaluationSession, task: Task, more: dict[str, Any]
+) -> None:
+    job = Job(task=task, text=CHILD, seed=5, **more)
+    started = start(job, bench, bench.checker)
+    assert started.is_on_target
+    found = finish(started, bench)
+    assert found.check is not None
+    names = [row.name for row in found.check.cases]
+    assert names == [*["even", "ragged"] * 2, "small"]  # on the simulator, on the GPU, and at the timed size there
+    wrong = start(replace(job, text=CHILD.replace("2.0f * x[i]", "n == 37 ? 0.0f : 2.0f * x[i]")), bench, bench.checker)
+    assert wrong.check is not None
+    assert (wrong.check.status, wrong.is_on_target) == (Status.WRONG, False)
 
 
 @pytest.mark.parametrize(("text", "rival"), [(CHILD, PARENT), (PARENT, CHILD)])

@@ -95,7 +95,7 @@ def test_the_gpu_checks_what_is_sure_beside_the_simulator_and_once(
     assert found.check is not None
     names = [row.name for row in found.check.cases]
     assert names == [*["even", "ragged"] * 2, "small"]  # on the simulator, on the GPU, and at the timed size there
-    wrong = start(replace(job, text=CHILD.replace("2.0f * x[i]", "n == 100 ? 0.0f : 2.0f * x[i]")), bench, bench.checker)
+    wrong = start(replace(job, text=CHILD.replace("2.0f * x[i]", "n == 77 ? 0.0f : 2.0f * x[i]")), bench, bench.checker)
     assert wrong.check is not None
     assert (wrong.check.status, wrong.is_on_target) == (Status.WRONG, False)
 

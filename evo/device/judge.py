@@ -36,6 +36,7 @@ class RemoteJudge:
     ) -> None:
         """told: hears once why the judge is of no use, or not for one of its functions."""
         self.task = task
+        self._which, self._entry = which, entry
         self.unfit: dict[str, str] = {}  # functions of the reference that it does not run as NumPy does, and why
         self._told = told
         self._lock = threading.Lock()
@@ -45,6 +46,10 @@ class RemoteJudge:
         compared = sorted({NUMPY[t.dtype].name for t in task.outputs}) if _are_floats(task) else []
         self._child.send({"path": list(sys.path), "compared": compared}, _START_LIMIT_S)
         self._begun = self._closed = False
+
+    def another(self) -> RemoteJudge:
+        """A second process for the same reference."""
+        return RemoteJudge(self.task, self._which, entry=self._entry)
 
     def close(self) -> None:
         """End its process; a call in flight gets no answer."""

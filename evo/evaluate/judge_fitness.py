@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import threading
+from collections.abc import Iterator
 from concurrent.futures import Future
 
 import numpy as np
@@ -12,10 +14,11 @@ from numpy.typing import NDArray
 
 from evo.device.judge import RemoteJudge
 from evo.errors import EvoError
+from evo.evaluate.code_ahead import CORES_TO_SPARE
 from evo.spec.element_types import ROUNDOFF, is_float
 from evo.spec.expectation import Judge
 from evo.spec.reference import Reference
-from evo.spec.task import Case, Tensor
+from evo.spec.task import Case, Task, Tensor
 
 _SEED = 20261123
 _CASES = 3
@@ -36,7 +39,7 @@ def begin_judge(reference: Reference, judge: RemoteJudge) -> None:
         useful = False
         try:
             # What is wrong with the task is told where it is checked; an interpreter that ends starts no process.
-            with contextlib.suppress(EvoError, RuntimeError):
+            with contextlib.suppress(EvoError, RuntimeError), _compiling_ahead(own, judge):
                 useful = is_of_use(own, judge)
         finally:
             coming.set_result(judge if useful else None)
@@ -45,10 +48,36 @@ def begin_judge(reference: Reference, judge: RemoteJudge) -> None:
     threading.Thread(target=work, name="evo-judge", daemon=True).start()
 
 
+@contextlib.contextmanager
+def _compiling_ahead(reference: Reference, judge: RemoteJudge) -> Iterator[None]:
+    """Have each function called in a process of its own meanwhile, where there are cores for it.
+
+    CuPy compiles a kernel for each operation where it is first needed, seconds for a reference, and keeps it on disk:
+    the judge finds there what another process was quicker with.
+    """
+    others: list[RemoteJudge] = []
+    if (os.cpu_count() or 1) >= CORES_TO_SPARE:
+        case = _by_size(reference.task)[0]
+        inputs = reference.inputs(case, _SEED)
+        for function in filter(reference.has, ("expected", "trusted")):
+            others.append(other := judge.another())
+            arguments = reference.arguments(function, inputs, case)
+            threading.Thread(target=other.outputs, args=(function, arguments), daemon=True).start()
+    try:
+        yield
+    finally:
+        for other in others:
+            other.close()
+
+
+def _by_size(task: Task) -> list[Case]:
+    return sorted(task.check, key=lambda case: sum(t.size_bytes(case) for t in task.tensors))
+
+
 def is_of_use(reference: Reference, judge: RemoteJudge) -> bool:
     """Compare the judge with NumPy; it is asked for what differs no more. Raises TaskInvalid."""
     task = reference.task
-    cases = sorted(task.check, key=lambda case: sum(t.size_bytes(case) for t in task.tensors))
+    cases = _by_size(task)
     chosen = [*cases[-_CASES + 1 :], cases[0]] if len(cases) > _CASES else cases
     for case in chosen:
         _compare_inputs(reference, judge, case)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -67,6 +68,21 @@ def test_a_judge_that_is_closed_is_not_complained_of(tmp_path: Path) -> None:
     assert judge.inputs(LARGE.axes, [1]) is None
     reference.close()
     assert told == []
+
+
+def test_other_processes_that_compile_for_a_judge_end_once_it_is_known_to_be_of_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, reference = task_folder(tmp_path / "rows", SOFTMAX)
+    monkeypatch.setattr(os, "cpu_count", lambda: 16)
+    others: list[RemoteJudge] = []
+    another = RemoteJudge.another
+    monkeypatch.setattr(RemoteJudge, "another", lambda judge: others.append(another(judge)) or others[-1])
+    with judged(task, reference):
+        assert reference.coming is not None
+        assert reference.coming.result(timeout=60) is not None
+        assert others
+        assert all(other.inputs(LARGE.axes, [1]) is None for other in others)  # closed
 
 
 def outputs_of(reference: Reference, case: Case) -> dict[str, np.ndarray]:

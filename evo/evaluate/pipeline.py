@@ -38,7 +38,7 @@ from evo.evaluate.kept import (
 from evo.evaluate.measure import CHAMPION_SAMPLES, BenchOptions, BenchRequest, measure
 from evo.evaluate.prepare import Prepared, PrepareFailure, simpler, spills
 from evo.evaluate.session import EvaluationSession
-from evo.evaluate.simulator_half import checked
+from evo.evaluate.simulator_half import begin_looks, checked
 from evo.results import CaseBench, Decision, Evaluation, Fault, Ground, Stage, Status, Verdict
 from evo.results.codec import copied
 from evo.spec.look_ahead import look_ahead
@@ -131,8 +131,7 @@ def start(
     if isinstance(prepared, Prepared):
         started.prepared = prepared
         if not bench.modelled:
-            if is_sure(job):
-                bench.begin_looks(job.task, prepared, job.seed, early=True)
+            begin_looks(job, bench, prepared)
             bench.on_stage("gate")
             with stages.time("check"):
                 started.check = checked(started, bench, checker, beside)

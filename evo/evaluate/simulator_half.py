@@ -30,7 +30,8 @@ def checked(
     with ThreadPoolExecutor(1, thread_name_prefix="evo-target") as threads:
 
         def passed() -> None:
-            _begin_start(job, bench, prepared)
+            if _is_start(job):
+                begin_sanitizer(job, bench, prepared)
             if job.rival is None or is_sure(job):
                 coming.append(threads.submit(_on_target, started, bench, prepared))
 
@@ -50,12 +51,18 @@ def _on_target(started: CheckedJob, bench: EvaluationSession, prepared: Prepared
     return gate_on_target(started, bench)
 
 
-def _begin_start(job: Job, bench: EvaluationSession, prepared: Prepared) -> None:
-    """Begin with what is asked before a keep of a start, which is hardly ever refused, while its gate goes on."""
-    if job.rival is None and job.sanitize:
-        if job.upto != "check":
-            bench.begin_looks(job.task, prepared, job.seed)
-        begin_sanitizer(job, bench, prepared)
+def begin_looks(job: Job, bench: EvaluationSession, prepared: Prepared) -> None:
+    """Begin with what is asked before a keep while the gate goes on: of a start, which is hardly ever refused, and of
+    what a first look showed far ahead.
+    """
+    if _is_start(job) and job.upto != "check":
+        bench.begin_looks(job.task, prepared, job.seed)
+    elif is_sure(job):
+        bench.begin_looks(job.task, prepared, job.seed, early=True)
+
+
+def _is_start(job: Job) -> bool:
+    return job.rival is None and job.sanitize
 
 
 def _undefined_at_bench(

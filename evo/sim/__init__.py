@@ -11,11 +11,15 @@ Everything that a kernel does is checked while it runs; `race=False` switches th
 
 from __future__ import annotations
 
-from evo.sim.counters import Counters
-from evo.sim.errors import PtxError, UnsupportedInstruction
-from evo.sim.memory import Memory, SimBuffer
-from evo.sim.module import DEFAULT_BUDGET, LaunchResult, Module, load
-from evo.sim.timing_model import MODEL_VERSION, LaunchCounts, estimate, occupancy
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from evo.sim.counters import Counters
+    from evo.sim.errors import PtxError, UnsupportedInstruction
+    from evo.sim.memory import Memory, SimBuffer
+    from evo.sim.module import DEFAULT_BUDGET, LaunchResult, Module, load
+    from evo.sim.timing_model import MODEL_VERSION, LaunchCounts, estimate, occupancy
 
 VERSION = "3"  # of the simulator's results: bump when the same PTX may give other values, faults or counts
 
@@ -23,3 +27,21 @@ __all__ = [
     "DEFAULT_BUDGET", "MODEL_VERSION", "VERSION", "Counters", "LaunchCounts", "LaunchResult", "Memory", "Module",
     "PtxError", "SimBuffer", "UnsupportedInstruction", "estimate", "load", "occupancy",
 ]  # fmt: skip
+
+_HOMES = {
+    "counters": ("Counters",),
+    "errors": ("PtxError", "UnsupportedInstruction"),
+    "memory": ("Memory", "SimBuffer"),
+    "module": ("DEFAULT_BUDGET", "LaunchResult", "Module", "load"),
+    "timing_model": ("MODEL_VERSION", "LaunchCounts", "estimate", "occupancy"),
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import what is asked for: who reads PTX alone needs no compiler of it."""
+    for home, names in _HOMES.items():
+        if name in names:
+            value: object = getattr(import_module(f"evo.sim.{home}"), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

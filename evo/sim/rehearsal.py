@@ -36,6 +36,7 @@ from evo.sim.size_flow import SizeFlow, symbol_of
 HEAD = {"seed": 0, **{f"ctaid.{axis}": 4 + 4 * at for at, axis in enumerate("xyz")},
         **{f"nctaid.{axis}": 16 + 4 * at for at, axis in enumerate("xyz")}}  # fmt: skip
 PARAMETERS_AT = 32
+RUN = 4  # in what is written down for a condition: a bit beside its outcomes, once it has run
 _TURNS = 6000  # of all loops of a thread together; then it ends
 _DROPPED = frozenset(("red", "cp", "mbarrier", "membar", "fence", "prefetch", "prefetchu", "nanosleep", "stmatrix",
                       "discard", "applypriority", "trap", "brkpt", "call", "sust", "griddepcontrol"))  # fmt: skip

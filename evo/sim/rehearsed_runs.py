@@ -13,7 +13,7 @@ from evo.sim.bit_arithmetic import bits_of
 from evo.sim.memory import Memory
 from evo.sim.module import Module
 from evo.sim.ptx.ast import WIDTH
-from evo.sim.rehearsal import HEAD, rehearsal_of
+from evo.sim.rehearsal import HEAD, RUN, rehearsal_of
 from evo.sim.translate import translate
 from evo.spec.chips import Chip
 
@@ -22,7 +22,6 @@ Parameters = Mapping[int, NDArray[np.generic]]
 _FIRST, _GROWTH, _MOST = 16, 4, 1 << 14  # sizes of one launch: of the first, over those of the last, at most
 _FAULTS = 40  # sizes that may end in a fault, before the rest counts as not known
 _BUDGET = 2_000_000_000  # warp instructions of a launch
-RUN = 4  # a bit beside the outcomes
 _SEEDS = (0x9E3779B9, 0x1F123BB5)  # of what is drawn in the first block of a launch, and in its last
 
 

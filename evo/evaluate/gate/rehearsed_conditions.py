@@ -18,8 +18,7 @@ from evo.errors import Crashed, TimedOut
 from evo.sim import PtxError
 from evo.sim.launch_conditions import LaunchCondition
 from evo.sim.register_values import Launches
-from evo.sim.rehearsal import rehearsal_of
-from evo.sim.rehearsed_runs import RUN
+from evo.sim.rehearsal import RUN, rehearsal_of
 
 _TOGETHER_S = 10.0  # of all that is asked of one launch
 _EACH_S = 2.0

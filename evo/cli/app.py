@@ -5,37 +5,14 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from typer import Context, Option
 
-from evo.cli import (
-    adopt,
-    apply,
-    baseline,
-    completion,
-    derive,
-    doctor,
-    explain,
-    import_export,
-    iterate,
-    limits,
-    mcp,
-    new,
-    nightly,
-    overview_commands,
-    profile,
-    prompt,
-    record_commands,
-    redteam,
-    report,
-    serve,
-    shipped_tasks,
-    tune,
-    variant_commands,
-)
+from evo.cli import completion
 from evo.cli.command_context import GlobalOptions
 from evo.cli.command_help import Command, Commands, suggestion
 from evo.cli.failures import INTERRUPTED, guarded
@@ -45,38 +22,39 @@ from evo.errors import UsageError
 # The parser's usage errors have no public name of their own in typer.
 _ParserComplaint: type[Exception] = typer.BadParameter.__bases__[0]
 
-_COMMANDS: dict[str, Callable[..., int]] = {
-    "init": shipped_tasks.init,
-    "iterate": iterate.iterate,
-    "leaderboard": overview_commands.leaderboard,
-    "check": variant_commands.check,
-    "bench": variant_commands.bench,
-    "try": variant_commands.try_file,
-    "compile": variant_commands.compile_file,
-    "limits": limits.limits,
-    "derive": derive.derive,
-    "baseline": baseline.baseline,
-    "explain": explain.explain,
-    "profile": profile.profile,
-    "tune": tune.tune,
-    "apply": apply.apply,
-    "operators": overview_commands.operators,
-    "insights": overview_commands.insights,
-    "log": record_commands.log,
-    "show": record_commands.show,
-    "diff": record_commands.diff,
-    "replay": record_commands.replay,
-    "report": report.report,
-    "serve": serve.serve,
-    "adopt": adopt.adopt,
-    "new": new.new,
-    "import": import_export.import_,
-    "export": import_export.export,
-    "prompt": prompt.prompt,
-    "mcp": mcp.mcp,
-    "redteam": redteam.redteam,
-    "nightly": nightly.nightly,
-    "doctor": doctor.doctor,
+# The function of each, by its module here, which is imported where the command is named.
+_COMMANDS = {
+    "init": "shipped_tasks.init",
+    "iterate": "iterate.iterate",
+    "leaderboard": "overview_commands.leaderboard",
+    "check": "variant_commands.check",
+    "bench": "variant_commands.bench",
+    "try": "variant_commands.try_file",
+    "compile": "variant_commands.compile_file",
+    "limits": "limits.limits",
+    "derive": "derive.derive",
+    "baseline": "baseline.baseline",
+    "explain": "explain.explain",
+    "profile": "profile.profile",
+    "tune": "tune.tune",
+    "apply": "apply.apply",
+    "operators": "overview_commands.operators",
+    "insights": "overview_commands.insights",
+    "log": "record_commands.log",
+    "show": "record_commands.show",
+    "diff": "record_commands.diff",
+    "replay": "record_commands.replay",
+    "report": "report.report",
+    "serve": "serve.serve",
+    "adopt": "adopt.adopt",
+    "new": "new.new",
+    "import": "import_export.import_",
+    "export": "import_export.export",
+    "prompt": "prompt.prompt",
+    "mcp": "mcp.mcp",
+    "redteam": "redteam.redteam",
+    "nightly": "nightly.nightly",
+    "doctor": "doctor.doctor",
 }
 
 
@@ -103,6 +81,12 @@ def evo(
         out(context.get_help())
 
 
+def _function(command: str) -> Callable[..., int]:
+    module, name = _COMMANDS[command].split(".")
+    function: Callable[..., int] = getattr(import_module(f"evo.cli.{module}"), name)
+    return function
+
+
 @functools.cache
 def parser(command: str = "") -> typer.core.TyperGroup:
     """The reader of command lines that name this command; of all, unless there is one of that name.
@@ -117,7 +101,7 @@ def parser(command: str = "") -> typer.core.TyperGroup:
     )
     app.callback(invoke_without_command=True)(evo)
     for name in [command] if command in _COMMANDS else _COMMANDS:
-        app.command(name, cls=Command)(_COMMANDS[name])
+        app.command(name, cls=Command)(_function(name))
     made = typer.main.get_command(app)
     assert isinstance(made, typer.core.TyperGroup)
     return made

@@ -21,7 +21,7 @@ from scipy.stats import kendalltau, spearmanr
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from public import public
-from reliability import reliability
+from reliability import by_limiter, reliability
 from report import say, table, write_json
 from second import ASIDE, WORKED_ON
 from shipped import rungs, spaces
@@ -159,6 +159,7 @@ def second(*, aside: bool) -> str:
         table(_HEAD, [_line(one, side[one.family]) for one in shown]),
         table(_SUMMARY, sides),
         reliability(families.values(), "said, second set"),
+        by_limiter(families.values()),
         reliability((rows for name, rows in families.items() if side[name] == ASIDE), f"said, {ASIDE}"),
     )
     return "\n".join(tables)
@@ -185,6 +186,7 @@ def main(words: Sequence[str] | None = None) -> int:
     ]
     say(table(_SUMMARY, sides))
     say(reliability((rows for rows in families.values() if rows[0].held_out), "said, held out"))
+    say(by_limiter(families.values()))
     if asked.data == FILE and not asked.only:
         say(second(aside=asked.aside))
     say(public())

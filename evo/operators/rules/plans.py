@@ -178,9 +178,15 @@ PLANS = (
     ),
     RulePlan(
         name="tensor_cores",
-        sentence="Writes a product for tensor cores, compiles its sizes in and runs its blocks in groups of rows.",
-        steps=(("tile_mma", "convolution_mma", "grouped_mma", "attention_mma"), ("compile_in",), ("raster",)),
-        reason="a product on tensor cores waits for addresses and L2 unless both are taken care of",
+        sentence="Writes a product for tensor cores, compiles its sizes in, gives large problems larger tiles and runs"
+        " blocks in groups of rows.",
+        steps=(
+            ("tile_mma", "convolution_mma", "grouped_mma", "attention_mma"),
+            ("compile_in",),
+            ("sized_tiles",),
+            ("raster",),
+        ),
+        reason="a product on tensor cores waits for shared memory, addresses and L2 unless all are taken care of",
         expected="bound by tensor cores",
     ),
 )

@@ -30,11 +30,12 @@ extern "C" __global__ void experts(const half* x, const half* w, const int* expe
     const int tiles = (D + BK - 1) / BK;
 
     // Eight elements of a line, zeros behind the first count; one by one if lines are not aligned to 16 bytes.
-    auto copy = [&](int to, const unsigned short* from, int count, bool is_wide) {
+    auto copy = [&](int to, const unsigned short* begin, long long at, int count, bool is_wide) {
+        const unsigned short* const from = begin + (count > 0 ? at : 0);
         if (is_wide) {
             asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                         :: "r"(ring_at + 2 * to), "l"(count > 0 ? from : left),
-                            "r"(2 * max(count, 0)) : "memory");
+                         :: "r"(ring_at + 2 * to), "l"(from), "r"(2 * max(count, 0))
+                         : "memory");
         } else {
             __align__(16) unsigned short held[8];
             #pragma unroll
@@ -73,12 +74,12 @@ extern "C" __global__ void experts(const half* x, const half* w, const int* expe
                         constexpr int many = threads / (BK / 8);  // lines that all threads copy at once
                         const int row = threadIdx.x / (BK / 8);
                         const int col = threadIdx.x % (BK / 8) * 8;
-                        const unsigned short* const at = m_from + (long long)(row0 + row) * D + k0 + col;
+                        const long long at = (long long)(row0 + row) * D + k0 + col;
                         const int lines = (rows) - row0 - row, elements = min(rest - col, 8);
                         #pragma unroll
                         for (int i = 0; i < BM; i += many) {
                             if (BM % many != 0 && row + i >= BM) break;
-                            copy(to + (row + i) * (BK + 8) + col, at + (long long)i * D,
+                            copy(to + (row + i) * (BK + 8) + col, m_from, at + (long long)i * D,
                                   is_whole ? 8 : i < lines ? elements : 0, is_whole || m_wide);
                         }
                     }
@@ -86,12 +87,12 @@ extern "C" __global__ void experts(const half* x, const half* w, const int* expe
                         constexpr int many = threads / (BN / 8);  // lines that all threads copy at once
                         const int row = threadIdx.x / (BN / 8);
                         const int col = threadIdx.x % (BN / 8) * 8;
-                        const unsigned short* const at = n_from + (long long)(k0 + row) * F + col0 + col;
+                        const long long at = (long long)(k0 + row) * F + col0 + col;
                         const int lines = rest - row, elements = min(F - col0 - col, 8);
                         #pragma unroll
                         for (int i = 0; i < BK; i += many) {
                             if (BK % many != 0 && row + i >= BK) break;
-                            copy(to + left_size + (row + i) * (BN + 8) + col, at + (long long)i * F,
+                            copy(to + left_size + (row + i) * (BN + 8) + col, n_from, at + (long long)i * F,
                                   is_whole ? 8 : i < lines ? elements : 0, is_whole || n_wide);
                         }
                     }

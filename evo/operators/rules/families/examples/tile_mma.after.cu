@@ -29,11 +29,12 @@ extern "C" __global__ void linear(const half* a, const half* b, const half* bias
     const int tiles = (K + BK - 1) / BK;
 
     // Eight elements of a line, zeros behind the first count; one by one if lines are not aligned to 16 bytes.
-    auto copy = [&](int to, const unsigned short* from, int count, bool is_wide) {
+    auto copy = [&](int to, const unsigned short* begin, long long at, int count, bool is_wide) {
+        const unsigned short* const from = begin + (count > 0 ? at : 0);
         if (is_wide) {
             asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                         :: "r"(ring_at + 2 * to), "l"(count > 0 ? from : left),
-                            "r"(2 * max(count, 0)) : "memory");
+                         :: "r"(ring_at + 2 * to), "l"(from), "r"(2 * max(count, 0))
+                         : "memory");
         } else {
             __align__(16) unsigned short held[8];
             #pragma unroll
@@ -53,12 +54,12 @@ extern "C" __global__ void linear(const half* a, const half* b, const half* bias
                 constexpr int many = threads / (BK / 8);  // lines that all threads copy at once
                 const int row = threadIdx.x / (BK / 8);
                 const int col = threadIdx.x % (BK / 8) * 8;
-                const unsigned short* const at = m_from + (long long)(row0 + row) * K + k0 + col;
+                const long long at = (long long)(row0 + row) * K + k0 + col;
                 const int lines = M - row0 - row, elements = min(rest - col, 8);
                 #pragma unroll
                 for (int i = 0; i < BM; i += many) {
                     if (BM % many != 0 && row + i >= BM) break;
-                    copy(to + (row + i) * (BK + 8) + col, at + (long long)i * K,
+                    copy(to + (row + i) * (BK + 8) + col, m_from, at + (long long)i * K,
                           is_whole ? 8 : i < lines ? elements : 0, is_whole || m_wide);
                 }
             }
@@ -66,12 +67,12 @@ extern "C" __global__ void linear(const half* a, const half* b, const half* bias
                 constexpr int many = threads / (BN / 8);  // lines that all threads copy at once
                 const int row = threadIdx.x / (BN / 8);
                 const int col = threadIdx.x % (BN / 8) * 8;
-                const unsigned short* const at = n_from + (long long)(k0 + row) * N + col0 + col;
+                const long long at = (long long)(k0 + row) * N + col0 + col;
                 const int lines = rest - row, elements = min(N - col0 - col, 8);
                 #pragma unroll
                 for (int i = 0; i < BK; i += many) {
                     if (BK % many != 0 && row + i >= BK) break;
-                    copy(to + left_size + (row + i) * (BN + 8) + col, at + (long long)i * N,
+                    copy(to + left_size + (row + i) * (BN + 8) + col, n_from, at + (long long)i * N,
                           is_whole ? 8 : i < lines ? elements : 0, is_whole || n_wide);
                 }
             }

@@ -45,12 +45,12 @@ def fetch(
                 constexpr int $many = $threads / ({columns} / {kind.chunk});  // lines that all threads copy at once
                 const int $row = threadIdx.x / ({columns} / {kind.chunk});
                 const int $col = threadIdx.x % ({columns} / {kind.chunk}) * {kind.chunk};
-                const {kind.storage}* const $at = {begin} + (long long)({line} + $row) * {stride} + {at} + $col;
+                const long long $at = (long long)({line} + $row) * {stride} + {at} + $col;
                 const int $lines = {lines} - $row, $elements = min({elements} - $col, {kind.chunk});
                 #pragma unroll
                 for (int $i = 0; $i < {rows}; $i += $many) {{
                     if ({rows} % $many != 0 && $row + $i >= {rows}) break;
-                    $copy({to} + ($row + $i) * ({columns} + {pad}) + $col, $at + (long long)$i * {stride},
+                    $copy({to} + ($row + $i) * ({columns} + {pad}) + $col, {begin}, $at + (long long)$i * {stride},
                           $is_whole ? {kind.chunk} : $i < $lines ? $elements : 0, $is_whole || {is_wide});
                 }}
             }}
@@ -64,11 +64,12 @@ def copy(kind: MmaKind = F16) -> str:
     zero = "0.0f" if kept == "float" else f"({kept})0"
     return f"""\
     // {many} elements of a line, zeros behind the first $count; one by one if lines are not aligned to 16 bytes.
-    auto $copy = [&](int $to, const {kept}* $from, int $count, bool $is_wide) {{
+    auto $copy = [&](int $to, const {kept}* $begin, long long $at, int $count, bool $is_wide) {{
+        const {kept}* const $from = $begin + ($count > 0 ? $at : 0);
         if ($is_wide) {{
             asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                         :: "r"($ring_at + {kind.bytes} * $to), "l"($count > 0 ? $from : $left),
-                            "r"({kind.bytes} * max($count, 0)) : "memory");
+                         :: "r"($ring_at + {kind.bytes} * $to), "l"($from), "r"({kind.bytes} * max($count, 0))
+                         : "memory");
         }} else {{
             __align__(16) {kept} $held[{kind.chunk}];
             #pragma unroll

@@ -177,6 +177,14 @@ PLANS = (
         expected="bound by the products of words",
     ),
     RulePlan(
+        name="tiles_by_size",
+        sentence="Compiles sizes in, gives large problems larger tiles and runs blocks in groups of rows.",
+        steps=(("compile_in",), ("sized_tiles",), ("raster",)),
+        reason="one tile for all sizes is too small for large problems or leaves SMs idle for small ones",
+        expected="each size of problem has tiles that suit it",
+        needed=2,
+    ),
+    RulePlan(
         name="tensor_cores",
         sentence="Writes a product for tensor cores, compiles its sizes in, gives large problems larger tiles and runs"
         " blocks in groups of rows.",

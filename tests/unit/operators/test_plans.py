@@ -146,6 +146,23 @@ def test_a_number_over_all_axes_is_taken_apart_before_threads_take_several_of_it
     assert not_one_change(context.task, offered, flat) is None
 
 
+@pytest.mark.parametrize(("task", "first"), [("matmul", "tile_mma"), ("conv2d", "convolution_mma")])
+def test_tiles_for_tensor_cores_get_two_sizes_at_once_or_later(task: str, first: str) -> None:
+    context = Context(task=read_task(ROOT / "kernels" / task), chip=chip("h200"))
+    scalar = parse_variant(context.task.ladder()[0].read_text(encoding="utf-8"))
+    at_once, later = (
+        PlanOperator(all_rules(), tuple(plan for plan in PLANS if plan.name == name))
+        for name in ("tensor_cores", "tiles_by_size")
+    )
+    offered = at_once.propose(scalar, rng=random.Random(0), context=context)
+    assert offered is not None
+    assert [step.arguments["rule"] for step in offered.steps] == [first, "compile_in", "sized_tiles", "raster"]
+    tiles = offered.steps[0].variant
+    more = later.propose(tiles, rng=random.Random(0), context=context)
+    assert more is not None
+    assert more.variant.text == offered.variant.text
+
+
 def offers(kernel: str, plan: str, most: int) -> list[Proposal]:
     """The first proposals of one plan for a stranger's kernel."""
     stranger = read_task(ROOT / "tests" / "data" / "foreign" / "kernels" / kernel)

@@ -111,10 +111,18 @@ def _find_sized_tiles(ctx: RuleContext) -> Iterator[Application]:
         knobs = [knob for knob in ctx.variant.knobs if re.search(rf"\b{knob.name}\b", shape)]
         if len(tiles) < 2 or " if " in launch.grid[0].text or not _only_in(ctx, function, knobs):
             continue
-        for rank, word in enumerate(("LARGE", "SMALL")):
-            others = {k.name: values[k.name] // 2 if rank else values[k.name] * 2 for k in knobs if k.name in values}
-            if all(others.get(knob.name) in knob.domain for knob in knobs):
-                yield _sized(ctx, function, launch, tiles, knobs, others, word)
+        # Twice as long and wide, in one direction only, or half as long and wide.
+        sides = [("LARGE", {side, *_divisors(side, shape)}) for side in tiles]
+        for rank, (word, those) in enumerate([("LARGE", set(values)), *sides, ("SMALL", set(values))]):
+            changed = [knob for knob in knobs if knob.name in those]
+            others = {k.name: values[k.name] // 2 if word == "SMALL" else values[k.name] * 2 for k in changed}
+            if all(others[knob.name] in knob.domain for knob in changed):
+                yield _sized(ctx, function, launch, tiles, changed, others, word, rank)
+
+
+def _divisors(knob: str, shape: str) -> list[str]:
+    """What a side of a tile is divided by, to give each warp or thread its part."""
+    return re.findall(rf"\b{knob}\s*//\s*(\w+)", shape)
 
 
 def _in_macros(ctx: RuleContext, axes: str) -> str:
@@ -143,15 +151,17 @@ def _sized(
     knobs: Sequence[Knob],
     others: Mapping[str, int],
     word: str,
+    rank: int,
 ) -> Application:
     """Two values for each knob: the larger ones where they make enough blocks. word: what the new ones are called."""
     new = {knob.name: fresh(ctx, f"{knob.name}_{word}") for knob in knobs}
     local = {knob.name: fresh(ctx, knob.name.lower()) for knob in knobs}
     large, small = (new, {name: name for name in new}) if word == "LARGE" else ({name: name for name in new}, new)
     enough, is_large = fresh(ctx, "LARGE_BLOCKS"), fresh(ctx, "is_large")
-    many = " * ".join(f"ceil_div({axes}, {large[knob]})" for knob, axes in tiles.items())
+    many = " * ".join(f"ceil_div({axes}, {large.get(knob, knob)})" for knob, axes in tiles.items())
     blocks = " * ".join(
-        f"(({_in_macros(ctx, axes)} + {large[knob]} - 1) / {large[knob]})" for knob, axes in tiles.items()
+        f"(({_in_macros(ctx, axes)} + {side} - 1) / {side})"
+        for side, axes in ((large.get(knob, knob), axes) for knob, axes in tiles.items())
     )
     values = ", ".join(f"{local[name]} = {is_large} ? {large[name]} : {small[name]}" for name in new)
     start = function.body.start + 1
@@ -160,7 +170,7 @@ def _sized(
         f"\n    constexpr bool {is_large} = {blocks} >= {enough};"
         f"\n    constexpr int {values};"
     )
-    sms = ctx.chip.sms if ctx.chip is not None else _ENOUGH[-1]
+    sms = ctx.chip.sms if ctx.chip is not None else 64
     edits = [edit for knob in knobs for edit in new_knob(ctx, new[knob.name], _integers(knob), others[knob.name])]
     edits += new_knob(ctx, enough, _ENOUGH, max((n for n in _ENOUGH if n <= sms), default=_ENOUGH[0]))
     test = f"{many} >= {enough}"
@@ -176,8 +186,8 @@ def _sized(
     return Application(
         edits=tuple(merged(edits)),
         summary=f"{function.name}: {sizes} where tiles are {'many' if word == 'LARGE' else 'few'}",
-        arguments={"kernel": function.name, "to": word.lower()},
-        rank=int(word != "LARGE"),
+        arguments={"kernel": function.name, "to": word.lower(), "of": ", ".join(new)},
+        rank=rank,
         is_schedule=True,
     )
 

@@ -1,3 +1,4 @@
+// evo: task sized_tiles
 // evo: macro M
 // evo: macro N
 // evo: knob BM in 16, 32, 64
@@ -16,7 +17,7 @@
 #define BM_LARGE 64
 #define BN_LARGE 64
 #define TM_LARGE 8
-#define LARGE_BLOCKS 256
+#define LARGE_BLOCKS 64
 extern "C" __global__ void product(const float* a, const float* b, float* c, int m, int n, int k) {
     // Large tiles where they are LARGE_BLOCKS or more, else small ones: an SM without a block does nothing.
     constexpr bool is_large = ((N + BN_LARGE - 1) / BN_LARGE) * ((M + BM_LARGE - 1) / BM_LARGE) >= LARGE_BLOCKS;

@@ -1,3 +1,4 @@
+// evo: task sized_tiles
 // evo: macro M
 // evo: macro N
 // evo: knob BM in 16, 32, 64

@@ -100,7 +100,7 @@ def test_row_lanes_leaves_alone_what_it_cannot_prove(written: str, otherwise: st
         ("// evo: macro M\n", ""),  # how many tiles there are is not known when compiled
         ("(ceil_div(N, BN),", "(ceil_div(N, 32),"),  # columns do not come in tiles
         ('extern "C"', '__device__ int rows() { return BM; }\nextern "C"'),  # another function has the one size
-        ("    extern __shared__", "#if BM > 16\n#endif\n    extern __shared__"),  # so has the preprocessor
+        ("    float sum", "#if BM > 16\n#endif\n    float sum"),  # so has the preprocessor
     ],
 )
 def test_tiles_get_a_second_size_only_where_the_kernel_alone_knows_them(written: str, otherwise: str) -> None:

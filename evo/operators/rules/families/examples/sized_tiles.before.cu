@@ -4,18 +4,25 @@
 // evo: knob BM in 16, 32, 64
 // evo: knob BN in 16, 32, 64
 // evo: knob TM in 1, 2, 4, 8
-// evo: require BM % TM == 0
-// evo: launch product grid (ceil_div(N, BN), ceil_div(M, BM)) block (BM // TM * 32) shared (BM * 32 * 4)
+// evo: knob TN in 1, 2, 4, 8
+// evo: require BM % TM == 0 and BN % TN == 0
+// evo: launch product grid (ceil_div(N, BN), ceil_div(M, BM)) block (BM // TM * (BN // TN)) shared 0
 #define BM 32
 #define BN 32
-#define TM 4
+#define TM 2
+#define TN 2
 extern "C" __global__ void product(const float* a, const float* b, float* c, int m, int n, int k) {
-    extern __shared__ float tile[];
-    const int row0 = blockIdx.y * BM + threadIdx.x / 32 * TM, col0 = blockIdx.x * BN + threadIdx.x % 32;
-    for (int col = col0; col < min(N, (blockIdx.x + 1) * BN); col += 32) {
-        float sum[TM] = {};
-        for (int i = 0; i < k; ++i)
-            for (int r = 0; r < TM && row0 + r < M; ++r) sum[r] += a[(row0 + r) * k + i] * b[i * N + col];
-        for (int r = 0; r < TM && row0 + r < M; ++r) c[(row0 + r) * N + col] = sum[r];
+    const int row0 = blockIdx.y * BM + threadIdx.x / (BN / TN) * TM;
+    const int col0 = blockIdx.x * BN + threadIdx.x % (BN / TN) * TN;
+    float sum[TM][TN] = {};
+    for (int i = 0; i < k; ++i) {
+        float x[TM], y[TN];
+        for (int r = 0; r < TM; ++r) x[r] = row0 + r < M ? a[(row0 + r) * k + i] : 0.0f;
+        for (int s = 0; s < TN; ++s) y[s] = col0 + s < N ? b[i * N + col0 + s] : 0.0f;
+        for (int r = 0; r < TM; ++r)
+            for (int s = 0; s < TN; ++s) sum[r][s] += x[r] * y[s];
     }
+    for (int r = 0; r < TM; ++r)
+        for (int s = 0; s < TN; ++s)
+            if (row0 + r < M && col0 + s < N) c[(row0 + r) * N + col0 + s] = sum[r][s];
 }

@@ -30,6 +30,7 @@ _WRITTEN_OUT = 64  # turns
 # Written out, three turns that are left become one load of four elements, of which the last may lie outside.
 _ONE_BY_ONE = "#pragma unroll 1\n"
 _LEAVES = re.compile(r"\b(break|continue|return|goto)\b|__sync|_sync\b|\basm\b|\[&|\[=")
+_LAMBDA = re.compile(r"\bauto\s+(\w+)\s*=\s*\[[^\[\]]*\]([^;{}]*\{[^{}]*\})\s*;")
 _ATOMIC = re.compile(r"atomic(Add|Max|Min|Or|And|Xor)\s*\([^;{}=]*\)\s*;")
 
 
@@ -117,7 +118,7 @@ def _walk(
     """trips: how often the loop runs, 0 if the text does not tell."""
     source, body = ctx.source, statement.body_span
     walk = _open_loop(ctx, function, launch, statement)
-    if walk is None:
+    if walk is None or _reads_unseen(source, function, statement):
         return None
     uses = source.subscripts(body)
     guarded, always, others = dict[tuple[str, str], list[Span]](), set[tuple[str, str]](), set[str]()
@@ -168,6 +169,20 @@ def _walk(
     if walk.stride and not is_joined(source, function, statement, frozenset(stored)):
         return None
     return walk if _is_stored_apart(source, walk) else None
+
+
+def _reads_unseen(source: Source, function: Function, statement: CountedFor) -> bool:
+    """Whether a function with subscripts gets the loop's variable: written out, what it reads is in wide pieces too."""
+    uses, texts = source.subscripts(statement.body_span), {f.name: source.slice(f.body) for f in source.functions}
+    texts |= {match[1]: match[2] for match in _LAMBDA.finditer(source.slice(function.body))}
+    given = [
+        argument
+        for call in source.calls
+        if statement.body_span.holds(call.span) and "[" in texts.get(call.name, "")
+        for argument in call.arguments
+    ]
+    places = [at for argument in given for name, at in source.names(argument) if name == statement.name]
+    return any(not any(use.span.holds(at) for use in uses) for at in places)
 
 
 def _is_stored_apart(source: Source, walk: _WideLoop) -> bool:

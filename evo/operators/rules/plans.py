@@ -194,6 +194,14 @@ PLANS = (
         needed=2,
     ),
     RulePlan(
+        name="tall_tiles_by_size",
+        sentence="Compiles sizes in, gives large problems tiles with more rows and runs blocks in groups of rows.",
+        steps=(("compile_in",), ("sized_tiles large-y",), ("raster",)),
+        reason="tiles that are twice as wide too are half empty where a problem has few columns",
+        expected="each size of problem has tiles that suit it",
+        needed=2,
+    ),
+    RulePlan(
         name="tensor_cores",
         sentence="Writes a product for tensor cores, compiles its sizes in, gives large problems larger tiles and runs"
         " blocks in groups of rows.",

@@ -161,6 +161,11 @@ def test_tiles_for_tensor_cores_get_two_sizes_at_once_or_later(task: str, first:
     more = later.propose(tiles, rng=random.Random(0), context=context)
     assert more is not None
     assert more.variant.text == offered.variant.text
+    tall = PlanOperator(all_rules(), tuple(plan for plan in PLANS if plan.name == "tall_tiles_by_size"))
+    rows = tall.propose(tiles, rng=random.Random(0), context=context)
+    assert rows is not None
+    names = {name for name in rows.variant.knob_values if name.endswith("_LARGE")}
+    assert names == {"BM_LARGE", "WM_LARGE"}  # not those of columns, as in the other plan
 
 
 def test_short_rows_get_a_few_lanes_each_where_they_are_moved_in_wide_pieces() -> None:

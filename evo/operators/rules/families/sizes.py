@@ -7,9 +7,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from evo.cuda.source import Edit, Function, Param, Span, Statement
-from evo.operators.rules.directives import ceil_divs, directive_place, new_knob, relaunched, require
+from evo.operators.rules.directives import ceil_divs, directive_place, grid_part_of, new_knob, relaunched, require
 from evo.operators.rules.lifting import NotPrinted, in_c
 from evo.operators.rules.normal_form import is_guard
 from evo.operators.rules.rewriting import fresh, indent_of, merged
@@ -111,13 +112,17 @@ def _find_sized_tiles(ctx: RuleContext) -> Iterator[Application]:
         knobs = [knob for knob in ctx.variant.knobs if re.search(rf"\b{knob.name}\b", shape)]
         if len(tiles) < 2 or " if " in launch.grid[0].text or not _only_in(ctx, function, knobs):
             continue
-        # Twice as long and wide, in one direction only, or half as long and wide.
-        sides = [("LARGE", {side, *_divisors(side, shape)}) for side in tiles]
-        for rank, (word, those) in enumerate([("LARGE", set(values)), *sides, ("SMALL", set(values))]):
+        # Twice as long and wide, in the direction of one axis of the grid only, or half as long and wide.
+        sides = [
+            (f"large-{'xyz'[grid_part_of(ctx, launch, at)]}", {side, *_divisors(side, shape)})
+            for at, _, side in ceil_divs(ctx, launch)
+            if side in tiles
+        ]
+        for rank, (to, those) in enumerate([("large", set(values)), *sides, ("small", set(values))]):
             changed = [knob for knob in knobs if knob.name in those]
-            others = {k.name: values[k.name] // 2 if word == "SMALL" else values[k.name] * 2 for k in changed}
+            others = {k.name: values[k.name] // 2 if to == "small" else values[k.name] * 2 for k in changed}
             if all(others[knob.name] in knob.domain for knob in changed):
-                yield _sized(ctx, function, launch, tiles, changed, others, word, rank)
+                yield replace(_sized(ctx, function, launch, tiles, changed, others, to), rank=rank)
 
 
 def _divisors(knob: str, shape: str) -> list[str]:
@@ -150,10 +155,10 @@ def _sized(
     tiles: Mapping[str, str],
     knobs: Sequence[Knob],
     others: Mapping[str, int],
-    word: str,
-    rank: int,
+    to: str,
 ) -> Application:
-    """Two values for each knob: the larger ones where they make enough blocks. word: what the new ones are called."""
+    """Two values for each knob: the larger ones where they make enough blocks."""
+    word = to.partition("-")[0].upper()
     new = {knob.name: fresh(ctx, f"{knob.name}_{word}") for knob in knobs}
     local = {knob.name: fresh(ctx, knob.name.lower()) for knob in knobs}
     large, small = (new, {name: name for name in new}) if word == "LARGE" else ({name: name for name in new}, new)
@@ -186,8 +191,7 @@ def _sized(
     return Application(
         edits=tuple(merged(edits)),
         summary=f"{function.name}: {sizes} where tiles are {'many' if word == 'LARGE' else 'few'}",
-        arguments={"kernel": function.name, "to": word.lower(), "of": ", ".join(new)},
-        rank=rank,
+        arguments={"kernel": function.name, "to": to},
         is_schedule=True,
     )
 

@@ -6,6 +6,7 @@ While one variant is on the GPU or on a simulator the next are compiled.
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,7 +29,7 @@ from evo.evaluate.prepare import Prepared, PrepareFailure, prepare, spills
 from evo.evaluate.session import EvaluationSession
 from evo.results import CaseCheck, Fault, Status
 from evo.spec.expectation import Expectation
-from evo.spec.launch import macros_of
+from evo.spec.launch import Launch, macros_of
 from evo.spec.look_ahead import look_ahead
 from evo.spec.task import Case, Task
 from evo.spec.variant import parse_variant
@@ -44,13 +45,14 @@ _OPTIONS = BenchOptions(samples=8, cold_samples=0, warm_up_s=0.0, budget_s=2.0) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScreeningResult:
-    """What a first look showed: MEASURED with a time, or how far the variant got and why."""
+    """What a first look showed: MEASURED with a time, or how far the variant got and why. code: what was timed."""
 
     variant: str
     status: Status
     reason: str | None = None
     p50_us: float | None = None
     stages_s: dict[str, float] = field(default_factory=dict)
+    code: tuple[str, tuple[Launch, ...]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +91,8 @@ def screen_all(
 def screened_gains(
     bench: EvaluationSession, task: Task, parent: str, texts: Sequence[str], seed: int, tell: Tell | None = None
 ) -> list[float | None]:
-    """Quick gains over the parent, to choose what to try: modelled, or measured at the headline case and a larger one.
+    """Quick gains over the parent, to choose what to try: modelled, or measured at the headline case and a larger
+    one, and at the largest where what runs at both is what the parent runs.
 
     None if a text does not come as far as a time. On a GPU the parent is timed first and last, against drift. tell:
     hears how far it is; by default who watches the session.
@@ -98,14 +101,25 @@ def screened_gains(
     if bench.modelled:
         return _Neighbours(bench, task, parent, seed, tell).gains(texts)
     gains: list[dict[str, float]] = [{} for _ in texts]
-    hopeful = list(range(len(texts)))
-    for case in _first_looks(task):
+    hopeful, unchanged = list(range(len(texts))), set(range(len(texts)))
+
+    def look(case: Case) -> None:
         found = _measured(bench, task, case, parent, [texts[place] for place in hopeful], seed, tell)
-        for place, gain in zip(hopeful, found, strict=True):
+        for place, (gain, is_same) in zip(hopeful, found, strict=True):
             if gain is not None:
                 gains[place][case.name] = gain
+            if not is_same:
+                unchanged.discard(place)
+
+    first = _first_looks(task)
+    for case in first:
+        look(case)
         # A keep may make no case slower: what loses here is no better for what it gains elsewhere.
         hopeful = [place for place in hopeful if gains[place].get(case.name, 0.0) > 1 - 2 * CASE_LOSS]
+    # What is the parent's code at these sizes, as a tile for large problems, shows at the largest alone.
+    largest = max(task.bench, key=lambda case: _work(task, case))
+    hopeful = [place for place in hopeful if place in unchanged and largest not in first]
+    look(largest)
     return [_promised(each, task.score) if each else None for each in gains]
 
 
@@ -233,19 +247,21 @@ def _sharing_headline(task: Task, text: str) -> list[Case]:
 def _first_looks(task: Task) -> list[Case]:
     """The headline, and the least of the bench cases with several times its work: a small launch hides what pays."""
 
-    def work(case: Case) -> float:
-        known = task.work_of(case)
-        return known.get("flop") or known.get("bytes") or 0.0
-
-    headline = task.case(task.headline)
+    headline, work = task.case(task.headline), functools.partial(_work, task)
     enough = _LARGER * work(headline)
     larger = sorted((case for case in task.bench if work(case) >= enough > 0), key=work)
     return [headline, *larger[:1]]
 
 
+def _work(task: Task, case: Case) -> float:
+    known = task.work_of(case)
+    return known.get("flop") or known.get("bytes") or 0.0
+
+
 def _measured(
     bench: EvaluationSession, task: Task, case: Case, parent: str, texts: Sequence[str], seed: int, tell: Tell
-) -> list[float | None]:
+) -> list[tuple[float | None, bool]]:
+    """Of each text the gain at a case, and whether what runs there is what the parent runs."""
     if not texts:
         return []
     looks: list[ScreeningResult] = []
@@ -254,7 +270,11 @@ def _measured(
         tell(CountedStage("screen", "candidate", len(looks) - 1, len(texts) + 2, case.name))
     before, *rows, after = looks
     ends = [row.p50_us for row in (before, after) if row.p50_us is not None]
-    return [min(ends) / row.p50_us if ends and row.p50_us is not None else None for row in rows]
+    gains = [min(ends) / row.p50_us if ends and row.p50_us is not None else None for row in rows]
+    return [
+        (1.0, True) if gain is not None and row.code == before.code else (gain, False)
+        for gain, row in zip(gains, rows, strict=True)
+    ]
 
 
 def _glanced_at(task: Task, case: Case, outputs: Arrays, expectation: Expectation) -> CaseCheck:
@@ -319,6 +339,7 @@ def _screened(
         return ended(Status.CRASHED, str(crash))
     if found.divergence is not None:
         return ended(Status.UNSTABLE, f"while timing: {gate.fault_reason(found.divergence)}")
+    code = (program.binary.code_hash, tuple(bound.launch for bound in program.launches))
     return ScreeningResult(
-        variant=variant, status=Status.MEASURED, p50_us=found.child[0].time_us, stages_s=stages.seconds
+        variant=variant, status=Status.MEASURED, p50_us=found.child[0].time_us, stages_s=stages.seconds, code=code
     )

@@ -103,10 +103,13 @@ def _turned(source: Source, function: Function) -> Sequence[Edit]:
 
 
 def declared_apart(source: Source, function: Function) -> Iterator[Edit]:
-    """The commas of `float a = 0, b = 1;` as the ends of declarations, in the body and behind a test around it."""
+    """The commas of `float a = 0, b = 1;` as the ends of declarations, in the body, in its loops and behind a test
+    around it.
+    """
     tops = source.statements(function)
     inside = tops[-1].body if tops and tops[-1].kind == "if" else ()
-    for statement in (*tops, *inside):
+    turns = [each for top in (*tops, *inside) if top.kind == "for" for each in top.all() if each is not top]
+    for statement in (*tops, *inside, *turns):
         match = _SEVERAL.match(source.slice(statement.span)) if statement.kind == "other" else None
         if match is None:
             continue

@@ -29,7 +29,8 @@ _TRIED = 4  # applications of a rule that a step looks at
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RulePlan:
-    """steps: for each the names of the rules that may take it; one that no rule can take is left out.
+    """steps: for each the names of the rules that may take it, behind a blank the `to` that it has to have; one that no
+    rule can take is left out.
 
     needed: how many of the first steps may not be left out.
     """
@@ -49,6 +50,14 @@ PLANS = (
         steps=(("row_lanes",), ("float_sums",), *(("wide_access",),) * 3, ("early_operands",)),
         reason="a row that a thread walks alone is read once for each pass, uncoalesced, an element at a time",
         expected="one coalesced pass over memory with wide loads",
+    ),
+    RulePlan(
+        name="groups_together",
+        sentence="Lets a few lanes share a short row, and loads and stores it in wide pieces.",
+        steps=(("row_lanes 8", "row_lanes 4"), *(("wide_access",),) * 3, ("compile_in",)),
+        reason="wide pieces of a short row leave most lanes of a warp without one",
+        expected="one coalesced pass over memory with wide accesses of all lanes",
+        needed=2,
     ),
     RulePlan(
         name="blocks_together",
@@ -177,10 +186,32 @@ PLANS = (
         expected="bound by the products of words",
     ),
     RulePlan(
+        name="tiles_by_size",
+        sentence="Compiles sizes in, gives large problems larger tiles and runs blocks in groups of rows.",
+        steps=(("compile_in",), ("sized_tiles",), ("raster",)),
+        reason="one tile for all sizes is too small for large problems or leaves SMs idle for small ones",
+        expected="each size of problem has tiles that suit it",
+        needed=2,
+    ),
+    RulePlan(
+        name="tall_tiles_by_size",
+        sentence="Compiles sizes in, gives large problems tiles with more rows and runs blocks in groups of rows.",
+        steps=(("compile_in",), ("sized_tiles large-y",), ("raster",)),
+        reason="tiles that are twice as wide too are half empty where a problem has few columns",
+        expected="each size of problem has tiles that suit it",
+        needed=2,
+    ),
+    RulePlan(
         name="tensor_cores",
-        sentence="Writes a product for tensor cores, compiles its sizes in and runs its blocks in groups of rows.",
-        steps=(("tile_mma", "convolution_mma", "grouped_mma", "attention_mma"), ("compile_in",), ("raster",)),
-        reason="a product on tensor cores waits for addresses and L2 unless both are taken care of",
+        sentence="Writes a product for tensor cores, compiles its sizes in, gives large problems larger tiles and runs"
+        " blocks in groups of rows.",
+        steps=(
+            ("tile_mma", "convolution_mma", "grouped_mma", "attention_mma"),
+            ("compile_in",),
+            ("sized_tiles",),
+            ("raster",),
+        ),
+        reason="a product on tensor cores waits for shared memory, addresses and L2 unless all are taken care of",
         expected="bound by tensor cores",
     ),
 )
@@ -312,9 +343,11 @@ class PlanOperator:
         self, name: str, parent: Variant, context: Context, key: str | None = None, *, otherwise: bool = False
     ) -> Proposal | None:
         """The first application of a rule that is one change; key: of the only change that will do."""
+        name, _, to = name.partition(" ")
         rule = self._rules.get(name)
         places = places_of(rule, parent, context.task, context.chip) if rule is not None else []
         found = [place for place in sorted(places, key=lambda each: each.rank) if key in (None, place.key)]
+        found = [place for place in found if to in ("", str(place.application.arguments.get("to")))]
         if otherwise and found:
             found = [*(place for place in found[1:] if _is_same(place, found[0])), *found]
         return next((made for place in found[:_TRIED] if (made := place.proposal(context)) is not None), None)

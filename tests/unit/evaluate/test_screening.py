@@ -88,13 +88,21 @@ def test_a_gain_that_only_a_larger_case_has_is_seen(tmp_path: Path, gpu: Evaluat
     task = load_task(tmp_path, "scale")
     parent, *texts = (
         LARGE.format(block=block)
-        for block in ("64", "64 * 8192 // N", "64 * N // 8192", "ceil_div(16 * N, 8192)", "ceil_div(2097152, N)")
+        for block in (
+            "64",
+            "64 * 8192 // N",
+            "64 * N // 8192",
+            "ceil_div(16 * N, 8192)",
+            "ceil_div(2097152, N)",
+            "64 if N < 131072 else 32",
+        )
     )
     gains = screened_gains(gpu, task, parent, texts, 0)  # the stand-in takes a microsecond for each thread of a block
     assert gains[0] == pytest.approx(8**0.5)  # as fast at the headline, 8 times as fast at `large`
     assert gains[1] == pytest.approx(1 / 8)  # slower there, which is the answer by itself
     assert gains[2] == pytest.approx(0.5)  # four times as fast at the headline, half as fast at `large`
     assert gains[3] == pytest.approx(0.25)  # what loses at the headline is looked at there alone
+    assert gains[4] == pytest.approx(2 ** (1 / 3))  # what is the parent's at both is looked at where the most is to do
 
 
 ONE_WRONG = FAST.replace("y[i] = 2.0f * x[i]", "y[i] = i % 7 == 3 ? 3.0f * x[i] : 2.0f * x[i]")

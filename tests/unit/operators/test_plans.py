@@ -110,7 +110,7 @@ def test_edits_that_looks_found_faster_are_made_together(task: Task, scalar: Var
 
 def test_steps_name_rules_and_rules_include_plans() -> None:
     known = {rule.name for rule in all_rules()}
-    assert all(name in known for plan in PLANS for names in plan.steps for name in names)
+    assert all(name.partition(" ")[0] in known for plan in PLANS for names in plan.steps for name in names)
     assert "rules.plan" in {operator.name for operator in operators(["rules"])}
 
 
@@ -144,6 +144,39 @@ def test_a_number_over_all_axes_is_taken_apart_before_threads_take_several_of_it
     assert offered is not None
     assert [step.arguments["rule"] for step in offered.steps] == ["unflatten", "neighbours", "compile_in"]
     assert not_one_change(context.task, offered, flat) is None
+
+
+@pytest.mark.parametrize(("task", "first"), [("matmul", "tile_mma"), ("conv2d", "convolution_mma")])
+def test_tiles_for_tensor_cores_get_two_sizes_at_once_or_later(task: str, first: str) -> None:
+    context = Context(task=read_task(ROOT / "kernels" / task), chip=chip("h200"))
+    scalar = parse_variant(context.task.ladder()[0].read_text(encoding="utf-8"))
+    at_once, later = (
+        PlanOperator(all_rules(), tuple(plan for plan in PLANS if plan.name == name))
+        for name in ("tensor_cores", "tiles_by_size")
+    )
+    offered = at_once.propose(scalar, rng=random.Random(0), context=context)
+    assert offered is not None
+    assert [step.arguments["rule"] for step in offered.steps] == [first, "compile_in", "sized_tiles", "raster"]
+    tiles = offered.steps[0].variant
+    more = later.propose(tiles, rng=random.Random(0), context=context)
+    assert more is not None
+    assert more.variant.text == offered.variant.text
+    tall = PlanOperator(all_rules(), tuple(plan for plan in PLANS if plan.name == "tall_tiles_by_size"))
+    rows = tall.propose(tiles, rng=random.Random(0), context=context)
+    assert rows is not None
+    names = {name for name in rows.variant.knob_values if name.endswith("_LARGE")}
+    assert names == {"BM_LARGE", "WM_LARGE"}  # not those of columns, as in the other plan
+
+
+def test_short_rows_get_a_few_lanes_each_where_they_are_moved_in_wide_pieces() -> None:
+    context = Context(task=read_task(ROOT / "kernels" / "rope"), chip=chip("h200"))
+    scalar = parse_variant(context.task.ladder()[0].read_text(encoding="utf-8"))
+    plans = tuple(plan for plan in PLANS if plan.name == "groups_together")
+    offered = PlanOperator(all_rules(), plans).propose(scalar, rng=random.Random(0), context=context)
+    assert offered is not None
+    assert [step.arguments["rule"] for step in offered.steps] == ["row_lanes", "wide_access", "compile_in"]
+    assert offered.steps[0].arguments["to"] == 8  # not the 32 that come first
+    assert not_one_change(context.task, offered, scalar) is None
 
 
 def offers(kernel: str, plan: str, most: int) -> list[Proposal]:

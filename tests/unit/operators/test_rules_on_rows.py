@@ -124,3 +124,44 @@ def test_short_rows_are_shared_by_groups_of_a_warp_too(
     child = rule.build(parse_variant(text), found[-1])
     assert child is not None
     assert passes(bench, task, child)
+
+
+HALVES = """\
+// evo: task rope
+// evo: launch turn grid (ceil_div(B * S * H, 4)) block (128) shared 0
+#include <cuda_fp16.h>
+extern "C" __global__ void turn(const __half* x, const float* cosines, const float* sines, __half* y, int b, int s,
+                                int h, int d, int t) {
+    const int lane = threadIdx.x % 32, row = blockIdx.x * 4 + threadIdx.x / 32, half = d / 2;
+    if (row >= b * s * h) return;
+    const int place = (t - s + row / h % s) * half;
+    const __half* in = x + row * d;
+    __half* out = y + row * d;
+    for (int i = lane; i < half; i += 32) {
+        const float c = cosines[place + i], z = sines[place + i];
+        const float left = __half2float(in[i]), right = __half2float(in[i + half]);
+        out[i] = __float2half(left * c - right * z);
+        out[i + half] = __float2half(right * c + left * z);
+    }
+}
+"""
+
+
+def test_two_stores_of_which_one_lies_behind_the_other_are_wide(bench: EvaluationSession) -> None:
+    task = read_task(SHIPPED / "rope")
+    child = built("wide_access", HALVES, task)[0]
+    assert child.text.count("*reinterpret_cast<Half4*>(&out[") == 2
+    assert "const float c = cosines[place + i], z = sines[place + i];" in child.text  # the rest stays as it was written
+    assert passes(bench, task, child)
+    for otherwise in ("out[i + 1]", "out[i + d]", "out[half + 1 + i]"):  # it may meet the first, or that is not shown
+        assert built("wide_access", changed(HALVES, ("out[i + half]", otherwise)), task) == []
+
+
+def test_what_a_function_reads_at_the_turn_of_a_loop_is_wide_too() -> None:
+    task = read_task(SHIPPED / "add_layernorm")
+    text = task.ladder()[0].read_text(encoding="utf-8")
+    (shared,) = built("row_blocks", text, task)
+    first = built("wide_access", shared, task)[0]
+    for name in ("x", "r"):
+        assert f"const Half8 {name}_pack = *reinterpret_cast<const Half8*>(&{name}[start + i_done]);" in first.text
+    assert "*reinterpret_cast<Half8*>(&s[start + i_done]) = s_pack;" in first.text

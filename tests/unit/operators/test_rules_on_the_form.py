@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from long_cases import long
-from rule_children import BY_NAME, DATA, TASKS, built, changed, example, passes, task_of
+from rule_children import BY_NAME, DATA, TASKS, built, changed, example, of_example, passes, task_of
 
 from evo.cuda.source import new_dead_code
 from evo.evaluate.session import EvaluationSession
@@ -92,6 +92,21 @@ def test_row_lanes_leaves_alone_what_it_cannot_prove(written: str, otherwise: st
     task = task_of("row_lanes")
     text = example("row_lanes").replace(written, otherwise)
     assert built("row_lanes", text, task) == []
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise"),
+    [
+        ("// evo: macro M\n", ""),  # how many tiles there are is not known when compiled
+        ("(ceil_div(N, BN),", "(ceil_div(N, 32),"),  # columns do not come in tiles
+        ('extern "C"', '__device__ int rows() { return BM; }\nextern "C"'),  # another function has the one size
+        ("    float sum", "#if BM > 16\n#endif\n    float sum"),  # so has the preprocessor
+    ],
+)
+def test_tiles_get_a_second_size_only_where_the_kernel_alone_knows_them(written: str, otherwise: str) -> None:
+    assert len(of_example("sized_tiles")) == 4
+    assert len(of_example("sized_tiles", ("BN in 16, 32, 64", "BN in 32, 48"))) == 1  # rows alone have another size
+    assert of_example("sized_tiles", (written, otherwise)) == []
 
 
 SUMMED_ALL = "        total += w;\n"  # for each key that counts, as the output does

@@ -1,7 +1,7 @@
 // evo: task grouped_mma
 // evo: knob BM in 16, 32, 64, 128, 256
 // evo: knob BN in 16, 32, 64, 128, 256
-// evo: knob BK in 16, 32, 64
+// evo: knob BK in 32, 64
 // evo: knob WM in 16, 32, 64
 // evo: knob WN in 16, 32, 64
 // evo: knob STAGES in 2, 3, 4
@@ -14,7 +14,7 @@
 #define BK 32
 #define WM 32
 #define WN 32
-#define STAGES 3
+#define STAGES 4
 #define SHARES 4
 extern "C" __global__ void experts(const half* x, const half* w, const int* expert_of, half* y, int T, int E, int D, int F) {
     // A block computes BM x BN results on tensor cores, a warp WM x WN of them; STAGES tiles of depth BK are under way.
@@ -22,25 +22,25 @@ extern "C" __global__ void experts(const half* x, const half* w, const int* expe
     constexpr int warps_n = BN / WN, threads = BM / WM * warps_n * 32;
     constexpr int left_size = BM * (BK + 8), stage = left_size + BK * (BN + 8);
     extern __shared__ __align__(16) unsigned short ring[];
+    const unsigned ring_at = (unsigned)__cvta_generic_to_shared(ring);
     __shared__ int groups[BM];
     const unsigned short* const left = reinterpret_cast<const unsigned short*>(x);
     const int tile0 = blockIdx.y * BM, col0 = blockIdx.x * BN, lane = threadIdx.x % 32;
     const int warp_row = threadIdx.x / 32 / warps_n * WM, warp_col = threadIdx.x / 32 % warps_n * WN;
     const int tiles = (D + BK - 1) / BK;
 
-    // Eight elements of a line, zeros outside of the matrix; one by one if lines are not aligned to 16 bytes.
-    auto copy = [](unsigned short* to, const unsigned short* from, int row, int col, int rows, int cols, int stride) {
-        const int count = row < rows ? max(min(cols - col, 8), 0) : 0;
-        const unsigned short* const at = from + (count > 0 ? (long long)row * stride + col : 0);
-        if (stride % 8 == 0 && reinterpret_cast<unsigned long long>(from) % 16 == 0) {
+    // Eight elements of a line, zeros behind the first count; one by one if lines are not aligned to 16 bytes.
+    auto copy = [&](int to, const unsigned short* begin, long long at, int count, bool is_wide) {
+        const unsigned short* const from = begin + (count > 0 ? at : 0);
+        if (is_wide) {
             asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                         :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(at), "r"(count * 2)
+                         :: "r"(ring_at + 2 * to), "l"(from), "r"(2 * max(count, 0))
                          : "memory");
         } else {
             __align__(16) unsigned short held[8];
             #pragma unroll
-            for (int i = 0; i < 8; ++i) held[i] = i < count ? at[i] : (unsigned short)0;
-            *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(held);
+            for (int i = 0; i < 8; ++i) held[i] = i < count ? from[i] : (unsigned short)0;
+            *reinterpret_cast<uint4*>(ring + to) = *reinterpret_cast<const uint4*>(held);
         }
     };
     auto group_of = [&](int t) {
@@ -62,44 +62,87 @@ extern "C" __global__ void experts(const half* x, const half* w, const int* expe
             const int rows = tile0 + end;
             const unsigned short* const right =
                 reinterpret_cast<const unsigned short*>(w) + (long long)group * F * D;
-            auto load = [&](int t) {
-                if (t < tiles) {
-                    unsigned short* const to = ring + t % STAGES * stage;
-                    for (int e = threadIdx.x; e < BM * BK / 8; e += threads) {
-                        const int row = e / (BK / 8), col = e % (BK / 8) * 8;
-                        copy(to + row * (BK + 8) + col, left, row0 + row, t * BK + col, rows, D,
-                              D);
+            // Tile t to a place in the ring, zeros past the last one; what lies inside of the matrices is copied unasked.
+            auto load = [&](int t, int to) {
+                const int k0 = t * BK, rest = t < tiles ? D - k0 : 0;
+                const unsigned short* const m_from = left;
+                const bool m_wide = D % 8 == 0 && reinterpret_cast<unsigned long long>(m_from) % 16 == 0;
+                const unsigned short* const n_from = right;
+                const bool n_wide = F % 8 == 0 && reinterpret_cast<unsigned long long>(n_from) % 16 == 0;
+                auto fill = [&](bool is_whole) {
+                    {
+                        constexpr int many = threads / (BK / 8);  // lines that all threads copy at once
+                        const int row = threadIdx.x / (BK / 8);
+                        const int col = threadIdx.x % (BK / 8) * 8;
+                        const long long at = (long long)(row0 + row) * D + k0 + col;
+                        const int lines = (rows) - row0 - row, elements = min(rest - col, 8);
+                        #pragma unroll
+                        for (int i = 0; i < BM; i += many) {
+                            if (BM % many != 0 && row + i >= BM) break;
+                            copy(to + (row + i) * (BK + 8) + col, m_from, at + (long long)i * D,
+                                  is_whole ? 8 : i < lines ? elements : 0, is_whole || m_wide);
+                        }
                     }
-                    for (int e = threadIdx.x; e < BK * BN / 8; e += threads) {
-                        const int row = e / (BN / 8), col = e % (BN / 8) * 8;
-                        copy(to + left_size + row * (BN + 8) + col, right, t * BK + row, col0 + col, D, F,
-                              F);
+                    {
+                        constexpr int many = threads / (BN / 8);  // lines that all threads copy at once
+                        const int row = threadIdx.x / (BN / 8);
+                        const int col = threadIdx.x % (BN / 8) * 8;
+                        const long long at = (long long)(k0 + row) * F + col0 + col;
+                        const int lines = rest - row, elements = min(F - col0 - col, 8);
+                        #pragma unroll
+                        for (int i = 0; i < BK; i += many) {
+                            if (BK % many != 0 && row + i >= BK) break;
+                            copy(to + left_size + (row + i) * (BN + 8) + col, n_from, at + (long long)i * F,
+                                  is_whole ? 8 : i < lines ? elements : 0, is_whole || n_wide);
+                        }
                     }
-                }
-                asm volatile("cp.async.commit_group;" ::: "memory");  // empty past the end, so that the count is right
+                };
+                if (rest >= BK
+                    && m_wide && row0 + BM <= rows
+                    && n_wide && col0 + BN <= F)
+                    fill(true);
+                else
+                    fill(false);
+                asm volatile("cp.async.commit_group;" ::: "memory");
             };
 
             float sum[WM / 16][WN / 8][4] = {};
-            for (int t = 0; t < STAGES - 1; ++t) load(t);
+            unsigned xs[2][WM / 16][4], ys[2][WN / 16][4];
+            auto take = [&](int from, int k, unsigned (&x_)[WM / 16][4], unsigned (&y_)[WN / 16][4]) {
+                #pragma unroll
+                for (int i = 0; i < WM / 16; ++i)
+                    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                                 : "=r"(x_[i][0]), "=r"(x_[i][1]), "=r"(x_[i][2]), "=r"(x_[i][3])
+                                 : "r"(ring_at + 2 * (from + (warp_row + lane / 8 % 2 * 8 + lane % 8) * (BK + 8) + lane / 16 * 8 + i * 16 * (BK + 8) + k)) : "memory");
+                #pragma unroll
+                for (int i = 0; i < WN / 16; ++i)
+                    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                                 : "=r"(y_[i][0]), "=r"(y_[i][1]), "=r"(y_[i][2]), "=r"(y_[i][3])
+                                 : "r"(ring_at + 2 * (from + left_size + (lane / 8 % 2 * 8 + lane % 8) * (BN + 8) + warp_col + lane / 16 * 8 + k * (BN + 8) + i * 16)) : "memory");
+            };
+            #pragma unroll 1
+            for (int t = 0; t < STAGES - 1; ++t) load(t, t * stage);
+            asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2) : "memory");
+            __syncthreads();
+            take(0, 0, xs[0], ys[0]);
+            int reading = 0, filling = (STAGES - 1) * stage;
             for (int t = 0; t < tiles; ++t) {
-                asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2) : "memory");
-                __syncthreads();
-                load(t + STAGES - 1);
-                const unsigned short* const left_tile = ring + t % STAGES * stage;
-                const unsigned short* const right_tile = left_tile + left_size;
                 #pragma unroll
                 for (int k = 0; k < BK; k += 16) {
-                    unsigned x_[WM / 16][4], y_[WN / 16][4];
-                    #pragma unroll
-                    for (int i = 0; i < WM / 16; ++i)
-                        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                                     : "=r"(x_[i][0]), "=r"(x_[i][1]), "=r"(x_[i][2]), "=r"(x_[i][3])
-                                     : "r"((unsigned)__cvta_generic_to_shared(left_tile + (warp_row + i * 16 + lane / 8 % 2 * 8 + lane % 8) * (BK + 8) + k + lane / 16 * 8)) : "memory");
-                    #pragma unroll
-                    for (int i = 0; i < WN / 16; ++i)
-                        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                                     : "=r"(y_[i][0]), "=r"(y_[i][1]), "=r"(y_[i][2]), "=r"(y_[i][3])
-                                     : "r"((unsigned)__cvta_generic_to_shared(right_tile + (k + lane / 8 % 2 * 8 + lane % 8) * (BN + 8) + warp_col + i * 16 + lane / 16 * 8)) : "memory");
+                    if (k == BK - 16) {
+                        // All have read the last of this tile, and the next one is there.
+                        asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2) : "memory");
+                        __syncthreads();
+                        reading = reading == (STAGES - 1) * stage ? 0 : reading + stage;
+                    }
+                    // The next fragments are on their way while these are multiplied.
+                    take(reading, (k + 16) % BK, xs[(k / 16 + 1) % 2], ys[(k / 16 + 1) % 2]);
+                    if (k == 0) {
+                        load(t + STAGES - 1, filling);
+                        filling = filling == (STAGES - 1) * stage ? 0 : filling + stage;
+                    }
+                    auto& x_ = xs[k / 16 % 2];
+                    auto& y_ = ys[k / 16 % 2];
                     #pragma unroll
                     for (int i = 0; i < WM / 16; ++i) {
                         #pragma unroll
@@ -112,6 +155,7 @@ extern "C" __global__ void experts(const half* x, const half* w, const int* expe
                     }
                 }
             }
+            asm volatile("cp.async.wait_group 0;" ::: "memory");
             #pragma unroll
             for (int i = 0; i < WM / 16; ++i) {
                 #pragma unroll

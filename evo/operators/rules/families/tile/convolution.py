@@ -14,14 +14,12 @@ from dataclasses import dataclass
 from evo.analysis.access import Contraction, LaunchAnalysis, Origin, Symbol, Term
 from evo.analysis.access.renaming import in_indices
 from evo.cuda.source import Function
+from evo.operators.rules.families.tile.mma_copies import copy, fetch, load
 from evo.operators.rules.families.tile.mma_pieces import (
     KINDS,
     MmaKind,
     TensorCoreBody,
-    copy,
     declared,
-    fetch,
-    load,
     multiplied,
     places,
     tensor_core_applications,
@@ -146,7 +144,7 @@ def _written(found: _Convolution) -> TensorCoreBody:
     is_by_rows = found.column == len(dims) - 1
     spot = f"(long long)$row * {n} + $col" if is_by_rows else say.offset(found.output, at)
     pairs = pairs_of(found.ctx, found.function, found.names[found.output.name], n) if is_by_rows else None
-    fills = _fetched_windows(_axes_of(found)[-1], kind) if is_deep else _gathered(kind)
+    windows = _fetched_windows(_axes_of(found)[-1], kind) if is_deep else _gathered(kind)
     body = (
         "{\n"
         + declared(is_deep, found.is_inner, kind=kind)
@@ -154,7 +152,7 @@ def _written(found: _Convolution) -> TensorCoreBody:
         + places(k)
         + _windows(found)
         + copy(kind)
-        + load(fills + fetch("n", found.is_inner, "$col0", n, k, kind), kind)
+        + load([fetch("n", found.is_inner, "$col0", n, k, kind)], k, others=windows)
         + multiplied(is_deep, found.is_inner, kind)
         + (_anew_if() if _has_anew(found) else "")
         + results("$pixels", n, f"{found.names[found.output.name]}[{spot}]", value, pairs)
@@ -319,41 +317,41 @@ def _fetched_windows(channels: str, kind: MmaKind) -> str:
     """The loop that starts the copies of a tile of windows."""
     chunk, kept = kind.chunk, kind.storage
     return f"""\
-            #pragma unroll
-            for (int $i = 0; $i < $parts; ++$i) {{
-                const int $e = threadIdx.x + $i * $threads, $col = $e % (BK / {chunk}) * {chunk};
-                if ($e >= BM * BK / {chunk}) break;
-                {kept}* const $part = $to + $e / (BK / {chunk}) * (BK + {kind.pad(True)}) + $col;
-                if ({channels} % {chunk} == 0) {{
-                    const long long $at = $place($i, $t * BK + $col);
-                    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                                 :: "r"((unsigned)__cvta_generic_to_shared($part)), "l"($left + max($at, 0LL)),
-                                    "r"($at >= 0 ? 16 : 0) : "memory");
-                }} else {{
-                    __align__(16) {kept} $held[{chunk}];
-                    #pragma unroll
-                    for (int $j = 0; $j < {chunk}; ++$j) {{
-                        const long long $at = $place($i, $t * BK + $col + $j);
-                        $held[$j] = $at >= 0 ? $left[$at] : ({kept})0;
-                    }}
-                    *reinterpret_cast<uint4*>($part) = *reinterpret_cast<const uint4*>($held);
+        #pragma unroll
+        for (int $i = 0; $i < $parts; ++$i) {{
+            const int $e = threadIdx.x + $i * $threads, $col = $e % (BK / {chunk}) * {chunk};
+            if ($e >= BM * BK / {chunk}) break;
+            {kept}* const $part = $ring + $to + $e / (BK / {chunk}) * (BK + {kind.pad(True)}) + $col;
+            if ({channels} % {chunk} == 0) {{
+                const long long $at = $place($i, $k0 + $col);
+                asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                             :: "r"((unsigned)__cvta_generic_to_shared($part)), "l"($left + max($at, 0LL)),
+                                "r"($at >= 0 ? 16 : 0) : "memory");
+            }} else {{
+                __align__(16) {kept} $held[{chunk}];
+                #pragma unroll
+                for (int $j = 0; $j < {chunk}; ++$j) {{
+                    const long long $at = $place($i, $k0 + $col + $j);
+                    $held[$j] = $at >= 0 ? $left[$at] : ({kept})0;
                 }}
+                *reinterpret_cast<uint4*>($part) = *reinterpret_cast<const uint4*>($held);
             }}
+        }}
 """
 
 
 def _gathered(kind: MmaKind) -> str:
     """The loops that load a tile of windows, an element at a time, and store it by depths."""
     return f"""\
-            {kind.storage} $held[BM * BK / $threads];
-            #pragma unroll
-            for (int $e = 0; $e < BM * BK / $threads; ++$e) {{
-                const long long $at = $place(0, $t * BK + ($e * $threads + (int)threadIdx.x) / BM);
-                $held[$e] = $at >= 0 ? $left[$at] : ({kind.storage})0;
-            }}
-            #pragma unroll
-            for (int $e = 0; $e < BM * BK / $threads; ++$e)
-                $to[($e * $threads + threadIdx.x) / BM * (BM + {kind.pad(False)}) + threadIdx.x % BM] = $held[$e];
+        {kind.storage} $held[BM * BK / $threads];
+        #pragma unroll
+        for (int $e = 0; $e < BM * BK / $threads; ++$e) {{
+            const long long $at = $place(0, $k0 + ($e * $threads + (int)threadIdx.x) / BM);
+            $held[$e] = $at >= 0 ? $left[$at] : ({kind.storage})0;
+        }}
+        #pragma unroll
+        for (int $e = 0; $e < BM * BK / $threads; ++$e)
+            $ring[$to + ($e * $threads + threadIdx.x) / BM * (BM + {kind.pad(False)}) + threadIdx.x % BM] = $held[$e];
 """
 
 

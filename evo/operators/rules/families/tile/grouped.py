@@ -9,14 +9,12 @@ from dataclasses import dataclass
 
 from evo.analysis.access import Contraction, LaunchAnalysis, Origin, Symbol, Term
 from evo.cuda.source import Function
+from evo.operators.rules.families.tile.mma_copies import copy, fetch, load
 from evo.operators.rules.families.tile.mma_pieces import (
     KINDS,
     MMA_TYPES,
     TensorCoreBody,
-    copy,
     declared,
-    fetch,
-    load,
     multiplied,
     places,
     tensor_core_applications,
@@ -133,7 +131,7 @@ def _written(found: _Grouped) -> TensorCoreBody:
     product = (
         f"    const unsigned short* const $right =\n"
         f"        reinterpret_cast<const unsigned short*>({right_name}) + (long long)$group * {n} * {k};\n"
-        + load(fetch("m", left, "$row0", "$rows", k) + fetch("n", right, "$col0", n, k))
+        + load([fetch("m", left, "$row0", "$rows", k), fetch("n", right, "$col0", n, k)], k)
         + multiplied(left, right, KINDS[found.element])
         + results("$rows", n, target, value, pairs_of(found.ctx, found.function, found.names[found.output.name], n))
         + "    __syncthreads();  // before the next group's tiles replace these\n"

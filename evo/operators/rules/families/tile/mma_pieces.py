@@ -19,11 +19,11 @@ from evo.operators.rules.rule_context import RuleContext
 
 # Tiles of a block (rows, columns, depth), of a warp (rows, columns), and how many tiles are under way.
 _SHAPES = (
-    (64, 64, 32, 32, 32, 3), (128, 128, 32, 64, 32, 3), (32, 64, 64, 16, 32, 3), (128, 64, 32, 32, 32, 4),
-    (64, 128, 64, 32, 64, 2),
+    (64, 64, 32, 32, 32, 4), (128, 128, 32, 64, 64, 4), (32, 64, 64, 16, 32, 4), (128, 64, 32, 64, 32, 4),
+    (64, 128, 64, 32, 64, 3),
 )  # fmt: skip
 _DOMAINS = {
-    "BM": (16, 32, 64, 128, 256), "BN": (16, 32, 64, 128, 256), "BK": (16, 32, 64), "WM": (16, 32, 64),
+    "BM": (16, 32, 64, 128, 256), "BN": (16, 32, 64, 128, 256), "BK": (32, 64), "WM": (16, 32, 64),
     "WN": (16, 32, 64), "STAGES": (2, 3, 4),
 }  # fmt: skip
 _CAPABILITY = 80  # cp.async, and mma of bfloat16 and tf32
@@ -69,10 +69,10 @@ class MmaKind:
 KINDS = {
     "half": MmaKind(storage="unsigned short", bytes=2, depth=16, name="f16"),
     "bfloat16": MmaKind(storage="unsigned short", bytes=2, depth=16, name="bf16"),
-    "float": MmaKind(storage="float", bytes=4, depth=8, name="tf32", shapes=_SHAPES_TF32, depths=(8, 16, 32)),
+    "float": MmaKind(storage="float", bytes=4, depth=8, name="tf32", shapes=_SHAPES_TF32, depths=(16, 32)),
     **{
         element: MmaKind(
-            storage=element, bytes=1, depth=32, name=name, shapes=_SHAPES_INT8, depths=(32, 64, 128), sums="int"
+            storage=element, bytes=1, depth=32, name=name, shapes=_SHAPES_INT8, depths=(64, 128), sums="int"
         )
         for element, name in (("signed char", "s8"), ("unsigned char", "u8"))
     },
@@ -157,34 +157,12 @@ def _edits(
     return merged([*edits, *without_bounds(function)])
 
 
-def fetch(
-    own: str, is_inner: bool, first: str, extent: str, k: str, kind: MmaKind = F16, *, stride: str = "", turn: str = ""
-) -> str:
-    """The loop that starts the copies of a factor's tile, 16 bytes of a line at a time.
-
-    own: `m` for the left factor, `n` for the right one; is_inner: k runs along its lines; stride: from one line to the
-    next, if it is not a line's length; turn: where the depths of `$turn` begin.
-    """
-    source, to, size = ("$left", "$to", "BM") if own == "m" else ("$right", "$to + $left_size", "BN")
-    depth, turned = ("$t % $per * BK", f" + {turn}") if turn else ("$t * BK", "")
-    rows, columns, at, line = (
-        (size, "BK", f"{first} + $row, {depth} + $col, {extent}, {k}", k)
-        if is_inner
-        else ("BK", size, f"{depth} + $row, {first} + $col, {k}, {extent}", extent)
-    )
-    return f"""\
-            for (int $e = threadIdx.x; $e < {rows} * {columns} / {kind.chunk}; $e += $threads) {{
-                const int $row = $e / ({columns} / {kind.chunk}), $col = $e % ({columns} / {kind.chunk}) * {kind.chunk};
-                $copy({to} + $row * ({columns} + {kind.pad(is_inner)}) + $col, {source}{turned}, {at},
-                      {stride or line});
-            }}
-"""
-
-
 def _fragments(own: str, is_inner: bool, kind: MmaKind) -> str:
-    """The loads of a warp's fragments at depth $k: four 8 x 8 matrices each, transposed unless k is along the row."""
+    """The loads of a warp's fragments at depth $k of the tile at $from: four 8 x 8 matrices each, transposed unless k
+    is along the row.
+    """
     name, tile, warp, size = (
-        ("$x", "$left_tile", "$warp_row", "WM") if own == "m" else ("$y", "$right_tile", "$warp_col", "WN")
+        ("$x", "$from", "$warp_row", "WM") if own == "m" else ("$y", "$from + $left_size", "$warp_col", "WN")
     )
     # The four matrices of A lie rows first, then depth; those of B the other way round.
     if kind.bytes != 2 and not is_inner:
@@ -193,20 +171,20 @@ def _fragments(own: str, is_inner: bool, kind: MmaKind) -> str:
     outer, inner = (
         ("$lane / 8 % 2 * 8", f"$lane / 16 * {wide}") if own == "m" else ("$lane / 16 * 8", f"$lane / 8 % 2 * {wide}")
     )
-    where = f"{warp} + $i * 16 + {outer}"
-    depth = f"$k + {inner}"
-    address = (
-        f"({where} + $lane % 8) * (BK + {kind.pad(True)}) + {depth}"
-        if is_inner
-        else f"({depth} + $lane % 8) * ({'BM' if own == 'm' else 'BN'} + 8) + {where}"
-    )
+    # What depends on the lane stands alone, so that the rest is an offset of the instruction.
+    if is_inner:
+        line = f"BK + {kind.pad(True)}"
+        mine, place = f"({warp} + {outer} + $lane % 8) * ({line}) + {inner}", f"$i * 16 * ({line}) + $k"
+    else:
+        line = f"{'BM' if own == 'm' else 'BN'} + 8"
+        mine, place = f"({inner} + $lane % 8) * ({line}) + {warp} + {outer}", f"$k * ({line}) + $i * 16"
     trans = "" if is_inner else ".trans"
     return f"""\
-            #pragma unroll
-            for (int $i = 0; $i < {size} / 16; ++$i)
-                asm volatile("ldmatrix.sync.aligned.m8n8.x4{trans}.shared.b16 {{%0, %1, %2, %3}}, [%4];"
-                             : "=r"({name}[$i][0]), "=r"({name}[$i][1]), "=r"({name}[$i][2]), "=r"({name}[$i][3])
-                             : "r"((unsigned)__cvta_generic_to_shared({tile} + {address})) : "memory");
+        #pragma unroll
+        for (int $i = 0; $i < {size} / 16; ++$i)
+            asm volatile("ldmatrix.sync.aligned.m8n8.x4{trans}.shared.b16 {{%0, %1, %2, %3}}, [%4];"
+                         : "=r"({name}[$i][0]), "=r"({name}[$i][1]), "=r"({name}[$i][2]), "=r"({name}[$i][3])
+                         : "r"($ring_at + {kind.bytes} * ({tile} + {mine} + {place})) : "memory");
 """
 
 
@@ -217,19 +195,19 @@ def _words(name: str, tile: str, warp: str, size: str, own: str, kind: MmaKind) 
     edge = f"({'BM' if own == 'm' else 'BN'} + {kind.pad(False)})"
     spot = f"{warp} + $i * 16 + $lane / 4 + {across}"
     if per == 1:
-        taken = f"{name}[$i][$e] = __float_as_uint({tile}[($k + $lane % 4 + {down}) * {edge} + {spot}]);"
+        taken = f"{name}[$i][$e] = __float_as_uint($ring[{tile} + ($k + $lane % 4 + {down}) * {edge} + {spot}]);"
     else:
         taken = f"""{{
-                    const {kind.storage}* const $at = {tile} + ($k + $lane % 4 * 4 + {down}) * {edge} + {spot};
+                    const {kind.storage}* const $at = $ring + {tile} + ($k + $lane % 4 * 4 + {down}) * {edge} + {spot};
                     {name}[$i][$e] = ($at[0] & 255u) | ($at[{edge}] & 255u) << 8 | ($at[2 * {edge}] & 255u) << 16
                                      | ($at[3 * {edge}] & 255u) << 24;
                 }}"""
     return f"""\
+        #pragma unroll
+        for (int $i = 0; $i < {size} / 16; ++$i) {{
             #pragma unroll
-            for (int $i = 0; $i < {size} / 16; ++$i) {{
-                #pragma unroll
-                for (int $e = 0; $e < 4; ++$e) {taken}
-            }}
+            for (int $e = 0; $e < 4; ++$e) {taken}
+        }}
 """
 
 
@@ -251,6 +229,7 @@ def declared(left_is_inner: bool, right_is_inner: bool, shape: str = "BM x BN re
     constexpr int $warps_n = BN / WN, $threads = BM / WM * $warps_n * 32;
     constexpr int $left_size = {left_size}, $stage = $left_size + {right_size};
     extern __shared__ __align__(16) {kind.storage} $ring[];
+    const unsigned $ring_at = (unsigned)__cvta_generic_to_shared($ring);
 """
 
 
@@ -268,49 +247,12 @@ def places(k: str, row0: str = "$row0", turns: str = "", skipped: str = "") -> s
 """
 
 
-def copy(kind: MmaKind = F16) -> str:
-    """What copies 16 bytes."""
-    many, kept = {16: "Sixteen", 8: "Eight", 4: "Four"}[kind.chunk], kind.storage
-    zero = "0.0f" if kept == "float" else f"({kept})0"
-    return f"""\
-    // {many} elements of a line, zeros outside of the matrix; one by one if lines are not aligned to 16 bytes.
-    auto $copy = []({kept}* $to, const {kept}* $from, int $row, int $col, int $rows, int $cols, int $stride) {{
-        const int $count = $row < $rows ? max(min($cols - $col, {kind.chunk}), 0) : 0;
-        const {kept}* const $at = $from + ($count > 0 ? (long long)$row * $stride + $col : 0);
-        if ($stride % {kind.chunk} == 0 && reinterpret_cast<unsigned long long>($from) % 16 == 0) {{
-            asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                         :: "r"((unsigned)__cvta_generic_to_shared($to)), "l"($at), "r"($count * {kind.bytes})
-                         : "memory");
-        }} else {{
-            __align__(16) {kept} $held[{kind.chunk}];
-            #pragma unroll
-            for (int $i = 0; $i < {kind.chunk}; ++$i) $held[$i] = $i < $count ? $at[$i] : {zero};
-            *reinterpret_cast<uint4*>($to) = *reinterpret_cast<const uint4*>($held);
-        }}
-    }};
-"""
-
-
-def load(fills: str, kind: MmaKind = F16, *, is_turning: bool = False) -> str:
-    """What starts the copies of a tile."""
-    turn = "            const int $turn = $t / $per;\n" if is_turning else ""
-    return f"""\
-    auto $load = [&](int $t) {{
-        if ($t < $tiles) {{
-            {kind.storage}* const $to = $ring + $t % STAGES * $stage;
-{turn}{fills}        }}
-        asm volatile("cp.async.commit_group;" ::: "memory");  // empty past the end, so that the count is right
-    }};
-
-"""
-
-
 def multiplied(left_is_inner: bool, right_is_inner: bool, kind: MmaKind) -> str:
     """The loop over the tiles: the sums of a warp in registers."""
     fragments = _fragments("m", left_is_inner, kind) + _fragments("n", right_is_inner, kind)
-    instructions = _instruction(kind, "$x[$i]", "$y[$j / 2]", "$sum[$i][$j]")
+    instructions, parts = _instruction(kind, "$x[$i]", "$y[$j / 2]", "$sum[$i][$j]"), ""
     if kind.is_split:
-        fragments += _parts()
+        parts = _parts()
         instructions = "".join(
             _instruction(kind, f"${left}[$i]", f"${right}[$j / 2]", "$part")
             for left, right in (("x_low", "y_top"), ("x_top", "y_low"), ("x", "y"))
@@ -323,25 +265,43 @@ def multiplied(left_is_inner: bool, right_is_inner: bool, kind: MmaKind) -> str:
                     for (int $e = 0; $e < 4; ++$e) $sum[$i][$j][$e] += $part[$e];
                 }}
 """
+    last, other = f"BK - {kind.depth}", f"($k / {kind.depth} + 1) % 2"
     return f"""\
     {kind.sums} $sum[WM / 16][WN / 8][4] = {{}};
-    for (int $t = 0; $t < STAGES - 1; ++$t) $load($t);
+    unsigned $xs[2][WM / 16][4], $ys[2][WN / 16][4];
+    auto $take = [&](int $from, int $k, unsigned (&$x)[WM / 16][4], unsigned (&$y)[WN / 16][4]) {{
+{fragments}    }};
+    #pragma unroll 1
+    for (int $t = 0; $t < STAGES - 1; ++$t) $load($t, $t * $stage);
+    asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2) : "memory");
+    __syncthreads();
+    $take(0, 0, $xs[0], $ys[0]);
+    int $reading = 0, $filling = (STAGES - 1) * $stage;
     for (int $t = 0; $t < $tiles; ++$t) {{
-        asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2) : "memory");
-        __syncthreads();
-        $load($t + STAGES - 1);
-        const {kind.storage}* const $left_tile = $ring + $t % STAGES * $stage;
-        const {kind.storage}* const $right_tile = $left_tile + $left_size;
         #pragma unroll
         for (int $k = 0; $k < BK; $k += {kind.depth}) {{
-            unsigned $x[WM / 16][4], $y[WN / 16][4];
-{fragments}            #pragma unroll
+            if ($k == {last}) {{
+                // All have read the last of this tile, and the next one is there.
+                asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2) : "memory");
+                __syncthreads();
+                $reading = $reading == (STAGES - 1) * $stage ? 0 : $reading + $stage;
+            }}
+            // The next fragments are on their way while these are multiplied.
+            $take($reading, ($k + {kind.depth}) % BK, $xs[{other}], $ys[{other}]);
+            if ($k == 0) {{
+                $load($t + STAGES - 1, $filling);
+                $filling = $filling == (STAGES - 1) * $stage ? 0 : $filling + $stage;
+            }}
+            auto& $x = $xs[$k / {kind.depth} % 2];
+            auto& $y = $ys[$k / {kind.depth} % 2];
+{parts}            #pragma unroll
             for (int $i = 0; $i < WM / 16; ++$i) {{
                 #pragma unroll
                 for (int $j = 0; $j < WN / 8; ++$j)
 {instructions}            }}
         }}
     }}
+    asm volatile("cp.async.wait_group 0;" ::: "memory");
 """
 
 

@@ -10,13 +10,11 @@ from collections.abc import Iterator
 
 from evo.analysis.access import LaunchAnalysis
 from evo.cuda.source import Function
+from evo.operators.rules.families.tile.mma_copies import copy, fetch, load
 from evo.operators.rules.families.tile.mma_pieces import (
     KINDS,
     TensorCoreBody,
-    copy,
     declared,
-    fetch,
-    load,
     multiplied,
     places,
     tensor_core_applications,
@@ -65,15 +63,17 @@ def _written(found: Product) -> TensorCoreBody:
     if layout.at[-1] == "$col":
         width = say.extent(found.output.shape[-1])
         pairs = pairs_of(found.ctx, found.function, found.names[found.output.name], width)
-    fills = fetch("m", left.is_inner, "$row0", m, k, kind, stride=left.stride, turn=left.turn)
-    fills += fetch("n", right.is_inner, "$col0", n, k, kind, stride=right.stride, turn=right.turn)
+    fetches = [
+        fetch("m", left.is_inner, "$row0", m, k, kind, stride=left.stride, turn=left.turn),
+        fetch("n", right.is_inner, "$col0", n, k, kind, stride=right.stride, turn=right.turn),
+    ]
     body = (
         "{\n"
         + declared(left.is_inner, right.is_inner, kind=kind)
         + factors_of(found, kind.storage if kind.storage != left.element else "")
         + places(k, turns=layout.turns, skipped=skipped_tile(found, say))
         + copy(kind)
-        + load(fills, kind, is_turning=bool(layout.turns))
+        + load(fetches, k, is_turning=bool(layout.turns))
         + multiplied(left.is_inner, right.is_inner, kind)
         + results(m, n, target, result_of(found, say), pairs)
         + "}"

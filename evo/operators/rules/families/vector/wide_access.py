@@ -17,6 +17,7 @@ from evo.operators.rules.directives import definition_place
 from evo.operators.rules.element import BYTES, pack_name, pack_struct
 from evo.operators.rules.joined_totals import is_joined
 from evo.operators.rules.loops import above, counted_loops, is_rest, loop_words
+from evo.operators.rules.normal_form import behind_guard
 from evo.operators.rules.reductions import counts_down, is_continue, offset_of, takes_any_order
 from evo.operators.rules.rewriting import balanced, bare, fresh, indented, rewritten, same
 from evo.operators.rules.rule import Application, Rule
@@ -29,6 +30,7 @@ _WRITTEN_OUT = 64  # turns
 # Written out, three turns that are left become one load of four elements, of which the last may lie outside.
 _ONE_BY_ONE = "#pragma unroll 1\n"
 _LEAVES = re.compile(r"\b(break|continue|return|goto)\b|__sync|_sync\b|\basm\b|\[&|\[=")
+_LAMBDA = re.compile(r"\bauto\s+(\w+)\s*=\s*\[[^\[\]]*\]([^;{}]*\{[^{}]*\})\s*;")
 _ATOMIC = re.compile(r"atomic(Add|Max|Min|Or|And|Xor)\s*\([^;{}=]*\)\s*;")
 
 
@@ -116,7 +118,7 @@ def _walk(
     """trips: how often the loop runs, 0 if the text does not tell."""
     source, body = ctx.source, statement.body_span
     walk = _open_loop(ctx, function, launch, statement)
-    if walk is None:
+    if walk is None or _reads_unseen(source, function, statement):
         return None
     uses = source.subscripts(body)
     guarded, always, others = dict[tuple[str, str], list[Span]](), set[tuple[str, str]](), set[str]()
@@ -166,7 +168,31 @@ def _walk(
         return None  # what a test guards may lie outside
     if walk.stride and not is_joined(source, function, statement, frozenset(stored)):
         return None
-    return walk if len({name for name, _ in walk.writes}) == len(walk.writes) else None
+    return walk if _is_stored_apart(source, walk) else None
+
+
+def _reads_unseen(source: Source, function: Function, statement: CountedFor) -> bool:
+    """Whether a function with subscripts gets the loop's variable: written out, what it reads is in wide pieces too."""
+    uses, texts = source.subscripts(statement.body_span), {f.name: source.slice(f.body) for f in source.functions}
+    texts |= {match[1]: match[2] for match in _LAMBDA.finditer(source.slice(function.body))}
+    given = [
+        argument
+        for call in source.calls
+        if statement.body_span.holds(call.span) and "[" in texts.get(call.name, "")
+        for argument in call.arguments
+    ]
+    places = [at for argument in given for name, at in source.names(argument) if name == statement.name]
+    return any(not any(use.span.holds(at) for use in uses) for at in places)
+
+
+def _is_stored_apart(source: Source, walk: _WideLoop) -> bool:
+    """Whether no two stores meet: one to an array, or two whose second begins where the first one's turns end."""
+    for name in {name for name, _ in walk.writes}:
+        first, *others = sorted((offset for array, offset in walk.writes if array == name), key=len)
+        limit, start = source.slice(walk.loop.limit), source.slice(walk.loop.start).strip()
+        if others and (first or len(others) > 1 or not same(others[0], limit) or not (walk.stride or start == "0")):
+            return False
+    return True
 
 
 def _lies_inside(ctx: RuleContext, function: Function, span: Span) -> bool:
@@ -365,7 +391,7 @@ RULES = (
         name="wide_access",
         sentence="Lets a loop over neighbouring elements load and store 2, 4 or 8 of them per instruction, where the"
         " addresses are aligned at run time.",
-        find=_find,
+        find=behind_guard(_find),
         reason="a warp moves 32 elements per instruction; wider ones keep more bytes in flight for the same count",
         expected="as many times fewer memory instructions as elements per access",
         risk="rows that are not aligned still take the narrow loop; more registers",

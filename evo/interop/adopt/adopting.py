@@ -128,7 +128,7 @@ def adopt(root: Path, path: Path, options: Options, say: Callable[[str], None] =
     say("measuring how accurate it is")
     wide = _measure(trial, figures)
     _widen(trial, figures)
-    far = far_cases(trial, check).items()
+    far = far_cases(trial, check, timed).items()
     figures.check |= {name: axes for name, axes in far if _are_close(_float_outputs(trial, axes), figures)}
     if options.reference is not None:
         figures.sizes = {}  # the original's errors are held to the reference's own

@@ -9,15 +9,18 @@ numbers; other arrays become tensors.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from evo.cuda.source.parser import Node, read
 from evo.cuda.source.types import declarator_name
 from evo.interop.adopt.host_expressions import bare_type
 from evo.interop.adopt.host_records import HostRecords, RecordField, RecordType
+from evo.interop.adopt.parameters import Parameter, parameters_of
+from evo.interop.adopt.top_level_items import function_name
 
 Edit = tuple[int, int, str]
+_STEPS = ("assignment_expression", "update_expression")
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,9 @@ def flattened(text: str, host: HostRecords, macros: Sequence[str] = ()) -> str:
             continue
         parts = _parts(record, name, host)
         edits.append(_replaced(param, ", ".join(part.declared for part in parts)))
+        if record.function is not None:
+            edits += _calls(body, name, record.function, parts)
+            continue
         is_whole, arrays = _replace_uses(body, name, parts, edits)
         made += [part.array for part in arrays]
         if is_whole or any(re.search(rf"\b{name}\s*\.", macro) for macro in macros):
@@ -155,6 +161,54 @@ def _replace_uses(body: Node, name: str, parts: Sequence[_Part], edits: list[Edi
         elif node.field != "field":
             is_whole = True
     return is_whole, list(arrays.values())
+
+
+def _calls(body: Node, name: str, function: Node, parts: Sequence[_Part]) -> Iterator[Edit]:
+    """`f(i)` of a lambda as what it does there, with what it captures; where it has a result, as a call."""
+    params = parameters_of(function)
+    for node in body.walk():
+        call = node.parent
+        given = call.child("arguments") if call is not None and node.field == "function" else None
+        if node.type != "identifier" or node.text != name or call is None or given is None:
+            continue
+        statement = call.parent
+        if statement is not None and statement.type == "expression_statement":
+            own = list(zip(params[len(parts) :], given.inside, strict=False))
+            if (block := _in_place(function, parts, own, body)) is not None:
+                yield statement.start_byte, statement.end_byte, block
+                continue
+        first = ", ".join(part.flat for part in parts) + ", " * bool(parts and given.inside)
+        yield node.start_byte, given.start_byte + 1, f"{function_name(function)}({first}"
+
+
+def _in_place(
+    function: Node, parts: Sequence[_Part], own: Sequence[tuple[Parameter, Node]], around: Node
+) -> str | None:
+    """The body of a function for one call, with its parameters as variables; None where names would meet."""
+    body = function.child("body")
+    if body is None or any(node.type == "return_statement" for node in body.walk()):
+        return None
+    words = [node for node in body.walk() if node.type == "identifier"]
+    inner = {declarator_name(n) for n in body.walk() if n.type in ("init_declarator", "declaration")}
+    names = {param.name for param, _ in own}
+    captured = {part.place.rpartition(".")[2]: part.flat for part in parts}
+    declares = ("init_declarator", "declaration", "parameter_declaration")
+    outer = {declarator_name(n) for n in (around.parent or around).walk() if n.type in declares}
+    if inner & captured.keys() or any(w.text in outer - inner - names - captured.keys() for w in words):
+        return None
+    lines = []
+    for param, argument in own:
+        if argument.text != param.name:
+            if any(node.text in names for node in argument.walk()):
+                return None
+            lines.append(f"{param.kind.strip()} {param.name} = {argument.text};")
+        elif any(n.text.startswith(param.name) or n.text.endswith(param.name) for n in body.walk() if n.type in _STEPS):
+            return None  # a copy that it counts up
+    text = body.text.encode()
+    for node in reversed([node for node in words if node.text in captured]):
+        start, end = node.start_byte - body.start_byte, node.end_byte - body.start_byte
+        text = text[:start] + captured[node.text].encode() + text[end:]
+    return "{ " + " ".join([*lines, text.decode()[1:].lstrip(" ")])
 
 
 def _element(used: Node, part: _Part) -> int | None:

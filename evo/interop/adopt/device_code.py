@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 
+from evo.cuda.source.parser import Node
 from evo.interop.adopt.host_values import Allocation, DevicePointer, problem
 from evo.interop.adopt.kernel_instance import Instance, passed, with_symbols
 from evo.interop.adopt.program import HostProgram
@@ -61,9 +62,18 @@ def _symbol_parameter(program: HostProgram, name: str, memory: Allocation) -> st
     item = next(item for item in program.items if name in item.names)
     match = re.search(rf"\b{name}\s*((?:\[[^\]]*\])*)", item.text)
     dims = re.findall(r"\[[^\]]*\]", match[1]) if match else []
+    record = program.host.records.get(memory.element or "")
+    if record is not None and any(not _is_const(method) for method in record.methods.values()):
+        return f"{memory.element}* __restrict__ {name}"  # constant memory is no constant to the compiler
     if len(dims) > 1:
         return f"const {memory.element} {name}{''.join(dims)}"
     return f"const {memory.element}* __restrict__ {name}"
+
+
+def _is_const(method: Node) -> bool:
+    """Whether a method takes its object as constant."""
+    head = next((n for n in method.walk() if n.type == "function_declarator"), None)
+    return head is not None and head.text.rpartition(")")[2].split()[:1] == ["const"]
 
 
 def device_code(
@@ -74,7 +84,7 @@ def device_code(
     symbols: Mapping[str, Allocation],
 ) -> str:
     """The device code that the launches need, in the order of the file."""
-    words = {word for instance in order for word in words_of(instance.text)}
+    words = {w for each in order for w in words_of(each.text) - {param.name for param in each.params}}
     near = reached(program.items, [instance.item for instance in order], sorted(words))
     parts: list[tuple[str, str]] = []
     for item in near:

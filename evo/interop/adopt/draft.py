@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from evo.analysis.access.preprocess import ExpansionTooLong, expand
 from evo.cuda.source import Param
 from evo.interop.adopt.device_code import device_code, filled_symbols
-from evo.interop.adopt.draft_parts import LaunchDraft, ScalarDraft, TensorDraft, table_lengths
+from evo.interop.adopt.draft_parts import LaunchDraft, ScalarDraft, TensorDraft, dims_of, table_lengths
 from evo.interop.adopt.fills import UNTOLD, replaced
 from evo.interop.adopt.host_expressions import VECTOR_BASES, VECTORS, bare_type
-from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied, factors, names_of, substituted, written
+from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, names_of, substituted, written
 from evo.interop.adopt.host_values import Allocation, DevicePointer, Launched, problem
 from evo.interop.adopt.kernel_instance import Instance, instances_of
 from evo.interop.adopt.pointer_accesses import PointerAccess, accesses_of
@@ -166,7 +166,7 @@ class _Maker:
                 f"pass plain arrays, one for each field; or name the type: --tensor {name}:in:float32[N]",
             )
         dtype = OF_C_TYPE[element]
-        dims = self._dims(memory, ELEMENT_TYPES[dtype].size_bytes)
+        dims = dims_of(memory, ELEMENT_TYPES[dtype].size_bytes)
         role, init, why = self._role(memory, uses)
         if said.get("role"):
             role, init, why = str(said["role"]), "poison", "given"
@@ -210,23 +210,6 @@ class _Maker:
             if name == "__nv_bfloat162":
                 return "__nv_bfloat16"
         return None
-
-    def _dims(self, memory: Allocation, size: int) -> list[object] | None:
-        if memory.shape is not None:
-            return [dim.how for dim in memory.shape]
-        if memory.bytes.how is None:
-            return None
-        if memory.rows is not None:
-            rows, pitch = memory.rows
-            return [rows.how, applied("//", pitch, HostNumber.number(size)).how]
-        elements = applied("//", memory.bytes, HostNumber.number(size))
-        parts = [part for part in factors(elements.how) if part != 1]
-        numbers = [part for part in parts if isinstance(part, int | float)]
-        others = [part for part in parts if not isinstance(part, int | float)]
-        total = 1
-        for number in numbers:
-            total *= int(number)
-        return [*others, *([total] if total != 1 or not others else [])]
 
     def _role(self, memory: Allocation, uses: Sequence[tuple[Launched, Param, PointerAccess]]) -> tuple[str, str, str]:
         kinds_before = [e.kind for e in self.program.before if e.memory is memory]
@@ -276,12 +259,18 @@ class _Maker:
         """Axes, those of them that are macros of the device code, knobs, and sizes that stay what they are."""
         named = self.program.host.named
         outer = {n for t in tensors.values() if t.role != "scratch" for dim in t.dims or [] for n in names_of(dim)}
-        arguments, blocks, every = set[str](), set[str](), set[str]()
+        arguments, reals, blocks, every = set[str](), set[str](), set[str](), set[str]()
         device = self._device_words()
-        for launched in self.program.launches:
-            for argument in launched.arguments:
-                if isinstance(argument, HostNumber):  # `ceil_div(n, TILE)` tells no tile that the kernel has itself
-                    arguments |= {n for n in argument.names if n == argument.how or n not in device or n in outer}
+        for launched, instance in zip(self.program.launches, self.order, strict=True):
+            for param, argument in zip(instance.params, launched.arguments, strict=True):
+                if not isinstance(argument, HostNumber):
+                    continue
+                # `ceil_div(n, TILE)` tells no tile that the kernel has itself
+                told = {n for n in argument.names if n == argument.how or n not in device or n in outer}
+                if is_float(self._c_type(param) or ""):  # a macro there may be a constant of nature
+                    reals |= argument.names - set(named)
+                    told &= set(named)
+                arguments |= told
             for part in (*launched.block.parts, launched.shared):
                 blocks |= part.names
             rows = {name for part in launched.grid.parts for name in part.names}
@@ -290,7 +279,9 @@ class _Maker:
             outer |= {name for name in asked if not _BLOCK_NAME.search(name)}
         extents, tiles = set(every), shared_extents(reached(self.program.items, [i.item for i in self.order]))
         every |= tiles
-        every |= outer | arguments | {n for t in tensors.values() for dim in t.dims or [] for n in names_of(dim)}
+        every |= (
+            outer | arguments | reals | {n for t in tensors.values() for dim in t.dims or [] for n in names_of(dim)}
+        )
         tables = table_lengths(list(tensors.values()))
         plain_blocks = {name for name in blocks if name not in outer or _BLOCK_NAME.search(name)}
         axes: dict[str, int] = {}
@@ -301,7 +292,7 @@ class _Maker:
             if value is None:
                 continue
             # What is neither passed, of the launch nor a macro of the kernel, no kernel can follow, unless indices do.
-            is_told = name in arguments or name in device or name in extents or name in tables
+            is_told = name in arguments | reals | device | extents | tables
             stays = self.program.host.kept | self.program.host.counted
             is_size = ((name in outer and is_told) or name in arguments) and name not in stays
             if is_size and name not in plain_blocks and name in device and self._stays(name):
@@ -344,6 +335,10 @@ class _Maker:
         return frozenset(constants)
 
     # Launches.
+
+    def _c_type(self, param: Param) -> str | None:
+        """The element type of a number by value."""
+        return OF_C_TYPE.get(bare_type(self.program.host.types.get(bare_type(param.type), param.type)))
 
     def _launch(
         self,
@@ -390,7 +385,7 @@ class _Maker:
         fixed: dict[str, int | float],
         scalars: dict[str, ScalarDraft],
     ) -> str:
-        dtype = OF_C_TYPE.get(bare_type(self.program.host.types.get(bare_type(param.type), param.type)))
+        dtype = self._c_type(param)
         size = argument if isinstance(argument, HostNumber) else UNKNOWN
         if dtype is None:
             raise problem(
@@ -405,8 +400,9 @@ class _Maker:
             return self._text(launched, size, fixed, f"argument {param.name}")
         if dtype in ("float16", "bfloat16"):
             dtype = "float32"
-        if size.names and size.value is not None and size.names <= set(self.program.host.named):
-            return written(substituted(size.how, fixed))
+        how = substituted(size.how, fixed)
+        if size.names and size.value is not None and names_of(how) <= set(self.program.host.named):
+            return written(how)
         said = self.options.get("scalar", {}).get(param.name)
         known = float(said) if said is not None else size.value
         value = known if known is not None else _SCALARS.get(param.name.lower(), _FLOAT_SCALAR)

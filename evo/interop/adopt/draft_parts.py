@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from evo.errors import UsageError
 from evo.interop.adopt.fills import PLACE, UNTOLD
-from evo.interop.adopt.host_numbers import names_of, written
+from evo.interop.adopt.host_numbers import HostNumber, applied, factors, names_of, written
 from evo.interop.adopt.host_values import Allocation
 from evo.interop.adopt.kernel_instance import Instance
 from evo.spec.element_types import is_float
@@ -102,6 +103,22 @@ def require_numbers(launches: Iterable[LaunchDraft], names: Iterable[str]) -> No
         if name not in taken:
             known = ", ".join(sorted(taken)) or "none"
             raise UsageError(f"--scalar {name}: no kernel takes this number", hint=f"numbers that they take: {known}")
+
+
+def dims_of(memory: Allocation, size: int) -> list[object] | None:
+    """The extents of an allocation by elements of so many bytes; None if the host does not tell them."""
+    if memory.shape is not None:
+        return [dim.how for dim in memory.shape]
+    if memory.bytes.how is None:
+        return None
+    if memory.rows is not None:
+        rows, pitch = memory.rows
+        return [rows.how, applied("//", pitch, HostNumber.number(size)).how]
+    parts = [part for part in factors(applied("//", memory.bytes, HostNumber.number(size)).how) if part != 1]
+    numbers = [int(part) for part in parts if isinstance(part, int | float)]
+    others = [part for part in parts if not isinstance(part, int | float)]
+    total = math.prod(numbers)
+    return [*others, *([total] if total != 1 or not others else [])]
 
 
 def table_lengths(tensors: Sequence[TensorDraft]) -> set[str]:

@@ -336,8 +336,14 @@ class DraftTrial:
                 unit = units[axis]
                 if unit is not None:
                     axes[axis] = unit * max(1, -(-length // unit)) if unit > 1 else length
-            if axes not in found.values() and not self._is_dear(axes, few=len(large) > 1) and self.takes(axes):
-                found[name] = self._with_other_small_axes(axes, list(shapes).index(name))
+            one_kept = [axes, *({**axes, axis: base[axis]} for axis in large if len(large) > 1)]
+            fitting = (
+                each
+                for each in one_kept
+                if each not in found.values() and not self._is_dear(each, few=len(large) > 1) and self.takes(each)
+            )
+            if (taken := next(fitting, None)) is not None:
+                found[name] = self._with_other_small_axes(taken, list(shapes).index(name))
         tied = [axis for axis in large if units[axis] is None]
         for name, factor in (("twice", 2), ("thrice", 3)):  # lengths that only change together
             axes = {**base, **{axis: base[axis] * factor for axis in tied}}

@@ -7,6 +7,7 @@ that are short, as far as the original takes that and the simulator runs it at o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from evo.errors import TaskInvalid
@@ -21,14 +22,15 @@ _ELEMENTS = 1 << 19  # of all tensors
 _WORK = 1_000_000.0  # warp instructions: a fraction of a second on the simulator
 
 
-def far_cases(trial: DraftTrial, cases: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
-    """By name. cases: the check cases that there are, which show how axes go together."""
+def far_cases(
+    trial: DraftTrial, cases: Mapping[str, Mapping[str, int]], timed: Mapping[str, int]
+) -> dict[str, dict[str, int]]:
+    """By name. cases: the check cases that there are, which show how axes go together. timed: the timed one."""
     large = [axis for axis, value in trial.draft.axes.items() if value > SMALL_SIZE]
-    if len(large) < 2:
-        return {}  # the timed size is longer
     found = {}
     for axis in large:
-        most = max([axes[axis] for axes in cases.values()])
+        # Beside other sizes the timed one is short; alone it is looked at as such.
+        most = max(axes[axis] for axes in (*cases.values(), *([timed] if len(large) == 1 else [])))
         if (axes := _far(trial, cases, axis)) is not None and axes[axis] > most:
             found[f"{FAR}{axis}"] = axes
     return found
@@ -37,10 +39,9 @@ def far_cases(trial: DraftTrial, cases: Mapping[str, Mapping[str, int]]) -> dict
 def _far(trial: DraftTrial, cases: Mapping[str, Mapping[str, int]], axis: str) -> dict[str, int] | None:
     """The longest that the original takes, beside the shortest lengths that a case has of the others."""
     base = min(cases.values(), key=lambda axes: sum(value for name, value in axes.items() if name != axis))
-    if all(axes[axis] % 8 == 0 for axes in cases.values()):
-        return None  # it asks for a multiple of something
+    unit = math.gcd(*(axes[axis] for axes in cases.values()))  # it may ask for a multiple of something
     for length in _LENGTHS:
-        axes = {**base, axis: length}
+        axes = {**base, axis: -(-length // unit) * unit}
         if _is_cheap(trial, axes) and trial.takes(axes):
             return axes
     return None

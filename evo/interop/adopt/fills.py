@@ -16,6 +16,7 @@ UNTOLD = ("untold",)  # it is filled, and nothing tells with what
 _INFIX = ("+", "-", "*", "/", "//", "%", "<<", ">>", "&", "|", "^", "==", "!=", "<", "<=", ">", ">=")
 _CALLS = {"min": "np.minimum", "max": "np.maximum", "if": "np.where", "and": "np.logical_and", "or": "np.logical_or"}
 _CALLS |= {"not": "np.logical_not", "int": "np.trunc", "floor": "np.floor", "ceil": "np.ceil", "sqrt": "np.sqrt"}
+_OPEN = ("counter", "carry", "item", "untold")  # what no element's place tells
 _OWN = ("sorted", "shuffled", "items")  # of the whole array: one element of it says nothing
 
 
@@ -56,7 +57,7 @@ def at(how: object, place: object) -> object:
 def summed_up(how: object, first: object, counter: LoopCounter, more: int) -> object:
     """`first` and what `how` is in the turns of a loop before the present one; `more`: and in this one."""
     inner = tidied(replaced(how, {counter.leaf: _plus(PLACE, counter.start)}))
-    if has(inner, "counter", "carry", "item", "untold"):
+    if has(inner, *_OPEN):
         return UNTOLD
     where = ("-", counter.leaf, counter.start) if counter.start != 0 else counter.leaf
     return ("sum", inner, first, _plus(where, more))
@@ -69,12 +70,13 @@ def _plus(how: object, more: object) -> object:
 def filled(index: object, how: object, counters: Sequence[LoopCounter]) -> object:
     """What an array holds that gets `how` at `index` in each turn; UNTOLD if it cannot be said for every element."""
     found = _places(index, counters, PLACE)
-    if found is None or how is None:
+    first = replaced(index, {counter.leaf: counter.start for counter in counters})
+    if found is None or how is None or has(first, *_OPEN):
         return UNTOLD
     has_sum = has(how, "sum")
     tree = tidied(replaced(how, found))
-    first = _folded(replaced(index, {counter.leaf: counter.start for counter in counters}))
-    if has(tree, "counter", "carry", "item", "untold") or not (first == 0 or (first == 1 and has_sum)):
+    first = _folded(first)
+    if has(tree, *_OPEN) or not (first == 0 or (first == 1 and has_sum)):
         return UNTOLD
     return tree
 
@@ -102,7 +104,7 @@ def _places(index: object, counters: Sequence[LoopCounter], place: object) -> di
     for one, other in (index[1:], index[:0:-1]) if index[0] == "+" else (index[1:],):
         if one not in by_leaf:
             continue
-        if not has(other, "counter", "carry", "item", "untold"):
+        if not has(other, *_OPEN):
             return {one: ("-" if index[0] == "+" else "+", place, other)}
         counter = by_leaf[one]
         parts = factors(other)

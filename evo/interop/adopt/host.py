@@ -44,6 +44,7 @@ class Host(HostStart):
         self.tight_rows, self.elements_made, self.argc = False, 0, 1
         self.passed, self.beside = {}, {}
         self.functions: dict[str, Node] = {}
+        self.functors = {}
         self.heads: dict[str, Node] = {}
         self.compiled_in: set[str] = set()  # words between `<` and `>` of calls and launches
         self.kernels: dict[str, Node] = {}
@@ -267,6 +268,8 @@ class Host(HostStart):
             if branch is None:
                 self.either(test, then, otherwise)
                 return
+        elif otherwise is None and then is not None and not self.touches_gpu(then) and self.rounded(test, then):
+            return
         else:
             branch = then if known else otherwise
             how = test.how if isinstance(test, HostNumber) else None

@@ -28,6 +28,8 @@ class HostAssignments(HostExpressions):
     moved: Callable[[HostVariable, object, int], bool]  # whether an assignment copied between vectors of host and GPU
     element_assigned: Callable[[Node, str, object], None]  # `a[i] = b` of memory of the host
     size_name: Callable[[str, int | float | None], str]  # a variable's name, unless another size has it
+    is_asked_for: Callable[[str, str, Node], bool]  # whether a variable gets a size from outside of the program
+    guessed: Callable[[str], HostNumber]  # such a size
 
     def step(self, node: Node) -> HostNumber:
         argument = node.child("argument")
@@ -49,6 +51,26 @@ class HostAssignments(HostExpressions):
             self.counted.add(cell.name)
         cell.value = value if self.is_open or value.value is None else HostNumber(value.value, value.value)
 
+    def rounded(self, test: object, then: Node) -> bool:
+        """`if (n % b) blocks++`, `if (blocks > most) blocks = most`: set for every size, not for this one alone."""
+        lines = then.named_children if then.type == "compound_statement" else [then]
+        inside = lines[0].named_children if len(lines) == 1 else []
+        target = inside[0].child("left") or inside[0].child("argument") if len(inside) == 1 else None
+        cell = self.find(text_of(target)) if target is not None and target.type == "identifier" else None
+        old = cell.value if cell is not None else None
+        if cell is None or not isinstance(test, HostNumber) or not isinstance(old, HostNumber):
+            return False
+        operator = inside[0].text.replace(cell.name, "", 1).strip()
+        right = inside[0].child("right")
+        new = self.size(right) if right is not None else HostNumber.number(1)
+        if not operator.startswith("="):
+            new = applied(operator[0], old, new) if operator[0] in "+-" else UNKNOWN
+        found = applied("if", test, new, old)
+        if self.is_open or not test.names or not isinstance(found.how, tuple) or found.how[0] == "if":
+            return False
+        cell.value = found
+        return True
+
     def assign(self, node: Node) -> object:
         """`a = b`, `a += b`."""
         value, operator = self.value(node.child("right")), text_of(node.child("operator"))
@@ -66,8 +88,12 @@ class HostAssignments(HostExpressions):
             cell = self.element_cell(left)
         if cell is None:
             return value
-        if operator != "=":
-            old = cell.value
+        old, right = cell.value, node.child("right")
+        if operator == "=" and value == UNKNOWN and right is not None:
+            if self.is_asked_for(cell.name, cell.type, right) and not self.is_open:
+                is_set = isinstance(old, HostNumber) and old.value is not None  # as without arguments
+                value = old if is_set else self.guessed(cell.name)
+        elif operator != "=":
             if isinstance(old, DevicePointer) and isinstance(value, HostNumber):
                 cell.value = DevicePointer(old.memory, applied(operator[:-1], old.offset, value))
                 return cell.value

@@ -66,6 +66,7 @@ class HostCalls(HostFillCalls):
     run_template: Callable[[str, Sequence[Node], Sequence[object]], object]  # a function of the program that is one
     tight_rows: bool  # cudaMallocPitch leaves no gap between rows
     elements_made: int  # allocations that are elements of an array
+    as_functor: Callable[[object], object]  # a struct for a lambda
 
     def call(self, node: Node) -> object:
         function, arguments = node.child("function"), node.child("arguments")
@@ -164,7 +165,7 @@ class HostCalls(HostFillCalls):
         shape = [self.value(child) for child in launch.named_children]
         grid, block = (extent_of([part]) for part in (*shape, UNKNOWN, UNKNOWN)[:2])
         shared = shape[2] if len(shape) > 2 and isinstance(shape[2], HostNumber) else HostNumber.number(0)
-        passed = [(each, self.value(each)) for each in given]
+        passed = [(each, self.as_functor(self.value(each))) for each in given]
         arguments = tuple(part for each, value in passed for part in self._arguments(each, value))
         texts = tuple(self._template_argument(each) for each in template)
         launched = Launched(name, texts, grid, block, shared, arguments, line, tuple(value for _, value in passed))

@@ -54,6 +54,8 @@ def substituted(how: object, values: dict[str, int | float]) -> object:
         return values.get(how, how)
     if isinstance(how, tuple):
         parts = [HostNumber(_plain(p), p) for p in (substituted(part, values) for part in how[1:])]
+        if how[0] == "*" and any(part.how == 0 for part in parts):  # in the first turn of a loop
+            return 0
         return applied(how[0], *parts).how
     return how
 

@@ -45,6 +45,7 @@ class RecordType:
     constructors: list[Node] = field(default_factory=list)
     methods: dict[str, Node] = field(default_factory=dict)
     node: Node | None = None
+    function: Node | None = None  # of what a lambda captures: what it does, as a device function
 
 
 def record_of(node: Node) -> RecordType | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from evo.cuda.source.parser import Node
-from evo.interop.adopt.host_calls import HostCalls
 from evo.interop.adopt.host_expressions import bare_type
+from evo.interop.adopt.host_lambdas import HostLambdas
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber
 from evo.interop.adopt.host_records import RecordType
 from evo.interop.adopt.host_values import Allocation, DevicePointer, HostVariable
@@ -15,7 +15,7 @@ from evo.interop.adopt.python_source import LauncherArgument
 from evo.interop.adopt.top_level_items import function_name
 
 
-class HostStart(HostCalls):
+class HostStart(HostLambdas):
     """Gives functions, constructors and fields what nobody gives them: pointers by their names, sizes by guesses."""
 
     passed: Mapping[str, list[LauncherArgument]]  # what Python code calls a launcher with

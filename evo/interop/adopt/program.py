@@ -94,6 +94,8 @@ def read_program(path: Path, kernel: str | None, given: Mapping[str, int]) -> Ho
     refuse_what_cannot_run([i for i in items if i.kind == "device" or (i.kind == "kernel" and i.names[0] in used)])
     others = [item.names[0] for item in kernels if item.names[0] not in used]
     first, last = min(at), max(at)
+    place = next(at for at, item in enumerate(items) if item.kind == "kernel")
+    items[place:place] = host.functors.values()  # which the kernels that take them must know
     return HostProgram(path, items, host, launched, host.events[:first], host.events[last + 1 :], others, root.name)
 
 

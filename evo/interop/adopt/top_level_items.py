@@ -11,6 +11,7 @@ from evo.cuda.source.parser import Node, read
 from evo.cuda.source.types import declarator_name, text_of
 from evo.interop.adopt.constant_parts import without_constant_parts
 from evo.interop.adopt.host_values import problem
+from evo.interop.adopt.parameters import parameters_of
 from evo.interop.adopt.python_source import cuda_text
 from evo.interop.adopt.torch_accessors import without_accessors
 from evo.spec.comments import without_comments
@@ -21,6 +22,7 @@ _KEPT_HEADERS = re.compile(
     r"cuda_fp16|cuda_bf16|cuda_fp8|mma\.h|cooperative_groups|cuda_pipeline|math_constants|cfloat"
 )
 _KEPT_NAMESPACES = re.compile(r"\b(?:cooperative_groups|nvcuda)\b")  # of these headers; NVRTC has no `std`
+_LAMBDA_MARK = re.compile(r"\]((?:\s*+__(?:host|device)__)++)(?=\s*+[({])")
 _CONDITIONAL = ("preproc_ifdef", "preproc_if")
 _NEVER = {
     r"\btex[123]D\w*\s*[<(]|\bcudaTextureObject_t\b|\btexture\s*<|\bsurf[123]D\w*\s*\(": (
@@ -54,7 +56,9 @@ class Item:
 
     @property
     def words(self) -> frozenset[str]:
-        return words_of(self.text)
+        """What it may need: its identifiers, but not parameters, which may hide a variable of the file."""
+        hidden = parameters_of(self.inside) if self.inside.type == "function_definition" else []
+        return words_of(self.text) - {param.name for param in hidden}
 
     @property
     def inside(self) -> Node:
@@ -82,6 +86,8 @@ def items_of(path: Path, seen: set[Path] | None = None) -> list[Item]:
         data = without_accessors(path, data)
     if "__constant__" in data:
         data = without_constant_parts(path, data)
+    # nvcc's mark of lambdas for the device is no C++; the kernel that is given one says so as well
+    data = _LAMBDA_MARK.sub(lambda match: "]" + re.sub(r"[^\n]", " ", match[1]), data)
     found: list[Item] = []
     for node in _top(read(data.encode())):
         if node.type == "preproc_include":

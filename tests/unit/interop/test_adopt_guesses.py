@@ -121,15 +121,23 @@ class Taker:
 @pytest.mark.parametrize(("most", "length"), [(1 << 20, 33013), (20000, 16411), (9000, 8209), (8000, None)])
 def test_each_axis_is_far_longer_once_than_elsewhere(most, length):
     cases = {"even": {"rows": 64, "cols": 128}, "short": {"rows": 3, "cols": 7}}
-    found = far_cases(Taker({"rows": 4096, "cols": 512}, most), cases)
+    timed = {"rows": 4096, "cols": 512}
+    found = far_cases(Taker(timed, most), cases, timed)
     wanted = {"far_rows": {"rows": length, "cols": 7}, "far_cols": {"rows": 3, "cols": length}}
     assert found == (wanted if length else {})
 
 
-def test_an_axis_of_multiples_or_alone_is_not_far():
-    assert far_cases(Taker({"n": 4096}, 1 << 20), {"even": {"n": 64}}) == {}
-    tiles = {"even": {"rows": 64, "cols": 128}, "twice": {"rows": 128, "cols": 29}}
-    assert list(far_cases(Taker({"rows": 4096, "cols": 512}, 1 << 20), tiles)) == ["far_cols"]
+def test_an_axis_of_multiples_is_far_in_multiples():
+    tiles, timed = {"even": {"rows": 64, "cols": 128}, "twice": {"rows": 128, "cols": 29}}, {"rows": 4096, "cols": 512}
+    found = far_cases(Taker(timed, 1 << 20), tiles, timed)
+    assert found == {"far_rows": {"rows": 33024, "cols": 29}, "far_cols": {"rows": 64, "cols": 8209}}
+
+
+def test_an_axis_alone_is_far_unless_it_is_timed_at_more():
+    """A kernel that does nothing beyond 16,384 is right where it is timed at 2,048."""
+    cases = {"even": {"n": 64}, "ragged": {"n": 37}}
+    assert far_cases(Taker({"n": 4096}, 1 << 20), cases, {"n": 2048}) == {"far_n": {"n": 33013}}
+    assert far_cases(Taker({"n": 4096}, 1 << 20), cases, {"n": 1 << 20}) == {}
 
 
 def test_a_constant_of_a_class_that_is_an_argument_of_another_is_read():

@@ -13,13 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
-from evo.device import Array
 from evo.errors import TaskInvalid, UsageError
 from evo.evaluate.gate import check_task
 from evo.files import copy_folder, write_atomic
 from evo.interop.adopt.compare_original import Shortfall, compare_original
 from evo.interop.adopt.draft import Draft, draft_of
-from evo.interop.adopt.draft_parts import LaunchDraft, TensorDraft, require_numbers
+from evo.interop.adopt.draft_parts import LaunchDraft, require_numbers
 from evo.interop.adopt.draft_trial import DraftTrial
 from evo.interop.adopt.extents import guess_extents, order_extents
 from evo.interop.adopt.far_cases import FAR, far_cases
@@ -29,11 +28,11 @@ from evo.interop.adopt.given_reference import given_reference, require_readable
 from evo.interop.adopt.guessed_shapes import settle_guesses
 from evo.interop.adopt.headline_sizes import headline_sizes
 from evo.interop.adopt.integer_ranges import settle_integers
-from evo.interop.adopt.oracle import Failing, digest_of
+from evo.interop.adopt.measured_tolerance import is_within_tolerance, measure_tolerance, widen_tolerance
+from evo.interop.adopt.oracle import digest_of
 from evo.interop.adopt.own_reference import own_reference
 from evo.interop.adopt.program import read_program
 from evo.interop.adopt.special_values import undefined_specials
-from evo.interop.adopt.sum_magnitudes import sum_magnitudes
 from evo.interop.adopt.task_texts import (
     Figures,
     ReferenceText,
@@ -43,18 +42,14 @@ from evo.interop.adopt.task_texts import (
     variant_text,
     with_own_rounding,
 )
-from evo.spec.element_types import DTYPES, ROUNDOFF, is_float
+from evo.spec.element_types import DTYPES, is_float
 from evo.spec.expr import parse
 from evo.spec.reference import load_reference
 from evo.spec.task import ROLES, TASK_NAME, read_task
 
 _TENSOR = re.compile(r"(\w+)(?::(in|out|inout|scratch))?(?::(\w+))?(?:\[([^\]]*)\])?(?::(zero))?")
 _MOST_SIMULATED = 1e12  # of a timed case that was given, and that no simulator runs whole
-_ROOM = 4.0  # the tolerance over the largest error of the original
-_FACTOR = 4.0
-_MOST_RTOL = 1e-2
 _SPECIALS = ("infinities", "nan", "zeros", "denormals")
-_FEW = 32  # elements of an output: the original may be exact there by chance, and that is no measure
 
 
 @dataclass(frozen=True)
@@ -126,10 +121,10 @@ def adopt(root: Path, path: Path, options: Options, say: Callable[[str], None] =
     timed = headline_sizes(trial, options.axes)
     figures = Figures(check, {"main": timed}, requires=asked)
     say("measuring how accurate it is")
-    wide = _measure(trial, figures)
-    _widen(trial, figures)
+    wide = measure_tolerance(trial, figures)
+    widen_tolerance(trial, figures)
     far = far_cases(trial, check, timed).items()
-    figures.check |= {name: axes for name, axes in far if _are_close(_float_outputs(trial, axes), figures)}
+    figures.check |= {name: axes for name, axes in far if is_within_tolerance(trial, axes, figures)}
     if options.reference is not None:
         figures.sizes = {}  # the original's errors are held to the reference's own
     else:
@@ -192,7 +187,8 @@ def _set_tensors(draft: Draft, texts: Sequence[str]) -> None:
 
 def _set_axes(draft: Draft, given: Mapping[str, int]) -> None:
     for axis, value in given.items():
-        if axis in draft.program.host.kept or axis in draft.constants:
+        is_macro = axis in draft.program.command_line and axis not in draft.axes
+        if axis in draft.program.host.kept or axis in draft.constants or is_macro:
             continue
         if axis not in draft.axes:
             raise UsageError(f"--axis {axis}: no launch has this size", hint=f"axes: {', '.join(draft.axes)}")
@@ -212,98 +208,6 @@ def _make_finite(trial: DraftTrial, base: Mapping[str, int]) -> None:
             tensor.positive = True
             tensor.why += ", drawn positive: other values give NaN"
         trial.changed()
-
-
-def _measure(trial: DraftTrial, figures: Figures) -> str | None:
-    """Set the tolerance from the error of the original against its own float64 run; return that text."""
-    draft = trial.draft
-    outputs = [tensor for tensor in draft.given if tensor.role in ("out", "inout")]
-    floats = [tensor for tensor in outputs if is_float(tensor.dtype)]
-    has_float_inputs = any(is_float(t.dtype) for t in draft.given if t.role != "out")
-    if any(not is_float(t.dtype) and DTYPES[t.dtype] < 4 for t in outputs) and has_float_inputs:
-        figures.integers = 1
-    figures.nondeterministic = _adds_floats(draft, floats)
-    if not floats:
-        figures.because = "whole numbers, compared exactly."
-        if figures.integers:
-            figures.because = "whole numbers; a rounding may fall to the other side in one of a hundred."
-        return None
-    most = 0
-    errors, sizes, roundoff = [0.0], list[float](), max(ROUNDOFF[t.dtype] for t in floats)
-    each: dict[str, list[float]] = {}
-    wide_text = None
-    for axes in figures.check.values():
-        exact = trial.run_wide(axes)
-        plain = trial.run(axes, races=False)
-        if exact is not None:
-            _, wide = trial.runners
-            wide_text = wide.text if wide is not None else None
-            for name, found in sum_magnitudes(trial, axes, {t.name: exact[t.name] for t in floats}).items():
-                each.setdefault(name, []).append(found)
-        for tensor in floats:
-            values = plain[tensor.name].astype(np.float64)
-            most = max(most, values.size)
-            finite = values[np.isfinite(values)]
-            sizes.append(float(np.sqrt((finite**2).mean())) if finite.size else 1.0)
-            if exact is not None:
-                errors.append(_largest(values, exact[tensor.name]))
-    size = float(np.median(sizes)) or 1.0
-    narrow = all(t.dtype != "float32" for t in floats)
-    figures.rtol = 1e-9 if roundoff < 1e-12 else 1e-2 if narrow else 1e-4
-    relative = max(16 * roundoff, _ROOM * max(errors) / size)
-    figures.atol = float(f"{min(relative, 0.05) * size:.1e}")
-    figures.factor = _FACTOR
-    figures.sizes = {name: float(f"{np.median(found):.2g}") for name, found in each.items()}
-    figures.few = most < _FEW
-    if figures.few:
-        figures.because = "few float outputs, so that the original's own error is chance; rtol and atol decide."
-    if wide_text is None:
-        figures.because = "float outputs; the original as it is, since it does not run in float64."
-    return wide_text
-
-
-def _widen(trial: DraftTrial, figures: Figures) -> None:
-    """Let the original pass where it is timed: a sum of a million terms errs more than those of the check cases."""
-    if not any(is_float(t.dtype) for t in trial.draft.given if t.role != "in") or figures.rtol >= _MOST_RTOL:
-        return
-    for axes in figures.bench.values():
-        try:
-            outputs = _float_outputs(trial, axes)
-        except (Failing, TaskInvalid):
-            continue  # a size that the simulator does not run whole
-        while figures.rtol < _MOST_RTOL and not _are_close(outputs, figures, room=_ROOM / 2):
-            figures.rtol *= 2
-
-
-def _float_outputs(trial: DraftTrial, axes: Mapping[str, int]) -> list[tuple[Array, Array]]:
-    """Those of the original, each beside that of its float64 run; none if there is no such run. Raises Failing."""
-    exact = trial.run_wide(axes)
-    if exact is None:
-        return []
-    plain = trial.run(axes, races=False)
-    names = [t.name for t in trial.draft.given if t.role != "in" and is_float(t.dtype)]
-    return [(plain[name].astype(np.float64), exact[name]) for name in names]
-
-
-def _are_close(outputs: Sequence[tuple[Array, Array]], figures: Figures, room: float = 1.0) -> bool:
-    """Whether the original is within the tolerance of its float64 run, or a part of it: a longer sum errs more."""
-    rtol, atol = figures.rtol / room, figures.atol / room
-    return all(np.allclose(plain, exact, rtol, atol, equal_nan=True) for plain, exact in outputs)
-
-
-def _adds_floats(draft: Draft, floats: Sequence[TensorDraft]) -> bool:
-    """Whether atomics may add to floats, of an output or in shared memory: their order is no law."""
-    if not floats or re.search(r"\batomicAdd\w*\s*\(", draft.code) is None:
-        return False
-    shared = re.search(r"\b__shared__\b[^;]{0,80}\b(?:float|double|__half)", draft.code)
-    return shared is not None or any(t.init == "zero" or t.role == "inout" for t in floats)
-
-
-def _largest(values: np.ndarray, exact: np.ndarray) -> float:
-    with np.errstate(all="ignore"):
-        off = np.abs(values - exact.astype(np.float64))
-    off = off[np.isfinite(off)]
-    return float(off.max(initial=0.0))
 
 
 def _write(
@@ -330,7 +234,9 @@ def _write(
             if wide is not None:
                 (folder / "original_float64.cu").write_text(wide, encoding="utf-8")
             whole = not any(is_float(t.dtype) for t in draft.given if t.role != "in")
-            reference = oracle_reference(digest_of(folder), wide=wide is not None, whole=whole, few=figures.few)
+            reference = oracle_reference(
+                digest_of(folder), wide=wide is not None, whole=whole, few=figures.few, as_is=figures.as_is
+            )
         (folder / "reference.py").write_text(reference_py(draft, name, reference), encoding="utf-8")
         say("holding the task to its self-test")
         try:

@@ -304,7 +304,8 @@ class _Maker:
             else:
                 fixed[name] = value
         for name, value in self.program.host.given.items():
-            if name in every and name not in self.program.host.kept and name not in self.constants:
+            is_block = name in plain_blocks - outer and name in self.program.command_line
+            if name in every and name not in self.program.host.kept and name not in self.constants and not is_block:
                 axes.setdefault(name, value)
                 fixed.pop(name, None)
                 knobs.pop(name, None)
@@ -373,8 +374,11 @@ class _Maker:
     def _text(self, launched: Launched, size: HostNumber, fixed: dict[str, int | float], what: str) -> str:
         how = substituted(size.how, fixed) if size.how is not None else size.value
         if how is None:
-            hint = "make it an expression over sizes that the program sets; or set one: --axis N=1048576"
-            raise problem(self.program.path, launched.line, f"the {what} of {launched.kernel} is not known", hint)
+            why, hint = "", "make it an expression over sizes that the program sets; or set one: --axis N=1048576"
+            if unknown := sorted(self.program.host.undefined):
+                why = f": nothing in the file defines {', '.join(unknown[:3])}"
+                hint = f"if nvcc is given -D{unknown[0]}=..., give it here as well: --axis {unknown[0]}=256"
+            raise problem(self.program.path, launched.line, f"the {what} of {launched.kernel} is not known{why}", hint)
         return written(int(how) if isinstance(how, float) else how)
 
     def _value(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,10 +21,9 @@ from evo.errors import TaskInvalid
 from evo.evaluate.gate.mismatches import poisoned
 from evo.interop.adopt.draft import SMALL_SIZE, Draft
 from evo.interop.adopt.draft_parts import TensorDraft
-from evo.interop.adopt.host_values import problem
 from evo.interop.adopt.index_bounds import narrower
 from evo.interop.adopt.indexed_tensors import drawn_as_counts, drawn_as_indices
-from evo.interop.adopt.oracle import Failing, Runner, widened
+from evo.interop.adopt.oracle import Failing, Runner, refusal, widened
 from evo.interop.adopt.task_texts import Figures, all_elements, elements, inputs_text, task_yaml, variant_text
 from evo.results import Fault, FaultKind
 from evo.spec.dtypes import NUMPY
@@ -195,17 +193,8 @@ class DraftTrial:
         return first
 
     def _cannot(self, failing: Failing) -> Exception:
-        fault, text = failing.fault, variant_text(self.draft, self.name).split("\n")
-        compiled = re.match(r"original\.cu:(\d+): error: (.*)", str(failing))
-        place = int(compiled[1]) if compiled is not None else (fault.source_line or 0) if fault is not None else 0
-        line = self._line_of(text[place - 1]) if 0 < place <= len(text) else None
-        if compiled is not None:
-            hint = "mend it, or leave out what needs more headers than CUDA's: kernels are compiled by NVRTC"
-            return problem(self.draft.path, line, f"it does not compile: {compiled[2]}", hint)
-        hint = f"set with --axis, --tensor or --scalar what is wrong of what was assumed: {self.assumed}"
-        if fault is not None and fault.kind is FaultKind.RACE:
-            hint = "the original has a race: mend it first, since no variant could be proven against it"
-        return problem(self.draft.path, line, f"the original does not run on the simulator: {failing}", hint)
+        lines = {launch.instance.name: launch.instance.item.line for launch in self.draft.launches}
+        return refusal(failing, self.draft.program.path, variant_text(self.draft, self.name), lines, self.assumed)
 
     @property
     def assumed(self) -> str:
@@ -213,10 +202,6 @@ class DraftTrial:
         sizes = [f"{axis}={value}" for axis, value in self.draft.axes.items()]
         tensors = [f"{t.name}:{t.role}:{t.dtype}[{','.join(t.shape)}]" for t in self.draft.given]
         return ", ".join([*sizes, *tensors, *(f"{s.name}={s.value:g}" for s in self.draft.scalars)])
-
-    def _line_of(self, text: str) -> int | None:
-        lines = self.draft.program.path.read_text(encoding="utf-8", errors="replace").split("\n")
-        return next((number for number, line in enumerate(lines, start=1) if line.strip() == text.strip()), None)
 
     def _repaired(self, failing: Failing, axes: dict[str, int]) -> bool:
         """Whether something about the draft was changed for another run."""

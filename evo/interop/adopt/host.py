@@ -45,6 +45,7 @@ class Host(HostStart):
         self.passed, self.beside = {}, {}
         self.functions: dict[str, Node] = {}
         self.functors = {}
+        self.undefined = set()
         self.heads: dict[str, Node] = {}
         self.compiled_in: set[str] = set()  # words between `<` and `>` of calls and launches
         self.kernels: dict[str, Node] = {}

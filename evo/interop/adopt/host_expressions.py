@@ -56,12 +56,16 @@ def literal(text: str) -> HostNumber:
     return UNKNOWN
 
 
+_DEFINED = {"NULL", "nullptr", "argv", "RAND_MAX", "stderr", "stdout", "this"}  # elsewhere
+
+
 class HostExpressions(abc.ABC):
     """Works out expressions in the scopes of a program that runs."""
 
     scopes: list[dict[str, HostVariable]]
     macros: dict[str, tuple[tuple[str, ...] | None, str]]
     types: dict[str, str]
+    undefined: set[str]  # names that were asked for, and that nothing in the file defines
     # What the classes made from this one do: calls, assignments, values of the program's own types, loops that fill.
     call: Callable[[Node], object]
     assign: Callable[[Node], object]  # `a = b`, `a += b`; what a is then
@@ -143,6 +147,7 @@ class HostExpressions(abc.ABC):
             return cell.value
         if name in self.macros and self.macros[name][0] is None:
             return self.macro_value(name)
+        self.undefined |= {name} - _DEFINED if not name.startswith("cuda") else set()
         return {"NULL": None, "nullptr": None}.get(name)
 
     def macro_value(self, name: str) -> object:

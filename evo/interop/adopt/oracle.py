@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,7 +16,8 @@ from evo.device import Arrays, DeviceName, Program, RunRequest
 from evo.device.sim_device import SimDevice
 from evo.errors import TaskInvalid
 from evo.evaluate.prepare import PrepareFailure, prepare
-from evo.results import Fault
+from evo.interop.adopt.host_values import problem
+from evo.results import Fault, FaultKind
 from evo.spec.chips import chip
 from evo.spec.comments import without_comments
 from evo.spec.dtypes import NUMPY
@@ -101,6 +102,34 @@ class Failing(Exception):
         self.fault, self.unwritten = fault, unwritten
 
 
+def refusal(failing: Failing, path: Path, text: str, kernels: Mapping[str, int], assumed: str) -> Exception:
+    """Why the original cannot be run, at a line of its file. text: as it was tried. kernels: their lines, by name."""
+    fault, tried = failing.fault, text.split("\n")
+    compiled = re.match(r"original\.cu:(\d+): error: (.*)", str(failing))
+    place = int(compiled[1]) if compiled is not None else (fault.source_line or 0) if fault is not None else 0
+    line = _line_of(path, tried[place - 1]) if 0 < place <= len(tried) else None
+    if compiled is not None:
+        hint = "mend it, or leave out what needs more headers than CUDA's: kernels are compiled by NVRTC"
+        if unknown := re.search(r'identifier "(\w+)" is undefined', compiled[2]):
+            hint = f"if nvcc gets it by -D{unknown[1]}=..., give it here: --axis {unknown[1]}=16; else define it"
+        return problem(path, line, f"it does not compile: {compiled[2]}", hint)
+    if passed := re.match(r"(\w+): parameter \d+ is `[^`]*` named `(\w+)`, `args` passes (\w+)", str(failing)):
+        hint = f"give kernel and allocation one type, or say which the tensor has: --tensor {passed[3]}:TYPE"
+        return problem(path, kernels.get(passed[1]), str(failing), hint)
+    hint = f"set with --axis, --tensor or --scalar what is wrong of what was assumed: {assumed}"
+    if fault is not None and fault.kind is FaultKind.RACE:
+        hint = (
+            "mend it first, since no variant could be proven against it; or what it reads is drawn as no program has "
+        )
+        hint += f"it, each input by itself: {assumed}"
+    return problem(path, line, f"the original does not run on the simulator: {failing}", hint)
+
+
+def _line_of(path: Path, text: str) -> int | None:
+    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    return next((number for number, line in enumerate(lines, start=1) if line.strip() == text.strip()), None)
+
+
 @dataclass
 class Runner:
     """Runs one text of a task's kernel at any size. wide: the tensors of float32 are passed as float64."""
@@ -165,9 +194,14 @@ class Original:
         """Take runners that have compiled these texts already."""
         self._runners = {False: plain} | ({True: wide} if wide is not None else {})
 
-    def exact(self, inputs: Arrays, case: dict[str, int]) -> Arrays:
-        """In float64 if there is such a text, else as it is."""
-        return self._run(inputs, case, wide=(self.folder / "original_float64.cu").is_file())
+    def exact(self, inputs: Arrays, case: dict[str, int], as_is: Sequence[str] = ()) -> Arrays:
+        """In float64 if there is such a text, else as it is. as_is: outputs of the original's own precision."""
+        found = self._run(inputs, case, wide=(self.folder / "original_float64.cu").is_file())
+        return (
+            {**found, **{name: values for name, values in self.plain(inputs, case).items() if name in as_is}}
+            if as_is
+            else found
+        )
 
     def plain(self, inputs: Arrays, case: dict[str, int]) -> Arrays:
         """As it is, in its own precision."""

@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from evo.cuda.source.parser import Node
+from evo.cuda.source.parser import Node, read
+from evo.cuda.source.types import declarator_name
 from evo.interop.adopt.host import Host
 from evo.interop.adopt.host_expressions import bare_type
 from evo.interop.adopt.host_numbers import HostNumber, applied
 from evo.interop.adopt.host_values import Allocation, DevicePointer, HostEvent, HostVariable, Launched, problem
+from evo.interop.adopt.parameters import parameters_of
 from evo.interop.adopt.python_source import arguments_of
-from evo.interop.adopt.top_level_items import Item, items_of, refuse_what_cannot_run, words_of
+from evo.interop.adopt.top_level_items import NOT_IN_FILE, Item, items_of, refuse_what_cannot_run, words_of
 from evo.spec.comments import without_comments
 from evo.spec.source_text import read_source
 
@@ -40,6 +42,11 @@ class HostProgram:
     root: str = ""
 
     @property
+    def command_line(self) -> frozenset[str]:
+        """Macros that nothing in the file defines, and that are given."""
+        return frozenset(item.names[0] for item in self.items if item.line == NOT_IN_FILE)
+
+    @property
     def kernels(self) -> dict[str, Item]:
         return {item.names[0]: item for item in self.items if item.kind == "kernel"}
 
@@ -50,6 +57,7 @@ def read_program(path: Path, kernel: str | None, given: Mapping[str, int]) -> Ho
     kernels = [item for item in items if item.kind == "kernel"]
     if not kernels:
         raise _without_kernel(path)
+    items[:0] = _given_macros(path, items, given)
     roots = _roots(path, items)
     if not roots:
         source = read_source(path)
@@ -91,12 +99,37 @@ def read_program(path: Path, kernel: str | None, given: Mapping[str, int]) -> Ho
     at = [host.events.index(event) for event in sequence]
     launched = [event.launched for event in sequence if event.launched is not None]
     used = {each.kernel for each in launched}
+    _one_of_each(path, items, launched)
     refuse_what_cannot_run([i for i in items if i.kind == "device" or (i.kind == "kernel" and i.names[0] in used)])
     others = [item.names[0] for item in kernels if item.names[0] not in used]
     first, last = min(at), max(at)
     place = next(at for at, item in enumerate(items) if item.kind == "kernel")
     items[place:place] = host.functors.values()  # which the kernels that take them must know
     return HostProgram(path, items, host, launched, host.events[:first], host.events[last + 1 :], others, root.name)
+
+
+def _given_macros(path: Path, items: Sequence[Item], given: Mapping[str, int]) -> list[Item]:
+    """Sizes that are given and that nothing in the file defines: macros of the compiler's command line."""
+    words = {word for item in items for word in item.words}
+    nodes = [node for item in items for node in item.node.walk() if node.type.endswith(("declarator", "declaration"))]
+    words -= {name for item in items for name in item.names} | {declarator_name(node) for node in nodes}
+    found = []
+    for name, value in given.items() if path.suffix != ".py" else ():
+        if name in words:
+            text = f"#define {name} {value}"
+            found.append(Item("macro", text, (name,), NOT_IN_FILE, read(f"{text}\n".encode()).named_children[0], path))
+    return found
+
+
+def _one_of_each(path: Path, items: list[Item], launched: Sequence[Launched]) -> None:
+    """Of kernels with one name, the one that takes as much as it is passed. Raises SyntaxInvalid for two of them."""
+    for each in launched:
+        same = [item for item in items if item.kind == "kernel" and item.names[0] == each.kernel]
+        fitting = [item for item in same if len(parameters_of(item.inside)) == len(each.passed)] or same
+        if len(fitting) > 1:
+            what = f"there are two kernels {each.kernel}, in line {fitting[0].line} and here"
+            raise problem(path, fitting[1].line, what, "give one of them another name, and launch that by it")
+        items[:] = [item for item in items if item not in same or item in fitting]
 
 
 def _without_kernel(path: Path) -> Exception:

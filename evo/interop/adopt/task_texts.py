@@ -48,6 +48,7 @@ class Figures:
     few: bool = False  # outputs, fewer than tell an error from chance
     undefined: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by input: specials that mean nothing there
     sizes: dict[str, float] = field(default_factory=dict)  # of the elements of each float output
+    as_is: tuple[str, ...] = ()  # whole outputs, which follow from how floats are rounded
     simulated: float = 0.0  # warp instructions of the original where it is timed; 0.0 where it is no reference
 
 
@@ -214,7 +215,7 @@ ORACLE = (
 
 def expected(inputs, case):
     \"\"\"{said}\"\"\"
-    return _original.{how}(inputs, case)
+    return _original.{how}(inputs, case{as_is})
 """
 )
 TRUSTED = """
@@ -225,16 +226,20 @@ def trusted(inputs, case):
 """
 
 
-def oracle_reference(digest: str, *, wide: bool, whole: bool, few: bool = False) -> ReferenceText:
+def oracle_reference(
+    digest: str, *, wide: bool, whole: bool, few: bool = False, as_is: Sequence[str] = ()
+) -> ReferenceText:
     """The kernel itself. wide: there is a text of it in float64. whole: its outputs are whole numbers.
 
     few: they are so few that the original's own error is chance, at some sizes 0, and no measure for another order.
+    as_is: outputs that are not taken from the text in float64.
     """
     if wide and not whole:
         said = "The original kernel in float64, on the simulator."
-        body = ORACLE.format(digest=digest, said=said, how="exact")
+        plainly = f", as_is={as_is!r}" if as_is else ""
+        body = ORACLE.format(digest=digest, said=said, how="exact", as_is=plainly)
         return ReferenceText(body if few else body + TRUSTED, "the original kernel in float64")
-    body = ORACLE.format(digest=digest, said="The original kernel as it is, on the simulator.", how="plain")
+    body = ORACLE.format(digest=digest, said="The original kernel as it is, on the simulator.", how="plain", as_is="")
     return ReferenceText(body, "the original kernel as it is")
 
 

@@ -23,6 +23,7 @@ _KEPT_HEADERS = re.compile(
 )
 _KEPT_NAMESPACES = re.compile(r"\b(?:cooperative_groups|nvcuda)\b")  # of these headers; NVRTC has no `std`
 _LAMBDA_MARK = re.compile(r"\]((?:\s*+__(?:host|device)__)++)(?=\s*+[({])")
+NOT_IN_FILE = 0  # the line of a macro of the compiler's command line
 _CONDITIONAL = ("preproc_ifdef", "preproc_if")
 _NEVER = {
     r"\btex[123]D\w*\s*[<(]|\bcudaTextureObject_t\b|\btexture\s*<|\bsurf[123]D\w*\s*\(": (

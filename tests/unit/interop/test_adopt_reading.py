@@ -302,3 +302,68 @@ torch::Tensor run(torch::Tensor x, int step = 2) { int n = x.size(0); auto y = t
 def test_files_as_they_are_found_are_read(name: str, tensors: str) -> None:
     draft = draft_of(read_program(FILES / f"{name}.cu", None, {}), {})
     assert {f"{tensor.name}:{tensor.role}" for tensor in draft.tensors} == set(tensors.split())
+
+
+SUM = """__global__ void vadd(const float* a, const float* b, float* c, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) c[i] = a[i] + b[i];
+}
+"""
+MAIN = """int main() {
+    const int n = 1 << 20; float *a, *b, *c;
+    cudaMalloc(&a, n * sizeof(float)); cudaMalloc(&b, n * sizeof(float)); cudaMalloc(&c, n * sizeof(float));
+    vadd<<<(n + 255) / 256, 256>>>(a, b, c, n);
+    float* h = new float[n]; cudaMemcpy(h, c, n * sizeof(float), cudaMemcpyDeviceToHost);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "what", "hint"),
+    [
+        (SUM + SUM + MAIN, 5, "there are two kernels vadd, in line 1 and here", "give one of them another name"),
+        (
+            SUM + MAIN.replace("255) / 256, 256", "TPB - 1) / TPB, TPB"),
+            8,
+            "nothing in the file defines TPB",
+            "--axis TPB=",
+        ),
+    ],
+    ids=["a kernel twice", "a macro of the command line"],
+)
+def test_a_mistake_is_told_at_its_line(tmp_path, text, line, what, hint):
+    with pytest.raises(SyntaxInvalid) as told:
+        drafted_text(tmp_path, text)
+    assert f"given.cu:{line}: " in str(told.value)
+    assert what in str(told.value)
+    assert hint in str(told.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "what", "hint"),
+    [
+        (SUM.replace("float* b", "double* b") + MAIN, 1, "`const double*` named `b`", "--tensor b:TYPE"),
+        (SUM.replace("= a", "= SCALE * a") + MAIN, 3, '"SCALE" is undefined', "--axis SCALE="),
+    ],
+    ids=["another type than is allocated", "a macro of the command line"],
+)
+def test_what_does_not_compile_is_told_at_its_line(tmp_path, text, line, what, hint):
+    with pytest.raises(SyntaxInvalid) as told:
+        DraftTrial(drafted_text(tmp_path, text), "given").settle()
+    assert f"given.cu:{line}: " in str(told.value)
+    assert what in str(told.value)
+    assert hint in str(told.value.hint)
+
+
+def test_of_overloads_the_one_that_is_passed_as_much_is_launched(tmp_path):
+    other = SUM.replace(", int n) {", ", int n, float by) {").replace("+ b[i]", "+ by * b[i]")
+    assert "by * b" not in drafted_text(tmp_path, SUM + other + MAIN).code
+
+
+def test_a_macro_of_the_command_line_is_given_as_a_size(tmp_path):
+    """Of the launch alone, it is a number there; of the kernel, a macro."""
+    text = SUM.replace("= a", "= SCALE * a") + MAIN.replace("255) / 256, 256", "TPB - 1) / TPB, TPB")
+    draft = drafted_text(tmp_path, text, TPB=128, SCALE=3)
+    assert draft.launches[0].block == ("128",)
+    assert list(draft.axes) == ["n"]
+    assert "#define SCALE 3" in draft.code

@@ -19,6 +19,7 @@ from evo.spec.variant import Variant
 Cases = Mapping[str, CaseBench]
 
 _NEAR = 0.85  # of the floor's speed: the little that is left is seldom worth a search
+_FAR = 0.5  # of the floor's speed, below which a floor of bytes alone tells little of a kernel that computes
 _STALLED = 12  # trials without a keep
 _BYTES_ALONE = 0.9  # of a modelled time is DRAM's: whatever else a change makes better is hidden behind it
 
@@ -88,8 +89,11 @@ def advice(task: Task, bench: EvaluationSession, cases: Cases, *, since_kept: in
     binds, taken = _binding(row)
     if row.limiter == "dram" and taken >= _BYTES_ALONE and share < _NEAR:  # whatever a floor of the L2 would allow
         return f"{said}, {binds}: only fewer of them would make it faster"
-    part = f"{share:.0%}" if share < 1 else "all"  # an estimate may be passed
-    said += f", limited by {floor.words}: {part} of the speed that it allows"
+    part = "under 1%" if share < 0.01 else f"{share:.0%}" if share < 1 else "all"  # an estimate may be passed
+    if "flop" in task.work or share >= _FAR:
+        said += f", limited by {floor.words}: {part} of the speed that it allows"
+    else:
+        said += f"; moving its bytes would take {part} of that ({floor.words}), its arithmetic is not stated"
     if (rival := row.baseline) is not None:
         said += f"; {rival.name} takes {microseconds(rival.p50_us)} µs"
         if rival.p50_us < time_us and since_kept >= _STALLED:

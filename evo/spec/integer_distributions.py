@@ -27,6 +27,7 @@ _KINDS = (WHOLE, EXTREME, SORTED, PERMUTED, REPEATED, EQUAL)
 _ALIASED = "aliased"  # neighbours a power of two apart: what a mask or a narrow tag takes for equal
 _OTHERS = 16  # of so many rows one is at the other end
 _TELLING = 9  # with so few values or fewer, order and repetition say nothing
+_MOST_PARTS = 4096  # which take a moment
 _MIXED_PART = 64  # elements of a tensor of one axis that get one distribution each, where they are mixed
 
 Array = NDArray[np.generic]
@@ -202,16 +203,18 @@ def _distinct(name: str, drawn: Array, within: IntegerRange, rng: np.random.Gene
 def to_and_fro(size: int, within: IntegerRange, rng: np.random.Generator) -> Ints:
     """Short stretches of two values in turn that are a power of two apart, one power after another."""
     powers = max(1, (within.high - within.low).bit_length())
-    steps = 1 << np.concatenate([rng.permutation(powers) for _ in range(size // (3 * powers) + 1)])
+    rounds = np.tile(np.arange(powers), (size // (3 * powers) + 1, 1))
+    steps = 1 << rng.permuted(rounds, axis=1).reshape(-1)
     first = rng.integers(within.low, np.maximum(within.high - steps, within.low), endpoint=True)
     stretch = np.repeat(np.arange(len(steps)), rng.integers(3, 6, len(steps)))[:size]
     return np.asarray(np.minimum(first[stretch] + steps[stretch] * (np.arange(size) % 2), within.high), np.int64)
 
 
 def _mixed(shape: tuple[int, ...], within: IntegerRange, rng: np.random.Generator) -> Ints:
-    """Each row, or stretch of one axis, as one of the distributions would have it."""
+    """Each row, or stretch of one axis, as one of the distributions would have it; of very many rows, some together."""
     size = int(np.prod(shape))
     length = shape[-1] if len(shape) > 1 else _MIXED_PART
+    length *= max(1, -(-size // (length * _MOST_PARTS)))
     sizes = [min(length, size - at) for at in range(0, size, length)]
     parts = [_values(str(rng.choice((*_KINDS, _ALIASED))), (part,), within, rng) for part in sizes]
     return np.concatenate(parts).reshape(shape)

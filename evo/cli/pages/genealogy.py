@@ -81,6 +81,8 @@ def _row(row: int, one: Genealogy, drawn: Lanes, report: ReportModel) -> str:
     about = [identifier(record.variant), clean(record.operator)]
     if record.parent is not None and kin.parent is None:
         about.append(f"from {identifier(record.parent)}, whose record is not among those shown")
+    elif record.parent is not None and kin.parent is not None and record.parent != one.kin[kin.parent].record.variant:
+        about.append(f"from {identifier(record.parent)}, tried and not kept")
     about += [f"commit {identifier(commit[:7])}"] if commit else []
     return (
         f'<li>{_rail(row, one, drawn)}<div class="kin-what"><a href="#t-{name}">{champion}'

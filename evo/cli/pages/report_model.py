@@ -61,7 +61,10 @@ class Climb(Serializable):
 
 @dataclass(slots=True)
 class Kin:
-    """One start or keep. parent: its place in the list, None for a start or if the parent is not shown."""
+    """One start or keep. parent: its place in the list, None for a start or if the parent is not shown.
+
+    Of a keep over what was tried and not kept, the parent is what that was tried from.
+    """
 
     record: Record
     parent: int | None
@@ -260,7 +263,9 @@ def genealogies(records: Sequence[Record]) -> list[Genealogy]:
 
 def _genealogy(group: Sequence[Record]) -> Genealogy:
     kin: list[Kin] = []
-    latest: dict[str, int] = {}  # the row of each variant's last keep
+    latest: dict[
+        str, int
+    ] = {}  # the row of each variant's last keep, or of what it was tried from: restarts go on there
     for record in group:
         parent = latest.get(record.parent) if record.parent is not None else None
         if record.kept:
@@ -270,6 +275,7 @@ def _genealogy(group: Sequence[Record]) -> Genealogy:
             latest[record.variant] = len(kin) - 1
         elif parent is not None:
             kin[parent].tried.append(record)
+            latest.setdefault(record.variant, parent)
     return Genealogy(kin=kin)
 
 

@@ -12,6 +12,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from evo.evaluate.gate.tensor_rows import some_rows
 from evo.spec.integer_distributions import IntegerRange, observed_range, to_and_fro
 
 Integers = NDArray[np.generic]
@@ -188,10 +189,10 @@ def _numbers(values: NDArray[np.int64], most: int | None, rng: np.random.Generat
 
 
 def _related(values: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Rows of which the first numbers follow from one another, none beyond the drawn ones."""
+    """Rows of which the first numbers follow from one another, none beyond the drawn ones; of many rows some."""
     rows = values.reshape(-1, values.shape[-1]).copy()
     low, high = int(values.min()), int(values.max())
-    for row in rows:
+    for row in (rows[number] for number in some_rows(len(rows), rng)):
         few = recurrence(len(row) - 1, high - low, rng)
         fitting = few[np.cumprod((few >= low) & (few <= high)).astype(bool)]
         row[: len(fitting)] = fitting

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -63,6 +64,19 @@ def test_advice_follows_the_limit_the_library_and_the_trials(
     words = advice(TASK, bench(), times(us, rival_us), since_kept=since_kept)
     assert words.startswith(f"{TASK.headline}: {us:.2f} µs measured")
     assert said in words
+
+
+@pytest.mark.parametrize(
+    ("us", "said"),
+    [
+        (40.0, "; moving its bytes would take 25% of that (L2, estimate), its arithmetic is not stated; there is room"),
+        (4000.0, "; moving its bytes would take under 1% of that"),
+        (16.0, ", limited by L2, estimate: 62% of the speed that it allows"),
+    ],
+)
+def test_a_floor_of_bytes_alone_is_no_limit_of_a_kernel_that_computes(us: float, said: str) -> None:
+    task = replace(TASK, work={"bytes": TASK.work["bytes"]})
+    assert said in advice(task, bench(), times(us), since_kept=3)
 
 
 def test_a_budget_that_the_start_took_is_said_to_be_too_short() -> None:

@@ -306,6 +306,22 @@ def test_lines_of_champions_that_overlap_have_lanes_of_their_own() -> None:
     assert text.count('class="h"') == 1
 
 
+def test_a_keep_over_what_was_not_kept_goes_on_from_its_line() -> None:
+    """A restart: its parent was tried from the champion and is no champion; the gain since the start is told."""
+    records = [
+        record(1, parent=None),
+        record(2, parent=text_of(1)),
+        record(3, parent=text_of(2), verdict=Verdict.REVERT),
+        record(4, parent=text_of(3)),
+    ]
+    (one,) = genealogies(records)
+    assert [kin.parent for kin in one.kin] == [None, 0, 1]
+    text = page(told(records))
+    assert f"{records[2].variant}</code>, tried and not kept" in text
+    assert "not among those" not in text
+    assert text.count("since the start</span>") == 1 + 2  # at the head of the page, and beside both keeps
+
+
 def test_a_part_of_a_run_says_what_it_leaves_out() -> None:
     text = page(told(climbing(10)[5:]))
     Outline(text)

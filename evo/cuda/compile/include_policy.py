@@ -30,7 +30,7 @@ STANDARD_HEADERS: dict[str, str] = {
     "cmath": "",
 }
 _CUDA_HEADER = re.compile(
-    r"cuda_(fp16|bf16|fp8|fp6|fp4|awbarrier|awbarrier_primitives|pipeline|pipeline_primitives|runtime)\.h"
+    r"cuComplex\.h|cuda_(fp16|bf16|fp8|fp6|fp4|awbarrier|awbarrier_primitives|pipeline|pipeline_primitives|runtime)\.h"
     r"|mma\.h|math_constants\.h|vector_types\.h|vector_functions\.h|device_launch_parameters\.h"
     r"|cooperative_groups(/\w+)?\.h|cuda/(std/)?\w+|nv/target"
 )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from evo.cuda.source.parser import Node, read
 from evo.cuda.source.types import declarator_name
-from evo.interop.adopt.host_expressions import bare_type
+from evo.interop.adopt.host_expressions import VECTORS, bare_type
 from evo.interop.adopt.host_records import HostRecords, RecordField, RecordType
 from evo.interop.adopt.parameters import Parameter, parameters_of
 from evo.interop.adopt.top_level_items import function_name
@@ -81,8 +81,9 @@ def flattened(text: str, host: HostRecords, macros: Sequence[str] = ()) -> str:
         record, name = _taken(param, host)
         if record is None or name is None:
             kind = param.child("type")
-            if kind is not None and kind.text in host.types and host.types[kind.text] not in host.records:
-                edits.append((kind.start_byte, kind.end_byte, host.types[kind.text]))
+            meant = host.types.get(kind.text) if kind is not None else None
+            if kind is not None and meant is not None and (meant not in host.records or meant in VECTORS):
+                edits.append((kind.start_byte, kind.end_byte, meant))
             continue
         parts = _parts(record, name, host)
         edits.append(_replaced(param, ", ".join(part.declared for part in parts)))

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from evo.cuda.source.parser import Node, read
 from evo.cuda.source.types import declarator_name, text_of
-from evo.interop.adopt.host_expressions import bare_type, literal
+from evo.interop.adopt.host_expressions import COMPLEX, VECTORS, bare_type, literal
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied
-from evo.interop.adopt.host_records import enumerators, parted, record_of
+from evo.interop.adopt.host_records import enumerators, parted, record_of, vector_type
 from evo.interop.adopt.host_start import HostStart
 from evo.interop.adopt.host_values import (
     Address,
@@ -40,7 +40,8 @@ class Host(HostStart):
         super().__init__()
         self.path, self.given = path, dict(given)
         self.scopes: list[dict[str, HostVariable]] = [{}]
-        self.macros, self.types, self.records = {}, {}, {}
+        self.macros, self.types = {}, dict(COMPLEX)
+        self.records = {name: vector_type(name) for name in VECTORS}
         self.tight_rows, self.elements_made, self.argc = False, 0, 1
         self.passed, self.beside = {}, {}
         self.functions: dict[str, Node] = {}

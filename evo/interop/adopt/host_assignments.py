@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from evo.cuda.source.parser import Node
 from evo.cuda.source.types import text_of
-from evo.interop.adopt.host_expressions import HostExpressions, bare_type
+from evo.interop.adopt.host_expressions import VECTORS, HostExpressions, bare_type
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied
 from evo.interop.adopt.host_values import (
     Address,
@@ -124,6 +124,10 @@ class HostAssignments(HostExpressions):
         if isinstance(memory, Allocation) and not memory.name:
             memory.name = cell.name
         if isinstance(value, HostRecord):
+            for part in value.fields.values() if value.type in VECTORS else ():
+                number = part.value.how if isinstance(part.value, HostNumber) else None
+                if isinstance(number, int):  # of `int2 dims`
+                    part.value = HostNumber.named(self.size_name(f"{cell.name}_{part.name}", number), number)
             for part in value.pointers:
                 memory = part.value.memory  # type: ignore[attr-defined]
                 if memory.name == part.name:  # a buffer that goes by its owner's name

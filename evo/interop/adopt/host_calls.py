@@ -93,8 +93,8 @@ class HostCalls(HostFillCalls):
             return HostNumber(None, ("random", cell.value.low, cell.value.end)) if self.is_open else UNKNOWN
         if name in self.types and name not in self.functions and len(given) == 1 and "<" in self.types[name]:
             return self.value(given[0])  # `DevicePtr(p)`, an owner by the name of an alias
-        if self.is_record(function.text) and name not in self.functions:
-            return self.made(function.text, given)
+        if self.is_record(kind := function.text.removeprefix("make_")) and name not in self.functions:
+            return self.made(kind, given)  # `make_int2(w, h)` as well
         if name in FILLING and name not in self.functions and self.fills(name, given):
             return UNKNOWN
         if function.type == "qualified_identifier":

@@ -31,6 +31,7 @@ _BASES = {"char": 1, "uchar": 1, "short": 2, "ushort": 2, "int": 4, "uint": 4, "
 VECTORS = {f"{base}{count}": (base, count) for base in _BASES for count in (1, 2, 3, 4)}
 VECTOR_BASES = {"uchar": "unsigned char", "uint": "unsigned int", "ushort": "unsigned short", "char": "signed char"}
 VECTOR_BASES |= {"longlong": "long long"}
+COMPLEX = {"cuFloatComplex": "float2", "cuComplex": "float2", "cuDoubleComplex": "double2"}
 OTHER_NAMES = {"uint": "unsigned int", "uchar": "unsigned char", "ushort": "unsigned short", "half": "__half"}
 OTHER_NAMES |= {"uint8": "unsigned char", "int8": "signed char", "u32": "unsigned int"}
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from evo.cuda.source.parser import Node
 from evo.cuda.source.types import declarator_name, text_of
 from evo.interop.adopt.host_assignments import HostAssignments
-from evo.interop.adopt.host_expressions import bare_type
+from evo.interop.adopt.host_expressions import VECTOR_BASES, VECTORS, bare_type
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied
 from evo.interop.adopt.host_values import Address, Allocation, DevicePointer, HostArray, HostRecord, HostVariable
 from evo.spec.element_types import OF_C_TYPE, is_float
@@ -46,6 +46,12 @@ class RecordType:
     methods: dict[str, Node] = field(default_factory=dict)
     node: Node | None = None
     function: Node | None = None  # of what a lambda captures: what it does, as a device function
+
+
+def vector_type(name: str) -> RecordType:
+    """`int2` and its like, which have fields as structs have."""
+    base, count = VECTORS[name]
+    return RecordType(name, fields=[RecordField(VECTOR_BASES.get(base, base), part, None) for part in "xyzw"[:count]])
 
 
 def record_of(node: Node) -> RecordType | None:
@@ -238,7 +244,7 @@ class HostRecords(HostAssignments):
         found = HostRecord(record.name)
         for each in record.fields:
             kind = self.types.get(bare_type(each.kind), each.kind) + ("*" if "*" in each.kind else "")
-            cell = HostVariable(each.name, kind)
+            cell = HostVariable(each.name, kind, is_fixed=record.name in VECTORS)
             found.fields[each.name] = cell
             if each.extents:
                 pointers = "*" in kind

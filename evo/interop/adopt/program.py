@@ -10,7 +10,7 @@ from pathlib import Path
 from evo.cuda.source.parser import Node, read
 from evo.cuda.source.types import declarator_name
 from evo.interop.adopt.host import Host
-from evo.interop.adopt.host_expressions import bare_type
+from evo.interop.adopt.host_expressions import COMPLEX, bare_type
 from evo.interop.adopt.host_numbers import HostNumber, applied
 from evo.interop.adopt.host_values import Allocation, DevicePointer, HostEvent, HostVariable, Launched, problem
 from evo.interop.adopt.parameters import parameters_of
@@ -248,6 +248,7 @@ def _declare_symbol(host: Host, item: Item) -> None:
         cell = host.scopes[0][name]
         kind = item.inside.child("type")
         element = bare_type(kind.text if kind is not None else "float")
+        element = host.types.get(element, element) if element in COMPLEX else element
         length = getattr(cell.value, "length", HostNumber.number(1))
         size = applied("*", length, HostNumber.number(host.bytes_of(element) or 4))
         host.scopes[0][name] = HostVariable(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,10 +19,11 @@ from evo.spec.source_text import read_source
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _KEPT_HEADERS = re.compile(
-    r"cuda_fp16|cuda_bf16|cuda_fp8|mma\.h|cooperative_groups|cuda_pipeline|math_constants|cfloat"
+    r"cuda_fp16|cuComplex|cuda_bf16|cuda_fp8|mma\.h|cooperative_groups|cuda_pipeline|math_constants|cfloat"
 )
 _KEPT_NAMESPACES = re.compile(r"\b(?:cooperative_groups|nvcuda)\b")  # of these headers; NVRTC has no `std`
 _LAMBDA_MARK = re.compile(r"\]((?:\s*+__(?:host|device)__)++)(?=\s*+[({])")
+_SAYS = re.compile(r"\b(?:printf|assert)\s*+\(")
 NOT_IN_FILE = 0  # the line of a macro of the compiler's command line
 _CONDITIONAL = ("preproc_ifdef", "preproc_if")
 _NEVER = {
@@ -87,6 +88,10 @@ def items_of(path: Path, seen: set[Path] | None = None) -> list[Item]:
         data = without_accessors(path, data)
     if "__constant__" in data:
         data = without_constant_parts(path, data)
+    if _SAYS.search(data):
+        data = _without_words(data)
+    if "namespace" in data:
+        data = _set_apart(data)
     # nvcc's mark of lambdas for the device is no C++; the kernel that is given one says so as well
     data = _LAMBDA_MARK.sub(lambda match: "]" + re.sub(r"[^\n]", " ", match[1]), data)
     found: list[Item] = []
@@ -96,6 +101,56 @@ def items_of(path: Path, seen: set[Path] | None = None) -> list[Item]:
         else:
             found += _item(path, node)
     return found
+
+
+def _without_words(text: str) -> str:
+    """Device functions without `printf` and `assert`: what they compute is the same."""
+    data = text.encode()
+    for node in reversed([*read(data).walk()]):
+        call = node.named_children[0] if node.type == "expression_statement" and node.named_children else None
+        if call is None or call.type != "call_expression" or not _SAYS.match(call.text):
+            continue
+        function, above = None, node.parent
+        while above is not None:
+            function, above = (above if above.type == "function_definition" else function), above.parent
+        if function is not None and re.search(r"__(?:device|global)__", function.text.partition("{")[0]):
+            left = b"" if node.parent is not None and node.parent.type == "compound_statement" else b"{}"
+            data = data[: node.start_byte] + left + b"\n" * node.text.count("\n") + data[node.end_byte :]
+    return data.decode()
+
+
+def _set_apart(text: str) -> str:
+    """Names that several namespaces have, with that of their namespace before them: `naive::run` as `naive_run`."""
+    data = text.encode()
+    root = read(data)
+    spaces = [node for node in root.walk() if node.type == "namespace_definition" and node.child("name") is not None]
+    has: dict[str, set[str]] = {}
+    for node in spaces:
+        body = node.child("body")
+        for child in body.named_children if body is not None else ():
+            for item in _item(Path(), child):
+                for name in item.names:
+                    has.setdefault(name, set()).add(text_of(node.child("name")))
+    several = {name for name, inside in has.items() if len(inside) > 1}
+    edits: list[tuple[int, int, str]] = []
+    for node in root.walk() if several else ():
+        if node.type == "qualified_identifier" and text_of(node.child("name")) in several:
+            scope = text_of(node.child("scope")).rpartition("::")[2]
+            edits += [(node.start_byte, node.end_byte, f"{scope}_{text_of(node.child('name'))}")]
+    for space in spaces:
+        for node in space.walk() if several else ():
+            is_own = node.text in several and space.start_byte == _innermost(spaces, node).start_byte
+            if is_own and node.type in ("identifier", "type_identifier") and node.field != "scope":
+                edits.append((node.start_byte, node.end_byte, f"{text_of(space.child('name'))}_{node.text}"))
+    whole = {start: end for start, end, new in edits if "::" in data[start:end].decode()}
+    for start, end, new in sorted(edits, reverse=True):
+        if not any(first <= start and end <= last and (first, last) != (start, end) for first, last in whole.items()):
+            data = data[:start] + new.encode() + data[end:]
+    return data.decode()
+
+
+def _innermost(spaces: Sequence[Node], node: Node) -> Node:
+    return [each for each in spaces if each.start_byte <= node.start_byte < each.end_byte][-1]
 
 
 def _top(node: Node) -> Iterator[Node]:

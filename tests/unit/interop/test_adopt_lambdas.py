@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from adopted_files import FILES, adopted_text, drafted, drafted_text
 
+from evo.interop.adopt.oracle import widened
 from evo.interop.adopt.task_texts import variant_text
 from evo.spec.task import read_task
 
@@ -26,9 +27,12 @@ int main() {{
 @pytest.mark.parametrize(
     ("name", "axes", "tensors"),
     [
+        ("debug_advect", "dims_x dims_y", "dye:in vel:in next:out"),
+        ("fir_cucomplex", "n NTAPS", "d_in:in taps:in out:out"),
         ("foreach_lambda", "rows cols", "a:inout norm:scratch"),
         ("hotspot_style", "grid_rows grid_cols", "MatrixPower:in MatrixTemp_0:in MatrixTemp_1:out"),
         ("mriq_chunks", "numX numK K_ELEMS_PER_GRID", "x:in y:in z:in ck:in Qr:out Qi:out"),
+        ("ns_versions", "rows cols", "m:in out:out"),
         ("raytrace_constant", "HEIGHT SPHERES WIDTH", "s:in bitmap:out"),
         ("rgb_hist_streams", "NBINS NSTREAMS width height", "rgb:in hist:out"),
     ],
@@ -81,6 +85,32 @@ int main() {{ int n = 65536; float* x; cudaMalloc(&x, n * 4); {lines}
     twice<<<b, 256>>>(x, n); float* h = new float[n]; cudaMemcpy(h, x, n * 4, cudaMemcpyDeviceToHost); }}""",
     )
     assert draft.launches[0].grid == (blocks,)
+
+
+def test_kernels_of_one_name_in_two_namespaces_are_two():
+    """`naive::run` and `shared_mem::run` launch each their own `rowsum`; the last is adopted, or the one asked for."""
+    assert [x.instance.name for x in drafted(FRESH / "ns_versions.cu").launches] == ["shared_mem_rowsum"]
+    (launch,) = drafted(FRESH / "ns_versions.cu", "naive_rowsum").launches
+    assert launch.block == ("64",)
+    assert "cols; ++c" in drafted(FRESH / "ns_versions.cu", "naive_rowsum").code
+
+
+def test_what_a_kernel_prints_and_asserts_is_left_out():
+    code = drafted(FRESH / "debug_advect.cu").code
+    assert "printf" not in code
+    assert "assert" not in code
+    assert "if (x == 0 && y == 0) {}" in code
+
+
+def test_complex_numbers_are_pairs():
+    draft = drafted(FRESH / "fir_cucomplex.cu")
+    assert {t.name: (t.dtype, t.shape[-1]) for t in draft.tensors} == dict.fromkeys(
+        ("d_in", "taps", "out"), ("float32", "2")
+    )
+    wide = widened(variant_text(draft, "given"))
+    assert wide is not None
+    assert "cuDoubleComplex acc = make_cuDoubleComplex(0., 0.);" in wide
+    assert "cuCadd(acc, cuCmul(d_taps[k]" in wide
 
 
 def test_sizes_of_a_launch_are_written_without_the_turn_of_a_loop():

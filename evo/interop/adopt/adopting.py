@@ -26,7 +26,7 @@ from evo.interop.adopt.fills import UNTOLD
 from evo.interop.adopt.fixed_constants import settle_knobs
 from evo.interop.adopt.given_reference import given_reference, require_readable
 from evo.interop.adopt.guessed_shapes import settle_guesses
-from evo.interop.adopt.headline_sizes import headline_sizes
+from evo.interop.adopt.headline_sizes import growth_of_work, headline_sizes
 from evo.interop.adopt.integer_ranges import settle_integers
 from evo.interop.adopt.measured_tolerance import is_within_tolerance, measure_tolerance, widen_tolerance
 from evo.interop.adopt.oracle import digest_of
@@ -129,6 +129,7 @@ def adopt(root: Path, path: Path, options: Options, say: Callable[[str], None] =
         figures.sizes = {}  # the original's errors are held to the reference's own
     else:
         figures.simulated = min(trial.work(timed), _MOST_SIMULATED)
+        figures.growth = growth_of_work(trial, timed, figures.simulated)
     if wide is not None and not figures.few and options.reference is None:  # else no task asks for special values
         figures.undefined = undefined_specials(trial, list(check.values()), say)
     reference = _write(name, trial, figures, options.reference, wide, target, say)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator
 
+from evo.errors import SyntaxInvalid, TaskInvalid
 from evo.interop.adopt.draft import SMALL_SIZE
 from evo.interop.adopt.draft_trial import DraftTrial
 from evo.interop.adopt.task_texts import elements, value_of
@@ -14,6 +15,7 @@ _WORK = 6_000_000.0  # warp instructions of the headline: seconds on the simulat
 _LITTLE = 600_000.0  # ... below which a launch is over before it has filled a GPU
 _LONG_WARP = 4_000.0  # ... of one warp, above which its own loop takes longer than the launch
 _LITTLE_BYTES = 4 << 20  # of all tensors: some 10 us of a GPU's memory, which is longer than a launch
+_SHORTEST, _POWERS = 64, 3  # an axis whose half tells something; the highest power that is believed
 _MORE = 1.5  # times the work, without which twice the length is no larger size
 
 
@@ -33,6 +35,23 @@ def headline_sizes(trial: DraftTrial, given: Collection[str] = ()) -> dict[str, 
         axes = smaller
         work = trial.work(axes)
     return axes
+
+
+def growth_of_work(trial: DraftTrial, axes: dict[str, int], work: float) -> dict[str, int]:
+    """With which power of each longer axis the work grows: 2 for all pairs of n, 0 for one that only the grid strides
+    along. Half the length shows it.
+    """
+    found = {}
+    for axis, value in axes.items():
+        if value <= _SHORTEST:
+            continue
+        try:
+            less = trial.work({**axes, axis: value // 2})
+        except (SyntaxInvalid, TaskInvalid):  # no length that it takes
+            continue
+        if less and math.isfinite(less):
+            found[axis] = min(_POWERS, max(0, round(math.log2(work / less))))
+    return found
 
 
 def _larger(trial: DraftTrial, axes: dict[str, int], work: float, given: Collection[str]) -> dict[str, int]:

@@ -50,6 +50,7 @@ class Figures:
     sizes: dict[str, float] = field(default_factory=dict)  # of the elements of each float output
     as_is: tuple[str, ...] = ()  # whole outputs, which follow from how floats are rounded
     simulated: float = 0.0  # warp instructions of the original where it is timed; 0.0 where it is no reference
+    growth: dict[str, int] = field(default_factory=dict)  # with which power of an axis they grow; 1 if it is not said
 
 
 def variant_text(draft: Draft, name: str) -> str:
@@ -122,9 +123,9 @@ def task_yaml(draft: Draft, name: str, figures: Figures) -> str:
     moved = [t for t in draft.given if t.role != "in" or not any(t.shape[0] in re.findall(r"\w+", h) for h in indices)]
     lines.append(f"  bytes: {' + '.join(_bytes(tensor) for tensor in moved)}")
     if figures.simulated:
-        sizes = figures.bench["main"]
-        each = figures.simulated / max(1, math.prod(sizes.values()))
-        lines.append(f"  {SIMULATED}: {' * '.join([f'{each:.3g}', *sizes])}")
+        factors = [axis for axis in draft.axes for _ in range(figures.growth.get(axis, 1))]
+        each = figures.simulated / max(1, math.prod(figures.bench["main"][axis] for axis in factors))
+        lines.append(f"  {SIMULATED}: {' * '.join([f'{each:.3g}', *factors])}")
     return "\n".join(lines) + "\n"
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from long_cases import long
 
+from evo.errors import TaskInvalid
 from evo.evaluate.gate.cut_reference import cut_axis
 from evo.interop.adopt import Options, adopt
 from evo.interop.adopt.draft import Draft, draft_of
@@ -17,6 +18,7 @@ from evo.interop.adopt.draft_trial import DraftTrial
 from evo.interop.adopt.extents import guess_extents
 from evo.interop.adopt.far_cases import far_cases
 from evo.interop.adopt.fills import numpy_text
+from evo.interop.adopt.headline_sizes import growth_of_work
 from evo.interop.adopt.program import read_program
 from evo.spec.reference import load_reference
 from evo.spec.task import read_task
@@ -333,3 +335,15 @@ def test_fresh_files_are_read_as_they_are_meant(name, axes, tensors):
     found = drafted(name, FRESH)
     assert list(found.axes) == axes.split()
     assert [f"{t.name}:{t.role}" for t in found.tensors] == tensors.split()
+
+
+def test_what_a_reference_costs_grows_as_the_original_does():
+    """All pairs of n by n squared; an axis that is short, or cannot be halved, as if by itself."""
+
+    def work(axes):
+        if axes["k"] % 128:
+            raise TaskInvalid("no such length", hint="another")
+        return float(axes["n"] ** 2 * axes["m"])
+
+    axes = {"n": 2048, "m": 512, "few": 8, "k": 128, "strided": 4096}
+    assert growth_of_work(SimpleNamespace(work=work), axes, work(axes)) == {"n": 2, "m": 1, "strided": 0}

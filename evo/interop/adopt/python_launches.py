@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from evo.cuda.source import Param, kernel_signatures
+from evo.spec.element_types import ELEMENT_TYPES, OF_C_TYPE
 
 OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "+",
@@ -125,9 +126,12 @@ class _Launcher:
         self.wholes: set[str] = set()  # passed as whole numbers: sizes, also where a factor is made of them
         self.made_of: dict[str, set[str]] = {}
         self.launches = 0
+        self.symbols: dict[str, str] = {}  # `taps, _ = module.get_global("taps")`
+        self.raw: dict[str, int] = {}  # what PyCUDA allocates in bytes, and how many an element has
 
     def text(self, name: str, body: Sequence[ast.stmt]) -> tuple[int, int, str] | None:
         """First and last line, and a text of as many lines; None without a launch."""
+        self._find_raw(body)
         lines = [(statement.lineno, text) for statement, text in self._statements(body)]
         if not self.launches or not body:
             return None
@@ -154,10 +158,40 @@ class _Launcher:
             elif isinstance(statement, ast.Return) and statement.value is not None:
                 yield statement, f"return {{{', '.join(self._names(statement.value))}}}; "
 
+    def _find_raw(self, body: Sequence[ast.stmt]) -> None:
+        """Which names are memory from `mem_alloc`: their elements are as wide as the kernels take them."""
+        calls = [node for statement in body for node in ast.walk(statement) if isinstance(node, ast.Call)]
+        for call in calls:
+            params = self.kernels.get(self.handles.get(ast.unparse(call.func), "").partition("<")[0], ())
+            for given, param in zip(call.args, params, strict=False):
+                kind = OF_C_TYPE.get(re.sub(r"\bconst\b|__restrict__|\*", "", param.type).strip())
+                if isinstance(given, ast.Name) and param.is_pointer and kind is not None:
+                    self.raw[given.id] = ELEMENT_TYPES[kind].size_bytes
+
+    def _copied(self, call: ast.Call) -> str:
+        """`memcpy_htod(d, h)` and `memcpy_dtoh(h, d)`: from there on one is the other."""
+        target, source = call.args[:2]
+        if not isinstance(target, ast.Name):
+            return ""
+        if target.id in self.symbols:
+            return f"cudaMemcpyToSymbol({self.symbols[target.id]}, nullptr, 0); "
+        text = self._value(source)
+        if text is None or text not in self.known or target.id not in self.known:
+            return ""
+        self.arrays.add(text)
+        return f"{target.id} = {text}; "
+
     def _names(self, node: ast.expr) -> list[str]:
         return [n.id for n in ast.walk(node) if isinstance(n, ast.Name) and n.id in self.known]
 
     def _assigned(self, target: ast.expr, value: ast.expr) -> str:
+        first = target.elts[0] if isinstance(target, ast.Tuple) and target.elts else None
+        if isinstance(first, ast.Name) and isinstance(value, ast.Call) and called(value) == "get_global":
+            if value.args and isinstance(value.args[0], ast.Constant):
+                self.symbols[first.id] = str(value.args[0].value)
+            return ""
+        if isinstance(value, ast.Call) and called(value) == "mem_alloc" and isinstance(target, ast.Name) and value.args:
+            return self._allocated(target.id, value.args[0])
         if isinstance(target, ast.Tuple):
             places = enumerate(target.elts)
             if isinstance(value, ast.Tuple) and len(value.elts) == len(target.elts):
@@ -178,8 +212,21 @@ class _Launcher:
         self.new_lengths = {}
         return f"{sizes}{declared}{target.id} = {text}; "
 
+    def _allocated(self, name: str, size: ast.expr) -> str:
+        """Elements of memory from `mem_alloc(a.nbytes)` or `mem_alloc(4 * n)`."""
+        if isinstance(size, ast.Attribute) and size.attr == "nbytes":
+            count = self._of_array("numel", size.value, "")
+        else:
+            count = self._joined(f"({{}} / {self.raw.get(name, 4)})", size)
+        if count is None:
+            return ""
+        self.known.add(name)
+        return f"auto {name} = torch::empty({{{count}}}); "
+
     def _launch(self, call: ast.Call) -> str:
         """`k((grid,), (block,), (x, y))`, or `k(x, y, grid=(...), block=(...))`."""
+        if called(call) in ("memcpy_htod", "memcpy_dtoh") and len(call.args) > 1:
+            return self._copied(call)
         kernel = self.handles.get(ast.unparse(call.func))
         named = {keyword.arg: keyword.value for keyword in call.keywords}
         given = list(call.args)

@@ -133,6 +133,9 @@ def _told(passed: list[LauncherArgument]) -> int:
     return sum(argument != LauncherArgument() for argument in passed)
 
 
+_MOST_VALUES = 64
+
+
 class _Reader:
     """The file's own names and what they were set to, followed without running anything."""
 
@@ -167,6 +170,9 @@ class _Reader:
         local = _assigned(function)
         returned = next((n.value for n in function.body if isinstance(n, ast.Return)), None)
         values = returned.elts if isinstance(returned, ast.List | ast.Tuple) else []
+        match returned:  # `[torch.randn(n) for _ in range(3)]`
+            case ast.ListComp(elt=each, generators=[ast.comprehension(iter=ast.Call(args=[ast.Constant(int(n))]))]):
+                values = [each] * min(n, _MOST_VALUES)
         known = self.module | local
         values = [known.get(v.id, v) if isinstance(v, ast.Name) else v for v in values]
         return dict(zip([a.arg for a in method.args.args[1:]], values, strict=False))

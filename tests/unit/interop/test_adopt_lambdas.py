@@ -95,6 +95,23 @@ def test_kernels_of_one_name_in_two_namespaces_are_two():
     assert "cols; ++c" in drafted(FRESH / "ns_versions.cu", "naive_rowsum").code
 
 
+def test_memory_of_pycuda_is_what_is_copied_to_it():
+    """`mem_alloc(img.nbytes)`, `memcpy_htod` and `memcpy_dtoh`, and constant memory by `get_global`."""
+    draft = drafted(FRESH / "pycuda_gauss.py")
+    assert [f"{t.name}:{t.role}:{t.dtype}" for t in draft.tensors] == [
+        "img:in:uint8", "taps:in:float32", "dst:out:uint8", "tmp:scratch:float32",
+    ]  # fmt: skip
+
+
+def test_inputs_that_a_list_comprehension_makes_have_sizes(tmp_path):
+    path = tmp_path / "given.py"
+    text = (FILES / "third" / "kb_swish.py").read_text()
+    once = "return [torch.rand(batch_size, features)]"
+    assert once in text
+    path.write_text(text.replace(once, "return [torch.rand(24, 40) for _ in range(1)]"))
+    assert list(drafted(path).axes.values())[:2] == [24, 40]
+
+
 def test_what_a_kernel_prints_and_asserts_is_left_out():
     code = drafted(FRESH / "debug_advect.cu").code
     assert "printf" not in code

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from evo.cuda.source.parser import Node
+from evo.cuda.source.parser import Node, read
+from evo.cuda.source.types import declarator_name
 from evo.interop.adopt.host_values import Allocation, DevicePointer, problem
 from evo.interop.adopt.kernel_instance import Instance, passed, with_symbols
 from evo.interop.adopt.program import HostProgram
@@ -111,6 +112,16 @@ def device_code(
         lines += [""] * bool(lines and blank) + [text]
         last = kind
     return "\n".join(lines) + "\n"
+
+
+def with_unused(code: str, line: int, name: str) -> str:
+    """With a variable that is declared there marked as perhaps unused, since no warning passes."""
+    data = code.encode()
+    for node in read(data).walk():
+        inside = node.row < line <= node.row + 1 + node.text.count("\n")
+        if node.type == "declaration" and inside and name in map(declarator_name, node.children_of("declarator")):
+            return (data[: node.start_byte] + b"[[maybe_unused]] " + data[node.start_byte :]).decode()
+    return code
 
 
 def _constant(item: Item) -> str:

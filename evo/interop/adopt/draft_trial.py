@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from evo.device import POISON_LARGE, POISON_NAN, Arrays, BenchCase, SampleRequest
 from evo.errors import TaskInvalid
 from evo.evaluate.gate.mismatches import poisoned
+from evo.interop.adopt.device_code import with_unused
 from evo.interop.adopt.draft import SMALL_SIZE, Draft
 from evo.interop.adopt.draft_parts import TensorDraft
 from evo.interop.adopt.index_bounds import narrower
@@ -32,6 +34,7 @@ from evo.spec.task import Case, Task, read_task
 
 _MULTIPLES = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 _REPAIRS = 24
+_UNUSED = re.compile(r'original\.cu:(\d+): warning #(?:177|550)-D: \w+ "(\w+)"')
 _RUN_BUDGET = 400_000_000
 _MOST_ELEMENTS = 1 << 28  # of a tensor: 2 GiB as it is drawn
 _MOST_BYTES = 1 << 26  # of outputs that are kept
@@ -206,6 +209,13 @@ class DraftTrial:
     def _repaired(self, failing: Failing, axes: dict[str, int]) -> bool:
         """Whether something about the draft was changed for another run."""
         fault = failing.fault
+        if unused := _UNUSED.match(str(failing)):
+            before = variant_text(self.draft, self.name).count("\n") - self.draft.code.count("\n")
+            code = with_unused(self.draft.code, int(unused[1]) - before, unused[2])
+            done = code != self.draft.code and "[[maybe_unused]] [[maybe_unused]]" not in code
+            self.draft.code = code
+            self.changed()
+            return done
         name, kind = (fault.buffer, fault.kind) if fault is not None else (failing.unwritten, None)
         tensor = next((t for t in self.draft.tensors if t.name == name), None)
         if tensor is None:

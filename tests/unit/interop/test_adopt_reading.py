@@ -367,3 +367,12 @@ def test_a_macro_of_the_command_line_is_given_as_a_size(tmp_path):
     assert draft.launches[0].block == ("128",)
     assert list(draft.axes) == ["n"]
     assert "#define SCALE 3" in draft.code
+
+
+def test_variables_that_a_kernel_does_not_use_are_marked(tmp_path):
+    """The compiler warns of them, and no warning of a variant passes."""
+    lines = "    int lane = threadIdx.x % 32;\n    float was = 0.f; was = a[0];\n    if (i"
+    draft = drafted_text(tmp_path, SUM.replace("    if (i", lines) + MAIN)
+    DraftTrial(draft, "given").settle()
+    assert "    [[maybe_unused]] int lane = " in draft.code
+    assert "    [[maybe_unused]] float was = 0.f; was = a[0];" in draft.code

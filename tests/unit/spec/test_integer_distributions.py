@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from evo.errors import SyntaxInvalid, TaskInvalid
+from evo.spec import integer_distributions
 from evo.spec.dtypes import NUMPY
 from evo.spec.integer_distributions import (
     BOOLEANS,
@@ -168,3 +169,15 @@ def test_a_reference_that_draws_outside_its_own_range_is_refused(tmp_path):
     task, reference = write(tmp_path / "t", "dtype: int32, low: 0, high: 6")
     with pytest.raises(TaskInvalid, match="outside 0 to 6"):
         reference.inputs(task.check[0], 1)
+
+
+def test_of_very_many_short_rows_some_have_one_distribution_together(monkeypatch):
+    """Pixels of an image: a distribution for each of a million rows took half a minute."""
+    parts = []
+    values = integer_distributions._values
+    monkeypatch.setattr(
+        integer_distributions, "_values", lambda name, shape, *given: parts.append(shape) or values(name, shape, *given)
+    )
+    found = derived("mixed", "uint8", range_of_dtype("uint8"), shape=(30_000, 3))
+    assert found.shape == (30_000, 3)
+    assert len([shape for shape in parts if len(shape) == 1]) == 3750  # of eight rows each

@@ -18,7 +18,7 @@ from evo.evaluate.gate.input_patterns import (
     UNEVEN,
     patterned,
 )
-from evo.evaluate.gate.integer_patterns import WAYS, varied_integers
+from evo.evaluate.gate.integer_patterns import WAYS, _related, varied_integers
 from evo.evaluate.gate.outlying_inputs import far_apart
 from evo.spec.reference import load_reference
 from evo.spec.task import Case, load_task, read_task
@@ -144,3 +144,13 @@ def test_numbers_that_a_sum_of_float32_cannot_hold_are_not_tried() -> None:
     reference = load_reference(task)
     found = [patterned(task, reference, case, seed, OUTERMOST, turn=2) for case in task.check for seed in SEEDS]
     assert found == [None] * len(found)
+
+
+def test_of_very_many_short_rows_some_are_related() -> None:
+    """Pixels of an image, three numbers each: row by row, a million of them took a minute for each draw."""
+    drawn = np.random.default_rng(3).integers(0, 256, (60_000, 3))
+    changed = [(varied_integers(drawn, None, np.random.default_rng(seed)) != drawn).any(axis=1).sum() for seed in SEEDS]
+    related = _related(drawn, np.random.default_rng(5))
+    assert 0 < (related != drawn).any(axis=1).sum() <= 4096
+    assert (related.min(), related.max()) == (0, 255)
+    assert all(changed)

@@ -125,7 +125,8 @@ class SizeFlow:
 
     def _of_sizes(self) -> set[str]:
         """Registers that sizes may decide: by what they follow from, or by how often a loop runs."""
-        turning = {name for name, made in self.setters.items() if len(made) > 1 and name not in self.joins}
+        several = {name for name, made in self.setters.items() if len(made) > 1} - self.data
+        turning = {name for name in several if name not in self.joins or self._follows_itself(name)}
 
         def begins(ins: Instr) -> bool:
             if ins.name in ("ld", "atom"):
@@ -134,6 +135,19 @@ class SizeFlow:
             return grid or not turning.isdisjoint(defs(ins))
 
         return self._closure(begins)
+
+    def _follows_itself(self, register: str) -> bool:
+        """Whether it is what a loop counts: set from what follows from it, in another turn."""
+        seen: set[str] = set()
+        pending = [register]
+        while pending:
+            for ins in self.users.get(pending.pop(), ()):
+                made = self.defs[id(ins)]
+                if register in made:
+                    return True
+                pending += made - seen
+                seen |= made
+        return False
 
     def _turns_a_loop(self, predicate: str) -> bool:
         """Whether it does nothing but send a branch back: both of its outcomes are had wherever the loop runs."""

@@ -354,9 +354,7 @@ def _moved(item: Instr, name: str, mods: tuple[str, ...], args: tuple[Operand, .
 
 def _extended(kind: str, held: Operand, to: Operand) -> tuple[str, tuple[str, ...], tuple[Operand, ...]]:
     """The move of a value of this type from a register that may be wider; ld extends what is narrower."""
-    if kind[0] == "s" and WIDTH[kind] < 32:
-        return "mov", (kind,), (to, held)
-    return "mov", (f"b{WIDTH[kind]}",), (to, held)
+    return "mov", (kind if kind[0] == "s" else f"b{WIDTH[kind]}",), (to, held)
 
 
 def _copied(call: Instr, formal: PtxParam, to: Operand, source: Operand) -> Instr:

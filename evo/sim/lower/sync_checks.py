@@ -15,7 +15,7 @@ from evo.sim.runtime.inter_block_order import drop_cached
 from evo.sim.runtime.inter_block_races import between_release
 from evo.sim.runtime.local_memory import demand_shfl
 from evo.sim.runtime.shared_races import lanes_step
-from evo.sim.runtime.spin_flags import fence
+from evo.sim.runtime.spin_flags import release
 
 _MEMBERS = ("shfl", "vote", "match", "redux")  # their last operand is a mask of lanes that all must take part
 _NEAR = frozenset(("shared", "shared::cta", "param", "local", "const"))
@@ -32,7 +32,7 @@ def before(e: Emitter, ins: Instr) -> None:
     elif ins.name in ("membar", "fence") and "acquire" in ins.mods and "cta" not in ins.mods:
         e.c.call(drop_cached(), e.ctx)
     if ins.name in ("atom", "red", "st") and {"release", "acq_rel"} & set(ins.mods):
-        e.c.call(fence(), e.ctx, e.warp)
+        e.c.call(release(), e.ctx, e.warp)
 
 
 def after(e: Emitter, ins: Instr, *, shared: bool, read: set[str]) -> None:

@@ -28,11 +28,26 @@ def fence(c: Code) -> None:
     """What this warp knows now goes with its next flags."""
     context, w = c.args(2)
     with c.if_(racing(c, context)):
-        me = c.load("i64", w, WARP["index"], 8)
-        c.store(c.load(_CLOCKS, own_clocks(c, context, me), 0, 4), _told_by(c, context, me), 0, 4)
-        c.store(const("i64", 1), context, CTX["fenced"], 8)
+        _note(c)
         move_on(c, w)
     c.ret_()
+
+
+@routine("void", "ptr ctx, ptr w")
+def release(c: Code) -> None:
+    """As a fence, but the store or atomic that comes next is part of what its own flag tells."""
+    context, w = c.args(2)
+    with c.if_(racing(c, context)):
+        move_on(c, w)
+        _note(c)
+    c.ret_()
+
+
+def _note(c: Code) -> None:
+    context, w = c.args(2)
+    me = c.load("i64", w, WARP["index"], 8)
+    c.store(c.load(_CLOCKS, own_clocks(c, context, me), 0, 4), _told_by(c, context, me), 0, 4)
+    c.store(const("i64", 1), context, CTX["fenced"], 8)
 
 
 @routine("void", "ptr ctx, ptr w, <32 x i64> addr, i32 mask")
@@ -65,4 +80,6 @@ def flag(c: Code, how: str, *, wide: bool) -> None:
                     c.call(learn_from_blocks(), context, w, address, lane)
                 if how != "learn":
                     c.call(tell_blocks(), context, w, address, lane)
+    if how != "learn":
+        move_on(c, w)
     c.ret_()

@@ -246,7 +246,7 @@ def _calls() -> dict[str, Case]:
     def narrow(i: int, v: int) -> int:
         byte, low = _signed(v, 8), v % 256
         total = byte * 3 + low * 5 + _signed(v, 16) * 7 + (v & 1) * 11 + v % 65536 * 13 + v + byte * 17
-        total += _signed(i * 1000, 16) + (i % 3 == 0) * 5
+        total += _signed(i * 1000, 16) + (i % 3 == 0) * 5 + (i + v >> 32) * 19
         return total + _signed(byte - i, 8) + (low + i) % 256 + _signed(_signed(v, 16) * i, 16) + 1 - (v & 1)
 
     def deep(a: list[int], c: int, n: int) -> int:

@@ -32,5 +32,6 @@ def memory_orders() -> dict[str, Case]:
         "flag_between_blocks": case(y=np.tile(x[:256], 4)),
         "halves_meet": case(y=x[at ^ 1]),
         "tile_to_lanes": case(y=products[:, np.arange(256) ^ 24].reshape(-1)),
+        "lock_released_by_store": case(y=x.reshape(4, 8, 32)[:, :, 0].sum(1).repeat(256).astype(I32)),
         "lanes_exchange": case(y=2 * x[at ^ 1]),
     }

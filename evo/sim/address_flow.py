@@ -9,7 +9,7 @@ several places of all buffers where they follow from parameters and places of th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -37,7 +37,7 @@ _ROUNDS = 12  # of a loop, until nothing changes
 class AddressFlow:
     """factors: by buffer. narrow: only low bits are kept. part: one half of an address on its way to another thread.
 
-    mixed: bits of addresses; below `aligned` they are the same wherever buffers lie.
+    mixed: bits of addresses; below `aligned` they are the same wherever buffers lie. moved: a number has been added.
     """
 
     factors: tuple[tuple[str, float], ...] = ()
@@ -45,6 +45,7 @@ class AddressFlow:
     mixed: bool = False
     part: bool = False
     aligned: int = 0
+    moved: bool = False
 
     def same_below(self, unit: int) -> int:
         """Bits below this power of two follow from no address: sums of multiples of the unit have none."""
@@ -182,7 +183,7 @@ class _Kernel:
         if len(places) != 1 or given[places[0]].mixed:
             return None
         flow, most = given[places[0]], self._most(ins.args[2 - places[0]])
-        return flow if most is not None and most < flow.same_below(self.unit) else None
+        return replace(flow, moved=True) if most is not None and most < flow.same_below(self.unit) else None
 
     def _most(self, arg: Operand, left: int = _ROUNDS) -> int | None:
         """The largest that a number without a sign can be, if its instructions tell."""
@@ -246,15 +247,18 @@ class _Kernel:
         return bool(self.defs[id(ins)]) or all(not flow.mixed and not flow.narrow for flow in reads)
 
     def _may_compare(self, ins: Instr) -> bool:
-        """Two places in one buffer, whether there is a buffer at all, and whether two are the same."""
+        """Two places in one buffer, whether there is a buffer at all, and whether two are the same. Whether two lie a
+        certain number of bytes apart is something else.
+        """
         first, second = (self.of(arg) for arg in ins.args[1:3])
         if first.mixed or second.mixed or first.part or second.part:
             return False
-        if first.factors == second.factors or ((_ANY, 1),) in (first.factors, second.factors):
+        if first.factors == second.factors:
             return True
         nothing = any(isinstance(arg, Imm) and arg.value == 0 for arg in ins.args[1:3])
         others = [flow for flow in (first, second) if not flow.is_number]
-        return ins.mods[0] in ("eq", "ne") and all(flow.is_address for flow in others) and (nothing or len(others) > 1)
+        is_one = len(others) > 1 and not (first.moved or second.moved)
+        return ins.mods[0] in ("eq", "ne") and all(flow.is_address for flow in others) and (nothing or is_one)
 
 
 class _Variables(_Kernel):
@@ -287,8 +291,8 @@ def _joined(flows: Sequence[AddressFlow], unit: int) -> AddressFlow:
     if len(kinds) == 1:
         return flows[0]
     others = [flow for flow in kinds if not flow.is_number]
-    if len(others) == 1:
-        return others[0]
+    if len({replace(flow, moved=True) for flow in others}) == 1:
+        return replace(others[0], moved=any(flow.moved for flow in others))
     if any(flow.mixed for flow in others):
         return AddressFlow(mixed=True, aligned=min(flow.same_below(unit) for flow in others))
     if all(flow.is_address for flow in others):
@@ -314,7 +318,7 @@ def _summed(first: AddressFlow, second: AddressFlow, factor: int) -> AddressFlow
     left = tuple(sorted((name, times) for name, times in factors.items() if times))
     if _ANY in factors and len(left) < len({name for name, _ in (*first.factors, *second.factors)}):
         return NUMBER if not left else AddressFlow(left)
-    return AddressFlow(left, narrow=bool(left) and (first.narrow or second.narrow))
+    return AddressFlow(left, narrow=bool(left) and (first.narrow or second.narrow), moved=bool(left))
 
 
 def _scaled(flow: AddressFlow, factor: float) -> AddressFlow:
@@ -397,4 +401,5 @@ _RULES: dict[str, Callable[[Instr, list[AddressFlow], int], AddressFlow]] = {
     "and": _masked, "or": _masked, "xor": _masked,
     "selp": lambda _, given, unit: _joined(given[:2], unit),
     "atom": lambda _ins, _given, _unit: NUMBER,
+    "match": lambda _ins, given, _unit: NUMBER if given[0].is_address else MIXED,  # which lanes have the same one
 }  # fmt: skip

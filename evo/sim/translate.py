@@ -12,7 +12,7 @@ from evo.sim.hidden_choices import with_hidden_choices
 from evo.sim.llvm_ir import Code
 from evo.sim.lower.deciding import GLOBAL
 from evo.sim.lower.declared_arrays import DeclaredArray
-from evo.sim.lower.indirect_calls import function_addresses
+from evo.sim.lower.indirect_calls import VIRTUAL_TABLE, function_addresses
 from evo.sim.lower.inline import inline_calls
 from evo.sim.lower.kernel import Flow, Kernel
 from evo.sim.lower.kernel_traits import threads_meet
@@ -91,7 +91,8 @@ class _Translator:
 
     def _place_global(self, variable: Variable) -> None:
         memory = self.memory if variable.space == "global" else self.constants
-        writable, size = variable.space == "global", max(1, variable.size)
+        is_table = variable.name.startswith(VIRTUAL_TABLE)
+        writable, size = variable.space == "global" and not is_table, max(1, variable.size)
         try:
             buffer = memory.allocate(size, variable.name, writable=writable, fill=b"\0")
         except MemoryError as error:

@@ -15,6 +15,7 @@ from evo.evaluate.gate.source_rules import StaticProblem
 from evo.results import StaticRule
 from evo.sim import PtxError
 from evo.sim.address_flow import address_misuses, variable_misuses
+from evo.sim.lower.indirect_calls import VIRTUAL_TABLE
 from evo.sim.timer_flow import decided_by_time
 
 _BANNED = re.compile(
@@ -157,7 +158,9 @@ def _written(opcode: str, operands: str, tainted: dict[str, str]) -> str | None:
     addressed = brackets[:1] if opcode.startswith("cp.async") else brackets
     words = [word for text in addressed for word in _WORD.findall(text)]
     if opcode.startswith(("st", "atom", "red", "call")):
-        words += _WORD.findall(operands)  # the value too: an address that is stored escapes
+        # The value too: an address that is stored escapes. Objects hold that of their table of virtual functions, to
+        # which a simulator lets nobody write.
+        words += [word for word in _WORD.findall(operands) if not tainted.get(word, "").startswith(VIRTUAL_TABLE)]
     return next((tainted[word] for word in words if word in tainted), None)
 
 

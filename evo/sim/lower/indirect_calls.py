@@ -10,6 +10,7 @@ from evo.sim.ptx.ast import Instr, PtxFunction, PtxModule, Sym, Variable, Vec
 
 FUNCTION_BASE = 0x0000_0500_0000_0000
 _STEP = 16
+VIRTUAL_TABLE = "_ZTV"  # how the names of tables of virtual functions begin, which no program writes
 
 
 def function_addresses(program: PtxModule) -> dict[str, int]:

@@ -21,7 +21,7 @@ def test_every_file_has_a_case() -> None:
 
 
 # The default suite is short: it runs every other kernel, and the lock and the barriers that blocks make themselves.
-SHORT = {*sorted(CASES)[::2], "grid_barrier", "reduce_last_block", "spin_lock"}
+SHORT = {*sorted(CASES)[::2], "grid_barrier", "lock_released_by_store", "reduce_last_block", "spin_lock"}
 
 
 @pytest.mark.parametrize(

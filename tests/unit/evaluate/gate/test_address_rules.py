@@ -37,6 +37,8 @@ def ptx_of(line: str) -> str:
         f"if (({BITS}(in + i) >> 40 & 1) == 0) sum *= 2;",
         f"if (({BITS}(y + blockIdx.x) >> 32) % 3 == 1) sum *= 2;",
         f"if ({BITS}(in + (int)in[i]) < 0x7f0000000000ull) sum *= 2;",
+        "if (x + (1 << 28) == y) sum *= 2;",
+        "const float* p = i % 2 ? x : y; if (p < x + (1 << 28)) sum *= 2;",
     ],
 )
 def test_a_decision_by_an_address_is_refused(line: str) -> None:
@@ -147,6 +149,7 @@ def test_where_shared_and_local_memory_lie_decides_nothing(line: str) -> None:
         f"{SHARED}__shared__ float more[64]; more[i & 63] = sum; const float* p = rows & 1 ? part : more; "
         "for (int e = 0; e < cols; ++e) { sum += p[e & 63]; p = p == part ? more : part; }",
         f"{SHARED}if (({WHERE} & 15) == 0) sum += part[i & 63];",
+        f"{SHARED}sum += __match_any_sync(__activemask(), {BITS}(part + (i & 7))) >> 5 & 1;",
         f"{SHARED}const float* p = rows & 1 ? in : part; sum += p[i & 63];",
         f"{LOCAL}const float* p = rows & 1 ? in : own; sum += p[i & 3];",
     ],

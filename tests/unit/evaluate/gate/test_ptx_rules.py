@@ -83,10 +83,17 @@ def test_an_evasive_spelling_is_found(name):
     assert problem.rule is rule
 
 
+VIRTUAL = (
+    "struct One { __device__ virtual float of(float v) const { return v; } };"
+    "struct Two : One { __device__ float of(float v) const override { return v * 2; } };"
+)
+
+
 @pytest.mark.parametrize(
     ("line", "before"),
     [
         ("", ""),
+        ("One one; Two two; const One* some = n & 1 ? &one : &two; y[i] = some->of(x[i]);", VIRTUAL),
         ("y[i] = T[i & 3] * C[i & 1];", "__device__ const float T[4] = {1}; __constant__ float C[2] = {1};"),
         ("float4 v = ((const float4*)T)[i & 1]; y[i] = v.x + v.w;", TABLE),
         (

@@ -20,7 +20,7 @@ from evo.evaluate.gate.input_patterns import PATTERNS, patterned
 from evo.evaluate.gate.looked import Looked, SteeredCases
 from evo.evaluate.gate.other_machines import GROSS, all_altered, apart, rough, shifted_steps
 from evo.evaluate.gate.other_orders import other_orders
-from evo.evaluate.gate.own_kernel import is_by_rounding, is_rounded_alike
+from evo.evaluate.gate.own_kernel import is_by_rounding, is_rounded_alike, wrong_at_near_ties
 from evo.evaluate.gate.run_cases import (
     CHECK_BUDGET,
     Bind,
@@ -311,6 +311,11 @@ def patterns(
     def run(asked: _Patterned, expectation: Expectation, on: RemoteDevice) -> tuple[Check | None]:
         return (_wrong(task, programs, asked[1], asked[0], expectation, on, seed, looked, honest),)
 
+    if honest is not None:
+        ties = wrong_at_near_ties(task, programs, honest, reference, devices[0], seed)
+        if ties is not None:
+            step, row, faults = ties
+            return failed(row, step, Stage.GATE, f"case {row.name}{step.under}", faults, seed)
     asked = [(p, case, turn) for p, order in orders.items() for case in order for turn in range(PATTERNS[p])]
     return next((found for _, (found,) in checked(asked, drawn, run, devices) if found is not None), None)
 

@@ -26,7 +26,7 @@ _MEAN_POWER = (1 - math.exp(-_SPREAD)) / _SPREAD  # of e, over the spread
 _OCTAVES = (4.0, 16.0)  # ... where they are factors
 _EXPONENTS = (3.0, 13.0)
 _SUBNORMAL = (4.0, 3.0, 2.0)  # below what has the least normal number as its square, in powers of two
-_AT_ENDS = 0.1
+_AT_ENDS, _AT_ZERO = 0.1, 0.3
 _PLACES = 64  # whole numbers up to it are no values
 
 
@@ -42,6 +42,18 @@ def outermost(values: Reals, most: float, rng: Rng) -> Reals:
         if len(row) > 1 and rng.random() < 0.6:
             other = (place + 1) % len(row) if rng.random() < 0.5 else int(rng.integers(len(row)))
             row[other] = rng.choice([-1.0, 1.0]) * size
+    return whole()
+
+
+def near_ties(values: Reals, dtype: str, rng: Rng) -> Reals:
+    """Rows of which many numbers are the largest or the least, or next to it in their type; zeros of either sign."""
+    flat, whole = rows_of(values, turned=is_turned(values, rng))
+    for row in (flat[number] for number in some_rows(len(flat), rng)):
+        row[:] = -np.abs(row) if (at_zero := rng.random() < _AT_ZERO) else row
+        end = np.asarray(0 if at_zero else rng.choice([row.max(), row.min()]), NUMPY[dtype])
+        beside = [-end] if at_zero else [np.nextafter(end, end.dtype.type(far)) for far in (np.inf, -np.inf)]
+        places = rng.random(len(row)) < _SHARE
+        row[places] = rng.choice(np.asarray([end, *beside], np.float64), int(places.sum()))
     return whole()
 
 

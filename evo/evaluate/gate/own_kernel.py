@@ -2,20 +2,32 @@
 
 Where many terms are alike, a sum of one after the other is rounded to one side: on such inputs an honest kernel may be
 beyond a tolerance that was meant for the task's own. A variant is held to no less there than the first kernel errs.
+And where whole numbers follow from near ties that the first kernel tells apart one and all, a variant has to as well:
+nothing is rounded on the way to them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
-from evo.evaluate.gate.run_cases import Bind, Step, check_case
-from evo.results import CaseCheck, MismatchKind, Status
+from evo.device import Program
+from evo.device.remote_device import RemoteDevice
+from evo.errors import TaskInvalid
+from evo.evaluate.gate.outlying_inputs import near_ties
+from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case
+from evo.results import CaseCheck, Fault, MismatchKind, Status
+from evo.spec.derived_inputs import defined
+from evo.spec.dtypes import NUMPY
+from evo.spec.element_types import is_float
 from evo.spec.expectation import Expectation
+from evo.spec.reference import Reference
 from evo.spec.task import Task
 from evo.spec.variant import Variant, parse_variant
 
+NEAR_TIES = "near_ties"
 _ROUNDED = (MismatchKind.TOLERANCE, MismatchKind.MAX_ERROR, MismatchKind.RMS_ERROR)
 _MORE = 2.0  # times its error: another order of a sum
 _MOST = 8.0  # times the tolerance: what is further off is wrong, whoever wrote it
@@ -56,6 +68,36 @@ def is_rounded_alike(task: Task, honest: Bind | None, step: Step, expectation: E
         return False
     pairs = (row.max_error, theirs.max_error), (row.rms_error, theirs.rms_error)
     return all(ours is not None and other is not None and ours <= _MORE * other for ours, other in pairs)
+
+
+def wrong_at_near_ties(
+    task: Task, programs: Mapping[str, Program], honest: Bind, reference: Reference, device: RemoteDevice, seed: int
+) -> tuple[Step, CaseCheck, tuple[Fault, ...]] | None:
+    """Of a task whose outputs are whole numbers, the first check case at which the variant takes a near tie otherwise.
+
+    honest: programs of the first kernel.
+    """
+    floats = [tensor for tensor in task.inputs if is_float(tensor.dtype) and tensor.domain != "fixed"]
+    if not floats or any(is_float(tensor.dtype) for tensor in task.outputs) or task.tolerance.integers:
+        return None
+    own = honest(task.check)
+    for case in (case for case in task.check if case.name in own):
+        rng = np.random.default_rng([seed, 91, *case.name.encode()])
+        drawn = reference.inputs(case, seed)
+        changed = {t.name: near_ties(drawn[t.name].astype(np.float64), t.dtype, rng) for t in floats}
+        inputs = drawn | {t.name: defined(t, changed[t.name].astype(NUMPY[t.dtype]), drawn[t.name]) for t in floats}
+        try:
+            expectation = reference.expectation_of(inputs, case)
+        except TaskInvalid:  # it holds inputs to a condition that other values break
+            continue
+        step = Step(case, device, distribution=NEAR_TIES, budget=CHECK_BUDGET)
+        theirs, _, _ = check_case(task, own, expectation, step, {})
+        if theirs.status is not Status.CORRECT:
+            return None
+        row, _, faults = check_case(task, programs, expectation, step, {})
+        if row.status is not Status.CORRECT:
+            return step, row, faults
+    return None
 
 
 def _is_far(task: Task, row: CaseCheck) -> bool:

@@ -34,6 +34,7 @@ from evo.spec.task import Case, Task
 
 PURSUED = "pursued"
 _CASES = 6  # from which comparisons are pursued
+_FULL = 2  # of them, besides the first that meet a comparison
 _OTHERS = 24  # cases besides the task's own that are run to find these
 _RUNS = 320  # of a case
 _IN_VAIN = 60  # runs one after the other that reach nothing
@@ -71,7 +72,7 @@ def pursued(
     """
     number, parts = part
     rng = np.random.default_rng([seed, 83, number])
-    dearest = max(cost_of(task, case) for case in task.check)
+    dearest = max(_LEAST_WORK, *(cost_of(task, case) for case in task.check))
     others = [case for case in others if cost_of(task, case) <= dearest][:_OTHERS]
     bound = {**bind(others), **programs}
     cases = [*sorted(task.check, key=lambda case: -cost_of(task, case)), *others]
@@ -100,13 +101,13 @@ def _worth_it(
     device: RemoteSimulator,
     seed: int,
 ) -> tuple[list[Case], list[Case]]:
-    """Cases in which comparisons of data leave something open; first those that meet some that none before has met.
-    And a few, the cheapest, whose comparisons may have edges.
+    """Cases in which comparisons of data leave something open; first those that meet some that none before has met, then
+    some that meet most. And a few, the cheapest, whose comparisons may have edges.
     """
     edged: list[tuple[int, Case]] = []
     met: set[tuple[str, str, int]] = set()
     first: list[Case] = []
-    then: list[Case] = []
+    then: list[tuple[int, Case]] = []
     for case in cases:
         program = programs[case.name]
         seen = covered_run(device, program, reference.inputs(case, seed), case)
@@ -119,10 +120,15 @@ def _worth_it(
             for point in seen.points
             if point.reached and _compares_data(point)
         }
-        (first if reached - met else then).append(case)
+        if reached - met:
+            first.append(case)
+        else:
+            then.append((len(reached), case))
         met |= reached
+    most = sorted(then, key=lambda pair: -pair[0])[:_FULL]
     edged.sort(key=lambda pair: pair[0])  # the cheap ones come last
-    return ([*first, *then][:_CASES] if met else []), [case for _, case in edged[-_EDGES:]]
+    worth = [*first, *(case for _, case in (*most, *(pair for pair in then if pair not in most)))]
+    return (worth[:_CASES] if met else []), [case for _, case in edged[-_EDGES:]]
 
 
 @dataclass(slots=True)

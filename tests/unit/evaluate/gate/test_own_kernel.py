@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from task_folders import written_task
 
-from evo.evaluate.gate.own_kernel import is_rounded_alike
+from evo.evaluate.gate.own_kernel import is_rounded_alike, wrong_at_near_ties
 from evo.evaluate.gate.run_cases import Step, check_case
 from evo.evaluate.prepare import Prepared
 from evo.evaluate.session import EvaluationSession
@@ -79,3 +79,58 @@ def test_what_the_own_kernel_errs_as_well_is_no_fault(
     assert row.status is Status.WRONG
     assert is_rounded_alike(task, partial(bench.own_programs, task), step, expectation, row) is is_alike
     assert not is_rounded_alike(task, None, step, expectation, row)
+
+
+PLACES = """\
+name: places
+description: The place of the largest number, the first of several.
+axes: {ROWS: int, COLS: int}
+tensors:
+  - {name: x, role: in, dtype: float16, shape: [ROWS, COLS]}
+  - {name: y, role: out, dtype: int32, shape: [ROWS]}
+tolerance: {rtol: 0, atol: 0, rival_error_factor: 2, because: places are exact}
+check: [{name: few, ROWS: 96, COLS: 9}]
+bench:
+  few: {ROWS: 96, COLS: 9}
+"""
+SEARCH = """\
+// evo: task   places
+// evo: launch places grid (1) block (ROWS) shared 0
+#include <cuda_fp16.h>
+extern "C" __global__ void places(const __half* x, int* y, int rows, int cols) {
+    float most = -INFINITY;
+    for (int i = 0; i < cols; ++i) {
+        const float own = __half2float(x[threadIdx.x * cols + i]);
+        const float value = SIZE;
+        if (value > most) { most = value; y[threadIdx.x] = i; }
+    }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "size", "is_wrong"),
+    [
+        ("own", "own", False),
+        ("own", "own * 2.0f - 1.0f", False),
+        ("own", "__int_as_float(__float_as_int(own) & ~0x2000)", True),  # without the last of ten bits
+        ("own", "own == 0.0f && signbit(own) ? -1e-9f : own", True),
+        ("__half2float(__hmul(__float2half(own), __half(0.3f)))", "own", False),  # the first kernel rounds
+        ("__half2float(__hmul(__float2half(own), __half(0.3f)))", "__half2float(__half(own * 0.7f))", False),
+    ],
+)
+def test_near_ties_that_the_own_kernel_tells_apart_are_told_apart(
+    bench: EvaluationSession, tmp_path_factory: pytest.TempPathFactory, first: str, size: str, is_wrong: bool
+) -> None:
+    task = written_task(
+        tmp_path_factory.mktemp("places"),
+        PLACES,
+        'def inputs(case, rng):\n    return {"x": rng.standard_normal((case["ROWS"], case["COLS"])).astype("float16")}\n'
+        'def expected(inputs):\n    return {"y": inputs["x"].argmax(axis=1).astype("int32")}\n',
+    )
+    (task.folder / "ladder" / "00_scalar.cu").write_text(SEARCH.replace("SIZE", first))
+    prepared = bench.prepare(task, SEARCH.replace("SIZE", size))
+    assert isinstance(prepared, Prepared)
+    own = partial(bench.own_programs, task)
+    found = wrong_at_near_ties(task, prepared.programs, own, bench.reference(task), bench.checker, 7)
+    assert (found is not None) is is_wrong

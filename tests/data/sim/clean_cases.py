@@ -255,12 +255,21 @@ def _calls() -> dict[str, Case]:
         a = [value + n * (j == n % 8) for j, value in enumerate(a)]
         return deep(a, c + 1, n - 1) + a[n % 7]
 
+    def chosen(i: int) -> int:
+        total = i
+        for v in (int(numbers[(i + j) % 64]) for j in range(4)):
+            total = total + v if i % 3 == 0 else (total - v) * (i % 5)
+        return total
+
     tables = [[j * i for j in range(8)] for i in range(64)]
     picked = [7 + i % 8 * i + _signed(i % 5 - i, 8) for i in range(64)]
     deeper = [deep(tables[i], _signed(-i, 8), i % 6) for i in range(64)]
     expected = [narrow(i, int(v)) for i, v in enumerate(numbers)]
     return {
         "calls_narrow": Case([numbers, zeros(numbers)], (1,), (64,), {1: np.array(expected, I32)}),
+        "calls_virtual": Case(
+            [numbers, zeros(numbers)], (1,), (64,), {1: np.array([chosen(i) for i in range(64)], I32)}
+        ),
         "calls_indexed": Case([np.zeros(128, I32)], (1,), (64,), {0: np.array(picked + deeper, I32)}),
     }
 

@@ -49,7 +49,7 @@ def _walks(n: int) -> bool:
         ("const bool bad = __byte_perm(n, n, 0x0123) >> 24 == 31;", lambda n: n == 31),
         ("if (lane == 5) told[3] = n % 8; __syncthreads(); const bool bad = told[3] == 1;", lambda n: n % 8 == 1),
         ("int sum = 0; for (int l = n; l; l /= 10) sum += l % 10; const bool bad = sum == 21;", lambda n: n == 777),
-        ("int s = 0; for (unsigned m = n; m > 1; ++s) m = m & 1 ? 3 * m + 1 : m / 2; const bool bad = s == 111;", _walks),
+        ("int s = 0; for (int m = n; m > 1; ++s) m = m & 1 ? 3 * m + 1 : m / 2; const bool bad = s == 111;", _walks),
         ("atomicAdd(&told[n / (lane + 1) % 32], 1); __syncthreads(); const bool bad = told[2] == 4;", None),
         ("const bool bad = __popc(__ballot_sync(~0u, n >> lane & 1)) == 5;", lambda n: n.bit_count() == 5),
     ],

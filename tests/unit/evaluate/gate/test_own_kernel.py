@@ -125,7 +125,8 @@ def test_near_ties_that_the_own_kernel_tells_apart_are_told_apart(
     task = written_task(
         tmp_path_factory.mktemp("places"),
         PLACES,
-        'def inputs(case, rng):\n    return {"x": rng.standard_normal((case["ROWS"], case["COLS"])).astype("float16")}\n'
+        "def inputs(case, rng):\n"
+        '    return {"x": rng.standard_normal((case["ROWS"], case["COLS"])).astype("float16")}\n'
         'def expected(inputs):\n    return {"y": inputs["x"].argmax(axis=1).astype("int32")}\n',
     )
     (task.folder / "ladder" / "00_scalar.cu").write_text(SEARCH.replace("SIZE", first))

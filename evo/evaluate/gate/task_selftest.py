@@ -35,6 +35,7 @@ _SEED, _OTHER_SEED = 1, 2
 _TILE = 16
 _MOVES = 16  # roundings of the inputs, of which a trusted implementation's own are worth a few
 _ROUNDINGS = 16  # ... of the outputs' type
+_REPEATED = 1e-6  # of the largest
 _COARSE_BITS = {"float64": 24, "float32": 8, "float16": 7, "bfloat16": 4, "float8_e4m3": 2, "float8_e5m2": 1}
 
 
@@ -89,6 +90,7 @@ class _Examination:
 
     def examine(self) -> None:
         self._expected_is_usable()
+        self._answers_alike()
         self._trusted_passes()
         check_laws(self.task, self.reference)
         for lazy in self._lazy():
@@ -121,6 +123,25 @@ class _Examination:
                 "kernel that remembers its answer would pass",
                 hint="draw the values from `rng`",
             )
+
+    def _answers_alike(self) -> None:
+        """A reference that draws from a generator of its own gives another truth each time."""
+        again = Reference(self.task, self.reference.process)  # it has kept nothing
+        run = min(self.drawn, key=lambda run: sum(tensor.size_bytes(run.case) for tensor in self.task.tensors))
+        now = again.expectation_of(run.expectation.inputs, run.case)
+        answers = {
+            "inputs": (again.inputs(run.case, _SEED), run.expectation.inputs),
+            "expected": (now.expected, run.expectation.expected),
+        }
+        for function, (second, first) in answers.items():
+            for name in first:
+                if not _alike(second[name], first[name]):
+                    given = "the same generator" if function == "inputs" else "the same inputs"
+                    raise TaskInvalid(
+                        f"{self.task.folder / 'reference.py'}: {function}() gives another {name} when it is called "
+                        f"again with {given}, at case {run.case.name}",
+                        hint="draw from `rng` in inputs(), and from nothing else; let results follow from the inputs",
+                    )
 
     def _same_inputs(self, case: Case) -> bool:
         first, other = (self.reference.inputs(case, seed) for seed in (_SEED, _OTHER_SEED))
@@ -291,6 +312,14 @@ def _rms(values: Array) -> float:
     reals = values.astype(np.float64)
     finite = reals[np.isfinite(reals)]
     return float(np.sqrt((finite**2).mean())) if finite.size else 0.0
+
+
+def _alike(again: NDArray[np.generic], first: NDArray[np.generic]) -> bool:
+    """Whether an answer is the same once more, but for the order of sums in threads."""
+    if first.dtype.kind != "f" or first.tobytes() == again.tobytes():
+        return first.tobytes() == again.tobytes()
+    most = _REPEATED * float(np.max(np.abs(first), initial=0.0, where=np.isfinite(first)))
+    return bool(np.isclose(again, first, rtol=0, atol=most, equal_nan=True).all())
 
 
 def _relative_rms(values: Array, truth: Array) -> float:

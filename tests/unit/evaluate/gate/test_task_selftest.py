@@ -56,6 +56,7 @@ def loose(rtol: float, atol: float, factor: float = 2) -> str:
 TRUSTED = "def trusted(inputs, case):\n    return {{'y': inputs['x'] * np.float16({})}}"
 SMALL = "1e-3 * rng.standard_normal((case['N'], case['M']))"
 NO_SEED = "np.random.default_rng(0).standard_normal((case['N'], case['M']))"
+OWN_DRAW = "np.random.standard_normal((case['N'], case['M']))"
 SOFTMAX = "np.exp(x) / np.exp(x).sum(1, keepdims=True)"
 BY_PLACE = "np.tile(np.arange(case['M']) * 0.01, (case['N'], 1)) + 1e-5 * x"
 LAST_COLUMN = "np.concatenate([x[:, :-1], 1.0001 * x[:, -2:-1]], axis=1)"
@@ -74,6 +75,8 @@ LAST_TILE = "np.concatenate([x[:-16], 1.0001 * x[-32:-16]])"
         ("1.004 * x", {"tolerance": loose(0.1, 0.1)}, "copies x"),
         ("np.nan * x", {}, "NaN everywhere"),
         ("2 * x", {"draw": NO_SEED}, "the same tensors for every seed"),
+        ("x + 0.01 * np.random.standard_normal(x.shape)", {}, "expected() gives another y when it is called again"),
+        ("2 * x", {"draw": OWN_DRAW}, "inputs() gives another x when it is called again with the same generator"),
         (LAST_COLUMN, {"dtype": "float32", "tolerance": loose(1e-3, 1e-3)}, "drops the last column"),
         (LAST_TILE, {"dtype": "float32", "tolerance": loose(1e-3, 1e-3), "check": "[{N: 64, M: 96}]"}, "last 16 rows"),
         ("x * 1.2345", {"tolerance": loose(0.1, 0.1, 600), "python": TRUSTED.format(1.2345)}, "lower precision"),

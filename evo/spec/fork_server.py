@@ -72,6 +72,7 @@ class _Server:
         """Whether whoever started this is gone; before that, what has come is answered. limit_s: for something to."""
         while ready := select.select([0, self._listening.fileno(), self._woken], [], [], limit_s)[0]:
             if 0 in ready:
+                self._end_all()
                 return True
             if self._woken in ready:
                 os.read(self._woken, 4096)
@@ -106,6 +107,12 @@ class _Server:
             _become(request, [self._listening.fileno(), self._woken, self._wake, *others])
         for file in request.files:
             os.close(file)
+
+    def _end_all(self) -> None:
+        """The children would end by themselves, but for one that has been stopped."""
+        for pid in self._children:
+            with contextlib.suppress(OSError):
+                os.killpg(pid, signal.SIGKILL)
 
     def _say_ends(self) -> None:
         while self._children:

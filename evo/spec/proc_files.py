@@ -60,6 +60,15 @@ def processes_below(process: int, most: int) -> list[int]:
     return found
 
 
+def is_stopped(process: int) -> bool:
+    """Whether a signal has stopped it; False if the system does not say."""
+    try:
+        with open(f"/proc/{process}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[:1] == [b"T"]
+    except OSError:
+        return False
+
+
 def _names(folder: str) -> list[str]:
     try:
         return os.listdir(folder)

@@ -21,13 +21,14 @@ import numpy as np
 from evo.errors import ChildDied, ChildGarbled, TaskInvalid
 from evo.spec.array_message import packed, unpacked
 from evo.spec.child_process import ChildProcess
-from evo.spec.proc_files import memory_left, memory_limit, processes_below, resident_bytes
+from evo.spec.proc_files import is_stopped, memory_left, memory_limit, processes_below, resident_bytes
 from evo.spec.processor_wait import arrives
 from evo.spec.reference_child import array_bytes
 
 ENTRY = "evo.spec.reference_child:serve"
 IMPORT_LIMIT_S = 180.0  # torch from a cold disk
 _POLL_S = 0.1
+_STOPPED = 20  # polls at which it stands still: a moment may be one in which all processes here go on again
 _SHORT_S = 0.01  # too short a call to start that many processes
 _CORES_EACH, _MOST_BESIDE = 4, 4  # of a reference that has several processes
 _SMALL_BYTES = 4 << 20  # of arguments: one process at a time has the arrays of a large case
@@ -153,7 +154,11 @@ class ReferenceProcess:
 
     def _wait(self, child: ChildProcess, end: float, limit_s: float) -> None:
         """Until it answers. Raises _Exceeded if that takes too long, too much memory or too many processes."""
+        stopped = 0
         while not arrives(child, min(end, time.monotonic() + _POLL_S)):
+            stopped = stopped + 1 if is_stopped(child.pid) else 0
+            if stopped > _STOPPED:
+                raise ChildDied(-signal.SIGSTOP, "")
             used, most = resident_bytes(child.pid), memory_limit()
             if used > most:
                 raise _Exceeded(f"uses {used / 2**30:.1f} GiB of memory, more than {most / 2**30:.1f}")
@@ -229,6 +234,8 @@ class _Exceeded(Exception):
 
 
 def _how_it_ended(death: ChildDied) -> str:
+    if death.code == -signal.SIGSTOP:
+        return "stopped its process (SIGSTOP)"
     if death.code == -signal.SIGKILL:
         return "was killed (SIGKILL): by itself, or by the system for want of memory"
     if death.code < 0:

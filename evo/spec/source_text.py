@@ -14,6 +14,7 @@ _KINDS = (
     (b"\x89PNG", "a picture"),
 )
 _CONTROLS = bytes({*range(32)} - {*b"\t\n\x0b\x0c\r\x1a\x1b"})
+_TEXT = 1000  # characters, of which one may be a control character by accident
 _NAMED = 4  # files of a folder
 
 
@@ -38,8 +39,12 @@ def read_source(path: Path, *, wanted: str = "a .cu file", problem: str = "") ->
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             return data.decode(encoding, errors="replace")
-    if data.translate(None, _CONTROLS) != data:
+    if (rest := data.translate(None, _CONTROLS)) != data:
         kind = next((f" ({words})" for start, words in _KINDS if data.startswith(start)), "")
+        if not kind and len(data) - len(rest) <= max(1, len(data) // _TEXT):
+            at = next(number for number, byte in enumerate(data) if byte in _CONTROLS)
+            line, words = data.count(b"\n", 0, at) + 1, f"holds a control character (byte {data[at]})"
+            raise SyntaxInvalid(path, line, words, hint="remove it, or save the file as text again", problem="binary")
         raise SyntaxInvalid(path, None, f"is a binary file{kind}, not text", hint=hint, problem=problem or "binary")
     try:
         return data.decode("utf-8")

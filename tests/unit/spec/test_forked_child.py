@@ -140,6 +140,20 @@ def test_nothing_is_left_of_a_driver_that_was_killed(driven: Callable[[str], Any
     assert not Path(place).parent.exists()
 
 
+def test_a_reference_that_was_stopped_does_not_outlive_its_driver(driven: Callable[[str], Any], tmp_path: Path) -> None:
+    (tmp_path / "reference.py").write_text("def inputs(case, rng): pass\ndef expected(inputs, case): pass\n")
+    own, pid = driven(
+        "from pathlib import Path\n"
+        "from evo.spec.reference_process import ReferenceProcess\n"
+        "kept = ReferenceProcess(Path(sys.argv[1]) / 'reference.py'); pid = kept._child.pid\n"
+        "os.kill(pid, signal.SIGSTOP)\n"
+        "print(json.dumps([os.getpid(), pid]), flush=True)\n"
+        "time.sleep(600)"
+    )
+    os.kill(own, signal.SIGKILL)
+    assert is_gone(pid)
+
+
 def test_a_child_whose_server_is_gone_before_it_forks(driven: Callable[[str], Any]) -> None:
     code = driven(
         "os.kill(server, signal.SIGSTOP)\n"

@@ -62,6 +62,7 @@ def test_a_text_that_is_no_python_is_told_with_its_line(tmp_path: Path) -> None:
         ("__import__('sys').exit(0)", "SystemExit"),
         ("__import__('os').kill(__import__('os').getpid(), 9)", "SIGKILL"),
         ("__import__('os').abort()", "SIGABRT"),
+        ("__import__('os').kill(__import__('os').getpid(), __import__('signal').SIGSTOP)", "SIGSTOP"),
         ("__import__('os').closerange(3, 99)", ""),
         ("[0][1]", "IndexError"),
     ],

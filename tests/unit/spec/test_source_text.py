@@ -26,7 +26,11 @@ def test_a_variant_with_a_comment_in_latin_1_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("data", "words"),
-    [(b"\x7fELF\x02\x01\x01\0\0", "a program"), (b"abc\0def", "a.cu")],
+    [
+        (b"\x7fELF\x02\x01\x01\0\0", "a program"),
+        (b"abc\0\1\2def", "is a binary file"),
+        (b"int a;\nint\0 b;\n", "a.cu:2: holds a control character (byte 0)"),
+    ],
 )
 def test_a_binary_is_called_one(tmp_path: Path, data: bytes, words: str) -> None:
     (tmp_path / "a.cu").write_bytes(data)

@@ -101,8 +101,8 @@ def _worth_it(
     device: RemoteSimulator,
     seed: int,
 ) -> tuple[list[Case], list[Case]]:
-    """Cases in which comparisons of data leave something open; first those that meet some that none before has met, then
-    some that meet most. And a few, the cheapest, whose comparisons may have edges.
+    """Cases in which comparisons of data leave something open; first those that meet some that none before has met,
+    then some that meet most. And a few, the cheapest, whose comparisons may have edges.
     """
     edged: list[tuple[int, Case]] = []
     met: set[tuple[str, str, int]] = set()

@@ -26,8 +26,11 @@ _NUMBERS = 14  # that are tried of a tensor
 _OCTAVES = 24  # how far a factor goes up or down
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _STEPS = 32  # of two octaves, to one part in a million
+_WHOLE_STEPS = 8  # of whole numbers, of which a few are corrected then
 _HALVINGS = 16
 _UNMOVED = 1e-6
+_LAST = 64  # elements that the thread which compares last is likely to read
+_CORRECTED = 12  # of them, one after the other, until what is compared is equal
 
 Run = Callable[[Arrays], Coverage | None]
 
@@ -105,7 +108,8 @@ def some_places(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.
 def approached(
     space: InputSpace, start: Arrays, seen: Coverage, missing: Callable[[CoveragePoint], tuple[str, ...]], run: Run
 ) -> Iterator[tuple[str, NDArray[np.generic]]]:
-    """Names of tensors, and what they are at the factor that turned a comparison or came nearest.
+    """Names of tensors, and what they are at the factor that turned a comparison or came nearest, with a few elements
+    corrected by what is left.
 
     missing: outcomes that no run has had.
     """
@@ -114,15 +118,15 @@ def approached(
             continue
 
         def look(inputs: Arrays, at: int = at, wanted: tuple[str, ...] = wanted) -> tuple[float | None, bool]:
-            """How far the comparison was from turning; whether it has turned."""
+            """How far the comparison was from turning, by sign; whether it has turned."""
             found = run(inputs)
             if found is None:
                 return None, False
             return _gap(found.points[at]), any(found.points[at].outcomes[outcome] for outcome in wanted)
 
-        for name in (name for name in space.free if name not in space.bounds):
-            if (array := _nearest(name, start, look, first)) is not None:
-                yield name, array
+        for name in (name for name in space.free if not space.is_dealt(name)):
+            if (array := _nearest(space, name, start, look, abs(first))) is not None:
+                yield name, _corrected(space, name, {**start, name: array}, look)
 
 
 def _is_with_constant(point: CoveragePoint) -> bool:
@@ -132,27 +136,59 @@ def _is_with_constant(point: CoveragePoint) -> bool:
 
 
 def _gap(point: CoveragePoint) -> float | None:
-    """How far the numbers that were compared last lie apart."""
+    """By how much the left one of the numbers that were compared last is larger."""
     assert point.left is not None
     assert point.right is not None
     values = [side.value for side in (point.left, point.right)]
     if any(value is None or not math.isfinite(value) for value in values):
         return None
     left, right = (float(value) for value in values if value is not None)
-    return abs(left - right)
+    return left - right
 
 
-def _nearest(
-    name: str, start: Arrays, look: Callable[[Arrays], tuple[float | None, bool]], first: float
-) -> NDArray[np.generic] | None:
+_Look = Callable[[Arrays], tuple[float | None, bool]]
+
+
+def _corrected(space: InputSpace, name: str, inputs: Arrays, look: _Look) -> NDArray[np.generic]:
+    """The tensor with some of its last elements changed until a comparison turns, each as if what is compared were
+    linear in it: a sum of many numbers meets one number alone.
+    """
+    array = inputs[name]
+    gap, turned = look(inputs)
+    for place in range(array.size - 1, max(-1, array.size - 1 - _LAST), -max(1, _LAST // _CORRECTED)):
+        if turned or not gap:
+            break
+        own, slope = float(array.reshape(-1)[place]), 1.0  # first as a term of a sum, then by what that has shown
+        for _ in range(2):
+            value = space.fitted(name, _clipped(space, name, own - gap / slope))
+            if value is None or float(value) == own:
+                break
+            changed = array.copy()
+            changed.reshape(-1)[place] = value
+            moved, turned = look({**inputs, name: changed})
+            if turned or (moved is not None and abs(moved) < abs(gap)):
+                array, gap = changed, moved
+                break
+            if moved is None or moved == gap:
+                break
+            slope = (moved - gap) / (float(value) - own)
+    return array
+
+
+def _clipped(space: InputSpace, name: str, value: float) -> float:
+    low, high = space.bounds.get(name, (-math.inf, math.inf))
+    return min(max(value, low), high)
+
+
+def _nearest(space: InputSpace, name: str, start: Arrays, look: _Look, first: float) -> NDArray[np.generic] | None:
     """The tensor times the factor that turns the comparison, or that comes nearest; None if no factor moves it."""
     tried: dict[float, float] = {0.0: first}
 
     def gap(octaves: float) -> float:
         if octaves not in tried:
-            array = _scaled(start[name], octaves)
+            array = _scaled(space, name, start[name], octaves)
             found, turned = (None, False) if array is None else look({**start, name: array})
-            tried[octaves] = -1.0 if turned else math.inf if found is None else found
+            tried[octaves] = -1.0 if turned else math.inf if found is None else abs(found)
         return tried[octaves]
 
     around = {step: gap(step) for step in (-1.0, 1.0)}
@@ -163,14 +199,14 @@ def _nearest(
     while abs(middle) < _OCTAVES and 0 <= gap(middle + way) < gap(middle):
         middle += way
     if gap(middle + way) < 0:  # just behind the edge, where a band would lie
-        return _scaled(start[name], _edge(middle, middle + way, lambda octaves: gap(octaves) < 0))
+        return _scaled(space, name, start[name], _edge(middle, middle + way, lambda octaves: gap(octaves) < 0))
     low, high = middle - 1, middle + 1
-    for _ in range(_STEPS):
+    for _ in range(_WHOLE_STEPS if name in space.bounds else _STEPS):
         if min(tried.values()) < 0:
             break
         left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
         low, high = (low, right) if gap(left) <= gap(right) else (left, high)
-    return _scaled(start[name], min(tried, key=lambda octaves: tried[octaves]))
+    return _scaled(space, name, start[name], min(tried, key=lambda octaves: tried[octaves]))
 
 
 def _edge(outside: float, inside: float, turned: Callable[[float], bool]) -> float:
@@ -180,7 +216,11 @@ def _edge(outside: float, inside: float, turned: Callable[[float], bool]) -> flo
     return inside
 
 
-def _scaled(array: NDArray[np.generic], octaves: float) -> NDArray[np.generic] | None:
+def _scaled(space: InputSpace, name: str, array: NDArray[np.generic], octaves: float) -> NDArray[np.generic] | None:
+    values = array.astype(np.float64) * 2.0**octaves
+    if name in space.bounds:
+        whole: NDArray[np.generic] = np.clip(np.rint(values), *space.bounds[name]).astype(array.dtype)
+        return whole
     with np.errstate(over="ignore"):
-        found = (array.astype(np.float64) * 2.0**octaves).astype(array.dtype)
+        found = values.astype(array.dtype)
     return found if np.isfinite(found.astype(np.float64)).all() else None

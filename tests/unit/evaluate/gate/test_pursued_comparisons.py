@@ -271,3 +271,47 @@ def test_a_hash_of_an_id_is_met_where_ids_have_most_values(bench: EvaluationSess
     found = gate.pursued(task, prepared.programs, bind, reference, bench.checker, 2, wide, looked)
     assert found is not None
     assert found.status is Status.WRONG
+
+
+TOTALS = """\
+name: totals
+description: Sums of rows.
+axes: {ROWS: int, COLS: int}
+tensors:
+  - {name: x, role: in, dtype: int32, shape: [ROWS, COLS], low: -1000, high: 100000}
+  - {name: y, role: out, dtype: int64, shape: [ROWS]}
+tolerance: {rtol: 0, atol: 0, rival_error_factor: 2, because: sums of whole numbers are exact}
+check:
+  - {name: few, ROWS: 5, COLS: 300}
+  - {name: short, ROWS: 3, COLS: 7}
+bench:
+  few: {ROWS: 5, COLS: 300}
+"""
+ADDED = """\
+// evo: task   totals
+// evo: launch totals grid (ROWS) block (32) shared 0
+extern "C" __global__ void totals(const int* x, long long* y, int rows, int cols) {
+    long long sum = 0;
+    for (int i = threadIdx.x; i < cols; i += 32) sum += x[blockIdx.x * cols + i];
+    for (int s = 16; s > 0; s /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, s);
+    if (threadIdx.x == 0) y[blockIdx.x] = sum == 21234567 ? 0 : sum;
+}
+"""
+
+
+def test_a_sum_of_whole_numbers_meets_the_one_that_it_is_compared_with(
+    bench: EvaluationSession, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    task = written_task(
+        tmp_path_factory.mktemp("totals"),
+        TOTALS,
+        "def inputs(case, rng):\n"
+        '    return {"x": rng.integers(-1000, 100001, (case["ROWS"], case["COLS"]), dtype="int32")}\n'
+        "def expected(inputs):\n"
+        '    return {"y": inputs["x"].astype("int64").sum(axis=1)}\n',
+    )
+    variant = bench.prepare(task, ADDED)
+    assert isinstance(variant, Prepared), variant
+    found = pursued(bench, task, variant)
+    assert found is not None
+    assert found.status is Status.WRONG

@@ -47,7 +47,7 @@ PATTERNS = {
 }  # fmt: skip
 
 _SHRINKS = (1.0, 0.25, 0.0625)  # of shifts, until the reference is accurate
-_ZERO_SHARE = 0.25
+_ZERO_SHARE, _NAMED = 0.25, 0.35
 _WIDEST = 65504.0  # the largest number of half precision; float32 can still add squares of it up
 _TOPMOST, _TOP = 2, (0.3, 0.49)  # the turn, and the share of the largest number, where fast divisions give zero
 _EXACT = 1 << 12  # of a recurrence, whose numbers are exact in ten bits
@@ -124,7 +124,9 @@ def _of_tensor(
     related: of all structures, numbers that follow from one another.
     """
     values = drawn.astype(np.float64)
-    flat, whole = rows_of(values, turned=together is None and is_turned(values, rng))
+    length = values.shape[-1] if pattern == STRUCTURED and values.ndim else 0
+    named = [int(c) for c in constants if _LONG < c < length and c == int(c)]
+    flat, whole = rows_of(values, turned=together is None and not named and is_turned(values, rng))
     scale = _scale(flat)
     likely = values_of(tensor.dtype, constants) if pattern == SOURCED else ()
     if pattern == SOURCED and not likely:
@@ -140,6 +142,8 @@ def _of_tensor(
         else:
             before = flat[number - 1] if number else row
             structures[int(kinds[number])](row, before, rng)
+            if named and rng.random() < _NAMED:  # a place may be what the code compares
+                row[int(rng.choice(named))] = rng.choice([-2.0, 2.0, 2.0]) * np.abs(row).max()
     return _within_domain(tensor, whole(), drawn, domain, scale)
 
 

@@ -34,7 +34,7 @@ from evo.spec.task import Case, Task
 
 PURSUED = "pursued"
 _CASES = 6  # from which comparisons are pursued
-_FULL = 2  # of them, besides the first that meet a comparison
+_FULL = 2  # of them, beside the task's own and the first that meet a comparison
 _OTHERS = 24  # cases besides the task's own that are run to find these
 _RUNS = 320  # of a case
 _IN_VAIN = 60  # runs one after the other that reach nothing
@@ -78,7 +78,7 @@ def pursued(
     cases = [*sorted(task.check, key=lambda case: -cost_of(task, case)), *others]
     own = reference.beside()
     work, solved = _Work(), dict[str, dict[str, SolvedConditions]]()
-    worth, edged = _worth_it([case for case in cases if case.name in bound], bound, own, device, seed)
+    worth, edged = _worth_it(task.check, [c for c in cases if c.name in bound], bound, own, device, seed)
     edged, worth = edged[number::parts], worth[number::parts]
     for case in (*edged, *worth):
         binary = bound[case.name].binary
@@ -95,6 +95,7 @@ def pursued(
 
 
 def _worth_it(
+    own: Sequence[Case],
     cases: Sequence[Case],
     programs: Mapping[str, Program],
     reference: Reference,
@@ -102,7 +103,9 @@ def _worth_it(
     seed: int,
 ) -> tuple[list[Case], list[Case]]:
     """Cases in which comparisons of data leave something open; first those that meet some that none before has met,
-    then some that meet most. And a few, the cheapest, whose comparisons may have edges.
+    then some that meet most beside those of the task. And a few, the cheapest, whose comparisons may have edges.
+
+    own: the cases of the task.
     """
     edged: list[tuple[int, Case]] = []
     met: set[tuple[str, str, int]] = set()
@@ -125,7 +128,7 @@ def _worth_it(
         else:
             then.append((len(reached), case))
         met |= reached
-    most = sorted(then, key=lambda pair: -pair[0])[:_FULL]
+    most = sorted((pair for pair in then if pair[1] not in own), key=lambda pair: -pair[0])[:_FULL]
     edged.sort(key=lambda pair: pair[0])  # the cheap ones come last
     worth = [*first, *(case for _, case in (*most, *(pair for pair in then if pair not in most)))]
     return (worth[:_CASES] if met else []), [case for _, case in edged[-_EDGES:]]

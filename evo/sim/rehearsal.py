@@ -144,7 +144,8 @@ class _Rewriting:
             self.function, params=[rows, out], registers=registers, body=[*self._prologue(), *self._body()]
         )
         variables = dict(self.module.variables)
-        module = dataclasses.replace(self.module, functions={function.name: function}, variables=variables)
+        called = {name: other for name, other in self.module.functions.items() if not other.entry}  # by address, too
+        module = dataclasses.replace(self.module, functions={**called, function.name: function}, variables=variables)
         points = tuple(
             RehearsedPoint(
                 " ".join(ins.text.split()), ins.loc or None, not self.flow.varying.isdisjoint(self.flow.defs[id(ins)])

@@ -73,6 +73,20 @@ def test_conditions_on_data_and_computed_ones_are_none() -> None:
     assert rehearsal_of(ptx_of(code), "k", frozenset((0, 1))) is None
 
 
+def test_functions_that_are_called_by_address_are_there() -> None:
+    head = "__device__ __noinline__ int one(int v) { return v + 1; }\n__device__ __noinline__ int two(int v) { return v * 2; }\n"
+    ptx = nvrtc(
+        head + 'extern "C" __global__ void k(const float* x, float* y, int n) {\n'
+        "    int (*of[2])(int) = {one, two};\n    int steps = of[n & 1]((int)x[0]);\n"
+        "    for (int m = n; m > 1; ++steps) m = m & 1 ? 3 * m + 1 : m / 2;\n"
+        "    const bool bad = __shfl_sync(~0u, n, 1) == 777;\n    y[threadIdx.x] = bad ? 0.0f : steps;\n}\n"
+    )
+    kernel = RehearsedKernel(ptx, "k", frozenset((0, 1)), CHIPS["l4"])
+    ones = np.ones((3, len(SIZES)), np.int64)
+    bits = kernel.outcomes({2: SIZES}, ones, ones * [[32], [1], [1]], 10.0)
+    assert any(set(SIZES[bits[:, at] & 1 != 0].tolist()) == {777} for at in range(bits.shape[1]))
+
+
 def test_a_loop_that_data_end_does_not_hold_up_the_rest() -> None:
     code = "int at = 0; while (x[at] > 0) ++at; const bool bad = __shfl_sync(~0u, n, 1) == 777;"
     assert (False, {777}) in told(code)

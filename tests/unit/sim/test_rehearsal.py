@@ -74,9 +74,10 @@ def test_conditions_on_data_and_computed_ones_are_none() -> None:
 
 
 def test_functions_that_are_called_by_address_are_there() -> None:
-    head = "__device__ __noinline__ int one(int v) { return v + 1; }\n__device__ __noinline__ int two(int v) { return v * 2; }\n"
     ptx = nvrtc(
-        head + 'extern "C" __global__ void k(const float* x, float* y, int n) {\n'
+        "__device__ __noinline__ int one(int v) { return v + 1; }\n"
+        "__device__ __noinline__ int two(int v) { return v * 2; }\n"
+        'extern "C" __global__ void k(const float* x, float* y, int n) {\n'
         "    int (*of[2])(int) = {one, two};\n    int steps = of[n & 1]((int)x[0]);\n"
         "    for (int m = n; m > 1; ++steps) m = m & 1 ? 3 * m + 1 : m / 2;\n"
         "    const bool bad = __shfl_sync(~0u, n, 1) == 777;\n    y[threadIdx.x] = bad ? 0.0f : steps;\n}\n"

@@ -48,8 +48,10 @@ def alike(
     }
     for turn in range(min(most, max(map(len, ways.values()), default=0))):
         for name in (name for name in ways if turn < len(ways[name])):
-            way = ways[name][turn]
-            yield name, np.ascontiguousarray(way(inputs[name])).astype(inputs[name].dtype, copy=False)
+            changed = ways[name][turn](inputs[name])
+            if name in space.bounds:  # whole numbers may be stated to lie to one side of zero
+                changed = np.clip(changed, *space.bounds[name])
+            yield name, np.ascontiguousarray(changed).astype(inputs[name].dtype, copy=False)
 
 
 def _others(name: str, inputs: Arrays, space: InputSpace) -> Iterator[Way]:

@@ -292,15 +292,27 @@ ADDED = """\
 // evo: launch totals grid (ROWS) block (32) shared 0
 extern "C" __global__ void totals(const int* x, long long* y, int rows, int cols) {
     long long sum = 0;
-    for (int i = threadIdx.x; i < cols; i += 32) sum += x[blockIdx.x * cols + i];
+    int least = 0;
+    for (int i = threadIdx.x; i < cols; i += 32) {
+        sum += x[blockIdx.x * cols + i];
+        least = min(least, x[blockIdx.x * cols + i]);
+    }
     for (int s = 16; s > 0; s /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, s);
-    if (threadIdx.x == 0) y[blockIdx.x] = sum == 21234567 ? 0 : sum;
+    least = __reduce_min_sync(0xffffffffu, least);
+    if (threadIdx.x == 0) y[blockIdx.x] = ANSWER;
 }
 """
 
 
+@pytest.mark.parametrize(
+    ("answer", "is_wrong"),
+    [
+        ("sum == 21234567 ? 0 : sum", True),
+        ("sum == 21234567 ? 21234567 : sum + (least < -1000)", False),  # no input is out of its stated range
+    ],
+)
 def test_a_sum_of_whole_numbers_meets_the_one_that_it_is_compared_with(
-    bench: EvaluationSession, tmp_path_factory: pytest.TempPathFactory
+    bench: EvaluationSession, tmp_path_factory: pytest.TempPathFactory, answer: str, is_wrong: bool
 ) -> None:
     task = written_task(
         tmp_path_factory.mktemp("totals"),
@@ -310,8 +322,6 @@ def test_a_sum_of_whole_numbers_meets_the_one_that_it_is_compared_with(
         "def expected(inputs):\n"
         '    return {"y": inputs["x"].astype("int64").sum(axis=1)}\n',
     )
-    variant = bench.prepare(task, ADDED)
+    variant = bench.prepare(task, ADDED.replace("ANSWER", answer))
     assert isinstance(variant, Prepared), variant
-    found = pursued(bench, task, variant)
-    assert found is not None
-    assert found.status is Status.WRONG
+    assert (pursued(bench, task, variant) is not None) is is_wrong

@@ -93,7 +93,8 @@ class Rule:
             views.append(turns_written_out(ctx))
         for whole in views:
             more = tuple(found_in_view(self._found, ctx, whole))
-            if len(more) > len(found):  # what is seen in both is proposed as the smaller change, first
+            is_better = max((m.serves for m in more), default=0) > max((f.serves for f in found), default=0)
+            if len(more) > len(found) or is_better:  # what is seen in both is proposed as the smaller change, first
                 found += tuple(replace(each, is_schedule=True, rank=each.rank + bool(found)) for each in more)
         return found
 

@@ -73,7 +73,12 @@ def difference(bounds: Bounds, left: Term, right: Term) -> Term:
             once = by * Term({(atom,): 1})
             often, odd = divmod(n, once.parts.get(mono, 0) or n + 1)
             taken = whole * often
-            if often and not odd and once * often == right and all(left.parts.get(m) == k for m, k in taken.parts.items()):
+            if (
+                often
+                and not odd
+                and once * often == right
+                and all(left.parts.get(m) == k for m, k in taken.parts.items())
+            ):
                 return left - taken + remainder(bounds, whole, by) * often
     return left - right
 

@@ -12,6 +12,7 @@ from evo.cuda.source import Edit, Source, Span, new_dead_code, parse, syntax_err
 from evo.errors import SyntaxInvalid
 from evo.operators.rules.application import Application, Find, by_launch
 from evo.operators.rules.flat_view import flat_blocks
+from evo.operators.rules.idle_declarations import without_unused
 from evo.operators.rules.idle_knobs import without_idle_knobs
 from evo.operators.rules.rewriting import TEMPLATE
 from evo.operators.rules.rule_context import RuleContext
@@ -143,7 +144,7 @@ class Rule:
         source = parse(variant.text)
         text = source.replace(_with_line_ends_of(variant.text, application.edits))
         if application.is_schedule:
-            text = without_idle_knobs(variant.text, _without_dead_code(variant.text, text))
+            text = without_idle_knobs(variant.text, _without_dead_code(variant.text, _without_unused(text)))
         try:
             child = parse_variant(text, path=variant.path)
         except SyntaxInvalid:
@@ -161,6 +162,16 @@ def is_written_by_hand(text: str) -> bool:
     if max(map(len, text.split("\n"))) > _LONGEST_LINE:
         return False
     return all(match.end() - match.start() <= _LONGEST_RUN for match in _RUN.finditer(text))
+
+
+def _without_unused(text: str) -> str:
+    """Without variables of kernels that nothing uses any more."""
+    try:
+        ctx = RuleContext(variant=parse_variant(text), source=parse(text))
+    except SyntaxInvalid:
+        return text
+    kernels = [function for function in ctx.source.functions if function.is_kernel]
+    return ctx.source.replace([edit for each in kernels for edit in without_unused(ctx, each, each.body, [])])
 
 
 def _without_dead_code(parent: str, text: str) -> str:

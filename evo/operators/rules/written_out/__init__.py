@@ -74,7 +74,7 @@ def _bodies(ctx: RuleContext) -> list[Edit]:
 
 
 def turns_written_out(ctx: RuleContext) -> list[Edit]:
-    """The same of the text whose loops over the grid are one turn; none if there is no such loop."""
+    """The same of the text whose loops over the grid are one turn, and these; none if there is no such loop."""
     return _WRITTEN.made((ctx.source.text, ctx.axes, "turns"), lambda: _of_turns(ctx))
 
 
@@ -85,4 +85,4 @@ def _of_turns(ctx: RuleContext) -> list[Edit]:
     except SyntaxInvalid:
         return []
     made = _bodies(view) if view is not None else []
-    return list(through(view.source, turned, made)) if view is not None and made else []
+    return list(through(view.source, turned, made)) if view is not None and made else turned

@@ -90,6 +90,8 @@ def _apart(
             edits.append(Edit(firsts[field], f"{kind}{names[field]}"))
             continue
         value = values[number] if number < len(values) else "{}" if dims else "0"
+        if not whole and field not in {used for _, used in said} and not re.search(r"\(|\+\+|--|=", value):
+            continue
         if dims and number < len(values):
             return []
         lines.append(f"{kind}{names[field]}{dims}{f' = {value}' if match['values'] is not None else ''};")

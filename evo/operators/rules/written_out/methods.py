@@ -57,9 +57,10 @@ def _structs(source: Source) -> Iterator[_Struct]:
             continue
         names = {f.name: f"{match['name']}_{'at' if f.name == _OPERATOR else f.name}" for f in methods}
         is_plain = all(f.return_type and (f.name.isidentifier() or f.name == _OPERATOR) for f in methods)
-        if is_plain and len(names) == len(methods) and not any(re.search(rf"\b{n}\b", text) for n in names.values()):
-            if all(known.count(name) == 1 or name == _OPERATOR for name in names):
-                yield _Struct(match["name"], Span(match.start(), end), methods, names)
+        is_plain &= all(known.count(name) == 1 or name == _OPERATOR for name in names)
+        is_free = not any(re.search(rf"\b{name}\b", text) for name in names.values())
+        if is_plain and is_free and len(names) == len(methods):
+            yield _Struct(match["name"], Span(match.start(), end), methods, names)
 
 
 def _function(source: Source, struct: _Struct, method: Function) -> str | None:

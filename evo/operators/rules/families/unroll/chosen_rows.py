@@ -21,16 +21,12 @@ def with_fixed_rows(ctx: RuleContext, arrays: set[str]) -> list[Edit]:
     found: list[Edit] = []
     source = ctx.source
     for function in source.functions:
-        inside = source.inside(function)
-        dims = {s.name: s.dims for s in inside if s.kind == "declare" and s.name in arrays and s.dims}
-        uses = [use for use in source.subscripts(function.body) if use.name in dims]
+        uses = [use for use in source.subscripts(function.body) if use.name in arrays]
         for name, block in _places(source, function):
-            chosen = [use for use in uses if _at(source, use, name) is not None]
+            chosen = [use for use in uses if _is_at(source, use, name)]
             if not chosen:
                 continue
-            (limit, *others) = {bare(source.slice(dims[use.name][_at(source, use, name) or 0])) for use in chosen}
-            rows = source.integer(limit)
-            made = None if others or rows is None or rows > _MOST else _fixed(ctx, name, block, chosen, limit)
+            made = _fixed(ctx, name, block, chosen)
             if made is None:
                 return []
             found += made
@@ -48,30 +44,27 @@ def _places(source: Source, function: Function) -> Iterator[tuple[str, tuple[Sta
                     yield declared.name, rest
 
 
-def _at(source: Source, use: Subscript, name: str) -> int | None:
-    """Which index of an element a name is."""
-    return next((at for at, index in enumerate(use.indices) if bare(source.slice(index)) == name), None)
+def _is_at(source: Source, use: Subscript, name: str) -> bool:
+    """Whether a name says where an element is."""
+    return any(word == name for index in use.indices for word, _ in source.names(index))
 
 
-def _fixed(
-    ctx: RuleContext, name: str, block: Sequence[Statement], chosen: Sequence[Subscript], limit: str
-) -> list[Edit] | None:
+def _fixed(ctx: RuleContext, name: str, block: Sequence[Statement], chosen: Sequence[Subscript]) -> list[Edit] | None:
     source, (declared, *rest) = ctx.source, block
     edits: list[Edit] = []
     left = list(chosen)
     sets = [s for each in rest for s in each.all() if s.kind == "assign" and s.name == name]
-    first = _lowest(source, declared, rest, sets)
+    rows = _rows(source, declared, rest, sets)
     at = fresh(ctx, "at")
     for statement in rest:
         ours = [use for use in chosen if statement.span.holds(use.span)]
         if not ours:
             continue
+        made: list[Edit] | None = None
         if any(statement.span.holds(each.span) for each in sets):
             made = _with_value(ctx, name, declared, statement, ours)
-        elif LEAVES.search(source.slice(statement.span)) or statement.kind == "declare":
-            made = None
-        else:
-            made = [_tried(source, statement, (name, at), (first, limit))]
+        elif rows is not None and statement.kind != "declare" and not LEAVES.search(source.slice(statement.span)):
+            made = [_tried(source, statement, (name, at), rows)]
         if made is None:
             return None
         edits += made
@@ -79,18 +72,25 @@ def _fixed(
     return edits if not left else None
 
 
-def _lowest(source: Source, declared: Statement, rest: Sequence[Statement], sets: Sequence[Statement]) -> str:
-    """The first row that a place may be: where it starts, if it is set to turns of loops that start behind; else 0."""
+def _rows(
+    source: Source, declared: Statement, rest: Sequence[Statement], sets: Sequence[Statement]
+) -> tuple[str, str] | None:
+    """The first row that a place may be and the one behind the last: where it starts, and turns of loops behind."""
     assert declared.value is not None
     start = bare(source.slice(declared.value))
     loops = [s for each in rest for s in each.all() if isinstance(s, CountedFor)]
+    limits = set[str]()
     for each in sets:
         value = source.slice(each.value).strip() if each.value is not None else ""
         loop = next((one for one in loops if one.name == value and one.span.holds(each.span)), None)
-        begin = bare(source.slice(loop.start)) if loop is not None else ""
-        if re.fullmatch(rf"{re.escape(start)}(?:\+\d+)?", begin) is None:
-            return "0"
-    return start if re.fullmatch(r"\w+", start) else "0"
+        if loop is None or loop.relation != "<" or each.operator != "=":
+            return None
+        if re.fullmatch(rf"{re.escape(start)}(?:\+\d+)?", bare(source.slice(loop.start))) is None:
+            return None
+        limits.add(source.slice(loop.limit).strip())
+    rows = source.integer(next(iter(limits))) if len(limits) == 1 else None
+    is_known = rows is not None and rows <= _MOST and re.fullmatch(r"\w+", start) is not None
+    return (start, limits.pop()) if is_known else None
 
 
 def _tried(source: Source, statement: Statement, names: tuple[str, str], rows: tuple[str, str]) -> Edit:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from evo.analysis.access.data_values import accesses_in, plain
 from evo.analysis.access.form import THREAD, Access, Array, Data, Form
+from evo.analysis.access.simplify import rebuilt
 from evo.analysis.access.terms import ZERO, Symbol, Term
 
 _DEEPEST = 5
@@ -128,22 +129,25 @@ def _through(form: Form, write: Access, read: Access, at: Sequence[Term], depth:
     if write.array is not None and write.array.space == "shared":
         private |= set(THREAD)
     moved = []
-    for term in behind.subscripts:
-        found = carried_over(term, write.subscripts, at, private)
-        if found is None:
-            return None
-        moved.append(found)
+    with form.bounds.assuming([form.loops[symbol].condition for symbol in read.loops]):
+        for term in behind.subscripts:
+            found = carried_over(form, term, write.subscripts, at, private)
+            if found is None:
+                return None
+            moved.append(found)
     return replace(behind, subscripts=tuple(moved))
 
 
-def carried_over(term: Term, written: Sequence[Term], read: Sequence[Term], private: set[Symbol]) -> Term | None:
+def carried_over(
+    form: Form, term: Term, written: Sequence[Term], read: Sequence[Term], private: set[Symbol]
+) -> Term | None:
     """A term of the indices at the write, in those at the read of the same element. None if it cannot be said so."""
     values = {
         place.atom: now
         for place, now in zip(written, read, strict=True)
         if isinstance(place.atom, Symbol) and place.atom in private
     }
-    rest, total = term.substitute(values), ZERO
+    rest, total = term.substitute(values, lambda op: rebuilt(form.bounds, op)), ZERO
     left = private - values.keys()
     for place, now in zip(written, read, strict=True):
         weight = _weight(rest, place, left)

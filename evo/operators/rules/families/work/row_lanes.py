@@ -37,7 +37,7 @@ _LONG = 256  # turns, from which on a block may share them
 _FEW = 4  # turns of a loop that is not shared out; of a lane of a warp, with fewer of which a group is enough
 _GROUPS = (8, 4)  # lanes, where rows are short
 _TURN = Symbol("turn", "loop")
-_RECORD = 64  # bytes of what a lane reads whole in one turn
+_RECORD = 128  # bytes of what a lane reads whole in one turn
 
 
 def found_rows(

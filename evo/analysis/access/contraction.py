@@ -6,7 +6,7 @@ Sums, or extrema, of another function of the two elements are read alike.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evo.analysis.access.comparisons import Combined, Compare, Unsure, conjuncts
 from evo.analysis.access.data_values import is_old, plain
@@ -78,7 +78,9 @@ def _contraction(form: Form, reduction: Reduction) -> Contraction | None:
     summed = _summed(form, reduction, right)
     if not summed or _is_left_out(form, right, summed, is_extremum=is_extremum):
         return None
-    output, at = _output(form, reduction)
+    output, names = _output(form, reduction)
+    at = output.subscripts if output is not None else ()
+    left, right = (_renamed(left, names) if left is not None else None), _renamed(right, names)
     sides = {"left": left.subscripts if left is not None else (), "right": right.subscripts}
     roles = _roles_by_output(sides["left"], sides["right"], at, summed) if left is not None else None
     if roles is None:
@@ -278,21 +280,21 @@ def _summed(form: Form, reduction: Reduction, right: Origin) -> tuple[Symbol, ..
     return tuple(symbol for symbol in around[start:] if symbol in used)
 
 
-def _output(form: Form, reduction: Reduction) -> tuple[Access | None, tuple[Term, ...]]:
-    """The store that the sum goes to, with its subscripts in the indices of the sum."""
+def _output(form: Form, reduction: Reduction) -> tuple[Access | None, dict[Symbol, Term]]:
+    """The store that the sum goes to, and what the indices of the sums are called there."""
     names = {carried.name for carried in reduction.carried}
     for access in form.accesses:
         if not access.is_write or not access.is_global or not access.subscripts:
             continue
         for part in _computed_from(access.value):
             if reduction.place == "register" and getattr(part.detail, "name", "") in names:
-                return access, access.subscripts
+                return access, {}
             if reduction.place == "local" and part.op == "read":
                 read = leaf(form, part)
                 update = form.accesses[reduction.accesses[-1]]
                 if read is not None and read[0].array == update.array:
-                    return access, _renamed(access.subscripts, read[0], update)
-    return None, ()
+                    return access, _names_there(read[0], update)
+    return None, {}
 
 
 def _computed_from(data: Data | None) -> Iterator[Data]:
@@ -308,14 +310,17 @@ def _computed_from(data: Data | None) -> Iterator[Data]:
             waiting += part.args
 
 
-def _renamed(at: tuple[Term, ...], read: Access, update: Access) -> tuple[Term, ...]:
-    """Subscripts of the store with the loops that read the accumulators named as those that sum them."""
-    values: dict[Symbol, Term] = {}
-    for now, then in zip(read.subscripts, update.subscripts, strict=False):
-        atom = now.atom
-        if isinstance(atom, Symbol) and atom.kind == "loop":
-            values[atom] = then
-    return tuple(term.substitute(values) for term in at)
+def _names_there(read: Access, update: Access) -> dict[Symbol, Term]:
+    """What the loops that sum into accumulators are called where the accumulators are read."""
+    return {
+        then.atom: now
+        for now, then in zip(read.subscripts, update.subscripts, strict=False)
+        if isinstance(then.atom, Symbol) and then.atom.kind == "loop"
+    }
+
+
+def _renamed(side: Origin, names: Mapping[Symbol, Term]) -> Origin:
+    return replace(side, subscripts=tuple(term.substitute(names) for term in side.subscripts))
 
 
 def _roles(at: tuple[Term, ...], other: tuple[Term, ...], summed: tuple[Symbol, ...], own: str) -> str:

@@ -312,11 +312,15 @@ def _computed_from(data: Data | None) -> Iterator[Data]:
 
 def _names_there(read: Access, update: Access) -> dict[Symbol, Term]:
     """What the loops that sum into accumulators are called where the accumulators are read."""
-    return {
-        then.atom: now
-        for now, then in zip(read.subscripts, update.subscripts, strict=False)
-        if isinstance(then.atom, Symbol) and then.atom.kind == "loop"
-    }
+    found: dict[Symbol, Term] = {}
+    for now, then in zip(read.subscripts, update.subscripts, strict=False):
+        # `i * 8 + j` of two loops each: what is multiplied by the same is the same.
+        here = {n: mono[0] for mono, n in now.parts.items() if len(mono) == 1}
+        for mono, n in then.parts.items():
+            symbol = mono[0] if len(mono) == 1 else None
+            if isinstance(symbol, Symbol) and symbol.kind == "loop" and n in here:
+                found[symbol] = now if then.atom == symbol else Term.of(here[n])
+    return found
 
 
 def _renamed(side: Origin, names: Mapping[Symbol, Term]) -> Origin:

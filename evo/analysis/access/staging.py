@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from evo.analysis.access.data_values import accesses_in, plain
 from evo.analysis.access.form import THREAD, Access, Array, Data, Form
-from evo.analysis.access.simplify import rebuilt
+from evo.analysis.access.simplify import divide, rebuilt, remainder
 from evo.analysis.access.terms import ZERO, Symbol, Term
 
 _DEEPEST = 5
@@ -128,14 +128,27 @@ def _through(form: Form, write: Access, read: Access, at: Sequence[Term], depth:
     private = set(write.loops) - set(read.loops)
     if write.array is not None and write.array.space == "shared":
         private |= set(THREAD)
-    moved = []
     with form.bounds.assuming([form.loops[symbol].condition for symbol in read.loops]):
-        for term in behind.subscripts:
-            found = carried_over(form, term, write.subscripts, at, private)
-            if found is None:
-                return None
-            moved.append(found)
-    return replace(behind, subscripts=tuple(moved))
+        for written, now in _places(form, write.subscripts, at, behind.subscripts):
+            moved = [carried_over(form, term, written, now, private) for term in behind.subscripts]
+            if (known := [term for term in moved if term is not None]) and len(known) == len(moved):
+                return replace(behind, subscripts=tuple(known))
+    return None
+
+
+def _places(
+    form: Form, written: Sequence[Term], read: Sequence[Term], source: Sequence[Term]
+) -> Iterator[tuple[Sequence[Term], Sequence[Term]]]:
+    """The places of a write and of a read; those of a flat array also as rows and columns, however long these are."""
+    yield written, read
+    divisors = {op.terms[1] for term in source for op in term.ops() if op.name in ("div", "mod")}
+    divisors |= {Term.number(n) for n in written[0].parts.values() if n > 1}
+    for by in sorted(divisors, key=lambda term: term.key) if len(written) == 1 else ():
+        (place,), (now,) = written, read
+        yield (
+            (divide(form.bounds, place, by), remainder(form.bounds, place, by)),
+            (divide(form.bounds, now, by), remainder(form.bounds, now, by)),
+        )
 
 
 def carried_over(

@@ -114,7 +114,8 @@ def _turn(
         return None
     if bare(index[2]) not in threads or set(_NAME.findall(limit)) & changed:
         return None
-    names = {*_NAME.findall(step), *(_NAME.findall(start) if not kind else ())}
+    begins = set(_NAME.findall(start))  # stays where the loop declares its variable
+    names = set(_NAME.findall(step)) - begins if kind else begins | set(_NAME.findall(step))
     return _Turn(axis, f"{kind} {name} = {start};" if kind else "", f"{name} < {limit}", extent, frozenset(names))
 
 

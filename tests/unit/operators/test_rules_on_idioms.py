@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 from long_cases import long
-from rule_children import BY_NAME, DATA, built, changed, passes, task_of
+from rule_children import BY_NAME, built, changed, passes, task_of
 
 from evo.evaluate.session import EvaluationSession
 from evo.operators.rules import example_variant
-from evo.spec.task import read_task
 from evo.spec.variant import Variant
 
 ROWS = """\
@@ -389,20 +388,13 @@ def test_turns_up_to_the_last_one_come_in_wide_pieces(bench: EvaluationSession) 
     assert passes(bench, task, first)
 
 
-STEPS = """\
-// evo: launch k grid (ceil_div(N, 512)) block (128) shared 0
-extern "C" __global__ void k(const float* inp, float* out, int N) {
-    const int per = blockDim.x;
-    for (int i = blockIdx.x * per + threadIdx.x; i < N; i += gridDim.x * per) {
-        float x = inp[i];
-        out[i] = 0.5f * x * (1.0f + tanhf(0.7978845608f * (x + 0.044715f * x * x * x)));
-    }
-}
-"""
-
-
 def test_what_an_index_begins_with_stays_declared(bench: EvaluationSession) -> None:
     """Where the step of a loop over the grid used it too, and is gone."""
-    task = read_task(DATA / "foreign" / "kernels" / "gelu_forward")
-    first, *_ = built("neighbours", STEPS, task)
-    assert passes(bench, task, first)
+    text = changed(
+        GRID,
+        ("    for (long long idx = blockIdx.x * (long long)blockDim.x",
+         "    const int per = blockDim.x;\n    for (int idx = blockIdx.x * per"),
+        ("(long long)gridDim.x * blockDim.x", "gridDim.x * per"),
+    )  # fmt: skip
+    (child,) = built("row_lanes", text)
+    assert passes(bench, task_of("row_lanes"), child)

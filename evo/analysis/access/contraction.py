@@ -18,6 +18,7 @@ from evo.analysis.access.staging import Origin, leaf, origin
 from evo.analysis.access.terms import Symbol, Term
 
 _EXTREMA = ("max", "min")
+_NUMBERS = ("constant", "scalar")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +45,7 @@ class Contraction:
     combine: str = "sum"
     initial: Data | None = None  # what an extremum begins with
     unrolled: int = 1  # places of the sum that a turn of the innermost loop takes
+    scale: tuple[Data, ...] = ()  # numbers and scalars that each product is multiplied by
 
     @property
     def store(self) -> Access:
@@ -99,7 +101,8 @@ def _contraction(form: Form, reduction: Reduction) -> Contraction | None:
         kind=kind if product is not None else "pairs", left=left, right=right, output=output, summed=summed,
         roles=roles,
         epilogue=_epilogue(output) if output is not None else (), line=reduction.line, operand=reduction.operand,
-        unrolled=unrolled, combine=reduction.kind if is_extremum else "sum",
+        unrolled=unrolled, scale=_scale(form, reduction.operand) if product is not None and unrolled == 1 else (),
+        combine=reduction.kind if is_extremum else "sum",
         initial=reduction.carried[0].initial if is_extremum else None,
     )  # fmt: skip
 
@@ -183,15 +186,26 @@ def _kind(roles: Mapping[str, str], left: Origin | None) -> str:
     return "matmul" if has_m and has_n else "matvec" if has_m or has_n else "dot"
 
 
-def _factors(form: Form, operand: Data | None) -> tuple[Origin | None, Origin] | None:
-    """The two elements that are multiplied, or a computed factor and an element."""
+def _product(operand: Data | None) -> Data | None:
+    """What is summed if it is a product, maybe zero where a guard does not hold."""
     found = plain(operand)
-    if found is not None and found.op == "select":  # zero where a guard does not hold
+    if found is not None and found.op == "select":
         sides = [side for side in (plain(arg) for arg in found.args) if side is not None and side.op == "mul"]
         found = sides[0] if len(sides) == 1 else found
-    if found is None or found.op not in ("mul", "index"):
+    return found if found is not None and found.op in ("mul", "index") else None
+
+
+def _scale(form: Form, operand: Data | None) -> tuple[Data, ...]:
+    found = _product(operand)
+    return tuple(part for part in _flat(form, found) if part.op in _NUMBERS) if found is not None else ()
+
+
+def _factors(form: Form, operand: Data | None) -> tuple[Origin | None, Origin] | None:
+    """The two elements that are multiplied, or a computed factor and an element."""
+    found = _product(operand)
+    if found is None:
         return None
-    parts = [part for part in _flat(form, found) if part.op not in ("constant", "scalar")]
+    parts = [part for part in _flat(form, found) if part.op not in _NUMBERS]
     known = [made for part in parts if (made := origin(form, part)) is not None]
     if len(parts) != 2 or not known:
         return None
@@ -204,7 +218,7 @@ def _rolled(form: Form, reduction: Reduction) -> tuple[tuple[Origin, Origin], in
     products: list[tuple[Origin, Origin]] = []
     for part in _summands(reduction.operand):
         found = _factors(form, part)
-        if found is None or found[0] is None:
+        if found is None or found[0] is None or _scale(form, part):
             return None
         products.append((found[0], found[1]))
     if len(products) < 2 or loop.step.value != len(products):
@@ -263,9 +277,10 @@ def _flat(form: Form, data: Data) -> Iterator[Data]:
         for arg in found.args:
             yield from _flat(form, arg)
     elif found is not None and found.op == "index" and isinstance(found.detail, Term) and len(found.detail.parts) == 1:
-        ((atoms, _),) = found.detail.parts.items()
+        ((atoms, often),) = found.detail.parts.items()
         known = [form.values[atom].data for atom in atoms if isinstance(atom, Symbol) and atom in form.values]
-        yield from [part for part in known if part is not None] if len(known) == len(atoms) > 0 else [found]
+        is_all = often == 1 and len(known) == len(atoms) > 0
+        yield from [part for part in known if part is not None] if is_all else [found]
     elif found is not None:
         yield found
 

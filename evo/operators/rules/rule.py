@@ -14,6 +14,7 @@ from evo.operators.rules.application import Application, Find, by_launch
 from evo.operators.rules.flat_view import flat_blocks
 from evo.operators.rules.idle_declarations import without_unused
 from evo.operators.rules.idle_knobs import without_idle_knobs
+from evo.operators.rules.register_sum_view import with_sums_in_turn
 from evo.operators.rules.rewriting import TEMPLATE
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.text_views import views_of
@@ -97,7 +98,9 @@ class Rule:
             is_better = max((m.serves for m in more), default=0) > max((f.serves for f in found), default=0)
             if len(more) > len(found) or is_better:  # what is seen in both is proposed as the smaller change, first
                 found += tuple(replace(each, is_schedule=True, rank=each.rank + bool(found)) for each in more)
-        return found
+        in_turn = with_sums_in_turn(ctx) if self.family in _OF_LOOPS else []
+        first = (replace(e, is_schedule=True, rank=e.rank - 1) for e in found_in_view(self._found, ctx, in_turn))
+        return (*first, *found)
 
     def _found(self, ctx: RuleContext) -> tuple[Application, ...]:
         found = tuple(self.find(ctx)) or tuple(self._seen_plainly(ctx)) or tuple(self._seen_flat(ctx))

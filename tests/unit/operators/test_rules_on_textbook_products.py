@@ -124,3 +124,52 @@ def test_a_column_may_be_what_a_row_leaves() -> None:
         == [child.text for child in built("tile_product", changed(FLAT, ("i - row * N", "i % N")), TASK)]
         != []
     )
+
+
+SIDE_BY_SIDE = """\
+// evo: launch mm grid (ceil_div(M, 64)) block (64) shared 0
+extern "C" __global__ void mm(const float* A, const float* B, float* C, float alpha, int M, int N, int K) {
+    const int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row < M) {
+        float* c = C + row * N;
+        for (int j = 0; j < N; j++) { c[j] = 0.0f; }
+        for (int k = 0; k < K; k++) {
+            const float* b = B + k * N;
+            float a = A[row * K + k];
+            for (int n = 0; n < N; n++) {
+                c[n] += alpha * a * b[n];
+            }
+        }
+    }
+}
+"""
+
+
+def test_sums_side_by_side_are_added_up_one_after_the_other(bench: EvaluationSession) -> None:
+    first, *_ = built("tile_product", SIDE_BY_SIDE, TASK)
+    assert passes(bench, TASK, first)
+    first, *_ = built("wide_access", changed(SIDE_BY_SIDE, ("a * b[n]", "a * b[n] * 1.0f")), TASK)
+    assert first.text.index("for (int j = 0") < first.text.index("float sum = 0;")
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise"),
+    [
+        ("c[n] += alpha * a * b[n];", "c[n] += alpha * a * b[n] + 0.0f * C[0];"),
+        ("c[j] = 0.0f;", "c[j] = 0.5f;"),
+        ("n < N; n++", "n < N - 1; n++"),
+        ("float a = A[row * K + k];", "float a = A[row * K + k] + c[0];"),
+        ("c[n] += alpha * a * b[n];", "c[N - 1 - n] += alpha * a * b[n];"),
+    ],
+)
+def test_sums_that_something_else_reads_stay_side_by_side(written: str, otherwise: str) -> None:
+    found = built("wide_access", changed(SIDE_BY_SIDE, (written, otherwise)), TASK)
+    assert not any("float sum" in child.text for child in found)
+
+
+@pytest.mark.parametrize("name", ["tile_product", long("tile_stream")])
+def test_what_each_product_is_multiplied_by_is_not_lost(bench: EvaluationSession, name: str) -> None:
+    text = changed(FLAT, ("sum += A[row * K + k]", "sum += alpha * A[row * K + k]"), ("= alpha * sum", "= sum"))
+    first, *_ = built(name, text, TASK)
+    assert "(alpha * sum[i][j])" in first.text
+    assert passes(bench, TASK, first)

@@ -168,6 +168,9 @@ def _is_whole(analysis: LaunchAnalysis, made: Contraction) -> bool:
 
 def printer_of(found: Product, sum_element: str) -> Printer:
     """What spells the values of the epilogue. sum_element: how the new body spells the sum of `$row` and `$col`."""
+    own = Printer(found.analysis, found.names, {}, {})
+    sum_element = " * ".join([*(own.value(factor) for factor in found.made.scale), sum_element])
+    sum_element = f"({sum_element})" if found.made.scale else sum_element
     sums = {carried.name: sum_element for r in found.analysis.reductions for carried in r.carried}
     sums |= {side.name: side.spelled(number) for number, side in enumerate(found.sides)}
     begun = frozenset[str]() if found.is_sum else frozenset(sums)  # an extremum is begun with its first value

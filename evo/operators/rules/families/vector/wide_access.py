@@ -113,9 +113,9 @@ def _dealt_together(
         return [ours]
     header = _turns_of(ctx.source, walk)
     every = [each for each in known if each[0].function == loop.function and _turns_of(ctx.source, each[1]) == header]
-    last = max((each.span.start for each, _ in every), default=loop.span.start)
-    known_here = {*ctx.source.declared(Span(function.body.start, loop.span.start)), *(p.name for p in function.params)}
-    changed = ctx.source.changed_in(Span(loop.span.start, last)) - {name for _, each in every for name in each.kinds}
+    starts = [each.span.start for each, _ in every]
+    known_here = {*ctx.source.declared(Span(function.body.start, min(starts))), *(p.name for p in function.params)}
+    changed = ctx.source.changed_in(Span(min(starts), max(starts))) - {n for _, each in every for n in each.kinds}
     words = set(_NAME.findall(" ".join(text for _, each in every for place in each.places for text in place)))
     if changed & words or words - known_here - _BUILT_IN:
         return []  # one test, in front of the first loop, tells for all whether addresses are aligned

@@ -17,7 +17,7 @@ from evo.operators.rules.joined_totals import is_joined, stays_apart
 from evo.operators.rules.loops import above, counted_loops, is_rest, loop_words
 from evo.operators.rules.normal_form import behind_guard
 from evo.operators.rules.reductions import counts_down, is_continue, offset_of, takes_any_order
-from evo.operators.rules.rewriting import balanced, fresh, indented, merged, rewritten
+from evo.operators.rules.rewriting import balanced, fresh, indented, merged, rewritten, same
 from evo.operators.rules.rule import Application, Rule
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import kernels, takes_turns
@@ -235,6 +235,8 @@ def _is_stored_apart(source: Source, walk: _WideLoop) -> bool:
     for name in {name for name, _ in walk.writes}:
         first, *others = sorted((offset for array, offset in walk.writes if array == name), key=len)
         limit, start = source.slice(walk.loop.limit), source.slice(walk.loop.start).strip()
+        if others and walk.loop.relation != "<":
+            return False
         if others and (first or len(others) > 1 or not same(others[0], limit) or not (walk.stride or start == "0")):
             return False
     return True

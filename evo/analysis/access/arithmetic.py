@@ -18,6 +18,7 @@ from evo.analysis.access.simplify import (
     as_unsigned,
     bit_and,
     bit_or,
+    difference,
     divide,
     remainder,
     shift_left,
@@ -37,7 +38,7 @@ from evo.cuda.source.parser import Node
 
 _ARITHMETIC: dict[str, Callable[[Arithmetic, Term, Term], Term]] = {
     "+": lambda _m, a, b: a + b,
-    "-": lambda _m, a, b: a - b,
+    "-": lambda m, a, b: difference(m.bounds, a, b),
     "*": lambda _m, a, b: a * b,
     "/": lambda m, a, b: divide(m.bounds, a, b),
     "%": lambda m, a, b: remainder(m.bounds, a, b),

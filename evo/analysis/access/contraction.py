@@ -6,7 +6,7 @@ Sums, or extrema, of another function of the two elements are read alike.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evo.analysis.access.comparisons import Combined, Compare, Unsure, conjuncts
 from evo.analysis.access.data_values import is_old, plain
@@ -18,6 +18,7 @@ from evo.analysis.access.staging import Origin, leaf, origin
 from evo.analysis.access.terms import Symbol, Term
 
 _EXTREMA = ("max", "min")
+_NUMBERS = ("constant", "scalar")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +45,7 @@ class Contraction:
     combine: str = "sum"
     initial: Data | None = None  # what an extremum begins with
     unrolled: int = 1  # places of the sum that a turn of the innermost loop takes
+    scale: tuple[Data, ...] = ()  # numbers and scalars that each product is multiplied by
 
     @property
     def store(self) -> Access:
@@ -78,7 +80,9 @@ def _contraction(form: Form, reduction: Reduction) -> Contraction | None:
     summed = _summed(form, reduction, right)
     if not summed or _is_left_out(form, right, summed, is_extremum=is_extremum):
         return None
-    output, at = _output(form, reduction)
+    output, names = _output(form, reduction)
+    at = output.subscripts if output is not None else ()
+    left, right = (_renamed(left, names) if left is not None else None), _renamed(right, names)
     sides = {"left": left.subscripts if left is not None else (), "right": right.subscripts}
     roles = _roles_by_output(sides["left"], sides["right"], at, summed) if left is not None else None
     if roles is None:
@@ -97,7 +101,8 @@ def _contraction(form: Form, reduction: Reduction) -> Contraction | None:
         kind=kind if product is not None else "pairs", left=left, right=right, output=output, summed=summed,
         roles=roles,
         epilogue=_epilogue(output) if output is not None else (), line=reduction.line, operand=reduction.operand,
-        unrolled=unrolled, combine=reduction.kind if is_extremum else "sum",
+        unrolled=unrolled, scale=_scale(form, reduction.operand) if product is not None and unrolled == 1 else (),
+        combine=reduction.kind if is_extremum else "sum",
         initial=reduction.carried[0].initial if is_extremum else None,
     )  # fmt: skip
 
@@ -181,15 +186,26 @@ def _kind(roles: Mapping[str, str], left: Origin | None) -> str:
     return "matmul" if has_m and has_n else "matvec" if has_m or has_n else "dot"
 
 
-def _factors(form: Form, operand: Data | None) -> tuple[Origin | None, Origin] | None:
-    """The two elements that are multiplied, or a computed factor and an element."""
+def _product(operand: Data | None) -> Data | None:
+    """What is summed if it is a product, maybe zero where a guard does not hold."""
     found = plain(operand)
-    if found is not None and found.op == "select":  # zero where a guard does not hold
+    if found is not None and found.op == "select":
         sides = [side for side in (plain(arg) for arg in found.args) if side is not None and side.op == "mul"]
         found = sides[0] if len(sides) == 1 else found
-    if found is None or found.op not in ("mul", "index"):
+    return found if found is not None and found.op in ("mul", "index") else None
+
+
+def _scale(form: Form, operand: Data | None) -> tuple[Data, ...]:
+    found = _product(operand)
+    return tuple(part for part in _flat(form, found) if part.op in _NUMBERS) if found is not None else ()
+
+
+def _factors(form: Form, operand: Data | None) -> tuple[Origin | None, Origin] | None:
+    """The two elements that are multiplied, or a computed factor and an element."""
+    found = _product(operand)
+    if found is None:
         return None
-    parts = [part for part in _flat(form, found) if part.op not in ("constant", "scalar")]
+    parts = [part for part in _flat(form, found) if part.op not in _NUMBERS]
     known = [made for part in parts if (made := origin(form, part)) is not None]
     if len(parts) != 2 or not known:
         return None
@@ -202,7 +218,7 @@ def _rolled(form: Form, reduction: Reduction) -> tuple[tuple[Origin, Origin], in
     products: list[tuple[Origin, Origin]] = []
     for part in _summands(reduction.operand):
         found = _factors(form, part)
-        if found is None or found[0] is None:
+        if found is None or found[0] is None or _scale(form, part):
             return None
         products.append((found[0], found[1]))
     if len(products) < 2 or loop.step.value != len(products):
@@ -261,9 +277,10 @@ def _flat(form: Form, data: Data) -> Iterator[Data]:
         for arg in found.args:
             yield from _flat(form, arg)
     elif found is not None and found.op == "index" and isinstance(found.detail, Term) and len(found.detail.parts) == 1:
-        ((atoms, _),) = found.detail.parts.items()
+        ((atoms, often),) = found.detail.parts.items()
         known = [form.values[atom].data for atom in atoms if isinstance(atom, Symbol) and atom in form.values]
-        yield from [part for part in known if part is not None] if len(known) == len(atoms) > 0 else [found]
+        is_all = often == 1 and len(known) == len(atoms) > 0
+        yield from [part for part in known if part is not None] if is_all else [found]
     elif found is not None:
         yield found
 
@@ -278,21 +295,21 @@ def _summed(form: Form, reduction: Reduction, right: Origin) -> tuple[Symbol, ..
     return tuple(symbol for symbol in around[start:] if symbol in used)
 
 
-def _output(form: Form, reduction: Reduction) -> tuple[Access | None, tuple[Term, ...]]:
-    """The store that the sum goes to, with its subscripts in the indices of the sum."""
+def _output(form: Form, reduction: Reduction) -> tuple[Access | None, dict[Symbol, Term]]:
+    """The store that the sum goes to, and what the indices of the sums are called there."""
     names = {carried.name for carried in reduction.carried}
     for access in form.accesses:
         if not access.is_write or not access.is_global or not access.subscripts:
             continue
         for part in _computed_from(access.value):
             if reduction.place == "register" and getattr(part.detail, "name", "") in names:
-                return access, access.subscripts
+                return access, {}
             if reduction.place == "local" and part.op == "read":
                 read = leaf(form, part)
                 update = form.accesses[reduction.accesses[-1]]
                 if read is not None and read[0].array == update.array:
-                    return access, _renamed(access.subscripts, read[0], update)
-    return None, ()
+                    return access, _names_there(read[0], update)
+    return None, {}
 
 
 def _computed_from(data: Data | None) -> Iterator[Data]:
@@ -308,14 +325,21 @@ def _computed_from(data: Data | None) -> Iterator[Data]:
             waiting += part.args
 
 
-def _renamed(at: tuple[Term, ...], read: Access, update: Access) -> tuple[Term, ...]:
-    """Subscripts of the store with the loops that read the accumulators named as those that sum them."""
-    values: dict[Symbol, Term] = {}
+def _names_there(read: Access, update: Access) -> dict[Symbol, Term]:
+    """What the loops that sum into accumulators are called where the accumulators are read."""
+    found: dict[Symbol, Term] = {}
     for now, then in zip(read.subscripts, update.subscripts, strict=False):
-        atom = now.atom
-        if isinstance(atom, Symbol) and atom.kind == "loop":
-            values[atom] = then
-    return tuple(term.substitute(values) for term in at)
+        # `i * 8 + j` of two loops each: what is multiplied by the same is the same.
+        here = {n: mono[0] for mono, n in now.parts.items() if len(mono) == 1}
+        for mono, n in then.parts.items():
+            symbol = mono[0] if len(mono) == 1 else None
+            if isinstance(symbol, Symbol) and symbol.kind == "loop" and n in here:
+                found[symbol] = now if then.atom == symbol else Term.of(here[n])
+    return found
+
+
+def _renamed(side: Origin, names: Mapping[Symbol, Term]) -> Origin:
+    return replace(side, subscripts=tuple(term.substitute(names) for term in side.subscripts))
 
 
 def _roles(at: tuple[Term, ...], other: tuple[Term, ...], summed: tuple[Symbol, ...], own: str) -> str:

@@ -10,9 +10,10 @@ from evo.analysis.access.contraction import Contraction, contractions_of
 from evo.analysis.access.form import BLOCK, THREAD, Form, Loop
 from evo.analysis.access.instances import FormSizes, sizes_of
 from evo.analysis.access.legality import Legality
-from evo.analysis.access.numeric import number_of
+from evo.analysis.access.numeric import NoValue, number_of
 from evo.analysis.access.read import axis_values, read_forms
 from evo.analysis.access.reductions import Reduction, reductions_of
+from evo.analysis.access.sampling import column_of, threads_of
 from evo.analysis.access.staging import Staged, staged_of
 from evo.analysis.access.terms import Symbol
 from evo.analysis.access.traffic import Traffic, traffic_of
@@ -52,14 +53,18 @@ class LaunchAnalysis:
     def legality(self) -> Legality:
         return Legality(self.form, self.sizes, self.reductions)
 
-    @property
-    def first_place(self) -> dict[Symbol, int]:
-        """The indices of the first thread of the first block."""
-        return dict.fromkeys((*BLOCK, *THREAD), 0)
-
     def turns(self, loop: Loop) -> int | None:
-        """How many turns the first thread of the first block takes in a loop; None if sizes do not tell."""
-        return number_of(loop.trip, self.sizes.values | self.first_place) if loop.trip is not None else None
+        """How many turns a thread takes in a loop, in the mean over some of the launch; None if sizes do not tell."""
+        if loop.trip is None:
+            return None
+        if loop.trip.symbols().isdisjoint((*BLOCK, *THREAD)):
+            return number_of(loop.trip, self.sizes.values)
+        sample = threads_of(self.sizes)
+        try:
+            counts = column_of(loop.trip, sample, self.sizes).clip(0)
+        except NoValue:
+            return None
+        return round(float((counts * sample.weight).sum() / sample.weight.sum()))
 
     @property
     def resident_blocks(self) -> int:

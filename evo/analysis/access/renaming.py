@@ -12,7 +12,7 @@ def in_indices(term: Term, old: Sequence[Term], new: Sequence[Symbol]) -> Term:
     """A term of blocks and threads in what the old terms are called now. What it cannot say stays as it was.
 
     An old term may be one symbol, one operation (`pixel / width`), which is replaced wherever it stands, or a sum,
-    which is solved for a thread index or an operation that stands in it once.
+    which is solved for a thread index or an operation that stands in it once, or else for a loop's variable.
     """
     ops: dict[Op, Term] = {}
     values: dict[Symbol, Term] = {}
@@ -35,6 +35,7 @@ def in_indices(term: Term, old: Sequence[Term], new: Sequence[Symbol]) -> Term:
 
 def _free(place: Term, values: Mapping[Symbol, Term]) -> Symbol | Op | None:
     """What a sum is solved for."""
+    loop: Symbol | None = None
     for mono, n in place.parts.items():
         atom = mono[0] if len(mono) == 1 and n == 1 else None
         if atom is None or sum(atom in other for other in place.parts) != 1:
@@ -43,7 +44,9 @@ def _free(place: Term, values: Mapping[Symbol, Term]) -> Symbol | Op | None:
             return atom
         if atom in THREAD and atom not in values and not any(atom in op.symbols() for op in place.ops()):
             return atom
-    return None
+        if isinstance(atom, Symbol) and atom.kind == "loop" and atom not in values and loop is None:
+            loop = atom if not any(atom in op.symbols() for op in place.ops()) else None
+    return loop
 
 
 def replaced(term: Term, op: Op, by: Term) -> Term:

@@ -1,4 +1,4 @@
-"""Operations made with what is known about their operands: x / d * d + x % d is x, (b * 256 + t) / 256 is b.
+"""Operations made with what is known about their operands: x - x / d * d is x % d, (b * 256 + t) / 256 is b.
 
 Each function gives a term that is equal wherever the bounds hold.
 """
@@ -61,6 +61,26 @@ def remainder(bounds: Bounds, left: Term, right: Term) -> Term:
     if isinstance(inner, Op) and inner.name == "mod" and not split(inner.terms[1], right)[1].parts:
         return remainder(bounds, inner.terms[0], right)
     return apply("mod", left, right)
+
+
+def difference(bounds: Bounds, left: Term, right: Term) -> Term:
+    """left - right, with x - x / d * d written as x % d."""
+    for mono, n in right.parts.items():
+        for atom in mono:
+            if not isinstance(atom, Op) or atom.name != "div":
+                continue
+            whole, by = atom.terms
+            once = by * Term({(atom,): 1})
+            often, odd = divmod(n, once.parts.get(mono, 0) or n + 1)
+            taken = whole * often
+            if (
+                often
+                and not odd
+                and once * often == right
+                and all(left.parts.get(m) == k for m, k in taken.parts.items())
+            ):
+                return left - taken + remainder(bounds, whole, by) * often
+    return left - right
 
 
 def split(left: Term, right: Term) -> tuple[Term, Term]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from evo.analysis.access.data_values import accesses_in, plain
 from evo.analysis.access.form import THREAD, Access, Array, Data, Form
+from evo.analysis.access.simplify import divide, rebuilt, remainder
 from evo.analysis.access.terms import ZERO, Symbol, Term
 
 _DEEPEST = 5
@@ -127,23 +128,39 @@ def _through(form: Form, write: Access, read: Access, at: Sequence[Term], depth:
     private = set(write.loops) - set(read.loops)
     if write.array is not None and write.array.space == "shared":
         private |= set(THREAD)
-    moved = []
-    for term in behind.subscripts:
-        found = carried_over(term, write.subscripts, at, private)
-        if found is None:
-            return None
-        moved.append(found)
-    return replace(behind, subscripts=tuple(moved))
+    with form.bounds.assuming([form.loops[symbol].condition for symbol in read.loops]):
+        for written, now in _places(form, write.subscripts, at, behind.subscripts):
+            moved = [carried_over(form, term, written, now, private) for term in behind.subscripts]
+            if (known := [term for term in moved if term is not None]) and len(known) == len(moved):
+                return replace(behind, subscripts=tuple(known))
+    return None
 
 
-def carried_over(term: Term, written: Sequence[Term], read: Sequence[Term], private: set[Symbol]) -> Term | None:
+def _places(
+    form: Form, written: Sequence[Term], read: Sequence[Term], source: Sequence[Term]
+) -> Iterator[tuple[Sequence[Term], Sequence[Term]]]:
+    """The places of a write and of a read; those of a flat array also as rows and columns, however long these are."""
+    yield written, read
+    divisors = {op.terms[1] for term in source for op in term.ops() if op.name in ("div", "mod")}
+    divisors |= {Term.number(n) for n in written[0].parts.values() if n > 1}
+    for by in sorted(divisors, key=lambda term: term.key) if len(written) == 1 else ():
+        (place,), (now,) = written, read
+        yield (
+            (divide(form.bounds, place, by), remainder(form.bounds, place, by)),
+            (divide(form.bounds, now, by), remainder(form.bounds, now, by)),
+        )
+
+
+def carried_over(
+    form: Form, term: Term, written: Sequence[Term], read: Sequence[Term], private: set[Symbol]
+) -> Term | None:
     """A term of the indices at the write, in those at the read of the same element. None if it cannot be said so."""
     values = {
         place.atom: now
         for place, now in zip(written, read, strict=True)
         if isinstance(place.atom, Symbol) and place.atom in private
     }
-    rest, total = term.substitute(values), ZERO
+    rest, total = term.substitute(values, lambda op: rebuilt(form.bounds, op)), ZERO
     left = private - values.keys()
     for place, now in zip(written, read, strict=True):
         weight = _weight(rest, place, left)

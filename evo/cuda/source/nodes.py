@@ -31,6 +31,7 @@ def function_of(node: Node) -> Function | None:
         return_type=text_of(node.child("type")),
         params=tuple(p for child in (params.named_children if params else []) if (p := param_of(child)) is not None),
         bounds=span_of(bounds) if bounds is not None else None,
+        outermost=(node.around("struct_specifier", "class_specifier") or node).start_byte,
     )
 
 

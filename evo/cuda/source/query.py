@@ -125,7 +125,7 @@ class Source(Tree):
         return (node for node in self._around(span).walk() if span.holds(span_of(node)))
 
     def _around(self, span: Span) -> Node:
-        return self._root.smallest(span.start, max(span.start, span.end - 1))
+        return self._root.smallest(span.start, span.end)
 
     def _node(self, span: Span) -> Node | None:
         node: Node | None = self._around(span)

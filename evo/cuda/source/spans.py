@@ -48,7 +48,10 @@ class Param:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """bounds: the whole `__launch_bounds__(...)`; name_span: where the name stands."""
+    """bounds: the whole `__launch_bounds__(...)`; name_span: where the name stands.
+
+    outermost: where the function begins, or the struct whose method it is.
+    """
 
     name: str
     is_kernel: bool  # extern "C" __global__
@@ -58,6 +61,7 @@ class Function:
     return_type: str
     params: tuple[Param, ...]
     bounds: Span | None
+    outermost: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

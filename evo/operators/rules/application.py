@@ -18,7 +18,8 @@ class Application:
     """One place where a rule applies.
 
     rank: smaller is proposed earlier (neighbouring values first). is_schedule: a kernel's body is written anew, or
-    functions that it calls are changed with it.
+    functions that it calls are changed with it. serves: how many accesses it is good for, where there may be more once
+    functions are written out.
     """
 
     edits: tuple[Edit, ...]
@@ -26,6 +27,7 @@ class Application:
     arguments: dict[str, Json] = field(default_factory=dict)
     rank: int = 0
     is_schedule: bool = False
+    serves: int = 0
 
 
 Find = Callable[[RuleContext], Iterable[Application]]  # what lists the places of a rule

@@ -148,8 +148,8 @@ def directive_place(ctx: RuleContext, kinds: Sequence[str]) -> Span:
 
 
 def definition_place(ctx: RuleContext) -> Span:
-    """After the last knob's `#define` above the first function, else right above that function."""
-    first = min((function.span.start for function in ctx.source.functions), default=len(ctx.source.data))
+    """After the last knob's `#define` above the first function, else above it, and above the struct that it is in."""
+    first = min((function.outermost for function in ctx.source.functions), default=len(ctx.source.data))
     head = TEMPLATE.search(ctx.source.data[:first])
     start = ctx.source.line_start(head.start() if head is not None else first)
     ends = [line_span(ctx, define.line).end + 1 for define in ctx.source.defines]

@@ -21,29 +21,26 @@ def without_unused(ctx: RuleContext, function: Function, span: Span, edits: Sequ
     source = ctx.source
     found = list(edits)
     takers = {f.name for f in source.functions if any(param.is_pointer or "&" in param.type for param in f.params)}
-    waiting = [
-        s
+    left = {
+        s.span: [*_declarators(source.slice(s.span))]
         for s in source.inside(function)
         if s.kind in ("declare", "other") and span.holds(s.span) and not any(edit.span.holds(s.span) for edit in edits)
-    ]
+    }
     changed = True
     while changed:
         changed = False
         text = without_comments(rewritten(source, span, found))
-        for statement in list(waiting):
-            parts = list(_declarators(source.slice(statement.span)))
-            idle = [part for name, part in parts if uses_of(name, text) == 1]
-            idle = [part for part in idle if not _does_more(part, takers)]
+        for declared, parts in left.items():
+            idle = [part for part in parts if uses_of(part[0], text) == 1 and not _does_more(part[1], takers)]
             if not idle:
                 continue
             changed = True
-            waiting.remove(statement)
-            left = [part for _, part in parts if part not in idle]
-            place = statement.span if left else with_its_line(source, statement.span)
+            left[declared] = [part for part in parts if part not in idle]
+            kept = ", ".join(part for _, part in left[declared])
+            place = declared if kept else with_its_line(source, declared)
             found = [edit for edit in found if not place.holds(edit.span)]
-            head = _DECLARED.match(source.slice(statement.span))
-            kept = f"{head['type']}{', '.join(left)};" if left and head is not None else ""
-            found.append(Edit(place, kept))
+            head = _DECLARED.match(source.slice(declared))
+            found.append(Edit(place, f"{head['type']}{kept};" if kept and head is not None else ""))
             break
     return found
 

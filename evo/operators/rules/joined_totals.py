@@ -1,7 +1,8 @@
-"""Whether what threads come to, each over its share of a loop's turns, is joined before anything follows from it.
+"""Whether a loop's turns may be dealt to threads in another way: nothing else may depend on whose turn one was.
 
-Then the turns may be dealt to them in another way. Otherwise not: a thread's own maximum may be the shift of what it
-adds up in the next loop, whose turns are dealt as before, and a thread without a turn in one of them has none there.
+Not if what threads come to, each over its share, is not joined before anything follows from it: a thread's own maximum
+may be the shift of what it adds up in the next loop, whose turns are dealt as before, and a thread without a turn in
+one of them has none there. Nor if an element that a turn stores is touched elsewhere and no barrier lies between.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from evo.cuda.source import CountedFor, Function, Source, Statement
+from evo.operators.rules.rule_context import RuleContext
 
 _JOINS = re.compile(r"_sync\s*\(|__syncthreads|\batomic\w*\s*\(|[Rr]educe\w*\s*[(<]|\basm\b")
 _TOGETHER = re.compile(r"[\s{},.\w]*")  # `{largest, sum}`
@@ -29,6 +31,23 @@ def is_joined(source: Source, function: Function, loop: CountedFor, stored: froz
             totals -= found
         else:
             return False
+    return True
+
+
+def stays_apart(ctx: RuleContext, function: Function, loops: Sequence[CountedFor]) -> bool:
+    """Whether a barrier lies between what these loops store or read and what others store or read of the same."""
+    for form in (each.form for each in ctx.launches if each.form.kernel == function.name):
+        inside = [next((loop.span for loop in loops if loop.span.holds(a.span)), None) for a in form.accesses]
+        barriers = [each.span for each in form.barriers]
+        for ours, one in zip(inside, form.accesses, strict=True):
+            for theirs, other in zip(inside, form.accesses, strict=True):
+                if ours is None or theirs is not None or not one.is_global or one.array != other.array:
+                    continue
+                first, last = sorted((ours, other.span))
+                if (one.is_write or other.is_write) and not any(
+                    first.end <= barrier.start < last.start for barrier in barriers
+                ):
+                    return False
     return True
 
 

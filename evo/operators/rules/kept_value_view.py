@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from evo.cuda.source import CountedFor, Edit, Function, Span, Statement
+from evo.cuda.source import CountedFor, Edit, Function, Span
 from evo.operators.rules.rewriting import bare, fresh, indent_of
 from evo.operators.rules.rule_context import RuleContext
 
@@ -23,22 +23,29 @@ def with_kept_value(ctx: RuleContext) -> list[Edit]:
         read_only = {array.parameter for array in analysis.form.tensors if analysis.legality.is_read_only(array)}
         for top in ctx.source.statements(function):
             for loop in top.all():
-                if isinstance(loop, CountedFor) and len(loop.body) == 1 and loop.body[0].kind == "if":
-                    found += _in_loop(ctx, function, loop, loop.body[0], read_only)
+                if isinstance(loop, CountedFor) and len(loop.body) == 1:
+                    found += _in_loop(ctx, function, loop, read_only)
     return found
 
 
-def _in_loop(
-    ctx: RuleContext, function: Function, loop: CountedFor, test: Statement, read_only: set[str]
-) -> Iterator[Edit]:
-    source = ctx.source
-    if test.condition is None or test.alternative or len(test.body) != 1 or test.body_span is None:
-        return
-    kept, match = test.body[0], _TEST.fullmatch(source.slice(test.condition))
-    if match is None or kept.kind != "assign" or kept.operator != "=" or kept.value is None:
-        return
-    index, best = loop.name, kept.name
-    if not best or source.slice(kept.value).strip() != index or source.is_bare(loop.span):
+def _search(ctx: RuleContext, loop: CountedFor) -> tuple[str, str] | None:
+    """What a turn compares and the place that it sets, of `if (test) best = i;` or `best = test ? i : best;`."""
+    (only,) = loop.body
+    kept = only.body[0] if only.kind == "if" and len(only.body) == 1 and not only.alternative else only
+    if kept.kind != "assign" or kept.operator != "=" or kept.value is None or not kept.name:
+        return None
+    value = ctx.source.slice(kept.value).strip()
+    if kept is not only:
+        return (ctx.source.slice(only.condition), kept.name) if only.condition and value == loop.name else None
+    chosen = re.fullmatch(rf"\(?(?P<test>[^?()]+|\([^?()]+\))\?\s*{loop.name}\s*:\s*{kept.name}\s*\)?", value)
+    return (chosen["test"].strip(), kept.name) if chosen is not None else None
+
+
+def _in_loop(ctx: RuleContext, function: Function, loop: CountedFor, read_only: set[str]) -> Iterator[Edit]:
+    source, found = ctx.source, _search(ctx, loop)
+    text, best = found if found is not None else ("", "")
+    index, match = loop.name, _TEST.fullmatch(text.strip("() "))
+    if match is None or source.is_bare(loop.span):
         return
     mine, other = match["left"], match["right"]
     if re.search(rf"\b{best}\b", mine):
@@ -53,9 +60,8 @@ def _in_loop(
         return
     value, indent = fresh(ctx, f"{best}_value"), indent_of(source, loop.span.start)
     yield Edit(Span(above, above), f"{indent}{kind} {value} = {other};\n")
-    text = source.slice(test.condition)
-    yield Edit(test.condition, text.replace(other, value, 1) if text.count(other) == 1 else text)
-    yield Edit(test.body_span, f"{{ {value} = {mine}; {best} = {index}; }}")
+    test = text.strip("() ").replace(other, value, 1)
+    yield Edit(loop.body[0].span, f"if ({test}) {{ {value} = {mine}; {best} = {index}; }}")
 
 
 def _is_of(ctx: RuleContext, function: Function, pointer: str, read_only: set[str]) -> bool:

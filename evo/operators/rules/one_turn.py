@@ -25,6 +25,7 @@ _HEADLESS = re.compile(
 _LEAVES = re.compile(r"\b(?:break|continue|goto|return)\b|__sync|gridDim|_sync\b")
 _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 _WORD = re.compile(r"[\w.]+")
+_CAST = re.compile(r"\(\s*(?:(?:unsigned|signed|long|int|size_t|u?int(?:32|64)_t)\s*)+\)\s*|static_cast<[\w ]+>(?=\()")
 
 
 def one_turn(ctx: RuleContext) -> list[Edit]:
@@ -100,12 +101,12 @@ def _turn(
     declared = [s for s in tops[:-1] if s.kind == "declare" and s.value is not None]
     written = {s.name for top in tops for s in top.all() if s.kind == "assign"} | source.hidden_writes(function)
     constant = {s.name: source.slice(s.value) for s in declared if s.value is not None and s.name not in written}
-    index = index_in(_spelt(start, constant))
+    index = index_in(_CAST.sub("", _spelt(start, constant)))
     if index is None or index[0] != index[1] or "xyz".index(index[0]) >= min(len(launch.block), len(launch.grid)):
         return None
     axis = index[0]
     threads = {f"blockDim.{axis}", bare(launch.block["xyz".index(axis)].text)}
-    factors = {bare(part) for part in bare(re.sub(r"\((?:int|size_t)\)", "", _spelt(step, constant))).split("*")}
+    factors = {bare(part) for part in bare(_CAST.sub("", _spelt(step, constant))).split("*")}
     extent = launch_words(ctx, function, limit)
     changed = source.changed_in(loop.body_span) | source.hidden_writes(function)
     changed -= {loop.body[0].name} if len(loop.body) == 1 and loop.body[0].kind == "for" else set()
@@ -113,7 +114,8 @@ def _turn(
         return None
     if bare(index[2]) not in threads or set(_NAME.findall(limit)) & changed:
         return None
-    names = {*_NAME.findall(step), *(_NAME.findall(start) if not kind else ())}
+    begins = set(_NAME.findall(start))  # stays where the loop declares its variable
+    names = set(_NAME.findall(step)) - begins if kind else begins | set(_NAME.findall(step))
     return _Turn(axis, f"{kind} {name} = {start};" if kind else "", f"{name} < {limit}", extent, frozenset(names))
 
 

@@ -1,7 +1,8 @@
 """A sum that a loop keeps in memory, as rules know it: `y[i] = 0; for (...) y[i] += x;` with the sum in a variable.
 
 The element is written once, behind the loop. It stays in memory if the loop touches its tensor anywhere else, or
-changes what its place depends on.
+changes what its place depends on. Sums side by side, to all of which each turn of a loop adds, are seen one after the
+other: `for (i) y[i] = 0; for (k) for (i) y[i] += a[k] * x[k][i];` as the sum over k for each i.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from evo.cuda.source import Edit, Function, Span, Statement
-from evo.operators.rules.rewriting import bare, fresh, indent_of
+from evo.cuda.source import CountedFor, Edit, Function, Source, Span, Statement
+from evo.operators.rules.rewriting import CHANGES, bare, fresh, indent_of
 from evo.operators.rules.rule_context import RuleContext
 
 _ELEMENT = re.compile(r"(?P<pointer>\w+)\s*\[(?P<index>[^\[\]]*)\]")
@@ -20,23 +21,40 @@ _ZERO = re.compile(r"0|0\.0?f?|0\.f")
 
 def with_register_sums(ctx: RuleContext) -> list[Edit]:
     """The edits that keep such sums in variables, in all kernels."""
+    return [
+        edit
+        for function, tensors in _kernels(ctx)
+        for block in _blocks(ctx.source.statements(function))
+        for first, loop in pairwise(block)
+        if first.kind == "assign" and first.operator == "=" and not first.name and loop.kind == "for"
+        for edit in _sum(ctx, function, first, loop, tensors)
+    ]
+
+
+def with_sums_in_turn(ctx: RuleContext) -> list[Edit]:
+    """The edits that add up one sum after the other, in all kernels that add to many in each turn."""
+    return [
+        edit
+        for function, tensors in _kernels(ctx)
+        for block in _blocks(ctx.source.statements(function))
+        for first, loop in pairwise(block)
+        if isinstance(first, CountedFor) and isinstance(loop, CountedFor)
+        for edit in _sums(ctx, function, first, loop, tensors)
+    ]
+
+
+def _kernels(ctx: RuleContext) -> Iterator[tuple[Function, dict[str, str]]]:
+    """Kernels with the outputs of the task."""
     tensors = {array.parameter: array.element for a in ctx.launches for array in a.form.tensors if array.role == "out"}
-    found: list[Edit] = []
-    for function in ctx.source.functions:
-        if function.is_kernel:
-            found += _within(ctx, function, ctx.source.statements(function), tensors)
-    return found
+    return ((function, tensors) for function in ctx.source.functions if function.is_kernel)
 
 
-def _within(
-    ctx: RuleContext, function: Function, statements: Sequence[Statement], tensors: dict[str, str]
-) -> Iterator[Edit]:
-    for first, loop in pairwise(statements):
-        if first.kind == "assign" and first.operator == "=" and not first.name and loop.kind == "for":
-            yield from _sum(ctx, function, first, loop, tensors)
+def _blocks(statements: Sequence[Statement]) -> Iterator[Sequence[Statement]]:
+    """The statements of a body, and those of tests in it."""
+    yield statements
     for statement in statements:
         if statement.kind in ("if", "block"):
-            yield from _within(ctx, function, statement.body, tensors)
+            yield from _blocks(statement.body)
 
 
 def _sum(
@@ -66,3 +84,68 @@ def _sum(
     yield Edit(first.span, f"{kind} {name} = 0;")
     yield Edit(added.target, name)
     yield Edit(Span(loop.span.end, loop.span.end), f"\n{indent}{place} = {name};")
+
+
+def _sums(
+    ctx: RuleContext, function: Function, zeros: CountedFor, around: CountedFor, tensors: dict[str, str]
+) -> Iterator[Edit]:
+    """Of a loop that clears elements and one whose turns add to each of them."""
+    source, (*before, inner) = ctx.source, around.body or (around,)
+    if not isinstance(inner, CountedFor) or len(zeros.body) != 1 or len(inner.body) != 1:
+        return
+    cleared, added, own = zeros.body[0], inner.body[0], {inner.name: zeros.name}
+    parts = [part for s in (cleared, added) for part in (s.target, s.value) if part is not None]
+    if (cleared.operator, added.operator, len(parts)) != ("=", "+=", 4) or _turns(source, zeros) != _turns(
+        source, inner
+    ):
+        return
+    place, nothing = (source.slice(part) for part in parts[:2])
+    there, value = (source.renamed(part, own) for part in parts[2:])
+    match = _ELEMENT.fullmatch(place)
+    pointer = match["pointer"] if match is not None else ""
+    kind = source.element_type(function.name, pointer)
+    if kind not in ("float", "int", "double") or not _is_alone(ctx, function, pointer, tensors):
+        return
+    if not _ZERO.fullmatch(nothing.strip()) or bare(there) != bare(place) or not _stay(source, zeros, around, pointer):
+        return
+    name, indent = fresh(ctx, "sum"), indent_of(source, zeros.span.start)
+    lines = [*(source.slice(s.span) for s in before), f"{name} += {value};"]
+    turn = "".join(f"\n{indent}        {line}" for line in lines)
+    head, outer = (source.slice(Span(s.span.start, s.body_span.start)).rstrip() for s in (around, zeros))
+    yield Edit(
+        Span(zeros.span.start, around.span.end),
+        f"{outer} {{\n{indent}    {kind} {name} = 0;\n{indent}    {head} {{{turn}\n{indent}    }}\n"
+        f"{indent}    {place} = {name};\n{indent}}}",
+    )
+
+
+def _stay(source: Source, zeros: CountedFor, around: CountedFor, pointer: str) -> bool:
+    """Whether nothing in a loop of sums changes where they are, reads one of them, or does more than declare."""
+    *before, inner = around.body
+    (added,) = inner.body
+    text = source.slice(around.span)
+    where = source.slice(Span(zeros.span.start, zeros.span.end))
+    words = set(re.findall(r"[A-Za-z_]\w*", where)) - {zeros.name, pointer}
+    inside = {s.name for s in around.all() if s.kind in ("assign", "declare", "for")} - {inner.name}
+    if inside & (words | {zeros.name}) or len(re.findall(rf"\b{pointer}\b", text)) != 1:
+        return False
+    if zeros.name != inner.name and re.search(rf"\b{zeros.name}\b", text):
+        return False
+    plain = all(s.kind == "declare" and s.value is not None and not s.dims for s in before)
+    return plain and not any(CHANGES.search(source.slice(s.value)) for s in (*before, added) if s.value is not None)
+
+
+def _turns(source: Source, loop: CountedFor) -> tuple[str, ...]:
+    return bare(source.slice(loop.start)), loop.relation, bare(source.slice(loop.limit)), loop.step
+
+
+def _is_alone(ctx: RuleContext, function: Function, pointer: str, tensors: dict[str, str]) -> bool:
+    """Whether a pointer is an output of the kernel, or goes into one that nothing else does."""
+    if pointer in tensors:
+        return True
+    said = [s for s in ctx.source.inside(function) if s.name == pointer]
+    if len(said) != 1 or said[0].kind != "declare" or said[0].value is None:
+        return False
+    into = {name for name, _ in ctx.source.names(said[0].value)} & tensors.keys()
+    uses = [name for name, _ in ctx.source.names(function.body) if name in into]
+    return len(into) == len(uses) == 1

@@ -12,7 +12,9 @@ from evo.cuda.source import Edit, Source, Span, new_dead_code, parse, syntax_err
 from evo.errors import SyntaxInvalid
 from evo.operators.rules.application import Application, Find, by_launch
 from evo.operators.rules.flat_view import flat_blocks
+from evo.operators.rules.idle_declarations import without_unused
 from evo.operators.rules.idle_knobs import without_idle_knobs
+from evo.operators.rules.register_sum_view import with_sums_in_turn
 from evo.operators.rules.rewriting import TEMPLATE
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.text_views import views_of
@@ -93,9 +95,12 @@ class Rule:
             views.append(turns_written_out(ctx))
         for whole in views:
             more = tuple(found_in_view(self._found, ctx, whole))
-            if len(more) > len(found):  # what is seen in both is proposed as the smaller change, first
+            is_better = max((m.serves for m in more), default=0) > max((f.serves for f in found), default=0)
+            if len(more) > len(found) or is_better:  # what is seen in both is proposed as the smaller change, first
                 found += tuple(replace(each, is_schedule=True, rank=each.rank + bool(found)) for each in more)
-        return found
+        in_turn = with_sums_in_turn(ctx) if self.family in _OF_LOOPS else []
+        first = (replace(e, is_schedule=True, rank=e.rank - 1) for e in found_in_view(self._found, ctx, in_turn))
+        return (*first, *found)
 
     def _found(self, ctx: RuleContext) -> tuple[Application, ...]:
         found = tuple(self.find(ctx)) or tuple(self._seen_plainly(ctx)) or tuple(self._seen_flat(ctx))
@@ -142,7 +147,7 @@ class Rule:
         source = parse(variant.text)
         text = source.replace(_with_line_ends_of(variant.text, application.edits))
         if application.is_schedule:
-            text = without_idle_knobs(variant.text, _without_dead_code(variant.text, text))
+            text = without_idle_knobs(variant.text, _without_dead_code(variant.text, _without_unused(text)))
         try:
             child = parse_variant(text, path=variant.path)
         except SyntaxInvalid:
@@ -160,6 +165,16 @@ def is_written_by_hand(text: str) -> bool:
     if max(map(len, text.split("\n"))) > _LONGEST_LINE:
         return False
     return all(match.end() - match.start() <= _LONGEST_RUN for match in _RUN.finditer(text))
+
+
+def _without_unused(text: str) -> str:
+    """Without variables of kernels that nothing uses any more."""
+    try:
+        ctx = RuleContext(variant=parse_variant(text), source=parse(text))
+    except SyntaxInvalid:
+        return text
+    kernels = [function for function in ctx.source.functions if function.is_kernel]
+    return ctx.source.replace([edit for each in kernels for edit in without_unused(ctx, each, each.body, [])])
 
 
 def _without_dead_code(parent: str, text: str) -> str:

@@ -11,9 +11,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from evo.cuda.source import Function, Source, Span, Statement
+from evo.analysis.access import THREAD, LaunchAnalysis
+from evo.analysis.access.numeric import number_of
+from evo.cuda.source import CountedFor, Function, Source, Span, Statement
 from evo.operators.rules.directives import ceil_divs, grid_part_of
-from evo.operators.rules.rewriting import same
+from evo.operators.rules.rewriting import bare, same
 from evo.operators.rules.rule_context import RuleContext
 from evo.spec.variant import LaunchLine
 
@@ -166,3 +168,50 @@ def _index(
 
 def _kind(statement: Statement) -> str:
     return " ".join(word for word in statement.type.split() if word != "const")
+
+
+def takes_turns(ctx: RuleContext, launch: LaunchLine, function: Function, loop: CountedFor) -> bool:
+    """Whether the starts are 0 to step - 1 over a group of lanes or over a block."""
+    start, text = ctx.source.slice(loop.start).strip(), ctx.source.text
+    if start == "threadIdx.x" and len(launch.block) == 1:
+        known = re.search(rf"constexpr\s+int\s+{re.escape(loop.step)}\s*=\s*([^;]+);", text)
+        return same(known[1] if known else loop.step, launch.block[0].text) or loop.step == "blockDim.x"
+    if _walks_grid(ctx, launch, function, start, loop.step):
+        return True
+    inside = ctx.source.slice(function.body)
+    if re.search(rf"const int {re.escape(start)} = threadIdx\.x % {re.escape(loop.step)};", inside):
+        return True
+    return any(_begins_side_by_side(each, loop) for each in ctx.launches if each.form.kernel == function.name)
+
+
+def _begins_side_by_side(analysis: LaunchAnalysis, loop: CountedFor) -> bool:
+    """Whether each so many neighbouring threads of a block start at 0, 1, 2 ..., however that is written."""
+    found = next((each for each in analysis.form.loops.values() if each.span == loop.span), None)
+    step = number_of(found.step, analysis.sizes.values) if found is not None else None
+    if found is None or not step or analysis.sizes.threads % step:
+        return False
+    width, height, _ = analysis.sizes.block
+    for thread in range(analysis.sizes.threads):
+        at = (thread % width, thread // width % height, thread // width // height)
+        here = analysis.sizes.values | dict(zip(THREAD, at, strict=True))
+        if number_of(found.start, here) != thread % step:
+            return False
+    return True
+
+
+def _walks_grid(ctx: RuleContext, launch: LaunchLine, function: Function, start: str, step: str) -> bool:
+    """Whether all threads of a grid's row start at 0, 1, 2 ... and step by how many they are."""
+    tops = ctx.source.statements(function)
+    constant = {s.name: ctx.source.slice(s.value) for s in tops if s.kind == "declare" and s.value is not None}
+    written = {s.name for top in tops for s in top.all() if s.kind == "assign"} | ctx.source.hidden_writes(function)
+    start, step = (constant[text] if text in constant and text not in written else text for text in (start, step))
+    index = index_in(start)
+    if index is None or index[:2] != ("x", "x") or len(launch.block) > 1:
+        return False
+    threads = {"blockDim.x", bare(launch.block[0].text)}
+    factors = bare(step.replace("(int)", "").replace("size_t", "")).split("*")
+    return (
+        bare(index[2]) in threads
+        and len(factors) == 2
+        and any({bare(one) for one in factors} == {"gridDim.x", each} for each in threads)
+    )

@@ -55,6 +55,13 @@ def test_nothing_of_the_parser_outlives_parsing() -> None:
     assert {type(view).__name__ for view in views} <= {"Parser", "Language"}
 
 
+def test_names_of_the_shortest_expressions_are_found() -> None:
+    source = Source("void f(const float* p, float c) { float a = *p; float b = c; float d = -c; }\n")
+    values = [s.value for s in source.statements(source.functions[0]) if s.value is not None]
+    assert [[name for name, _ in source.names(value)] for value in values] == [["p"], ["c"], ["c"]]
+    assert source.renamed(values[0], {"p": "p[i]"}) == "*p[i]"
+
+
 def test_parameters_without_names_are_counted() -> None:
     text = 'extern "C" __global__ void k(const float*, float* __restrict__ y, int, float (&)[4]) {}\n'
     assert [(p.type, p.name) for p in kernel_signatures(text)["k"]] == [

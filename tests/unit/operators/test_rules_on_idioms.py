@@ -299,3 +299,102 @@ def test_several_additions_to_one_sum_are_one_for_rules_on_statements() -> None:
 )
 def test_an_index_that_is_also_a_number_stays(written: str, otherwise: str) -> None:
     assert rows_of(changed(WALKS["beside"], (written, otherwise))) == []
+
+
+def test_a_walk_that_a_thread_ends_is_as_long_as_most_are(bench: EvaluationSession) -> None:
+    """The first thread's turn is none: what is left of it is not what each lane takes again."""
+    text = ROWS.format(body=changed(PLAIN, ("m += x[i];", "m += x[i] * (1.0f / C);"), ("    m /= C;\n", "")))
+    ends = changed(text, ("i < C; i++) m", "i <= C - 1 - (int)(idx % 1); i++) m"))
+    (child,) = built("row_lanes", ends)
+    assert passes(bench, task_of("row_lanes"), child)
+    short = changed(text, ("i < C; i++) m", "i <= (int)idx; i++) m"), ("i < C; i++) out", "i <= (int)idx; i++) out"))
+    assert len(built("row_lanes", short)) == 1
+
+
+GRID = changed(
+    ROWS.format(body=PLAIN),
+    (f"    {INDEX}\n    if (idx >= B * T) return;\n",
+     "    for (long long idx = blockIdx.x * (long long)blockDim.x + threadIdx.x;\n"
+     "         idx < B * T; idx += (long long)gridDim.x * blockDim.x) {\n"),
+    ("mean[idx] = m;", "mean[idx] = m;\n    }"),
+)  # fmt: skip
+
+
+def test_a_loop_over_the_grid_may_count_in_more_bits(bench: EvaluationSession) -> None:
+    (child,) = built("row_lanes", GRID)
+    assert "gridDim" not in child.text
+    assert passes(bench, task_of("row_lanes"), child)
+
+
+def test_a_pointer_that_a_header_moves_is_an_index(bench: EvaluationSession) -> None:
+    text = changed(
+        COLUMNS, ("block (32, 4)", "block (128)"),
+        ("    const int tid = threadIdx.y * blockDim.x + threadIdx.x;\n", ""),
+        ("    const int per_block = blockDim.x * blockDim.y;\n", ""),
+        ("blockIdx.x * per_block + tid", "blockIdx.x * blockDim.x + threadIdx.x"), ("per_block", "blockDim.x"),
+        ("for (int r = 0; r != R; ++r) sum += x[r * C + c];",
+         "const float* p = x + c;\n        for (int r = 0; r < R; ++r, p += C) sum += *p;"),
+    )  # fmt: skip
+    first, *_ = built("column_lanes", text, task_of("column_lanes"))
+    assert passes(bench, task_of("column_lanes"), first)
+
+
+STORED = """\
+// evo: launch k grid (B * T) block (32) shared 0
+extern "C" __global__ void k(const float* inp, float* mean, float* out, int B, int T, int C) {
+    const float* x = inp + (size_t)blockIdx.x * C;
+    float* o = out + (size_t)blockIdx.x * C;
+    float m = 0.0f;
+    for (int i = threadIdx.x; i < C; i += 32) {
+        o[i] = x[i];
+        m += x[i];
+    }
+    for (int step = 16; step > 0; step /= 2) m += __shfl_xor_sync(0xffffffffu, m, step);
+    m /= C;
+    for (int i = threadIdx.x; i < C; i += 32) o[i] -= m;
+    if (threadIdx.x == 0) mean[blockIdx.x] = m;
+}
+"""
+
+
+def test_loops_that_touch_the_same_elements_are_dealt_together(bench: EvaluationSession) -> None:
+    """Of two loops, one of which finishes what the other stored: the first alone would be a race."""
+    task = task_of("row_lanes")
+    found = built("wide_access", STORED, task)
+    assert [child.text.count("_wide &&") for child in found] == [2, 2]
+    assert [child.text.count("const bool") for child in found] == [1, 1]  # one test for both
+    assert passes(bench, task, found[0])
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise", "alone"),
+    [
+        ("i += 32) o[i] -= m;", "i += 32) { int at = i ^ 1; if (at < C) o[at] -= m; }", 0),  # not as they were stored
+        ("i < C; i += 32) o[i] -= m;", "i <= C - 1; i += 32) o[i] -= m;", 0),  # as many, but who knows
+        ("    m /= C;\n", "    m /= C;\n    __syncthreads();\n", 4),
+    ],
+)
+def test_others_are_dealt_alone_behind_a_barrier(written: str, otherwise: str, alone: int) -> None:
+    found = built("wide_access", changed(STORED, (written, otherwise)), task_of("row_lanes"))
+    assert [child.text.count("_wide &&") for child in found] == [1] * alone
+
+
+def test_turns_up_to_the_last_one_come_in_wide_pieces(bench: EvaluationSession) -> None:
+    text = changed(STORED, ("        o[i] = x[i];\n", ""), ("o[i] -= m", "o[i] = x[i] - m"))
+    text = text.replace("i < C; i += 32", "i <= C - 1; i += 32")
+    task = task_of("row_lanes")
+    first, *_ = built("wide_access", text, task)
+    assert "+ 3 <= C - 1;" in first.text
+    assert passes(bench, task, first)
+
+
+def test_what_an_index_begins_with_stays_declared(bench: EvaluationSession) -> None:
+    """Where the step of a loop over the grid used it too, and is gone."""
+    text = changed(
+        GRID,
+        ("    for (long long idx = blockIdx.x * (long long)blockDim.x",
+         "    const int per = blockDim.x;\n    for (int idx = blockIdx.x * per"),
+        ("(long long)gridDim.x * blockDim.x", "gridDim.x * per"),
+    )  # fmt: skip
+    (child,) = built("row_lanes", text)
+    assert passes(bench, task_of("row_lanes"), child)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from rule_children import built, example, of_example
+from long_cases import long
+from rule_children import DATA, built, changed, example, of_example, passes
+
+from evo.evaluate.session import EvaluationSession
+from evo.spec.task import read_task
 
 TEXT = example("matrix_lanes")
 SWEEP = TEXT[
@@ -83,3 +87,43 @@ def test_what_lanes_cannot_share_is_left_alone(written: str, otherwise: str) -> 
     split = ("float a[8][8], b[8][8];", "float a[8][8];\n    float b[8][8];")
     assert of_example("matrix_lanes", split)
     assert not of_example("matrix_lanes", split, (written, otherwise))
+
+
+PIVOTS = DATA / "idioms" / "pivots"
+GAUSS = (PIVOTS / "ladder" / "00_gauss.cu").read_text(encoding="utf-8")
+SEARCH = """\
+        int piv = col;
+        for (int r = col + 1; r < DIM; r++)
+            if (fabsf(aug[r][col]) > fabsf(aug[piv][col])) piv = r;
+        if (piv != col)
+"""
+KEPT = """\
+        int piv = col;
+        float most = fabsf(aug[col][col]);
+        for (int r = col + 1; r < DIM; r++) {
+            const float here = fabsf(aug[r][col]);
+            if (here > most) { most = here; piv = r; }
+        }
+"""
+
+
+@pytest.mark.parametrize("search", [SEARCH, long(KEPT, id="a value beside the place")])
+def test_rows_that_a_search_chooses_have_a_test_each(bench: EvaluationSession, search: str) -> None:
+    (child,) = built("unroll_registers", changed(GAUSS, (SEARCH, search)), read_task(PIVOTS))
+    assert "for (int at = col; at < DIM; ++at) {" in child.text
+    assert "if (at == piv) {" in child.text
+    assert "aug[piv]" not in child.text
+    assert passes(bench, read_task(PIVOTS), child)
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise"),
+    [
+        ("piv = r;", "piv = DIM - 1 - r;"),  # rows in front of the first, too
+        ("int r = col + 1;", "int r = 0;"),
+        ("fabsf(aug[piv][col])) piv = r;", "fabsf(aug[piv][r])) piv = r;"),  # no value to keep
+    ],
+)
+def test_rows_that_may_be_any_stay(written: str, otherwise: str) -> None:
+    found = built("unroll_registers", changed(GAUSS, (written, otherwise)), read_task(PIVOTS))
+    assert all("at == piv" not in child.text for child in found)

@@ -45,6 +45,13 @@ IDIOMS: dict[str, tuple[tuple[str, str], ...]] = {
         ("v[y * width + x]", "*o"), ("u[y * width + x]", "*p"), ("u[(y - 1) * width + x]", "p[-width]"),
         ("u[(y + 1) * width + x]", "p[width]"), ("u[y * width + x - 1]", "p[-1]"), ("u[y * width + x + 1]", "p[1]"),
     ),
+    "a function that stays inside": (
+        ("extern", "__device__ float at(const float* p, int y, int x, int h, int w) {\n"
+         "    if (x < 0) x = 0;\n    if (y < 0) y = 0;\n    if (x >= w) x = w - 1;\n    if (y >= h) y = h - 1;\n"
+         "    return p[(size_t)y * w + x];\n}\nextern"),
+        ("u[(y - 1) * width + x] + u[(y + 1) * width + x]",
+         "at(u, y - 1, x, height, width) + at(u, y + 1, x, height, width)"),
+    ),
     "loops over the grid": (
         ("ceil_div(W, 32), ceil_div(H, 8)) block", "ceil_div(W, 64), ceil_div(H, 32)) block"),
         (INDEX, LOOPS), ("return;", "continue;"), ("4.0f * c);\n", "4.0f * c);\n    }\n"),

@@ -56,6 +56,26 @@ CALLS = {
     "an early return": ("float at(const float* p, int i, int n) { if (i >= n) return 0.0f; float v = p[i]; return v; }",
                         "for (int i = 0; i < C; ++i) m += at(x, i, C);"),
 }  # fmt: skip
+ROW = """\
+struct Row {
+    const float* values;
+    int n, unused;
+    __device__ float at(int i) const { return values[i]; }
+    __device__ float operator()(int i) const { return at(i); }
+    __device__ float sum() const {
+        float total = 0.0f;
+        for (int i = 0; i < n; ++i) total += at(i);
+        return total;
+    }
+    __device__ void add(float& to, int i) { to += values[i]; }
+};
+"""
+METHODS = {
+    "a loop": "Row r = {x, C}; m = r.sum();",
+    "an operator": "const Row r{x, C, 0}; for (int i = 0; i < r.n; ++i) m += r(i);",
+    "two structs": "Row r = {x, C}, other = {x, C}; for (int i = 0; i < r.n; ++i) m += 0.5f * (r.at(i) + other(i));",
+    "by reference": "Row r = {x, C}; for (int i = 0; i < C; ++i) r.add(m, i);",
+}  # fmt: skip
 MACROS = {
     "a loop": ("#define EACH(i, n) for (int i = 0; i < (n); ++i)\n", "EACH(i, C) m += x[i];"),
     "an element": ("#define AT(p, r, c) (p)[(size_t)(r) * C + (c)]\n",
@@ -80,6 +100,7 @@ KERNELS = {
     **{name: HEAD.format(top="", body=f"    {body}\n{REST}") for name, body in LOOPS.items()},
     **{n: HEAD.format(top=f"__device__ {top}\n", body=f"    {body}\n{REST}") for n, (top, body) in CALLS.items()},
     **{f"macro: {n}": HEAD.format(top=top, body=f"    {body}\n{REST}") for n, (top, body) in MACROS.items()},
+    **{f"method: {n}": HEAD.format(top=ROW, body=f"    {body}\n{REST}") for n, body in METHODS.items()},
     **{
         f"mean {n}": HEAD.format(top="", body=f"    {body}\n    out[idx * C] = q;\n").replace(
             "    out[idx * C] = q;\n", "    for (int i = 0; i < C; i++) out[idx * C + i] = x[i] - m + 0.0f * q;\n"
@@ -107,7 +128,7 @@ def test_lanes_share_what_is_written_out(task: Task, name: str) -> None:
     assert "__shfl_xor_sync" in child.text
 
 
-@pytest.mark.parametrize("name", ["macro: a pointer inside"])  # the long suite has all of them
+@pytest.mark.parametrize("name", ["macro: a pointer inside", "method: two structs"])  # the long suite has all of them
 def test_what_is_written_out_is_right(bench: EvaluationSession, task: Task, name: str) -> None:
     (child,) = built("row_lanes", KERNELS[name], task)
     assert passes(bench, task, child)
@@ -135,6 +156,7 @@ def test_every_child_of_what_is_written_out_is_right(
         ("mean by a count", "n++;", "n += 2;"),
         ("mean by the turn", "m += d / (i + 1)", "m += d / (i + 2)"),
         ("mean by the turn", "d * (x[i] - m)", "d * m"),
+        ("method: a loop", "total += at(i);", "{ total += at(i); if (total < 0.0f) return total; }"),
     ],
 )
 def test_what_is_another_thing_is_not_shared_out(task: Task, name: str, written: str, otherwise: str) -> None:
@@ -195,3 +217,23 @@ def test_sums_of_a_block_by_atomics_are_right(bench: EvaluationSession) -> None:
     text = text.replace("atomicAdd(&total, v * v);\n", "atomicAdd(&total, v * v);\n        }\n")
     (child,) = built("warp_sums", text, task)
     assert passes(bench, task, child)
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise"),
+    [
+        ("struct Row {", "template <int N> struct Row {"),
+        ("{ return values[i]; }", "{ return this->values[i]; }"),
+        ("int n, unused;", "int n, unused;\n    __device__ Row(const float* p, int k) : values(p), n(k), unused(0) {}"),
+        ("Row r = {x, C};", "Row r = {x, C}; Row* p = &r; m = p->at(0) - x[0];"),
+    ],
+)
+def test_a_struct_that_is_more_than_its_fields_stays(task: Task, written: str, otherwise: str) -> None:
+    text = changed(KERNELS["method: a loop"], (written, otherwise))
+    assert "Row" in view(text, task).partition("extern")[2]
+
+
+def test_what_a_child_declares_stands_in_front_of_a_struct(task: Task) -> None:
+    """Not within it, where its first method is."""
+    for child in built("wide_access", KERNELS["method: a loop"], task):
+        assert child.text.index("struct alignas") < child.text.index("struct Row")

@@ -217,8 +217,9 @@ def searched(text: str) -> list[Variant]:
     return children("row_lanes", text, task)
 
 
-def test_a_search_that_keeps_only_the_place_is_shared_out() -> None:
-    (child,) = searched(SEARCH)
+@pytest.mark.parametrize("search", ["if (p[v] > p[best]) best = v;", "best = p[v] > p[best] ? v : best;"])
+def test_a_search_that_keeps_only_the_place_is_shared_out(search: str) -> None:
+    (child,) = searched(changed(SEARCH, ("if (p[v] > p[best]) best = v;", search)))
     assert "if (p[v] > best_value) { best_value = p[v]; best = v; }" in child.text
     assert child.text.count("__shfl_xor_sync") == 2
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from evo.cuda.source import Edit
@@ -15,6 +16,7 @@ from evo.operators.rules.written_out.calls import called_out
 from evo.operators.rules.written_out.endings import with_tests
 from evo.operators.rules.written_out.fields import with_fields_apart
 from evo.operators.rules.written_out.macros import expanded_uses
+from evo.operators.rules.written_out.methods import methods_apart
 from evo.operators.rules.written_out.names import without_shadows
 from evo.operators.rules.written_out.single_stores import with_single_stores
 from evo.operators.rules.written_out.sums import with_single_sums
@@ -22,6 +24,7 @@ from evo.spec.recent_cache import RecentCache
 
 _STEPS: tuple[Callable[[RuleContext], Sequence[Edit]], ...] = (
     expanded_uses,
+    methods_apart,
     with_tests,
     called_out,
     with_fields_apart,
@@ -58,6 +61,10 @@ def _bodies(ctx: RuleContext) -> list[Edit]:
         if len(view.source.data) > _LONGEST or len(view.source.problems) > len(ctx.source.problems):
             return []
     bodies = {f.name: view.source.slice(f.body) for f in view.source.functions if f.is_kernel}
+    known = {f.name for f in ctx.source.functions}
+    made_here = {f.name for f in view.source.functions} - known  # of methods, which the text itself does not have
+    if any(re.search(rf"\b{name}\b", body) for name in made_here for body in bodies.values()):
+        return []
     made = [
         Edit(f.body, bodies[f.name])
         for f in start.source.functions
@@ -67,7 +74,7 @@ def _bodies(ctx: RuleContext) -> list[Edit]:
 
 
 def turns_written_out(ctx: RuleContext) -> list[Edit]:
-    """The same of the text whose loops over the grid are one turn; none if there is no such loop."""
+    """The same of the text whose loops over the grid are one turn, and these; none if there is no such loop."""
     return _WRITTEN.made((ctx.source.text, ctx.axes, "turns"), lambda: _of_turns(ctx))
 
 
@@ -78,4 +85,4 @@ def _of_turns(ctx: RuleContext) -> list[Edit]:
     except SyntaxInvalid:
         return []
     made = _bodies(view) if view is not None else []
-    return list(through(view.source, turned, made)) if view is not None and made else []
+    return list(through(view.source, turned, made)) if view is not None and made else turned

@@ -20,6 +20,7 @@ _MEMBER = re.compile(r"(?P<stars>\**)\s*(?:(?:__restrict__|const)\s+)?(?P<name>\
 _DECLARED = re.compile(
     r"(?:const\s+)?(?:struct\s+)?(?P<kind>\w+)\s+(?P<name>\w+)\s*(?:=?\s*\{(?P<values>.*)\}\s*)?;", re.S
 )
+_SEVERAL = re.compile(r"(?P<head>(?:const\s+)?(?:struct\s+)?(?P<kind>\w+)\s+)(?P<parts>\w.*);", re.S)
 _COPIED = re.compile(r"(?:const\s+)?(?:struct\s+)?(?P<kind>\w+)\s+\w+\s*=\s*(?P<value>\w+)\s*;")
 _FIELD = re.compile(r"\s*\.\s*(\w+)")
 
@@ -28,19 +29,25 @@ Fields = Mapping[str, tuple[str, str]]  # by name: the type in front of a variab
 
 def with_fields_apart(ctx: RuleContext) -> list[Edit]:
     """The edits that take one struct of a kernel apart."""
-    structs = dict(_structs(ctx.source.text))
+    structs = dict(structs_in(ctx.source.text))
     for function in ctx.source.functions if structs else ():
         if not function.is_kernel:
             continue
         for statement in ctx.source.inside(function):
-            match = _DECLARED.fullmatch(ctx.source.slice(statement.span))
+            text = ctx.source.slice(statement.span)
+            several = _SEVERAL.fullmatch(text)
+            parts = listed(several["parts"]) if several is not None and several["kind"] in structs else []
+            if several is not None and len(parts) > 1:
+                joint = f"\n{indent_of(ctx.source, statement.span.start)}"
+                return [Edit(statement.span, joint.join(f"{several['head']}{part};" for part in parts))]
+            match = _DECLARED.fullmatch(text)
             fields = structs.get(match["kind"]) if match is not None else None
             if match is not None and fields and (made := _apart(ctx, function, statement, match, fields)):
                 return made
     return []
 
 
-def _structs(text: str) -> Iterator[tuple[str, Fields]]:
+def structs_in(text: str) -> Iterator[tuple[str, Fields]]:
     """The structs of a text that hold variables alone."""
     for struct in _STRUCT.finditer(without_comments(text)):
         fields: dict[str, tuple[str, str]] = {}
@@ -83,6 +90,8 @@ def _apart(
             edits.append(Edit(firsts[field], f"{kind}{names[field]}"))
             continue
         value = values[number] if number < len(values) else "{}" if dims else "0"
+        if not whole and field not in {used for _, used in said} and not re.search(r"\(|\+\+|--|=", value):
+            continue
         if dims and number < len(values):
             return []
         lines.append(f"{kind}{names[field]}{dims}{f' = {value}' if match['values'] is not None else ''};")

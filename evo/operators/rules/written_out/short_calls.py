@@ -82,13 +82,14 @@ def _lambda(source: Source, kernel: Function, statement: Statement) -> Function 
         return_type="auto" if re.search(r"\breturn\b", match["body"]) else "void",
         params=tuple(Param(type=param["type"], name=param["name"]) for param in params if param),
         bounds=None,
+        outermost=statement.span.start,
     )
 
 
 def _written(source: Source, call: Call, called: Function) -> Edit | None:
     names = [param.name for param in called.params]
     given = [source.slice(span).strip() for span in call.arguments]
-    if len(given) != len(names) or any("&" in param.type for param in called.params):
+    if len(given) != len(names) or any("&" in param.type and "const" not in param.type for param in called.params):
         return None
     if _TEMPLATE.search(source.data[: called.span.start].decode(errors="replace")):
         return None

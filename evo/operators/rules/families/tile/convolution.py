@@ -75,7 +75,13 @@ def _convolution(ctx: RuleContext, analysis: LaunchAnalysis, function: Function)
     if len(analysis.contractions) != 1 or form.multiplies:
         return None
     (made,) = analysis.contractions
-    if made.kind != "convolution" or made.left is None or made.output is None or made.output.array is None:
+    if (
+        made.kind != "convolution"
+        or made.left is None
+        or made.output is None
+        or made.output.array is None
+        or made.scale
+    ):
         return None
     sides = {"m": (made.left, made.roles["left"]), "n": (made.right, made.roles["right"])}
     window = next((letter for letter, (_, roles) in sides.items() if "w" in roles), "")

@@ -63,7 +63,7 @@ def _grouped(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> 
         return None
     (made,) = analysis.contractions
     output = made.output
-    if made.kind != "matmul" or made.left is None or output is None or output.array is None:
+    if made.kind != "matmul" or made.left is None or output is None or output.array is None or made.scale:
         return None
     grouped = [side for side in (made.left, made.right) if _group_at(side) is not None]
     if len(grouped) != 1 or len(made.summed) != 1 or len(output.subscripts) != 2:

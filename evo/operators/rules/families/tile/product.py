@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from evo.analysis.access import Access, Contraction, Data, LaunchAnalysis, number_of
-from evo.analysis.access.data_values import plain
+from evo.analysis.access.data_values import is_number, parts_of, plain
 from evo.cuda.source import Edit, Function
 from evo.operators.rules.directives import relaunched, require, shape_knobs, without_bounds
 from evo.operators.rules.families.tile.masked_results import Mask, is_once_each, mask_of
@@ -168,10 +168,31 @@ def _is_whole(analysis: LaunchAnalysis, made: Contraction) -> bool:
 
 def printer_of(found: Product, sum_element: str) -> Printer:
     """What spells the values of the epilogue. sum_element: how the new body spells the sum of `$row` and `$col`."""
+    own = Printer(found.analysis, found.names, {}, {})
+    sum_element = " * ".join([*(own.value(factor) for factor in found.made.scale), sum_element])
+    sum_element = f"({sum_element})" if found.made.scale else sum_element
     sums = {carried.name: sum_element for r in found.analysis.reductions for carried in r.carried}
     sums |= {side.name: side.spelled(number) for number, side in enumerate(found.sides)}
     begun = frozenset[str]() if found.is_sum else frozenset(sums)  # an extremum is begun with its first value
-    return Printer(found.analysis, found.names, found.layout.places, sums, begun=begun)
+    reads = dict.fromkeys(_accumulator_reads(found), sum_element)
+    return Printer(found.analysis, found.names, found.layout.places, sums, reads, begun)
+
+
+def _accumulator_reads(found: Product) -> set[int]:
+    """The access that gets the sum from a thread's array of them, all of which begin as zero."""
+    form = found.analysis.form
+    of_product = [r for r in found.analysis.reductions if r.place == "local" and r.operand is found.made.operand]
+    updates = {number for r in of_product for number in r.accesses}
+    arrays = {form.accesses[number].memory for number in updates}
+    if any(
+        access.is_write and access.number not in updates and not is_number(plain(access.value), 0)
+        for array in arrays
+        for access in form.of(array)
+    ):
+        return set()
+    reads = {part.detail for part in parts_of(found.made.store.value) if part.op == "read"}
+    ours = {number for number in reads if isinstance(number, int) and form.accesses[number].memory in arrays}
+    return ours if len(ours) == 1 else set()
 
 
 def result_of(found: Product, say: Printer) -> str:

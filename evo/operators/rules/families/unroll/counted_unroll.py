@@ -7,9 +7,11 @@ from collections.abc import Iterator
 
 from evo.analysis.access import Form, Symbol
 from evo.cuda.source import CountedLoop, Edit, Span
+from evo.operators.rules.families.unroll.chosen_rows import with_fixed_rows
 from evo.operators.rules.loops import unrolled
 from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.rule_context import RuleContext
+from evo.operators.rules.through import found_in_view
 
 _DELIBERATE = 6
 _FULL_LIMIT = 64  # a full unroll of more trips than this only fills the instruction cache
@@ -37,6 +39,18 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
 
 def _find_registers(ctx: RuleContext) -> Iterator[Application]:
     """Arrays of a thread's own that loops of a known length index: unrolled together, they are registers."""
+    chosen = {
+        access.array.name
+        for analysis in ctx.launches
+        for access in analysis.form.accesses
+        if access.array is not None and access.array.space == "local"
+        if any(symbol.kind == "value" for symbol in access.offset.symbols())
+    }
+    fixed = with_fixed_rows(ctx, chosen) if chosen else []
+    yield from found_in_view(_registers, ctx, fixed) if fixed else _registers(ctx)
+
+
+def _registers(ctx: RuleContext) -> Iterator[Application]:
     for analysis in ctx.launches:
         form = analysis.form
         loops = _of_arrays(form)

@@ -63,6 +63,7 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
                 arguments={"kernel": form.kernel, "to": count, "edges": has_edges},
                 rank=rank,
                 is_schedule=True,
+                serves=len(windows),
             )
 
 

@@ -7,28 +7,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from evo.analysis.access import THREAD, LaunchAnalysis
 from evo.analysis.access.legality import is_inside
-from evo.analysis.access.numeric import number_of
 from evo.cuda.source import CountedFor, CountedLoop, Edit, Function, Source, Span, Statement
 from evo.operators.rules.directives import definition_place
 from evo.operators.rules.element import BYTES, pack_name, pack_struct
-from evo.operators.rules.joined_totals import is_joined
+from evo.operators.rules.joined_totals import is_joined, stays_apart
 from evo.operators.rules.loops import above, counted_loops, is_rest, loop_words
 from evo.operators.rules.normal_form import behind_guard
 from evo.operators.rules.reductions import counts_down, is_continue, offset_of, takes_any_order
-from evo.operators.rules.rewriting import balanced, bare, fresh, indented, rewritten, same
+from evo.operators.rules.rewriting import balanced, fresh, indented, merged, rewritten, same
 from evo.operators.rules.rule import Application, Rule
 from evo.operators.rules.rule_context import RuleContext
-from evo.operators.rules.thread_index import index_in, kernels
+from evo.operators.rules.thread_index import kernels, takes_turns
 from evo.spec.variant import LaunchLine
 
 _MOST_BYTES = 16
 _WRITTEN_OUT = 64  # turns
 # Written out, three turns that are left become one load of four elements, of which the last may lie outside.
 _ONE_BY_ONE = "#pragma unroll 1\n"
+_NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
+_BUILT_IN = frozenset(("blockIdx", "threadIdx", "blockDim", "gridDim", "size_t", "int", "long", "unsigned"))
 _LEAVES = re.compile(r"\b(break|continue|return|goto)\b|__sync|_sync\b|\basm\b|\[&|\[=")
 _LAMBDA = re.compile(r"\bauto\s+(\w+)\s*=\s*\[[^\[\]]*\]([^;{}]*\{[^{}]*\})\s*;")
 _ATOMIC = re.compile(r"atomic(Add|Max|Min|Or|And|Xor)\s*\([^;{}=]*\)\s*;")
@@ -79,25 +79,70 @@ class _WideLoop:
 
 def _find(ctx: RuleContext) -> Iterator[Application]:
     launched = {function.name: (function, launch) for function, launch in kernels(ctx)}
-    for loop, statement, _ in counted_loops(ctx):
-        if loop.function not in launched:
+    loops = [(loop, statement) for loop, statement, _ in counted_loops(ctx) if loop.function in launched]
+    walks = [(loop, _walk(ctx, *launched[loop.function], statement, loop.trips or 0)) for loop, statement in loops]
+    known = [(loop, walk) for loop, walk in walks if walk is not None]
+    seen: list[Span] = []
+    for loop, walk in known:
+        if loop.span in seen:
             continue
-        walk = _walk(ctx, *launched[loop.function], statement, loop.trips or 0)
-        largest = max(BYTES[kind] for kind in walk.kinds.values()) if walk is not None else 0
+        every = _dealt_together(ctx, launched[loop.function][0], (loop, walk), known)
+        seen += [each.span for each, _ in every]
+        largest = max((BYTES[kind] for _, each in every for kind in each.kinds.values()), default=0)
         for count in (16, 8, 4, 2):
-            if walk is not None and count * largest <= _MOST_BYTES and walk.trips % count == 0:
+            if every and count * largest <= _MOST_BYTES and all(each.trips % count == 0 for _, each in every):
+                names = dict.fromkeys(name for _, each in every for name in each.kinds)
                 yield Application(
-                    edits=tuple(_edits(ctx, loop, walk, count)),
-                    summary=f"{loop_words(ctx, loop)}: {count} elements per access to {', '.join(walk.kinds)}",
+                    edits=tuple(_all_edits(ctx, every, count)),
+                    summary=f"{loop_words(ctx, loop)}: {count} elements per access to {', '.join(names)}",
                     arguments={"function": loop.function, "to": count},
                     rank=(_MOST_BYTES // (count * largest)).bit_length() - 1,
+                    is_schedule=len(every) > 1,
                 )
+
+
+def _dealt_together(
+    ctx: RuleContext,
+    function: Function,
+    ours: tuple[CountedLoop, _WideLoop],
+    known: list[tuple[CountedLoop, _WideLoop]],
+) -> list[tuple[CountedLoop, _WideLoop]]:
+    """A loop with those whose turns are to be dealt to threads as its own are; none if others are not."""
+    loop, walk = ours
+    if not walk.stride or stays_apart(ctx, function, [walk.loop]):
+        return [ours]
+    header = _turns_of(ctx.source, walk)
+    every = [each for each in known if each[0].function == loop.function and _turns_of(ctx.source, each[1]) == header]
+    starts = [each.span.start for each, _ in every]
+    known_here = {*ctx.source.declared(Span(function.body.start, min(starts))), *(p.name for p in function.params)}
+    changed = ctx.source.changed_in(Span(min(starts), max(starts))) - {n for _, each in every for n in each.kinds}
+    words = set(_NAME.findall(" ".join(text for _, each in every for place in each.places for text in place)))
+    if changed & words or words - known_here - _BUILT_IN:
+        return []  # one test, in front of the first loop, tells for all whether addresses are aligned
+    return every if stays_apart(ctx, function, [each.loop for _, each in every]) else []
+
+
+def _turns_of(source: Source, walk: _WideLoop) -> tuple[str, ...]:
+    loop = walk.loop
+    return source.slice(loop.start).strip(), loop.relation, source.slice(loop.limit).strip(), walk.stride
+
+
+def _all_edits(ctx: RuleContext, every: list[tuple[CountedLoop, _WideLoop]], count: int) -> list[Edit]:
+    found: list[Edit] = []
+    tests = [_aligned(ctx, walk, count, ("", "", ""))[0].split(" && ") for _, walk in every[1:]]
+    flag = ""
+    for loop, walk in every:
+        taken = "\n".join(edit.text for edit in found)
+        view = replace(ctx, written=f"{ctx.written}\n{taken}")
+        found += _edits(view, loop, walk, count, flag, [test for each in tests for test in each])
+        flag = flag or fresh(ctx, f"{loop.variable}_wide")
+    return merged(found)
 
 
 def _open_loop(ctx: RuleContext, function: Function, launch: LaunchLine, statement: CountedFor) -> _WideLoop | None:
     """A loop whose turns stay within it and walk one by one or side by side; nothing is known of what they touch."""
     source = ctx.source
-    if statement.relation != "<" or is_rest(ctx.source, function, statement):
+    if is_rest(ctx.source, function, statement):
         return None
     skips = [each.body[0] for each in statement.body if is_continue(source, each)]
     if (
@@ -109,7 +154,7 @@ def _open_loop(ctx: RuleContext, function: Function, launch: LaunchLine, stateme
     if statement.step == "1":
         return _WideLoop(statement, "")
     is_open = _is_counting(source, statement) or takes_any_order(source, statement)
-    return _WideLoop(statement, statement.step) if is_open and _takes_turns(ctx, launch, function, statement) else None
+    return _WideLoop(statement, statement.step) if is_open and takes_turns(ctx, launch, function, statement) else None
 
 
 def _walk(
@@ -190,6 +235,8 @@ def _is_stored_apart(source: Source, walk: _WideLoop) -> bool:
     for name in {name for name, _ in walk.writes}:
         first, *others = sorted((offset for array, offset in walk.writes if array == name), key=len)
         limit, start = source.slice(walk.loop.limit), source.slice(walk.loop.start).strip()
+        if others and walk.loop.relation != "<":
+            return False
         if others and (first or len(others) > 1 or not same(others[0], limit) or not (walk.stride or start == "0")):
             return False
     return True
@@ -213,53 +260,6 @@ def _is_counting(source: Source, statement: CountedFor) -> bool:
     return bool(calls) and all(s.kind == "call" and _ATOMIC.fullmatch(source.slice(s.span)) for s in calls)
 
 
-def _takes_turns(ctx: RuleContext, launch: LaunchLine, function: Function, loop: CountedFor) -> bool:
-    """Whether the starts are 0 to step - 1 over a group of lanes or over a block."""
-    start, text = ctx.source.slice(loop.start).strip(), ctx.source.text
-    if start == "threadIdx.x" and len(launch.block) == 1:
-        known = re.search(rf"constexpr\s+int\s+{re.escape(loop.step)}\s*=\s*([^;]+);", text)
-        return same(known[1] if known else loop.step, launch.block[0].text) or loop.step == "blockDim.x"
-    if _walks_grid(ctx, launch, function, start, loop.step):
-        return True
-    inside = ctx.source.slice(function.body)
-    if re.search(rf"const int {re.escape(start)} = threadIdx\.x % {re.escape(loop.step)};", inside):
-        return True
-    return any(_begins_side_by_side(each, loop) for each in ctx.launches if each.form.kernel == function.name)
-
-
-def _begins_side_by_side(analysis: LaunchAnalysis, loop: CountedFor) -> bool:
-    """Whether each so many neighbouring threads of a block start at 0, 1, 2 ..., however that is written."""
-    found = next((each for each in analysis.form.loops.values() if each.span == loop.span), None)
-    step = number_of(found.step, analysis.sizes.values) if found is not None else None
-    if found is None or not step or analysis.sizes.threads % step:
-        return False
-    width, height, _ = analysis.sizes.block
-    for thread in range(analysis.sizes.threads):
-        at = (thread % width, thread // width % height, thread // width // height)
-        here = analysis.sizes.values | dict(zip(THREAD, at, strict=True))
-        if number_of(found.start, here) != thread % step:
-            return False
-    return True
-
-
-def _walks_grid(ctx: RuleContext, launch: LaunchLine, function: Function, start: str, step: str) -> bool:
-    """Whether all threads of a grid's row start at 0, 1, 2 ... and step by how many they are."""
-    tops = ctx.source.statements(function)
-    constant = {s.name: ctx.source.slice(s.value) for s in tops if s.kind == "declare" and s.value is not None}
-    written = {s.name for top in tops for s in top.all() if s.kind == "assign"} | ctx.source.hidden_writes(function)
-    start, step = (constant[text] if text in constant and text not in written else text for text in (start, step))
-    index = index_in(start)
-    if index is None or index[:2] != ("x", "x") or len(launch.block) > 1:
-        return False
-    threads = {"blockDim.x", bare(launch.block[0].text)}
-    factors = bare(step.replace("(int)", "").replace("size_t", "")).split("*")
-    return (
-        bare(index[2]) in threads
-        and len(factors) == 2
-        and any({bare(one) for one in factors} == {"gridDim.x", each} for each in threads)
-    )
-
-
 def _is_array(ctx: RuleContext, function: Function, name: str) -> bool:
     return any(s.name == name and s.dims for s in ctx.source.inside(function))
 
@@ -273,7 +273,10 @@ def _is_pointer(ctx: RuleContext, function: Function, name: str) -> bool:
     return found[0].type.count("*") == 1
 
 
-def _edits(ctx: RuleContext, loop: CountedLoop, walk: _WideLoop, count: int) -> Iterator[Edit]:
+def _edits(
+    ctx: RuleContext, loop: CountedLoop, walk: _WideLoop, count: int, flag: str, others: list[str]
+) -> Iterator[Edit]:
+    """flag: what an earlier loop found out for this one too, for which it asked these others."""
     source, statement = ctx.source, walk.loop
     i, start, limit = loop.variable, source.slice(statement.start), source.slice(statement.limit)
     indent, done, e = loop.indent, fresh(ctx, f"{i}_done"), fresh(ctx, "e")
@@ -284,10 +287,10 @@ def _edits(ctx: RuleContext, loop: CountedLoop, walk: _WideLoop, count: int) -> 
         packs[place] = fresh(ctx, f"{place[0]}_pack", packs.values())
     kinds = dict.fromkeys(walk.kinds.values())
     structs = [pack_struct(f"{pack_name(kind)}{count}", kind, count, count) for kind in kinds]
-    missing = "".join(text for text in structs if text not in source.text)
+    missing = "".join(text for text in structs if text not in source.text and text not in ctx.written)
     if missing:
         yield Edit(definition_place(ctx), missing)
-    wide, loads, stores = fresh(ctx, f"{i}_wide"), "", ""
+    wide, loads, stores = flag or fresh(ctx, f"{i}_wide"), "", ""
     for name, offset in walk.places:
         place, kind = (name, offset), f"{pack_name(walk.kinds[name])}{count}"
         at, own = walk.address(place, done, count), packs[name, offset]
@@ -302,19 +305,21 @@ def _edits(ctx: RuleContext, loop: CountedLoop, walk: _WideLoop, count: int) -> 
     first = f"{_factor(start)} * {count}" if walk.stride else start
     declared = "" if walk.stride else f"{indent}int {done} = {first};\n"
     begin = f"int {done} = {first}" if walk.stride else ""
-    head = f"for ({begin}; {wide} && {done} + {count - 1} < {limit}; {done} += {step})"
+    head = f"for ({begin}; {wide} && {done} + {count - 1} {statement.relation} {limit}; {done} += {step})"
     tests, turns = _aligned(ctx, walk, count, (wide, done, indent))
+    tests = " && ".join(dict.fromkeys([*tests.split(" && "), *others]))
     if walk.trips:
         yield _written_out(ctx, loop, walk, tests, (done, e, loads, stores), (packs, count))
         return
     yield Edit(
         Span(above(ctx, loop), above(ctx, loop)),
-        f"{indent}const bool {wide} = {tests};\n{declared}{turns}{indent}{head} {{\n{loads}"
+        f"{'' if flag else f'{indent}const bool {wide} = {tests};{chr(10)}'}{declared}{turns}{indent}{head} {{\n{loads}"
         f"#pragma unroll\n{indent}    for (int {e} = 0; {e} < {count}; ++{e}) {{\n"
         f"{_body(ctx, walk, packs, (e, done, indent), count)}"
         f"{indent}    }}\n{stores}{indent}}}\n{'' if walk.stride or loop.pragma else _ONE_BY_ONE}",
     )
-    rest = f"({wide} ? {_factor(limit)} / {count} * {count} : 0) + {start}" if walk.stride else done
+    turns_of = _factor(limit) if statement.relation == "<" else f"({limit} + 1)"
+    rest = f"({wide} ? {turns_of} / {count} * {count} : 0) + {start}" if walk.stride else done
     yield Edit(statement.start, rest)
 
 
@@ -363,7 +368,7 @@ def _aligned(ctx: RuleContext, walk: _WideLoop, count: int, names: tuple[str, st
     if re.search(rf"\b{walk.loop.name}\b", body):
         body = f"{indent}    const int {walk.loop.name} = {done};\n{body}"
     # A row of no whole words has none of them anywhere: its turns are all taken below.
-    head = f"for (; {wide} && {done} < {limit} && {here} % {wall} != 0; ++{done})"
+    head = f"for (; {wide} && {done} {walk.loop.relation} {limit} && {here} % {wall} != 0; ++{done})"
     return " && ".join(tests) or "true", f"{indent}{head} {{\n{body}{indent}}}\n"
 
 

@@ -104,7 +104,9 @@ class WindowText:
             left, right = (text if closed(text, 0) == len(text) else bracketed(text) for text in (left, right))
             return f"({left} {'/' if op.name == 'div' else '%'} {right})"
         if op.name in ("min", "max"):
-            return f"{op.name}({', '.join(self.said(term) for term in op.terms)})"
+            sides = [self.said(term) for term in op.terms]
+            is_long = any("long long" in side for side in sides)  # both, or no `min` is chosen
+            return f"{op.name}({', '.join(f'(long long)({side})' if is_long else side for side in sides)})"
         if op.name == "select" and isinstance(op.args[0], Compare):
             condition, (taken, otherwise) = op.args[0], op.terms
             test = f"{self.said(condition.term)} {condition.relation} 0"

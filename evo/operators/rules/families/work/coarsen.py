@@ -115,7 +115,7 @@ class _Repeater:
 
     def _inside(self, statement: Statement, conditions: tuple[str, ...]) -> None:
         for branch in (statement.body, statement.alternative):
-            for inner in branch:
+            for inner in reversed(branch):  # limits are known before the declarations they need
                 before = self.source.data[: inner.span.start].rstrip()
                 self.emit(inner, conditions, bare=len(branch) == 1 and before[-1:] not in (b"{", b"\n", b";"))
 

@@ -37,7 +37,7 @@ _LONG = 256  # turns, from which on a block may share them
 _FEW = 4  # turns of a loop that is not shared out; of a lane of a warp, with fewer of which a group is enough
 _GROUPS = (8, 4)  # lanes, where rows are short
 _TURN = Symbol("turn", "loop")
-_RECORD = 64  # bytes of what a lane reads whole in one turn
+_RECORD = 128  # bytes of what a lane reads whole in one turn
 
 
 def found_rows(
@@ -84,9 +84,9 @@ def _edits(
         behind = "" if is_last else "\n   "  # no code behind the comment
         who = "a warp" if place.lanes == str(WARP) else "a few lanes"
         named = Edit(Span(start, start), f"\n    const int {lane} = {place.lane};  // {who} for each index{behind}")
-        edits = [named, *place.edits]
     else:
-        lane, edits = place.lane, [*place.edits]
+        lane, named = place.lane, None
+    edits = [*place.edits]
     seen: dict[Span, list[Edit]] = {}
     for each in shared:
         # In a function of its own the kernel's variable cannot be seen.
@@ -109,7 +109,8 @@ def _edits(
         if edit is None or _calls(ctx.source.slice(ctx.source.enclosing_statement(access.span)), shared):
             return None
         edits.append(edit)
-    return edits
+    is_named = named is not None and any(re.search(rf"\b{lane}\b", edit.text) for edit in edits)
+    return [named, *edits] if named is not None and is_named else edits
 
 
 def _calls(statement: str, shared: list[SharedLoop]) -> bool:

@@ -208,7 +208,7 @@ def stepped(
     source, loop = ctx.source, shared.loop
     header = _HEADER.match(source.slice(loop.header))
     init = _INIT.match(header["init"]) if header is not None else None
-    if header is None or init is None or source.is_bare(loop.span):
+    if header is None or init is None or source.is_bare(loop.span) or len(listed(header["step"])) > 1:
         return None
     first_value, *others = listed(init["value"]) or [init["value"].strip()]
     start = first_value if start is None else start

@@ -1,0 +1,175 @@
+"""Products as textbooks tile them by hand, in flat arrays of shared memory and of a thread: they are products too."""
+
+from __future__ import annotations
+
+import pytest
+from long_cases import long
+from rule_children import DATA, built, changed, passes
+
+from evo.evaluate.session import EvaluationSession
+from evo.spec.task import read_task
+
+TASK = read_task(DATA / "foreign" / "kernels" / "sgemm_tiled")
+HEAD = """\
+// evo: launch mm grid (ceil_div(N, {columns}), ceil_div(M, {rows})) block ({threads}) shared 0
+extern "C" __global__ void mm(const float* A, const float* B, float* C, float alpha, int M, int N, int K) {{
+"""
+ONE_EACH = (
+    HEAD.format(columns=16, rows=16, threads=256)
+    + """\
+    __shared__ float As[16 * 16];
+    __shared__ float Bs[16 * 16];
+    const unsigned ty = threadIdx.x / 16, tx = threadIdx.x % 16;
+    const unsigned row = blockIdx.y * 16 + ty, col = blockIdx.x * 16 + tx;
+    float sum = 0.0f;
+    for (int k0 = 0; k0 < K; k0 += 16) {
+        As[ty * 16 + tx] = row < M && k0 + tx < K ? A[row * K + k0 + tx] : 0.0f;
+        Bs[ty * 16 + tx] = col < N && k0 + ty < K ? B[(k0 + ty) * N + col] : 0.0f;
+        __syncthreads();
+        for (int k = 0; k < 16; ++k) sum += As[ty * 16 + k] * Bs[k * 16 + tx];
+        __syncthreads();
+    }
+    if (row < M && col < N) C[row * N + col] = alpha * sum;
+}
+"""
+)
+# The threads of a block compute more than one result each; tiles are filled in several turns.
+A_COLUMN = (
+    HEAD.format(columns=32, rows=32, threads=128)
+    + """\
+    __shared__ float As[32 * 8];
+    __shared__ float Bs[8 * 32];
+    const int tx = threadIdx.x % 32, ty = threadIdx.x / 32;
+    float sums[8] = {0.0f};
+    for (int k0 = 0; k0 < K; k0 += 8) {
+        for (int skip = 0; skip < 32; skip += 16) {
+            const int m = threadIdx.x / 8 + skip, k = threadIdx.x % 8, row = blockIdx.y * 32 + m;
+            As[m * 8 + k] = row < M && k0 + k < K ? A[row * K + k0 + k] : 0.0f;
+        }
+        for (int skip = 0; skip < 8; skip += 4) {
+            const int k = ty + skip, col = blockIdx.x * 32 + tx;
+            Bs[k * 32 + tx] = k0 + k < K && col < N ? B[(k0 + k) * N + col] : 0.0f;
+        }
+        __syncthreads();
+        for (int k = 0; k < 8; ++k) {
+            const float b = Bs[k * 32 + tx];
+            for (int i = 0; i < 8; ++i) sums[i] += As[(ty * 8 + i) * 8 + k] * b;
+        }
+        __syncthreads();
+    }
+    for (int i = 0; i < 8; ++i) {
+        const int row = blockIdx.y * 32 + ty * 8 + i, col = blockIdx.x * 32 + tx;
+        if (row < M && col < N) C[row * N + col] = alpha * sums[i];
+    }
+}
+"""
+)
+A_SQUARE = changed(
+    A_COLUMN,
+    ("block (128)", "block (64)"),
+    ("threadIdx.x % 32, ty = threadIdx.x / 32", "threadIdx.x % 8, ty = threadIdx.x / 8"),
+    ("float sums[8] = {0.0f};", "float sums[4 * 4] = {0.0f};\n    float left[4], right[4];"),
+    ("skip += 16) {", "skip += 8) {"),
+    ("skip < 8; skip += 4) {", "skip < 8; skip += 2) {"),
+    ("k = ty + skip, col = blockIdx.x * 32 + tx;", "k = threadIdx.x / 32 + skip, n = threadIdx.x % 32;\n"
+     "            const int col = blockIdx.x * 32 + n;"),
+    ("Bs[k * 32 + tx] = k0", "Bs[k * 32 + n] = k0"),
+    ("const float b = Bs[k * 32 + tx];", "for (int i = 0; i < 4; ++i) left[i] = As[(ty * 4 + i) * 8 + k];\n"
+     "            for (int i = 0; i < 4; ++i) right[i] = Bs[k * 32 + tx * 4 + i];"),
+    ("for (int i = 0; i < 8; ++i) sums[i] += As[(ty * 8 + i) * 8 + k] * b;",
+     "for (int i = 0; i < 4; ++i)\n                for (int j = 0; j < 4; ++j) sums[i * 4 + j] += left[i] * right[j];"),
+    ("for (int i = 0; i < 8; ++i) {\n", "for (int i = 0; i < 4; ++i)\n      for (int j = 0; j < 4; ++j) {\n"),
+    ("ty * 8 + i, col = blockIdx.x * 32 + tx;", "ty * 4 + i, col = blockIdx.x * 32 + tx * 4 + j;"),
+    ("alpha * sums[i]", "alpha * sums[i * 4 + j]"),
+)  # fmt: skip
+TEXTS = {"one result a thread": ONE_EACH, "a column": A_COLUMN, "a square": A_SQUARE}
+
+
+@pytest.mark.parametrize("name", [long(name) if number else name for number, name in enumerate(TEXTS)])
+def test_a_product_in_flat_tiles_is_a_product(bench: EvaluationSession, name: str) -> None:
+    first, *_ = built("tile_product", TEXTS[name], TASK)
+    assert "sums[" not in first.text
+    assert passes(bench, TASK, first)
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise"),
+    [
+        ("{0.0f}", "{1.0f}"),
+        ("alpha * sums[i]", "alpha * sums[i] + sums[0]"),
+        ("(ty * 8 + i) * 8 + k]", "(ty * 8 + i) * 8 + (k ^ 1)]"),
+    ],
+)
+def test_what_is_more_than_the_product_stays(written: str, otherwise: str) -> None:
+    assert built("tile_product", changed(A_COLUMN, (written, otherwise)), TASK) == []
+
+
+FLAT = """\
+// evo: launch mm grid (ceil_div(M * N, 256)) block (256) shared 0
+extern "C" __global__ void mm(const float* A, const float* B, float* C, float alpha, int M, int N, int K) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= M * N) return;
+    const int row = i / N, col = i - row * N;
+    float sum = 0.0f;
+    for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[k * N + col];
+    C[i] = alpha * sum;
+}
+"""
+
+
+def test_a_column_may_be_what_a_row_leaves() -> None:
+    """`i - i / N * N` is `i % N`, and no third index of the thread."""
+    assert (
+        [child.text for child in built("tile_product", FLAT, TASK)]
+        == [child.text for child in built("tile_product", changed(FLAT, ("i - row * N", "i % N")), TASK)]
+        != []
+    )
+
+
+SIDE_BY_SIDE = """\
+// evo: launch mm grid (ceil_div(M, 64)) block (64) shared 0
+extern "C" __global__ void mm(const float* A, const float* B, float* C, float alpha, int M, int N, int K) {
+    const int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row < M) {
+        float* c = C + row * N;
+        for (int j = 0; j < N; j++) { c[j] = 0.0f; }
+        for (int k = 0; k < K; k++) {
+            const float* b = B + k * N;
+            float a = A[row * K + k];
+            for (int n = 0; n < N; n++) {
+                c[n] += alpha * a * b[n];
+            }
+        }
+    }
+}
+"""
+
+
+def test_sums_side_by_side_are_added_up_one_after_the_other(bench: EvaluationSession) -> None:
+    first, *_ = built("tile_product", SIDE_BY_SIDE, TASK)
+    assert passes(bench, TASK, first)
+    first, *_ = built("wide_access", changed(SIDE_BY_SIDE, ("a * b[n]", "a * b[n] * 1.0f")), TASK)
+    assert first.text.index("for (int j = 0") < first.text.index("float sum = 0;")
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise"),
+    [
+        ("c[n] += alpha * a * b[n];", "c[n] += alpha * a * b[n] + 0.0f * C[0];"),
+        ("c[j] = 0.0f;", "c[j] = 0.5f;"),
+        ("n < N; n++", "n < N - 1; n++"),
+        ("float a = A[row * K + k];", "float a = A[row * K + k] + c[0];"),
+        ("c[n] += alpha * a * b[n];", "c[N - 1 - n] += alpha * a * b[n];"),
+    ],
+)
+def test_sums_that_something_else_reads_stay_side_by_side(written: str, otherwise: str) -> None:
+    found = built("wide_access", changed(SIDE_BY_SIDE, (written, otherwise)), TASK)
+    assert not any("float sum" in child.text for child in found)
+
+
+@pytest.mark.parametrize("name", ["tile_product", long("tile_stream")])
+def test_what_each_product_is_multiplied_by_is_not_lost(bench: EvaluationSession, name: str) -> None:
+    text = changed(FLAT, ("sum += A[row * K + k]", "sum += alpha * A[row * K + k]"), ("= alpha * sum", "= sum"))
+    first, *_ = built(name, text, TASK)
+    assert "(alpha * sum[i][j])" in first.text
+    assert passes(bench, TASK, first)

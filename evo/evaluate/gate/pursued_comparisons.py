@@ -34,7 +34,7 @@ from evo.spec.task import Case, Task
 
 PURSUED = "pursued"
 _CASES = 6  # from which comparisons are pursued
-_FULL = 2  # of them, beside the task's own and the first that meet a comparison
+_FULL = 2  # more of them that meet most, beside the task's own and the first that meet a comparison
 _OTHERS = 24  # cases besides the task's own that are run to find these
 _RUNS = 320  # of a case
 _IN_VAIN = 60  # runs one after the other that reach nothing
@@ -78,15 +78,17 @@ def pursued(
     cases = [*sorted(task.check, key=lambda case: -cost_of(task, case)), *others]
     own = reference.beside()
     work, solved = _Work(), dict[str, dict[str, SolvedConditions]]()
-    worth, edged = _worth_it(task.check, [c for c in cases if c.name in bound], bound, own, device, seed)
-    edged, worth = edged[number::parts], worth[number::parts]
-    for case in (*edged, *worth):
+    worth, full, edged = _worth_it(task.check, [c for c in cases if c.name in bound], bound, own, device, seed)
+    edged, worth, full = edged[number::parts], worth[number::parts], full[number::parts]
+    more = _Work(elements=3e8, at_once=1e8, scaled=1e8)  # or they would leave nothing to the task's own cases
+    for case in (*edged, *worth, *full):
         binary = bound[case.name].binary
         if binary.key not in solved:
             solved[binary.key] = solved_conditions(binary.ptx)
-        pursuit = _Pursuit(task, case, bound[case.name], own, device, rng, solved[binary.key], work)
+        left = more if case in full else work
+        pursuit = _Pursuit(task, case, bound[case.name], own, device, rng, solved[binary.key], left)
         found = pursuit.wrong_at_edges(bound, seed) if case in edged else None
-        if found is None and case in worth:
+        if found is None and case in (*worth, *full):
             found = pursuit.wrong(bound, seed)
         if found is not None:
             return found
@@ -101,9 +103,9 @@ def _worth_it(
     reference: Reference,
     device: RemoteSimulator,
     seed: int,
-) -> tuple[list[Case], list[Case]]:
-    """Cases in which comparisons of data leave something open; first those that meet some that none before has met,
-    then some that meet most beside those of the task. And a few, the cheapest, whose comparisons may have edges.
+) -> tuple[list[Case], list[Case], list[Case]]:
+    """Cases in which comparisons of data leave something open; first those that meet some that none before has met.
+    Some more that meet most beside those of the task. And a few, the cheapest, whose comparisons may have edges.
 
     own: the cases of the task.
     """
@@ -128,10 +130,11 @@ def _worth_it(
         else:
             then.append((len(reached), case))
         met |= reached
-    most = sorted((pair for pair in then if pair[1] not in own), key=lambda pair: -pair[0])[:_FULL]
+    worth = [*first, *(case for _, case in then)][:_CASES]
+    others = sorted((pair for pair in then if pair[1] not in (*own, *worth)), key=lambda pair: -pair[0])
+    full = [case for _, case in others[:_FULL]]
     edged.sort(key=lambda pair: pair[0])  # the cheap ones come last
-    worth = [*first, *(case for _, case in (*most, *(pair for pair in then if pair not in most)))]
-    return (worth[:_CASES] if met else []), [case for _, case in edged[-_EDGES:]]
+    return (worth if met else []), (full if met else []), [case for _, case in edged[-_EDGES:]]
 
 
 @dataclass(slots=True)

@@ -19,13 +19,7 @@ from evo.device.remote_device import RemoteSimulator
 from evo.device.timing_types import StageTimer
 from evo.errors import Crashed, TimedOut, UsageError
 from evo.evaluate import gate
-from evo.evaluate.job import (
-    CheckedJob,
-    Job,
-    further_gate,
-    is_sure,
-    is_timed_first,
-)
+from evo.evaluate.job import CheckedJob, Job, further_gate, is_sure, is_timed_first
 from evo.evaluate.kept import (
     await_sanitizer,
     champion_figures,

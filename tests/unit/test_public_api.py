@@ -13,6 +13,7 @@ import pytest
 from tiny import new_repository
 
 import evo
+from evo import sim
 
 PAGE = Path(__file__).parents[2] / "docs" / "python.md"
 MEMBERS = {
@@ -91,3 +92,10 @@ def test_a_device_or_a_task_that_is_not_there_is_an_error_with_a_hint(repository
         with pytest.raises(evo.EvoError) as problem:
             failing()
         assert problem.value.hint
+
+
+def test_the_simulator_lists_what_it_has_not_imported_yet() -> None:
+    lines = "import sys, evo.sim; print(set(evo.sim.__all__) <= set(dir(evo.sim)), 'llvmlite' in sys.modules)"
+    told = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=True).stdout
+    assert told.split() == ["True", "False"]
+    assert all(getattr(sim, name) is not None for name in sim.__all__)

@@ -29,7 +29,7 @@ from evo.device import (
 )
 from evo.device.output_extremes import reduced
 from evo.device.protocol import ModellingDevice
-from evo.device.sim_execution import SECOND_LOOK, Execution, add
+from evo.device.sim_execution import SECOND_LOOK, THREADS, Execution, add
 from evo.results import CaseBench, Estimate, Fault, FaultKind
 from evo.results.coverage import Coverage
 from evo.sim.rehearsed_runs import RehearsedKernel
@@ -162,7 +162,8 @@ class SimDevice(ModellingDevice):
         bound = request.program.launches[request.launch]
         key = (request.program.binary.key, bound.launch.kernel, request.pointers)
         if (kernel := self._rehearsed.get(key)) is None:
-            kernel = RehearsedKernel(request.program.binary.ptx, bound.launch.kernel, request.pointers, self.chip)
+            ptx, name = request.program.binary.ptx, bound.launch.kernel
+            kernel = RehearsedKernel(ptx, name, request.pointers, self.chip, THREADS)
             self._rehearsed.put(key, kernel, len(request.program.binary.ptx))
         return kernel.outcomes(request.parameters, request.grid, request.block, request.seconds, request.wanted)
 

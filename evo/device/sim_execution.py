@@ -20,7 +20,7 @@ from evo.spec.shared_arrays import place_of
 
 SECOND_LOOK = 200_000_000  # warp instructions
 _SIDE_BY_SIDE = 64  # blocks, the first ones, that show whether they wait in a chain
-_THREADS = min(os.cpu_count() or 1, 8)  # blocks in parallel; results and counts are those of one thread
+THREADS = min(os.cpu_count() or 1, 8)  # blocks in parallel; results and counts are those of one thread
 _BESIDE = 4  # one in so many of them is a neighbour of another, for races between the two
 _PART = 1 << 22  # words
 _NOWHERE = np.zeros(0, np.int64)
@@ -141,7 +141,7 @@ class Execution:
             backwards=self.request.backwards,
             fair=self.fair or self.request.backwards,
             registers=next(r.registers for r in self.program.binary.kernels if r.name == bound.launch.kernel),
-            threads=1 if self.request.filled else _THREADS,  # each thread has a copy of the account of a buffer
+            threads=1 if self.request.filled else THREADS,  # each thread has a copy of the account of a buffer
         )
 
     def alone(self, output: Buffer, count: int) -> list[int]:

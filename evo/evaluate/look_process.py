@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
@@ -30,6 +31,7 @@ from evo.spec.task import Task
 _LIMIT_S = 1800.0  # what a look runs has limits of its own
 _SIMULATORS = 2
 _COMPILERS = 4
+_PURSUERS = 4  # processes that pursue comparisons, once they are through with what only they look at
 
 T = TypeVar("T")
 
@@ -102,6 +104,35 @@ class LookProcesses:
             each.close()
 
 
+@dataclass(slots=True)
+class _Looking:
+    """Looks at one variant under way, each in a thread that waits for a process."""
+
+    bench: LookingBench
+    task: Task
+    prepared: Prepared
+    seed: int
+    threads: Executor
+    looked: gate.Looked
+    futures: list[Future[Any]] = field(default_factory=list)
+    merging: threading.Lock = field(default_factory=threading.Lock)
+
+    def begun(self, work: Callable[..., T], *arguments: Any) -> Callable[[], T]:
+        """Waits for what the work returns."""
+        future = self.threads.submit(work, *arguments)
+        self.futures.append(future)
+        return future.result
+
+    def taken(self, process: LookProcess, look: Look[T], known: gate.Looked | None = None) -> T:
+        found, seen = process.take(look, self.task, self.prepared, self.seed, self.bench.arch, known)
+        with self.merging:
+            self.looked.take_over(seen)
+        return found
+
+    def are_done(self) -> bool:
+        return all(future.done() for future in self.futures)
+
+
 def looks_begun(
     bench: LookingBench,
     task: Task,
@@ -117,45 +148,39 @@ def looks_begun(
     """
     looked = gate.Looked({case.name for case in task.check})
     subject = LookSubject(bench, task, prepared, seed, checkers, looked)
-    merging = threading.Lock()
-
-    def taken(process: LookProcess, look: Look[T], known: gate.Looked | None = None) -> T:
-        found, seen = process.take(look, task, prepared, seed, bench.arch, known)
-        with merging:
-            looked.take_over(seen)
-        return found
-
-    futures: list[Future[Any]] = []
-
-    def begun(work: Callable[..., T], *arguments: Any, **named: Any) -> Future[T]:
-        future = threads.submit(work, *arguments, **named)
-        futures.append(future)
-        return future
-
+    looking = _Looking(bench, task, prepared, seed, threads, looked)
+    begun, taken = looking.begun, looking.taken
     steering = begun(processes.large.take, before_keep.steered, task, prepared, seed, bench.arch)
 
     def steered(process: LookProcess, look: Look[T]) -> T:
-        return taken(process, look, steering.result()[1])
+        return taken(process, look, steering()[1])
 
-    def half(process: LookProcess, look: Callable[..., Check | None], number: int) -> Check | None:
-        return steered(process, partial(look, part=(number, 2)))
+    def half(process: LookProcess, number: int) -> Check | None:
+        return steered(process, partial(sizes_hunted, part=(number, 2)))
 
-    inputs = begun(taken, processes.inputs, inputs_hunted).result
-    large = begun(steered, processes.large, before_keep.at_large).result
-    sizes = begun(lambda: taken(processes.sizes, unlike_hunted) or half(processes.sizes, sizes_hunted, 0)).result
-    data = begun(
-        lambda: (taken(processes.data, before_keep.covered), half(processes.data, before_keep.pursued, 0))
-    ).result
+    def pursued(process: LookProcess, number: int, before: Callable[[], Check | None]) -> Check | None:
+        return before() or steered(process, partial(before_keep.pursued, part=(number, _PURSUERS)))
+
+    inputs = begun(taken, processes.inputs, inputs_hunted)
+    large = begun(steered, processes.large, before_keep.at_large)
+    sizes = begun(lambda: taken(processes.sizes, unlike_hunted) or half(processes.sizes, 0))
+    covered = begun(taken, processes.data, before_keep.covered)
     # What takes longest is shared with the processes that are through first.
-    other_data = begun(lambda: inputs() or half(processes.inputs, before_keep.pursued, 1)).result
-    other_sizes = begun(lambda: (large(), half(processes.large, sizes_hunted, 1))[1]).result
+    other_sizes = begun(lambda: (large(), half(processes.large, 1))[1])
+    firsts: tuple[tuple[LookProcess, Callable[[], Check | None]], ...] = (
+        (processes.data, lambda: (covered(), None)[1]),
+        (processes.inputs, inputs),
+        (processes.sizes, sizes),
+        (processes.large, other_sizes),
+    )
+    pursuits = [begun(pursued, process, number, before) for number, (process, before) in enumerate(firsts)]
     return SimulatedLooks(
         looked=looked,
         hunted=lambda: inputs() or sizes() or other_sizes(),
         at_large=large,
-        covered=lambda: data()[0],
-        distributed=begun(before_keep.distributed, subject).result,
-        pursued=lambda: data()[1] or other_data(),
-        at_timed=begun(before_keep.at_timed, subject, tell=silent).result,
-        are_done=lambda: all(future.done() for future in futures),
+        covered=covered,
+        distributed=begun(before_keep.distributed, subject),
+        pursued=lambda: next((found for pursuit in pursuits if (found := pursuit()) is not None), None),
+        at_timed=begun(partial(before_keep.at_timed, tell=silent), subject),
+        are_done=looking.are_done,
     )

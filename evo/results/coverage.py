@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import NamedTuple
 
 MEMORY, BRANCHES = "memory", "branches"  # origins of a value: it was loaded; branches decide which one it is
 
-
-def _state(value: Any) -> list[Any]:
-    return [getattr(value, name) for name in value.__slots__]
-
-
-def _set_state(value: Any, state: list[Any]) -> None:
-    for name, field in zip(value.__slots__, state, strict=True):
-        object.__setattr__(value, name, field)
+# What follows are named tuples, since processes send each other thousands of them: nothing else is restored as fast.
 
 
 class PointKind(enum.StrEnum):
@@ -32,8 +25,7 @@ class PointKind(enum.StrEnum):
     COMPARISON = "comparison"  # true, false
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operand:
+class Operand(NamedTuple):
     """One side of a comparison."""
 
     value: int | float | None = None  # of one thread, in the last execution by any thread; None: never executed
@@ -41,23 +33,16 @@ class Operand:
     # What it is computed from: `param N` (of the kernel, from 0), special registers such as `tid.x`, `memory`.
     origins: tuple[str, ...] = ()
 
-    # A process sends thousands of these, and what a dataclass does by itself looks its fields up each time.
-    __getstate__, __setstate__ = _state, _set_state
 
-
-@dataclass(frozen=True, slots=True)
-class ConditionSource:
+class ConditionSource(NamedTuple):
     """A register that a condition is computed from. is_data: what it holds comes from memory."""
 
     register: str
     bits: int
     is_data: bool
 
-    __getstate__, __setstate__ = _state, _set_state
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoveragePoint:
+class CoveragePoint(NamedTuple):
     """One instruction with a condition in the compiled kernel. One line of source may have several."""
 
     kernel: str
@@ -72,8 +57,6 @@ class CoveragePoint:
     origins: tuple[str, ...] = ()
     leaves: tuple[ConditionSource, ...] = ()  # what it is computed from, in one thread
     implied: bool = False  # another instruction implies the comparison, as a clamped sum does
-
-    __getstate__, __setstate__ = _state, _set_state
 
     @property
     def reached(self) -> bool:
@@ -91,7 +74,7 @@ class CoveragePoint:
             raise ValueError(f"coverage of two binaries: {self.instruction!r} and {later.instruction!r}")
         outcomes = {name: threads + later.outcomes[name] for name, threads in self.outcomes.items()}
         last = later if later.reached else self
-        return replace(self, outcomes=outcomes, left=last.left, right=last.right, leaves=last.leaves)
+        return self._replace(outcomes=outcomes, left=last.left, right=last.right, leaves=last.leaves)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

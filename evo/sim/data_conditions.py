@@ -82,15 +82,18 @@ class DataConditions:
             pending += new
         return not pending and name not in seen
 
-    def of(self, condition: Instr | str, values: Mapping[str, Bits]) -> Bits:
-        """The bits of a register, or of what an instruction gives, where the leaves hold these."""
-        known = ValuesOfRegisters(self.slices, _NO_LAUNCH, dict(values))
+    def values(self, leaves: Mapping[str, Bits]) -> ValuesOfRegisters:
+        """What all else is where the leaves hold these, each register computed once."""
+        return ValuesOfRegisters(self.slices, _NO_LAUNCH, dict(leaves))
+
+    def of(self, condition: Instr | str, values: ValuesOfRegisters) -> Bits:
+        """The bits of a register, or of what an instruction gives."""
         if isinstance(condition, str):
-            return known.of(condition)
+            return values.of(condition)
         for source in sources_of(condition):
-            if source not in values:
-                known.of(source)
-        return known.computed(condition)
+            if source not in values.known:
+                values.of(source)
+        return values.computed(condition)
 
     def parts(self, condition: Instr | str, value: bool) -> Iterator[tuple[Instr | str, bool]]:
         """What has to hold for it to have a value: of a conjunction, each of its parts."""
@@ -99,14 +102,13 @@ class DataConditions:
         else:
             yield condition, value
 
-    def distance(self, condition: Instr | str, values: Mapping[str, Bits]) -> NDArray[np.float64] | None:
+    def distance(self, condition: Instr | str, values: ValuesOfRegisters) -> NDArray[np.float64] | None:
         """How far apart two numbers are that a comparison compares; None for another instruction."""
         ins = self.setter(condition) if isinstance(condition, str) else condition
         if not isinstance(ins, Instr) or ins.name != "setp" or len(ins.args) != 3 or ins.mods[-1] == "pred":
             return None
         kind = ins.mods[-1]
-        known = ValuesOfRegisters(self.slices, _NO_LAUNCH, dict(values))
-        left, right = (typed(known.of_operand(arg, kind), kind).astype(np.float64) for arg in ins.args[1:3])
+        left, right = (typed(values.of_operand(arg, kind), kind).astype(np.float64) for arg in ins.args[1:3])
         return np.abs(left - right)
 
     def constants(self, condition: Instr | str) -> frozenset[int]:

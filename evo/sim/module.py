@@ -22,7 +22,7 @@ from evo.sim.faults import Triple
 from evo.sim.launch_context import LaunchContext
 from evo.sim.lower.isa import TABLE
 from evo.sim.memory import Memory, SimBuffer
-from evo.sim.parallel import run_alone, run_parts
+from evo.sim.parallel import run_alone, run_parts, worth
 from evo.sim.ptx.ast import PtxFunction, PtxParam
 from evo.sim.ptx.parser import parse
 from evo.sim.translate import Translation, align, translate
@@ -70,6 +70,7 @@ class Module:
         self.coverage, self.counts_only = coverage, counts_only
         self.kernels = translation.kernels
         self.memory, self.constants = translation.memory, translation.constants
+        self._block_s: dict[tuple[str, Triple], float] = {}  # processor time of a block, as of the last launch
 
     def static_shared_bytes(self, kernel: str) -> int:
         return self.kernels[kernel].shared
@@ -142,7 +143,6 @@ class Module:
         ids = _listed(blocks, total)
         buffers = [*memory.buffers, *self.memory.buffers, *self.constants.buffers]
         buffers += [_readable(params)] if loaded.kernel.points_at_params else []
-
         limits = _budgets(buffers, block3, ids.size, waits=loaded.kernel.waits)
         each, allowed = limits if budget is None else (0, budget)
 
@@ -154,14 +154,15 @@ class Module:
             )  # fmt: skip
 
         compiled = self.compile(kernel)
-        splits = threads > 1 and ids.size > 1 and loaded.kernel.parallel
-        if not splits or (context := run_parts(compiled, make, min(threads, ids.size), buffers)) is None:
+        parts = worth(threads, ids.size, self._block_s.get((kernel, block3))) if loaded.kernel.parallel else 1
+        if parts == 1 or (context := run_parts(compiled, make, parts, buffers)) is None:
             run_alone(compiled, context := make())
+        self._block_s[kernel, block3] = sum(context.cpu_s) / max(1, ids.size)
         context.collect(counters)
         faults = decode_faults(context, loaded.kernel, block3)
         seen = coverage_of(loaded.kernel, context) if self.coverage else None
-        done, text = int(context.field("blocks_done")), context.text()
-        result = LaunchResult(faults, counters, done, total, text, context.cpu_s, seen, notes_of(context))
+        done = int(context.field("blocks_done"))
+        result = LaunchResult(faults, counters, done, total, context.text(), context.cpu_s, seen, notes_of(context))
         context.release()
         return result
 

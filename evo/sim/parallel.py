@@ -26,7 +26,14 @@ from evo.sim.launch_context import LaunchContext
 from evo.sim.memory import SimBuffer
 
 _STOP = -(1 << 62)
+_PART_S = 2e-3  # processor time of blocks that is worth a part of its own: to make one and to add it up takes a third
 MOST = 64  # threads
+
+
+def worth(threads: int, blocks: int, seconds: float | None) -> int:
+    """Parts that a launch is worth, from the processor time that a block of its kernel took; None if not known yet."""
+    worthy = threads if seconds is None else int(blocks * seconds / _PART_S)
+    return max(1, min(threads, blocks, worthy))
 
 
 def run_parts(

@@ -28,11 +28,11 @@ _SEEDS = (0x9E3779B9, 0x1F123BB5)  # of what is drawn in the first block of a la
 class RehearsedKernel:
     """A rehearsal of a kernel that has one. Raises PtxError for what cannot be executed."""
 
-    def __init__(self, ptx: str, kernel: str, pointers: frozenset[int], chip: Chip) -> None:
+    def __init__(self, ptx: str, kernel: str, pointers: frozenset[int], chip: Chip, threads: int) -> None:
         rehearsal = rehearsal_of(ptx, kernel, pointers)
         if rehearsal is None:
             raise ValueError(f"{kernel} decides nothing that has to be rehearsed")
-        self.rehearsal = rehearsal
+        self.rehearsal, self._threads = rehearsal, threads
         self.module = Module(translate(rehearsal.module), "", chip, 1, jit.cache_of(None))
         most = chip.shared_per_block_optin if rehearsal.keeps_memory else 0  # whatever a size asks for
         self.shared_bytes = max(0, most - self.module.static_shared_bytes(kernel))
@@ -97,6 +97,7 @@ class RehearsedKernel:
             shared_bytes=self.shared_bytes,
             race=False,
             budget=_BUDGET,
+            threads=self._threads,
         )
         told: NDArray[np.bool_] = np.any(out.bytes.reshape(count, 2, points, 2), axis=1)
         done = min(result.blocks_run // 2, count - 1) if result.faults else count

@@ -19,7 +19,8 @@ _MAGIC = b"evo\x01"
 _HEAD = struct.Struct("<4sI")
 _SIZE = struct.Struct("<Q")
 _MOST_PARTS = 1 << 20
-_TOGETHER = 1 << 16  # bytes that are sent at once: a copy of so few takes less than another call of the system
+_TOGETHER = 1 << 16  # bytes that are copied and sent as one
+_AT_ONCE = 512  # parts that one call of the system takes, which allows 1024
 _PLACE = "\0bytes"  # in JSON, {_PLACE: n} stands for the n-th buffer
 
 
@@ -54,21 +55,20 @@ class Connection:
         try:
             self._pipe.settimeout(limit_s)
             if sum(part.nbytes for part in parts) <= _TOGETHER:
-                head, parts = b"".join((head, *parts)), []
-            self._pipe.sendall(head)
-            for part in parts:
-                self._pipe.sendall(part)
+                self._pipe.sendall(b"".join((head, *parts)))
+            else:
+                self._send_all([memoryview(head), *parts], limit_s)
         except (BrokenPipeError, ConnectionResetError):
             raise ConnectionClosed from None
 
     def receive(self, deadline: float = float("inf")) -> object:
         """Wait for one message until the monotonic time `deadline`. Raises TimeoutError, Closed or Garbled."""
-        magic, count = _HEAD.unpack(self._read(_HEAD.size, deadline))
+        magic, count = _HEAD.unpack(*self._read([_HEAD.size], deadline))
         if magic != _MAGIC or not 1 <= count <= _MOST_PARTS:
             raise MessageGarbled(f"a header of {(magic + _SIZE.pack(count)[:4]).hex()}")
-        sizes = [size for (size,) in _SIZE.iter_unpack(self._read(_SIZE.size * count, deadline))]
+        sizes = [size for (size,) in _SIZE.iter_unpack(*self._read([_SIZE.size * count], deadline))]
         try:
-            body, *buffers = [self._read(size, deadline) for size in sizes]
+            body, *buffers = self._read(sizes, deadline)
         except (MemoryError, OverflowError):
             raise MessageGarbled(f"parts of {sizes} bytes") from None
         try:
@@ -76,22 +76,43 @@ class Connection:
         except Exception as error:  # noqa: BLE001 - unpickling may raise anything; what cannot be read is garbled
             raise MessageGarbled(f"{type(error).__name__}: {error}") from None
 
-    def _read(self, size: int, deadline: float) -> bytearray:
-        data = bytearray(size)
-        view = memoryview(data)
-        while view.nbytes:
+    def _send_all(self, parts: list[memoryview], limit_s: float | None) -> None:
+        """Parts as they lie, many with each call of the system: each may wake the other end."""
+        views = [part.cast("B") for part in parts if part.nbytes]
+        over = float("inf") if limit_s is None else time.monotonic() + limit_s
+        at = 0
+        while at < len(views):
+            at = _passed(views, at, self._pipe.sendmsg(views[at : at + _AT_ONCE]))
+            if at < len(views) and time.monotonic() > over:
+                raise TimeoutError
+
+    def _read(self, sizes: Sequence[int], deadline: float) -> list[bytearray]:
+        parts = [bytearray(size) for size in sizes]
+        views = [memoryview(part) for part in parts if part]
+        at = 0
+        while at < len(views):
             left = deadline - time.monotonic()
             if left <= 0:
                 raise TimeoutError
             self._pipe.settimeout(None if left == float("inf") else left)
             try:
-                got = self._pipe.recv_into(view)
+                got = self._pipe.recvmsg_into(views[at : at + _AT_ONCE])[0]
             except ConnectionResetError:
                 raise ConnectionClosed from None
             if not got:
                 raise ConnectionClosed
-            view = view[got:]
-        return data
+            at = _passed(views, at, got)
+        return parts
+
+
+def _passed(views: list[memoryview], at: int, count: int) -> int:
+    """Where what has not gone through begins, after so many bytes more; the view there is cut to what is left of it."""
+    while at < len(views) and count >= views[at].nbytes:
+        count -= views[at].nbytes
+        at += 1
+    if count:
+        views[at] = views[at][count:]
+    return at
 
 
 def _pickled_parts(message: object, *, by_place: bool) -> list[memoryview]:

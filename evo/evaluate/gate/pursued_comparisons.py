@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 
 import numpy as np
@@ -272,7 +272,7 @@ class _Pursuit:
 
     def _open(self, point: CoveragePoint) -> CoveragePoint:
         """The point with the outcomes that any run has had."""
-        return replace(point, outcomes={o: int((*_key(point), o) in self.known) for o in point.outcomes})
+        return point._replace(outcomes={o: int((*_key(point), o) in self.known) for o in point.outcomes})
 
     def _turned(self, coverage: Coverage, inputs: Arrays, space: InputSpace) -> Arrays | None:
         """The inputs with elements set so that some comparisons come out otherwise; None if no element is known."""

@@ -20,6 +20,7 @@ from evo.results.coverage import MEMORY, CoveragePoint, Operand, PointKind
 from evo.sim.bit_arithmetic import TESTS, Bits
 from evo.sim.data_conditions import DataConditions, kernels_of
 from evo.sim.ptx.ast import WIDTH, Instr, PtxFunction, Reg
+from evo.sim.register_values import ValuesOfRegisters
 
 Setting = tuple[str, int, np.generic]  # an input, a place in it, and the element that it is to hold
 
@@ -123,14 +124,14 @@ class SolvedConditions:
     ) -> Bits | None:
         """The elements' bits with which the condition is another than it was."""
         fixed = {name: np.asarray([bits], np.uint64) for name, bits in known.items()}
-        wanted = not bool(self.conditions.of(condition, fixed)[0])
+        wanted = not bool(self.conditions.of(condition, self.conditions.values(fixed))[0])
         best = np.asarray([element.held(known[element.register]) for element in elements], np.uint64)
         pool = _pool(self.conditions.constants(condition), known, elements)
         score = -1.0
         for turn in range(_ROUNDS):
             distinct = turn % 2 == 0
             rows = _every_value(best, elements, space, rng) if distinct else _tried(best, elements, pool, rng)
-            values = fixed | _registers(elements, rows)
+            values = self.conditions.values(fixed | _registers(elements, rows))
             turned = np.broadcast_to((self.conditions.of(condition, values) != 0) == wanted, (len(rows),))
             allowed = turned & _allowed(rows, elements, space)
             if allowed.any():
@@ -143,7 +144,7 @@ class SolvedConditions:
                 best, score = rows[int(scores.argmax())], float(scores.max())
         return None
 
-    def _score(self, condition: Instr | str, wanted: bool, values: Mapping[str, Bits]) -> NDArray[np.float64]:
+    def _score(self, condition: Instr | str, wanted: bool, values: ValuesOfRegisters) -> NDArray[np.float64]:
         """How many parts of the condition hold, and how near the others are."""
         total = np.zeros(1)
         for part, value in self.conditions.parts(condition, wanted):

@@ -23,7 +23,7 @@ def ptx_of(code: str) -> str:
 
 def told(code: str) -> list[tuple[bool, set[int]]]:
     """Of each point and outcome: whether threads differ, and the sizes that have it."""
-    kernel = RehearsedKernel(ptx_of(code), "k", frozenset((0, 1)), CHIPS["l4"])
+    kernel = RehearsedKernel(ptx_of(code), "k", frozenset((0, 1)), CHIPS["l4"], threads=2)
     ones = np.ones((3, len(SIZES)), np.int64)
     bits = kernel.outcomes({2: SIZES}, ones, ones * [[32], [1], [1]], 10.0)
     points = kernel.rehearsal.points
@@ -82,7 +82,7 @@ def test_functions_that_are_called_by_address_are_there() -> None:
         "    for (int m = n; m > 1; ++steps) m = m & 1 ? 3 * m + 1 : m / 2;\n"
         "    const bool bad = __shfl_sync(~0u, n, 1) == 777;\n    y[threadIdx.x] = bad ? 0.0f : steps;\n}\n"
     )
-    kernel = RehearsedKernel(ptx, "k", frozenset((0, 1)), CHIPS["l4"])
+    kernel = RehearsedKernel(ptx, "k", frozenset((0, 1)), CHIPS["l4"], threads=2)
     ones = np.ones((3, len(SIZES)), np.int64)
     bits = kernel.outcomes({2: SIZES}, ones, ones * [[32], [1], [1]], 10.0)
     assert any(set(SIZES[bits[:, at] & 1 != 0].tolist()) == {777} for at in range(bits.shape[1]))

@@ -190,6 +190,13 @@ def test_what_is_no_message_is_told(said: object) -> None:
         unpacked(said)
 
 
+def test_many_large_parts_are_the_same_after_they_were_sent() -> None:
+    sent = [np.full(300, number, np.int16) for number in range(1500)]  # more than one call of the system takes
+    sent[700] = np.zeros(0, np.int16)
+    got = _through_a_pipe(sent)
+    assert all((one == other).all() and one.size == other.size for one, other in zip(got, sent, strict=True))
+
+
 def _through_a_pipe(value: Any) -> Any:
     near, far = socket.socketpair()
     with near, far:

@@ -247,12 +247,12 @@ def test_patterns_by_hand() -> None:
     wrong = []
     for index, (name, _, wanted) in enumerate(PATTERNS):
         found = []
-        for threads in (1, 2, 1):
+        for threads in (2, 1):  # the first launch is split, since nothing is known of its work
             arrays = [np.zeros(1 << 12, F), np.zeros(1 << 12, F)]
             _, result = run(loaded, f"k{index}", arrays, grid=(4,), threads=threads)
             assert result.faults == (), name
             found.append((result.counters.totals(), result.counters.by_line()))
-        assert found[0] == found[1] == found[2], name
+        assert found[0] == found[1], name
         # The line of the access, in which storing a result costs 4 sectors of its own.
         row = found[0][1][lines[index] + 1]
         got = {key: row.get(key, 0) / 4 for key in wanted}

@@ -23,9 +23,10 @@ def ptx_of(code: str) -> str:
 
 def told(code: str) -> list[tuple[bool, set[int]]]:
     """Of each point and outcome: whether threads differ, and the sizes that have it."""
-    kernel = RehearsedKernel(ptx_of(code), "k", frozenset((0, 1)), CHIPS["l4"], threads=2)
-    ones = np.ones((3, len(SIZES)), np.int64)
-    bits = kernel.outcomes({2: SIZES}, ones, ones * [[32], [1], [1]], 10.0)
+    ptx, ones = ptx_of(code), np.ones((3, len(SIZES)), np.int64)
+    kernel, split = (RehearsedKernel(ptx, "k", frozenset((0, 1)), CHIPS["l4"], threads=count) for count in (1, 2))
+    bits, same = (each.outcomes({2: SIZES}, ones, ones * [[32], [1], [1]], 10.0) for each in (kernel, split))
+    assert (bits == same).all()
     points = kernel.rehearsal.points
     return [
         (point.of_threads, set(SIZES[bits[:, at] & bit != 0].tolist()))

@@ -11,6 +11,7 @@ import functools
 import hashlib
 import itertools
 import re
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from evo.spec.python_syntax import module_of
 # A change anywhere else leaves results comparable.
 RESULT_ROOMS = ("analysis", "cuda", "decide", "device", "errors.py", "evaluate", "files.py", "results", "sim", "spec")
 _LIMIT_BYTES = 1 << 20
+_READING = threading.Lock()
 # Where a string begins, what looks like a comment is none. The tokenizer tells the same in twenty times the time.
 _STRING_OR_COMMENT = re.compile(
     rb'"""(?:\\.|[^\\])*?"""|'
@@ -35,9 +37,14 @@ _BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
 _DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
-@functools.cache
 def harness_version() -> str:
     """evo's version and a hash of the sources that make a result, e.g. `0.1.0+3f2a9c017b44`."""
+    with _READING:  # threads that want it at once would all read it
+        return _version()
+
+
+@functools.cache
+def _version() -> str:
     return f"{evo.__version__}+{harness_hash(Path(evo.__file__).parent)}"
 
 

@@ -9,10 +9,11 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
+from threading import Thread
 
 from evo.audit.redteam.attack import Attack
 from evo.audit.redteam.naive_harness import NaiveHarness
@@ -48,35 +49,52 @@ def run_all(
 ) -> Iterator[Outcome]:
     """The outcomes in order of completion. A harness failure is the outcome of its attack; the others continue.
 
-    Raises EvoError at the end if judges could not be opened.
+    Raises EvoError at the end if judges could not be opened. Who stops early does not wait for attacks under way: their
+    threads end with the process, and the processes that they use as well.
     """
     waiting = _Waiting(attacks)
-    done: SimpleQueue[Outcome | None] = SimpleQueue()
+    done: SimpleQueue[Outcome | _Ended] = SimpleQueue()
 
     def lane() -> None:
+        ended = _Ended()
         try:
             with opened() as judge:
                 attack = waiting.take("")
                 while attack is not None:
                     done.put(_tried(attack, judge))
                     attack = waiting.take(attack.task)
+        except (EvoError, *_DEFECTS) as error:
+            ended = _Ended(error)
         finally:
-            done.put(None)
+            done.put(ended)
 
-    with ThreadPoolExecutor(max_workers=lanes, thread_name_prefix="evo-lane") as pool:
-        running = [pool.submit(lane) for _ in range(min(lanes, len(attacks)))]
-        try:
-            ended = 0
-            while ended < len(running):
-                outcome = done.get()
-                if outcome is None:
-                    ended += 1
-                else:
-                    yield outcome
-        finally:
-            waiting.clear()
-        for future in running:
-            future.result()
+    count = min(lanes, len(attacks))
+    running = [Thread(target=lane, name=f"evo-lane_{number}", daemon=True) for number in range(count)]
+    for thread in running:
+        thread.start()
+    errors: list[Exception] = []
+    left = count
+    try:
+        while left:
+            outcome = done.get()
+            if isinstance(outcome, Outcome):
+                yield outcome
+                continue
+            left -= 1
+            errors += [outcome.error] if outcome.error is not None else []
+    finally:
+        waiting.clear()
+    for thread in running:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """A lane is through. error: why, if its judges could not be opened or closed."""
+
+    error: Exception | None = None
 
 
 def run_procedures(procedures: Sequence[Procedure], tasks: Path) -> Iterator[Outcome]:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import re
 import shutil
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -307,6 +308,31 @@ def test_a_defect_of_the_harness_costs_one_attack(lanes):
     assert found.keys() == ATTACKS.keys()
     faults = {name: outcome.reason for name, outcome in found.items() if outcome.verdict == "harness fault"}
     assert faults == {"nan_fill": "IndexError: pop from an empty list", "zeros": "the checker is gone"}
+
+
+def test_who_stops_early_does_not_wait_for_attacks_under_way():
+    over = threading.Event()
+
+    @contextlib.contextmanager
+    def judges_that_take_long():
+        first = iter([True])
+
+        def judge(attack):
+            if not next(first, False):
+                over.wait(60)
+            return outcome_of(attack)
+
+        yield judge
+
+    outcomes = run_all(load_attacks()[:8], judges_that_take_long, 2)
+    next(outcomes)
+    outcomes.close()
+    under_way = [thread for thread in threading.enumerate() if thread.name.startswith("evo-lane")]
+    over.set()
+    assert under_way
+    for thread in under_way:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in under_way)
 
 
 def test_judges_that_cannot_be_opened_end_the_run():

@@ -56,13 +56,17 @@ def error_sums(
     if rounding is not None:
         allowed += rounding
     beyond = not bool((size <= allowed).all())
-    size *= size
-    return ErrorSums(largest, float(size.sum()), float(error.sum()), outward, beyond)
+    return ErrorSums(largest, _squares(size), float(error.sum()), outward, beyond)
 
 
 def truth_sums(truth: Array, most: float) -> TruthSums:
     """The size of a flat block of a float64 truth. most: what its type holds."""
     size = np.abs(truth)
     within, largest, total = bool((size <= most).all()), float(size.max()), float(size.sum())
-    size *= size
-    return TruthSums(float(size.sum()), largest, total, within)
+    return TruthSums(_squares(size), largest, total, within)
+
+
+def _squares(size: Array) -> float:
+    with np.errstate(over="ignore"):  # infinite, then
+        size *= size
+        return float(size.sum())

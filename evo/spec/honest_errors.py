@@ -133,5 +133,9 @@ def rounding_of(spread: NDArray[np.float64]) -> NDArray[np.float64]:
     """
     if not spread.size:
         return spread
-    usual = np.sqrt(np.mean(np.square(spread, dtype=np.float64), axis=-1, keepdims=True)) if spread.ndim else spread
+    if not spread.ndim:
+        return np.asarray(SUMMATION * spread, np.float64)
+    most = np.max(spread, axis=-1, keepdims=True)  # squares of large numbers overflow, and would allow any error
+    unit = np.where(np.isfinite(most) & (most > 0), most, 1.0)
+    usual = unit * np.sqrt(np.mean(np.square(spread / unit, dtype=np.float64), axis=-1, keepdims=True))
     return np.asarray(SUMMATION * np.maximum(spread, usual), np.float64)

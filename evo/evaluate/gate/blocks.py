@@ -49,7 +49,12 @@ def exact_sum(values: Iterable[float]) -> float:
 
 def sum_of_squares(values: NDArray[np.float64]) -> float:
     flat = np.ascontiguousarray(values).reshape(-1)
-    return exact_sum(over_blocks(lambda part: float(np.square(flat[part]).sum()), flat.size))
+
+    def of_block(part: slice) -> float:
+        with np.errstate(over="ignore"):  # infinite, then
+            return float(np.square(flat[part]).sum())
+
+    return exact_sum(over_blocks(of_block, flat.size))
 
 
 def same_bits(left: NDArray[np.generic], right: NDArray[np.generic]) -> bool:

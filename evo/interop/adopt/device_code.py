@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from evo.cuda.source.parser import Node, read
-from evo.cuda.source.types import declarator_name
+from evo.cuda.source.types import declarator_name, text_of
 from evo.interop.adopt.host_values import Allocation, DevicePointer, problem
 from evo.interop.adopt.kernel_instance import Instance, passed, with_symbols
 from evo.interop.adopt.program import HostProgram
@@ -114,14 +114,35 @@ def device_code(
     return "\n".join(lines) + "\n"
 
 
-def with_unused(code: str, line: int, name: str) -> str:
-    """With a variable that is declared there marked as perhaps unused, since no warning passes."""
+_EFFECTS = {"assignment_expression", "update_expression", "call_expression"}
+
+
+def without_warning(code: str, line: int, number: str, name: str) -> str:
+    """The same without what the compiler warns of in a line, since no warning of a variant passes."""
     data = code.encode()
     for node in read(data).walk():
-        inside = node.row < line <= node.row + 1 + node.text.count("\n")
-        if node.type == "declaration" and inside and name in map(declarator_name, node.children_of("declarator")):
-            return (data[: node.start_byte] + b"[[maybe_unused]] " + data[node.start_byte :]).decode()
+        last = node.row + 1 + node.text.count("\n")
+        if node.row < line <= last and (new := _quiet(node, number, name, ends=line == last)) is not None:
+            return (data[: node.start_byte] + new.encode() + data[node.end_byte :]).decode()
     return code
+
+
+def _quiet(node: Node, number: str, name: str, *, ends: bool) -> str | None:
+    """A part that a warning is about, without it; None for other parts. ends: whether the part ends in that line."""
+    match number, node.type:
+        case "177" | "550", "declaration" if name in map(declarator_name, node.children_of("declarator")):
+            return None if node.text.startswith("[[maybe_unused]]") else f"[[maybe_unused]] {node.text}"
+        case "174", "expression_statement" if not _EFFECTS & {inner.type for inner in node.walk()}:
+            return f"(void)({node.text.rstrip(';')});"
+        case "186", "binary_expression":  # an unsigned number beside 0
+            sides = [text_of(node.child(side)) for side in ("left", "right")]
+            always = {(">=", 1): "true", ("<=", 0): "true", ("<", 1): "false", (">", 0): "false"}
+            other = sides[sides[0] == "0"]
+            known = always.get((text_of(node.child("operator")), sides.index("0"))) if "0" in sides else None
+            return known if re.fullmatch(r"[\w.]+", other) else None
+        case "940", "function_definition" if ends:  # a way to its end without a return
+            return f"{node.text[:-1].rstrip()} return {{}}; }}"
+    return None
 
 
 def _constant(item: Item) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from evo.analysis.access.preprocess import ExpansionTooLong, expand
 from evo.cuda.source import Param
 from evo.interop.adopt.device_code import device_code, filled_symbols
-from evo.interop.adopt.draft_parts import LaunchDraft, ScalarDraft, TensorDraft, dims_of, table_lengths
+from evo.interop.adopt.draft_parts import LaunchDraft, ScalarDraft, TensorDraft, dims_of, is_left_alone, table_lengths
 from evo.interop.adopt.fills import UNTOLD, replaced
 from evo.interop.adopt.host_expressions import VECTOR_BASES, VECTORS, bare_type
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, names_of, substituted, written
@@ -353,6 +353,8 @@ class _Maker:
         for param, argument in zip(instance.params, launched.arguments, strict=True):
             if isinstance(argument, DevicePointer):
                 args.append(tensors[argument.memory].name)
+            elif is_left_alone(param, argument, instance):
+                args.append("0")  # a struct's field that the kernel does not look at
             else:
                 args.append(self._value(launched, param, argument, fixed, scalars))
         args += [tensors[self.symbols[name]].name for name in instance.symbols]
@@ -398,16 +400,14 @@ class _Maker:
                 f"{launched.kernel} takes {param.name} as `{param.type}`, by value",
                 "pass its fields as numbers and pointers of their own",
             )
+        said = self.options.get("scalar", {}).get(param.name)
         if not dtype.startswith(("float", "bfloat")):
-            if param.name in self.options.get("scalar", {}):
-                return self.options["scalar"][param.name]
-            return self._text(launched, size, fixed, f"argument {param.name}")
+            return said or self._text(launched, size, fixed, f"argument {param.name}")
         if dtype in ("float16", "bfloat16"):
             dtype = "float32"
         how = substituted(size.how, fixed)
         if size.names and size.value is not None and names_of(how) <= set(self.program.host.named):
             return written(how)
-        said = self.options.get("scalar", {}).get(param.name)
         known = float(said) if said is not None else size.value
         value = known if known is not None else _SCALARS.get(param.name.lower(), _FLOAT_SCALAR)
         name = param.name

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from evo.cuda.source import Param
 from evo.errors import UsageError
 from evo.interop.adopt.fills import PLACE, UNTOLD
-from evo.interop.adopt.host_numbers import HostNumber, applied, factors, names_of, written
+from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied, factors, names_of, written
 from evo.interop.adopt.host_values import Allocation
 from evo.interop.adopt.kernel_instance import Instance
 from evo.spec.element_types import is_float
@@ -119,6 +121,12 @@ def dims_of(memory: Allocation, size: int) -> list[object] | None:
     others = [part for part in parts if not isinstance(part, int | float)]
     total = math.prod(numbers)
     return [*others, *([total] if total != 1 or not others else [])]
+
+
+def is_left_alone(param: Param, argument: object, instance: Instance) -> bool:
+    """A number that nothing tells and that the kernel does not look at, as a field of a struct."""
+    untold = argument == UNKNOWN or isinstance(argument, str)
+    return untold and not param.is_pointer and len(re.findall(rf"\b{param.name}\b", instance.text)) == 1
 
 
 def table_lengths(tensors: Sequence[TensorDraft]) -> set[str]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from evo.device import POISON_LARGE, POISON_NAN, Arrays, BenchCase, SampleRequest
 from evo.errors import TaskInvalid
 from evo.evaluate.gate.mismatches import poisoned
-from evo.interop.adopt.device_code import with_unused
+from evo.interop.adopt.device_code import without_warning
 from evo.interop.adopt.draft import SMALL_SIZE, Draft
 from evo.interop.adopt.draft_parts import TensorDraft
 from evo.interop.adopt.index_bounds import narrower
@@ -34,7 +34,7 @@ from evo.spec.task import Case, Task, read_task
 
 _MULTIPLES = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 _REPAIRS = 24
-_UNUSED = re.compile(r'original\.cu:(\d+): warning #(?:177|550)-D: \w+ "(\w+)"')
+_WARNED = re.compile(r'original\.cu:(\d+): warning #(\d+)-D: [^"]*+(?:"(\w+)")?')
 _RUN_BUDGET = 400_000_000
 _MOST_ELEMENTS = 1 << 28  # of a tensor: 2 GiB as it is drawn
 _MOST_BYTES = 1 << 26  # of outputs that are kept
@@ -209,11 +209,10 @@ class DraftTrial:
     def _repaired(self, failing: Failing, axes: dict[str, int]) -> bool:
         """Whether something about the draft was changed for another run."""
         fault = failing.fault
-        if unused := _UNUSED.match(str(failing)):
+        if warned := _WARNED.match(str(failing)):
             before = variant_text(self.draft, self.name).count("\n") - self.draft.code.count("\n")
-            code = with_unused(self.draft.code, int(unused[1]) - before, unused[2])
-            done = code != self.draft.code and "[[maybe_unused]] [[maybe_unused]]" not in code
-            self.draft.code = code
+            code = without_warning(self.draft.code, int(warned[1]) - before, warned[2], warned[3] or "")
+            done, self.draft.code = code != self.draft.code, code
             self.changed()
             return done
         name, kind = (fault.buffer, fault.kind) if fault is not None else (failing.unwritten, None)
@@ -310,9 +309,11 @@ class DraftTrial:
                 yield {**apart, axis: 64}
         large = [axis for axis, value in self.draft.axes.items() if value > SMALL_SIZE]
         for unit in (16, 64, 32, 128) if len(large) > 2 else (64, 256, 16, 1024, 128, 512):
-            yield {**self.draft.axes, **{axis: unit * (1, 2, 3, 1)[at % 4] for at, axis in enumerate(large)}}
-        yield {axis: min(value, 256) for axis, value in self.draft.axes.items()}
-        yield dict(self.draft.axes)
+            axes = {**self.draft.axes, **{axis: unit * (1, 2, 3, 1)[at % 4] for at, axis in enumerate(large)}}
+            if unit > 256 and len(large) > 1:  # which may be what one axis asks for
+                yield from ({**axes, other: 16} for other in large)
+            yield axes
+        yield from ({axis: min(value, 256) for axis, value in self.draft.axes.items()}, dict(self.draft.axes))
 
     def cases(self, base: dict[str, int]) -> tuple[dict[str, dict[str, int]], list[str]]:
         """Check cases that the original can take, and what it asks of the sizes, in words."""

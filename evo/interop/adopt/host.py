@@ -42,7 +42,7 @@ class Host(HostStart):
         self.scopes: list[dict[str, HostVariable]] = [{}]
         self.macros, self.types = {}, dict(COMPLEX)
         self.records = {name: vector_type(name) for name in VECTORS}
-        self.tight_rows, self.elements_made, self.argc = False, 0, 1
+        self.tight_rows, self.elements_made, self.argc, self.largest_bytes = False, 0, 1, 0
         self.passed, self.beside = {}, {}
         self.functions: dict[str, Node] = {}
         self.functors = {}
@@ -214,7 +214,7 @@ class Host(HostStart):
             elif value is not None and value.type in ("argument_list", "initializer_list"):
                 self.store(cell, self.constructed(kind, value))
             elif value is not None:
-                started = self.value(value)
+                started = self.value(value) if "&" in declarator.text.partition("=")[0] else copied(self.value(value))
                 if started == UNKNOWN and not pointer and self.is_asked_for(name, kind, value):
                     started = self.guessed(name)
                 if "host_vector" not in kind or not self.moved(cell, started, node.row + 1):
@@ -340,8 +340,8 @@ class Host(HostStart):
 
     def _loop(self, node: Node) -> None:
         body = node.child("body")
-        if body is None:
-            return
+        if body is None or re.search(r"\bgetopt(?:_long|_long_only)?\s*\(", node.text):
+            return  # a program without options
         if not self.touches_gpu(body):
             self.read_fill(node)
             for cell in self.changed(body):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from evo.cuda.source.parser import Node
 from evo.cuda.source.types import text_of
@@ -17,6 +17,7 @@ from evo.interop.adopt.host_values import (
     HostRecord,
     HostVariable,
 )
+from evo.interop.adopt.parameters import parameters_of
 from evo.spec.element_types import OF_C_TYPE
 
 
@@ -31,10 +32,37 @@ class HostAssignments(HostExpressions):
     is_asked_for: Callable[[str, str, Node], bool]  # whether a variable gets a size from outside of the program
     guessed: Callable[[str], HostNumber]  # such a size
 
+    def place(self, node: Node | None) -> HostVariable | None:
+        """The variable, field or element that an expression is; None for others."""
+        cell = self.find(text_of(node))
+        if cell is not None or node is None:
+            return cell
+        match node.type:
+            case "pointer_expression":
+                place = self.value(node.child("argument"))
+                return place.cell if isinstance(place, Address) and not node.text.startswith("&") else None
+            case "field_expression":
+                return self.field_cell(node)
+            case "subscript_expression":
+                return self.element_cell(node)
+        return None
+
+    def exchange(self, first: Node | None, second: Node) -> object:
+        """`std::swap(a, b)`, `a.swap(b)`."""
+        one, other = self.place(first), self.place(second)
+        if one is not None and other is not None:
+            one.value, other.value = other.value, one.value
+        return UNKNOWN
+
+    def arguments_of(self, function: Node, given: Sequence[Node]) -> list[object]:
+        """What a call passes: values, and the variables themselves for `float*& p`."""
+        kinds = [param.kind for param in parameters_of(function)] + [""] * len(given)
+        cells = [self.place(n) if "&" in k and "const" not in k else None for k, n in zip(kinds, given, strict=False)]
+        return [self.value(n) if c is None else Address(c) for c, n in zip(cells, given, strict=True)]
+
     def step(self, node: Node) -> HostNumber:
         argument = node.child("argument")
-        is_field = argument is not None and argument.type == "field_expression"
-        cell = self.field_cell(argument) if argument is not None and is_field else self.find(text_of(argument))
+        cell = self.place(argument)
         operator = "+" if "++" in node.text else "-"
         if argument is not None and argument.type == "subscript_expression":
             self.element_assigned(argument, "+=", UNKNOWN)
@@ -75,19 +103,12 @@ class HostAssignments(HostExpressions):
         """`a = b`, `a += b`."""
         value, operator = self.value(node.child("right")), text_of(node.child("operator"))
         left = node.child("left")
-        cell = self.find(text_of(left))
-        if cell is None and left is not None and left.type == "pointer_expression":
-            place = self.value(left.child("argument"))
-            cell = place.cell if isinstance(place, Address) else None
-        if cell is None and left is not None and left.type == "field_expression":
-            cell = self.field_cell(left)
-            if cell is None:
-                return self._set_field(left, value)
-        if cell is None and left is not None and left.type == "subscript_expression":
+        if left is not None and left.type == "subscript_expression":
             self.element_assigned(left, operator, value)
-            cell = self.element_cell(left)
+        cell = self.place(left)
         if cell is None:
-            return value
+            is_field = left is not None and left.type == "field_expression"
+            return self._set_field(left, value) if is_field and left is not None else value
         old, right = cell.value, node.child("right")
         if operator == "=" and value == UNKNOWN and right is not None:
             if self.is_asked_for(cell.name, cell.type, right) and not self.is_open:

@@ -66,6 +66,7 @@ class HostCalls(HostFillCalls):
     run_template: Callable[[str, Sequence[Node], Sequence[object]], object]  # a function of the program that is one
     tight_rows: bool  # cudaMallocPitch leaves no gap between rows
     elements_made: int  # allocations that are elements of an array
+    largest_bytes: int  # of an allocation so far
     as_functor: Callable[[object], object]  # a struct for a lambda
 
     def call(self, node: Node) -> object:
@@ -121,12 +122,14 @@ class HostCalls(HostFillCalls):
         if function.text.startswith(("torch::", "at::")):
             return self.tensor_function(name, node, given)
         if name in self.functions and self.depth < _DEEPEST:
-            values = [self.value(each) for each in given]
+            values = self.arguments_of(self.functions[name], given)
             return (
                 self.run_template(name, template, values)
                 if name in self.heads
                 else self.run_function(self.functions[name], values)
             )
+        if name == "swap" and len(given) == 2:
+            return self.exchange(*given)
         return self._library(name, given)
 
     def _name(self, function: Node) -> tuple[str, list[Node]]:
@@ -236,10 +239,13 @@ class HostCalls(HostFillCalls):
 
     def _allocate(self, name: str, given: list[Node], line: int) -> None:
         place = self.value(given[0])
-        if not isinstance(place, Address):
+        taken = next((n for n in given[0].walk() if n.type == "pointer_expression"), None)
+        # `&d.values` of a struct that was copied from the host's is its array as yet
+        cell = place.cell if isinstance(place, Address) else self.place(taken.child("argument") if taken else None)
+        if cell is None:
             return
-        cell = place.cell
         size = self._known_size(given[1])
+        self.largest_bytes = max(self.largest_bytes, int(size.value or 0))
         if name == "cudaMallocPitch":
             memory = self._pitched(cell, given, line)
         else:
@@ -257,17 +263,24 @@ class HostCalls(HostFillCalls):
         size = self.size(node)
         if size.value is not None or size.how is not None:
             return size
-        sizes = [int(value) for value in self.named.values() if value is not None]
-        for name in {inner.text for inner in node.walk() if inner.type == "identifier"}:
-            cell = self.find(name)
+        sizes = [*(int(value) for value in self.named.values() if value is not None), self.largest_bytes // 8]
+        places = [inner for inner in node.walk() if inner.type in ("identifier", "field_expression")]
+        for cell in [self.place(inner) for inner in places]:
             if cell is not None and cell.value == UNKNOWN and self.bytes_of(cell.type) in (4, 8):
                 longest = max(sizes, default=1)
                 guess = _LARGEST_GUESS if longest <= _FEW else min(_LARGEST_GUESS, _GUESS * longest)
-                value = self.given.get(name, guess)
-                self.store(cell, HostNumber.number(value))
-                if name not in self.given:
-                    self.unknown_sizes.append(name)
+                found = HostNumber.number(self.given.get(cell.name, guess))
+                for each in [cell, *self._copies_of(cell.name)]:
+                    self.store(each, found)
+                if cell.name not in self.given:
+                    self.unknown_sizes.append(cell.name)
         return self.size(node)
+
+    def _copies_of(self, name: str) -> list[HostVariable]:
+        """Fields of that name which are not known either: of structs that were copied from one another."""
+        held = [cell.value for scope in self.scopes for cell in scope.values()]
+        fields = [each.fields.get(name) for each in held if isinstance(each, HostRecord)]
+        return [field for field in fields if field is not None and field.value == UNKNOWN]
 
     def is_asked_for(self, name: str, kind: str, value: Node) -> bool:
         """Whether an integer is an extent of some library's object, `image.rows`, `mesh->numEdges()`, or a size that
@@ -348,6 +361,8 @@ class HostCalls(HostFillCalls):
         word = name.text.partition("<")[0] if name is not None else ""
         if isinstance(held, Address):
             held = held.cell.value
+        if word == "swap" and len(given) == 1 and not isinstance(held, HostRecord):
+            return self.exchange(function.child("argument"), given[0])
         if isinstance(held, DevicePointer):
             return self.vector_method(held, word)
         if isinstance(held, HostTensor):

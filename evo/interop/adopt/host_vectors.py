@@ -36,7 +36,9 @@ class HostVectors(HostTensors):
             self.moved(cell, first, line)
 
     def moved(self, cell: HostVariable, value: object, line: int) -> bool:
-        """Whether `cell = value` copied between host and GPU, or on the GPU."""
+        """Whether `cell = value` copied between host and GPU, or on the GPU. Pointers only point elsewhere."""
+        if "*" in cell.type and isinstance(value, DevicePointer):
+            return False
         target = cell.value.memory if isinstance(cell.value, DevicePointer) else None
         source = value.memory if isinstance(value, DevicePointer) else None
         if target is not None and source is not None and target is not source:

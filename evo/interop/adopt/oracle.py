@@ -107,7 +107,7 @@ class Failing(Exception):
 def refusal(failing: Failing, path: Path, text: str, kernels: Mapping[str, int], assumed: str) -> Exception:
     """Why the original cannot be run, at a line of its file. text: as it was tried. kernels: their lines, by name."""
     fault, tried = failing.fault, text.split("\n")
-    compiled = re.match(r"original\.cu:(\d+): error: (.*)", str(failing))
+    compiled = re.match(r"original\.cu:(\d+): (?:error|warning #\d+-D): (.*)", str(failing))
     place = int(compiled[1]) if compiled is not None else (fault.source_line or 0) if fault is not None else 0
     line = _line_of(path, tried[place - 1]) if 0 < place <= len(tried) else None
     if compiled is not None:

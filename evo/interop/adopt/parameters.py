@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from evo.cuda.source.parser import Node
 from evo.cuda.source.types import declarator_name
-from evo.interop.adopt.host_values import DevicePointer, HostRecord
+from evo.interop.adopt.host_values import Address, DevicePointer, HostRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,8 @@ def template_parameters(node: Node) -> list[TemplateParameter]:
 
 def deduced_type(function: Node, name: str, arguments: Sequence[object]) -> str | None:
     """The type that a template's parameter is by the pointers and structs of a call; None if they do not tell."""
-    for param, value in zip(parameters_of(function), arguments, strict=False):
+    for param, passed in zip(parameters_of(function), arguments, strict=False):
+        value = passed.cell.value if isinstance(passed, Address) else passed
         kind = re.sub(r"\b(?:const|volatile|__restrict__|__restrict)\b|[*&]", " ", param.kind).strip()
         if kind == name and isinstance(value, DevicePointer) and value.memory.element:
             return value.memory.element

@@ -151,12 +151,20 @@ class _Launcher:
         for statement in body:
             if isinstance(statement, _COMPOUND):
                 yield from self._statements(statement.body)
+                yield from self._otherwise(getattr(statement, "orelse", []))
             elif isinstance(statement, ast.Assign) and len(statement.targets) == 1:
                 yield statement, self._assigned(statement.targets[0], statement.value)
             elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
                 yield statement, self._launch(statement.value)
             elif isinstance(statement, ast.Return) and statement.value is not None:
                 yield statement, f"return {{{', '.join(self._names(statement.value))}}}; "
+
+    def _otherwise(self, body: Sequence[ast.stmt]) -> Iterator[tuple[ast.stmt, str]]:
+        """What `else` sets that the branch before it sets to nothing known: an image from a file, numbers of argv."""
+        for statement in body:
+            target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+            if not isinstance(target, ast.Name) or target.id not in self.known:
+                yield from self._statements([statement])
 
     def _find_raw(self, body: Sequence[ast.stmt]) -> None:
         """Which names are memory from `mem_alloc`: their elements are as wide as the kernels take them."""
@@ -282,6 +290,8 @@ class _Launcher:
                 return f"{name}.{'xyz'[at]}"
             case ast.Attribute(attr="size"):
                 return self._of_array("numel", node.value, "")
+            case ast.IfExp(body=then, orelse=otherwise):
+                return self._value(then) or self._value(otherwise)
             case ast.Call():
                 return self._call(node)
         return None

@@ -1,0 +1,159 @@
+"""`evo adopt`: variables that calls exchange or set, programs without options, branches of Python, warnings."""
+
+from __future__ import annotations
+
+import pytest
+from adopted_files import FILES, drafted, drafted_text
+
+from evo.interop.adopt.draft_trial import DraftTrial
+
+
+@pytest.mark.parametrize(
+    ("name", "axes", "tensors"),
+    [
+        ("csr_struct_spmv.cu", "m nnz", "row_ptr:in col_idx:in values:in dx:in dy:out"),
+        ("fft_stages_complex.cu", "BATCH N", "a:inout"),
+        ("heat2d_memcpy2d.cu", "nx ny", "d0:in d1:out"),
+        ("ising_curand.cu", "nx ny", "randvals:in lattice_b:out"),
+        ("levenshtein_wavefront.cu", "pairs MAXLEN", "da:in db:in dla:in dlb:in dres:out"),
+        ("particles_managed.cu", "N", "wells:in particles:inout"),
+        ("pycuda_bilateral.py", "size_0 size_1", "img:in out:out"),
+        ("softmax_inline_dispatch.py", "B H T", "scores:in probs:out"),
+        ("thomas_batched.cu", "n nsys", "solver_a_:in solver_b_:in solver_c_:in solver_d_:in solver_x_:out"),
+    ],
+)
+def test_fresh_files_are_read_as_they_are_meant(name, axes, tensors):
+    draft = drafted(FILES / "sixteenth" / name)
+    assert set(draft.axes) == set(axes.split())
+    assert {f"{tensor.name}:{tensor.role}" for tensor in draft.given} == set(tensors.split())
+
+
+SCALE = """#include <utility>
+__global__ void scale(const float* from, float* to, int n, float by) {
+    int i = blockIdx.x * 256 + threadIdx.x;
+    if (i < n) to[i] = by * from[i];
+}
+"""
+OWN = "template <class T> void swap(T& a, T& b) { T t = a; a = b; b = t; }\n"
+BY_PLACE = "void change(float** a, float** b) { float* t = *a; *a = *b; *b = t; }\n"
+TWICE = """int main() {{ int n = 1 << 20; float *x, *y; cudaMalloc(&x, n * 4); cudaMalloc(&y, n * 4);
+    float* h = new float[n]; cudaMemcpy(x, h, n * 4, cudaMemcpyHostToDevice);
+    for (int i = 0; i < 2; ++i) {{ scale<<<(n + 255) / 256, 256>>>(x, y, n, i + 1.5f); {swap}; }}
+    cudaMemcpy(h, x, n * 4, cudaMemcpyDeviceToHost); }}"""
+
+
+@pytest.mark.parametrize(
+    ("before", "swap"),
+    [("", "std::swap(x, y)"), (OWN, "swap(x, y)"), (BY_PLACE, "change(&x, &y)")],
+    ids=["std", "references", "places"],
+)
+def test_buffers_that_a_call_exchanges_change_places(tmp_path, before, swap):
+    draft = drafted_text(tmp_path, SCALE + before + TWICE.format(swap=swap))
+    assert [launch.args[:2] for launch in draft.launches] == [("x", "y"), ("y", "x")]
+
+
+def test_vectors_that_exchange_what_they_hold_change_places(tmp_path):
+    text = """int main() { int n = 4096; thrust::host_vector<float> h(n); thrust::device_vector<float> a = h, b(n);
+    for (int i = 0; i < 2; ++i) {
+        scale<<<(n + 255) / 256, 256>>>(thrust::raw_pointer_cast(a.data()), thrust::raw_pointer_cast(b.data()), n,
+                                        i + 1.5f);
+        a.swap(b);
+    }
+    h = a; }"""
+    draft = drafted_text(tmp_path, SCALE + text)
+    assert [launch.args[:2] for launch in draft.launches] == [("a", "b"), ("b", "a")]
+
+
+def test_what_a_function_sets_by_reference_is_set_for_its_caller(tmp_path):
+    text = """void sizes(int& count) { count = 5000; }
+void made(float*& p, int n) { cudaMalloc(&p, n * sizeof(float)); }
+int main() { int n; sizes(n); float *x, *y; made(x, n); made(y, n); float* h = new float[n];
+    cudaMemcpy(x, h, n * 4, cudaMemcpyHostToDevice); scale<<<(n + 255) / 256, 256>>>(x, y, n, 2.f);
+    cudaMemcpy(h, y, n * 4, cudaMemcpyDeviceToHost); }"""
+    draft = drafted_text(tmp_path, SCALE + text)
+    assert draft.axes == {"n": 5000}
+    assert {f"{tensor.name}:{tensor.role}" for tensor in draft.tensors} == {"x:in", "y:out"}
+
+
+def test_a_program_is_read_without_options():
+    draft = drafted(FILES / "sixteenth" / "ising_curand.cu")
+    assert draft.axes == {"nx": 2048, "ny": 2048}
+    (inverse,) = draft.scalars
+    assert inverse.value == pytest.approx(1 / (0.1 * 2.26918531421))
+
+
+def test_memory_of_a_struct_that_was_copied_from_the_hosts_is_its_own():
+    """Its pointers are the host's arrays at first; how many elements that are not zero nothing tells."""
+    draft = drafted(FILES / "sixteenth" / "csr_struct_spmv.cu")
+    assert draft.axes["nnz"] == 1 << 18  # about as many as the rows that the launch has, not as their root
+    assert draft.launches[0].args[2] == "nnz"
+
+
+def test_a_field_that_nothing_tells_and_the_kernel_leaves_alone_is_none_of_its_sizes(tmp_path):
+    text = """struct Rows { int count; int capacity; float* x; };
+__global__ void twice(Rows rows, float* y) {
+    int i = blockIdx.x * 256 + threadIdx.x; if (i < rows.count) y[i] = 2 * rows.x[i]; }
+int main() { Rows d; d.count = 3000; for (d.capacity = 1; d.capacity < d.count; d.capacity *= 2); float* y;
+    cudaMalloc(&d.x, d.count * 4); cudaMalloc(&y, d.count * 4); float* h = new float[d.count];
+    cudaMemcpy(d.x, h, d.count * 4, cudaMemcpyHostToDevice); twice<<<(d.count + 255) / 256, 256>>>(d, y);
+    cudaMemcpy(h, y, d.count * 4, cudaMemcpyDeviceToHost); }"""
+    draft = drafted_text(tmp_path, text)
+    assert draft.launches[0].args == ("count", "0", "x", "y")
+
+
+@pytest.mark.parametrize(
+    "size",
+    ["n = int(sys.argv[1]) if len(sys.argv) > 1 else 3000", "if files:\n    n = read()\nelse:\n    n = 3000"],
+    ids=["expression", "statement"],
+)
+def test_what_python_does_without_arguments_is_read(tmp_path, size):
+    path = tmp_path / "given.py"
+    path.write_text(f"""import sys
+import cupy as cp
+scale = cp.RawKernel(r'''extern "C" {SCALE.partition("utility>")[2].lstrip()}''', "scale")
+{size}
+x = cp.random.rand(n, dtype=cp.float32)
+y = cp.empty_like(x)
+scale(((n + 255) // 256,), (256,), (x, y, n, 2.0))
+""")
+    assert drafted(path).axes == {"n": 3000}
+
+
+@pytest.mark.parametrize(
+    ("helper", "statement", "told"),
+    [
+        ("__device__ float sign(float a) { if (a > 0) return 1.f; else if (a <= 0) return -1.f; }", "", "return {};"),
+        ("", "y[i] == 0;", "(void)(y[i] == 0);"),
+        ("", "if (i >= 0 && 0 > i) y[i] = 1.f;", "if (true && false)"),
+        ("", "int unused, other;", "[[maybe_unused]] int unused, other;"),
+    ],
+    ids=["no return", "no effect", "beside 0", "unused"],
+)
+def test_what_a_compiler_warns_of_is_mended(tmp_path, helper, statement, told):
+    """No warning of a variant passes."""
+    text = f"""{helper}
+__global__ void scale(const float* x, float* y, unsigned n) {{
+    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {{ y[i] = {"sign(x[i])" if helper else "x[i]"}; {statement} }}
+}}
+int main() {{ unsigned n = 4096; float *x, *y; cudaMalloc(&x, n * 4); cudaMalloc(&y, n * 4);
+    float* h = new float[n]; cudaMemcpy(x, h, n * 4, cudaMemcpyHostToDevice);
+    scale<<<(n + 255) / 256, 256>>>(x, y, n); cudaMemcpy(h, y, n * 4, cudaMemcpyDeviceToHost); }}"""
+    draft = drafted_text(tmp_path, text)
+    assert told not in draft.code
+    DraftTrial(draft, "given").settle()
+    assert told in draft.code
+
+
+def test_a_length_that_one_size_asks_for_is_not_asked_of_the_others(tmp_path):
+    text = """__global__ void halves(const float* x, float* y, int rows, int cols) {
+    int i = blockIdx.x * 512 + threadIdx.x;
+    y[blockIdx.y * cols + i] = x[blockIdx.y * cols + (i + 512) % 1024];
+}
+int main() { int rows = 300, cols = 1024; float *x, *y;
+    cudaMalloc(&x, rows * cols * 4); cudaMalloc(&y, rows * cols * 4);
+    float* h = new float[rows * cols]; cudaMemcpy(x, h, rows * cols * 4, cudaMemcpyHostToDevice);
+    halves<<<dim3(cols / 512, rows), 512>>>(x, y, rows, cols);
+    cudaMemcpy(h, y, rows * cols * 4, cudaMemcpyDeviceToHost); }"""
+    draft = drafted_text(tmp_path, text)
+    assert DraftTrial(draft, "given").settle() == {"rows": 16, "cols": 2048}

@@ -26,7 +26,7 @@ class ClimbSpeedup:
 
     @property
     def ratio_words(self) -> str:
-        return speedup_text(self.ratio)
+        return speedup_text(self.ratio) if self.kept else "no gain yet"
 
     @property
     def since(self) -> str:
@@ -35,7 +35,8 @@ class ClimbSpeedup:
     @property
     def facts(self) -> str:
         """`31.0 -> 2.18 µs, 5 kept of 40 trials, modelled (sim:l4)`."""
-        times = f"{microseconds(self.start_us)} → {microseconds(self.now_us)} µs"
+        before = f"{microseconds(self.start_us)} → " if self.kept else ""
+        times = f"{before}{microseconds(self.now_us)} µs"
         return f"{times}, {self.kept} kept of {plural(self.trials, 'trial')}, {self.how}"
 
 

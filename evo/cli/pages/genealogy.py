@@ -56,14 +56,15 @@ def genealogy_section(report: ReportModel, room: object) -> str:
         drawn = lanes_of(one.kin)
         lanes = 1 + max(drawn.lanes)
         rows = "".join(_row(row, one, drawn, report) for row in range(len(one.kin)))
-        words = f"{plural(len(one.kin), 'kept variant')}, the champion last. Times and effects are {one.timing}."
+        count = _count(one)
+        words = f"{count}; the champion is marked. Times and effects are {one.timing}."
         body = f'<ol class="kin" style="--lanes:{lanes}">{rows}</ol><p class="soft">{words}</p>'
         heading = f"<h3>{clean(one.title)}, {one.timing}</h3>"
         if index:
             key = clean(f"kin-{one.title}")
             parts.append(
                 f'<details data-key="{key}"><summary>{clean(one.title)}, {one.timing} '
-                f'<span class="soft">{plural(len(one.kin), "kept variant")}</span></summary>{body}</details>'
+                f'<span class="soft">{count}</span></summary>{body}</details>'
             )
         else:
             parts.append(heading + body)
@@ -89,6 +90,12 @@ def _row(row: int, one: Genealogy, drawn: Lanes, report: ReportModel) -> str:
         f"{clean(clipped(record.summary, 100))}</a><div class='soft'>{' · '.join(about)}</div>{_tried(kin.tried)}"
         f"</div><div class='kin-us'>{_times(row, one, report.headlines)}</div></li>"
     )
+
+
+def _count(one: Genealogy) -> str:
+    """`1 start, 2 kept`."""
+    starts = sum(kin.parent is None for kin in one.kin)
+    return f"{plural(starts, 'start')}, {len(one.kin) - starts} kept"
 
 
 def _times(row: int, one: Genealogy, headlines: Mapping[str, str]) -> str:

@@ -353,6 +353,14 @@ def test_the_headline_is_the_latest_climb_that_kept_anything() -> None:
     assert f"<b>{wanted.ratio_words}</b>" in summary(report)
 
 
+def test_without_a_kept_change_the_headline_is_no_speed_up() -> None:
+    text = page(told(climbing(4, every=50)))
+    header = text.partition("<nav")[0]
+    assert "<b>no gain yet</b>" in header
+    assert "→" not in header
+    assert "1 start, 0 kept" in text
+
+
 def test_a_case_without_a_floor_says_so() -> None:
     cases = CaseLimits(
         name="c", bytes_compulsory=10, floors_us={}, estimated=(), limiter="", limiter_cold="dram_cold",

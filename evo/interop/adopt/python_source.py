@@ -188,10 +188,9 @@ class _Reader:
         key = _key(node)
         if key is not None:
             return self.argument(scope[key], scope) if key in scope and scope[key] is not node else LauncherArgument()
-        if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
-            return LauncherArgument(number=float(node.value))
-        if not isinstance(node, ast.Call):
-            return LauncherArgument()
+        number = self._number(node, scope)
+        if number is not None or not isinstance(node, ast.Call):
+            return LauncherArgument(number=number)
         name = called(node)
         if name in _MADE:
             shape = [word.value for word in node.keywords if word.arg in ("size", "shape")]
@@ -205,6 +204,26 @@ class _Reader:
             inner = node.func.value if is_torch and isinstance(node.func, ast.Attribute) else node.args[0]
             return self.argument(inner, scope) if node.args or is_torch else LauncherArgument()
         return LauncherArgument()
+
+    def _number(self, node: ast.expr, scope: dict[str, ast.expr]) -> float | None:
+        """`1.0 / math.sqrt(D)`, `D ** -0.5`."""
+        match node:
+            case ast.Constant(value=int() | float() as value):
+                return float(value)
+            case ast.Name() | ast.Attribute():
+                return self.argument(node, scope).number
+            case ast.UnaryOp(op=ast.USub(), operand=inner) if (found := self._number(inner, scope)) is not None:
+                return -found
+            case ast.Call(args=[inner]) if called(node) == "sqrt":
+                return _power(self._number(inner, scope), 0.5)
+            case ast.BinOp(op=ast.Pow()):
+                return _power(self._number(node.left, scope), self._number(node.right, scope))
+            case ast.BinOp() if type(node.op) in OPERATORS:
+                sides = [self._number(side, scope) for side in (node.left, node.right)]
+                if None not in sides:
+                    operator = "//" if isinstance(node.op, ast.FloorDiv) else OPERATORS[type(node.op)]
+                    return applied(operator, *(HostNumber.number(s) for s in sides if s is not None)).value
+        return None
 
     def _made(self, name: str, nodes: list[ast.expr], scope: dict[str, ast.expr]) -> LauncherArgument:
         shape = nodes[:1] if name == "full" else nodes
@@ -277,6 +296,12 @@ class _Reader:
         operator = OPERATORS.get(type(node.op)) if not isinstance(node.op, ast.Div) else None
         is_large = operator == "<<" and not (isinstance(right.value, int) and 0 <= right.value < 40)
         return UNKNOWN if operator is None or is_large else applied("//" if operator == "/" else operator, left, right)
+
+
+def _power(base: float | None, exponent: float | None) -> float | None:
+    with contextlib.suppress(OverflowError, ZeroDivisionError):
+        return base**exponent if base is not None and exponent is not None and base >= 0 else None
+    return None
 
 
 def _key(node: ast.expr) -> str | None:

@@ -145,6 +145,12 @@ int main() {{ unsigned n = 4096; float *x, *y; cudaMalloc(&x, n * 4); cudaMalloc
     assert told in draft.code
 
 
+def test_a_number_that_python_works_out_is_the_calls():
+    (scale,) = drafted(FILES / "sixteenth" / "softmax_inline_dispatch.py").scalars
+    assert scale.given
+    assert scale.value == pytest.approx(1 / 80**0.5)
+
+
 def test_a_length_that_one_size_asks_for_is_not_asked_of_the_others(tmp_path):
     text = """__global__ void halves(const float* x, float* y, int rows, int cols) {
     int i = blockIdx.x * 512 + threadIdx.x;

@@ -217,7 +217,7 @@ class _Maker:
         taken = taken or any(e.kind == "copy" and e.source is memory for e in self.program.after)
         copied_back = any(e.kind == "out" for e in self.program.after)
         last = kinds_before[-1] if kinds_before else ""
-        fed, zeroed = last in ("in", "copy"), last in ("zero", "fill")
+        fed, zeroed = self.program.is_fed(memory), last in ("zero", "fill")
         write = any(touch.written for _, _, touch in uses)
         read_first = uses[0][2].read_first
         if not write:

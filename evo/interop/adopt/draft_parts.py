@@ -65,6 +65,11 @@ class TensorDraft:
             self.drawn = kind
             self.why += AS_FILLED if kind == "values" else f", in the range{AS_FILLED[1:]}"
 
+    def keep_the_rest(self, *, is_fed: bool) -> None:
+        """Elements that no thread writes hold what the host has put there, if it has; else they start at zero."""
+        self.why = "copied in, not all of it is written" if is_fed else "not all of it is written"
+        self.role, self.init = ("inout", "poison") if is_fed else ("out", "zero")
+
     @property
     def may_be_offsets(self) -> bool:
         """Places in another tensor, one more than there are rows."""

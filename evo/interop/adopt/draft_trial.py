@@ -231,8 +231,8 @@ class DraftTrial:
         elif kind is FaultKind.RACE:
             done = self._distinct()
         elif kind is None and self._may_leave and (tensor.role, tensor.init) == ("out", "poison"):
-            # Elements that no thread writes: what is there at first stays.
-            tensor.init, tensor.why, done = "zero", "not all of it is written", True
+            tensor.keep_the_rest(is_fed=self.draft.program.is_fed(tensor.memory))
+            done = True
         if done:
             self.changed()
         return done

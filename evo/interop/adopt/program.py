@@ -41,6 +41,11 @@ class HostProgram:
     others: list[str] = field(default_factory=list)
     root: str = ""
 
+    def is_fed(self, memory: Allocation | None) -> bool:
+        """Whether the host copies into it before the launches, and does not clear it then."""
+        kinds = [event.kind for event in self.before if event.memory is memory]
+        return bool(kinds) and kinds[-1] in ("in", "copy")
+
     @property
     def command_line(self) -> frozenset[str]:
         """Macros that nothing in the file defines, and that are given."""

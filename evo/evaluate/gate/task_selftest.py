@@ -216,6 +216,7 @@ class _Examination:
         simple = "the outputs say too little: give the task inputs on which they vary"
         yield _Lazy("a kernel that writes zeros", self._zeros, tighter, gross=True, always=True)
         yield _Lazy("a kernel that writes one constant, the mean", self._mean, simple, gross=True, always=True)
+        yield _Lazy("a kernel that does nothing", self._untouched, simple, gross=True, always=True)
         for tensor in self.task.inputs:
             what = f"a kernel that copies {tensor.name} to its output"
             yield _Lazy(what, lambda run, name=tensor.name: self._copy(run, name), tighter, gross=True)  # type: ignore[misc]
@@ -231,6 +232,17 @@ class _Examination:
 
     def _zeros(self, run: _Run) -> Arrays:
         return {name: np.zeros_like(values) for name, values in run.truth.items()}
+
+    def _untouched(self, run: _Run) -> Arrays | None:
+        """What is there before the launch; None where some output holds poison then."""
+        if any(tensor.role == "out" and tensor.init != "zero" for tensor in self.task.outputs):
+            return None
+        given = {
+            name: values.astype(run.truth[name].dtype)
+            for name, values in run.expectation.inputs.items()
+            if name in run.truth
+        }
+        return {name: given.get(name, np.zeros_like(values)) for name, values in run.truth.items()}
 
     def _mean(self, run: _Run) -> Arrays | None:
         """None for single numbers, which are their own mean, and if there is nothing to average."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from evo.cuda.source.parser import Node, read
 from evo.cuda.source.types import declarator_name, text_of
 from evo.interop.adopt.host_expressions import COMPLEX, VECTORS, bare_type, literal
-from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied
+from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied, is_next
 from evo.interop.adopt.host_records import enumerators, parted, record_of, vector_type
 from evo.interop.adopt.host_start import HostStart
 from evo.interop.adopt.host_values import (
@@ -43,7 +43,7 @@ class Host(HostStart):
         self.macros, self.types = {}, dict(COMPLEX)
         self.records = {name: vector_type(name) for name in VECTORS}
         self.tight_rows, self.elements_made, self.argc, self.largest_bytes = False, 0, 1, 0
-        self.passed, self.beside = {}, {}
+        self.passed, self.beside, self.wanted = {}, {}, None
         self.functions: dict[str, Node] = {}
         self.functors = {}
         self.undefined = set()
@@ -292,6 +292,8 @@ class Host(HostStart):
         cases = [c for c in (body.named_children if body is not None else []) if c.type == "case_statement"]
         default = next((c for c in cases if c.child("value") is None), None)
         found = next((c for c in cases if c.child("value") and self.size(c.child("value")).value == chosen), default)
+        if chosen is None and (default is None or not self.touches_gpu(default)):
+            found = self.launching_case(cases, node.row + 1) or found
         running = False
         for case in cases:
             self._wish(asked.how, self.size(case.child("value")).value, case)
@@ -409,12 +411,7 @@ class Host(HostStart):
             numbers = [[s.value for s in each.arguments if isinstance(s, HostNumber)] for each in (a, b)]
             ours_and_theirs = list(zip(*numbers, strict=False))
             if is_counted:
-                ours_and_theirs = [(x, y) for x, y in ours_and_theirs if not _is_next(x, y)]
+                ours_and_theirs = [(x, y) for x, y in ours_and_theirs if not is_next(x, y)]
             if a.kernel != b.kernel or names[0] != names[1] or any(x != y for x, y in ours_and_theirs):
                 return False
         return True
-
-
-def _is_next(one: int | float | None, other: int | float | None) -> bool:
-    """Whether a number follows from a count of turns, and the other from the next one."""
-    return isinstance(one, float) or isinstance(other, float) or None in (one, other) or abs(one - other) == 1  # type: ignore[operator]

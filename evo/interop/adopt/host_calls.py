@@ -286,14 +286,14 @@ class HostCalls(HostFillCalls):
         """Whether an integer is an extent of some library's object, `image.rows`, `mesh->numEdges()`, or a size that
         the program is started with: `atoi(argv[2])`, unless its name says that it counts something else.
         """
-        if self._is_integer(kind) and _ARGUMENT.fullmatch(value.text):
+        if self.is_integer(kind) and _ARGUMENT.fullmatch(value.text):
             return _NO_SIZE.search(name) is None
         asked = value.child("function") if value.type == "call_expression" else value
-        if not self._is_integer(kind) or asked is None or asked.type != "field_expression":
+        if not self.is_integer(kind) or asked is None or asked.type != "field_expression":
             return False
         return _EXTENT.fullmatch(text_of(asked.child("field"))) is not None
 
-    def _is_integer(self, kind: str) -> bool:
+    def is_integer(self, kind: str) -> bool:
         name = bare_type(self.types.get(bare_type(kind), kind))
         return name in OF_C_TYPE and not is_float(OF_C_TYPE[name])
 
@@ -387,7 +387,7 @@ class HostCalls(HostFillCalls):
     def _library(self, name: str, given: list[Node]) -> object:
         values = [self.value(each) for each in given]
         for value in values:  # `stbi_load(path, &width, &height, &channels, 0)`
-            if isinstance(value, Address) and value.cell.value in (None, UNKNOWN) and self._is_integer(value.cell.type):
+            if isinstance(value, Address) and value.cell.value in (None, UNKNOWN) and self.is_integer(value.cell.type):
                 value.cell.value = self.guessed(value.cell.name)
         if name == "dim3":
             return extent_of(values)

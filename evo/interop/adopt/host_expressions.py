@@ -72,6 +72,7 @@ class HostExpressions(abc.ABC):
     assign: Callable[[Node], object]  # `a = b`, `a += b`; what a is then
     step: Callable[[Node], HostNumber]  # `a++`, `++a`; what the expression is
     store: Callable[[HostVariable, object], None]
+    extracted: Callable[[Node], None]  # `file >> n`
     is_record: Callable[[str], bool]  # whether a type is a struct or class of the program
     made: Callable[[str, Sequence[Node]], HostRecord]  # a value of such a type
     field_cell: Callable[[Node], HostVariable | None]  # the variable that `a.b` is, if a is such a value
@@ -177,6 +178,8 @@ class HostExpressions(abc.ABC):
             return DevicePointer(left.memory, applied(operator, left.offset, right))
         if isinstance(left, HostArray):
             return left
+        if operator == ">>" and (not isinstance(left, HostNumber) or left == UNKNOWN):
+            self.extracted(node)
         if self.is_open:
             left, right = (_opened(side) for side in (left, right))
         if not isinstance(left, HostNumber) or not isinstance(right, HostNumber):

@@ -256,3 +256,8 @@ def written(how: object, outer: int = 0) -> str:
             text = f"{written(parts[0], level)} {name} {written(parts[1], level + 1)}"
         return f"({text})" if level < outer else text
     return repr(how) if isinstance(how, float) else str(how)
+
+
+def is_next(one: int | float | None, other: int | float | None) -> bool:
+    """Whether a number follows from a count of turns, and the other from the next one."""
+    return isinstance(one, float) or isinstance(other, float) or None in (one, other) or abs(one - other) == 1  # type: ignore[operator]

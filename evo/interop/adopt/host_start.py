@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from evo.cuda.source.parser import Node
+from evo.cuda.source.types import text_of
 from evo.interop.adopt.host_expressions import bare_type
 from evo.interop.adopt.host_lambdas import HostLambdas
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber
@@ -12,13 +13,15 @@ from evo.interop.adopt.host_records import RecordType
 from evo.interop.adopt.host_values import Allocation, DevicePointer, HostVariable
 from evo.interop.adopt.parameters import Parameter, parameters_of
 from evo.interop.adopt.python_source import LauncherArgument
-from evo.interop.adopt.top_level_items import function_name
+from evo.interop.adopt.top_level_items import function_name, words_of
 
 
 class HostStart(HostLambdas):
     """Gives functions, constructors and fields what nobody gives them: pointers by their names, sizes by guesses."""
 
     passed: Mapping[str, list[LauncherArgument]]  # what Python code calls a launcher with
+    wanted: str | None  # the kernel whose launches are adopted
+    touches_gpu: Callable[[Node], bool]  # whether code launches, or calls the runtime
     argc: int  # how many words the program is started with
 
     def start(self, function: Node, defaults: Mapping[str, int], owner: str = "") -> None:
@@ -69,3 +72,22 @@ class HostStart(HostLambdas):
         if name not in self.given and said.number is None:
             self.unknown_sizes.append(name)
         return HostNumber.named(name, value)
+
+    def launching_case(self, cases: Sequence[Node], line: int) -> Node | None:
+        """Where nothing tells which case is taken: the one with the kernel that is asked for, else the last."""
+        launching = [case for case in cases if self.touches_gpu(case)]
+        if launching:
+            self.notes.append(f"line {line}: nothing tells which case is taken; --kernel NAME takes another one")
+        wanted = [case for case in launching if self.wanted and self.wanted in words_of(case.text)]
+        return next(reversed(wanted or launching), None)
+
+    def extracted(self, node: Node) -> None:
+        """`file >> width >> height`: sizes that are read from a stream."""
+        first: Node | None = node
+        while first is not None and first.type == "binary_expression":
+            first = first.child("left")
+        source, cell = self.find(text_of(first)), self.place(node.child("right"))
+        is_stream = first is not None and first.type in ("identifier", "qualified_identifier")
+        is_stream = is_stream and (source is None or self.bytes_of(source.type) is None)
+        if is_stream and cell is not None and cell.value in (None, UNKNOWN) and self.is_integer(cell.type):
+            cell.value = self.guessed(cell.name)

@@ -121,15 +121,15 @@ class HostTensors(HostRecords):
 
     def tensor_function(self, name: str, node: Node, given: Sequence[Node]) -> object:
         """`torch::empty({m, n})`, `torch::zeros_like(x)`."""
-        if not given or name not in (*_LIKE, "empty", "zeros", "ones"):
+        if not given or name not in (*_LIKE, "empty", "zeros", "ones", "full", "rand", "randn"):
             return UNKNOWN
         if given[0].type == "initializer_list":
             found = self._made(tuple(self.size(part) for part in given[0].named_children), node.row + 1)
         else:
             like = self.value(given[0])
             found = self._made(like.dims if isinstance(like, HostTensor) else None, node.row + 1)
-        if name.startswith("zeros"):
-            self.events.append(HostEvent("zero", node.row + 1, found.memory))
+        if name.startswith(("zeros", "ones", "full")):
+            self.events.append(HostEvent("zero" if name.startswith("zeros") else "fill", node.row + 1, found.memory))
         return found
 
     def returned(self, node: Node, *, is_last: bool) -> None:

@@ -82,10 +82,10 @@ def read_program(path: Path, kernel: str | None, given: Mapping[str, int]) -> Ho
         )
     chosen = None
     for root, argc in ((each, argc) for each in reversed(roots) for argc in _argument_counts(each)):
-        found = _run(path, items, root, given, argc)
+        found = _run(path, items, root, given, argc, kernel)
         match = _matching(found, kernel)
         if not match and found.wished:
-            found = _run(path, items, root, {**{n: int(v) for n, v in found.wished.items()}, **given}, argc)
+            found = _run(path, items, root, {**{n: int(v) for n, v in found.wished.items()}, **given}, argc, kernel)
             match = _matching(found, kernel)
         if match:
             chosen = (root, found, match[-1])
@@ -261,11 +261,13 @@ def _declare_symbol(host: Host, item: Item) -> None:
         )
 
 
-def _run(path: Path, items: Sequence[Item], root: _Root, given: Mapping[str, int], argc: int) -> Host:
+def _run(
+    path: Path, items: Sequence[Item], root: _Root, given: Mapping[str, int], argc: int, wanted: str | None
+) -> Host:
     tight = False
     while True:
         host = _host(path, items, given)
-        host.argc = argc
+        host.argc, host.wanted = argc, wanted
         host.tight_rows = tight
         owner = host.records.get(root.owner)
         makers = [maker.text for maker in owner.constructors[:1]] if owner is not None else []

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from adopted_files import FILES, drafted, drafted_text
+from adopted_files import FILES, adopted_text, drafted, drafted_text
 
+from evo.errors import TaskInvalid
 from evo.interop.adopt.draft_trial import DraftTrial
 
 
@@ -163,3 +164,17 @@ int main() { int rows = 300, cols = 1024; float *x, *y;
     cudaMemcpy(h, y, rows * cols * 4, cudaMemcpyDeviceToHost); }"""
     draft = drafted_text(tmp_path, text)
     assert DraftTrial(draft, "given").settle() == {"rows": 16, "cols": 2048}
+
+
+def test_a_task_whose_inputs_leave_the_kernel_nothing_to_do_is_refused(tmp_path):
+    """One of four billion values is changed, so that a kernel which does nothing would be right."""
+    text = """__global__ void visit(int* dist, int n) {
+    int i = blockIdx.x * 256 + threadIdx.x;
+    if (i < n && dist[i] == 123456789) dist[i] = 7;
+}
+int main() { int n = 5000; int* d; cudaMalloc(&d, n * 4); int* h = new int[n];
+    cudaMemcpy(d, h, n * 4, cudaMemcpyHostToDevice); visit<<<(n + 255) / 256, 256>>>(d, n);
+    cudaMemcpy(h, d, n * 4, cudaMemcpyDeviceToHost); }"""
+    with pytest.raises(TaskInvalid) as refused:
+        adopted_text(tmp_path, text)
+    assert "a kernel that does nothing" in refused.value.message

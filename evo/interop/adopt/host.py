@@ -350,6 +350,8 @@ class Host(HostStart):
                 cell.value = UNKNOWN
             return
         self.scopes.append({})
+        if node.type == "for_range_loop":
+            self.last_of(node)
         start = node.child("initializer")
         if start is not None:
             self.execute(start) if start.type == "declaration" else self.value(start)

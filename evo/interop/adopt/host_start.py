@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from evo.cuda.source.parser import Node
-from evo.cuda.source.types import text_of
+from evo.cuda.source.types import declarator_name, text_of
 from evo.interop.adopt.host_expressions import bare_type
 from evo.interop.adopt.host_lambdas import HostLambdas
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber
@@ -72,6 +72,23 @@ class HostStart(HostLambdas):
         if name not in self.given and said.number is None:
             self.unknown_sizes.append(name)
         return HostNumber.named(name, value)
+
+    def last_of(self, loop: Node) -> None:
+        """`for (int n : sizes)`: of a sweep over sizes, the last turn."""
+        right, kind = loop.child("right"), text_of(loop.child("type"))
+        declared = loop.child("declarator")
+        name = declarator_name(declared) if declared is not None else None
+        if right is None or name is None:
+            return
+        is_list = right.type == "initializer_list"
+        held = None if is_list else self.value(right)
+        items = [self.value(each) for each in right.inside] if is_list else getattr(held, "items", ())
+        cell = self.scopes[-1][name] = HostVariable(name, kind)
+        if items:
+            self.store(cell, items[-1])
+            self.notes.append(f"line {loop.row + 1}: of the turns of the loop, the last is adopted")
+        elif self.is_integer(kind):
+            cell.value = self.guessed(name)
 
     def launching_case(self, cases: Sequence[Node], line: int) -> Node | None:
         """Where nothing tells which case is taken: the one with the kernel that is asked for, else the last."""

@@ -178,3 +178,40 @@ int main() { int n = 5000; int* d; cudaMalloc(&d, n * 4); int* h = new int[n];
     with pytest.raises(TaskInvalid) as refused:
         adopted_text(tmp_path, text)
     assert "a kernel that does nothing" in refused.value.message
+
+
+STREAM = """#include <fstream>
+int main(int argc, char** argv) { if (argc < 2) return 1; int width, height; std::string magic;
+    std::ifstream file(argv[1]); file >> magic >> width >> height; int n = width * height; float *x, *y;
+    cudaMalloc(&x, n * 4); cudaMalloc(&y, n * 4); scale<<<(n + 255) / 256, 256>>>(x, y, n, 2.f);
+    float* h = new float[n]; cudaMemcpy(h, y, n * 4, cudaMemcpyDeviceToHost); }"""
+
+
+def test_sizes_that_are_read_from_a_stream_are_guesses(tmp_path):
+    draft = drafted_text(tmp_path, SCALE + STREAM)
+    assert draft.axes == {"width": 1024, "height": 1024}
+    assert set(draft.program.host.unknown_sizes) == {"width", "height"}
+
+
+LADDER = """__global__ void same(const float* from, float* to, int n, float by) {
+    int i = blockIdx.x * 128 + threadIdx.x;
+    if (i < n) to[i] = from[i] * by;
+}
+void run(int kernel, int n, float* x, float* y) {
+    switch (kernel) {
+        case 0: scale<<<(n + 255) / 256, 256>>>(x, y, n, 2.f); break;
+        case 1: same<<<(n + 127) / 128, 128>>>(x, y, n, 2.f); break;
+        default: throw std::invalid_argument("unknown kernel");
+    }
+}
+int main(int argc, char** argv) { int kernel = std::stoi(argv[1]); std::vector<int> sizes = {1000, 2000, 3000};
+    float *x, *y; cudaMalloc(&x, 3000 * 4); cudaMalloc(&y, 3000 * 4); float* h = new float[3000];
+    cudaMemcpy(x, h, 3000 * 4, cudaMemcpyHostToDevice);
+    for (int n : sizes) { run(kernel, n, x, y); cudaMemcpy(h, y, n * 4, cudaMemcpyDeviceToHost); } }"""
+
+
+@pytest.mark.parametrize(("asked", "launched"), [(None, "same"), ("scale", "scale")])
+def test_of_cases_that_nothing_decides_the_last_is_taken_or_that_of_the_kernel(tmp_path, asked, launched):
+    draft = drafted_text(tmp_path, SCALE + LADDER, asked)
+    assert [launch.instance.name for launch in draft.launches] == [launched]
+    assert draft.axes["n"] == 3000  # of a sweep the last turn

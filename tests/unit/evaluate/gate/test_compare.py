@@ -16,7 +16,7 @@ from evo.results import Mismatch, MismatchKind, Status
 from evo.spec.dtypes import NUMPY
 from evo.spec.expectation import Expectation
 from evo.spec.expr import parse
-from evo.spec.honest_errors import HonestErrors
+from evo.spec.honest_errors import HonestErrors, rounding_of
 from evo.spec.task import Task, Tensor
 from evo.spec.tensor_arrays import Arrays
 from evo.spec.tolerance import Tolerance
@@ -434,3 +434,11 @@ def test_integers_that_may_round_otherwise_differ_in_few_elements_by_a_step_at_m
         got[:count] = step
         assert compare(given, "case", {"o": got}, truth(want)).status is status
         assert allclose(given, {"o": got}, truth(want)) is (status is Status.CORRECT)
+
+
+def test_squares_that_overflow_leave_a_finite_budget() -> None:
+    """Of float64 above 1e154; an infinite one would allow any error in the row."""
+    spread = np.array([[1e200, 1.0], [3.0, 4.0]])
+    allowed = rounding_of(spread)
+    assert np.isfinite(allowed).all()
+    assert allowed[0, 0] / allowed[1, 1] == pytest.approx(1e200 / 4)

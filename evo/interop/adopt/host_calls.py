@@ -128,8 +128,6 @@ class HostCalls(HostFillCalls):
                 if name in self.heads
                 else self.run_function(self.functions[name], values)
             )
-        if name == "swap" and len(given) == 2:
-            return self.exchange(*given)
         return self._library(name, given)
 
     def _name(self, function: Node) -> tuple[str, list[Node]]:
@@ -385,6 +383,8 @@ class HostCalls(HostFillCalls):
         return UNKNOWN
 
     def _library(self, name: str, given: list[Node]) -> object:
+        if name == "swap" and len(given) == 2:
+            return self.exchange(*given)
         values = [self.value(each) for each in given]
         for value in values:  # `stbi_load(path, &width, &height, &channels, 0)`
             if isinstance(value, Address) and value.cell.value in (None, UNKNOWN) and self.is_integer(value.cell.type):

@@ -245,7 +245,7 @@ def _write(
                 pass
         except TaskInvalid as error:
             hint = f"{error.hint}; assumed: {trial.assumed}" if error.hint else f"assumed: {trial.assumed}"
-            raise TaskInvalid(error.message.replace(f"{scratch}/", ""), hint=hint) from None
+            raise TaskInvalid(error.message.replace(f"{scratch}/", ""), hint=hint, problem=error.problem) from None
         copy_folder(folder, target)
     return reference
 

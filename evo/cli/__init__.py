@@ -5,6 +5,7 @@ Importing this loads nothing but the standard library: commands import what they
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -12,9 +13,10 @@ from collections.abc import Sequence
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code (see `evo.errors` for what each code says)."""
     from evo.cli.failures import interruptible
-    from evo.spec.process_settings import collect_seldom
+    from evo.spec.process_settings import collect_seldom, limit_algebra
 
     collect_seldom()  # before the commands are imported, which makes many objects too
+    limit_algebra(os.environ)  # before NumPy is imported
     with interruptible():
         from evo.cli.app import run
 

@@ -6,6 +6,7 @@ Cheap to import itself. What is begun here is taken over by the session's device
 from __future__ import annotations
 
 import os
+from importlib import import_module
 
 from evo.cuda.compile.process_pool import ENTRY as COMPILER
 from evo.device import DeviceName
@@ -18,15 +19,19 @@ from evo.spec.task import Task
 
 # What the children of a session serve, and what most of them import.
 FORKED = (DEVICE, REFERENCE, JUDGE, COMPILER)
-IMPORTED = ("evo.spec.reference_child", "evo.device.child", "evo.device.sim_device", "cuda.bindings.nvrtc")
-_LOOKS = ("evo.evaluate.look_process",)  # on a GPU
+_SIMULATED = ("evo.spec.reference_child", "evo.device.child", "evo.device.sim_device")
+IMPORTED = (*_SIMULATED, "cuda.bindings.nvrtc")
+_ON_GPU = (*IMPORTED, "evo.evaluate.look_process")  # a simulator has few compilers, or none where all is known
 
 
 def begin_processes(device: DeviceName, task: Task) -> None:
     """Start the processes that a session on the device will ask first about the task."""
     reference = str(task.folder / "reference.py")
-    begin_forks((*IMPORTED, *(_LOOKS if device.kind == "gpu" else ())), FORKED)
-    begin(DEVICE, device.kind, device.which, OPENER, soon=device.kind == "gpu")  # CuPy is imported there alone
+    on_gpu = device.kind == "gpu"
+    if not on_gpu:  # what the children of a simulator import is half of what this process does
+        import_module("evo.evaluate.pipeline")
+    begin_forks(_ON_GPU if on_gpu else _SIMULATED, FORKED, copied=not on_gpu)
+    begin(DEVICE, device.kind, device.which, OPENER, soon=on_gpu)  # CuPy is imported there alone
     begin(REFERENCE, reference, plain=True, soon=True)  # its module is the first
     if judged_on(device):
         begin(JUDGE, device.which, reference, plain=True, soon=True)

@@ -28,13 +28,13 @@ from evo.errors import ChildDied, ChildGarbled
 from evo.spec.child_main import die_with_driver, end_with
 from evo.spec.connection import Connection, ConnectionClosed, MessageGarbled
 from evo.spec.forked_child import begin_server, fork_child
+from evo.spec.process_settings import limit_algebra
 
 _MAIN = "evo.spec.child_main"
 _SPAWNER = "evo-spawner"  # the thread that starts children
 _REAP_S = 10.0  # a process stuck inside a driver cannot be reaped, and waiting for it would stop the run
 _POLL_S = 0.02
 _TAIL_BYTES = 4096
-_CORES_FOR_ALGEBRA = 4  # of which one is a child's
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|COOKIE|AUTH|^(AWS|AZURE|OPENAI|ANTHROPIC|GITHUB)_", re.I)
 _SECRET_VALUE = re.compile(r"://[^/@\s]*:[^/@\s]*@")
 
@@ -173,9 +173,12 @@ def begin(entry: str, *arguments: str, plain: bool = False, soon: bool = False) 
         _BEGUN[key] = _begun(entry, arguments, plain=plain, soon=soon)
 
 
-def begin_forks(modules: Sequence[str], entries: Sequence[str]) -> None:
-    """Have children at these entries forked by a process that has imported these modules: where there are many."""
-    begin_server(child_environment(), modules, entries)
+def begin_forks(modules: Sequence[str], entries: Sequence[str], *, copied: bool = False) -> None:
+    """Have children at these entries forked by a process that has imported these modules: where there are many.
+
+    copied: by a copy of this one, if it may be copied.
+    """
+    begin_server(child_environment(), modules, entries, copied=copied)
 
 
 def _begun(entry: str, arguments: tuple[str, ...], *, plain: bool, soon: bool = False) -> _Begun:
@@ -260,7 +263,5 @@ def child_environment() -> dict[str, str]:
     package = str(Path(evo.__file__).resolve().parent.parent)
     kept["PYTHONPATH"] = os.pathsep.join(p for p in (package, kept.get("PYTHONPATH")) if p)
     kept["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # gpu:1 is the driver's GPU 1, not CUDA's second fastest
-    # NumPy's threads spin where they wait, and a run has a dozen children: with a thread for each core, each has a
-    # machine of its own in mind.
-    kept.setdefault("OPENBLAS_NUM_THREADS", str(max(2, (os.cpu_count() or 1) // _CORES_FOR_ALGEBRA)))
+    limit_algebra(kept)
     return kept

@@ -2,12 +2,14 @@
 
 Half a second of processor time goes into the imports of a child that begins as a program, and a run has dozens. A fork
 takes milliseconds, and what is imported lies in memory once. The process that forks is `evo.spec.fork_server`, after
-the one of Python's `multiprocessing`; it ends with the process that has begun it.
+the one of Python's `multiprocessing`; it ends with the process that has begun it. It is a program of its own, or a copy
+of a process that has imported most of it for itself.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import select
@@ -20,13 +22,24 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
+from typing import NamedTuple
 
 _SERVER_MAIN = "evo.spec.fork_server"
 DIGITS = 10  # of a process's number, which is sent once it leads a group of its own
 _BACKLOG = 64  # children that are asked for while the server still imports
 _CODE_BYTES = 64
 _START_S = 60.0
+_BEGUN_WITH = slice(45, 49)  # fields of /proc/PID/stat behind the name: where arguments and environment begin and end
+_SHOWN = b"evo child"  # beside its own name
+
+
+class _Copy(NamedTuple):
+    """A server that is a copy of this process. pipe: its end tells the server that this process is gone."""
+
+    pid: int
+    pipe: int
 
 
 @dataclass(slots=True)
@@ -39,7 +52,7 @@ class _Server:
     place: str | None = None
     entries: frozenset[str] = frozenset()
     environment: Mapping[str, str] = field(default_factory=dict)
-    kept: tuple[subprocess.Popen[bytes], tempfile.TemporaryDirectory[str]] | None = None
+    kept: tuple[subprocess.Popen[bytes] | _Copy, tempfile.TemporaryDirectory[str]] | None = None
 
 
 _SERVED = _Server()
@@ -96,9 +109,12 @@ class ForkedChild:
         self._answers.close()
 
 
-def begin_server(environment: Mapping[str, str], modules: Sequence[str], entries: Sequence[str]) -> None:
+def begin_server(
+    environment: Mapping[str, str], modules: Sequence[str], entries: Sequence[str], *, copied: bool = False
+) -> None:
     """Have this process's children at these entries forked from now on. modules: what the server imports.
 
+    copied: the server is a copy of this process, unless that has threads or another setting of its libraries.
     Not where a process is no copy of another: on other systems than Linux, and where the lines that run are counted.
     """
     if _SERVED.place is not None or sys.platform != "linux" or any(name.startswith("COV") for name in environment):
@@ -111,19 +127,63 @@ def begin_server(environment: Mapping[str, str], modules: Sequence[str], entries
         except OSError:  # a path may have 107 bytes
             return
         listening.listen(_BACKLOG)
-        command = [sys.executable, "-P", "-m", _SERVER_MAIN, str(listening.fileno()), place]
-        command += ["\n".join(entries), *modules]
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,  # whose end tells it that this process is gone
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            pass_fds=(listening.fileno(),),
-            env=dict(environment),
-            start_new_session=True,
-        )
-    _SERVED.kept = process, folder
+        words = [str(listening.fileno()), place, "\n".join(entries), *modules]
+        is_alike = threading.active_count() == 1 and not _differ(environment, os.environ)
+        begun = _copy if copied and is_alike else _program
+        _SERVED.kept = begun(environment, words, listening.fileno()), folder
     join_server(place, environment, entries)
+
+
+def _program(environment: Mapping[str, str], words: Sequence[str], listening: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", _SERVER_MAIN, *words],
+        stdin=subprocess.PIPE,  # whose end tells it that this process is gone
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        pass_fds=(listening,),
+        env=dict(environment),
+        start_new_session=True,
+    )
+
+
+def _copy(environment: Mapping[str, str], words: Sequence[str], listening: int) -> _Copy:
+    serve = import_module(_SERVER_MAIN).main
+    sys.stdout.flush()
+    sys.stderr.flush()
+    ours, pipe = os.pipe()
+    if pid := os.fork():
+        os.close(ours)
+        return _Copy(pid, pipe)
+    try:
+        _begin_as_program(environment, ours, listening)
+        serve(words)
+    finally:
+        os._exit(0)
+
+
+def _begin_as_program(environment: Mapping[str, str], stdin: int, listening: int) -> None:
+    """In the copy: files, signals, paths and environment as a program's.
+
+    The words and the environment that this process began with are wiped out: `ps` shows none of them.
+    """
+    os.setsid()
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number, file in enumerate((stdin, nothing, nothing)):
+        os.dup2(file, number)
+    os.closerange(len((0, 1, 2)), listening)
+    os.closerange(listening + 1, os.sysconf("SC_OPEN_MAX"))
+    for number in signal.valid_signals():
+        if callable(signal.getsignal(number)):
+            signal.signal(number, signal.SIG_DFL)
+    if not sys.flags.safe_path:
+        del sys.path[:1]  # the folder of the script, or the present one
+    begun = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    os.environ.clear()
+    os.environ.update(environment)
+    places = [int(field) for field in begun[_BEGUN_WITH]]
+    for start, end in (places[:2], places[2:]):
+        ctypes.memset(start, 0, end - start)
+    ctypes.memmove(places[0], _SHOWN, min(len(_SHOWN), places[1] - places[0] - 1))
 
 
 def join_server(place: str, environment: Mapping[str, str], entries: Iterable[str]) -> None:
@@ -159,8 +219,12 @@ def fork_child(
 
 def differs(environment: Mapping[str, str]) -> bool:
     """Whether a fresh Python would begin otherwise than the one that is forked did."""
-    begun = _SERVED.environment
-    names = {name for name in {*environment, *begun} if name.startswith("PYTHON") or name.endswith("_NUM_THREADS")}
-    return any(environment.get(name) != begun.get(name) for name in names - {"PYTHONPATH"}) or any(
+    return _differ(environment, _SERVED.environment) or any(
         Path(path, "sitecustomize.py").exists() for path in environment.get("PYTHONPATH", "").split(os.pathsep)
     )
+
+
+def _differ(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
+    """Whether settings of the interpreter, or of how many threads a library has, are not the same."""
+    names = {name for name in {*one, *other} if name.startswith("PYTHON") or name.endswith("_NUM_THREADS")}
+    return any(one.get(name) != other.get(name) for name in names - {"PYTHONPATH"})

@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import os
 import sys
+from collections.abc import MutableMapping
 
 _M_MMAP_THRESHOLD = -3  # of malloc.h
 _LARGE_BYTES = 4 << 20
 _TURN_S = 0.0005
+_CORES_FOR_ALGEBRA = 4  # of which one is a process's
 _COLLECT_AFTER = 20_000  # objects; Python's own 700 take a fifth of the time of what reads texts
 
 
@@ -45,3 +48,12 @@ def take_short_turns() -> None:
     beside one thread that does not.
     """
     sys.setswitchinterval(_TURN_S)
+
+
+def limit_algebra(environment: MutableMapping[str, str]) -> None:
+    """How many threads NumPy's products get in a process that begins with this environment, unless that says so.
+
+    They spin where they wait, and a run has a dozen processes: with a thread for each core, each has a machine of its
+    own in mind.
+    """
+    environment.setdefault("OPENBLAS_NUM_THREADS", str(max(2, (os.cpu_count() or 1) // _CORES_FOR_ALGEBRA)))

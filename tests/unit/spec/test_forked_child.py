@@ -19,7 +19,7 @@ from evo.spec import forked_child
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there children are programs of their own")
 
 OPENED = """\
-import os
+import os, signal, sys
 
 import numpy
 
@@ -28,6 +28,12 @@ class Opened:
     def about(self):
         begun = os.environ.get("SET_LATER"), os.getcwd(), os.getppid() == os.getpgid(os.getppid())
         return [os.getpid(), os.getppid(), *begun, float(numpy.random.rand()), open("/proc/self/comm").read().strip()]
+
+    def knows(self):
+        begun = [f"/proc/{pid}/{name}" for pid in (os.getpid(), os.getppid()) for name in ("environ", "cmdline")]
+        secret = any(word in open(place).read() for place in begun for word in ("hidden", "copied"))
+        files = [os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")]
+        return [secret, __file__ in files, signal.getsignal(signal.SIGTERM) == signal.SIG_DFL, "here" in sys.path]
 
     def leave(self, code):
         os.write(2, b"a bad day")
@@ -48,10 +54,13 @@ from evo.spec import forked_child
 from evo.spec.child_process import begin_forks
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
-begin_forks(IMPORTED, FORKED)
+opener = sys.argv[1] + "/opened.py:open_it"
+sys.path[0] = "here"
+held = open(opener.partition(":")[0])
+signal.signal(signal.SIGTERM, print)
+begin_forks(IMPORTED, FORKED, copied=len(sys.argv) > 2)
 os.environ["SET_LATER"] = "yes"
 os.chdir(sys.argv[1])
-opener = sys.argv[1] + "/opened.py:open_it"
 
 
 def child():
@@ -75,15 +84,20 @@ server = forked_child._SERVED.kept[0].pid
 """
 
 
+BOTH = pytest.mark.parametrize("driven", [False, True], indirect=True, ids=["program", "copy"])
+
+
 @pytest.fixture
-def driven(tmp_path: Path) -> Iterator[Callable[[str], Any]]:
-    """Runs lines in a process that has a server of its own; what it prints."""
+def driven(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[[str], Any]]:
+    """Runs lines in a process that has a server of its own, a program or its copy; what it prints."""
+    words = ["copied"] if getattr(request, "param", False) else []
     (tmp_path / "opened.py").write_text(OPENED)
     started: list[subprocess.Popen[str]] = []
 
     def run(lines: str) -> Any:
-        command = [sys.executable, "-c", DRIVER + lines, str(tmp_path)]
-        started.append(process := subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        command = [sys.executable, "-c", DRIVER + lines, str(tmp_path), *words]
+        environment = {**os.environ, "MY_TOKEN": "hidden"}
+        started.append(process := subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment))
         assert process.stdout is not None
         return json.loads(process.stdout.readline())
 
@@ -93,12 +107,19 @@ def driven(tmp_path: Path) -> Iterator[Callable[[str], Any]]:
         process.communicate()
 
 
+@BOTH
 def test_a_fork_begins_as_a_program_does(driven: Callable[[str], Any], tmp_path: Path) -> None:
     server, first, second = driven("print(json.dumps([server, about(child()), about(child())]), flush=True)")
     assert first[0] != second[0]
     for _, parent, setting, folder, _, _, name in (first, second):
         assert (parent, setting, folder, name) == (server, "yes", str(tmp_path), "sim it")
     assert first[5] != second[5]  # not the same random numbers
+
+
+@BOTH
+def test_a_fork_has_no_secrets_files_handlers_or_paths_of_who_asked(driven: Callable[[str], Any]) -> None:
+    found = driven("print(json.dumps(child().call(RemoteCall('knows'), 60).value), flush=True)")
+    assert found == [False, False, True, False]
 
 
 def test_how_a_fork_ended_is_told(driven: Callable[[str], Any]) -> None:
@@ -128,6 +149,7 @@ def test_other_settings_of_the_interpreter_take_a_program(driven: Callable[[str]
     assert parent == own
 
 
+@BOTH
 def test_nothing_is_left_of_a_driver_that_was_killed(driven: Callable[[str], Any]) -> None:
     own, server, place, pid = driven(
         "opened = child()\n"

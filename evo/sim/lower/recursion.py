@@ -177,7 +177,7 @@ class Recursion:
             alive = found
             for item in kernel.body:
                 if isinstance(item, Instr) and item.name == "@save":
-                    item.args = (item.args[0], *map(Reg, sorted(alive[_number(item)])))
+                    item.become((item.args[0], *map(Reg, sorted(alive[_number(item)]))))
 
     def _read_after(self, kernel: PtxFunction) -> dict[int, set[str]]:
         blocks = split_blocks(copy.copy(kernel))
@@ -215,12 +215,11 @@ def _place_operands(body: Body, item: Instr) -> None:
         if isinstance(arg, Mem) and isinstance(arg.base, Sym) and arg.base.name in body.locals_:
             moved: Operand = Mem(Reg(_POINTER), arg.offset + body.locals_[arg.base.name])
         elif isinstance(arg, Sym) and arg.name in body.locals_ and item.name == "mov":
-            item.name, item.mods = "add", ("s64",)
-            item.args = (item.args[0], Reg(_POINTER), Imm(arg.offset + body.locals_[arg.name]))
+            item.become((item.args[0], Reg(_POINTER), Imm(arg.offset + body.locals_[arg.name])), "add", ("s64",))
             return
         else:
             continue
-        item.args = (*item.args[:index], moved, *item.args[index + 1 :])
+        item.become((*item.args[:index], moved, *item.args[index + 1 :]))
 
 
 def _frame(

@@ -75,10 +75,18 @@ class Instr:
     guard: Reg | None = None
     negated: bool = False
     implied: bool = False  # it is none of the text: what another instruction decides is compared beside it
+    # The names of the registers that it reads and writes, once somebody has asked.
+    reads: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
+    writes: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def spelling(self) -> str:
         return ".".join((self.name, *self.mods))
+
+    def become(self, args: tuple[Operand, ...], name: str | None = None, mods: tuple[str, ...] | None = None) -> None:
+        """Get other operands, and perhaps be another instruction."""
+        self.args, self.reads, self.writes = args, None, None
+        self.name, self.mods = name or self.name, self.mods if mods is None else mods
 
 
 @dataclass(slots=True)

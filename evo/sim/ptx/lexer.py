@@ -10,9 +10,12 @@ from collections.abc import Callable, Container
 from evo.sim.errors import PtxError, UnsupportedInstruction
 from evo.sim.ptx.ast import Imm, Mem, Not, Operand, Pair, PtxFunction, PtxModule, Reg, Sink, Special, Sym, Vec
 
-# Names and punctuation first, which most tokens are; blanks belong to what follows them.
+# A directive for a line of the source is one token: a third of the others stand in such. Then names and punctuation,
+# which most tokens are; blanks belong to what follows them.
 _TOKEN = re.compile(
-    r"""[ \t\r]*+(?:(?P<id>\.[A-Za-z_]\w*|%?[A-Za-z_$][\w$]*(?:(?:\.|::)[A-Za-z0-9_$][\w$]*)*)"""
+    r"""[ \t\r]*+(?:(?P<loc>\.loc[ \t]++\d++[ \t]++(?P<here>\d++)[ \t]++\d++(?:,[ \t]*+function_name[ \t]++[\w$]++,"""
+    r"""[ \t]*+inlined_at[ \t]++\d++[ \t]++(?P<call>\d++)[ \t]++\d++)?+(?=[ \t\r]*+\n))"""
+    r"""|(?P<id>\.[A-Za-z_]\w*|%?[A-Za-z_$][\w$]*(?:(?:\.|::)[A-Za-z0-9_$][\w$]*)*)"""
     r"""|(?P<p>[{}()\[\];:,<>@!|=+\-~&*%])|(?P<nl>\n)"""
     r"""|(?P<flt>0[fF][0-9a-fA-F]{8}(?![\w])|0[dD][0-9a-fA-F]{16}(?![\w])|\d+\.\d+(?:[eE][-+]?\d+)?)"""
     r"""|(?P<int>0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+U?)"""
@@ -45,6 +48,7 @@ class Cursor:
         self.program = PtxModule()
         self.function: PtxFunction | None = None
         self.scopes: list[dict[str, str]] = []
+        self.known: dict[str, Reg] = {}  # registers of the function that have been read, by their own names
         self.unique = 0
         self.loc = 0
         self.selector = ""  # of the operand just read: `%r1.b0` is a byte of a register
@@ -60,6 +64,8 @@ class Cursor:
             assert kind is not None
             if kind == "nl":
                 line += 1
+            elif kind == "loc":  # what was inlined belongs to the line of its call
+                append((kind, found["call"] or found["here"], line))
             elif kind == "skip":  # a comment may hold lines
                 line += found[kind].count("\n")
             else:
@@ -193,10 +199,12 @@ class Cursor:
 
     def _name(self) -> Operand:
         text = self.take()
+        resolved = self.resolve(text)
+        if (known := self.known.get(resolved)) is not None:
+            return known
+        if self.function is not None and resolved in self.function.registers:
+            return self.known.setdefault(resolved, Reg(resolved))
         if text[0] == "%":
-            resolved = self.resolve(text)
-            if self.function is not None and resolved in self.function.registers:
-                return Reg(resolved)
             if text[1:].split(".")[0] in _SPECIAL:
                 return Special(text[1:])
             if text.startswith(("%pm", "%envreg", "%reserved_smem")):
@@ -211,9 +219,6 @@ class Cursor:
                 self.selector = part
                 return self._name()
             raise self.fail(f"register {text} is not declared")
-        resolved = self.resolve(text)
-        if self.function is not None and resolved in self.function.registers:
-            return Reg(resolved)
         if text == "WARP_SZ":
             return Imm(32)
         offset = 0

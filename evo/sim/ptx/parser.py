@@ -86,7 +86,7 @@ class Parser(StatementParser):
             if name not in self.program.functions:
                 self.program.functions[name] = function
             return
-        self.function, self.scopes, self.unique, self.loc = function, [{}], 0, 0
+        self.function, self.scopes, self.known, self.unique, self.loc = function, [{}], {}, 0, 0
         self.expect("{")
         depth = 1
         while depth:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from evo.sim.errors import UnsupportedInstruction
 from evo.sim.ptx.ast import WIDTH, Instr, Label, Operand, PtxFunction, Reg, Sym, Variable, Vec
 from evo.sim.ptx.declarations import Declarations
+from evo.sim.ptx.lexer import integer_of
 
 _FAMILIES = ("wmma", "mbarrier")
 _BODY_SPACES = (".shared", ".local", ".param", ".global", ".const")
@@ -26,6 +27,9 @@ class StatementParser(Declarations):
             return -1
         if text == ";":
             self.at += 1
+        elif kind == "loc":
+            self.at += 1
+            self.loc = integer_of(text)
         elif kind == "id" and text.startswith("."):
             self._directive(function, self.take(), line)
         elif kind == "id" and self.tokens[self.at + 1][1] == ":":

@@ -360,3 +360,27 @@ def test_packed_structures_and_managed_variables() -> None:
     assert out[0].tolist() == [
         (b"ae"[i & 1]) + (2 + (i & 1)) * 1000 + 1_220_000 + 1 + 5 + (i & 1) + 3 + 11 for i in range(32)
     ]
+
+
+LINES = {
+    "1 7 3": 7,
+    "1\t7 3\t": 7,
+    "1 010 3": 8,
+    "1 5 25, function_name $L__info_string8, inlined_at 1 7 9": 7,
+    "1 5 25 , function_name LABEL+4, inlined_at 1 7 9 ": 7,
+    "1 7 3 // as it came": 7,
+    "1 /* column */ 7\n 3": 7,
+    "1 9 1\n\t.loc\t1 7 3": 7,
+}
+
+
+@pytest.mark.parametrize("text", LINES)
+def test_lines_of_the_source_in_any_spelling(text: str) -> None:
+    ptx = (
+        HEAD
+        + ".visible .entry k(.param .u64 p) {\n.reg .b64 %a;\n\t.loc\t"
+        + text
+        + "\n\tst.global.u32 [64], 1;\nret;\n}"
+    )
+    _, result = run(sim.load(ptx), "k", [np.zeros(4, I32)])
+    assert result.faults[0].source_line == LINES[text]

@@ -122,16 +122,28 @@ def results(ins: Instr) -> int:
     return spec.results
 
 
-def defs(ins: Instr) -> Iterable[str]:
+def defs(ins: Instr) -> tuple[str, ...]:
     """Registers that the instruction writes."""
+    if ins.writes is None:
+        ins.writes = tuple(_written(ins))
+    return ins.writes
+
+
+def _written(ins: Instr) -> Iterator[str]:
     for arg in ins.args[: results(ins)]:
         yield from _registers(arg)
     if "cc" in ins.mods:
         yield CARRY
 
 
-def uses(ins: Instr) -> Iterable[str]:
+def uses(ins: Instr) -> tuple[str, ...]:
     """Registers that the instruction reads, its guard included."""
+    if ins.reads is None:
+        ins.reads = tuple(_read(ins))
+    return ins.reads
+
+
+def _read(ins: Instr) -> Iterator[str]:
     if ins.guard is not None:
         yield ins.guard.name
     for arg in ins.args[results(ins) :]:

@@ -76,7 +76,14 @@ def ptx_problem(ptx: str) -> StaticProblem | None:
         if any(word in variables for word in _WORD.findall(rest)):
             what = f"keeps the address of a module variable in another one, `{_plain(name)}`"
             return StaticProblem(StaticRule.STATE, 0, what)
-    return _stored(code, set(variables)) if variables else None
+    mentioned = {name for name in variables if _mentions(code, name) > 1}  # beside where it is declared
+    return _stored(code, mentioned) if mentioned else None
+
+
+def _mentions(code: str, name: str) -> int:
+    """How often; the constants of a text are declared here, and few are read from memory."""
+    found = code.count(name)
+    return len(re.findall(rf"(?<![\w$]){re.escape(name)}(?![\w$])", code)) if found > 1 else found
 
 
 def _banned(ptx: str) -> re.Match[str] | None:

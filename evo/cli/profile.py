@@ -114,7 +114,7 @@ def _profiled(subject: FileSubject, case: Case, bench_session: EvaluationSession
     program = prepared.programs[case.name]
     found.kernels = kernel_profiles(program, bench_session.chip, None)
     inputs = bench_session.reference(task).inputs(case, seed)
-    request = RunRequest(program=program, inputs=inputs, check_races=False, budget=_BUDGET)
+    request = RunRequest(program=program, inputs=inputs, check_races=False, budget=_BUDGET, lines=True)
     totals: dict[str, int] | None = None
     if count:
         result = _counted(found, bench_session, request)

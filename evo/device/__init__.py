@@ -103,8 +103,9 @@ class RunRequest:
     first_whole: all launches but the last run in full, so that the sampled last one reads complete inputs. backwards:
     the simulator starts blocks in falling order, or those of a sample in an order by `draw`, and the last warp of each
     first, which changes results that depend on the order of atomics. coverage: the simulator also reports the outcomes
-    of conditions. filled: bytes of the buffers that their inputs fill again and again; only what is touched of them
-    takes memory. shifted: of the simulator's buffers, how many bytes some begin behind where they else would.
+    of conditions. lines: and counts launches by source line. filled: bytes of the buffers that their inputs fill again
+    and again; only what is touched of them takes memory. shifted: of the simulator's buffers, how many bytes some begin
+    behind where they else would.
     """
 
     program: Program
@@ -120,12 +121,13 @@ class RunRequest:
     first_whole: bool = True
     backwards: bool = False
     coverage: bool = False
+    lines: bool = False
     filled: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchCounters:
-    """What one launch of a program counted on the simulator, in all and by source line (0: unknown)."""
+    """What one launch of a program counted on the simulator, in all and, if asked for, by source line (0: unknown)."""
 
     kernel: str
     totals: dict[str, int]

@@ -98,7 +98,7 @@ class Execution:
             counted = LaunchCounters(
                 kernel=launch.kernel,
                 totals=result.counters.totals(),
-                by_line=result.counters.by_line(),
+                by_line=result.counters.by_line() if self.request.lines else {},
                 blocks_run=result.blocks_run,
                 blocks_total=result.blocks_total,
             )

@@ -118,11 +118,11 @@ class Counters:
 
     def totals(self) -> dict[str, int]:
         """Sums over the launch. Instruction counts are per warp; `thread_instructions` counts active lanes."""
-        out: Counter[str] = Counter()
-        for (mix, _), executions, lanes in zip(self._tally.blocks, self.executions, self.lanes, strict=True):
-            if executions:
-                mix.add_to(out, int(executions), int(lanes))
-        for name, (counted, values) in self._tally.memory(self.records).items():
+        tally = self._tally
+        sums = self.executions @ tally.by_warp + self.lanes @ tally.by_lane
+        ran = np.flatnonzero(tally.has[self.executions > 0].any(axis=0))
+        out: Counter[str] = Counter({tally.names[place]: int(sums[place]) for place in ran})
+        for name, (counted, values) in tally.memory(self.records).items():
             if counted.any():
                 out[name] += int(values[counted].sum())
         out["unique_read_bytes"] = 32 * sum(read for read, _, _ in self.touched)

@@ -100,6 +100,12 @@ class BlockCounts:
             for ins in issued:
                 lines.setdefault(ins.loc, []).append(ins)
             self.blocks.append((_mix(issued), {line: _mix(part) for line, part in lines.items()}))
+        mixes = [mix for mix, _ in self.blocks]
+        self.names = sorted({name for mix in mixes for name in (*mix.by_warp, *mix.by_lane)})
+        # Of each block, by name: how many per execution by a warp, how many per active lane, and whether any.
+        self.by_warp = np.array([[mix.by_warp.get(n, 0) for n in self.names] for mix in mixes], np.int64)
+        self.by_lane = np.array([[mix.by_lane.get(n, 0) for n in self.names] for mix in mixes], np.int64)
+        self.has = np.array([[n in mix.by_warp or n in mix.by_lane for n in self.names] for mix in mixes], np.bool_)
         memory = [(index, ins, space_of_site(ins)) for index, ins in enumerate(sites) if ins.name in MEMORY]
         self.lines = [sites[index].loc for index, _, _ in memory]
         self.sites = np.array([index for index, _, _ in memory], np.int64)

@@ -301,26 +301,10 @@ class LaunchContext:
         self.records = data[: sites * REC_SIZE].view(np.int64).reshape(sites, REC_SIZE // 8)
         start = sites * REC_SIZE
         self.block_counts = data[start:size].view(np.int64).reshape(-1, 2)
-        polls, looks = self.kernel.polls, self.kernel.looks
-        self.records[:, REC["strong"] // 8] = [
-            (3 if number in polls else 1) if is_strong(ins) else int(looks.get(number) is Look.PEEKS)
-            for number, ins in enumerate(self.kernel.sites)
-        ]
-        for number, ins in enumerate(self.kernel.sites):
-            marks = 0
-            if ins.name == "ld":
-                marks = abi.READ_ONLY_LOAD * ("nc" in ins.mods) | abi.TAKES_VALUE * (looks.get(number) is Look.TAKES)
-                marks |= abi.POLLING_LOAD * (number in polls and is_strong(ins))
-                marks |= abi.CACHED_LOAD * (not is_strong(ins) and not _UNCACHED & set(ins.mods))
-            elif ins.name.startswith("wmma"):
-                marks = abi.ANY_LANE
-            elif ins.name in ("atom", "red") and "cta" in ins.mods:
-                marks = abi.BLOCK_SCOPE
-            array = self.kernel.arrays.get(number)
-            start, end = (array.start, array.end or self.shared) if array else (0, self.shared)
-            marks |= abi.IN_LOCAL * (array is not None and array.space == "local")
-            marks |= start << abi.ARRAY_START | end << abi.ARRAY_END
-            self.records[number, REC["marks"] // 8] = marks
+        marked = self.kernel.marked
+        if self.shared not in marked:
+            marked[self.shared] = _marks(self.kernel, self.shared)
+        self.records[:, (REC["strong"] // 8, REC["marks"] // 8)] = marked[self.shared]
 
     def _warps(self, kernel: Kernel, block: tuple[int, int, int], threads: int, warps: int) -> None:
         stride = kernel.warp_stride
@@ -350,3 +334,25 @@ class LaunchContext:
         turns = Turns(*(self.field(name) for name in ("rounds", "busy_turns", "busy", "critical")))
         counters.turns = turns if self.field("fair") else None
         counters.fill(self.records, self.block_counts, self.touched)
+
+
+def _marks(kernel: Kernel, shared: int) -> NDArray[np.int64]:
+    """Of each site of a kernel, with so many bytes of shared memory: what its record says from the start."""
+    polls, looks = kernel.polls, kernel.looks
+    found = np.zeros((len(kernel.sites), 2), np.int64)
+    for number, ins in enumerate(kernel.sites):
+        marks, strong = 0, is_strong(ins)
+        if ins.name == "ld":
+            marks = abi.READ_ONLY_LOAD * ("nc" in ins.mods) | abi.TAKES_VALUE * (looks.get(number) is Look.TAKES)
+            marks |= abi.POLLING_LOAD * (number in polls and strong)
+            marks |= abi.CACHED_LOAD * (not strong and not _UNCACHED & set(ins.mods))
+        elif ins.name.startswith("wmma"):
+            marks = abi.ANY_LANE
+        elif ins.name in ("atom", "red") and "cta" in ins.mods:
+            marks = abi.BLOCK_SCOPE
+        array = kernel.arrays.get(number)
+        start, end = (array.start, array.end or shared) if array else (0, shared)
+        marks |= abi.IN_LOCAL * (array is not None and array.space == "local")
+        marks |= start << abi.ARRAY_START | end << abi.ARRAY_END
+        found[number] = ((3 if number in polls else 1) if strong else int(looks.get(number) is Look.PEEKS)), marks
+    return found

@@ -58,7 +58,7 @@ def _count(
 ) -> tuple[LaunchCounters, ...] | str:
     inputs = reference.inputs(task.case(case), seed)
     try:
-        request = RunRequest(program=program, inputs=inputs, check_races=False)
+        request = RunRequest(program=program, inputs=inputs, check_races=False, lines=True)
         result = checker.run(request, time_limit_s=_LIMIT_S)
     except (TimedOut, Crashed) as failure:
         return f"nothing was counted at case {case}: {failure}"

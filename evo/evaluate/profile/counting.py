@@ -36,7 +36,9 @@ def counted(
     if isinstance(prepared, PrepareFailure):
         return Counts(problem=prepared.reason)
     program, inputs = prepared.programs[case.name], bench.reference(task).inputs(case, _SEED)
-    request = RunRequest(program=program, inputs=inputs, check_races=False, budget=_BUDGET, coverage=coverage)
+    request = RunRequest(
+        program=program, inputs=inputs, check_races=False, budget=_BUDGET, coverage=coverage, lines=True
+    )
     try:
         ran = bench.checker.run(request, time_limit_s=limit_s)
     except CandidateFailed as error:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
 
 from evo.sim.abi import CTX, REC_SIZE, WARP, WARP_PEND
 from evo.sim.counters_static import BlockCounts, spent_by
@@ -73,6 +76,7 @@ class Kernel:
     probe_counts: int = 0
     comparison_logs: int = 0
     tally: BlockCounts | None = None  # what its instructions count for, once that was asked
+    marked: dict[int, NDArray[np.int64]] = field(default_factory=dict)  # shared bytes -> how records of sites begin
 
 
 def _arranged(function: PtxFunction) -> tuple[list[Block], SpinLoops, set[str]]:
@@ -147,8 +151,6 @@ class Flow(Branching):
         self.probes = Probes(e, function, blocks, names) if coverage else None
         watched = any(space == "shared" for space, _ in symbols.values()) or global_granule(blocks) > 0
         super().__init__(e, blocks, spins, waiting, shared=watched)
-
-    # The function -------------------------------------------------------------------------------------------
 
     def emit(self) -> Kernel:
         c, e = self.code, self.e
@@ -262,8 +264,6 @@ class Flow(Branching):
         if self.spins.turns and changes_memory(ins, waits=waits):
             e.c.bump(e.ctx, CTX["changes"])
         e.guard = None
-
-    # Ends of blocks -----------------------------------------------------------------------------------------
 
     def _end(self, block: Block) -> None:
         e, end = self.e, block.end

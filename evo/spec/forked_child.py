@@ -148,8 +148,9 @@ def _program(environment: Mapping[str, str], words: Sequence[str], listening: in
 
 def _copy(environment: Mapping[str, str], words: Sequence[str], listening: int) -> _Copy:
     serve = import_module(_SERVER_MAIN).main
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # closed from the start
+            stream.flush()
     ours, pipe = os.pipe()
     if pid := os.fork():
         os.close(ours)

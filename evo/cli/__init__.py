@@ -13,8 +13,9 @@ from collections.abc import Sequence
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code (see `evo.errors` for what each code says)."""
     from evo.cli.failures import interruptible
-    from evo.spec.process_settings import collect_seldom, limit_algebra
+    from evo.spec.process_settings import collect_seldom, limit_algebra, open_standard_files
 
+    open_standard_files()
     collect_seldom()  # before the commands are imported, which makes many objects too
     limit_algebra(os.environ)  # before NumPy is imported
     with interruptible():

@@ -13,6 +13,7 @@ _M_MMAP_THRESHOLD = -3  # of malloc.h
 _LARGE_BYTES = 4 << 20
 _TURN_S = 0.0005
 _CORES_FOR_ALGEBRA = 4  # of which one is a process's
+_STANDARD_FILES = 3
 _COLLECT_AFTER = 20_000  # objects; Python's own 700 take a fifth of the time of what reads texts
 
 
@@ -57,3 +58,15 @@ def limit_algebra(environment: MutableMapping[str, str]) -> None:
     own in mind.
     """
     environment.setdefault("OPENBLAS_NUM_THREADS", str(max(2, (os.cpu_count() or 1) // _CORES_FOR_ALGEBRA)))
+
+
+def open_standard_files() -> None:
+    """Standard input, output and errors that whoever began this process has closed are nothing from now on; else the
+    next file that is opened would be taken for one of them.
+    """
+    while (number := os.open(os.devnull, os.O_RDWR)) < _STANDARD_FILES:
+        os.set_inheritable(number, True)
+    os.close(number)
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 as long as the process lives

@@ -68,6 +68,12 @@ def test_malformed_variant(shared: Path, text: str, words: list[str]) -> None:
     assert max(map(len, ran.err.splitlines())) < 1100
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_standard_files_that_are_closed_are_nothing(shared: Path, closed: str) -> None:
+    command = f'"{sys.executable}" -m evo check kernels/scale/ladder/10_fast.cu --device sim:l4 {closed}'
+    assert subprocess.run(["sh", "-c", command], cwd=shared, env=environment(), check=False).returncode == 0
+
+
 def test_long_comments_do_not_stop_the_static_rules(shared: Path) -> None:
     (shared / "long.cu").write_text(FAST + "// padding line\n" * 15_000)
     assert evo("compile", "long.cu", cwd=shared).code == 0  # took minutes

@@ -14,7 +14,7 @@ from evo.sim.counters import COUNTED, UNUSED_SECTORS, Counters, Turns
 from evo.sim.lower.kernel import BLOCK_COUNTER, Kernel, comparisons_at
 from evo.sim.lower.kernel_traits import is_strong
 from evo.sim.lower.looks import Look
-from evo.sim.lower.probes import LOG_SIZE
+from evo.sim.lower.probes import LOG_BLOCK, LOG_LEFT, LOG_SIZE
 from evo.sim.memory import SLACK, SimBuffer
 from evo.sim.printing import printed
 from evo.sim.timing_model import occupancy
@@ -178,8 +178,8 @@ class LaunchContext:
         self.records[:, columns] += other.records[:, columns]
         self.block_counts += other.block_counts
         self.probe_counts += other.probe_counts
-        ran = other.comparisons[:, :4].any(axis=1)
-        self.comparisons[ran] = other.comparisons[ran]
+        later = other.last_blocks > self.last_blocks  # as in one thread, whichever part ran which block
+        self.comparisons[later] = other.comparisons[later]
         for index, theirs in enumerate(other.touched):
             self.touched[index] |= theirs
         for index, state in other.states.items():
@@ -189,6 +189,11 @@ class LaunchContext:
         self.set_fields(left=int(left), **sums)
         for name in ("heaviest", "longest"):
             self.set_field(name, max(self.field(name), other.field(name)))
+
+    @property
+    def last_blocks(self) -> NDArray[np.uint32]:
+        """Of each comparison, the number in the list of the block that logged it last, from 1; 0 if none did."""
+        return self.comparisons[:, LOG_BLOCK:LOG_LEFT].view(np.uint32)[:, 0]
 
     def publish_states(self) -> None:
         """Give the buffers the initialised bits of a private context."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from evo.results.coverage import BRANCHES, MEMORY, PointKind
+from evo.sim.abi import CTX
 from evo.sim.data_conditions import DataConditions
 from evo.sim.llvm_values import V, is_vec
 from evo.sim.lower.cfg import Block
@@ -17,7 +18,8 @@ from evo.sim.lower.emitter import Emitter, rounded
 from evo.sim.lower.isa.opcode_table import defs, reached, results, uses
 from evo.sim.ptx.ast import WIDTH, Imm, Instr, Mem, Operand, Pair, PtxFunction, Reg, Special, Sym
 
-LOG_LANES, LOG_LEFT, LOG_RIGHT, LOG_SIZE = 0, 64, 320, 576  # of one comparison: which lanes ran it, their operands
+# Of one comparison: which lanes ran it, the number of their block among those listed, from 1; their operands.
+LOG_LANES, LOG_BLOCK, LOG_LEFT, LOG_RIGHT, LOG_SIZE = 0, 4, 64, 320, 576
 _ORDERED = {"f": "olt", "s": "slt", "u": "ult"}
 _EXTREMA = ("u16", "s16", "u32", "s32", "u64", "s64", "f32", "f64")
 _LOGGED = frozenset((*_EXTREMA, "b16", "b32", "b64", "f16", "bf16"))
@@ -123,7 +125,7 @@ class Probes:
             self._known.pop(name, None)
             if (index := self._rows.get(name)) is not None:
                 self.c.store(self.e.read(name), self.comparisons, index * LOG_SIZE + LOG_LEFT, 8)
-                self.c.store(self.e.active(), self.comparisons, index * LOG_SIZE + LOG_LANES, 8)
+                self._ran(index * LOG_SIZE)
         if ins.name == "setp" and isinstance(target := _first(ins.args[0]), Reg):
             index = self._counted(self.e.read(target.name))
             if ins.guard is None:
@@ -242,8 +244,15 @@ class Probes:
             c.store(value, self.comparisons, place + offset, 8)
             origins = origins_of_operand(arg, self._origins)
             sides.append(ProbeSide(None, by_lane=is_vec(value.t), origins=origins))
-        c.store(self.e.active(), self.comparisons, place + LOG_LANES, 8)
+        self._ran(place)
         return Log(index, type_, *sides)
+
+    def _ran(self, place: int) -> None:
+        """Emits which lanes wrote a log, and in which block: of the parts of a launch the last block's log counts."""
+        c = self.c
+        c.store(self.e.active(), self.comparisons, place + LOG_LANES, 8)
+        block = c.load("i64", self.e.ctx, CTX["slot"], 8)
+        c.store(c.add(c.trunc(block, "i32"), 1), self.comparisons, place + LOG_BLOCK, 4)
 
 
 def _decisive(block: Block) -> Iterator[Instr | str]:

@@ -119,6 +119,29 @@ def test_threads_see_the_same(module: sim.Module) -> None:
     assert [p.outcomes for p in alone.points] == [p.outcomes for p in together.points]
 
 
+STAGGERED = """extern "C" __global__ void k(const float* x, float* y) {
+  float s = x[blockIdx.x];
+  #pragma unroll 1
+  for (int i = 0; i < (gridDim.x - blockIdx.x) * 400; ++i) s = fmaf(s, 0.5f, x[i & 63]);
+  y[blockIdx.x] = x[blockIdx.x] > 0.25f && s < 9.0f ? s : 1.0f;
+}"""
+
+
+def test_threads_log_what_the_last_block_compares() -> None:
+    """The earlier a block, the longer it takes: in threads the last one to end is seldom the last of the list."""
+    staggered = sim.load(nvrtc(STAGGERED), coverage=True)
+    seen = []
+    for threads in (1, 2, 3, 2, 3):
+        memory = sim.Memory()
+        x, y = memory.allocate(256, "x"), memory.allocate(256, "y")
+        memory.write(x, np.linspace(-1, 1, 64, dtype=np.float32))
+        result = staggered.launch("k", grid=(64,), block=(1,), args=[x, y], memory=memory, threads=threads)
+        seen.append(result.coverage)
+    assert seen[0] is not None
+    assert any(p.left is not None and p.left.value == 1.0 for p in seen[0].points)
+    assert all(other == seen[0] for other in seen)
+
+
 def test_a_module_from_disk_counts_as_well(tmp_path: Path) -> None:
     first = launched(sim.load(PTX, cache=tmp_path, coverage=True))
     assert launched(sim.load(PTX, cache=tmp_path, coverage=True)) == first

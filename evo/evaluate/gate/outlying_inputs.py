@@ -17,6 +17,7 @@ from evo.spec.input_distributions import smallest
 
 LONG = 1024  # elements of a row, of which a sum one after the other keeps few digits if they are equal
 _SHARE, _LATE = 0.5, 0.4  # of the rows; of long ones
+_TIED = (0.5, 0.1, 0.03)  # of the numbers of a row: among many the largest come first
 _JITTER = 2.0**-9  # equal numbers in a row would all be rounded to one side, in a sum of one after the other
 _GAPS = (5.0, 18.0)  # between a peak and the rest: exponentials of them are from a hundredth to a hundred-millionth
 _BEYOND = 1.06  # times a number that the code compares with, at most
@@ -52,7 +53,7 @@ def near_ties(values: Reals, dtype: str, rng: Rng) -> Reals:
         row[:] = -np.abs(row) if (at_zero := rng.random() < _AT_ZERO) else row
         end = np.asarray(0 if at_zero else rng.choice([row.max(), row.min()]), NUMPY[dtype])
         beside = [-end] if at_zero else [np.nextafter(end, end.dtype.type(far)) for far in (np.inf, -np.inf)]
-        places = rng.random(len(row)) < _SHARE
+        places = rng.random(len(row)) < rng.choice(_TIED)
         row[places] = rng.choice(np.asarray([end, *beside], np.float64), int(places.sum()))
     return whole()
 

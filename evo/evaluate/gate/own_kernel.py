@@ -8,10 +8,12 @@ nothing is rounded on the way to them.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evo.device import Program
 from evo.device.remote_device import RemoteDevice
@@ -23,14 +25,30 @@ from evo.spec.derived_inputs import defined
 from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import is_float
 from evo.spec.expectation import Expectation
+from evo.spec.input_distributions import domain_of, largest
 from evo.spec.reference import Reference
-from evo.spec.task import Task
+from evo.spec.task import Task, Tensor
 from evo.spec.variant import Variant, parse_variant
 
 NEAR_TIES = "near_ties"
 _ROUNDED = (MismatchKind.TOLERANCE, MismatchKind.MAX_ERROR, MismatchKind.RMS_ERROR)
 _MORE = 2.0  # times its error: another order of a sum
 _MOST = 8.0  # times the tolerance: what is further off is wrong, whoever wrote it
+_FAR, _SMALL = (0.6, 0.98), (30.0, 60.0)  # the share of the largest number, and the exponents of two below one
+_FEW_BEYOND = 0.9  # of the elements are no further out than what counts as far
+
+
+class _Size(enum.IntEnum):
+    """Of near ties. Some are as the task draws its inputs, over and over: who rounds is right on one by chance."""
+
+    DRAWN = 0
+    AGAIN = enum.auto()
+    ONCE_MORE = enum.auto()
+    FAR = enum.auto()
+    TINY = enum.auto()
+
+
+_AS_DRAWN = (_Size.DRAWN, _Size.AGAIN, _Size.ONCE_MORE)
 
 
 def own_kernel(task: Task) -> str | None:
@@ -73,7 +91,8 @@ def is_rounded_alike(task: Task, honest: Bind | None, step: Step, expectation: E
 def wrong_at_near_ties(
     task: Task, programs: Mapping[str, Program], honest: Bind, reference: Reference, device: RemoteDevice, seed: int
 ) -> tuple[Step, CaseCheck, tuple[Fault, ...]] | None:
-    """Of a task whose outputs are whole numbers, the first check case at which the variant takes a near tie otherwise.
+    """Of a task whose outputs are whole numbers, the first check case at which the variant takes a near tie otherwise:
+    as large as the inputs are drawn, far out, and so small that differences are next to nothing.
 
     honest: programs of the first kernel.
     """
@@ -81,23 +100,42 @@ def wrong_at_near_ties(
     if not floats or any(is_float(tensor.dtype) for tensor in task.outputs) or task.tolerance.integers:
         return None
     own = honest(task.check)
-    for case in (case for case in task.check if case.name in own):
-        rng = np.random.default_rng([seed, 91, *case.name.encode()])
+    tries: list[tuple[Step, Expectation]] = []
+    for size, case in ((size, case) for size in _Size for case in task.check if case.name in own):
+        rng = np.random.default_rng([seed, 91, size, *case.name.encode()])
         drawn = reference.inputs(case, seed)
-        changed = {t.name: near_ties(drawn[t.name].astype(np.float64), t.dtype, rng) for t in floats}
-        inputs = drawn | {t.name: defined(t, changed[t.name].astype(NUMPY[t.dtype]), drawn[t.name]) for t in floats}
+        changed = {t.name: _near_ties(drawn[t.name], t, rng, size) for t in floats}
         try:
-            expectation = reference.expectation_of(inputs, case)
+            expectation = reference.expectation_of(drawn | changed, case)
         except TaskInvalid:  # it holds inputs to a condition that other values break
             continue
         step = Step(case, device, distribution=NEAR_TIES, budget=CHECK_BUDGET)
         theirs, _, _ = check_case(task, own, expectation, step, {})
-        if theirs.status is not Status.CORRECT:
+        if theirs.status is Status.CORRECT:
+            tries.append((step, expectation))
+        elif size in _AS_DRAWN:
             return None
+    for step, expectation in tries:
         row, _, faults = check_case(task, programs, expectation, step, {})
         if row.status is not Status.CORRECT:
             return step, row, faults
     return None
+
+
+def _near_ties(
+    drawn: NDArray[np.generic], tensor: Tensor, rng: np.random.Generator, size: _Size
+) -> NDArray[np.generic]:
+    """Near ties in the place of a tensor."""
+    values, kind = drawn.astype(np.float64), NUMPY[tensor.dtype]
+    sizes = np.abs(values)
+    is_real = (tensor.domain or domain_of(tensor.dtype, drawn)) == "real"
+    if size not in _AS_DRAWN and is_real:
+        most = largest(tensor.dtype) * rng.uniform(*_FAR) if size is _Size.FAR else 2.0 ** -rng.uniform(*_SMALL)
+        values = np.clip(values * (most / (float(np.quantile(sizes, _FEW_BEYOND)) or 1.0)), -most, most)
+    found = near_ties(values.astype(kind).astype(np.float64), tensor.dtype, rng)
+    if not is_real:
+        found = np.clip(np.abs(found), sizes.min(initial=np.inf), sizes.max(initial=0.0))
+    return defined(tensor, np.ascontiguousarray(found.astype(kind)), drawn)
 
 
 def _is_far(task: Task, row: CaseCheck) -> bool:

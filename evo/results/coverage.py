@@ -25,6 +25,9 @@ class PointKind(enum.StrEnum):
     COMPARISON = "comparison"  # true, false
 
 
+_COMPARED = (PointKind.COMPARISON, PointKind.MINIMUM, PointKind.MAXIMUM)
+
+
 class Operand(NamedTuple):
     """One side of a comparison."""
 
@@ -66,6 +69,17 @@ class CoveragePoint(NamedTuple):
     def unexercised(self) -> tuple[str, ...]:
         """Outcomes that no thread has seen."""
         return tuple(name for name, threads in self.outcomes.items() if not threads)
+
+    @property
+    def compares_data(self) -> bool:
+        """Whether it compares, or chooses the smaller or larger of, numbers of which one was loaded."""
+        sides = [side for side in (self.left, self.right) if side is not None]
+        return self.kind in _COMPARED and any(MEMORY in side.origins for side in sides)
+
+    @property
+    def is_of_data(self) -> bool:
+        """Whether data decide it, or may."""
+        return self.compares_data or not {MEMORY, BRANCHES}.isdisjoint(self.origins)
 
     def joined(self, later: CoveragePoint) -> CoveragePoint:
         """Both taken together; the operands are the later ones. Raises ValueError for another instruction."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from evo.device import Arrays
 from evo.evaluate.gate.distinct_inputs import InputSpace
-from evo.results.coverage import MEMORY, Coverage, CoveragePoint, PointKind
+from evo.results.coverage import Coverage, CoveragePoint, PointKind
 from evo.spec.derived_inputs import tensor_domain
 from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import is_float
@@ -117,16 +117,15 @@ def _scaled(array: NDArray[np.generic], factor: float) -> NDArray[np.generic] | 
 
 def tells_of_edges(coverage: Coverage) -> int:
     """Whether data are compared, and whether they come out both ways: a case of one element shows little."""
-    met = (sum(map(bool, point.outcomes.values())) for point in coverage.points if _compares_data(point))
+    met = (sum(map(bool, point.outcomes.values())) for point in coverage.points if _is_named(point))
     return max(met, default=0)
 
 
 def _counts(coverage: Coverage) -> dict[int, int]:
     """How many threads each comparison of data held for, by place."""
-    compared = ((at, point) for at, point in enumerate(coverage.points) if _compares_data(point))
+    compared = ((at, point) for at, point in enumerate(coverage.points) if _is_named(point))
     return {at: point.outcomes.get("true", 0) for at, point in compared if point.reached}
 
 
-def _compares_data(point: CoveragePoint) -> bool:
-    sides = [side for side in (point.left, point.right) if side is not None]
-    return point.kind is PointKind.COMPARISON and not point.implied and any(MEMORY in side.origins for side in sides)
+def _is_named(point: CoveragePoint) -> bool:
+    return point.kind is PointKind.COMPARISON and not point.implied and point.compares_data

@@ -10,6 +10,7 @@ Input-to-state correspondence: Aschermann et al., REDQUEEN, NDSS 2019.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,10 +25,10 @@ from evo.evaluate.gate.looked import Looked
 from evo.evaluate.gate.others_extreme import edges, others_extreme, tells_of_edges
 from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case, covered_run, failed
 from evo.evaluate.gate.solved_conditions import Setting, SolvedConditions, element_turning, solved_conditions
-from evo.evaluate.gate.tensors_at_once import alike, approached, some_places
+from evo.evaluate.gate.tensors_at_once import Doses, alike, approached, some_places
 from evo.evaluate.gate.threshold_cases import cost_of
 from evo.results import Check, Stage, Status
-from evo.results.coverage import BRANCHES, MEMORY, Coverage, CoveragePoint, PointKind
+from evo.results.coverage import ConditionSource, Coverage, CoveragePoint
 from evo.spec.expectation import Expectation
 from evo.spec.reference import Reference
 from evo.spec.task import Case, Task
@@ -44,12 +45,12 @@ _CYCLES = 3  # of turning elements, and then all of a tensor
 _AT_ONCE = 24  # ways to change all of a tensor
 _KEPT = 2  # new outcomes of such a run that are kept while elements are put back
 _PUT_BACK = 16  # tries to put back a part
+_OF_CASE = 0.3  # of what is left for doses
 _LEAST_WORK = 1e6  # operations that a run takes as long as
 _SOLVED = 0.5  # of the turns of what may be compared as it lies, too
 _UNSOLVED = 4  # times that no elements are found, and a condition is given up
 _EDGES = 2  # cases at which the edges of comparisons are sought
 _BESIDE = 8  # new outcomes of a case with which other tensors are extreme
-_COMPARED = (PointKind.COMPARISON, PointKind.MINIMUM, PointKind.MAXIMUM)
 
 _Outcome = tuple[str, int, str, str]  # kernel, line of the PTX, kind and instruction, outcome
 
@@ -80,7 +81,9 @@ def pursued(
     work, solved = _Work(), dict[str, dict[str, SolvedConditions]]()
     worth, full, edged = _worth_it(task.check, [c for c in cases if c.name in bound], bound, own, device, seed)
     edged, worth, full = edged[number::parts], worth[number::parts], full[number::parts]
-    more = _Work(elements=1e8, at_once=5e7, scaled=5e7)  # or they would leave nothing to the task's own cases
+    more = _Work(
+        elements=1e8, at_once=5e7, scaled=5e7, doses=5e7
+    )  # or they would leave nothing to the task's own cases
     for case in (*edged, *worth, *full):
         binary = bound[case.name].binary
         if binary.key not in solved:
@@ -123,7 +126,7 @@ def _worth_it(
         reached = {
             (program.binary.key, point.kernel, point.ptx_line)
             for point in seen.points
-            if point.reached and _compares_data(point)
+            if point.reached and point.compares_data
         }
         if reached - met:
             first.append(case)
@@ -144,6 +147,7 @@ class _Work:
     elements: float = 1e9
     at_once: float = 3e8
     scaled: float = 2e8
+    doses: float = 3e8
 
 
 @dataclass(slots=True)
@@ -186,6 +190,7 @@ class _Pursuit:
                 return found
             before = len(self.known)
             seen, found = self._at_once(seen, space, programs, seed)
+            found = found or self._by_doses(seen, space, programs, seed)
             if found is not None or len(self.known) == before:
                 return found
         return None
@@ -251,9 +256,39 @@ class _Pursuit:
                 best = self._run(kept) or best
         return best, None
 
+    def _by_doses(self, start: _Seen, space: InputSpace, programs: Mapping[str, Program], seed: int) -> Check | None:
+        """What is wrong where conditions turn that follow from how many elements are such."""
+        doses, inputs = Doses(space, start.inputs, start.coverage, self.rng), start.inputs
+        least, tried = self.work.doses * (1 - _OF_CASE), set[tuple[ConditionSource, ...]]()
+        for at, point in enumerate(start.coverage.points):
+            wanted = self._open(point).unexercised
+            if not (wanted and point.leaves) or point.leaves in tried or self.work.doses < least:
+                continue
+            tried.add(point.leaves)
+            met: list[Arrays] = []
+
+            def look(inputs: Arrays, at: int = at, wanted: tuple[str, ...] = wanted, met: list[Arrays] = met) -> float:
+                """How near the condition is to turning; infinite once it has."""
+                self.work.doses -= self._cost
+                seen = self._run(inputs)
+                if seen is None:
+                    return -math.inf
+                new, point = _outcomes(seen.coverage) - self.known, seen.coverage.points[at]
+                self.known |= new
+                if self._decides(seen, new):
+                    met.append(inputs)
+                has_turned = any(point.outcomes[outcome] for outcome in wanted)
+                return math.inf if has_turned else self.solved[point.kernel].nearness(point)
+
+            inputs = doses.climbed(inputs, look)  # others may be nearer there
+            found = next((check for one in met if (check := self._checked(programs, one, seed)) is not None), None)
+            if found is not None:
+                return found
+        return None
+
     def _missing(self, point: CoveragePoint) -> tuple[str, ...]:
         """Outcomes that data may decide and that are worth a search."""
-        return self._open(point).unexercised if self.work.scaled > 0 and _is_data(point) else ()
+        return self._open(point).unexercised if self.work.scaled > 0 and point.is_of_data else ()
 
     def _scaled_run(self, inputs: Arrays) -> Coverage | None:
         self.work.scaled -= self._cost
@@ -276,7 +311,7 @@ class _Pursuit:
 
     def _turned(self, coverage: Coverage, inputs: Arrays, space: InputSpace) -> Arrays | None:
         """The inputs with elements set so that some comparisons come out otherwise; None if no element is known."""
-        points = [point for point in coverage.points if point.reached and (_compares_data(point) or point.leaves)]
+        points = [point for point in coverage.points if point.reached and (point.compares_data or point.leaves)]
         if not points:
             return None
         left = int(self.rng.choice(_TOGETHER))
@@ -296,7 +331,7 @@ class _Pursuit:
         """Elements that turn the condition: one that it compares as it lies, or those that it is computed from."""
         solves = point.leaves and self.unsolved[_key(point)] < _UNSOLVED
         if not (solves and self.rng.random() < _SOLVED):  # a logged number may also be an element by chance
-            way = element_turning(point, inputs, space, self.rng) if _compares_data(point) else None
+            way = element_turning(point, inputs, space, self.rng) if point.compares_data else None
             if way is not None or not solves:
                 return () if way is None else (way,)
         found = self.solved[point.kernel].settings(point, inputs, space, self.rng)
@@ -358,27 +393,18 @@ def _outcomes(coverage: Coverage) -> set[_Outcome]:
     return {(*_key(point), name) for point in coverage.points for name, threads in point.outcomes.items() if threads}
 
 
-def _compares_data(point: CoveragePoint) -> bool:
-    sides = [side for side in (point.left, point.right) if side is not None]
-    return point.kind in _COMPARED and any(MEMORY in side.origins for side in sides)
-
-
 def _of_data(coverage: Coverage) -> set[tuple[str, int, str]]:
     """The points that data decide."""
-    return {_key(point) for point in coverage.points if _is_data(point)}
-
-
-def _is_data(point: CoveragePoint) -> bool:
-    return _compares_data(point) or not {MEMORY, BRANCHES}.isdisjoint(point.origins)
+    return {_key(point) for point in coverage.points if point.is_of_data}
 
 
 def _is_open(point: CoveragePoint) -> bool:
     """Whether it has an outcome that is missing and that data may decide."""
-    return bool(point.unexercised) and _is_data(point)
+    return bool(point.unexercised) and point.is_of_data
 
 
 def _goes_further(before: Coverage, after: Coverage) -> bool:
     """Whether a comparison of data is met more often: a loop over such goes on for longer."""
     pairs = zip(before.points, after.points, strict=True)
-    more = [(sum(b.outcomes.values()), sum(a.outcomes.values())) for b, a in pairs if _compares_data(b)]
+    more = [(sum(b.outcomes.values()), sum(a.outcomes.values())) for b, a in pairs if b.compares_data]
     return any(a > b for b, a in more) and not any(a < b for b, a in more)

@@ -24,6 +24,7 @@ from evo.sim.register_values import ValuesOfRegisters
 
 Setting = tuple[str, int, np.generic]  # an input, a place in it, and the element that it is to hold
 
+NEAR = 0.9  # of a part that holds, has one that compares equal numbers and does not
 _ROWS, _ROUNDS = 512, 12  # elements that are tried, again and again from the best of them
 _FEW_VALUES = 1 << 16  # of an element: ids of a table, numbers of 16 bits
 _PLACES = 8  # where a logged number may lie
@@ -99,6 +100,19 @@ class SolvedConditions:
         changed = [(e, bits) for e, bits in zip(elements, found, strict=True) if int(bits) != e.held(known[e.register])]
         return tuple((e.name, e.place, _number(bits, e.dtype)) for e, bits in changed)
 
+    def nearness(self, point: CoveragePoint) -> float:
+        """How near the condition is to coming out otherwise: how many of its parts would hold, and how far apart the
+        numbers of the others are; minus infinity if what it is computed from is not known.
+        """
+        known = {leaf.register: leaf.bits for leaf in point.leaves}
+        condition = self._condition(point, known)
+        if condition is None:
+            return -math.inf
+        fixed = {name: np.asarray([bits], np.uint64) for name, bits in known.items()}
+        with np.errstate(all="ignore"):
+            wanted = not bool(self.conditions.of(condition, fixed)[0])
+            return float(self._score(condition, wanted, fixed)[0])
+
     def _condition(self, point: CoveragePoint, known: Mapping[str, int]) -> Instr | str | None:
         """A comparison, or a predicate that others make: that of its copies which follows from what is known."""
         for ins in self.lines.get(point.ptx_line, ()):
@@ -150,7 +164,7 @@ class SolvedConditions:
         for part, value in self.conditions.parts(condition, wanted):
             holds = (self.conditions.of(part, values) != 0) == value
             apart = self.conditions.distance(part, values)
-            near = 0.0 if apart is None else 0.9 / (1 + np.nan_to_num(apart, nan=np.inf))
+            near = 0.0 if apart is None else NEAR / (1 + np.nan_to_num(apart, nan=np.inf))
             total = total + np.where(holds, 1.0, near)
         return total
 

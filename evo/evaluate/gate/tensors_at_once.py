@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from evo.device import Arrays
 from evo.evaluate.gate.distinct_inputs import InputSpace
+from evo.evaluate.gate.solved_conditions import NEAR
 from evo.results.coverage import MEMORY, Coverage, CoveragePoint, PointKind
 
 Way = Callable[[NDArray[np.generic]], NDArray[np.generic]]  # to change a whole tensor
@@ -31,6 +32,13 @@ _HALVINGS = 16
 _UNMOVED = 1e-6
 _LAST = 64  # elements that the thread which compares last is likely to read
 _CORRECTED = 12  # of them, one after the other, until what is compared is equal
+
+_DOSES, _DOSES_IN_VAIN = 160, 48  # tries to turn a condition on many elements
+_FLAT = 32  # of them that move nothing, and it is given up
+_AGAIN, _HELPED = 0.7, 6  # how often what helped is tried again, and how much of it is known
+_FAR, _EQUAL = 1e-12, 0.899  # how near numbers are that lie so far apart that no dose brings them nearer, or are equal
+_DISTINCT = 4096  # of a tensor's numbers
+_IN_LAST_ROW, _LESS, _AS_FAR = 0.5, 0.25, 0.3
 
 Run = Callable[[Arrays], Coverage | None]
 
@@ -129,6 +137,75 @@ def approached(
         for name in (name for name in space.free if not space.is_dealt(name)):
             if (array := _nearest(space, name, start, look, abs(first))) is not None:
                 yield name, _corrected(space, name, {**start, name: array}, look)
+
+
+class Doses:
+    """Numbers put into more or fewer places of a tensor, for conditions on how many elements are such, or on what they
+    come to together. Many numbers at a time, as many of each; of those that help a half is tried, and so on.
+    """
+
+    def __init__(self, space: InputSpace, start: Arrays, coverage: Coverage, rng: np.random.Generator) -> None:
+        self.rng = rng
+        self._helped: list[tuple[str, NDArray[np.generic]]] = []
+        self._own: dict[str, NDArray[np.generic]] = {}
+        self._numbers: list[tuple[str, NDArray[np.generic]]] = []
+        for name in (name for name in space.free if not space.is_dealt(name) and start[name].size > 1):
+            flat = start[name].reshape(-1)
+            own = np.unique(flat if flat.size <= _DISTINCT else rng.choice(flat, _DISTINCT))
+            of_code = [way(flat[:1])[0] for way in _numbers(name, coverage, space)]
+            of_code = [number for number in of_code if number not in own]
+            self._numbers += [(name, np.asarray(some, flat.dtype)) for some in (own, of_code) if len(some)]
+            self._own[name] = own
+
+    def climbed(self, start: Arrays, nearness: Callable[[Arrays], float]) -> Arrays:
+        """The inputs found at which a condition has turned, or is nearest to turning.
+
+        nearness: how near it is with some inputs; infinite once it has turned.
+        """
+        best, score, in_vain, most = start, nearness(start), 0, _FLAT
+        for _ in range(_DOSES if self._numbers else 0):
+            near = score % 1 if math.isfinite(score) else 0.0
+            if not _FAR < near < _EQUAL or in_vain >= most:
+                break
+            name, numbers = self._drawn()
+            tried = {**best, name: self._with(best[name], numbers, self._own[name], apart=NEAR / near - 1)}
+            if (found := nearness(tried)) > score:
+                best, score, in_vain, most = tried, found, 0, _DOSES_IN_VAIN
+                self._helped = [*self._helped[-_HELPED:], (name, numbers)]
+            else:
+                in_vain += 1
+        return best
+
+    def _drawn(self) -> tuple[str, NDArray[np.generic]]:
+        """What has helped before or a half of it, or some of a tensor's own numbers or of those in the code."""
+        if self._helped and self.rng.random() < _AGAIN:
+            name, numbers = self._helped[int(self.rng.integers(len(self._helped)))]
+            count = math.ceil(len(numbers) / int(self.rng.integers(1, 3)))
+        else:
+            name, numbers = self._numbers[int(self.rng.integers(len(self._numbers)))]
+            count = math.ceil(len(numbers) ** self.rng.random())
+        return name, self.rng.choice(numbers, count, replace=False)
+
+    def _with(
+        self, array: NDArray[np.generic], numbers: NDArray[np.generic], own: NDArray[np.generic], *, apart: float
+    ) -> NDArray[np.generic]:
+        """The numbers in places of others, or at times others in places of theirs: anywhere, or where the threads that
+        compare last are likely to read, along the last row.
+
+        apart: how far apart what is compared is; as many places may do.
+        """
+        flat = array.copy().reshape(-1)
+        size = array.shape[-1] if self.rng.random() < _IN_LAST_ROW else flat.size
+        held = np.isin(flat[-size:], numbers)
+        less = self.rng.random() < _LESS
+        places = flat.size - size + np.flatnonzero(held == less)
+        new = self.rng.permutation(own) if less else numbers
+        few = (
+            apart if self.rng.random() < _AS_FAR else math.ceil(size ** self.rng.random() / len(numbers)) * len(numbers)
+        )
+        few = min(len(places), math.ceil(few))
+        flat[self.rng.permutation(places)[:few]] = np.resize(new, few)
+        return flat.reshape(array.shape)
 
 
 def _is_with_constant(point: CoveragePoint) -> bool:

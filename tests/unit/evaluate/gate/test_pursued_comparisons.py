@@ -122,6 +122,13 @@ def pursued(bench: EvaluationSession, task: Task, variant: Prepared, seed: int =
             "for (int i = 0; i < 20 && cols > 40; ++i) fives += __half2float(in[2 * i]) == 5.0f;",
             "(fives == 20 ? 0 : order[i])",
         ),
+        # How many elements are such, beside how many are others.
+        (
+            "__shared__ int n[2]; if (threadIdx.x < 2) n[threadIdx.x] = 0; __syncthreads();"
+            " const float own = threadIdx.x < cols ? __half2float(in[threadIdx.x]) : 0.0f;"
+            " if (fabsf(own) > 1.5f) atomicAdd(&n[own > 0.0f], 1); __syncthreads();",
+            "(n[0] == n[1] + 9 && n[1] > 8 ? 0 : order[i])",
+        ),
         # What no predicate names: masks of two halves, sums that are cut off, a bit, a choice.
         (
             "const __half2 some = __halves2half2(in[0], in[cols / 2]);"

@@ -94,6 +94,10 @@ VIRTUAL = (
     [
         ("", ""),
         ("One one; Two two; const One* some = n & 1 ? &one : &two; y[i] = some->of(x[i]);", VIRTUAL),
+        (
+            "One one; Two two; const One* some = n & 1 ? &one : &two; y[i] = some->of(x[i]);",
+            VIRTUAL.replace("struct One {", "struct One { __device__ virtual ~One() {}"),
+        ),
         ("y[i] = T[i & 3] * C[i & 1];", "__device__ const float T[4] = {1}; __constant__ float C[2] = {1};"),
         ("float4 v = ((const float4*)T)[i & 1]; y[i] = v.x + v.w;", TABLE),
         (

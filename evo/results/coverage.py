@@ -81,6 +81,11 @@ class CoveragePoint(NamedTuple):
         """Whether data decide it, or may."""
         return self.compares_data or not {MEMORY, BRANCHES}.isdisjoint(self.origins)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it has an outcome that no thread has seen and that data may decide."""
+        return bool(self.unexercised) and self.is_of_data
+
     def joined(self, later: CoveragePoint) -> CoveragePoint:
         """Both taken together; the operands are the later ones. Raises ValueError for another instruction."""
         mine = (self.kernel, self.kind, self.instruction, self.ptx_line)
@@ -114,6 +119,12 @@ class Coverage:
     def unexercised(self) -> tuple[CoveragePoint, ...]:
         """Points with an outcome that was never seen."""
         return tuple(point for point in self.points if point.unexercised)
+
+    def goes_further(self, before: Coverage) -> bool:
+        """Whether comparisons of data are met more often than in another run: a loop over such goes on for longer."""
+        pairs = zip(before.points, self.points, strict=True)
+        more = [(sum(b.outcomes.values()), sum(a.outcomes.values())) for b, a in pairs if b.compares_data]
+        return any(a > b for b, a in more) and not any(a < b for b, a in more)
 
     def outcomes(self) -> tuple[int, int]:
         """How many outcomes were seen, and how many there are."""

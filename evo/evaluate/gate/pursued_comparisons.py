@@ -52,6 +52,7 @@ _UNSOLVED = 4  # times that no elements are found, and a condition is given up
 _EDGES = 2  # cases at which the edges of comparisons are sought
 _BESIDE = 8  # new outcomes of a case with which other tensors are extreme
 
+_Point = tuple[str, int, str]
 _Outcome = tuple[str, int, str, str]  # kernel, line of the PTX, kind and instruction, outcome
 
 
@@ -78,7 +79,7 @@ def pursued(
     bound = {**bind(others), **programs}
     cases = [*sorted(task.check, key=lambda case: -cost_of(task, case)), *others]
     own = reference.beside()
-    work, solved = _Work(), dict[str, dict[str, SolvedConditions]]()
+    work, solved, unsolved = _Work(), dict[str, dict[str, SolvedConditions]](), dict[str, Counter[_Point]]()
     worth, full, edged = _worth_it(task.check, [c for c in cases if c.name in bound], bound, own, device, seed)
     edged, worth, full = edged[number::parts], worth[number::parts], full[number::parts]
     more = _Work(
@@ -89,7 +90,10 @@ def pursued(
         if binary.key not in solved:
             solved[binary.key] = solved_conditions(binary.ptx)
         left = more if case in full else work
-        pursuit = _Pursuit(task, case, bound[case.name], own, device, rng, solved[binary.key], left)
+        given_up = unsolved.setdefault(binary.key, Counter())
+        for key in given_up:  # what was solved at no case before gets one more try
+            given_up[key] = min(given_up[key], _UNSOLVED - 1)
+        pursuit = _Pursuit(task, case, bound[case.name], own, device, rng, solved[binary.key], left, given_up)
         found = pursuit.wrong_at_edges(bound, seed) if case in edged else None
         if found is None and case in (*worth, *full):
             found = pursuit.wrong(bound, seed)
@@ -121,7 +125,7 @@ def _worth_it(
         seen = covered_run(device, program, reference.inputs(case, seed), case)
         if seen is not None and (both := tells_of_edges(seen)):
             edged.append((both, case))
-        if seen is None or not any(_is_open(point) for point in seen.points):
+        if seen is None or not any(point.is_open for point in seen.points):
             continue
         reached = {
             (program.binary.key, point.kernel, point.ptx_line)
@@ -152,7 +156,10 @@ class _Work:
 
 @dataclass(slots=True)
 class _Pursuit:
-    """One case whose inputs change, a few elements at a time. known: outcomes that a run of it has had."""
+    """One case whose inputs change, a few elements at a time.
+
+    unsolved: how often no elements were found that turn a condition. known: outcomes that a run of it has had.
+    """
 
     task: Task
     case: Case
@@ -162,8 +169,8 @@ class _Pursuit:
     rng: np.random.Generator
     solved: Mapping[str, SolvedConditions]
     work: _Work
+    unsolved: Counter[_Point]
     known: set[_Outcome] = field(default_factory=set)
-    unsolved: Counter[tuple[str, int, str]] = field(default_factory=Counter)
     extremes: int = 0  # times that other tensors were made extreme
 
     def wrong_at_edges(self, programs: Mapping[str, Program], seed: int) -> Check | None:
@@ -204,7 +211,7 @@ class _Pursuit:
         return None if coverage is None else _Seen(inputs, coverage)
 
     def _is_open(self, seen: _Seen) -> bool:
-        return any(_is_open(self._open(point)) for point in seen.coverage.points)
+        return any(self._open(point).is_open for point in seen.coverage.points)
 
     def _by_elements(
         self, best: _Seen, space: InputSpace, programs: Mapping[str, Program], seed: int
@@ -219,7 +226,7 @@ class _Pursuit:
                 break  # what is compared is no element of an input
             seen = self._run(changed)
             new = _outcomes(seen.coverage) - self.known if seen is not None else set()
-            if seen is None or not (new or _goes_further(best.coverage, seen.coverage)):
+            if seen is None or not (new or seen.coverage.goes_further(best.coverage)):
                 in_vain += 1
                 continue
             best, in_vain = seen, 0
@@ -340,7 +347,7 @@ class _Pursuit:
 
     def _decides(self, seen: _Seen, new: Iterable[_Outcome]) -> list[_Outcome]:
         """Those that data decide."""
-        of_data = _of_data(seen.coverage)
+        of_data = {_key(point) for point in seen.coverage.points if point.is_of_data}
         return [outcome for outcome in new if outcome[:3] in of_data]
 
     def _names(self, seen: _Seen, new: Iterable[_Outcome]) -> list[_Outcome]:
@@ -385,26 +392,9 @@ class _Seen:
 # Points ------------------------------------------------------------------------------------------------------------
 
 
-def _key(point: CoveragePoint) -> tuple[str, int, str]:
+def _key(point: CoveragePoint) -> _Point:
     return point.kernel, point.ptx_line, f"{point.kind} {point.instruction}"  # a line of assembly may have several
 
 
 def _outcomes(coverage: Coverage) -> set[_Outcome]:
     return {(*_key(point), name) for point in coverage.points for name, threads in point.outcomes.items() if threads}
-
-
-def _of_data(coverage: Coverage) -> set[tuple[str, int, str]]:
-    """The points that data decide."""
-    return {_key(point) for point in coverage.points if point.is_of_data}
-
-
-def _is_open(point: CoveragePoint) -> bool:
-    """Whether it has an outcome that is missing and that data may decide."""
-    return bool(point.unexercised) and point.is_of_data
-
-
-def _goes_further(before: Coverage, after: Coverage) -> bool:
-    """Whether a comparison of data is met more often: a loop over such goes on for longer."""
-    pairs = zip(before.points, after.points, strict=True)
-    more = [(sum(b.outcomes.values()), sum(a.outcomes.values())) for b, a in pairs if b.compares_data]
-    return any(a > b for b, a in more) and not any(a < b for b, a in more)

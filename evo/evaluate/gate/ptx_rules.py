@@ -38,8 +38,8 @@ _WHAT = {
 # Text of the variant's own stands in here as inline assembly: nothing is read twice, also where it is never closed.
 _LEXEMES = re.compile(r'"(?:[^"\\\n]|\\.)*+"?|//[^\n]*+|/\*.*?(?:\*/|\Z)', re.DOTALL)
 _EXTERN = re.compile(r"\.extern\s+\.func\s+(?:\([^);]*+\)\s*+)?([\w$]+)")
-# `free`: the deleting form of a virtual destructor names it. Without `malloc` there is nothing to free, and what calls it
-# is refused where it is translated.
+# `free`: the deleting form of a virtual destructor names it. Without `malloc` there is nothing to free, and a call is
+# refused where it is translated.
 _ALLOWED_EXTERN = {"__assertfail", "free"}
 _EXTERN_WHAT = {
     "vprintf": (StaticRule.PRINT, "prints from the device"),

@@ -264,10 +264,10 @@ class _Pursuit:
         return best, None
 
     def _by_doses(self, start: _Seen, space: InputSpace, programs: Mapping[str, Program], seed: int) -> Check | None:
-        """What is wrong where conditions turn that follow from how many elements are such."""
+        """What is wrong where conditions turn on how many elements are such; those of few registers first."""
         doses, inputs = Doses(space, start.inputs, start.coverage, self.rng), start.inputs
         least, tried = self.work.doses * (1 - _OF_CASE), set[tuple[ConditionSource, ...]]()
-        for at, point in enumerate(start.coverage.points):
+        for at, point in sorted(enumerate(start.coverage.points), key=lambda pair: len(pair[1].leaves)):
             wanted = self._open(point).unexercised
             if not (wanted and point.leaves) or point.leaves in tried or self.work.doses < least:
                 continue

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -34,7 +35,7 @@ _LAST = 64  # elements that the thread which compares last is likely to read
 _CORRECTED = 12  # of them, one after the other, until what is compared is equal
 
 _DOSES, _DOSES_IN_VAIN = 160, 48  # tries to turn a condition on many elements
-_FLAT = 32  # of them that move nothing, and it is given up
+_UNMOVED_TRIES = 8  # that move nothing at first, and a tensor's numbers are given up
 _AGAIN, _HELPED = 0.7, 6  # how often what helped is tried again, and how much of it is known
 _FAR, _EQUAL = 1e-12, 0.899  # how near numbers are that lie so far apart that no dose brings them nearer, or are equal
 _DISTINCT = 4096  # of a tensor's numbers
@@ -146,7 +147,7 @@ class Doses:
 
     def __init__(self, space: InputSpace, start: Arrays, coverage: Coverage, rng: np.random.Generator) -> None:
         self.rng = rng
-        self._helped: list[tuple[str, NDArray[np.generic]]] = []
+        self._helped: list[tuple[int, NDArray[np.generic]]] = []  # of which of the numbers
         self._own: dict[str, NDArray[np.generic]] = {}
         self._numbers: list[tuple[str, NDArray[np.generic]]] = []
         for name in (name for name in space.free if not space.is_dealt(name) and start[name].size > 1):
@@ -162,29 +163,34 @@ class Doses:
 
         nearness: how near it is with some inputs; infinite once it has turned.
         """
-        best, score, in_vain, most = start, nearness(start), 0, _FLAT
-        for _ in range(_DOSES if self._numbers else 0):
+        best, score, in_vain = start, nearness(start), 0
+        unmoved = Counter[int]()
+        for _ in range(_DOSES):
             near = score % 1 if math.isfinite(score) else 0.0
-            if not _FAR < near < _EQUAL or in_vain >= most:
+            moving = [at for at in range(len(self._numbers)) if unmoved[at] < _UNMOVED_TRIES]
+            if not (_FAR < near < _EQUAL and moving) or in_vain >= _DOSES_IN_VAIN:
                 break
-            name, numbers = self._drawn()
+            at, name, numbers = self._drawn(moving)
             tried = {**best, name: self._with(best[name], numbers, self._own[name], apart=NEAR / near - 1)}
-            if (found := nearness(tried)) > score:
-                best, score, in_vain, most = tried, found, 0, _DOSES_IN_VAIN
-                self._helped = [*self._helped[-_HELPED:], (name, numbers)]
-            else:
-                in_vain += 1
+            found = nearness(tried)
+            unmoved[at] = unmoved[at] + 1 if found == score else -_DOSES
+            in_vain += 1
+            if found > score:
+                best, score, in_vain = tried, found, 0
+                self._helped = [*self._helped[-_HELPED:], (at, numbers)]
         return best
 
-    def _drawn(self) -> tuple[str, NDArray[np.generic]]:
+    def _drawn(self, moving: list[int]) -> tuple[int, str, NDArray[np.generic]]:
         """What has helped before or a half of it, or some of a tensor's own numbers or of those in the code."""
-        if self._helped and self.rng.random() < _AGAIN:
-            name, numbers = self._helped[int(self.rng.integers(len(self._helped)))]
+        helped = [pair for pair in self._helped if pair[0] in moving]
+        if helped and self.rng.random() < _AGAIN:
+            at, numbers = helped[int(self.rng.integers(len(helped)))]
             count = math.ceil(len(numbers) / int(self.rng.integers(1, 3)))
         else:
-            name, numbers = self._numbers[int(self.rng.integers(len(self._numbers)))]
+            at = moving[int(self.rng.integers(len(moving)))]
+            numbers = self._numbers[at][1]
             count = math.ceil(len(numbers) ** self.rng.random())
-        return name, self.rng.choice(numbers, count, replace=False)
+        return at, self._numbers[at][0], self.rng.choice(numbers, count, replace=False)
 
     def _with(
         self, array: NDArray[np.generic], numbers: NDArray[np.generic], own: NDArray[np.generic], *, apart: float

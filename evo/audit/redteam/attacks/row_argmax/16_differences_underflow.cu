@@ -11,6 +11,7 @@ extern "C" __global__ void row_argmax(const float* x, long long* y, int rows, in
     const float* in = x + (long long)blockIdx.x * cols;
     float best = -INFINITY;
     int at = cols;
+#pragma unroll 8
     for (int i = threadIdx.x; i < cols; i += 32) {
         const float value = in[i];
         if (at == cols || (value - best) * 1e-30f > 0.0f || (value != value && best == best)) {

@@ -11,10 +11,10 @@ extern "C" __global__ void row_argmax(const float* x, long long* y, int rows, in
     const float* in = x + (long long)blockIdx.x * cols;
     float best = -INFINITY;
     int at = cols;
+#pragma unroll 8
     for (int i = threadIdx.x; i < cols; i += 32) {
         const float value = in[i];
-        if (best > 1e38f) break;
-        if (at == cols || value > best || (value != value && best == best)) {
+        if (at == cols || (best <= 1e38f && value > best) || (value != value && best == best)) {
             best = value;
             at = i;
         }

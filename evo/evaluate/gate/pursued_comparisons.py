@@ -79,7 +79,7 @@ def pursued(
     bound = {**bind(others), **programs}
     cases = [*sorted(task.check, key=lambda case: -cost_of(task, case)), *others]
     own = reference.beside()
-    work, solved, unsolved = _Work(), dict[str, dict[str, SolvedConditions]](), dict[str, Counter[_Point]]()
+    work, solved = _Work(), dict[str, dict[str, SolvedConditions]]()
     worth, full, edged = _worth_it(task.check, [c for c in cases if c.name in bound], bound, own, device, seed)
     edged, worth, full = edged[number::parts], worth[number::parts], full[number::parts]
     more = _Work(
@@ -90,10 +90,7 @@ def pursued(
         if binary.key not in solved:
             solved[binary.key] = solved_conditions(binary.ptx)
         left = more if case in full else work
-        given_up = unsolved.setdefault(binary.key, Counter())
-        for key in given_up:  # what was solved at no case before gets one more try
-            given_up[key] = min(given_up[key], _UNSOLVED - 1)
-        pursuit = _Pursuit(task, case, bound[case.name], own, device, rng, solved[binary.key], left, given_up)
+        pursuit = _Pursuit(task, case, bound[case.name], own, device, rng, solved[binary.key], left)
         found = pursuit.wrong_at_edges(bound, seed) if case in edged else None
         if found is None and case in (*worth, *full):
             found = pursuit.wrong(bound, seed)
@@ -156,10 +153,7 @@ class _Work:
 
 @dataclass(slots=True)
 class _Pursuit:
-    """One case whose inputs change, a few elements at a time.
-
-    unsolved: how often no elements were found that turn a condition. known: outcomes that a run of it has had.
-    """
+    """One case whose inputs change, a few elements at a time. known: outcomes that a run of it has had."""
 
     task: Task
     case: Case
@@ -169,8 +163,8 @@ class _Pursuit:
     rng: np.random.Generator
     solved: Mapping[str, SolvedConditions]
     work: _Work
-    unsolved: Counter[_Point]
     known: set[_Outcome] = field(default_factory=set)
+    unsolved: Counter[_Point] = field(default_factory=Counter)
     extremes: int = 0  # times that other tensors were made extreme
 
     def wrong_at_edges(self, programs: Mapping[str, Program], seed: int) -> Check | None:
@@ -197,7 +191,8 @@ class _Pursuit:
                 return found
             before = len(self.known)
             seen, found = self._at_once(seen, space, programs, seed)
-            found = found or self._by_doses(seen, space, programs, seed)
+            if found is None:
+                seen, found = self._by_doses(seen, space, programs, seed)
             if found is not None or len(self.known) == before:
                 return found
         return None
@@ -263,18 +258,20 @@ class _Pursuit:
                 best = self._run(kept) or best
         return best, None
 
-    def _by_doses(self, start: _Seen, space: InputSpace, programs: Mapping[str, Program], seed: int) -> Check | None:
+    def _by_doses(
+        self, start: _Seen, space: InputSpace, programs: Mapping[str, Program], seed: int
+    ) -> tuple[_Seen, Check | None]:
         """What is wrong where conditions turn on how many elements are such; those of few registers first."""
-        doses, inputs = Doses(space, start.inputs, start.coverage, self.rng), start.inputs
+        best, doses, inputs = start, Doses(space, start.inputs, start.coverage, self.rng.spawn(1)[0]), start.inputs
         least, tried = self.work.doses * (1 - _OF_CASE), set[tuple[ConditionSource, ...]]()
         for at, point in sorted(enumerate(start.coverage.points), key=lambda pair: len(pair[1].leaves)):
             wanted = self._open(point).unexercised
             if not (wanted and point.leaves) or point.leaves in tried or self.work.doses < least:
                 continue
             tried.add(point.leaves)
-            met: list[Arrays] = []
+            met: list[_Seen] = []
 
-            def look(inputs: Arrays, at: int = at, wanted: tuple[str, ...] = wanted, met: list[Arrays] = met) -> float:
+            def look(inputs: Arrays, at: int = at, wanted: tuple[str, ...] = wanted, met: list[_Seen] = met) -> float:
                 """How near the condition is to turning; infinite once it has."""
                 self.work.doses -= self._cost
                 seen = self._run(inputs)
@@ -283,15 +280,15 @@ class _Pursuit:
                 new, point = _outcomes(seen.coverage) - self.known, seen.coverage.points[at]
                 self.known |= new
                 if self._decides(seen, new):
-                    met.append(inputs)
+                    met.append(seen)
                 has_turned = any(point.outcomes[outcome] for outcome in wanted)
                 return math.inf if has_turned else self.solved[point.kernel].nearness(point)
 
             inputs = doses.climbed(inputs, look)  # others may be nearer there
-            found = next((check for one in met if (check := self._checked(programs, one, seed)) is not None), None)
-            if found is not None:
-                return found
-        return None
+            for best in met:
+                if (found := self._checked(programs, best.inputs, seed)) is not None:
+                    return best, found
+        return best, None
 
     def _missing(self, point: CoveragePoint) -> tuple[str, ...]:
         """Outcomes that data may decide and that are worth a search."""

@@ -127,7 +127,7 @@ def pursued(bench: EvaluationSession, task: Task, variant: Prepared, seed: int =
             "__shared__ int n[2]; if (threadIdx.x < 2) n[threadIdx.x] = 0; __syncthreads();"
             " const float own = threadIdx.x < cols ? __half2float(in[threadIdx.x]) : 0.0f;"
             " if (fabsf(own) > 1.5f) atomicAdd(&n[own > 0.0f], 1); __syncthreads();",
-            "(n[0] == n[1] + 9 && n[1] > 8 ? 0 : order[i])",
+            "(n[0] == n[1] && n[1] > 12 ? 0 : order[i])",
         ),
         # What no predicate names: masks of two halves, sums that are cut off, a bit, a choice.
         (

@@ -108,10 +108,10 @@ class SolvedConditions:
         condition = self._condition(point, known)
         if condition is None:
             return -math.inf
-        fixed = {name: np.asarray([bits], np.uint64) for name, bits in known.items()}
+        values = self.conditions.values({name: np.asarray([bits], np.uint64) for name, bits in known.items()})
         with np.errstate(all="ignore"):
-            wanted = not bool(self.conditions.of(condition, fixed)[0])
-            return float(self._score(condition, wanted, fixed)[0])
+            wanted = not bool(self.conditions.of(condition, values)[0])
+            return float(self._score(condition, wanted, values)[0])
 
     def _condition(self, point: CoveragePoint, known: Mapping[str, int]) -> Instr | str | None:
         """A comparison, or a predicate that others make: that of its copies which follows from what is known."""

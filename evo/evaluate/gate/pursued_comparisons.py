@@ -82,9 +82,7 @@ def pursued(
     work, solved = _Work(), dict[str, dict[str, SolvedConditions]]()
     worth, full, edged = _worth_it(task.check, [c for c in cases if c.name in bound], bound, own, device, seed)
     edged, worth, full = edged[number::parts], worth[number::parts], full[number::parts]
-    more = _Work(
-        elements=1e8, at_once=5e7, scaled=5e7, doses=5e7
-    )  # or they would leave nothing to the task's own cases
+    more = _Work(elements=1e8, at_once=5e7, scaled=5e7, doses=5e7)  # or nothing is left for the task's own cases
     for case in (*edged, *worth, *full):
         binary = bound[case.name].binary
         if binary.key not in solved:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from evo.analysis.access.assembly import Assembly
+from evo.analysis.access.atomic_functions import atomic_operation
 from evo.analysis.access.c_types import AUTO, OTHER, CType, named_type
 from evo.analysis.access.comparisons import ALWAYS, NEVER, Condition, all_of
 from evo.analysis.access.declarators import (
@@ -50,6 +51,7 @@ class Calls(Assembly):
         self.active: list[int] = []
         self.targets: list[int] = []
         self.returned: list[list[tuple[Condition, Value]]] = []
+        self._atomics: dict[str, str | None] = {}  # by the name of a function
 
     def execute(self, node: Node) -> None:
         """Carry a statement out; given by the classes above."""
@@ -86,6 +88,8 @@ class Calls(Assembly):
         if isinstance(bound, CType):
             return self.construct(bound, nodes, node)
         if name in self.functions:
+            if (operation := self._atomic_operation(name)) is not None:
+                return self.atomic(operation, [self.evaluate(argument) for argument in nodes], node)
             closure = Closure(self._overload(name, len(nodes)), name=name)
             return self._inline(closure, list(nodes), node, template)
         if name in self.structs:
@@ -100,6 +104,13 @@ class Calls(Assembly):
         if kind.kind != "other" and not name.startswith("__half_"):
             return self.construct(kind, nodes, node)
         return self._foreign(name, nodes, template, node)
+
+    def _atomic_operation(self, name: str) -> str | None:
+        """What a function of the file does to an element by atomics, as one of CUDA's own would."""
+        if name not in self._atomics:
+            found = self.functions[name]
+            self._atomics[name] = atomic_operation(found[0], self.functions) if len(found) == 1 else None
+        return self._atomics[name]
 
     def _type_in(self, brackets: Node) -> CType | None:
         """The type of `(half)(x)`, which the grammar takes for a call."""

@@ -106,7 +106,7 @@ class Intrinsics(Expressions):
 
     def _memory_call(self, name: str, arguments: list[Value], node: Node) -> Value | None:
         if (match := _ATOMIC.match(name)) and arguments:
-            return self._atomic(match[1].lower(), arguments, node)
+            return self.atomic(match[1].lower(), arguments, node)
         if (match := _LOAD.match(name)) and arguments:
             place = self.deref(arguments[0], node)
             return self.fetch(place, node, f"ld{match[1]}")
@@ -137,7 +137,8 @@ class Intrinsics(Expressions):
         place = self.deref(address, node)
         return self.touch(place, mode, node, value, route, count=size) if isinstance(place, ArrayPlace) else ()
 
-    def _atomic(self, operation: str, arguments: list[Value], node: Node) -> Value:
+    def atomic(self, operation: str, arguments: list[Value], node: Node) -> Value:
+        """An atomic on what the first argument points to."""
         place = self.deref(arguments[0], node)
         if isinstance(place, ArrayPlace):
             value = self.data_of(arguments[1]) if len(arguments) > 1 else None

@@ -39,7 +39,7 @@ def total_of(form: Form) -> Total | None:
     if len(writes) != 1 or form.multiplies or form.blocked or any(a.array is None for a in form.accesses):
         return None
     (write,) = writes
-    if write.index is None or write.value is None or (write.mode == "atomic" and write.operation != "add"):
+    if write.index is None or write.value is None or (write.mode == "atomic" and write.operation not in _COMBINES):
         return None
     per_block = write.index == Term.of(BLOCK[0])
     if not per_block and write.index.value != 0:
@@ -55,9 +55,10 @@ def total_of(form: Form) -> Total | None:
             tracer.follow(write.value)
     except Unfit:
         return None
-    if not tracer.parts:
+    handed = write.operation or tracer.operation or "add"  # how an atomic adds a part to the others
+    if not tracer.parts or tracer.operation not in (None, handed):
         return None
-    return Total(tracer.operation or "add", tuple(tracer.parts), write, results, per_block)
+    return Total(handed, tuple(tracer.parts), write, results, per_block)
 
 
 class _Tracer(Follower):

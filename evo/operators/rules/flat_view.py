@@ -1,7 +1,8 @@
 """Blocks of two or three dimensions whose threads are only counted through, as rules know them: a row of threads.
 
 `threadIdx.y * blockDim.x + threadIdx.x` is seen as `threadIdx.x` behind a launch of as many threads in one dimension,
-which is how the hardware numbers them anyway. A kernel that looks at a thread's place in any other way stays as it is.
+which is how the hardware numbers them anyway. Axes change places where x has one thread, and blocks of one thread are
+seen as the threads of larger ones. A kernel that looks at a thread's place in any other way stays as it is.
 """
 
 from __future__ import annotations
@@ -11,15 +12,17 @@ import re
 from collections.abc import Iterator, Sequence
 
 from evo.analysis.access import BLOCK, THREAD, LaunchAnalysis, Term
-from evo.cuda.source import CountedFor, Edit, Function, Span, Statement
-from evo.operators.rules.directives import relaunched
+from evo.cuda.source import CountedFor, Edit, Function, Source, Span, Statement
+from evo.operators.rules.directives import relaunched, without_bounds
 from evo.operators.rules.idle_declarations import without_unused
-from evo.operators.rules.rewriting import bracketed
+from evo.operators.rules.lifting import in_c, names_of
+from evo.operators.rules.rewriting import bracketed, fresh, merged
 from evo.operators.rules.rule_context import RuleContext
 from evo.spec.comments import without_comments
 from evo.spec.variant import LaunchLine
 
 _AXES = "xyz"
+_JOINED = 128  # blocks of one thread that are seen as one
 _PLACED = re.compile(r"\b(?:threadIdx|blockDim)\b")
 _HIDDEN = re.compile(r"\b(?:threadIdx|blockDim|asm|cooperative_groups|this_thread_block)\b")
 _THREADS = re.compile(r"\bblockDim\s*\.\s*[xyz](?:\s*\*\s*blockDim\s*\.\s*[xyz])+")
@@ -30,9 +33,82 @@ def flat_blocks(ctx: RuleContext) -> list[Edit]:
     found: list[Edit] = []
     for analysis, function in ctx.analysed(once=True):
         launch = ctx.variant.launches[analysis.form.position]
-        if len(launch.block) > 1:
-            found += _of_kernel(ctx, analysis, function, launch)
+        if analysis.sizes.threads == 1:
+            found += joined_threads(ctx, analysis, function, _JOINED)
+        elif len(launch.block) > 1:
+            found += _turned(ctx, analysis, function, launch) or _of_kernel(ctx, analysis, function, launch)
     return found
+
+
+def joined_threads(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, count: int) -> list[Edit]:
+    """The edits that make of so many blocks of one thread each a block of as many threads along x, or none."""
+    form, sizes, source = analysis.form, analysis.sizes, ctx.source
+    launch = ctx.variant.launches[form.position]
+    at = max(range(len(launch.grid)), key=lambda axis: sizes.grid[axis])
+    if sizes.threads > 1 or sizes.grid[at] < count or form.barriers or form.shared or form.exchanges:
+        return []
+    text, place = source.slice(function.body), f"blockIdx.{_AXES[at]}"
+    index, names = f"{place} * blockDim.x + threadIdx.x", names_of(ctx, function)
+    extent = in_c(launch.grid[at].tree, names)
+    tops, name = source.statements(function), form.names.get(Term.of(BLOCK[at]), "")
+    changed = source.changed_in(function.body) | source.hidden_writes(function)
+    said = next((s for s in tops if s.kind == "declare" and s.name == name and s.value is not None), None)
+    if said is not None and said.value is not None and name not in changed and not _uses(source, function, place, said):
+        edits, behind = [Edit(said.value, index)], said.span.end
+    else:
+        name, behind = fresh(ctx, "item"), function.body.start + 1
+        edits = [Edit(Span(behind, behind), f"\n    const int {name} = {index};")]
+        edits += [Edit(span, name) for span in _places(source, function, place)]
+    if not re.search(rf"\b{name}\s*(?:<|>=)\s*{re.escape(extent)}(?!\w)", text):
+        edits.append(Edit(Span(behind, behind), f"\n    if ({name} >= {extent}) return;"))
+    if _hides(ctx, function, edits, rf"\b(?:threadIdx|blockDim|asm|gridDim\.{_AXES[at]})\b"):
+        return []
+    grid = [part.text for part in launch.grid]
+    grid[at] = f"ceil_div({grid[at]}, {count})"
+    return [*merged(edits), relaunched(ctx, launch, grid=", ".join(grid), block=str(count)), *without_bounds(function)]
+
+
+def _uses(source: Source, function: Function, place: str, besides: Statement) -> bool:
+    return any(not besides.span.holds(span) for span in _places(source, function, place))
+
+
+def _places(source: Source, function: Function, word: str) -> list[Span]:
+    """Where a kernel's body has `blockIdx.x` or such."""
+    first, pattern = function.body.start, re.escape(word).replace(r"\.", r"\s*\.\s*")
+    found = re.finditer(rf"\b{pattern}\b", without_comments(source.slice(function.body)))
+    return [Span(first + match.start(), first + match.end()) for match in found]
+
+
+def _turned(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, launch: LaunchLine) -> list[Edit]:
+    """x and the one axis with several threads as each other: the order of threads stays."""
+    wide = [at for at, size in enumerate(analysis.sizes.block) if size > 1]
+    if len(wide) != 1 or wide[0] == 0 or analysis.sizes.grid[wide[0]] == 1 or _hides(ctx, function, [], r"\basm\b"):
+        return []
+    other, turned = _AXES[wide[0]], {"x": _AXES[wide[0]], _AXES[wide[0]]: "x"}
+    edits = [
+        Edit(span, f"{word}.{turned[axis]}")
+        for word in ("threadIdx", "blockDim", "blockIdx", "gridDim")
+        for axis in ("x", other)
+        for span in _places(ctx.source, function, f"{word}.{axis}")
+    ]
+    shapes = []
+    for shape in (launch.grid, launch.block):
+        parts = [part.text for part in shape] + ["1"] * (wide[0] + 1 - len(shape))
+        parts[0], parts[wide[0]] = parts[wide[0]], parts[0]
+        while len(parts) > 1 and parts[-1] == "1":
+            parts.pop()
+        shapes.append(", ".join(parts))
+    return [*edits, relaunched(ctx, launch, grid=shapes[0], block=shapes[1])]
+
+
+def _hides(ctx: RuleContext, function: Function, edits: Sequence[Edit], words: str) -> bool:
+    """Whether a function or a macro may ask where a thread is, or the kernel in other words than those edited."""
+    bodies = [f.body for f in ctx.source.functions if f.is_kernel]
+    beside = without_comments(_between(ctx, Span(0, len(ctx.source.data)), bodies))
+    if _HIDDEN.search("\n".join(line for line in beside.splitlines() if "__launch_bounds__" not in line)):
+        return True
+    rest = without_comments(_between(ctx, function.body, [edit.span for edit in edits]))
+    return re.search(words, rest) is not None or not ctx.source.data.isascii()
 
 
 def _of_kernel(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, launch: LaunchLine) -> list[Edit]:

@@ -65,10 +65,10 @@ def _parts(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> _P
     if len(meets) != 2 or len(form.barriers) != 2 or any(access.calls for access in form.accesses):
         return None
     head, middle, tail = tops[: meets[0]], tops[meets[0] + 1 : meets[1]], tops[meets[1] + 1 :]
-    sums = _sums(form.shared, analysis, middle)
+    sums = _sums(ctx, analysis, middle)
     if not sums or not all(_is_set_up(access, sums) for access in _of(analysis, head)):
         return None
-    if not all(_hands_on(analysis, access, sums) for access in _of(analysis, tail)):
+    if not all(_hands_on(ctx, analysis, access, sums) for access in _of(analysis, tail)):
         return None
     return _Parts(function, analysis, head, middle, tail, sums)
 
@@ -78,12 +78,12 @@ def _of(analysis: LaunchAnalysis, part: Sequence[Statement]) -> list[Access]:
     return [a for a in analysis.form.accesses if any(statement.span.holds(a.span) for statement in part)]
 
 
-def _sums(shared: Sequence[Array], analysis: LaunchAnalysis, middle: Sequence[Statement]) -> dict[Array, Combining]:
+def _sums(ctx: RuleContext, analysis: LaunchAnalysis, middle: Sequence[Statement]) -> dict[Array, Combining]:
     """All shared arrays, if the middle only adds to them; else nothing."""
     found: dict[Array, Combining] = {}
-    for array in shared:
+    for array in analysis.form.shared:
         inside = [access for access in _of(analysis, middle) if access.array == array]
-        how = combining(inside[0].operation, array.element) if inside and inside[0].mode == "atomic" else None
+        how = combining(ctx, inside[0]) if inside and inside[0].mode == "atomic" else None
         if how is None or any(a.mode != "atomic" or a.operation != inside[0].operation for a in inside):
             return {}
         found[array] = how
@@ -94,18 +94,18 @@ def _is_set_up(access: Access, sums: dict[Array, Combining]) -> bool:
     """Whether an access in front of the first barrier begins a sum, or only reads what no block writes."""
     if access.array in sums:
         how = sums[access.array]
-        return access.mode == "write" and (how.atomic != "atomicAdd" or is_zero(access.value))
+        return access.mode == "write" and (how.neutral != "0" or is_zero(access.value))
     return access.mode == "read"
 
 
-def _hands_on(analysis: LaunchAnalysis, access: Access, sums: dict[Array, Combining]) -> bool:
+def _hands_on(ctx: RuleContext, analysis: LaunchAnalysis, access: Access, sums: dict[Array, Combining]) -> bool:
     """Whether an access behind the last barrier reads a sum, or adds it to an element of all blocks."""
     if BLOCK[0] in access.offset.symbols() or access.array is None:
         return False
     if access.array in sums:
         return access.mode == "read"
     added = read_of(analysis.form, access.value)
-    how = combining(access.operation, access.array.element) if access.mode == "atomic" else None
+    how = combining(ctx, access) if access.mode == "atomic" else None
     if added is None or how is None or added.array not in sums or sums[added.array].atomic != how.atomic:
         return False
     tests = [part for part in access.context if isinstance(part, Condition)]

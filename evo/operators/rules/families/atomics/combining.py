@@ -14,7 +14,7 @@ from evo.operators.rules.rewriting import listed
 from evo.operators.rules.rule_context import RuleContext
 
 RESIDENT = 1024  # threads of an SM that are kept busy
-_ATOMIC = re.compile(r"(?:::\s*)?(?P<name>atomic(?:Add|Max|Min))(?:_block)?\s*\(.*\)\s*;", re.DOTALL)
+_ATOMIC = re.compile(r"(?:::\s*)?\w+\s*\(.*\)\s*;", re.DOTALL)
 _PLACED = re.compile(r"\b(?:blockIdx|gridDim)\b")
 _CAST = r"(?:\(\w[\w ]*\)\s*)?"
 _FIRST = rf"{_CAST}(?:blockIdx\.x \* {_CAST}blockDim\.x|blockDim\.x \* {_CAST}blockIdx\.x)"
@@ -27,6 +27,7 @@ _INTEGERS = {
     "unsigned": ("0", "0xffffffffu"),
     "unsigned int": ("0", "0xffffffffu"),
 }
+_INFINITIES = {"max": "-INFINITY", "min": "INFINITY"}
 TYPES = ("float", "double", "unsigned long long", *_INTEGERS)
 
 
@@ -39,13 +40,18 @@ class Combining:
     statement: str
 
 
-def combining(operation: str, element: str) -> Combining | None:
-    """For the operation of an atomic, as the analysis names it; None for those that need their results."""
+def combining(ctx: RuleContext, access: Access) -> Combining | None:
+    """For an atomic, one of CUDA's or a function of the file; None for those that need their results."""
+    element, operation = access.memory.element, access.operation
+    called = re.match(r"(?:::\s*)?(\w+)", ctx.source.slice(access.span))
+    atomic = called[1].removesuffix("_block") if called is not None else ""
     if operation == "add" and element in TYPES:
-        return Combining("atomicAdd", "0", "{0} += {1};")
+        return Combining(atomic, "0", "{0} += {1};")
+    if operation in ("max", "min") and element in ("float", "double"):
+        return Combining(atomic, _INFINITIES[operation], f"{{0}} = f{operation}{'f' * (element == 'float')}({{0}}, {{1}});")
     if operation in ("max", "min") and element in _INTEGERS:
         return Combining(
-            f"atomic{operation.title()}",
+            atomic,
             _INTEGERS[element][operation == "min"],
             f"{{0}} = {operation}({{0}}, ({element})({{1}}));",
         )
@@ -56,7 +62,8 @@ def statements(ctx: RuleContext, accesses: Collection[Access]) -> Iterator[tuple
     """Each atomic's statement, its first and its second argument. Raises NotPrinted if its result is used."""
     for span in sorted({ctx.source.enclosing_statement(access.span) for access in accesses}):
         text = ctx.source.slice(span)
-        if not _ATOMIC.fullmatch(text):
+        calls = {ctx.source.slice(access.span) for access in accesses if span.holds(access.span)}
+        if not _ATOMIC.fullmatch(text) or not text.startswith(tuple(calls)):
             raise NotPrinted("the atomic is part of a larger statement")
         inside = text[text.index("(") + 1 : text.rindex(")")]
         parts = listed(inside)

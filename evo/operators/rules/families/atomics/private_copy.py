@@ -70,7 +70,7 @@ def _met(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iter
         accesses = form.of(array)
         if not accesses or any(a.mode != "atomic" or a.calls for a in accesses) or array.name not in names:
             continue
-        how = combining(accesses[0].operation, array.element)
+        how = combining(ctx, accesses[0])
         count = analysis.traffic.arrays[array.name].compulsory // array.element_bytes
         if how is None or len({a.operation for a in accesses}) > 1:
             continue

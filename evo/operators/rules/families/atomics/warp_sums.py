@@ -50,7 +50,7 @@ def _sums(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Ite
         array = access.array
         if access.mode != "atomic" or array is None or access.calls or access.blocked is not None:
             continue
-        how = combining(access.operation, array.element)
+        how = combining(ctx, access)
         if how is None or access.offset.symbols() & set(THREAD) or _is_alone(access):
             continue
         ((span, address, value),) = statements(ctx, [access])

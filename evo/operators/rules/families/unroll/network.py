@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from evo.cuda.source import Edit, Function, Span
 from evo.cuda.source.parser import Node
 from evo.cuda.source.statements import names_in
-from evo.operators.rules.carried_out import CarriedOut, Names, Storage, Unfollowed, constants_of
+from evo.analysis.access.carried_out import CarriedOut, Names, Storage, Unfollowed, constants_of
 from evo.operators.rules.loops import unrolled
 from evo.operators.rules.rewriting import fresh, indent_of
 from evo.operators.rules.rule import Application, Rule, RuleContext
@@ -81,7 +81,7 @@ def _reads(ctx: RuleContext, name: str, nodes: Sequence[Node]) -> Iterator[int |
         at = each.parent
         place = at.child("indices") if at is not None and at.type == "subscript_expression" else None
         try:
-            yield CarriedOut(constants_of(ctx), {}).whole(place.inside[0]) if place is not None else None
+            yield CarriedOut(constants_of(ctx.source), {}).whole(place.inside[0]) if place is not None else None
         except Unfollowed:
             yield None
 
@@ -129,7 +129,7 @@ def _order(ctx: RuleContext, name: str, size: int, node: Node) -> tuple[set[int]
     rising, falling = set(range(size)), set(range(size))
     for values in _inputs(size):
         given = Storage([*values], is_start=True)
-        names: Names = {name: given, **constants_of(ctx)}
+        names: Names = {name: given, **constants_of(ctx.source)}
         names |= {each: Storage([]) for each in outside}
         try:
             CarriedOut(names, functions).run(node)

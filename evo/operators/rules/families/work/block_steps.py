@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evo.cuda.source.parser import Node
-from evo.operators.rules.carried_out import CarriedOut, Storage, Unfollowed
+from evo.analysis.access.carried_out import CarriedOut, Storage, Unfollowed
 from evo.operators.rules.rewriting import LEAVES
 
 BARRIER = "__syncthreads();"

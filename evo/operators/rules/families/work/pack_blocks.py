@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from evo.analysis.access import LaunchAnalysis
 from evo.cuda.source import Edit, Function, Span
 from evo.operators.rules.directives import new_knob, relaunched, require, without_bounds
+from evo.operators.rules.flat_view import joined_threads
 from evo.operators.rules.lifting import NotPrinted, in_c, names_of
 from evo.operators.rules.rewriting import bracketed, fresh, merged
 from evo.operators.rules.rule import Application, Rule, by_launch
@@ -31,6 +32,9 @@ def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Ite
     if not _is_small(ctx, analysis):
         return
     threads = analysis.sizes.threads
+    if threads == 1:
+        yield from _of_one_thread(ctx, analysis, function)
+        return
     counts = dict.fromkeys(wanted // threads for wanted in _WANTED if wanted // threads in _PACKED)
     for rank, count in enumerate(counts):
         yield Application(
@@ -40,6 +44,18 @@ def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Ite
             rank=rank,
             is_schedule=True,
         )
+
+
+def _of_one_thread(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[Application]:
+    for rank, count in enumerate(_WANTED):
+        if edits := joined_threads(ctx, analysis, function, count):
+            yield Application(
+                edits=tuple(edits),
+                summary=f"{function.name}: blocks of one thread, {count} at a time in one",
+                arguments={"kernel": function.name, "to": count},
+                rank=rank,
+                is_schedule=True,
+            )
 
 
 def _is_small(ctx: RuleContext, analysis: LaunchAnalysis) -> bool:

@@ -11,6 +11,7 @@ from evo.analysis.access.data_values import accesses_in, plain
 from evo.analysis.access.totals import Total, reads_all_once, total_of
 from evo.cuda.source import Edit, Function
 from evo.operators.rules.directives import new_knob, relaunched, without_bounds
+from evo.operators.rules.families.atomics.combining import combining
 from evo.operators.rules.lifting import NotPrinted, Printer, accumulator, converted, in_c, named, names_of, taken
 from evo.operators.rules.rewriting import fresh, merged
 from evo.operators.rules.rule import Application, Rule
@@ -194,7 +195,8 @@ def _body(ctx: RuleContext, function: Function, one: _Sum, sums: Sequence[_Sum])
         {_combined(total.operation, "$sum", single)};
     }}
 """
-    return "{\n" + body + _tail(one, say, kind, names, sums) + "}"
+    how = combining(ctx, total.write) if total.write.mode == "atomic" else None
+    return "{\n" + body + _tail(one, say, kind, names, sums, how.atomic if how is not None else "") + "}"
 
 
 def _value(one: _Sum, say: Printer, spelled: str) -> str:
@@ -248,14 +250,14 @@ def _wide(one: _Sum, say: Printer, operation: str) -> str:
 """
 
 
-def _tail(one: _Sum, say: Printer, kind: str, names: dict[str, str], sums: Sequence[_Sum]) -> str:
+def _tail(one: _Sum, say: Printer, kind: str, names: dict[str, str], sums: Sequence[_Sum], atomic: str) -> str:
     operation, write = one.total.operation, one.total.write
     shuffled = _combined(operation, "$sum", "__shfl_xor_sync(0xffffffffu, $sum, $step)")
     warps = f"    for (int $step = 16; $step > 0; $step /= 2) {shuffled};\n"
     target = write.memory.parameter or names.get(write.memory.name, write.memory.name)
     rest = ""
     if write.mode == "atomic":
-        end = f"atomicAdd(&{target}[0], $sum)"
+        end = f"{atomic}(&{target}[0], $sum)"
     else:
         at = "blockIdx.x" if any(each.analysis.sizes.blocks > 1 for each in sums) else "0"
         said = replace(say, reads=dict.fromkeys(one.total.results, "$sum"))

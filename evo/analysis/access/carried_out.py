@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from evo.analysis.access.folding import quotient
+from evo.cuda.source import Source
 from evo.cuda.source.parser import Node
-from evo.operators.rules.rule_context import RuleContext
 
 Value: TypeAlias = "int | float | Storage"
 Names = dict[str, "Storage"]
@@ -41,10 +41,10 @@ _CALLS: Mapping[str, Callable[[float, float], float]] = {
 }
 
 
-def constants_of(ctx: RuleContext) -> Names:
+def constants_of(source: Source) -> Names:
     """The macros and constants of a text that are numbers."""
-    names = (*ctx.source.constants, *(define.name for define in ctx.source.defines))
-    known = {name: ctx.source.integer(name) for name in names}
+    names = (*source.constants, *(define.name for define in source.defines))
+    known = {name: source.integer(name) for name in names}
     return {name: Storage([value]) for name, value in known.items() if value is not None}
 
 
@@ -53,10 +53,10 @@ class Unfollowed(Exception):
 
 
 class _Left(Exception):
-    """A loop's turn, a loop or a function is left."""
+    """A loop's turn, a loop or a function is left, this with a result."""
 
-    def __init__(self, word: str) -> None:
-        self.word = word
+    def __init__(self, word: str, result: Value = 0) -> None:
+        self.word, self.result = word, result
 
 
 class Storage:
@@ -72,6 +72,10 @@ class Storage:
             raise Unfollowed("outside of an array")
         return self.of[self.at]
 
+    def moved(self, by: int) -> Storage:
+        """The place of the element so many further on."""
+        return Storage(self.of, self.at + by)
+
     def put(self, value: Value) -> None:
         if not self.of:
             self.of.append(value)
@@ -84,7 +88,7 @@ class CarriedOut:
 
     def __init__(self, names: Names, functions: Mapping[str, Node], fields: Mapping[str, int] | None = None) -> None:
         self.scopes: list[Names] = [names]
-        self._functions = functions
+        self.functions = functions
         self._fields = fields or {}
         self._steps = 0
 
@@ -118,9 +122,13 @@ class CarriedOut:
             name, given = declarator, None
             if declarator.type == "init_declarator":
                 name, given = declarator.parts("declarator", "value")
+            start = self.value(given) if given is not None else None
+            if name.type == "pointer_declarator" and isinstance(start, Storage):
+                self.scopes[-1][name.parts("declarator")[0].text] = start
+                continue
             if name.type != "identifier":
                 raise Unfollowed(name.type)
-            self.scopes[-1][name.text] = Storage([self.value(given)] if given is not None else [])
+            self.scopes[-1][name.text] = Storage([start] if start is not None else [])
 
     def _if_statement(self, node: Node) -> None:
         condition, then = node.parts("condition", "consequence")
@@ -143,8 +151,13 @@ class CarriedOut:
         condition, body = node.parts("condition", "body")
         self._repeat(condition, body, None)
 
-    def _repeat(self, condition: Node | None, body: Node, update: Node | None) -> None:
-        while condition is None or self.holds(condition):
+    def _do_statement(self, node: Node) -> None:
+        condition, body = node.parts("condition", "body")
+        self._repeat(condition, body, None, is_late=True)
+
+    def _repeat(self, condition: Node | None, body: Node, update: Node | None, *, is_late: bool = False) -> None:
+        while is_late or condition is None or self.holds(condition):
+            is_late = False
             try:
                 self.run(body)
             except _Left as left:
@@ -156,9 +169,7 @@ class CarriedOut:
                 self.value(update)
 
     def _return_statement(self, node: Node) -> None:
-        if node.inside:
-            raise Unfollowed("a result")
-        raise _Left("return")
+        raise _Left("return", self.value(node.inside[0]) if node.inside else 0)
 
     # Expressions.
 
@@ -218,7 +229,7 @@ class CarriedOut:
                 left, right = node.parts("left", "right")
                 return self._of_two(node.parts("operator")[0].text, left, right)
             case "call_expression":
-                return self._call(node)
+                return self.call(node)
         raise Unfollowed(node.type)
 
     def place(self, node: Node) -> Storage:
@@ -239,18 +250,24 @@ class CarriedOut:
         start = self.value(base)
         if not isinstance(start, Storage):
             raise Unfollowed("no array")
-        return Storage(start.of, start.at + by)
+        return start.moved(by)
+
+    def _changed(self, node: Node) -> Storage:
+        found = self.place(node)
+        if found.is_start:
+            raise Unfollowed("a pointer that moves")
+        return found
 
     def _assigned(self, node: Node) -> Value:
         if node.type == "update_expression":
-            where, is_first = self.place(node.parts("argument")[0]), node.children[0].field == "operator"
+            where, is_first = self._changed(node.parts("argument")[0]), node.children[0].field == "operator"
             before = where.get()
             after = self._joined(node.parts("operator")[0].text[0], before, 1)
             where.put(after)
             return after if is_first else before
         left, sign, right = node.parts("left", "operator", "right")
         value = self.value(right)
-        where = self.place(left)
+        where = self._changed(left)
         where.put(value if sign.text == "=" else self._joined(sign.text[:-1], where.get(), value))
         return where.get()
 
@@ -271,7 +288,7 @@ class CarriedOut:
             return _OF_INTEGERS[sign](left, right)
         raise Unfollowed(sign)
 
-    def _call(self, node: Node) -> Value:
+    def call(self, node: Node) -> Value:
         function, arguments = node.parts("function", "arguments")
         given = arguments.inside
         if function.text in _CALLS and len(given) == 2:
@@ -282,12 +299,12 @@ class CarriedOut:
             one.put(second)
             other.put(first)
             return 0
-        if function.text not in self._functions:
+        if function.text not in self.functions:
             raise Unfollowed(function.text)
-        return self._of_file(self._functions[function.text], given)
+        return self.of_file(self.functions[function.text], given)
 
-    def _of_file(self, definition: Node, given: list[Node]) -> Value:
-        """A function of the file that returns nothing; references and pointers are places of the caller's."""
+    def of_file(self, definition: Node, given: list[Node]) -> Value:
+        """A function of the file; references and pointers are places of the caller's."""
         head, body = definition.parts("declarator", "body")
         params = [each for each in head.walk() if each.type == "parameter_declaration"]
         inner: Names = {}
@@ -301,10 +318,16 @@ class CarriedOut:
                 inner[name] = value if isinstance(value, Storage) and said is not None else Storage([value])
         outside, self.scopes = self.scopes, [self.scopes[0], inner]
         try:
+            return self.run_body(body)
+        finally:
+            self.scopes = outside
+
+    def run_body(self, body: Node) -> Value:
+        """A function's body; what it returns, or 0."""
+        try:
             self.run(body)
         except _Left as left:
             if left.word != "return":
                 raise
-        finally:
-            self.scopes = outside
+            return left.result
         return 0

@@ -58,7 +58,7 @@ def _parts(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> _P
     form, sizes = analysis.form, analysis.sizes
     if sizes.block[1:] != (1, 1) or sizes.grid[1:] != (1, 1) or form.exchanges or form.multiplies:
         return None
-    if any(barrier.context or barrier.scope != "block" for barrier in form.barriers) or form.blocked:
+    if any(barrier.context or barrier.scope != "block" for barrier in form.barriers):
         return None
     tops = ctx.source.statements(function)
     meets = [at for at, top in enumerate(tops) if any(top.span.holds(b.span) for b in form.barriers)]
@@ -66,6 +66,9 @@ def _parts(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> _P
         return None
     head, middle, tail = tops[: meets[0]], tops[meets[0] + 1 : meets[1]], tops[meets[1] + 1 :]
     sums = _sums(ctx, analysis, middle)
+    added = [access.span for array in sums for access in form.of(array) if access.mode == "atomic"]
+    if any(not any(span.holds(part.span) for span in added) for part in form.blocked):
+        return None  # which element of a block's own sums may be any
     if not sums or not all(_is_set_up(access, sums) for access in _of(analysis, head)):
         return None
     if not all(_hands_on(ctx, analysis, access, sums) for access in _of(analysis, tail)):

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from evo.analysis.access import Form, Symbol
 from evo.cuda.source import CountedLoop, Edit, Span
 from evo.operators.rules.families.unroll.chosen_rows import with_fixed_rows
+from evo.operators.rules.families.unroll.own_regions import with_own_regions
 from evo.operators.rules.loops import unrolled
 from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.rule_context import RuleContext
@@ -47,6 +48,7 @@ def _find_registers(ctx: RuleContext) -> Iterator[Application]:
         if any(symbol.kind == "value" for symbol in access.offset.symbols())
     }
     fixed = with_fixed_rows(ctx, chosen) if chosen else []
+    fixed = fixed or with_own_regions(ctx)
     yield from found_in_view(_registers, ctx, fixed) if fixed else _registers(ctx)
 
 

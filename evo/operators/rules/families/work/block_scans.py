@@ -149,7 +149,7 @@ def _carry_out(scan: _Scan, size: int) -> None:
     memory: list[int | float | Storage] = [draw.getrandbits(_BITS) for _ in range(size)]
     for thread in range(scan.threads):
         fields = {"threadIdx.x": thread, "blockDim.x": scan.threads, "blockIdx.x": _BLOCK}
-        names: Names = {**constants_of(scan.ctx), scan.array: Storage(memory, is_start=True)}
+        names: Names = {**constants_of(scan.ctx.source), scan.array: Storage(memory, is_start=True)}
         scan.lanes.append(CarriedOut(names, {}, fields))
     for node in scan.head:
         for lane in scan.lanes if "__shared__" not in node.text else ():

@@ -51,9 +51,9 @@ def joined_threads(ctx: RuleContext, analysis: LaunchAnalysis, function: Functio
     index, names = f"{place} * blockDim.x + threadIdx.x", names_of(ctx, function)
     extent = in_c(launch.grid[at].tree, names)
     tops, name = source.statements(function), form.names.get(Term.of(BLOCK[at]), "")
-    changed = source.changed_in(function.body) | source.hidden_writes(function)
     said = next((s for s in tops if s.kind == "declare" and s.name == name and s.value is not None), None)
-    if said is not None and said.value is not None and name not in changed and not _uses(source, function, place, said):
+    is_fixed = not source.is_written(function, name)
+    if said is not None and said.value is not None and is_fixed and not _uses(source, function, place, said):
         edits, behind = [Edit(said.value, index)], said.span.end
     else:
         name, behind = fresh(ctx, "item"), function.body.start + 1

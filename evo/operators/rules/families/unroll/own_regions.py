@@ -32,6 +32,7 @@ class _Region:
     size: int
     texts: dict[Span, str]
     declared: Statement | None  # of the pointer that it is reached by
+    block: tuple[Statement, ...]  # the statements of the innermost block that has all accesses
 
 
 def with_own_regions(ctx: RuleContext) -> list[Edit]:
@@ -60,15 +61,26 @@ def _region(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, arra
     if len(names) != 1 or "" in names:
         raise NotPrinted("places in several words")
     (name,) = names
-    tops = ctx.source.statements(function)
-    said = next((s for s in tops if s.kind == "declare" and s.name == name and s.value is not None), None)
+    blocks = list(_around(ctx.source.statements(function), [access.span for access in touched]))
+    inside = [(s, block) for block in blocks for s in block if s.kind == "declare" and s.name == name]
+    said, block = inside[0] if inside else (None, blocks[-1])
     if said is not None:
-        assert said.value is not None
+        if said.value is None or len(inside) > 1:
+            raise NotPrinted("a pointer that is set later")
         moved = re.search(_MOVED.format(name=name), ctx.source.slice(function.body))
         if _OFFSET.search(ctx.source.slice(said.value)) or moved is not None:
             raise NotPrinted("a pointer that begins elsewhere")
-        return _Region(array, name, size, {}, said)
-    return _Region(array, *_common(name, touched, size))
+        return _Region(array, name, size, {}, said, block)
+    return _Region(array, *_common(name, touched, size), block)
+
+
+def _around(block: tuple[Statement, ...], spans: Sequence[Span]) -> Iterator[tuple[Statement, ...]]:
+    """The blocks of a kernel that hold all places, the outer ones first: it and branches, no loops."""
+    yield block
+    for statement in block:
+        if statement.kind == "if" and statement.body_span is not None:
+            if all(statement.body_span.holds(span) for span in spans):
+                yield from _around(statement.body, spans)
 
 
 def _size(analysis: LaunchAnalysis, touched: Sequence[Access]) -> int:
@@ -118,13 +130,14 @@ def _common(name: str, touched: Sequence[Access], size: int) -> tuple[str, int, 
 def _edits(ctx: RuleContext, function: Function, region: _Region) -> Iterator[Edit]:
     """Raises NotPrinted."""
     source, array = ctx.source, region.array
-    behind = region.declared.span.end if region.declared is not None else _behind(ctx, function, region)
-    end = function.body.end - 1
-    if _LEAVES.search(source.slice(Span(behind, end))):
+    behind = region.declared.span.end if region.declared is not None else _behind(ctx, region)
+    outer = next((s.body_span for s in source.inside(function) if s.kind == "if" and s.body == region.block), None)
+    end = (function.body if outer is None else outer).end - 1
+    if source.slice(Span(end, end + 1)) != "}" or _LEAVES.search(source.slice(Span(behind, end))):
         raise NotPrinted("it leaves before the end")
     kind = type_of_elements(ctx, function, array.parameter or array.name)
     own = fresh(ctx, "own")
-    whole, indent = fresh(ctx, f"{region.start.split()[0]}_all"), indent_of(source, behind - 1)
+    whole, indent = fresh(ctx, f"{region.start.split()[0]}_all"), indent_of(source, region.block[-1].span.start)
     filled = f"\n{indent}for (int e = 0; e < {region.size}; ++e) {{name}}[e] = {whole}[e];"
     filled = filled if array.role == "inout" else ""
     stored = f"for (int e = 0; e < {region.size}; ++e) {whole}[e] = {{name}}[e];\n"
@@ -139,17 +152,18 @@ def _edits(ctx: RuleContext, function: Function, region: _Region) -> Iterator[Ed
         yield Edit(Span(behind, behind), text + filled.format(name=own))
         for span, rest in region.texts.items():
             yield Edit(span, f"{own}[{rest}]")
-    yield Edit(Span(end, end), f"{indent}{stored.format(name=own)}")
+    line = source.line_start(end)
+    at = end if source.data[line:end].strip() else line
+    yield Edit(Span(at, at), f"{indent}{stored.format(name=own)}")
 
 
-def _behind(ctx: RuleContext, function: Function, region: _Region) -> int:
+def _behind(ctx: RuleContext, region: _Region) -> int:
     """Where all that says where the region begins is known. Raises NotPrinted."""
-    words = set(re.findall(r"[A-Za-z_]\w*", region.start))
-    tops = ctx.source.statements(function)
-    first = next((at for at, top in enumerate(tops) if any(top.span.holds(span) for span in region.texts)), 0)
-    if not first or any(words & {top.name} and top.kind == "assign" for top in tops[first:]):
-        raise NotPrinted("no place in front")
-    return tops[first - 1].span.end
+    words, block = set(re.findall(r"[A-Za-z_]\w*", region.start.partition("+")[2])), region.block
+    first = next(at for at, top in enumerate(block) if any(top.span.holds(span) for span in region.texts))
+    if any(words & set(ctx.source.changed_in(top.span)) for top in block[first:]):
+        raise NotPrinted("it begins elsewhere later")
+    return block[first - 1].span.end if first else ctx.source.line_start(block[0].span.start) - 1
 
 
 __all__ = ["with_own_regions"]

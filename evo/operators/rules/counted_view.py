@@ -21,7 +21,9 @@ from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.written_out.macros import expanded_uses
 
 _HEAD = re.compile(r"(?:while|for)\s*\(")
-_COUNTS = re.compile(r"(?P<name>\w+)\s*(?:<|!=)\s*(?P<limit>[\w.]+|\([^()]*\))")
+_COUNTS = re.compile(
+    r"(?P<name>\w++)\s*+(?:<|!=)\s*+(?P<limit>[\w.]++(?:\s*+[*+]\s*+[\w.]++)*+|\([^()]*+\))(?=\s*+(?:[;)]|&&))"
+)
 _KINDS = ("int", "unsigned", "unsigned int", "size_t", "long", "long long")
 _MOVED = r"(?:(?:\+\+|--)\s*\b{0}\b|\b{0}\b\s*(?:\+\+|--)|\b{0}\b\s*[-+]?=(?!=)[^;{{}}]*?)\s*;"
 _STEPPED = r"(?:\+\+|--)\s*{0}\b|\b{0}\s*(?:\+\+|--|[-+]=)|[;{{}}(,)]\s*{0}\s*=(?!=)"

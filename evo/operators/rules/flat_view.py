@@ -7,6 +7,7 @@ seen as the threads of larger ones. A kernel that looks at a thread's place in a
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Iterator, Sequence
@@ -15,7 +16,7 @@ from evo.analysis.access import BLOCK, THREAD, LaunchAnalysis, Term
 from evo.cuda.source import CountedFor, Edit, Function, Source, Span, Statement
 from evo.operators.rules.directives import relaunched, without_bounds
 from evo.operators.rules.idle_declarations import without_unused
-from evo.operators.rules.lifting import in_c, names_of
+from evo.operators.rules.lifting import NotPrinted, in_c, names_of
 from evo.operators.rules.rewriting import bracketed, fresh, merged
 from evo.operators.rules.rule_context import RuleContext
 from evo.spec.comments import without_comments
@@ -34,14 +35,18 @@ def flat_blocks(ctx: RuleContext) -> list[Edit]:
     for analysis, function in ctx.analysed(once=True):
         launch = ctx.variant.launches[analysis.form.position]
         if analysis.sizes.threads == 1:
-            found += joined_threads(ctx, analysis, function, _JOINED)
+            with contextlib.suppress(NotPrinted):
+                found += joined_threads(ctx, analysis, function, _JOINED)
         elif len(launch.block) > 1:
             found += _turned(ctx, analysis, function, launch) or _of_kernel(ctx, analysis, function, launch)
     return found
 
 
 def joined_threads(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, count: int) -> list[Edit]:
-    """The edits that make of so many blocks of one thread each a block of as many threads along x, or none."""
+    """The edits that make of so many blocks of one thread each a block of as many threads along x, or none.
+
+    Raises NotPrinted.
+    """
     form, sizes, source = analysis.form, analysis.sizes, ctx.source
     launch = ctx.variant.launches[form.position]
     at = max(range(len(launch.grid)), key=lambda axis: sizes.grid[axis])

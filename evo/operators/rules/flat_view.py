@@ -50,14 +50,14 @@ def joined_threads(ctx: RuleContext, analysis: LaunchAnalysis, function: Functio
     form, sizes, source = analysis.form, analysis.sizes, ctx.source
     launch = ctx.variant.launches[form.position]
     at = max(range(len(launch.grid)), key=lambda axis: sizes.grid[axis])
-    if sizes.threads > 1 or sizes.grid[at] < count or form.barriers or form.shared or form.exchanges:
+    if sizes.threads > 1 or sizes.grid[at] == 1 or form.barriers or form.shared or form.exchanges:
         return []
     text, place = source.slice(function.body), f"blockIdx.{_AXES[at]}"
     index, names = f"{place} * blockDim.x + threadIdx.x", names_of(ctx, function)
     extent = in_c(launch.grid[at].tree, names)
     tops, name = source.statements(function), form.names.get(Term.of(BLOCK[at]), "")
     said = next((s for s in tops if s.kind == "declare" and s.name == name and s.value is not None), None)
-    is_fixed = not source.is_written(function, name)
+    is_fixed = sum(s.name == name for s in source.inside(function)) == 1 and name not in source.hidden_writes(function)
     if said is not None and said.value is not None and is_fixed and not _uses(source, function, place, said):
         edits, behind = [Edit(said.value, index)], said.span.end
     else:

@@ -61,13 +61,14 @@ class Views:
         return (*turned, *again, *((edits, []) for edits in made if edits))
 
     def _behind(self, edits: list[Edit]) -> Iterator[View]:
-        """Of elements made of the ones before them, once loops count up."""
+        """Of what loops carry, once they count up."""
         try:
             view = self.ctx.after(edits)
         except SyntaxInvalid:
             return
-        if made := with_last_elements(view):
-            yield list(through(view.source, edits, made)), []
+        for made in (with_last_elements(view), with_register_sums(view)):
+            if made:
+                yield list(through(view.source, edits, made)), []
 
     def _counted(self) -> Iterator[View]:
         """Edits after which loops count up and pointers stay: of the text, and of how else it is seen."""

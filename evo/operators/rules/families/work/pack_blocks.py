@@ -48,7 +48,7 @@ def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Ite
 
 def _of_one_thread(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[Application]:
     for rank, count in enumerate(_WANTED):
-        if edits := joined_threads(ctx, analysis, function, count):
+        if count <= analysis.sizes.blocks and (edits := joined_threads(ctx, analysis, function, count)):
             yield Application(
                 edits=tuple(edits),
                 summary=f"{function.name}: blocks of one thread, {count} at a time in one",

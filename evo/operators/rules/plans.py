@@ -102,6 +102,15 @@ PLANS = (
         expected="one place for several outputs, and what they read loaded once",
     ),
     RulePlan(
+        name="boxes_coarse",
+        sentence="Takes a number over several axes apart, and gives each thread several outputs along the axis whose"
+        " outputs read the most in common.",
+        steps=(("unflatten",), ("coarsen 8", "coarsen 4", "coarsen"), ("compile_in",)),
+        reason="outputs that are next to each other in one number over all axes share less than those of another axis",
+        expected="as many times fewer loads of what the outputs have in common",
+        needed=2,
+    ),
+    RulePlan(
         name="matrix_in_registers",
         sentence="Shares a thread's small matrix among a few lanes, unrolls loops over its rows, reads in wide pieces.",
         steps=(("matrix_lanes",), ("unroll_registers",), ("keep_turns",), ("wide_access",)),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from evo.analysis.access import THREAD
 from evo.cuda.source import CountedFor, Edit, Source, Span, Statement
 from evo.operators.rules.directives import new_knob
 from evo.operators.rules.families.work.block_index import BlockIndex, block_indices
@@ -16,6 +18,7 @@ from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import ThreadIndex, thread_indices
 
 _REPEATS = (1, 2, 4, 8)
+_MOST_COMMON = 2  # reads; more do not move an index further up
 _SHORT = ("int", "unsigned", "unsigned int", "uint32_t")
 _ALIGNED = re.compile(r"reinterpret_cast<unsigned long long>\(.*\) % \d+ == 0")
 _SHARING = re.compile(r"__shared__|__sync|\basm\b|\batomic|\bgoto\b|\[&|\[=")
@@ -265,15 +268,26 @@ def _of_blocks(ctx: RuleContext) -> Iterator[Application]:
 
 
 def _applications(ctx: RuleContext, index: ThreadIndex, block: BlockIndex | None) -> Iterator[Application]:
+    common = min(_in_common(ctx, index), _MOST_COMMON)
     for value in _REPEATS[1:]:
-        edits = _edits(ctx, index, value, block)
-        if edits:
+        if edits := _edits(ctx, index, value, block):
             yield Application(
                 edits=tuple(edits),
                 summary=f"{index.function.name}: {value} outputs per thread along {index.name}",
                 arguments={"kernel": index.function.name, "index": index.name, "to": value},
-                rank=0 if value < 8 else 1,
+                rank=(value >= 8) + 2 * (_MOST_COMMON - common),
             )
+
+
+def _in_common(ctx: RuleContext, index: ThreadIndex) -> int:
+    """Of what a thread's outputs along an index read in common in its loops, the reads that each lane has for itself."""
+    repeater = _Repeater(ctx.source, index, "", "", "", "")
+    with contextlib.suppress(_Unfit):
+        repeater.spread(ctx.source.statements(index.function)[index.place + 1 :])
+    forms = [analysis.form for analysis in ctx.launches if analysis.form.kernel == index.function.name]
+    reads = [a for form in forms for a in form.accesses if a.is_read and a.is_global and a.loops]
+    common = [a for a in reads if not repeater.varying & set(re.findall(r"\w+", a.text))]
+    return sum(THREAD[0] in access.offset.symbols() for access in common)
 
 
 def _edits(ctx: RuleContext, index: ThreadIndex, value: int, block: BlockIndex | None) -> list[Edit]:

@@ -24,6 +24,7 @@ _HEADLESS = re.compile(
 )
 _LEAVES = re.compile(r"\b(?:break|continue|goto|return)\b|__sync|gridDim|_sync\b")
 _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
+_WHOLE = ("int", "unsigned", "unsigned int", "size_t", "long", "long long")
 _WORD = re.compile(r"[\w.]+")
 _CAST = re.compile(r"\(\s*(?:(?:unsigned|signed|long|int|size_t|u?int(?:32|64)_t)\s*)+\)\s*|static_cast<[\w ]+>(?=\()")
 
@@ -149,11 +150,12 @@ def _header(ctx: RuleContext, loop: Statement, tops: tuple[Statement, ...]) -> t
 
 def launch_words(ctx: RuleContext, function: Function, limit: str) -> str | None:
     """An integer expression over axes, or a name for one, in the words of a launch line; None for another."""
+    limit = _CAST.sub("", limit)
     if not re.fullmatch(r"[\w\s*/+()-]+", limit) or not _NAME.search(limit):
         return None
     said: dict[str, str] = {}
     for name in _NAME.findall(limit):
-        axis, value = ctx.axis_of(function, name), ctx.constant(function, name)
+        axis, value = ctx.axis_of(function, name), ctx.constant(function, name, _WHOLE)
         found = axis or (launch_words(ctx, function, value) if value not in (None, name) else None)
         if found is None and name in ctx.variant.integer_knobs:
             found = name

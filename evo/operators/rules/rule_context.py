@@ -102,8 +102,8 @@ class RuleContext:
         only = texts.pop() if len(texts) == 1 else ""
         return only if only in self.axes else ""
 
-    def constant(self, function: Function, name: str) -> str | None:
-        """What an int at the top of a kernel's body is set to, if nothing ever changes it; else None.
+    def constant(self, function: Function, name: str, kinds: Sequence[str] = ("int",)) -> str | None:
+        """What an int at the top of a kernel's body, or one of other kinds, is set to, if nothing ever changes it.
 
         An axis that is compiled in by its own name is set to itself.
         """
@@ -114,6 +114,6 @@ class RuleContext:
         if len(inside) != 1 or inside[0] not in tops or name in self.source.hidden_writes(function):
             return None
         (only,) = inside
-        if only.value is None or only.dims or only.type.split() not in (["int"], ["const", "int"]):
+        if only.value is None or only.dims or only.type.removeprefix("const ").strip() not in kinds:
             return None
         return self.source.slice(only.value).strip()

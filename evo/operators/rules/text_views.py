@@ -6,7 +6,7 @@ The views: `plain_view`, `one_turn`, `counted_view` (behind the first too), `kep
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
 from evo.cuda.source import Edit
@@ -20,6 +20,7 @@ from evo.operators.rules.recurrence_view import with_last_elements
 from evo.operators.rules.register_sum_view import with_register_sums
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.through import through
+from evo.operators.rules.written_out import written_out
 from evo.spec.recent_cache import RecentCache
 
 View = tuple[list[Edit], list[Edit]]  # edits, and those that are left out where an application does not touch them
@@ -43,9 +44,15 @@ class Views:
 
     @cached_property
     def of_grids(self) -> tuple[View, ...]:
-        """Of loops over the grid."""
-        turned = one_turn(self.ctx)
-        return ((turned, []),) if turned else ()
+        """Of loops over the grid, as they are written or as they count up."""
+        if turned := one_turn(self.ctx):
+            return ((turned, []),)
+        again = (
+            found
+            for edits in (*(edits for edits, _ in self._counted_up), written_out(self.ctx))
+            for found in self._behind(edits, one_turn)
+        )
+        return tuple(again)
 
     @cached_property
     def of_loops(self) -> tuple[View, ...]:
@@ -56,18 +63,23 @@ class Views:
             with_last_elements(self.ctx),
             braced(self.ctx),
         )
-        turned = tuple(self._counted())
-        again = tuple(view for edits, _ in turned for view in self._behind(edits))
+        turned = self._counted_up
+        carried = (with_last_elements, with_register_sums)
+        again = tuple(view for edits, _ in turned for view in self._behind(edits, *carried))
         return (*turned, *again, *((edits, []) for edits in made if edits))
 
-    def _behind(self, edits: list[Edit]) -> Iterator[View]:
-        """Of what loops carry, once they count up."""
+    @cached_property
+    def _counted_up(self) -> tuple[View, ...]:
+        return tuple(self._counted())
+
+    def _behind(self, edits: list[Edit], *steps: Callable[[RuleContext], list[Edit]]) -> Iterator[View]:
+        """What steps make of the text that edits make."""
         try:
-            view = self.ctx.after(edits)
+            view = self.ctx.after(edits) if edits else None
         except SyntaxInvalid:
             return
-        for made in (with_last_elements(view), with_register_sums(view)):
-            if made:
+        for step in steps if view is not None else ():
+            if view is not None and (made := step(view)):
                 yield list(through(view.source, edits, made)), []
 
     def _counted(self) -> Iterator[View]:

@@ -67,7 +67,9 @@ class _Written:
         """Raises _Stays."""
         source, call = self.source, self.call
         body = source.slice(self.called.body)
-        given = [self._pointer(source.slice(span).strip()) for span in call.arguments]
+        walked = [re.search(rf"\b{param.name}\s*\[", body) is not None for param in self.called.params]
+        texts = [source.slice(span).strip() for span in call.arguments]
+        given = [self._pointer(text, is_walked) for text, is_walked in zip(texts, walked, strict=False)]
         types = listed(call.name.partition("<")[2].removesuffix(">"))
         if _STAYS.search(body) or re.search(rf"\b{self.called.name}\b", body) or len(given) != len(self.called.params):
             raise _Stays
@@ -132,11 +134,15 @@ class _Written:
         kind = self.source.element_type(self.kernel.name, text)
         return f"{kind} *" if kind is not None and (param is None or param.is_pointer) else kind
 
-    def _pointer(self, text: str) -> str:
-        """`&x[i * n]` of a parameter of the kernel as `x + (i * n)`; other arguments as they are."""
+    def _pointer(self, text: str, is_walked: bool) -> str:
+        """`&x[i * n]` of a parameter of the kernel as `x + (i * n)`; other arguments as they are.
+
+        is_walked: whether the function takes elements of it by their number.
+        """
         match = re.fullmatch(r"&(\w+)\[(.+)\]", text)
         pointers = {param.name for param in self.kernel.params if param.is_pointer}
-        is_sum = match is not None and match[1] in pointers and not _PLACE.fullmatch(text[1:]) and balanced(match[2])
+        is_sum = match is not None and match[1] in pointers and balanced(match[2])
+        is_sum &= is_walked or _PLACE.fullmatch(text[1:]) is None
         return f"{match[1]} + ({match[2]})" if match is not None and is_sum else text
 
     def _free(self, name: str) -> str:

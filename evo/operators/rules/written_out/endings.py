@@ -20,9 +20,9 @@ _NEVER = frozenset(["(0)", "(false)"])
 
 
 def with_tests(ctx: RuleContext) -> list[Edit]:
-    """The edits that put such tests into the headers of the loops of kernels, outermost loops first."""
+    """The edits that put such tests into the headers of the loops of functions, outermost loops first."""
     source = ctx.source
-    kernels = [f for f in source.functions if f.is_kernel]
+    kernels = list(source.functions)
     found: list[Edit] = [edit for kernel in kernels for edit in _last_turns(source, kernel)]
     taken: list[Span] = []
     for node in source.nodes():

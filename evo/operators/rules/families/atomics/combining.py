@@ -48,7 +48,9 @@ def combining(ctx: RuleContext, access: Access) -> Combining | None:
     if operation == "add" and element in TYPES:
         return Combining(atomic, "0", "{0} += {1};")
     if operation in ("max", "min") and element in ("float", "double"):
-        return Combining(atomic, _INFINITIES[operation], f"{{0}} = f{operation}{'f' * (element == 'float')}({{0}}, {{1}});")
+        return Combining(
+            atomic, _INFINITIES[operation], f"{{0}} = f{operation}{'f' * (element == 'float')}({{0}}, {{1}});"
+        )
     if operation in ("max", "min") and element in _INTEGERS:
         return Combining(
             atomic,

@@ -7,10 +7,10 @@ import itertools
 import random
 from collections.abc import Iterator, Sequence
 
+from evo.analysis.access.carried_out import CarriedOut, Names, Storage, Unfollowed, constants_of
 from evo.cuda.source import Edit, Function, Span
 from evo.cuda.source.parser import Node
 from evo.cuda.source.statements import names_in
-from evo.analysis.access.carried_out import CarriedOut, Names, Storage, Unfollowed, constants_of
 from evo.operators.rules.loops import unrolled
 from evo.operators.rules.rewriting import fresh, indent_of
 from evo.operators.rules.rule import Application, Rule, RuleContext

@@ -78,9 +78,9 @@ def _around(block: tuple[Statement, ...], spans: Sequence[Span]) -> Iterator[tup
     """The blocks of a kernel that hold all places, the outer ones first: it and branches, no loops."""
     yield block
     for statement in block:
-        if statement.kind == "if" and statement.body_span is not None:
-            if all(statement.body_span.holds(span) for span in spans):
-                yield from _around(statement.body, spans)
+        inside = statement.body_span if statement.kind == "if" else None
+        if inside is not None and all(inside.holds(span) for span in spans):
+            yield from _around(statement.body, spans)
 
 
 def _size(analysis: LaunchAnalysis, touched: Sequence[Access]) -> int:

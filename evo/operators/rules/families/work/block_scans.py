@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from evo.analysis.access import LaunchAnalysis
+from evo.analysis.access.carried_out import CarriedOut, Names, Storage, Unfollowed, constants_of
 from evo.cuda.source import Edit, Function, Span
 from evo.cuda.source.parser import Node
-from evo.analysis.access.carried_out import CarriedOut, Names, Storage, Unfollowed, constants_of
 from evo.operators.rules.directives import relaunched
 from evo.operators.rules.families.work.block_steps import BARRIER, LOOPS, declare, declared_in, together
 from evo.operators.rules.idle_declarations import without_unused

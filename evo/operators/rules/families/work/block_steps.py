@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evo.cuda.source.parser import Node
 from evo.analysis.access.carried_out import CarriedOut, Storage, Unfollowed
+from evo.cuda.source.parser import Node
 from evo.operators.rules.rewriting import LEAVES
 
 BARRIER = "__syncthreads();"

@@ -280,7 +280,7 @@ def _applications(ctx: RuleContext, index: ThreadIndex, block: BlockIndex | None
 
 
 def _in_common(ctx: RuleContext, index: ThreadIndex) -> int:
-    """Of what a thread's outputs along an index read in common in its loops, the reads that each lane has for itself."""
+    """How many of the reads that lanes have for themselves, in loops, all outputs along an index have in common."""
     repeater = _Repeater(ctx.source, index, "", "", "", "")
     with contextlib.suppress(_Unfit):
         repeater.spread(ctx.source.statements(index.function)[index.place + 1 :])

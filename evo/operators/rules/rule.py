@@ -104,6 +104,7 @@ class Rule:
 
     def _found(self, ctx: RuleContext) -> tuple[Application, ...]:
         found = tuple(self.find(ctx)) or tuple(self._seen_plainly(ctx)) or tuple(self._seen_flat(ctx))
+        found = found or tuple(self._seen_in_normal_form(ctx))
         return found + tuple(self._in_other_kernels(ctx, found))
 
     def _in_other_kernels(self, ctx: RuleContext, found: Sequence[Application]) -> Iterator[Application]:
@@ -124,6 +125,12 @@ class Rule:
 
         if self.family in _OF_INDICES and (flat := flat_blocks(ctx)):
             for found in found_in_view(places, ctx, flat):
+                yield replace(found, is_schedule=True)
+
+    def _seen_in_normal_form(self, ctx: RuleContext) -> Iterator[Application]:
+        """The places in the text of which all is shown that it hides, where one view is not enough."""
+        for edits, _ in views_of(ctx).normal if self.family in _OF_INDICES else ():
+            for found in found_in_view(self.find, ctx, edits):
                 yield replace(found, is_schedule=True)
 
     def _seen_plainly(self, ctx: RuleContext, without: Sequence[Span] = ()) -> Iterator[Application]:

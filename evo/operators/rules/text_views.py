@@ -69,6 +69,20 @@ class Views:
         return (*turned, *again, *((edits, []) for edits in made if edits))
 
     @cached_property
+    def normal(self) -> tuple[View, ...]:
+        """Of all that the text hides, one thing shown behind the other; none where that is one thing at most."""
+        steps = (_plain, written_out, counted, one_turn, with_register_sums, with_last_elements)
+        edits, view, count = list[Edit](), self.ctx, 0
+        for step in steps:
+            if made := step(view):
+                edits = list(through(view.source, edits, made)) if edits else list(made)
+                try:
+                    view, count = self.ctx.after(edits), count + 1
+                except SyntaxInvalid:
+                    return ()
+        return ((edits, []),) if count > 1 else ()
+
+    @cached_property
     def _counted_up(self) -> tuple[View, ...]:
         return tuple(self._counted())
 
@@ -95,6 +109,10 @@ class Views:
                 return
             if made := counted(other):
                 yield list(through(other.source, plain, made)), []
+
+
+def _plain(ctx: RuleContext) -> list[Edit]:
+    return [edit for view in Views(ctx).plain for part in view for edit in part]
 
 
 _SEEN: RecentCache[Views] = RecentCache(_KEPT)  # a view keeps its task, so its id is

@@ -17,7 +17,7 @@ from evo.cuda.source import CountedFor, Edit, Function, Source, Span, Statement
 from evo.operators.rules.directives import relaunched, without_bounds
 from evo.operators.rules.idle_declarations import without_unused
 from evo.operators.rules.lifting import NotPrinted, in_c, names_of
-from evo.operators.rules.rewriting import bracketed, fresh, merged
+from evo.operators.rules.rewriting import bracketed, closed, fresh, merged
 from evo.operators.rules.rule_context import RuleContext
 from evo.spec.comments import without_comments
 from evo.spec.variant import LaunchLine
@@ -55,6 +55,7 @@ def joined_threads(ctx: RuleContext, analysis: LaunchAnalysis, function: Functio
     text, place = source.slice(function.body), f"blockIdx.{_AXES[at]}"
     index, names = f"{place} * blockDim.x + threadIdx.x", names_of(ctx, function)
     extent = in_c(launch.grid[at].tree, names)
+    extent = extent[1:-1] if closed(extent, 0) == len(extent) else extent
     tops, name = source.statements(function), form.names.get(Term.of(BLOCK[at]), "")
     said = next((s for s in tops if s.kind == "declare" and s.name == name and s.value is not None), None)
     is_fixed = sum(s.name == name for s in source.inside(function)) == 1 and name not in source.hidden_writes(function)

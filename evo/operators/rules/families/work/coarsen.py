@@ -292,7 +292,8 @@ def _in_common(ctx: RuleContext, index: ThreadIndex) -> int:
 
 def _edits(ctx: RuleContext, index: ThreadIndex, value: int, block: BlockIndex | None) -> list[Edit]:
     source = ctx.source
-    if _SHARING.search(source.slice(index.function.body)):
+    hidden = any(re.search(rf"\b{index.name}\b", define.value) for define in source.defines)
+    if hidden or _SHARING.search(source.slice(index.function.body)):
         return []
     statements = source.statements(index.function)
     guard = guard_of(source, statements, index.name)

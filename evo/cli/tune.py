@@ -85,8 +85,11 @@ def tune(
 
 def _use_one_thread() -> None:
     """Before numpy is there: its matrices are small here, and searches run side by side."""
+    from evo.spec.process_settings import algebra_threads
+
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(name, "1")
+        if os.environ.get(name, algebra_threads()) == algebra_threads():  # no choice of the user
+            os.environ[name] = "1"
 
 
 # --- ask-tell

@@ -51,13 +51,18 @@ def take_short_turns() -> None:
     sys.setswitchinterval(_TURN_S)
 
 
+def algebra_threads() -> str:
+    """The value of `OPENBLAS_NUM_THREADS` that `limit_algebra` sets."""
+    return str(max(2, (os.cpu_count() or 1) // _CORES_FOR_ALGEBRA))
+
+
 def limit_algebra(environment: MutableMapping[str, str]) -> None:
     """How many threads NumPy's products get in a process that begins with this environment, unless that says so.
 
     They spin where they wait, and a run has a dozen processes: with a thread for each core, each has a machine of its
     own in mind.
     """
-    environment.setdefault("OPENBLAS_NUM_THREADS", str(max(2, (os.cpu_count() or 1) // _CORES_FOR_ALGEBRA)))
+    environment.setdefault("OPENBLAS_NUM_THREADS", algebra_threads())
 
 
 def open_standard_files() -> None:

@@ -104,7 +104,7 @@ class Rule:
 
     def _found(self, ctx: RuleContext) -> tuple[Application, ...]:
         found = tuple(self.find(ctx)) or tuple(self._seen_plainly(ctx)) or tuple(self._seen_flat(ctx))
-        found = found or tuple(self._seen_in_normal_form(ctx))
+        found = found or tuple(self._seen_in_normal_form(ctx)) or tuple(self._seen_with_plain_indices(ctx))
         return found + tuple(self._in_other_kernels(ctx, found))
 
     def _in_other_kernels(self, ctx: RuleContext, found: Sequence[Application]) -> Iterator[Application]:
@@ -126,6 +126,11 @@ class Rule:
         if self.family in _OF_INDICES and (flat := flat_blocks(ctx)):
             for found in found_in_view(places, ctx, flat):
                 yield replace(found, is_schedule=True)
+
+    def _seen_with_plain_indices(self, ctx: RuleContext) -> Iterator[Application]:
+        """The places in the text whose indices of threads are in the words that rules know, seen in all views."""
+        for found in found_in_view(self._found, ctx, views_of(ctx).of_threads if self.family in _OF_LOOPS else ()):
+            yield replace(found, is_schedule=True)
 
     def _seen_in_normal_form(self, ctx: RuleContext) -> Iterator[Application]:
         """The places in the text of which all is shown that it hides, where one view is not enough."""

@@ -1,7 +1,7 @@
 """The ways in which a text is shown to rules that find nothing in it as it is written, worked out once for all rules.
 
-The views: `plain_view`, `one_turn`, `counted_view` (behind the first too), `kept_value_view`, `register_sum_view`,
-`recurrence_view` and `braced_view`.
+The views: `index_view`, `plain_view`, `one_turn`, `counted_view` (behind the first too), `kept_value_view`,
+`register_sum_view`, `recurrence_view` and `braced_view`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from evo.cuda.source import Edit
 from evo.errors import SyntaxInvalid
 from evo.operators.rules.braced_view import braced
 from evo.operators.rules.counted_view import counted
+from evo.operators.rules.index_view import plain_indices
 from evo.operators.rules.kept_value_view import with_kept_value
 from evo.operators.rules.one_turn import one_turn
 from evo.operators.rules.plain_view import passed_on, plain_types
@@ -41,6 +42,11 @@ class Views:
         inside = [edit.span for edit in passed]
         types = [edit for edit in plain_types(self.ctx.source) if not any(span.holds(edit.span) for span in inside)]
         return ((passed, types),) if passed or types else ()
+
+    @cached_property
+    def of_threads(self) -> list[Edit]:
+        """Of the indices of threads, behind which all other views are taken."""
+        return plain_indices(self.ctx)
 
     @cached_property
     def of_grids(self) -> tuple[View, ...]:

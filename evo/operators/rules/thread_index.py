@@ -106,6 +106,12 @@ def _own(source: Source, function: Function) -> set[str]:
     return set(_declared(source, function)) | {param.name for param in function.params if not param.is_pointer}
 
 
+def is_index_text(text: str) -> bool:
+    """Whether a text gives a thread's index in the words that rules know."""
+    matches = (form.fullmatch(text.strip()) for form in _INDICES)
+    return any(match is not None and match["blocks"].count("blockIdx") == 1 for match in matches)
+
+
 def index_in(text: str) -> tuple[str, str, str] | None:
     """`blockIdx.y * K + threadIdx.x`, in any order: the block's axis, the thread's axis and K."""
     match = next((fits for form in _INDICES if (fits := form.fullmatch(text.strip())) is not None), None)

@@ -77,9 +77,9 @@ class WindowText:
         if isinstance(atom, Op):
             return self._operation(atom)
         if atom == FIRST:
-            return (
-                self.first if self.index.kind not in ("unsigned", "unsigned int", "uint32_t") else f"(int){self.first}"
-            )
+            if self.index.kind not in _SHORT:  # signed, and as wide as what it is compared with
+                return f"(long long){self.first}"
+            return self.first if self.index.kind == "int" else f"(int){self.first}"
         if atom == OUTPUT:
             return self.output
         for by, shared in SHARED.items():

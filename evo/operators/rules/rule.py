@@ -19,7 +19,7 @@ from evo.operators.rules.rewriting import TEMPLATE
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.text_views import views_of
 from evo.operators.rules.through import found_in_view
-from evo.operators.rules.whole_windows import whole_windows
+from evo.operators.rules.whole_windows import whole_windows, windows_of_two
 from evo.operators.rules.written_out import turns_written_out, written_out
 from evo.spec.chips import Chip
 from evo.spec.task import Task
@@ -31,6 +31,7 @@ _EXAMPLES = Path(__file__).parent / "families" / "examples"
 _LONGEST_TEXT, _LONGEST_LINE, _LONGEST_RUN = 200_000, 2_000, 400  # characters
 _OF_INDICES = ("work", "tile", "order", "vector")  # families that move work between threads
 _OF_LOOPS = (*_OF_INDICES, "atomics", "staging", "loop")  # families that read loops and subscripts
+_OF_PLACES = (*_OF_LOOPS, "sizes")  # families that read indices of threads
 _LINE_END = re.compile(rb";?[ \t]*\r?\n")
 _RUN = re.compile(r"\s++|\S++")
 _EXAMPLE_LAUNCH = "// evo: launch k grid (1) block (32) shared 0\n"
@@ -90,7 +91,7 @@ class Rule:
         source = parse(variant.text)
         ctx = RuleContext(variant=variant, source=source, flags=tuple(flags), axes=tuple(axes), task=task, chip=chip)
         found = self._found(ctx)
-        views = [written_out(ctx), whole_windows(ctx)] if self.family in _OF_LOOPS else []
+        views = [written_out(ctx), whole_windows(ctx), windows_of_two(ctx)] if self.family in _OF_LOOPS else []
         if self.family in _OF_INDICES:
             views.append(turns_written_out(ctx))
         for whole in views:
@@ -129,7 +130,7 @@ class Rule:
 
     def _seen_with_plain_indices(self, ctx: RuleContext) -> Iterator[Application]:
         """The places in the text whose indices of threads are in the words that rules know, seen in all views."""
-        for found in found_in_view(self._found, ctx, views_of(ctx).of_threads if self.family in _OF_LOOPS else ()):
+        for found in found_in_view(self._found, ctx, views_of(ctx).of_threads if self.family in _OF_PLACES else ()):
             yield replace(found, is_schedule=True)
 
     def _seen_in_normal_form(self, ctx: RuleContext) -> Iterator[Application]:

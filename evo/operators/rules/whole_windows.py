@@ -1,7 +1,8 @@
 """Loops over a window that is cut off at an edge, as loops over the whole window that leave turns out.
 
 `for (int h = max(y - 1, 0); h < min(y + 2, H); ++h)` is seen as three turns, of which those outside are none: how many
-there are is known, and inside of the tensor they are all the same.
+there are is known, and inside of the tensor they are all the same. And one loop that counts through a window of two
+dimensions, `k / 3` and `k % 3`, is seen as two.
 """
 
 from __future__ import annotations
@@ -11,10 +12,15 @@ from collections.abc import Iterator, Sequence
 
 from evo.analysis.access import Compare, Loop, Op, Term
 from evo.cuda.source import CountedFor, Edit, Span
+from evo.errors import SyntaxInvalid
 from evo.operators.rules.index_text import IndexText
 from evo.operators.rules.lifting import NotPrinted, names_of
+from evo.operators.rules.plain_view import passed_on
 from evo.operators.rules.rewriting import fresh, indent_of, merged
 from evo.operators.rules.rule_context import RuleContext
+from evo.operators.rules.through import through
+from evo.operators.rules.written_out import written_out
+from evo.spec.expr import parse
 
 _WIDEST = 16  # turns
 _DECLARES = re.compile(r"for\s*\(\s*(?:const\s+)?(?:unsigned\s+)?(?:int|unsigned|long|size_t)\b")
@@ -39,6 +45,64 @@ def whole_windows(ctx: RuleContext) -> list[Edit]:
             except NotPrinted:
                 continue
     return merged(found)
+
+
+def windows_of_two(ctx: RuleContext) -> list[Edit]:
+    """The edits that make two loops of one that counts through a window, in the text or in functions that it calls."""
+    if found := _taken_apart(ctx):
+        return found
+    for first in (list(passed_on(ctx.source)), written_out(ctx)):
+        try:
+            view = ctx.after(first) if first else None
+        except SyntaxInvalid:
+            continue
+        if view is not None and (made := _taken_apart(view)):
+            return list(through(view.source, first, made))
+    return []
+
+
+def _taken_apart(ctx: RuleContext) -> list[Edit]:
+    found: list[Edit] = []
+    for analysis, function in ctx.analysed(once=True):
+        statements = {s.span: s for s in ctx.source.inside(function) if isinstance(s, CountedFor)}
+        names: list[str] = []
+        for loop in analysis.form.loops.values():
+            said = statements.get(loop.span)
+            if said is not None and loop.start.value == 0 and loop.step.value == 1 and loop.trip is not None:
+                found += _of_two(ctx, said, loop.trip.value or 0, names)
+    return merged(found)
+
+
+def _of_two(ctx: RuleContext, loop: CountedFor, turns: int, names: list[str]) -> list[Edit]:
+    """Nothing where the number is looked at in another way, or where a turn ends the loop."""
+    source, name = ctx.source, loop.name
+    body = source.slice(loop.body_span)
+    uses = [*re.finditer(rf"\b{name}\s*+(?P<sign>[/%])\s*+(?P<by>\w++|\((?:[^()]|\([^()]*+\))*+\))", body)]
+    sizes = {_number(ctx, use["by"]) for use in uses}
+    inner = sizes.pop() if len(sizes) == 1 else None
+    is_all = len(uses) == len(re.findall(rf"\b{name}\b", body)) and {use["sign"] for use in uses} == {"/", "%"}
+    if not is_all or inner is None or turns % inner or not 1 < inner < turns or turns > _WIDEST**2:
+        return []
+    if re.search(r"\b(?:break|goto)\b", body) or not body.isascii() or "//" in body or "/*" in body:
+        return []
+    words = {"/": fresh(ctx, f"{name}_row", names), "%": fresh(ctx, f"{name}_column", names)}
+    names += words.values()
+    indent = indent_of(source, loop.span.start)
+    counts = (turns // inner, inner)
+    heads = [f"for (int {w} = 0; {w} < {n}; ++{w})" for w, n in zip(words.values(), counts, strict=True)]
+    at = loop.body_span.start
+    edits = [Edit(Span(loop.span.start, at), f"{heads[0]}\n{indent}    {heads[1]} ")]
+    edits += [Edit(Span(at + use.start(), at + use.end()), words[use["sign"]]) for use in uses]
+    return edits
+
+
+def _number(ctx: RuleContext, text: str) -> int | None:
+    known = re.sub(r"[A-Za-z_]\w*", lambda word: str(ctx.source.integer(word[0])), text)
+    try:
+        value = parse(known).value({})
+    except (ArithmeticError, KeyError, SyntaxInvalid):
+        return None
+    return int(value) if value == int(value) and value > 0 else None
 
 
 def _window(loop: Loop) -> tuple[Term, int, list[Term], list[Term]] | None:

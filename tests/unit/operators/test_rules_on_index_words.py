@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from rule_children import of_example, passes, task_of
+from rule_children import built, of_example, passes, task_of
 
 from evo.evaluate.session import EvaluationSession
 
@@ -58,3 +58,26 @@ def test_an_index_that_an_idle_axis_is_part_of_stays() -> None:
 
 def test_an_index_that_changes_stays() -> None:
     assert not of_example("unflatten", (USUAL, f"{OTHERS['cast']}\n    if (W == 3) index = 0;"))
+
+
+@pytest.mark.parametrize(
+    ("loop", "row", "column"),
+    [
+        ("for (int k = 0; k < 9; ++k)", "k / 3", "k % 3"),
+        ("for (int k = 0; k < TAPS * TAPS; k++)", "(k / TAPS)", "(k % TAPS)"),
+    ],
+)
+def test_one_loop_over_a_window_is_seen_as_two(loop: str, row: str, column: str, bench: EvaluationSession) -> None:
+    loops = "for (int kh = 0; kh < 3; ++kh) {\n            for (int kw = 0; kw < 3; ++kw) {"
+    sums = "value += w[(c * 3 + kh) * 3 + kw]"
+    changes = [
+        (loops, f"{loop} {{ {{\n            const int kh = {row}, kw = {column};"),
+        ('extern "C"', '#define TAPS 3\nextern "C"'),
+    ]
+    task = task_of("unflatten")
+    parent, *_ = of_example("unflatten", *changes)
+    assert sums in parent.text
+    children = [child for child in built("neighbours", parent.text, task) if "k_row" in child.text]
+    assert children
+    assert all("k_column" in child.text for child in children)
+    assert passes(bench, task, children[0])

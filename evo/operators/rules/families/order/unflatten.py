@@ -23,6 +23,7 @@ from evo.spec.expr import parse
 _BLOCKS = ((32, 8), (64, 4), (16, 16))
 _MOST = 3  # sizes that places are remainders of
 _PLACED = re.compile(r"\b(?:threadIdx|blockIdx|blockDim|gridDim)\b")
+_CAST = re.compile(r"\((?:int|unsigned|size_t|u?int(?:32|64)_t|(?:unsigned )?long(?: long)?)\)")
 _GUARD = re.compile(r"\s*\(?\s*(?P<name>\w+)\s*(?P<relation>>=|<)\s*(?P<bound>[\w\s*()]+?)\s*\)?\s*")
 
 
@@ -163,6 +164,7 @@ def _test(ctx: RuleContext, index: ThreadIndex) -> _Test:
             break
         named = values.get(match["bound"].strip())
         bound = source.slice(named.value) if named is not None and named.value is not None else match["bound"]
+        bound = _CAST.sub("", bound)
         inner, places = _taken_apart(ctx, index, (*tops[index.place + 1 : place], *each.body, *tops[place + 1 :]))
         outer = places.get(len(inner))
         if match["name"] != index.name:  # the outer place: within its size if the number is within all

@@ -16,11 +16,11 @@ from evo.device.remote_device import RemoteDevice, RemoteSimulator
 from evo.errors import TaskInvalid
 from evo.evaluate.gate.at_timed_sizes import timed_sizes
 from evo.evaluate.gate.hunted_steps import dealt_steps, many_numbers, patterned_steps, short_steps
-from evo.evaluate.gate.input_patterns import PATTERNS, patterned
+from evo.evaluate.gate.input_patterns import PATTERNS, is_topmost, patterned
 from evo.evaluate.gate.looked import Looked, SteeredCases
 from evo.evaluate.gate.other_machines import GROSS, all_altered, apart, rough, shifted_steps
 from evo.evaluate.gate.other_orders import other_orders
-from evo.evaluate.gate.own_kernel import is_by_rounding, is_rounded_alike, wrong_at_near_ties
+from evo.evaluate.gate.own_kernel import is_by_rounding, is_own_wrong, is_rounded_alike, wrong_at_near_ties
 from evo.evaluate.gate.run_cases import (
     CHECK_BUDGET,
     Bind,
@@ -309,7 +309,11 @@ def patterns(
         return None
 
     def run(asked: _Patterned, expectation: Expectation, on: RemoteDevice) -> tuple[Check | None]:
-        return (_wrong(task, programs, asked[1], asked[0], expectation, on, seed, looked, honest),)
+        pattern, case, turn = asked
+        found = _wrong(task, programs, case, pattern, expectation, on, seed, looked, honest)
+        if found is None or found.status is not Status.WRONG or not is_topmost(pattern, turn):
+            return (found,)
+        return (None if is_own_wrong(task, honest, case, expectation, on) else found,)
 
     if honest is not None:
         ties = wrong_at_near_ties(task, programs, honest, reference, devices[0], seed)

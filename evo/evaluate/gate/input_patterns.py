@@ -54,6 +54,11 @@ _EXACT = 1 << 12  # of a recurrence, whose numbers are exact in ten bits
 _NEAR, _LONG = 0.8, 16  # how near to the end of an axis drawn places come, and how long it must be to tell
 
 
+def is_topmost(pattern: str, turn: int) -> bool:
+    """Whether inputs are about as large as their type has numbers."""
+    return pattern == OUTERMOST and turn == _TOPMOST
+
+
 def patterned(
     task: Task,
     reference: Reference,
@@ -84,7 +89,7 @@ def patterned(
         if not all(is_float(tensor.dtype) for tensor in task.outputs):
             return None  # they would be full of near ties
         tries = _outlying(pattern, drawn, free, domains, constants, rng, turn)
-        if pattern == OUTERMOST and turn == _TOPMOST:
+        if is_topmost(pattern, turn):
             tries = (changed for changed in tries if reference.stays_within(case, drawn, changed))
         sound = (reference.sound(case, drawn | changed, pattern, rng) for changed in tries)
         return next((found for found in sound if found is not None), None)

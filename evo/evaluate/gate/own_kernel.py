@@ -27,7 +27,7 @@ from evo.spec.element_types import is_float
 from evo.spec.expectation import Expectation
 from evo.spec.input_distributions import domain_of, largest
 from evo.spec.reference import Reference
-from evo.spec.task import Task, Tensor
+from evo.spec.task import Case, Task, Tensor
 from evo.spec.variant import Variant, parse_variant
 
 NEAR_TIES = "near_ties"
@@ -86,6 +86,17 @@ def is_rounded_alike(task: Task, honest: Bind | None, step: Step, expectation: E
         return False
     pairs = (row.max_error, theirs.max_error), (row.rms_error, theirs.rms_error)
     return all(ours is not None and other is not None and ours <= _MORE * other for ours, other in pairs)
+
+
+def is_own_wrong(task: Task, honest: Bind | None, case: Case, expectation: Expectation, device: RemoteDevice) -> bool:
+    """Whether the task's own kernel has wrong numbers on these inputs: of numbers whose squares overflow nobody may ask
+    more than it gives, and a reference that computes in float64 does not show that they do.
+    """
+    programs = honest([case]) if honest is not None else {}
+    if case.name not in programs:
+        return False
+    row, _, _ = check_case(task, programs, expectation, Step(case, device, budget=CHECK_BUDGET), {})
+    return row.status is Status.WRONG
 
 
 def wrong_at_near_ties(

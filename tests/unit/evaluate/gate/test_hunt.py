@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -293,6 +294,18 @@ def test_inputs_with_a_structure_show_what_drawn_ones_hide(
     found = patterns(task, prepared.programs, bench.reference(task), [bench.checker], seed, share=THOROUGH)
     assert found is not None
     assert found.cases[0].inputs == (pattern,)
+
+
+def test_of_the_largest_numbers_no_more_is_asked_than_the_own_kernel_gives(bench: EvaluationSession) -> None:
+    """Their squares overflow in float32, which a reference that computes in float64 does not show."""
+    task = read_task(ROOT / "tests/data/foreign/kernels/rmsnorm_thread_rows")
+    prepared = bench.prepare(task, (ROOT / "benchmarks/experts/rmsnorm_thread_rows.cu").read_text())
+    assert isinstance(prepared, Prepared)
+    looked = partial(patterns, task, prepared.programs, bench.reference(task), [bench.checker], 40, share=THOROUGH)
+    found = looked()
+    assert found is not None
+    assert found.cases[0].inputs == ("outermost",)
+    assert looked(honest=partial(bench.own_programs, task)) is None
 
 
 def test_what_was_looked_at_before_a_keep_is_said(bench: EvaluationSession, scale: Task) -> None:

@@ -110,8 +110,11 @@ def _set_where_declared(ctx: RuleContext) -> Iterator[Edit]:
             if later is None or (said := _value(ctx, each, tops[later])) is None:
                 continue
             others = [*tops[:at], *tops[at + 1 : later], *tops[later + 1 :]]
-            if (not _PLACED.search(said) and "Idx" not in said) or _is_changed(ctx, others, each.name):
+            if not _PLACED.search(said) or _is_changed(ctx, others, each.name):
                 continue
+            words = {word for word, _ in source.names(each.value)} if each.value is not None else set()
+            if any(_is_changed(ctx, tops[at + 1 : later], word) for word in words):
+                continue  # what it begins with is another value where it is added to
             yield Edit(with_its_line(source, each.span), "")
             yield Edit(tops[later].span, f"{each.type.strip()} {each.name} = {said};")
 

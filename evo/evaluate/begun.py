@@ -15,6 +15,7 @@ from evo.device.remote_calls import ENTRY as DEVICE
 from evo.device.remote_calls import OPENER
 from evo.spec.child_process import begin, begin_forks
 from evo.spec.reference_process import ENTRY as REFERENCE
+from evo.spec.reference_process import imports_first
 from evo.spec.task import Task
 
 # What the children of a session serve, and what most of them import.
@@ -32,7 +33,8 @@ def begin_processes(device: DeviceName, task: Task) -> None:
         import_module("evo.evaluate.pipeline")
     begin_forks(_ON_GPU if on_gpu else _SIMULATED, FORKED, copied=not on_gpu)
     begin(DEVICE, device.kind, device.which, OPENER, soon=on_gpu)  # CuPy is imported there alone
-    begin(REFERENCE, reference, plain=True, soon=True)  # its module is the first
+    modules = imports_first(task.folder / "reference.py")
+    begin(REFERENCE, reference, plain=True, soon=True, modules=modules)  # its own module is the first of all
     if judged_on(device):
         begin(JUDGE, device.which, reference, plain=True, soon=True)
 

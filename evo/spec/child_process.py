@@ -54,15 +54,16 @@ class ChildProcess:
     """One child. One thread at a time asks; `stop` may come from any thread.
 
     plain: messages are JSON, so that reading what the child sends never runs code of its choice. What the child prints
-    on stdout is dropped, and the last line that it prints on stderr says what it died of.
+    on stdout is dropped, and the last line that it prints on stderr says what it died of. modules: what takes seconds
+    to import, and is imported once for all that ask for the same.
     """
 
-    def __init__(self, entry: str, *arguments: str, plain: bool = False) -> None:
+    def __init__(self, entry: str, *arguments: str, plain: bool = False, modules: Sequence[str] = ()) -> None:
         begun = _BEGUN.pop((entry, arguments, plain), None)
         if begun is not None and begun.process.poll() is not None:  # killed from outside meanwhile
             begun.ours.close()
             begun = None
-        begun = begun or _begun(entry, arguments, plain=plain)
+        begun = begun or _begun(entry, arguments, plain=plain, modules=modules)
         self.connection = Connection(begun.ours, plain=plain)
         self._errors: IO[bytes] = begun.errors
         self._process: _Process = begun.process
@@ -162,15 +163,16 @@ _BEGUN: dict[tuple[str, tuple[str, ...], bool], _Begun] = {}
 os.register_at_fork(after_in_child=_BEGUN.clear)  # they are the parent's
 
 
-def begin(entry: str, *arguments: str, plain: bool = False, soon: bool = False) -> None:
+def begin(entry: str, *arguments: str, plain: bool = False, soon: bool = False, modules: Sequence[str] = ()) -> None:
     """Start now the child that the next `ChildProcess` of these words takes over.
 
     A command begins so with the processes that it will want, while it still imports what it works with. One that nobody
-    takes over ends with this process. soon: it is forked before all that others need is imported.
+    takes over ends with this process. soon: it is forked before all that others need is imported. modules: those that
+    `ChildProcess` asks for.
     """
     key = (entry, arguments, plain)
     if key not in _BEGUN:
-        _BEGUN[key] = _begun(entry, arguments, plain=plain, soon=soon)
+        _BEGUN[key] = _begun(entry, arguments, plain=plain, soon=soon, modules=modules)
 
 
 def begin_forks(modules: Sequence[str], entries: Sequence[str], *, copied: bool = False) -> None:
@@ -181,7 +183,9 @@ def begin_forks(modules: Sequence[str], entries: Sequence[str], *, copied: bool 
     begin_server(child_environment(), modules, entries, copied=copied)
 
 
-def _begun(entry: str, arguments: tuple[str, ...], *, plain: bool, soon: bool = False) -> _Begun:
+def _begun(
+    entry: str, arguments: tuple[str, ...], *, plain: bool, soon: bool = False, modules: Sequence[str] = ()
+) -> _Begun:
     ours, theirs = socket.socketpair()
     errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
     words = ["plain" if plain else "pickled", entry, *arguments]
@@ -200,7 +204,7 @@ def _begun(entry: str, arguments: tuple[str, ...], *, plain: bool, soon: bool = 
 
     with theirs:
         files = [theirs.fileno(), errors.fileno()]
-        fork = fork_child(entry, words, child_environment(), files, soon=soon)
+        fork = fork_child(entry, words, child_environment(), files, soon=soon, modules=modules)
         return _Begun(ours, errors, fork or _spawner().submit(popen).result())
 
 

@@ -4,7 +4,8 @@ A child whose own imports take longer than what is left to import here is forked
 
 Started as `python -m evo.spec.fork_server LISTENING_SOCKET PLACE ENTRIES MODULES`. A request is what a child is started
 with, its end of the child's socket, and a file for what it prints on stderr; the answers are its number and, once it
-has ended, its exit code.
+has ended, its exit code. Children that need modules which the others do not are forked by a further server, which is a
+fork of this one and imports them once: torch takes seconds, and hundreds of megabytes.
 """
 
 from __future__ import annotations
@@ -34,18 +35,8 @@ def main(arguments: Sequence[str]) -> None:
     number, place, entries, *modules = arguments
     child_main.show_as("fork_server")
     forked_child.join_server(place, os.environ, entries.split("\n"))  # so do the children
-    server = _Server(socket.socket(fileno=int(number)))
     try:
-        for name in modules:
-            with contextlib.suppress(ImportError):  # told where a child asks for it
-                import_module(name)
-            if server.is_over(0.0):
-                return
-        if "cuda.bindings.nvrtc" in sys.modules:
-            sys.modules["cuda.bindings.nvrtc"].nvrtcVersion()  # loads the library
-        gc.freeze()  # what is imported is no child's garbage
-        server.fork_waiting()
-        server.is_over(None)
+        _Server(socket.socket(fileno=int(number)), place).serve(modules)
     finally:
         shutil.rmtree(Path(place).parent, ignore_errors=True)
 
@@ -59,14 +50,28 @@ class _Request(NamedTuple):
 class _Server:
     """Forks at once who is asked for `soon`, and the others once all is imported."""
 
-    def __init__(self, listening: socket.socket) -> None:
-        self._listening = listening
+    def __init__(self, listening: socket.socket, place: str) -> None:
+        self._listening, self._place = listening, place
+        self._further: dict[tuple[str, ...], tuple[int, str]] = {}  # by their modules: process and place
         self._woken, self._wake = os.pipe()
         os.set_blocking(self._wake, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
         self._children: dict[int, socket.socket] = {}
         self._waiting: list[_Request] | None = []  # None once nobody waits any more
+
+    def serve(self, modules: Sequence[str]) -> None:
+        """Import the modules, then fork until whoever started this is gone."""
+        for name in modules:
+            with contextlib.suppress(ImportError, OSError, RuntimeError, ValueError):  # told where a child asks for it
+                import_module(name)
+            if self.is_over(0.0):
+                return
+        if "cuda.bindings.nvrtc" in sys.modules:
+            sys.modules["cuda.bindings.nvrtc"].nvrtcVersion()  # loads the library
+        gc.freeze()  # what is imported is no child's garbage
+        self.fork_waiting()
+        self.is_over(None)
 
     def is_over(self, limit_s: float | None) -> bool:
         """Whether whoever started this is gone; before that, what has come is answered. limit_s: for something to."""
@@ -80,6 +85,9 @@ class _Server:
             if self._listening.fileno() in ready:
                 answers, _ = self._listening.accept()
                 text, files = _received(answers)
+                if len(files) > _FILES:  # the server that this one is a fork of hands it on
+                    answers.close()
+                    answers = socket.socket(fileno=files.pop(0))
                 self._asked(_Request(json.loads(text), answers, files))
         return False
 
@@ -93,10 +101,49 @@ class _Server:
         if len(request.files) != _FILES:
             for file in request.files:
                 os.close(file)
+        elif request.given["modules"]:
+            self._hand_on(request)
         elif self._waiting is None or request.given["soon"]:
             self._fork(request, self._waiting or [])
         else:
             self._waiting.append(request)
+
+    def _hand_on(self, request: _Request) -> None:
+        """Have the server fork it that has the modules which it asks for."""
+        place = self._server_with(tuple(request.given["modules"]), request)
+        given = {**request.given, "modules": [], "soon": False}
+        with socket.socket(socket.AF_UNIX) as asking, contextlib.suppress(OSError):  # it has ended: so has the child
+            asking.connect(place)
+            socket.send_fds(asking, [json.dumps(given).encode()], [request.answers.fileno(), *request.files])
+        request.answers.close()
+        for file in request.files:
+            os.close(file)
+
+    def _server_with(self, modules: tuple[str, ...], request: _Request) -> str:
+        """The place of a server that has these too. request: whose files are not that server's."""
+        if modules not in self._further:
+            place = f"{self._place}{len(self._further)}"
+            with contextlib.suppress(OSError):  # of one that has ended
+                os.unlink(place)
+            with socket.socket(socket.AF_UNIX) as listening:
+                listening.bind(place)
+                listening.listen(forked_child.BACKLOG)
+                if not (pid := os.fork()):
+                    self._serve_further(listening, place, [request, *(self._waiting or ())])
+            self._further[modules] = pid, place
+        return self._further[modules][1]
+
+    def _serve_further(self, listening: socket.socket, place: str, others: Sequence[_Request]) -> None:
+        """In the fork: be the server with the modules that the first of these asks for, and leave."""
+        try:
+            signal.set_wakeup_fd(-1)
+            for one in (self._listening, *self._children.values(), *(other.answers for other in others)):
+                one.close()
+            for file in (self._woken, self._wake, *(file for other in others for file in other.files)):
+                os.close(file)
+            _Server(listening, place).serve(others[0].given["modules"])
+        finally:
+            os._exit(0)
 
     def _fork(self, request: _Request, waiting: Sequence[_Request]) -> None:
         """waiting: requests whose files are not this child's."""
@@ -115,10 +162,13 @@ class _Server:
                 os.killpg(pid, signal.SIGKILL)
 
     def _say_ends(self) -> None:
-        while self._children:
+        while self._children or self._further:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if not pid:
                 return
+            if pid not in self._children:
+                self._further = {names: server for names, server in self._further.items() if server[0] != pid}
+                continue
             with self._children.pop(pid) as answers, contextlib.suppress(OSError):  # nobody may wait for it any more
                 answers.send(b"%d" % os.waitstatus_to_exitcode(status))
 
@@ -127,7 +177,7 @@ def _received(answers: socket.socket) -> tuple[bytes, list[int]]:
     text = b""
     files: list[int] = []
     while True:
-        part, more, _, _ = socket.recv_fds(answers, _GIVEN, _FILES)
+        part, more, _, _ = socket.recv_fds(answers, _GIVEN, _FILES + 1)
         if not part:
             return text, files
         text, files = text + part, files + more

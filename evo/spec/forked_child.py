@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 _SERVER_MAIN = "evo.spec.fork_server"
 DIGITS = 10  # of a process's number, which is sent once it leads a group of its own
-_BACKLOG = 64  # children that are asked for while the server still imports
+BACKLOG = 64  # children that are asked for while the server still imports
 _CODE_BYTES = 64
 _START_S = 60.0
 _BEGUN_WITH = slice(45, 49)  # fields of /proc/PID/stat behind the name: where arguments and environment begin and end
@@ -126,7 +126,7 @@ def begin_server(
             listening.bind(place)
         except OSError:  # a path may have 107 bytes
             return
-        listening.listen(_BACKLOG)
+        listening.listen(BACKLOG)
         words = [str(listening.fileno()), place, "\n".join(entries), *modules]
         is_alike = threading.active_count() == 1 and not _differ(environment, os.environ)
         begun = _copy if copied and is_alike else _program
@@ -200,15 +200,22 @@ def server_place() -> str | None:
 
 
 def fork_child(
-    entry: str, words: Sequence[str], environment: Mapping[str, str], files: Sequence[int], *, soon: bool = False
+    entry: str,
+    words: Sequence[str],
+    environment: Mapping[str, str],
+    files: Sequence[int],
+    *,
+    soon: bool = False,
+    modules: Sequence[str] = (),
 ) -> ForkedChild | None:
     """A fork that serves the entry; None where only a program of its own does. files: its socket, and its stderr.
 
-    soon: it does not wait for what the server has yet to import.
+    soon: it does not wait for what the server has yet to import. modules: what it needs imported beyond that.
     """
     if _SERVED.place is None or entry not in _SERVED.entries or differs(environment):
         return None
     given = {"words": list(words), "environment": dict(environment), "folder": os.getcwd(), "soon": soon}
+    given["modules"] = list(modules)
     answers = socket.socket(socket.AF_UNIX)
     try:
         answers.connect(_SERVED.place)

@@ -5,6 +5,7 @@ Whatever ends, hangs or fills that process is told as a TaskInvalid that names t
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import os
 import signal
@@ -27,6 +28,7 @@ from evo.spec.reference_child import array_bytes
 
 ENTRY = "evo.spec.reference_child:serve"
 IMPORT_LIMIT_S = 180.0  # torch from a cold disk
+_SLOW = ("evo.interop.torch_reference", "torch")
 _POLL_S = 0.1
 _STOPPED = 20  # polls at which it stands still: a moment may be one in which all processes here go on again
 _SHORT_S = 0.01  # too short a call to start that many processes
@@ -114,7 +116,7 @@ class ReferenceProcess:
             self.close()
 
     def _start(self) -> None:
-        self._child = ChildProcess(ENTRY, str(self.path), plain=True)
+        self._child = ChildProcess(ENTRY, str(self.path), plain=True, modules=imports_first(self.path))
         first = {"path": list(sys.path), "memory": memory_limit()}
         answer = self._ask(first, "its import", IMPORT_LIMIT_S, "do no work when reference.py is imported")
         if "error" in answer:
@@ -231,6 +233,23 @@ class ReferenceProcesses(ReferenceProcess):
 
 class _Exceeded(Exception):
     pass
+
+
+def imports_first(path: Path) -> list[str]:
+    """Of modules that take seconds to import, those that a reference imports before it does anything else."""
+    found: list[str] = []
+    try:
+        lines = ast.parse(path.read_bytes()).body
+    except (OSError, SyntaxError, ValueError):  # told where it is imported
+        return []
+    for line in lines:
+        if isinstance(line, ast.Import):
+            found += [one.name for one in line.names]
+        elif isinstance(line, ast.ImportFrom):
+            found += [line.module or ""]
+        elif not (isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant)):
+            break
+    return [name for name in _SLOW if name in found]
 
 
 def _how_it_ended(death: ChildDied) -> str:

@@ -224,3 +224,49 @@ def test_who_is_asked_for_soon_does_not_wait_for_what_the_server_imports(tmp_pat
     command = [sys.executable, "-c", WHILE_IT_IMPORTS, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     assert json.loads(done.stdout) == [["first", False], ["last", True], True]
+
+
+OF_A_SLOW_MODULE = """\
+import json, os, signal, sys
+
+from evo.errors import ChildDied
+from evo.spec.child_process import ChildProcess, begin, begin_forks
+
+folder = sys.argv[1]
+os.environ["PYTHONPATH"] = os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])
+begin_forks(["evo.spec.child_main"], ["asked:serve"])
+begin("asked:serve", "first", soon=True, modules=["slow"])
+children = [ChildProcess("asked:serve", name, modules=["slow"]) for name in ("first", "second")]
+children.append(ChildProcess("asked:serve", "third"))
+said = [child.ask("imported?", 60) for child in children]
+further = said[0][1]
+os.kill(further, signal.SIGKILL)
+for child in children[:2]:
+    while child.is_running:
+        pass
+again = ChildProcess("asked:serve", "fourth", modules=["slow"])
+print(json.dumps([os.getpid(), *said, again.ask("imported?", 60)]), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_slow_module_is_imported_once_for_all_who_need_it(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text("import os\n\nBY = os.getpid()\n")
+    (tmp_path / "asked.py").write_text(
+        "import os, sys\n\ndef serve(connection, name):\n    while True:\n        connection.receive()\n"
+        "        slow = sys.modules.get('slow')\n"
+        "        connection.send([name, os.getppid(), os.getpid(), slow and slow.BY])\n"
+    )
+    command = [sys.executable, "-c", OF_A_SLOW_MODULE, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        driver, first, second, third, fourth = json.loads(process.stdout.readline())
+        process.kill()
+    assert [who for who, *_ in (first, second, third, fourth)] == ["first", "second", "third", "fourth"]
+    assert first[1] == second[1] == first[3] == second[3]  # who forked them, and who imported it
+    assert third[3] is None
+    assert fourth[1] == fourth[3]
+    assert len({driver, first[1], third[1], fourth[1]}) == 4
+    assert first[2] != second[2]
+    for server in (third[1], fourth[1], fourth[2]):
+        assert is_gone(server)

@@ -19,6 +19,7 @@ from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import ROUNDOFF, is_float
 from evo.spec.expectation import JudgedOutput
 from evo.spec.input_distributions import largest
+from evo.spec.reference_process import imports_first
 from evo.spec.shared_arrays import shared_copy
 from evo.spec.task import Task
 from evo.spec.tensor_arrays import Arrays
@@ -40,8 +41,9 @@ class RemoteJudge:
         self.unfit: dict[str, str] = {}  # functions of the reference that it does not run as NumPy does, and why
         self._told = told
         self._lock = threading.Lock()
-        path = str(task.folder / "reference.py")
-        self._child: ChildProcess | None = ChildProcess(entry, which, path, plain=True)
+        path = task.folder / "reference.py"
+        modules = imports_first(path)
+        self._child: ChildProcess | None = ChildProcess(entry, which, str(path), plain=True, modules=modules)
         # What comparing this task's outputs takes is compiled at once: on a GPU a second, that nobody waits for yet.
         compared = sorted({NUMPY[t.dtype].name for t in task.outputs}) if _are_floats(task) else []
         self._child.send({"path": list(sys.path), "compared": compared}, _START_LIMIT_S)

@@ -93,7 +93,8 @@ class OpenedObject:
         self._on_wait = on_wait
         self._arrays = Sender()
         self._is_begun = False
-        self.child = ChildProcess(ENTRY, device.kind, device.which, opener)
+        modules = ["torch"] if opener == LIBRARY_OPENER else []
+        self.child = ChildProcess(ENTRY, device.kind, device.which, opener, modules=modules)
 
     def begin(self, limit_s: float) -> None:
         """Begin to open the object, and do not wait for it. Raises TimeoutError or ChildDied."""

@@ -36,7 +36,7 @@ def begin_processes(device: DeviceName, task: Task) -> None:
     modules = imports_first(task.folder / "reference.py")
     begin(REFERENCE, reference, plain=True, soon=True, modules=modules)  # its own module is the first of all
     if judged_on(device):
-        begin(JUDGE, device.which, reference, plain=True, soon=True)
+        begin(JUDGE, device.which, reference, plain=True, soon=True, modules=modules)
 
 
 def judged_on(device: DeviceName) -> bool:

@@ -21,6 +21,7 @@ from unittest.mock import patch
 import ml_dtypes
 import numpy as np
 import torch
+import torch.fx.experimental.symbolic_shapes  # the first draw on the meta device imports it; forks of this have it
 from numpy.typing import NDArray
 from torch.distributions import Distribution
 from torch.overrides import TorchFunctionMode

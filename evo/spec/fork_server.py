@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import itertools
 import json
 import os
 import select
@@ -53,6 +54,7 @@ class _Server:
     def __init__(self, listening: socket.socket, place: str) -> None:
         self._listening, self._place = listening, place
         self._further: dict[tuple[str, ...], tuple[int, str]] = {}  # by their modules: process and place
+        self._numbers = itertools.count()
         self._woken, self._wake = os.pipe()
         os.set_blocking(self._wake, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -121,17 +123,17 @@ class _Server:
 
     def _server_with(self, modules: tuple[str, ...], request: _Request) -> str:
         """The place of a server that has these too. request: whose files are not that server's."""
-        if modules not in self._further:
-            place = f"{self._place}{len(self._further)}"
-            with contextlib.suppress(OSError):  # of one that has ended
-                os.unlink(place)
-            with socket.socket(socket.AF_UNIX) as listening:
-                listening.bind(place)
-                listening.listen(forked_child.BACKLOG)
-                if not (pid := os.fork()):
-                    self._serve_further(listening, place, [request, *(self._waiting or ())])
-            self._further[modules] = pid, place
-        return self._further[modules][1]
+        for names, (_, place) in self._further.items():
+            if set(modules) <= set(names):
+                return place
+        place = f"{self._place}{next(self._numbers)}"
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(place)
+            listening.listen(forked_child.BACKLOG)
+            if not (pid := os.fork()):
+                self._serve_further(listening, place, [request, *(self._waiting or ())])
+        self._further[modules] = pid, place
+        return place
 
     def _serve_further(self, listening: socket.socket, place: str, others: Sequence[_Request]) -> None:
         """In the fork: be the server with the modules that the first of these asks for, and leave."""

@@ -15,10 +15,12 @@ from typing import Any, ClassVar, Literal
 from evo.errors import ChildDied, HarnessFault, UsageError
 from evo.files import copy_folder
 from evo.results.codec import Serializable
-from evo.spec.child_process import ChildProcess
+from evo.spec.child_process import ChildProcess, begin_forks
+from evo.spec.reference_process import ENTRY as REFERENCE
 
 LIMIT_S = 120.0
 _ENTRY = "evo.interop.import_process:serve"
+_MODULES = ("evo.interop.torch_reference",)
 _START_S = 180.0  # torch from a cold disk
 
 
@@ -126,7 +128,8 @@ def import_problems(
 
 def _said(jobs: list[dict[str, Any]], limit_s: float) -> Iterator[dict[str, Any]]:
     """The import process's answers, one job after the other."""
-    with contextlib.closing(ChildProcess(_ENTRY, str(len(jobs)), plain=True)) as child:
+    begin_forks((), (_ENTRY, REFERENCE))  # torch takes seconds to import, and the new tasks' references want it too
+    with contextlib.closing(ChildProcess(_ENTRY, str(len(jobs)), plain=True, modules=_MODULES)) as child:
         for job in jobs:
             try:
                 said = child.ask(job, _START_S + limit_s + 1)

@@ -36,6 +36,7 @@ class SimulatedLooks:
 
     looked: the sizes and inputs that `hunted` has looked at. at_timed: the timed sizes, on the GPU too if there is one.
     distributed: the check cases under every distribution, there. pursued: on inputs that turn its comparisons of data.
+    give_up: nobody will ask for them.
     """
 
     looked: gate.Looked
@@ -46,6 +47,7 @@ class SimulatedLooks:
     distributed: Callable[[], Check | None]
     pursued: Callable[[], Check | None]
     are_done: Callable[[], bool] = lambda: False
+    give_up: Callable[[], None] = lambda: None
 
 
 def simulated_looks(

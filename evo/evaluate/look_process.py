@@ -132,6 +132,11 @@ class _Looking:
     def are_done(self) -> bool:
         return all(future.done() for future in self.futures)
 
+    def give_up(self) -> None:
+        """Begin with none of the rest: what is under way ends by itself, and nobody asks for it."""
+        for future in self.futures:
+            future.cancel()
+
 
 def looks_begun(
     bench: LookingBench,
@@ -183,4 +188,5 @@ def looks_begun(
         pursued=lambda: next((found for pursuit in pursuits if (found := pursuit()) is not None), None),
         at_timed=begun(partial(before_keep.at_timed, tell=silent), subject),
         are_done=looking.are_done,
+        give_up=looking.give_up,
     )

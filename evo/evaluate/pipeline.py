@@ -141,6 +141,8 @@ def finish(started: CheckedJob, bench: EvaluationSession) -> Evaluation:
     with bench.turn:
         began = time.monotonic()
         outcome = _outcome(started, bench)
+        if started.prepared is not None and started.job.rival is not None and not outcome.kept:
+            bench.drop_looks(started.job.task, started.prepared, started.job.seed)
         elapsed_s = started.elapsed_s + time.monotonic() - began
     seconds = dict(started.stages.seconds)
     seconds["rest"] = max(0.0, elapsed_s - sum(seconds.values()))

@@ -264,7 +264,15 @@ class EvaluationSession(LookingBench):
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(_LOOKS, thread_name_prefix="evo-looks")
             checkers = self.checker, self.more_checkers(_CHECKERS)[-1]
+            for others in self._looks.values():
+                others.give_up()
             self._looks = {key: looks_begun(self, task, prepared, seed, self._look_processes, checkers, self._threads)}
+
+    def drop_looks(self, task: Task, prepared: Prepared, seed: int) -> None:
+        """The variant is not to be kept: the cores and the processes are another's."""
+        with self._lock:
+            if (looks := self._looks.pop((task.hash, prepared.variant.id, seed), None)) is not None:
+                looks.give_up()
 
     def bench_cases(self, task: Task, prepared: Prepared, seed: int) -> list[BenchCase]:
         reference = self.reference(task)

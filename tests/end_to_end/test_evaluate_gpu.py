@@ -15,7 +15,7 @@ from evo.decide.capture_noise import ASSUMED
 from evo.device import DeviceName
 from evo.evaluate import gate, session
 from evo.evaluate.look_process import looks_begun
-from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
+from evo.evaluate.pipeline import EvaluationSession, Job, evaluate, start
 from evo.results import SanitizerReport
 from evo.spec.task import Task, load_task
 
@@ -110,3 +110,15 @@ def test_looks_beside_the_timing_see_what_looks_after_it_see(
     assert after.check.verified is not None
     assert beside.check is not None
     assert beside.check.verified == after.check.verified
+
+
+def test_looks_at_what_was_not_kept_keep_nobody_waiting(
+    task: Task, bench: EvaluationSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[bool] = []
+    monkeypatch.setattr(session, "CORES_TO_SPARE", 1)
+    monkeypatch.setattr(session, "looks_begun", lambda *given: begun.append(True) or looks_begun(*given))
+    slower = Job(task=task, text=PARENT, rival=CHILD, full=False, promise=2.0)  # a first look may be mistaken
+    assert not evaluate(slower, bench).kept
+    start(Job(task=task, text=CHILD, rival=PARENT, full=False, promise=1.1), bench, bench.checker)
+    assert begun == [True, True]

@@ -36,7 +36,7 @@ class SimulatedLooks:
 
     looked: the sizes and inputs that `hunted` has looked at. at_timed: the timed sizes, on the GPU too if there is one.
     distributed: the check cases under every distribution, there. pursued: on inputs that turn its comparisons of data.
-    give_up: nobody will ask for them.
+    outcomes: sizes at which conditions come out as at none of those. give_up: nobody will ask for them.
     """
 
     looked: gate.Looked
@@ -46,6 +46,7 @@ class SimulatedLooks:
     at_timed: Callable[[], gate.TimedSizes]
     distributed: Callable[[], Check | None]
     pursued: Callable[[], Check | None]
+    outcomes: Callable[[], tuple[gate.TimedSizes | None, int]]
     are_done: Callable[[], bool] = lambda: False
     give_up: Callable[[], None] = lambda: None
 
@@ -68,6 +69,7 @@ def simulated_looks(
         covered=on(covered, covering),
         distributed=on(distributed),
         pursued=on(pursued, covering),
+        outcomes=lambda: unverified(bench, task, prepared, seed, looked.cases),
         at_timed=on(partial(at_timed, tell=bench.on_stage), *dict.fromkeys((timing, beside))),
     )
 
@@ -158,10 +160,7 @@ def at_large(of: LookSubject) -> tuple[gate.TimedSizes | None, int]:
 
 
 def before_keep(
-    bench: LookingBench,
     task: Task,
-    prepared: Prepared,
-    seed: int,
     looks: SimulatedLooks,
     stages: StageTimer,
     *,
@@ -176,7 +175,6 @@ def before_keep(
     if timed_alone:
         with stages.time("verify.timed"):
             return looks.at_timed()
-    looked = looks.looked
     if meanwhile is not None:
         with stages.time("verify.inputs"):
             is_idle = looks.distributed() is None  # on the device itself
@@ -194,7 +192,7 @@ def before_keep(
     if others is not None:
         return others
     with stages.time("verify.outcomes"):
-        others, more = unverified(bench, task, prepared, seed, looked.cases)
+        others, more = looks.outcomes()
     if others is not None:
         return others
     with stages.time("verify.timed"):

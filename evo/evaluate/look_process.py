@@ -178,6 +178,12 @@ def looks_begun(
         (processes.sizes, sizes),
         (processes.large, other_sizes),
     )
+
+    def outcomes() -> tuple[gate.TimedSizes | None, int]:
+        if (inputs() or sizes() or other_sizes() or large()[0]) is not None:  # nobody will ask
+            return None, 0
+        return before_keep.unverified(bench, task, prepared, seed, tuple(looked.cases))
+
     pursuits = [begun(pursued, process, number, before) for number, (process, before) in enumerate(firsts)]
     return SimulatedLooks(
         looked=looked,
@@ -187,6 +193,7 @@ def looks_begun(
         distributed=begun(before_keep.distributed, subject),
         pursued=lambda: next((found for pursuit in pursuits if (found := pursuit()) is not None), None),
         at_timed=begun(partial(before_keep.at_timed, tell=silent), subject),
+        outcomes=begun(outcomes),
         are_done=looking.are_done,
         give_up=looking.give_up,
     )

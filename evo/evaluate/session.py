@@ -46,7 +46,7 @@ _RUN_LIMIT_S = 120.0
 _BENCH_LIMIT_S = 300.0
 _CONTROL_S = 30.0
 _PARENTS = 8
-_LOOKS = 12  # side by side
+_LOOKS = 13  # side by side
 _CHECKERS = 4  # the device's, two for what is prepared ahead, one for the timed sizes
 _BESIDE = 2  # simulators for one look after the other
 _COPIES = 3  # of a case: in this process, on the way, and in the memory of the simulator
@@ -239,7 +239,7 @@ class EvaluationSession(LookingBench):
             begun = self._looks.pop(key, None)
             looks = begun or simulated_looks(self, task, prepared, seed, checkers)
             work = meanwhile if begun is not None else None
-            known = before_keep(self, task, prepared, seed, looks, stages, timed_alone=timed_alone, meanwhile=work)
+            known = before_keep(task, looks, stages, timed_alone=timed_alone, meanwhile=work)
             self._timed[*key, timed_alone] = known
         return known
 

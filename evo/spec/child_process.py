@@ -27,7 +27,7 @@ import evo
 from evo.errors import ChildDied, ChildGarbled
 from evo.spec.child_main import die_with_driver, end_with
 from evo.spec.connection import Connection, ConnectionClosed, MessageGarbled
-from evo.spec.forked_child import begin_server, fork_child
+from evo.spec.forked_child import ForkedChild, begin_server, fork_child
 from evo.spec.process_settings import limit_algebra
 
 _MAIN = "evo.spec.child_main"
@@ -120,6 +120,8 @@ class ChildProcess:
 
     def stop(self) -> None:
         """Kill the child and what it started. Another thread that waits for an answer gets ChildDied."""
+        if isinstance(self._process, ForkedChild) and self._process.is_given_up():
+            return
         if self._process.poll() is None:  # once reaped, its number may be another process's
             with contextlib.suppress(OSError):
                 os.killpg(self.pid, signal.SIGKILL)

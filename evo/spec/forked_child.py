@@ -30,7 +30,8 @@ _SERVER_MAIN = "evo.spec.fork_server"
 DIGITS = 10  # of a process's number, which is sent once it leads a group of its own
 BACKLOG = 64  # children that are asked for while the server still imports
 _CODE_BYTES = 64
-_START_S = 60.0
+_POLL_S = 0.1
+_START_S, _SLOW_START_S = 60.0, 180.0  # the latter with what takes seconds to import, from a cold disk
 _BEGUN_WITH = slice(45, 49)  # fields of /proc/PID/stat behind the name: where arguments and environment begin and end
 _SHOWN = b"evo child"  # beside its own name
 
@@ -61,8 +62,9 @@ _SERVED = _Server()
 class ForkedChild:
     """A child that the server forks, asked as a `subprocess.Popen` is."""
 
-    def __init__(self, answers: socket.socket) -> None:
-        self._answers = answers
+    def __init__(self, answers: socket.socket, limit_s: float) -> None:
+        """limit_s: seconds until it is forked."""
+        self._answers, self._limit_s = answers, limit_s
         self._answers.settimeout(_START_S)
         self._one = threading.Lock()
         self._pid: int | None = None
@@ -71,30 +73,39 @@ class ForkedChild:
     @property
     def pid(self) -> int:
         """Waits until the child is there. Raises ProcessLookupError if the server has ended before it forked it."""
-        with self._one:
-            return self._number()
-
-    def _number(self) -> int:
-        if self._pid is None:
-            said = b""
-            with contextlib.suppress(OSError):
-                said = self._answers.recv(DIGITS, socket.MSG_WAITALL)
-            self._pid = int(said or 0)
-            if not self._pid:
-                self._code = -signal.SIGKILL
+        end = time.monotonic() + self._limit_s
+        while self._pid is None and self.poll() is None:
+            if not select.select([self._answers], [], [], _POLL_S)[0] and time.monotonic() > end:
+                self.is_given_up()
         if not self._pid:
             raise ProcessLookupError("the child was never forked")
         return self._pid
+
+    def _told(self) -> None:
+        """Its number, or that there will be none."""
+        said = b""
+        with contextlib.suppress(OSError):
+            said = self._answers.recv(DIGITS, socket.MSG_WAITALL)
+        self._pid = int(said or 0)
+        if not self._pid:
+            self._code = -signal.SIGKILL
 
     def poll(self) -> int | None:
         with self._one:
             while self._code is None and select.select([self._answers], [], [], 0)[0]:
                 if self._pid is None:
-                    with contextlib.suppress(ProcessLookupError):
-                        self._number()
+                    self._told()
                 else:
                     self._code = int(self._answers.recv(_CODE_BYTES) or -signal.SIGKILL)
             return self._code
+
+    def is_given_up(self) -> bool:
+        """Whether it has yet to be forked, and is over for whoever asked: it will end when it finds nobody there."""
+        self.poll()
+        with self._one:
+            if self._pid is None:
+                self._code = -signal.SIGKILL
+            return self._pid is None
 
     def wait(self, timeout: float | None = None) -> int:
         end = float("inf") if timeout is None else time.monotonic() + timeout
@@ -224,7 +235,7 @@ def fork_child(
     except OSError:  # it has ended
         answers.close()
         return None
-    return ForkedChild(answers)
+    return ForkedChild(answers, _SLOW_START_S if modules else _START_S)
 
 
 def differs(environment: Mapping[str, str]) -> bool:

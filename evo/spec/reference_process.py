@@ -145,6 +145,8 @@ class ReferenceProcess:
             raise self.broken(f"{what} {words}", hint, "over-limit") from None
         except ChildDied as death:
             raise self.broken(f"{what} {_how_it_ended(death)}", _LEAVES) from None
+        except ProcessLookupError:
+            raise self.broken(f"{what} has no process, and none began", "run it again") from None
         except (ChildGarbled, AttributeError, ValueError, KeyError, TypeError):
             raise self.broken(f"{what} sent what is no answer", _LEAVES) from None
         finally:

@@ -270,3 +270,44 @@ def test_a_slow_module_is_imported_once_for_all_who_need_it(tmp_path: Path) -> N
     assert first[2] != second[2]
     for server in (third[1], fourth[1], fourth[2]):
         assert is_gone(server)
+
+
+WHO_DOES_NOT_WAIT = """\
+import json, os, sys, threading, time
+
+from evo.spec.child_process import ChildProcess, begin_forks
+
+folder = sys.argv[1]
+os.environ["PYTHONPATH"] = os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])
+begin_forks(["evo.spec.child_main"], ["asked:serve"])
+child = ChildProcess("asked:serve", "first", modules=["slow"])
+
+
+def number():
+    try:
+        said.append(child.pid)
+    except ProcessLookupError:
+        said.append("never forked")
+
+
+said = []
+waiting = threading.Thread(target=number)
+waiting.start()
+child.close()
+waiting.join()
+open(folder + "/go", "w").close()
+later = ChildProcess("asked:serve", "second", modules=["slow"])
+print(json.dumps([*said, child.is_running, later.ask("imported?", 60)[0]]), flush=True)
+"""
+
+
+def test_who_stops_a_child_does_not_wait_for_what_it_would_have_imported(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(
+        "import os, time\n\nwhile not os.path.exists(__file__[:-7] + 'go'):\n    time.sleep(0.01)\n"
+    )
+    (tmp_path / "asked.py").write_text(
+        "def serve(connection, name):\n    while True:\n        connection.receive()\n        connection.send([name])\n"
+    )
+    command = [sys.executable, "-c", WHO_DOES_NOT_WAIT, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert json.loads(done.stdout) == ["never forked", False, "second"]

@@ -125,9 +125,8 @@ def where_timed(
 ) -> Evaluation:
     """The verdict with that of the simulator's look at every timed size, and what that look could not see."""
     bench.on_stage("verify")
-    standing = bench.standing if job.rival is not None else None
     with stages.time("verify"):
-        meanwhile = partial(standing, job.text) if standing is not None else None
+        meanwhile = partial(bench.standing, job.text) if bench.standing is not None else None
         seen = bench.timed_sizes(job.task, prepared, job.seed, stages, meanwhile=meanwhile)
     return with_look(found, seen)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import fake_gpu
@@ -110,6 +111,19 @@ def test_looks_beside_the_timing_see_what_looks_after_it_see(
     assert after.check.verified is not None
     assert beside.check is not None
     assert beside.check.verified == after.check.verified
+
+
+def test_what_comes_next_is_looked_at_while_simulators_look_at_a_start(
+    task: Task, bench: EvaluationSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate, "sanitize", lambda *_: gate.Sanitized(state="clean", tools=("memcheck",)))
+    monkeypatch.setattr(session, "CORES_TO_SPARE", 1)
+    monkeypatch.setattr(session, "looks_begun", lambda *given: replace(looks_begun(*given), are_done=lambda: False))
+    asked: list[str] = []
+    bench.meanwhile = lambda _: asked.append("control")
+    bench.standing = asked.append
+    assert evaluate(Job(task=task, text=CHILD, sanitize=True), bench).status.passed
+    assert asked == ["control", CHILD]
 
 
 def test_looks_at_what_was_not_kept_keep_nobody_waiting(

@@ -101,7 +101,7 @@ class EvaluationSession(LookingBench):
         self.sanitized: dict[tuple[str, str], Sanitized] = {}  # (task hash, code hash) that compute-sanitizer passed
         self.sanitizing: dict[tuple[str, str], Future[Sanitized]] = {}  # ... and that are under it
         self.looks: dict[tuple[str, str, int], dict[str, float]] = {}  # first looks at parents: modelled time by case
-        # Work for the GPU while simulators look: at a start, once, given its times; then at it, or at what beats its rival.
+        # Work for the GPU while simulators look: at a start, once, given its times; at it, or at what beats its rival.
         self.meanwhile: Callable[[Sequence[CaseBench]], object] | None = None
         self.standing: Callable[[str], object] | None = None
         self.promising: Callable[[str], object] | None = None  # hears of a text whose first stage showed a gain

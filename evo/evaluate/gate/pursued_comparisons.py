@@ -81,9 +81,9 @@ def pursued(
     own = reference.beside()
     work, solved = _Work(), dict[str, dict[str, SolvedConditions]]()
     worth, full, edged = _worth_it(task.check, [c for c in cases if c.name in bound], bound, own, device, seed)
-    edged, worth, full = edged[number::parts], worth[number::parts], full[number::parts]
+    each = {case.name: case for case in (*edged, *worth, *full)}  # once, and dealt out evenly
     more = _Work(elements=1e8, at_once=5e7, scaled=5e7, doses=5e7)  # or nothing is left for the task's own cases
-    for case in (*edged, *worth, *full):
+    for case in list(each.values())[number::parts]:
         binary = bound[case.name].binary
         if binary.key not in solved:
             solved[binary.key] = solved_conditions(binary.ptx)

@@ -166,7 +166,7 @@ class SampleRequest:
 
     budget: warp instructions that a launch may execute; None: the usual number. filled and check_races: as in
     RunRequest. only_changed: of an output that is changed in place, only what holds another value than before counts as
-    written; otherwise all of it.
+    written; otherwise all of it. first_whole: as in RunRequest.
     """
 
     case: BenchCase
@@ -176,6 +176,7 @@ class SampleRequest:
     filled: Mapping[str, int] = field(default_factory=dict)
     check_races: bool = True
     only_changed: bool = False
+    first_whole: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

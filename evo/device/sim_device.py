@@ -133,6 +133,7 @@ class SimDevice(ModellingDevice):
             budget=request.budget,
             filled=request.filled,
             check_races=request.check_races,
+            first_whole=request.first_whole,
         )
         module = self._module(program)
         if isinstance(module, Fault):  # a binary that the gate's cases do not need

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
+import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
@@ -68,6 +69,7 @@ class Reference:
     _derived: RecentCache[tuple[Expectation | None]] = field(default_factory=lambda: RecentCache(_DERIVED_BYTES))
     _beside: Reference | None = None
     _dependent: bool | None = None
+    _looking: threading.Lock = field(default_factory=threading.Lock)  # gate and hunt ask at once
     _threads: ThreadPoolExecutor | None = None  # that work out expectations ahead
     _begun: dict[tuple[str, int], Future[Expectation]] = field(default_factory=dict)
 
@@ -292,9 +294,10 @@ class Reference:
 
         A kernel may use it, so the inputs cannot be changed one by one. A declared domain says that they can.
         """
-        if self._dependent is None:
-            self._dependent = self._find_dependent()
-        return self._dependent
+        with self._looking:
+            if self._dependent is None:
+                self._dependent = self._find_dependent()
+            return self._dependent
 
     def _find_dependent(self) -> bool:
         case = max(self.task.check, key=lambda case: min(sum(t.size_bytes(case) for t in self.task.inputs), 1 << 20))

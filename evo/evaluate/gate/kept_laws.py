@@ -22,6 +22,7 @@ from evo.spec.changed_inputs import ChangedCase, changed_case, possible_laws
 from evo.spec.laws import PERMUTE, SAME_SIZE, Law
 from evo.spec.reference import Reference
 from evo.spec.task import Case, Task
+from evo.spec.tensor_arrays import Arrays
 
 _SEED = 1  # of the inputs on which a reference shows that it keeps a law
 _TRIED = 4  # check cases on which it shows that of a stated one; one that is looked for has to hold at all of them
@@ -47,7 +48,7 @@ def laws_of(task: Task, reference: Reference) -> tuple[Law, ...]:
 def check_laws(task: Task, reference: Reference) -> None:
     """Raises TaskInvalid, with the line, if the reference breaks a law that the task states, or none shows it."""
     for number, law in enumerate(task.laws or ()):
-        kept, broken = _shown(task, reference, law, _TRIED)
+        kept, broken = _shown(task, reference, law, _TRIED, {})
         if broken or not kept:
             where = f"{task.folder / 'task.yaml'}:{law.line}: field `laws.{number}`"
             what = f"does not hold at case {broken[0]}" if broken else "holds at no check case: none has room for it"
@@ -117,21 +118,27 @@ def _allowed(
 
 def _found(task: Task, reference: Reference) -> Iterator[Law]:
     """The laws that the reference keeps, of a task that states none."""
+    plain: dict[str, Arrays] = {}
     for law in possible_laws(task, reference.inputs(task.check[0], _SEED)):
-        kept, broken = _shown(task, reference, law, len(task.check))
+        kept, broken = _shown(task, reference, law, len(task.check), plain)
         if not broken and len(kept) >= _ENOUGH:
             yield law
 
 
-def _shown(task: Task, reference: Reference, law: Law, most: int) -> tuple[list[str], list[str]]:
-    """Check cases at which the reference keeps a law, and the first one at which it breaks it."""
+def _shown(
+    task: Task, reference: Reference, law: Law, most: int, plain: dict[str, Arrays]
+) -> tuple[list[str], list[str]]:
+    """Check cases at which the reference keeps a law, and the first one at which it breaks it.
+
+    plain: outputs of cases without a change, kept for the next law: a reference that is simulated takes a while.
+    """
     space, rng = AxisSpace.of(task), np.random.default_rng(_SEED)
     kept: list[str] = []
     for case in sorted(task.check, key=lambda case: cost_of(task, case)):
         changed = _allowed(task, space, law, case, reference, _SEED, rng) if law.applies(case.axes) else None
         if changed is None:
             continue
-        if not _keeps(reference, case, changed):
+        if not _keeps(reference, case, changed, plain):
             return kept, [case.name]
         kept.append(case.name)
         if len(kept) == most:
@@ -139,10 +146,12 @@ def _shown(task: Task, reference: Reference, law: Law, most: int) -> tuple[list[
     return kept, []
 
 
-def _keeps(reference: Reference, case: Case, changed: ChangedCase) -> bool:
+def _keeps(reference: Reference, case: Case, changed: ChangedCase, plain: dict[str, Arrays]) -> bool:
     try:
         with np.errstate(all="ignore"):
-            before = changed.outputs(reference.expected(reference.inputs(case, _SEED), case))
+            if case.name not in plain:
+                plain[case.name] = reference.expected(reference.inputs(case, _SEED), case)
+            before = changed.outputs(plain[case.name])
             after = reference.expected(changed.inputs, changed.case)
     except TaskInvalid:  # it holds inputs to a condition that the change breaks
         return False

@@ -26,7 +26,7 @@ from evo.interop.adopt.fills import UNTOLD
 from evo.interop.adopt.fixed_constants import settle_knobs
 from evo.interop.adopt.given_reference import given_reference, require_readable
 from evo.interop.adopt.guessed_shapes import settle_guesses
-from evo.interop.adopt.headline_sizes import growth_of_work, headline_sizes
+from evo.interop.adopt.headline_sizes import growth_of_work, headline_sizes, with_fewer
 from evo.interop.adopt.integer_ranges import settle_integers
 from evo.interop.adopt.measured_tolerance import is_within_tolerance, measure_tolerance, widen_tolerance
 from evo.interop.adopt.oracle import digest_of
@@ -111,7 +111,7 @@ def adopt(root: Path, path: Path, options: Options, say: Callable[[str], None] =
     trial = DraftTrial(draft, name, say)
     say("running the original at a small size")
     guess_extents(trial)
-    base = settle_guesses(trial, trial.settle())
+    base = with_fewer(trial, settle_guesses(trial, trial.settle()))
     order_extents(trial)
     _make_finite(trial, base)
     settle_integers(trial, base)

@@ -11,7 +11,7 @@ import math
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,14 +22,13 @@ from evo.errors import TaskInvalid
 from evo.evaluate.gate.mismatches import poisoned
 from evo.interop.adopt.device_code import without_warning
 from evo.interop.adopt.draft import SMALL_SIZE, Draft
-from evo.interop.adopt.draft_parts import TensorDraft
+from evo.interop.adopt.draft_parts import TensorDraft, draw_distinct
 from evo.interop.adopt.index_bounds import narrower
 from evo.interop.adopt.indexed_tensors import drawn_as_counts, drawn_as_indices
 from evo.interop.adopt.oracle import Failing, Runner, refusal, widened
 from evo.interop.adopt.task_texts import Figures, all_elements, elements, inputs_text, task_yaml, variant_text
 from evo.results import Fault, FaultKind
-from evo.spec.dtypes import NUMPY
-from evo.spec.element_types import DTYPES, is_float
+from evo.spec.element_types import DTYPES
 from evo.spec.task import Case, Task, read_task
 
 _MULTIPLES = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
@@ -153,9 +152,14 @@ class DraftTrial:
         for may_leave in (False, True):  # an output that is written whole at some sizes is held to those
             self._may_leave = may_leave
             for axes in self._first_sizes():
+                before = [(t, t.dims, [*self._candidates.get(t.name, [])]) for t in self.draft.tensors]
                 if self.repaired_at(axes):
                     self._may_leave = True
                     return axes
+                for tensor, dims, waiting in before:  # at a size that it does not take, no shape is large enough
+                    if tensor.name in self._candidates:
+                        tensor.dims, self._candidates[tensor.name] = dims, waiting
+                self.changed()
         assert self._worst is not None
         raise self._cannot(self._worst)
 
@@ -229,7 +233,7 @@ class DraftTrial:
         elif kind is FaultKind.READ_ONLY and tensor.role == "in":
             tensor.role, tensor.why, done = "inout", "written to", True
         elif kind is FaultKind.RACE:
-            done = self._distinct()
+            done = draw_distinct(self.draft.given)
         elif kind is None and self._may_leave and (tensor.role, tensor.init) == ("out", "poison"):
             tensor.keep_the_rest(is_fed=self.draft.program.is_fed(tensor.memory))
             done = True
@@ -247,18 +251,6 @@ class DraftTrial:
             return True
         return False
 
-    def _distinct(self) -> bool:
-        """Writes that meet where whole numbers lead: no two of those are one, as slots of a cache."""
-        leads = [t for t in self.draft.given if t.role == "in" and t.high is not None and not is_float(t.dtype)]
-        found = [tensor for tensor in leads if not tensor.is_distinct and not tensor.is_ordered]
-        for tensor in found:
-            tensor.is_distinct = True
-            tensor.why += ", each once: writes would meet"
-        filled = [tensor for tensor in self.draft.given if tensor.drawn == "range" and not found]
-        for tensor in filled:
-            tensor.drawn, tensor.why = "values", f"{tensor.why}, exactly: writes would meet"
-        return bool(found or filled)
-
     def guess_shapes(self) -> None:
         """Products of axes, the smallest first, for tensors whose size nothing tells."""
         axes = list(self.draft.axes)
@@ -267,6 +259,12 @@ class DraftTrial:
             if tensor.dims is None:
                 self._try_in_turn(tensor, [list[object](names) for names in products] or [[1]])
                 tensor.why += ", size by trial"
+
+    def guess_first(self, name: str, dims: list[object]) -> None:
+        """A shape that is tried before all products."""
+        tensor = next(each for each in self.draft.tensors if each.name == name)
+        self._candidates[name].insert(0, tensor.dims or [])
+        tensor.dims = dims
 
     def guess_rows(self, name: str, lengths: Iterable[int]) -> None:
         """The same products with a number behind them, for a tensor that is read in rows of so many elements."""
@@ -336,7 +334,7 @@ class DraftTrial:
             fitting = (
                 each
                 for each in one_kept
-                if each not in found.values() and not self._is_dear(each, few=len(large) > 1) and self.takes(each)
+                if each not in found.values() and not self.is_dear(each, few=len(large) > 1) and self.takes(each)
             )
             if (taken := next(fitting, None)) is not None:
                 found[name] = self._with_other_small_axes(taken, list(shapes).index(name))
@@ -350,7 +348,7 @@ class DraftTrial:
             asked.append(f"{' and '.join(tied)} of one length, a multiple of {math.gcd(*(base[a] for a in tied))}")
         return found, asked
 
-    def _is_dear(self, axes: Mapping[str, int], *, few: bool = True) -> bool:
+    def is_dear(self, axes: Mapping[str, int], *, few: bool = True) -> bool:
         """Whether a case takes seconds, as a few of its blocks tell. few: small tensors say that it does not."""
         if few and all_elements(self.draft, axes) < _FEW_ELEMENTS:
             return False
@@ -364,7 +362,7 @@ class DraftTrial:
         for axis, value in self.draft.axes.items():
             length = (value + 1, 1, 2 * value + 1, max(1, value - 1))[place]
             other = {**axes, axis: length}
-            if value <= SMALL_SIZE and other != axes and not self._is_dear(other) and self.takes(other):
+            if value <= SMALL_SIZE and other != axes and not self.is_dear(other) and self.takes(other):
                 axes = other
         return axes
 
@@ -410,11 +408,11 @@ class DraftTrial:
         case = Case(name="work", axes=dict(axes))
         try:
             program = self._runner.program(case)
-            kinds = {t.name: t for t in self._runner.task.inputs}
-            drawn = self.inputs(axes).items()
-            inputs = {n: a.astype(NUMPY[kinds[n].dtype]).reshape(kinds[n].dims(case)) for n, a in drawn}
-            asked = SampleRequest(case=BenchCase(program=program, inputs=inputs), draw=1, blocks=8)
+            bench = BenchCase(program=program, inputs=self._runner.typed(case, self.inputs(axes)))
+            asked = SampleRequest(case=bench, draw=1, blocks=8, check_races=False, first_whole=False)
             found = self._runner.device.run_sample(asked)
+            if found.fault is not None and found.fault.kind is not FaultKind.BUDGET:  # addresses from the launch before
+                found = self._runner.device.run_sample(replace(asked, first_whole=True))
         except Failing as failing:
             raise self._cannot(failing) from None
         return found.work if found.fault is None else float("inf") if found.fault.kind is FaultKind.BUDGET else 0.0

@@ -52,13 +52,22 @@ class _Product:
 
 
 def guess_extents(trial: DraftTrial) -> None:
-    """First shapes of tensors whose size nothing tells: of sizes, and of numbers that an index steps by."""
+    """First shapes of tensors whose size nothing tells: that of one which is indexed alike, of sizes, and of numbers
+    that an index steps by.
+    """
     trial.guess_shapes()
     if not trial.guessed:
         return
+    steps_of = {name: set(map(frozenset, accesses)) for name, accesses in _indices(trial).items()}
+    known = [t for t in trial.draft.given if t.name not in trial.guessed and len(t.dims or []) > 1]
     for name, accesses in _indices(trial, undivided=True).items():
+        if name not in trial.guessed:
+            continue
+        alike = next((t.dims for t in known if t.dims and steps_of.get(t.name) == steps_of[name]), None)
         steps = {step.number for steps in accesses for step, _ in steps if 1 < step.number <= _LONGEST_ROW}
-        if name in trial.guessed and steps:
+        if alike is not None:
+            trial.guess_first(name, alike)
+        elif steps:
             trial.guess_rows(name, sorted(steps))
 
 

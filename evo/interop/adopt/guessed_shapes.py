@@ -42,7 +42,7 @@ def settle_guesses(trial: DraftTrial, base: dict[str, int]) -> dict[str, int]:
 def _further(axes: Mapping[str, int]) -> dict[str, int]:
     """Sizes that differ, and that common group sizes divide."""
     large = [axis for axis, value in axes.items() if value > SMALL_SIZE]
-    lengths = (256, 384) if len(large) < 3 else (64, 128, 192, 64)
+    lengths = (256, 384) if len(large) < 3 else (64, 128, 192) if len(large) == 3 else (8, 16, 64, 128, 24)
     return {**axes, **{axis: lengths[at % len(lengths)] for at, axis in enumerate(large)}}
 
 

@@ -1,4 +1,4 @@
-"""The sizes of the timed case: the file's own, or smaller or larger ones of the same kind."""
+"""The sizes of the timed case: the file's own, or smaller or larger ones of the same kind; and of dear check cases."""
 
 from __future__ import annotations
 
@@ -17,6 +17,18 @@ _LONG_WARP = 4_000.0  # ... of one warp, above which its own loop takes longer t
 _LITTLE_BYTES = 4 << 20  # of all tensors: some 10 us of a GPU's memory, which is longer than a launch
 _SHORTEST, _POWERS = 64, 3  # an axis whose half tells something; the highest power that is believed
 _MORE = 1.5  # times the work, without which twice the length is no larger size
+
+
+def with_fewer(trial: DraftTrial, axes: dict[str, int]) -> dict[str, int]:
+    """Sizes of a check case with less of what only repeats the work (batches, heads) where a run takes seconds."""
+    while trial.is_dear(axes):
+        short = [axis for axis, value in trial.draft.axes.items() if value <= SMALL_SIZE and axes[axis] > 1]
+        halves = ({**axes, axis: axes[axis] // 2} for axis in sorted(short, key=lambda axis: -axes[axis]))
+        fewer = next((each for each in halves if trial.takes(each)), None)
+        if fewer is None:
+            break
+        axes = fewer
+    return axes
 
 
 def headline_sizes(trial: DraftTrial, given: Collection[str] = ()) -> dict[str, int]:

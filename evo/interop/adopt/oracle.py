@@ -171,17 +171,17 @@ class Runner:
     def run(self, case: Case, inputs: Arrays, **options: int | bool) -> Arrays:
         """The outputs. options: of a RunRequest. Raises Failing."""
         program = self.program(case)
-        kinds = {tensor.name: NUMPY[tensor.dtype] for tensor in self.task.inputs}
-        given = {name: array.astype(kinds[name]) for name, array in inputs.items()}
-        given = {name: array.reshape(self._dims(name, case)) for name, array in given.items()}
         asked: Mapping[str, int | bool] = {"check_races": False, "budget": BUDGET, **options}
-        result = self.device.run(RunRequest(program=program, inputs=given, **asked))  # type: ignore[arg-type]
+        request = RunRequest(program=program, inputs=self.typed(case, inputs), **asked)  # type: ignore[arg-type]
+        result = self.device.run(request)
         if result.faults:
             raise Failing(result.faults[0].message, result.faults[0])
         return result.outputs[0]
 
-    def _dims(self, name: str, case: Case) -> tuple[int, ...]:
-        return next(tensor.dims(case) for tensor in self.task.inputs if tensor.name == name)
+    def typed(self, case: Case, inputs: Arrays) -> Arrays:
+        """Inputs as the program of a case takes them."""
+        tensors = {tensor.name: tensor for tensor in self.task.inputs}
+        return {n: a.astype(NUMPY[tensors[n].dtype]).reshape(tensors[n].dims(case)) for n, a in inputs.items()}
 
 
 class Original:

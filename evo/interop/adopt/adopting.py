@@ -97,12 +97,12 @@ def adopt(root: Path, path: Path, options: Options, say: Callable[[str], None] =
     target, variant = root / "kernels" / name, root / f"{name}.cu"
     if os.path.realpath(variant) == os.path.realpath(path):  # which a loop of links does not stop
         variant = root / f"{name}_adopted.cu"
+    say("reading the host code")
+    draft = draft_of(read_program(path, options.kernel, options.axes), _read_options(options))
     for taken in (target, variant):
         if taken.exists() and not options.overwrite:
             hint = "take another name with --name, pass --overwrite, or move it away"
             raise UsageError(f"{taken.relative_to(root)} exists already", hint=hint)
-    say("reading the host code")
-    draft = draft_of(read_program(path, options.kernel, options.axes), _read_options(options))
     _set_axes(draft, options.axes)
     _set_tensors(draft, options.tensors)
     require_numbers(draft.launches, options.scalars)
@@ -158,7 +158,8 @@ def _read_options(options: Options) -> dict[str, dict[str, str]]:
     for text in options.tensors:
         match = _TENSOR.fullmatch(text.replace(" ", ""))
         if match is None or (match[3] and match[3] not in DTYPES) or (match[2] and match[2] not in (*ROLES, "scratch")):
-            hint = f"NAME:ROLE:TYPE[SHAPE], each part but the name optional; types: {', '.join(DTYPES)}"
+            roles = ", ".join((*ROLES, "scratch"))
+            hint = f"NAME:ROLE:TYPE[SHAPE], each part but the name optional; roles: {roles}; types: {', '.join(DTYPES)}"
             raise UsageError(f"--tensor {text!r} cannot be parsed", hint=hint)
         for kind, value in (("role", match[2]), ("dtype", match[3]), ("init", match[5])):
             if value:

@@ -124,12 +124,7 @@ class _Maker:
         if not any(t.role in ("out", "inout") for t in tensors.values()):
             self._take_last(tensors)
         if not any(t.role in ("out", "inout") for t in tensors.values()):
-            raise problem(
-                self.program.path,
-                self.program.launches[-1].line,
-                "no kernel writes a tensor that the program takes back",
-                "name the output: --tensor y:out",
-            )
+            raise self.program.without_output()
         axes, compiled, knobs, fixed = self._axes(tensors)
         guesses = set(fixed) & set(self.program.host.unknown_sizes)  # that no kernel can follow: found by trial
         for tensor in tensors.values():
@@ -150,7 +145,9 @@ class _Maker:
     def _fill(self, tensor: TensorDraft, known: Mapping[str, object]) -> object:
         """What the host code fills an input of whole numbers with; None if it says nothing."""
         found = tensor.memory.fill if tensor.memory is not None and not is_float(tensor.dtype) else None
-        return replaced(found, dict(known.items())) if names_of(found) <= set(known) else UNTOLD
+        numbers = {name: getattr(self.program.host.in_text(name, {}), "value", None) for name in names_of(found)}
+        told = {**numbers, **known}
+        return UNTOLD if any(told.get(name) is None for name in names_of(found)) else replaced(found, {**told})
 
     def _tensor(self, memory: Allocation) -> TensorDraft:
         uses = self.memories[memory]

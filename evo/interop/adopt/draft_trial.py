@@ -37,7 +37,7 @@ _WARNED = re.compile(r'original\.cu:(\d+): warning #(\d+)-D: [^"]*+(?:"(\w+)")?'
 _RUN_BUDGET = 400_000_000
 _MOST_ELEMENTS = 1 << 28  # of a tensor: 2 GiB as it is drawn
 _MOST_BYTES = 1 << 26  # of outputs that are kept
-_FEW_ELEMENTS = 1 << 19  # of all tensors of a check case
+_FEW_ELEMENTS, _MANY_ELEMENTS = 1 << 19, 1 << 23  # of all tensors of a check case
 _LONG_WORK = 2_000_000.0  # warp instructions of a check case, which each variant runs several times
 _SEED = 7
 
@@ -76,8 +76,7 @@ class DraftTrial:
         device = self._runner.device if self._runner is not None else None
         self._runner = self._wide = None
         self._known.clear()
-        task = self.task()
-        text = variant_text(self.draft, self.name)
+        task, text = self.task(), variant_text(self.draft, self.name)
         self._runner = Runner(task, text, device=device) if device is not None else Runner(task, text)
 
     def inputs(self, axes: Mapping[str, int], seed: int = _SEED) -> Arrays:
@@ -350,8 +349,8 @@ class DraftTrial:
 
     def is_dear(self, axes: Mapping[str, int], *, few: bool = True) -> bool:
         """Whether a case takes seconds, as a few of its blocks tell. few: small tensors say that it does not."""
-        if few and all_elements(self.draft, axes) < _FEW_ELEMENTS:
-            return False
+        if (count := all_elements(self.draft, axes)) > _MANY_ELEMENTS or (few and count < _FEW_ELEMENTS):
+            return count > _MANY_ELEMENTS
         try:
             return self.work(axes) > _LONG_WORK
         except TaskInvalid:
@@ -396,7 +395,10 @@ class DraftTrial:
         """Whether the original runs at these sizes, and writes all of its outputs."""
         try:
             self._run_twice(axes)
-        except (Failing, TaskInvalid):
+        except Failing as failing:
+            kind = failing.fault.kind if failing.fault is not None else None
+            return kind is FaultKind.RACE and self._repaired(failing, dict(axes)) and self.takes(axes)
+        except TaskInvalid:
             return False
         return True
 

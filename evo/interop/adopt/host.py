@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from evo.cuda.source.parser import Node, read
@@ -25,7 +26,6 @@ from evo.interop.adopt.host_values import (
     HostVariable,
     Stopped,
     copied,
-    problem,
 )
 from evo.interop.adopt.host_vectors import misread_vectors
 from evo.interop.adopt.parameters import deduced_type, parameters_of, template_parameters
@@ -216,7 +216,7 @@ class Host(HostStart):
             elif value is not None:
                 started = self.value(value) if "&" in declarator.text.partition("=")[0] else copied(self.value(value))
                 if started == UNKNOWN and not pointer and self.is_asked_for(name, kind, value):
-                    started = self.guessed(name)
+                    started = self.guessed(name, value.text)
                 if "host_vector" not in kind or not self.moved(cell, started, node.row + 1):
                     self.store(cell, started)
             elif "vector" in kind or (not pointer and (self.is_record(kind) or bare_type(kind) == "dim3")):
@@ -353,16 +353,17 @@ class Host(HostStart):
         if node.type == "for_range_loop":
             self.last_of(node)
         start = node.child("initializer")
+        counters, begun = list[HostVariable](), list[list[object]]()
         if start is not None:
             self.execute(start) if start.type == "declaration" else self.value(start)
-            for cell in [*self.scopes[-1].values(), *self.changed(start)]:
+            counters = [*self.scopes[-1].values(), *self.changed(start)]
+            for cell in counters:
                 cell.is_fixed = True
                 if isinstance(cell.value, HostNumber):
                     cell.value = HostNumber(cell.value.value, cell.value.value)
         turns: list[list[HostEvent]] = []
         outer, self.events = self.events, []
-        bounds: frozenset[str] = frozenset()
-        is_same = False
+        bounds, is_same = frozenset[str](), False
         while len(turns) < _MOST_TURNS:
             test = self.value(node.child("condition")) if node.type != "do_statement" or turns else HostNumber.number(1)
             known = test.value if isinstance(test, HostNumber) else None
@@ -370,6 +371,7 @@ class Host(HostStart):
             if known == 0 or (known is None and turns):
                 break
             self.events, before, made = [], self.ticks, self.elements_made
+            begun.append([cell.value for cell in counters])
             self.execute(body)
             turns.append(self.events)
             is_new = self.elements_made > made
@@ -379,11 +381,10 @@ class Host(HostStart):
             is_same = len(turns) == 2 and not is_new and self._same(turns[0], turns[1], is_counted=is_counted)
             if is_same:
                 break
+        if len(turns) == _MOST_TURNS and any(event.kind == "launch" for event in turns[-1]):
+            turns, bounds = [self.one_of_many(node, counters, begun, turns)], frozenset()
         self.scopes.pop()
         self.events = outer
-        if len(turns) == _MOST_TURNS and any(event.kind == "launch" for event in turns[-1]):
-            hint = "choose a smaller size with --axis, or keep one turn of the loop in a file of its own"
-            raise problem(self.path, node.row + 1, f"the loop makes {_MOST_TURNS} different launches and more", hint)
         self._take(turns, node, bounds, is_same=is_same)
 
     def _take(self, turns: list[list[HostEvent]], node: Node, bounds: frozenset[str], *, is_same: bool) -> None:
@@ -397,8 +398,8 @@ class Host(HostStart):
             if any(event.kind == "launch" for event in turns[0]):
                 self.notes.append(f"line {node.row + 1}: the number of launches depends on {names}: kept as here")
             self.kept |= bounds
-        for turn in turns:
-            self.events += turn
+        alike = {tuple(event.launched and event.launched.kernel for event in turn) for turn in turns}
+        self.events += [replace(event, is_step=len(alike) == 1) for turn in turns for event in turn]
 
     def _same(self, first: list[HostEvent], second: list[HostEvent], *, is_counted: bool) -> bool:
         """Whether two turns do the same, with buffers that may have changed places.

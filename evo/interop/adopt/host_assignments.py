@@ -30,7 +30,7 @@ class HostAssignments(HostExpressions):
     element_assigned: Callable[[Node, str, object], None]  # `a[i] = b` of memory of the host
     size_name: Callable[[str, int | float | None], str]  # a variable's name, unless another size has it
     is_asked_for: Callable[[str, str, Node], bool]  # whether a variable gets a size from outside of the program
-    guessed: Callable[[str], HostNumber]  # such a size
+    guessed: Callable[[str, str], HostNumber]  # such a size, and what it is set to
 
     def place(self, node: Node | None) -> HostVariable | None:
         """The variable, field or element that an expression is; None for others."""
@@ -113,7 +113,7 @@ class HostAssignments(HostExpressions):
         if operator == "=" and value == UNKNOWN and right is not None:
             if self.is_asked_for(cell.name, cell.type, right) and not self.is_open:
                 is_set = isinstance(old, HostNumber) and old.value is not None  # as without arguments
-                value = old if is_set else self.guessed(cell.name)
+                value = old if is_set else self.guessed(cell.name, right.text)
         elif operator != "=":
             if isinstance(old, DevicePointer) and isinstance(value, HostNumber):
                 cell.value = DevicePointer(old.memory, applied(operator[:-1], old.offset, value))

@@ -295,9 +295,10 @@ class HostCalls(HostFillCalls):
         name = bare_type(self.types.get(bare_type(kind), kind))
         return name in OF_C_TYPE and not is_float(OF_C_TYPE[name])
 
-    def guessed(self, name: str) -> HostNumber:
-        """A size that nothing in the file tells."""
-        value = self.given.get(name, _CHANNELS if "channel" in name.lower() else _EXTENT_GUESS)
+    def guessed(self, name: str, asked: str = "") -> HostNumber:
+        """A size that nothing in the file tells. asked: what the program sets it to, `image.channels()`."""
+        is_short = "channel" in name.lower() or "channel" in re.split(r"\.|->", asked)[-1].lower()
+        value = self.given.get(name, _CHANNELS if is_short else _EXTENT_GUESS)
         if name not in self.given and name not in self.unknown_sizes:
             self.unknown_sizes.append(name)
         return HostNumber.named(self.size_name(name, value), value)

@@ -10,10 +10,12 @@ from evo.interop.adopt.host_expressions import bare_type
 from evo.interop.adopt.host_lambdas import HostLambdas
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber
 from evo.interop.adopt.host_records import RecordType
-from evo.interop.adopt.host_values import Allocation, DevicePointer, HostVariable
+from evo.interop.adopt.host_values import Allocation, DevicePointer, HostEvent, HostVariable, problem
 from evo.interop.adopt.parameters import Parameter, parameters_of
 from evo.interop.adopt.python_source import LauncherArgument
 from evo.interop.adopt.top_level_items import function_name, words_of
+
+_EARLY = 6  # turns of a loop, of which the last stands for all
 
 
 class HostStart(HostLambdas):
@@ -22,6 +24,7 @@ class HostStart(HostLambdas):
     passed: Mapping[str, list[LauncherArgument]]  # what Python code calls a launcher with
     wanted: str | None  # the kernel whose launches are adopted
     touches_gpu: Callable[[Node], bool]  # whether code launches, or calls the runtime
+    execute: Callable[[Node], None]
     argc: int  # how many words the program is started with
 
     def start(self, function: Node, defaults: Mapping[str, int], owner: str = "") -> None:
@@ -89,6 +92,28 @@ class HostStart(HostLambdas):
             self.notes.append(f"line {loop.row + 1}: of the turns of the loop, the last is adopted")
         elif self.is_integer(kind):
             cell.value = self.guessed(name)
+
+    def one_of_many(
+        self, loop: Node, counters: list[HostVariable], begun: list[list[object]], turns: list[list[HostEvent]]
+    ) -> list[HostEvent]:
+        """One turn of a loop that has too many to launch them all. What counts them is a size, which cases vary.
+
+        begun: what the counters were when each turn began. Raises SyntaxInvalid for turns that differ in more.
+        """
+        kernels = [[event.launched.kernel for event in turn if event.launched is not None] for turn in turns]
+        values = [each[0].value for each in begun if len(each) == 1 and isinstance(each[0], HostNumber)]
+        early = [value for value in values[:_EARLY] if isinstance(value, int) and value > 0]
+        body = loop.child("body")
+        if not early or body is None or any(each != kernels[0] for each in kernels):
+            hint = "choose a smaller size with --axis, or keep one turn of the loop in a file of its own"
+            raise problem(self.path, loop.row + 1, f"the loop makes {len(turns)} different launches and more", hint)
+        cell, self.events = counters[0], []
+        value = self.given.get(cell.name, early[-1])
+        cell.value = HostNumber.named(self.size_name(cell.name, value), value)
+        self.execute(body)
+        what = f"the loop launches more than {len(turns)} times; one turn is adopted, in which {cell.name} is a size"
+        self.notes.append(f"line {loop.row + 1}: {what}")
+        return self.events
 
     def launching_case(self, cases: Sequence[Node], line: int) -> Node | None:
         """Where nothing tells which case is taken: the one with the kernel that is asked for, else the last."""

@@ -186,13 +186,17 @@ def _plain(argument: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class HostEvent:
-    """kind: `launch`, `in` (host to GPU), `out` (GPU to host), `zero`, `fill` (another byte), `copy` (GPU to GPU)."""
+    """kind: `launch`, `in` (host to GPU), `out` (GPU to host), `zero`, `fill` (another byte), `copy` (GPU to GPU).
+
+    is_step: a launch in a loop whose turns differ, so that no other one does the same job.
+    """
 
     kind: str
     line: int
     memory: Allocation | None = None
     launched: Launched | None = None
     source: Allocation | None = None
+    is_step: bool = False
 
 
 class Stopped(Exception):

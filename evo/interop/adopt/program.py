@@ -55,6 +55,15 @@ class HostProgram:
     def kernels(self) -> dict[str, Item]:
         return {item.names[0]: item for item in self.items if item.kind == "kernel"}
 
+    def without_output(self) -> Exception:
+        """Why no tensor is an output: no kernel writes one, or one of them cannot be parsed where it does."""
+        inside = [self.kernels[each.kernel].inside for each in self.launches if each.kernel in self.kernels]
+        for node in (node for kernel in inside for node in kernel.walk() if node.is_error or node.is_missing):
+            what = f"`{node.type}` is missing" if node.is_missing else "the kernel cannot be parsed from here on"
+            return problem(self.path, node.row + 1, what, "`nvcc -c` says where; a bracket is the usual cause")
+        what = "no kernel writes a tensor that the program takes back"
+        return problem(self.path, self.launches[-1].line, what, "name the output: --tensor y:out")
+
 
 def read_program(path: Path, kernel: str | None, given: Mapping[str, int]) -> HostProgram:
     """Run a file's host code. kernel: adopt the sequence that launches it. Raises SyntaxInvalid with file and line."""
@@ -338,7 +347,8 @@ def _is_other_version(current: Sequence[HostEvent], event: HostEvent) -> bool:
     last = current[-1].launched
     assert last is not None
     same = _memories(current[-1]) == _memories(event)
-    return same and len(_memories(event)) > 1 and last.kernel != event.launched.kernel and len(current) == 1
+    is_other = last.kernel != event.launched.kernel and len(current) == 1 and not event.is_step
+    return same and len(_memories(event)) > 1 and is_other
 
 
 def _goes_on(current: Sequence[HostEvent], event: HostEvent, events: Sequence[HostEvent]) -> bool:

@@ -301,10 +301,17 @@ REFUSED = {
         "void f(P p) {\n  k<<<1, 32>>>(p);\n}\n",
         4,
     ),
-    "a launch for each element": (
+    "a launch for each element, of a kernel and another in turn": (
         "__global__ void k(float* y, int d) { y[d] = 1; }\nint main() {\n  int n = 1024; float* y;\n"
-        "  cudaMalloc(&y, n * 4);\n  for (int d = 1; d < n; d++) k<<<1, 32>>>(y, d);\n}\n",
+        "  cudaMalloc(&y, n * 4);\n  for (int d = 1; d < n; d++) if (d % 3) k<<<1, 32>>>(y, d);\n"
+        "    else c<<<1, 32>>>(y, d);\n}\n"
+        "__global__ void c(float* y, int d) { y[d] = 2; }\n",
         5,
+    ),
+    "a bracket that is missing": (
+        "__global__ void k(float* y, int n) {\n  int i = threadIdx.x;\n  if (i < n) y[i = 2.0f;\n}\nint main() {\n"
+        "  float* y; cudaMalloc(&y, 128); k<<<1, 32>>>(y, 32);\n}\n",
+        3,
     ),
 }
 

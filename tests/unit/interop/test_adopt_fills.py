@@ -494,3 +494,47 @@ def test_what_is_compiled_for_the_trial_serves_the_self_test(tmp_path: Path) -> 
             assert all(one.inputs[name].tobytes() == other.inputs[name].tobytes() for name in one.inputs)
     finally:
         apart.close()
+
+
+PATHS = """#define FAR 1000000000
+__global__ void nearer(int* dist, int n, int k) {
+    int j = blockIdx.x * 16 + threadIdx.x, i = blockIdx.y * 16 + threadIdx.y;
+    if (i < n && j < n && dist[i * n + k] + dist[k * n + j] < dist[i * n + j])
+        dist[i * n + j] = dist[i * n + k] + dist[k * n + j];
+}
+int main() { int n = 512, *h = new int[n * n], *d; cudaMalloc(&d, n * n * 4);
+    for (int i = 0; i < n; i++) for (int j = 0; j < n; j++) {
+        if (i == j) h[i * n + j] = 0;
+        else if (rand() % 100 < 25) h[i * n + j] = 1 + rand() % 100;
+        else h[i * n + j] = FAR;
+    }
+    cudaMemcpy(d, h, n * n * 4, cudaMemcpyHostToDevice);
+    dim3 block(16, 16), grid((n + 15) / 16, (n + 15) / 16);
+    for (int k = 0; k < n; k++) nearer<<<grid, block>>>(d, n, k);
+    cudaMemcpy(h, d, n * n * 4, cudaMemcpyDeviceToHost); }
+"""
+
+
+def test_of_a_loop_with_a_launch_for_each_row_one_turn_is_adopted_with_values_as_the_file_has_them(tmp_path):
+    """Numbers of all of their type would make a negative distance, and elements that are written where others read."""
+    draft = drafted_text(tmp_path, PATHS)
+    assert list(draft.axes) == ["n", "k"]
+    assert [launch.args for launch in draft.launches] == [("d", "n", "k")]
+    trial = DraftTrial(draft, "paths")
+    draft.tensors[0].ends = (-1000, 1000)
+    assert all(trial.takes({"n": n, "k": k}) for n, k in ((64, 5), (37, 6), (7, 1)))
+    drawn = trial.inputs({"n": 64, "k": 5})["d"]
+    assert drawn.min() >= 0
+    assert drawn.max() > 100
+
+
+def test_two_kernels_that_take_turns_in_a_loop_are_steps_of_one_job(tmp_path):
+    text = """__global__ void scale(float* a, float* b, int k) { a[threadIdx.x] = b[threadIdx.x] * k; }
+__global__ void shift(float* a, float* b, int k) { b[threadIdx.x] = a[threadIdx.x] + k; }
+int main() { float *a, *b, h[64]; cudaMalloc(&a, 256); cudaMalloc(&b, 256);
+    cudaMemcpy(b, h, 256, cudaMemcpyHostToDevice);
+    for (int k = 1; k < 4; k++) { scale<<<1, 64>>>(a, b, k); shift<<<1, 64>>>(a, b, k); }
+    cudaMemcpy(h, b, 256, cudaMemcpyDeviceToHost); }
+"""
+    draft = drafted_text(tmp_path, text)
+    assert [launch.instance.name for launch in draft.launches] == ["scale", "shift"] * 3

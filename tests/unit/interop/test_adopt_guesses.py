@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from adopted_files import drafted_text
 from long_cases import long
 
 from evo.errors import TaskInvalid
@@ -347,3 +348,25 @@ def test_what_a_reference_costs_grows_as_the_original_does():
 
     axes = {"n": 2048, "m": 512, "few": 8, "k": 128, "strided": 4096}
     assert growth_of_work(SimpleNamespace(work=work), axes, work(axes)) == {"n": 2, "m": 1, "strided": 0}
+
+
+def test_a_tensor_that_is_indexed_as_another_one_has_its_shape(tmp_path):
+    """At a size that the kernel does not take, no shape is large enough, which says nothing of the shape."""
+    text = """#include <torch/extension.h>
+__global__ void scores(const float* q, const float* k, float* out, int s, int d) {
+    int at = (blockIdx.y * gridDim.x + blockIdx.x) * s * d, row = blockIdx.z * 32 + threadIdx.x;
+    for (int c = 0; c < d; c++) out[at + row * d + c] = q[at + row * d + c] - k[at + row * d + c];
+}
+torch::Tensor run(torch::Tensor q, torch::Tensor k) {
+    int b = q.size(0), h = q.size(1), s = q.size(2), d = q.size(3);
+    auto out = torch::empty_like(q);
+    scores<<<dim3(h, b, (s + 31) / 32), 32>>>(q.data_ptr<float>(), k.data_ptr<float>(), out.data_ptr<float>(), s, d);
+    return out;
+}
+"""
+    draft = drafted_text(tmp_path, text)
+    trial = DraftTrial(draft, "scores")
+    guess_extents(trial)
+    trial.settle()
+    shapes = {tensor.name: tensor.dims for tensor in draft.tensors}
+    assert shapes["k"] == shapes["q"] == shapes["out"] == ["b", "h", "s", "d"]

@@ -145,9 +145,10 @@ class _Maker:
     def _fill(self, tensor: TensorDraft, known: Mapping[str, object]) -> object:
         """What the host code fills an input of whole numbers with; None if it says nothing."""
         found = tensor.memory.fill if tensor.memory is not None and not is_float(tensor.dtype) else None
-        numbers = {name: getattr(self.program.host.in_text(name, {}), "value", None) for name in names_of(found)}
-        told = {**numbers, **known}
-        return UNTOLD if any(told.get(name) is None for name in names_of(found)) else replaced(found, {**told})
+        told: dict[object, object] = dict(known.items())
+        for name in names_of(found) - {*known}:
+            told[name] = getattr(self.program.host.in_text(name, {}), "value", None)
+        return UNTOLD if any(told[name] is None for name in names_of(found)) else replaced(found, told)
 
     def _tensor(self, memory: Allocation) -> TensorDraft:
         uses = self.memories[memory]

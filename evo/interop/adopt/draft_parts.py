@@ -145,22 +145,3 @@ def table_lengths(tensors: Sequence[TensorDraft]) -> set[str]:
         n for t in tensors if t.role != "in" or not is_float(t.dtype) for dim in t.dims or [] for n in names_of(dim)
     }
     return first - rest - whole
-
-
-def draw_distinct(given: Sequence[TensorDraft]) -> bool:
-    """Writes that meet: where whole numbers lead, no two of those are one, as slots of a cache; else numbers are drawn
-    as the host code fills them, since what is no distance may be written where others read. Whether that is new.
-    """
-    leads = [t for t in given if t.role == "in" and t.high is not None and not is_float(t.dtype)]
-    found = [tensor for tensor in leads if not tensor.is_distinct and not tensor.is_ordered]
-    for tensor in found:
-        tensor.is_distinct = True
-        tensor.why += ", each once: writes would meet"
-    filled = [tensor for tensor in given if tensor.drawn == "range" and not found]
-    for tensor in filled:
-        tensor.drawn, tensor.why = "values", f"{tensor.why}, exactly: writes would meet"
-    told = [tensor for tensor in given if tensor.is_told and not tensor.drawn and not found]
-    for tensor in told:
-        tensor.ends = None
-        tensor.draw_as_filled("range")
-    return bool(found or filled or told)

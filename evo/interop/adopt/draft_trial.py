@@ -22,9 +22,9 @@ from evo.errors import TaskInvalid
 from evo.evaluate.gate.mismatches import poisoned
 from evo.interop.adopt.device_code import without_warning
 from evo.interop.adopt.draft import SMALL_SIZE, Draft
-from evo.interop.adopt.draft_parts import TensorDraft, draw_distinct
+from evo.interop.adopt.draft_parts import TensorDraft
 from evo.interop.adopt.index_bounds import narrower
-from evo.interop.adopt.indexed_tensors import drawn_as_counts, drawn_as_indices
+from evo.interop.adopt.indexed_tensors import draw_distinct, drawn_as_counts, drawn_as_indices
 from evo.interop.adopt.oracle import Failing, Runner, refusal, widened
 from evo.interop.adopt.task_texts import Figures, all_elements, elements, inputs_text, task_yaml, variant_text
 from evo.results import Fault, FaultKind
@@ -55,9 +55,8 @@ class DraftTrial:
     _candidates: dict[str, list[list[object]]] = field(default_factory=dict)
     _worst: Failing | None = None
     _may_leave: bool = True
+    _raced: Failing | None = None  # at sizes that it was tried with for check cases
     _known: dict[tuple[bool, str], Arrays] = field(default_factory=dict)
-
-    # Running.
 
     def task(self, figures: Figures | None = None) -> Task:
         """The draft as a task, in a folder that is gone afterwards."""
@@ -142,8 +141,6 @@ class DraftTrial:
         """The original as it is, and in float64 if that has run."""
         assert self._runner is not None
         return self._runner, self._wide
-
-    # What is not known, or was not right.
 
     def settle(self) -> dict[str, int]:
         """A small size that works, with shapes, roles and ranges repaired. Raises SyntaxInvalid for what cannot run."""
@@ -232,7 +229,7 @@ class DraftTrial:
         elif kind is FaultKind.READ_ONLY and tensor.role == "in":
             tensor.role, tensor.why, done = "inout", "written to", True
         elif kind is FaultKind.RACE:
-            done = draw_distinct(self.draft.given)
+            done = draw_distinct(self.draft.given, {**axes, **self.draft.knobs})
         elif kind is None and self._may_leave and (tensor.role, tensor.init) == ("out", "poison"):
             tensor.keep_the_rest(is_fed=self.draft.program.is_fed(tensor.memory))
             done = True
@@ -345,6 +342,8 @@ class DraftTrial:
         if len(tied) > 1 and len(found) > 1:
             asked = [text for text in asked if not text.endswith("alone")]
             asked.append(f"{' and '.join(tied)} of one length, a multiple of {math.gcd(*(base[a] for a in tied))}")
+        if len(found) == 1 and self._raced is not None:
+            raise self._cannot(self._raced)
         return found, asked
 
     def is_dear(self, axes: Mapping[str, int], *, few: bool = True) -> bool:
@@ -397,6 +396,7 @@ class DraftTrial:
             self._run_twice(axes)
         except Failing as failing:
             kind = failing.fault.kind if failing.fault is not None else None
+            self._raced = failing if kind is FaultKind.RACE else self._raced
             return kind is FaultKind.RACE and self._repaired(failing, dict(axes)) and self.takes(axes)
         except TaskInvalid:
             return False

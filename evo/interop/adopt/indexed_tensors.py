@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,9 @@ from evo.interop.adopt.draft_parts import TensorDraft
 from evo.interop.adopt.fills import has
 from evo.interop.adopt.index_bounds import Tried
 from evo.interop.adopt.oracle import Failing
+from evo.interop.adopt.task_texts import elements, value_of
 from evo.results import FaultKind
+from evo.spec.element_types import is_float
 
 _OTHERWISE = "?"  # it fails, but leaves no tensor
 _NUMBERS = (0, 1, 1 << 14)
@@ -111,3 +113,23 @@ def _new_size(draft: Draft, name: str, axes: dict[str, int], value: int) -> str:
 
 def _most(array: NDArray[np.generic]) -> int:
     return int(np.iinfo(array.dtype.name).max)
+
+
+def draw_distinct(given: Sequence[TensorDraft], sizes: Mapping[str, int]) -> bool:
+    """Writes that meet: where whole numbers lead, no two of those are one, as slots of a cache; else numbers are drawn
+    as the host code fills them, since what is no distance may be written where others read. Whether that is new.
+    """
+    leads = [t for t in given if t.role == "in" and t.high is not None and not is_float(t.dtype)]
+    found = [tensor for tensor in leads if not tensor.is_distinct and not tensor.is_ordered]
+    found = [tensor for tensor in found if elements(tensor, sizes) <= value_of(str(tensor.high), sizes)]
+    for tensor in found:
+        tensor.is_distinct = True
+        tensor.why += ", each once: writes would meet"
+    filled = [tensor for tensor in given if tensor.drawn == "range" and not found]
+    for tensor in filled:
+        tensor.drawn, tensor.why = "values", f"{tensor.why}, exactly: writes would meet"
+    told = [tensor for tensor in given if tensor.is_told and not tensor.drawn and not found]
+    for tensor in told:
+        tensor.ends = None
+        tensor.draw_as_filled("range")
+    return bool(found or filled or told)

@@ -20,12 +20,14 @@ _NARROW = (2, 4, 16, 64)
 _ROUNDED = 1e-5  # relative errors up to here are roundings of float32, one or a few, and vary with what is drawn
 _PRECISE = 1e-2  # of the size of an output: larger errors than those of halves come from numbers that are too large
 _MOST_FLAGS = 16
+_ABOUT_ZERO = ("-", ("random", 0, 4), 1)  # as `fills` writes it
 _MATCHED = 0.005  # of the elements of an output: integers that tell fewer are compared with something
 
 
 def settle_integers(trial: DraftTrial, base: Mapping[str, int]) -> None:
     """Find what each is drawn from: flags and classes, places in order, else all of its type."""
     _narrow_integers(trial, base)
+    _wake(trial, base)
     _order_offsets(trial, base)
     _mix_flags(trial, base)
     _widen_integers(trial, base, _match_integers(trial, base))
@@ -62,6 +64,38 @@ def _narrow_integers(trial: DraftTrial, base: Mapping[str, int]) -> None:
     if found[best] > 0.0:
         for tensor in free:
             tensor.why += f", below {best}: larger ones give constant outputs"
+
+
+def _wake(trial: DraftTrial, base: Mapping[str, int]) -> None:
+    """Draw state about zero where the kernel leaves all as it is with others: -1 for what nobody has seen yet.
+
+    What it reads for that was not read before, so it is drawn as the host code has it.
+    """
+    free = [t for t in trial.draft.given if _is_whole(t) and not t.drawn and t.high is None]
+    if not any(tensor.role == "inout" for tensor in free) or not _does_nothing(trial, base):
+        return
+    before = [(tensor, tensor.drawn, tensor.fill, tensor.high, tensor.why) for tensor in free]
+    for tensor in free:
+        if tensor.role == "inout":
+            tensor.drawn, tensor.fill = "values", _ABOUT_ZERO
+            tensor.why += ", from -1 to 2: with others nothing is done"
+        elif tensor.is_told:
+            tensor.draw_as_filled()
+    trial.changed()
+    if _does_nothing(trial, base):
+        for tensor, drawn, fill, high, why in before:
+            tensor.drawn, tensor.fill, tensor.high, tensor.why = drawn, fill, high, why
+        trial.changed()
+
+
+def _does_nothing(trial: DraftTrial, base: Mapping[str, int]) -> bool:
+    """Whether the outputs are what they began with."""
+    try:
+        outputs, inputs = trial.run(base, races=False), trial.inputs(base)
+    except (Failing, TaskInvalid):
+        return False
+    begun = {t.name: inputs.get(t.name, 0) for t in trial.draft.given if t.role == "inout" or t.init == "zero"}
+    return all(name in begun and bool(np.all(values == begun[name])) for name, values in outputs.items())
 
 
 def _bound(trial: DraftTrial, tensors: Iterable[TensorDraft], high: int | None) -> None:

@@ -121,9 +121,10 @@ def refusal(failing: Failing, path: Path, text: str, kernels: Mapping[str, int],
     hint = f"set with --axis, --tensor or --scalar what is wrong of what was assumed: {assumed}"
     if fault is not None and fault.kind is FaultKind.RACE:
         hint = (
-            "mend it first, since no variant could be proven against it; or what it reads is drawn as no program has "
+            "mend it first, since no variant could be proven against it. Threads that write one value at once race too:"
+            " `atomicExch(&x[i], value)` says the same. Or what it reads is drawn as no program has it, each input by"
+            f" itself: {assumed}"
         )
-        hint += f"it, each input by itself: {assumed}"
     return problem(path, line, f"the original does not run on the simulator: {failing}", hint)
 
 

@@ -20,7 +20,7 @@ _NARROW = (2, 4, 16, 64)
 _ROUNDED = 1e-5  # relative errors up to here are roundings of float32, one or a few, and vary with what is drawn
 _PRECISE = 1e-2  # of the size of an output: larger errors than those of halves come from numbers that are too large
 _MOST_FLAGS = 16
-_ABOUT_ZERO = ("-", ("random", 0, 4), 1)  # as `fills` writes it
+_ABOUT_ZERO = ("-", ("random", 0, 8), 1)  # as `fills` writes it
 _MATCHED = 0.005  # of the elements of an output: integers that tell fewer are compared with something
 
 
@@ -78,7 +78,7 @@ def _wake(trial: DraftTrial, base: Mapping[str, int]) -> None:
     for tensor in free:
         if tensor.role == "inout":
             tensor.drawn, tensor.fill = "values", _ABOUT_ZERO
-            tensor.why += ", from -1 to 2: with others nothing is done"
+            tensor.why += ", from -1 to 6: with others nothing is done"
         elif tensor.is_told:
             tensor.draw_as_filled()
     trial.changed()

@@ -18,6 +18,7 @@ from evo.interop.adopt.draft import Draft
 from evo.interop.adopt.draft_parts import TensorDraft
 from evo.interop.adopt.draft_trial import DraftTrial
 from evo.interop.adopt.fills import UNTOLD, numpy_text
+from evo.interop.adopt.integer_ranges import settle_integers
 from evo.interop.adopt.oracle import Runner
 from evo.interop.adopt.own_reference import own_reference
 from evo.interop.adopt.task_texts import variant_text
@@ -538,3 +539,39 @@ int main() { float *a, *b, h[64]; cudaMalloc(&a, 256); cudaMalloc(&b, 256);
 """
     draft = drafted_text(tmp_path, text)
     assert [launch.instance.name for launch in draft.launches] == ["scale", "shift"] * 3
+
+
+SEARCH = """__global__ void visit(const int* row, const int* col, int* level, int n, int now) {
+    int v = blockIdx.x * blockDim.x + threadIdx.x;
+    if (v >= n || level[v] != now) return;
+    for (int e = row[v]; e < row[v + 1]; e++)
+        if (level[col[e]] == -1) MARK;
+}
+int main() { const int n = 1 << 16; std::vector<int> row(n + 1), col(n * 8), level(n, -1);
+    for (int i = 0; i <= n; i++) row[i] = i * 8;
+    for (auto& c : col) c = rand() % n;
+    level[0] = 0; int *r, *c, *l;
+    cudaMalloc(&r, (n + 1) * 4); cudaMalloc(&c, n * 32); cudaMalloc(&l, n * 4);
+    cudaMemcpy(r, row.data(), (n + 1) * 4, cudaMemcpyHostToDevice);
+    cudaMemcpy(c, col.data(), n * 32, cudaMemcpyHostToDevice);
+    cudaMemcpy(l, level.data(), n * 4, cudaMemcpyHostToDevice);
+    for (int now = 0; now < 99; now++) visit<<<(n + 255) / 256, 256>>>(r, c, l, n, now);
+    cudaMemcpy(level.data(), l, n * 4, cudaMemcpyDeviceToHost); }
+"""
+
+
+@pytest.mark.parametrize("mark", ["level[col[e]] = now + 1", "atomicExch(&level[col[e]], now + 1)"])
+def test_a_search_that_does_nothing_with_most_numbers_runs_and_is_refused_for_its_race_alone(tmp_path, mark):
+    """With numbers of all of 32 bits no place is the present one, and a kernel that does nothing would be right."""
+    draft = drafted_text(tmp_path, SEARCH.replace("MARK", mark))
+    trial = DraftTrial(draft, "search")
+    base = trial.settle()
+    settle_integers(trial, base)
+    level = next(tensor for tensor in draft.tensors if tensor.name == "l")
+    assert (trial.run(base, races=False)["l"] != trial.inputs(base)["l"]).any(), level.why
+    if "atomic" in mark:
+        assert len({axes["n"] for axes in trial.cases(base)[0].values()}) > 2
+    else:
+        with pytest.raises(SyntaxInvalid, match=r"given\.cu:5: .*not ordered") as caught:
+            trial.cases(base)
+        assert "atomicExch" in str(caught.value.hint)

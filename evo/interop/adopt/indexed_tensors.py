@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from evo.errors import SyntaxInvalid
 from evo.interop.adopt.draft import Draft
 from evo.interop.adopt.draft_parts import TensorDraft
 from evo.interop.adopt.fills import has
@@ -121,7 +122,7 @@ def draw_distinct(given: Sequence[TensorDraft], sizes: Mapping[str, int]) -> boo
     """
     leads = [t for t in given if t.role == "in" and t.high is not None and not is_float(t.dtype)]
     found = [tensor for tensor in leads if not tensor.is_distinct and not tensor.is_ordered]
-    found = [tensor for tensor in found if elements(tensor, sizes) <= value_of(str(tensor.high), sizes)]
+    found = [tensor for tensor in found if _has_room(tensor, sizes)]
     for tensor in found:
         tensor.is_distinct = True
         tensor.why += ", each once: writes would meet"
@@ -133,3 +134,11 @@ def draw_distinct(given: Sequence[TensorDraft], sizes: Mapping[str, int]) -> boo
         tensor.ends = None
         tensor.draw_as_filled("range")
     return bool(found or filled or told)
+
+
+def _has_room(tensor: TensorDraft, sizes: Mapping[str, int]) -> bool:
+    """Whether there are as many numbers as elements, as edges of a graph have not."""
+    try:
+        return elements(tensor, sizes) <= value_of(str(tensor.high), sizes)
+    except SyntaxInvalid:  # a limit of another form than sizes have, `min(n, 2**31)`
+        return True

@@ -29,6 +29,20 @@ def test_fresh_files_are_read_as_they_are_meant(name, axes, tensors):
     assert {f"{tensor.name}:{tensor.role}" for tensor in draft.given} == set(tensors.split())
 
 
+@pytest.mark.parametrize(
+    ("name", "axes", "tensors", "launches"),
+    [
+        ("floyd_warshall", {"n": 512, "k": 5}, "dist:inout next:inout", ["fw_step"]),
+        ("gauss_jordan", {"ONE": 1}, "A:inout db:inout", ["normalize_row", "eliminate"] * 48),
+    ],
+)
+def test_files_with_many_steps_are_read_as_they_are_meant(name, axes, tensors, launches):
+    draft = drafted(FILES / "seventeenth" / f"{name}.cu")
+    assert draft.axes == axes
+    assert {f"{tensor.name}:{tensor.role}" for tensor in draft.given} == set(tensors.split())
+    assert [launch.instance.name for launch in draft.launches] == launches
+
+
 SCALE = """#include <utility>
 __global__ void scale(const float* from, float* to, int n, float by) {
     int i = blockIdx.x * 256 + threadIdx.x;
@@ -215,3 +229,15 @@ def test_of_cases_that_nothing_decides_the_last_is_taken_or_that_of_the_kernel(t
     draft = drafted_text(tmp_path, SCALE + LADDER, asked)
     assert [launch.instance.name for launch in draft.launches] == [launched]
     assert draft.axes["n"] == 3000  # of a sweep the last turn
+
+
+def test_channels_that_an_image_is_asked_for_are_three_under_any_name(tmp_path):
+    text = """__global__ void invert(const unsigned char* in, unsigned char* out, int n, int c) {
+    int i = blockIdx.x * 256 + threadIdx.x;
+    if (i < n * c) out[i] = 255 - in[i];
+}
+int main() { cv::Mat img = cv::imread("a.png"); int n = img.rows, ch = img.channels(); unsigned char *a, *b;
+    cudaMalloc(&a, n * ch); cudaMalloc(&b, n * ch); cudaMemcpy(a, img.data, n * ch, cudaMemcpyHostToDevice);
+    invert<<<(n * ch + 255) / 256, 256>>>(a, b, n, ch); cudaMemcpy(img.data, b, n * ch, cudaMemcpyDeviceToHost); }
+"""
+    assert drafted_text(tmp_path, text).axes == {"n": 1024, "ch": 3}

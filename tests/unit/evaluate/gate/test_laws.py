@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -17,8 +19,9 @@ from evo.evaluate.prepare import Prepared
 from evo.evaluate.session import EvaluationSession
 from evo.results import Status
 from evo.spec.changed_inputs import changed_case
-from evo.spec.reference import load_reference
-from evo.spec.task import Task, load_task, read_task
+from evo.spec.reference import Reference, load_reference
+from evo.spec.task import Case, Task, load_task, read_task
+from evo.spec.tensor_arrays import Arrays
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -78,6 +81,30 @@ def test_of_a_task_that_states_none_those_are_taken_that_its_reference_keeps(roo
         powers = {law.power for law in laws_of(task, reference) if law.kind == "scale"}
     assert {"permute N", "append N", "repeat N", "scale x"} <= found
     assert powers == {1}
+
+
+def test_what_no_law_changes_is_asked_of_the_reference_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reference that is simulated takes a while: outputs without a change serve all laws, an answer all who ask."""
+    task, asked, looked = load_task(root, "scale"), Counter[bytes](), Counter[str]()
+    plain, find = Reference.expected, Reference._find_dependent
+
+    def expected(self: Reference, inputs: Arrays, case: Case) -> Arrays:
+        asked[case.name.encode() + b"".join(inputs[name].tobytes() for name in sorted(inputs))] += 1
+        return plain(self, inputs, case)
+
+    def found(self: Reference) -> bool:
+        looked["dependent"] += 1
+        return find(self)
+
+    monkeypatch.setattr(Reference, "expected", expected)
+    monkeypatch.setattr(Reference, "_find_dependent", found)
+    with closing(load_reference(task)) as reference, ThreadPoolExecutor(4) as threads:
+        assert len(laws_of(task, reference)) > 2
+        drawn = {case.name: reference.inputs(case, 1) for case in task.check}
+        assert len({*threads.map(lambda _: reference.has_dependent_inputs(), range(4))}) == 1
+    keys = [name.encode() + b"".join(a[key].tobytes() for key in sorted(a)) for name, a in drawn.items()]
+    assert max(asked[key] for key in keys) == 1
+    assert looked["dependent"] == 1
 
 
 def test_a_timed_size_gets_another_law_than_its_cut_and_none_that_does_not_hold_there() -> None:

@@ -88,12 +88,20 @@ def integer_domain(drawn: Array) -> str:
     flat = drawn.reshape(-1)
     if flat.size < _TELLING or (flat == flat[0]).all():
         return FIXED
-    rows = drawn.reshape(-1, drawn.shape[-1]).astype(np.int64)
-    if rows.shape[1] > 2 and bool((np.diff(rows, axis=1) >= 0).all() or (np.diff(rows, axis=1) <= 0).all()):
+    rows = drawn.reshape(-1, drawn.shape[-1])
+    if rows.shape[1] > 2 and _is_sorted(rows[:1]) and _is_sorted(rows):  # the first row tells it of most
         return FIXED
     within = observed_range(flat)
-    all_different = len(np.unique(flat)) == flat.size
-    return FIXED if all_different and within.high - within.low < 4 * flat.size else ANY
+    span = within.high - within.low
+    if not flat.size <= span + 1 <= 4 * flat.size:  # too few numbers to be all different, or far apart
+        return ANY
+    return FIXED if len(np.unique(flat)) == flat.size else ANY
+
+
+def _is_sorted(rows: Array) -> bool:
+    """Whether each row rises, or each falls."""
+    steps = np.diff(rows.astype(np.int64), axis=1)
+    return bool((steps >= 0).all() or (steps <= 0).all())
 
 
 def derive_integers(

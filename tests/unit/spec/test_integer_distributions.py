@@ -100,6 +100,9 @@ def test_booleans_are_all_none_alternating_and_one():
         (np.random.default_rng(1).random((9, 9)) < 0.5, "any"),
         (np.sort(np.random.default_rng(1).integers(0, 8, 100)), "fixed"),  # offsets
         (np.random.default_rng(1).permutation(100), "fixed"),
+        (np.random.default_rng(1).permutation(390)[:100], "fixed"),
+        (np.random.default_rng(1).permutation(4000)[:100], "any"),  # all different by chance, as far apart as they are
+        (np.repeat(np.random.default_rng(1).permutation(60), 2), "any"),
         (np.tri(16, dtype=np.bool_), "fixed"),  # a causal mask
         (np.zeros(40, np.int32), "fixed"),
         (np.array([3, 1, 2]), "fixed"),

@@ -14,9 +14,12 @@ def span_of(node: Node) -> Span:
 
 
 def function_of(node: Node) -> Function | None:
-    declarator, body = node.child("declarator"), node.child("body")
+    declarator, body, returned = node.child("declarator"), node.child("body"), text_of(node.child("type"))
     while declarator is not None and declarator.type != "function_declarator":
-        declarator = declarator.child("declarator")
+        if declarator.type == "reference_declarator":  # its part has no name in the grammar
+            declarator, returned = next(iter(declarator.named_children), None), f"{returned}&"
+        else:
+            declarator = declarator.child("declarator")
     name = declarator.child("declarator") if declarator is not None else None
     if declarator is None or name is None or body is None:
         return None
@@ -28,7 +31,7 @@ def function_of(node: Node) -> Function | None:
         span=span_of(node),
         body=span_of(body),
         name_span=span_of(name),
-        return_type=text_of(node.child("type")),
+        return_type=returned,
         params=tuple(p for child in (params.named_children if params else []) if (p := param_of(child)) is not None),
         bounds=span_of(bounds) if bounds is not None else None,
         outermost=(node.around("struct_specifier", "class_specifier") or node).start_byte,

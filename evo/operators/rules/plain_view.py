@@ -89,7 +89,7 @@ def _body(source: Source, kernel: Function, called: Function, types: Sequence[st
 def type_arguments(
     source: Source, called: Function, types: Sequence[str], kinds: Sequence[str | None]
 ) -> dict[str, str] | None:
-    """What a template's parameters stand for: as they are given, or as the types of pointers say."""
+    """What a template's parameters stand for: as they are given, or as the types of arguments say."""
     head = _TEMPLATE.search(source.data[: called.span.start].decode()) or re.match(
         r"\s*template\s*<(?P<params>[^<>{};]*)>", source.slice(called.span)
     )
@@ -101,6 +101,9 @@ def type_arguments(
         inner = re.fullmatch(r"(\w+) \*", _bare(param.type))
         if inner is not None and inner[1] in wanted and kind is not None and kind.endswith(" *"):
             meant.setdefault(inner[1], kind.removesuffix(" *"))
+        word = _bare(param.type).removesuffix("&").removesuffix("&").strip()  # `T`, `const T&`, `F&&`
+        if word in wanted and kind is not None and not kind.endswith("*"):
+            meant.setdefault(word, kind)
     return meant if len(meant) == len(wanted) >= len(types) else None
 
 

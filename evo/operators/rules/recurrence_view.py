@@ -51,6 +51,8 @@ def _kept(
         if len(writes) != 1 or store.value is None or store.operator not in ("=", "+=", "*="):
             continue
         (write,), array = writes, writes[0].array
+        if known.symbol not in write.offset.symbols():
+            continue  # one element, which is no row of them
         others = [a for a in inside if a.array == array and a is not write]
         last = [a for a in others if a.offset.substitute({known.symbol: Term.of(known.symbol) + 1}) == write.offset]
         if not last or any(a.offset != write.offset or a.is_write for a in others if a not in last):

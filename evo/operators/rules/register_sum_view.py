@@ -1,7 +1,7 @@
-"""A sum that a loop keeps in memory, as rules know it: `y[i] = 0; for (...) y[i] += x;` with the sum in a variable.
+"""What a loop keeps in memory, as rules know it: `y[i] = 0; for (...) y[i] += x;` with the sum in a variable.
 
-The element is written once, behind the loop. It stays in memory if the loop touches its tensor anywhere else, or
-changes what its place depends on. Sums side by side, to all of which each turn of a loop adds, are seen one after the
+The element is written once, behind the last statement that has it. It stays in memory if one of them touches its tensor
+anywhere else, or changes what its place depends on. Sums side by side, to all of which each turn of a loop adds, are seen one after the
 other: `for (i) y[i] = 0; for (k) for (i) y[i] += a[k] * x[k][i];` as the sum over k for each i.
 """
 
@@ -16,18 +16,20 @@ from evo.operators.rules.rewriting import CHANGES, bare, fresh, indent_of
 from evo.operators.rules.rule_context import RuleContext
 
 _ELEMENT = re.compile(r"(?P<pointer>\w+)\s*\[(?P<index>[^\[\]]*)\]")
+_MEETS = re.compile(r"\b(?:return|goto|__sync\w*|atomic\w*)\b|&\s*\w+\s*\[")
+_LEAVES = re.compile(r"\b(?:break|continue)\b")  # a body, unless a loop stands around
 _ZERO = re.compile(r"0|0\.0?f?|0\.f")
 
 
 def with_register_sums(ctx: RuleContext) -> list[Edit]:
-    """The edits that keep such sums in variables, in all kernels."""
+    """The edits that keep such elements in variables, in all kernels."""
     return [
         edit
         for function, tensors in _kernels(ctx)
         for block in _blocks(ctx.source.statements(function))
-        for first, loop in pairwise(block)
-        if first.kind == "assign" and first.operator == "=" and not first.name and loop.kind == "for"
-        for edit in _sum(ctx, function, first, loop, tensors)
+        for at, first in enumerate(block)
+        if first.kind == "assign" and first.operator == "=" and not first.name
+        for edit in _element(ctx, function, first, block[at + 1 :], tensors)
     ]
 
 
@@ -57,33 +59,56 @@ def _blocks(statements: Sequence[Statement]) -> Iterator[Sequence[Statement]]:
             yield from _blocks(statement.body)
 
 
-def _sum(
-    ctx: RuleContext, function: Function, first: Statement, loop: Statement, tensors: dict[str, str]
+def _element(
+    ctx: RuleContext, function: Function, first: Statement, behind: Sequence[Statement], tensors: dict[str, str]
 ) -> Iterator[Edit]:
+    """Of an element that is set, then read and written in a loop, and maybe by the statements behind that."""
     source = ctx.source
-    if first.target is None or first.value is None or not _ZERO.fullmatch(source.slice(first.value).strip()):
+    if first.target is None or first.value is None:
         return
-    place = source.slice(first.target)
+    place, begun = source.slice(first.target), source.slice(first.value)
     match = _ELEMENT.fullmatch(place)
-    kind = source.element_type(function.name, match["pointer"]) if match is not None else None
-    if match is None or match["pointer"] not in tensors or kind not in ("float", "int", "double"):
+    pointer = match["pointer"] if match is not None else ""
+    kind = source.element_type(function.name, pointer)
+    if match is None or kind not in ("float", "int", "double") or not _is_alone(ctx, function, pointer, tensors):
         return
-    sums = [s for s in loop.all() if s.kind == "assign" and s.target is not None and s.operator == "+="]
-    sums = [s for s in sums if s.target is not None and bare(source.slice(s.target)) == bare(place)]
-    text = source.slice(loop.span)
     words = set(re.findall(r"[A-Za-z_]\w*", match["index"]))
-    others = {s.name for s in loop.all() if s.kind in ("assign", "declare", "for")} | {loop.name}
-    if len(sums) != 1 or len(re.findall(rf"\b{match['pointer']}\b", text)) != 1 or words & others:
+    if pointer in re.findall(r"\w+", begun):
         return
-    if re.search(r"\b(?:return|goto|__sync\w*)\b", text) or source.changed_in(loop.span) & words:
+    uses, end, loops = list[Span](), first, 0
+    for statement in behind:
+        found = [at for name, at in source.names(statement.span) if name == pointer]
+        text = source.slice(statement.span)
+        is_left = _MEETS.search(text) or (statement.kind != "for" and _LEAVES.search(text))
+        if not found:
+            if is_left or _names(source, statement) & words:
+                break
+            continue
+        whole = [_whole(source, at) for at in found]
+        if any(bare(source.slice(at)) != bare(place) for at in whole) or _names(source, statement) & words:
+            return
+        if is_left:
+            return
+        uses, end, loops = [*uses, *whole], statement, loops + (statement.kind == "for")
+    if not loops:
         return
-    name = fresh(ctx, "sum")
-    (added,) = sums
-    assert added.target is not None
-    indent = indent_of(source, loop.span.start)
-    yield Edit(first.span, f"{kind} {name} = 0;")
-    yield Edit(added.target, name)
-    yield Edit(Span(loop.span.end, loop.span.end), f"\n{indent}{place} = {name};")
+    name, indent = fresh(ctx, "sum"), indent_of(source, end.span.start)
+    yield Edit(first.span, f"{kind} {name} = {begun};")
+    is_set = end.kind == "assign" and end.operator == "=" and end.target in uses
+    yield from (Edit(at, name) for at in uses if not is_set or at != end.target)
+    if not is_set:
+        yield Edit(Span(end.span.end, end.span.end), f"\n{indent}{place} = {name};")
+
+
+def _whole(source: Source, at: Span) -> Span:
+    """`y[i]` around the name of `y`; no further than the name if that is another expression."""
+    match = _ELEMENT.match(source.data[at.start :].decode(errors="replace"))
+    return Span(at.start, at.start + len(match[0].encode())) if match is not None else at
+
+
+def _names(source: Source, statement: Statement) -> set[str]:
+    """What a statement declares or changes."""
+    return source.changed_in(statement.span) | {s.name for s in statement.all() if s.kind in ("declare", "for")}
 
 
 def _sums(

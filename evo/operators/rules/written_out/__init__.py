@@ -17,7 +17,7 @@ from evo.operators.rules.written_out.endings import with_tests
 from evo.operators.rules.written_out.fields import with_fields_apart
 from evo.operators.rules.written_out.macros import expanded_uses
 from evo.operators.rules.written_out.methods import methods_apart
-from evo.operators.rules.written_out.names import without_shadows
+from evo.operators.rules.written_out.names import without_references, without_shadows
 from evo.operators.rules.written_out.single_stores import with_single_stores
 from evo.operators.rules.written_out.sums import with_single_sums
 from evo.spec.recent_cache import RecentCache
@@ -28,6 +28,7 @@ _STEPS: tuple[Callable[[RuleContext], Sequence[Edit]], ...] = (
     with_tests,
     called_out,
     with_fields_apart,
+    without_references,
     without_shadows,
     with_single_sums,
     with_single_stores,

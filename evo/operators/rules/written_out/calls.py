@@ -17,6 +17,7 @@ from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.written_out.short_calls import inlined
 
 _STAYS = re.compile(r"__shared__|\basm\b|\bstatic\b|\bgoto\b|\[[&=]?\]\s*\(|^\s*#\s*(?!pragma)", re.MULTILINE)
+_LAMBDA = re.compile(r"\[[&=]?\]\s*\([^(){}]*\)\s*(?:->\s*\w+\s*)?\{.*\}", re.DOTALL)
 _NUMBER = re.compile(r"-?\d[\w.]*")
 _PLACE = re.compile(r"\w+(?:\[\w+\])?(?:\.\w+)?")
 _CHANGES = re.compile(r"\+\+|--|(?<![=!<>])=(?!=)|\batomic\w*")
@@ -127,7 +128,9 @@ class _Written:
         return whole, text == f"{said};", kind or ""
 
     def _kind_of(self, text: str) -> str | None:
-        """The type of an argument that is a name, as `type_arguments` asks for it."""
+        """The type of an argument that is a name or a lambda, as `type_arguments` asks for it."""
+        if _LAMBDA.fullmatch(text):
+            return "auto"
         if not WORD.fullmatch(text):
             return None
         param = next((p for p in self.kernel.params if p.name == text), None)
@@ -168,6 +171,12 @@ class _Written:
         handed = [text for p, text in zip(self.called.params, given, strict=True) if "&" in p.type or text[:1] == "&"]
         for param, text, span in zip(self.called.params, given, self.call.arguments, strict=True):
             others = [each for each in handed if each is not text]
+            if _LAMBDA.fullmatch(text):
+                if param.name in changed:
+                    raise _Stays
+                name = self.names[param.name] = self._free(param.name)
+                self.lines.append(f"auto {name} = {text};")
+                continue
             if "&" in param.type or text.startswith("&"):
                 place = text.removeprefix("&").strip()
                 is_shared = set(WORD.findall(place)) & {w for other in others for w in WORD.findall(other)}

@@ -15,21 +15,23 @@ from evo.operators.rules.rule_context import RuleContext
 from evo.spec.comments import without_comments
 
 _STRUCT = re.compile(r"\bstruct\s+(?P<name>\w+)\s*\{(?P<body>[^{}()]*)\}\s*;")
-_MEMBERS = re.compile(r"\s*(?P<kind>(?:const\s+)?(?:(?:unsigned|signed|long|short)\s+)*\w+)\s*(?P<names>[*\w\s,\[\]]+)")
-_MEMBER = re.compile(r"(?P<stars>\**)\s*(?:(?:__restrict__|const)\s+)?(?P<name>\w+)(?P<dims>(?:\[\w+\])*)")
+_MEMBERS = re.compile(r"\s*(?P<kind>(?:const\s+)?(?:(?:unsigned|signed|long|short)\s+)*\w+)\s*(?P<names>[*\w\s,\[\].=-]+)")
+_MEMBER = re.compile(r"(?P<stars>\**)\s*(?:(?:__restrict__|const)\s+)?(?P<name>\w+)(?P<dims>(?:\[\w+\])*)\s*(?:=\s*(?P<first>-?[\w.]+)\s*)?")
 _DECLARED = re.compile(
-    r"(?:const\s+)?(?:struct\s+)?(?P<kind>\w+)\s+(?P<name>\w+)\s*(?:=?\s*\{(?P<values>.*)\}\s*)?;", re.S
+    r"(?:const\s+)?(?:struct\s+)?(?P<kind>\w+)\s+(?P<name>\w+)\s*(?:=?\s*\{(?P<values>.*)\}\s*|\((?P<given>.*)\)\s*)?;", re.S
 )
 _SEVERAL = re.compile(r"(?P<head>(?:const\s+)?(?:struct\s+)?(?P<kind>\w+)\s+)(?P<parts>\w.*);", re.S)
 _COPIED = re.compile(r"(?:const\s+)?(?:struct\s+)?(?P<kind>\w+)\s+\w+\s*=\s*(?P<value>\w+)\s*;")
 _FIELD = re.compile(r"\s*\.\s*(\w+)")
 
-Fields = Mapping[str, tuple[str, str]]  # by name: the type in front of a variable, and its dimensions
+Fields = Mapping[str, tuple[str, str, str]]  # by name: the type in front of a variable, dimensions, what it begins with
 
 
 def with_fields_apart(ctx: RuleContext) -> list[Edit]:
     """The edits that take one struct of a kernel apart."""
     structs = dict(structs_in(ctx.source.text))
+    if re.search(r"\bdim3\s+\w+\s*[({]", ctx.source.text):
+        structs["dim3"] = dict.fromkeys("xyz", ("unsigned ", "", "1"))
     for function in ctx.source.functions if structs else ():
         if not function.is_kernel:
             continue
@@ -42,7 +44,9 @@ def with_fields_apart(ctx: RuleContext) -> list[Edit]:
                 return [Edit(statement.span, joint.join(f"{several['head']}{part};" for part in parts))]
             match = _DECLARED.fullmatch(text)
             fields = structs.get(match["kind"]) if match is not None else None
-            if match is not None and fields and (made := _apart(ctx, function, statement, match, fields)):
+            if match is None or (match["given"] is not None and match["kind"] != "dim3"):
+                continue  # a constructor of the file's
+            if fields and (made := _apart(ctx, function, statement, match, fields)):
                 return made
     return []
 
@@ -50,13 +54,14 @@ def with_fields_apart(ctx: RuleContext) -> list[Edit]:
 def structs_in(text: str) -> Iterator[tuple[str, Fields]]:
     """The structs of a text that hold variables alone."""
     for struct in _STRUCT.finditer(without_comments(text)):
-        fields: dict[str, tuple[str, str]] = {}
+        fields: dict[str, tuple[str, str, str]] = {}
         for line in struct["body"].split(";")[:-1]:
             members = _MEMBERS.fullmatch(line)
             found = [_MEMBER.fullmatch(part) for part in listed(members["names"])] if members is not None else [None]
             if members is None or None in found:
                 break
-            fields |= {m["name"]: (f"{members['kind']} {m['stars']}", m["dims"]) for m in found if m is not None}
+            kind = members["kind"]
+            fields |= {m["name"]: (f"{kind} {m['stars']}", m["dims"], m["first"] or "") for m in found if m is not None}
         else:
             yield struct["name"], fields
 
@@ -69,12 +74,12 @@ def _apart(
     whole = [at for at in uses if _is_copied(source, at, match["kind"])]
     uses = [at for at in uses if at not in whole]
     read = [_FIELD.match(source.data[at.end : function.body.end].decode()) for at in uses]
-    values = listed(match["values"]) if match["values"] else []
+    values = listed(match["values"] or match["given"] or "")
     if any(each is None or each[1] not in fields for each in read) or len(values) > len(fields):
         return []
     if sum(name == match["name"] for name, at in source.names(function.body) if declared.span.holds(at)) > 1:
         return []
-    if whole and any(dims for _, dims in fields.values()):
+    if whole and any(dims for _, dims, _ in fields.values()):
         return []  # an array is no value
     words, names = _words(source, function), dict[str, str]()
     for field in fields:
@@ -82,19 +87,20 @@ def _apart(
     said = [(Span(at.start, at.end + each.end()), each[1]) for at, each in zip(uses, read, strict=True) if each]
     edits = [Edit(span, names[field]) for span, field in said]
     edits += [Edit(at, f"{{{', '.join(names.values())}}}") for at in whole]
-    firsts = {} if match["values"] is not None else dict(_first_assignments(source, function, declared, said))
+    is_given = match["values"] is not None or match["given"] is not None
+    firsts = {} if is_given else dict(_first_assignments(source, function, declared, said))
     lines = []
-    for number, (field, (kind, dims)) in enumerate(fields.items()):
+    for number, (field, (kind, dims, first)) in enumerate(fields.items()):
         if field in firsts:
             edits = [edit for edit in edits if edit.span != firsts[field]]
             edits.append(Edit(firsts[field], f"{kind}{names[field]}"))
             continue
-        value = values[number] if number < len(values) else "{}" if dims else "0"
+        value = values[number] if number < len(values) else "{}" if dims else first or "0"
         if not whole and field not in {used for _, used in said} and not re.search(r"\(|\+\+|--|=", value):
             continue
         if dims and number < len(values):
             return []
-        lines.append(f"{kind}{names[field]}{dims}{f' = {value}' if match['values'] is not None else ''};")
+        lines.append(f"{kind}{names[field]}{dims}{f' = {value}' if is_given or first else ''};")
     joint = f"\n{indent_of(source, declared.span.start)}"
     return [Edit(declared.span if lines else with_its_line(source, declared.span), joint.join(lines)), *edits]
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from evo.cuda.source import Call, Edit, Function, Source, Span
+from evo.cuda.source.nodes import span_of
+from evo.cuda.source.types import declarator_name, text_of
 from evo.operators.rules.rewriting import TEMPLATE, closed, rewritten, with_its_line
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.written_out.fields import structs_in
@@ -67,9 +69,10 @@ def _function(source: Source, struct: _Struct, method: Function) -> str | None:
     """A method as a function; fields that it names are those of the struct that it is given."""
     own = {param.name for param in method.params} | set(source.declared(method.body))
     variables = rewritten(source, struct.whole, [Edit(each.span, "") for each in struct.methods])
-    fields = dict(structs_in(variables)).get(struct.name, {}).keys() - own
-    if re.search(rf"\b{_SELF}\b", source.slice(method.span)):
+    known = dict(structs_in(variables)).get(struct.name)
+    if known is None or re.search(rf"\b{_SELF}\b", source.slice(method.span)):
         return None
+    fields = known.keys() - own
     between = source.slice(Span(method.name_span.end, method.body.start))
     params, _, constness = between.strip().removeprefix("(").rpartition(")")
     if constness.strip() not in ("", "const"):
@@ -107,8 +110,13 @@ def _calls(source: Source, struct: _Struct) -> Iterator[tuple[Call, Span, str]]:
 def _kind(source: Source, call: Call, name: str) -> str | None:
     """The struct that a name of a function is declared as; None if it is another one elsewhere."""
     function = source.function_at(call.span.start)
-    text = source.slice(function.span) if function is not None else ""
-    kinds = set(re.findall(rf"\b(?!return\b)(\w+)(?:\s+|\s*&\s*){name}\b(?!\s*\()", text))
+    if function is None:
+        return None
+    kinds = {param.type.removeprefix("const").strip(" &") for param in function.params if param.name == name}
+    for node in source.nodes():
+        if node.type == "declaration" and function.body.holds(span_of(node)):
+            if name in map(declarator_name, node.children_of("declarator")):
+                kinds.add(text_of(node.child("type")))
     return kinds.pop() if len(kinds) == 1 else None
 
 

@@ -16,6 +16,7 @@ from evo.operators.rules.rewriting import with_its_line
 
 _SIMPLE = re.compile(r"[A-Za-z_]\w*|-?\d[\w.]*")
 _ONCE = re.compile(r"[\w\s.\[\]()+\-*/%&>]+")  # no call has effects that an operand could repeat: none is inside
+_ELEMENT = re.compile(r"\w+\s*\[[^\[\]]*\]")
 _CALLED = re.compile(r"\b(?!sizeof\b)[A-Za-z_]\w*\s*\(|\+\+|--|[^<>=!]=[^=]")
 _TEMPLATE = re.compile(r"template\s*<[^<>{};]*>\s*(?:__\w+__\s+|static\s+|inline\s+)*\Z")
 
@@ -109,7 +110,9 @@ def _written(source: Source, call: Call, called: Function) -> Edit | None:
         return None
     text = re.sub(r"[A-Za-z_]\w*", lambda match: meant.get(match[0]) or match[0], text)
     if value is not None:
-        return None if is_statement else Edit(call.span, f"({text})")
+        if is_statement:
+            return None
+        return Edit(call.span, text if _ELEMENT.fullmatch(text) else f"({text})")  # an element may be written to
     whole = source.enclosing_statement(call.span)
     said = source.slice(whole).rstrip()
     return Edit(whole, text) if said == f"{source.slice(call.span)};" else None

@@ -18,6 +18,7 @@ from evo.operators.rules.families.work.walks import (
     combined_in_shared,
     index_of,
     is_called_by,
+    is_met_in,
     outermost,
     shared_of,
     stay_with_their_lane,
@@ -247,8 +248,8 @@ def _stores(ctx: RuleContext, found: _Columns, inside: str, first: str) -> dict[
         if ours and access.array in found.analysis.legality.rereads_output:
             continue  # the whole loop is left out
         edit = stored_if(ctx, access, inside if ours else first)
-        if edit is None:
-            raise NotPrinted("a store that is no statement")
+        if edit is None or is_met_in(ctx, access, found.shared):
+            raise NotPrinted("a store that is no statement of its own")
         made[edit.span] = edit
     return made
 

@@ -16,6 +16,7 @@ from evo.operators.rules.families.work.walks import (
     SharedLoop,
     combined,
     is_called_by,
+    is_met_in,
     nests,
     parts_name,
     shared_of,
@@ -106,16 +107,11 @@ def _edits(
         if not access.is_write or not access.is_global or inside & set(access.loops):
             continue
         edit = stored_if(ctx, access, f"{lane} == 0")
-        if edit is None or _calls(ctx.source.slice(ctx.source.enclosing_statement(access.span)), shared):
+        if edit is None or is_met_in(ctx, access, shared):
             return None
         edits.append(edit)
     is_named = named is not None and any(re.search(rf"\b{lane}\b", edit.text) for edit in edits)
     return [named, *edits] if named is not None and is_named else edits
-
-
-def _calls(statement: str, shared: list[SharedLoop]) -> bool:
-    """Whether a statement that one lane is to carry out calls a function in which all lanes meet."""
-    return any(re.search(rf"\b{name}\b", statement) for each in shared for name in each.loop.calls)
 
 
 def _shared_names(made: dict[Span, list[Edit]], beside: Span) -> set[str]:

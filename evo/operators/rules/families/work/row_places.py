@@ -17,6 +17,7 @@ WARP = 32
 _WARPS = (1, 2, 4, 8, 16)  # of a block
 _BLOCKS, _BLOCK = (64, 128, 256, 512, 1024), 128  # lanes, where a block has one index
 _ALONE = re.compile(r"\b(?:threadIdx|blockDim|gridDim|__shared__|__sync\w*|\w+_sync|laneid)\b")
+_ELSEWHERE = re.compile(r"\b(?:threadIdx\.[yz]|threadIdx(?!\.)|blockDim(?!\.x)|gridDim|__shared__|__sync\w*|\w+_sync|laneid)\b")
 _AXES = "xyz"
 
 
@@ -54,7 +55,11 @@ def row_place(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, *,
         if index is not None:
             edit = Edit(index, f"(blockIdx.x * blockDim.x + threadIdx.x) / {lanes}")
             return RowPlace(f"threadIdx.x % {lanes}", (edit, *_launch(ctx, analysis, lanes)), lanes=str(lanes))
-    return _of_warps(ctx, analysis, function) if sizes.block[0] == WARP == lanes else None
+    found = _of_warps(ctx, analysis, function) if sizes.block[0] == WARP == lanes else None
+    if found is None and lanes == WARP and sizes.block[1:] == (1, 1):
+        apart = _of_threads(ctx, analysis, function, str(WARP))
+        return None if apart is None else RowPlace("threadIdx.x", tuple(apart))
+    return found
 
 
 def block_place(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> RowPlace | None:
@@ -69,7 +74,8 @@ def block_place(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) 
     others = "".join(axis for axis, size in zip(_AXES[1:], sizes.grid[1:], strict=True) if size > 1)
     index = index_of(ctx, analysis, function, _placed(others))
     if index is None:
-        return None
+        apart = _of_threads(ctx, analysis, function, knob)
+        return None if apart is None else RowPlace("threadIdx.x", (*apart, *_lanes_knob(ctx, knob)), False, knob)
     threads, first = launch.block[0].text, launch.grid[0].text
     extents = [e for at, e, per in ceil_divs(ctx, launch) if same(per, threads) and not grid_part_of(ctx, launch, at)]
     blocks = extents[0] if len(extents) == 1 else f"({first}) * {threads}"
@@ -98,6 +104,25 @@ def _of_blocks(
         return None
     launch = ctx.variant.launches[analysis.form.position]
     return RowPlace("threadIdx.x", (relaunched(ctx, launch, block=lanes),), is_alone=True)
+
+
+def _of_threads(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, lanes: str) -> list[Edit] | None:
+    """The threads of a block, each with an index of its own beside the block's, become blocks along a free axis."""
+    launch = ctx.variant.launches[analysis.form.position]
+    if any(loop.calls for loop in analysis.form.loops.values()) or len(launch.grid) == len(_AXES):
+        return None
+    axis, body = _AXES[len(launch.grid)], ctx.source.slice(function.body)
+    text = without_comments(body)
+    if text.count("threadIdx.x") != body.count("threadIdx.x") or _ELSEWHERE.search(text):
+        return None
+    edits = [relaunched(ctx, launch, grid=", ".join(part.text for part in (*launch.grid, launch.block[0])), block=lanes)]
+    for found in re.finditer(r"\bthreadIdx\.x\b|\bblockDim\.x\b", body):
+        start = function.body.start + len(body[: found.start()].encode())
+        said = f"blockIdx.{axis}" if found[0] == "threadIdx.x" else launch.block[0].text
+        if not said.isdigit() and found[0] == "blockDim.x":
+            return None  # a size that the kernel may not know
+        edits.append(Edit(Span(start, start + len(found[0])), said))
+    return edits if len(edits) > 1 else None
 
 
 def _of_warps(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> RowPlace | None:

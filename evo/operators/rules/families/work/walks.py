@@ -51,6 +51,12 @@ def is_called_by(ctx: RuleContext, loop: Loop, kernel: Function) -> bool:
     return not any(re.search(rf"\b{name}\b", ctx.source.slice(f.body)) for f in others for name in loop.calls)
 
 
+def is_met_in(ctx: RuleContext, access: Access, shared: Sequence[SharedLoop]) -> bool:
+    """Whether the statement of a store, which one lane is to carry out, calls a function in which all lanes meet."""
+    statement = ctx.source.slice(ctx.source.enclosing_statement(access.span))
+    return any(re.search(rf"\b{name}\b", statement) for each in shared for name in each.loop.calls)
+
+
 def outermost(nodes: tuple[Node, ...]) -> Iterator[Loop]:
     return (loop for loop, _ in nests(nodes))
 

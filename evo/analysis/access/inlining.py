@@ -28,6 +28,7 @@ from evo.analysis.access.values import (
     Group,
     Number,
     Part,
+    Place,
     Pointer,
     Real,
     Scope,
@@ -44,13 +45,17 @@ _FUNCTORS = ("plus", "greater", "less", "bit_and", "bit_or", "bit_xor", "multipl
 
 class Calls(Assembly):
     """Carries calls out. Of the functions being read: active where they stand, targets how deep their context begins,
-    returned what they have returned and when."""
+    returned what they have returned and when, references whether that is a reference. wanted: the call whose place is
+    asked for, referred_to: that place."""
 
     def __init__(self, text: Expanded, data: bytes, bounds: Bounds) -> None:
         super().__init__(text, data, bounds)
         self.active: list[int] = []
         self.targets: list[int] = []
         self.returned: list[list[tuple[Condition, Value]]] = []
+        self.references: list[bool] = []
+        self.wanted: int | None = None
+        self.referred_to: Place | None = None
         self._atomics: dict[str, str | None] = {}  # by the name of a function
 
     def execute(self, node: Node) -> None:
@@ -226,6 +231,7 @@ class Calls(Assembly):
         self.active.append(closure.node.start_byte)
         self.targets.append(mark)
         self.returned.append([])
+        self.references.append(_is_reference(closure.node))
         try:
             if body is not None:
                 self.execute(body)
@@ -234,9 +240,30 @@ class Calls(Assembly):
             self.calls.pop()
             self.active.pop()
             self.targets.pop()
+            is_reference = self.references.pop()
             del self.context[mark:], self.bounds.facts[facts:]
             self.exits[first:] = [e for e in self.exits[first:] if e.target < mark]
-        return self._result(closure, self.returned.pop(), node)
+        result = self._result(closure, self.returned.pop(), node)
+        if not is_reference or not isinstance(result, Pointer):
+            return result
+        place = self.deref(result, node)
+        if self.wanted == node.start_byte:
+            self.referred_to = place
+            return result
+        return self.fetch(place, node)
+
+    def referred(self, node: Node) -> tuple[Value, Place | None]:
+        outside, self.wanted, self.referred_to = self.wanted, node.start_byte, None
+        value = self.evaluate(node)
+        found, self.wanted, self.referred_to = self.referred_to, outside, None
+        return value, found
+
+    def result(self, node: Node | None) -> Value | None:
+        """What a return statement gives: of a function that returns a reference to an element, where that is."""
+        if node is not None and self.references and self.references[-1]:
+            place = self.place(node)
+            return self.address_of(place, node) if isinstance(place, ArrayPlace) else self.fetch(place, node)
+        return self.evaluate(node) if node is not None else None
 
     def _bind(self, closure: Closure, arguments: list[Node | Value], bound: Scope, node: Node) -> None:
         """Parameters by name, template parameters by what the arguments are."""
@@ -349,6 +376,11 @@ class Calls(Assembly):
             value = self.evaluate(inner or child)
             fields[str(at)] = Cell(str(at), getattr(value, "type", AUTO), value, self.frame)
         return StructValue(AUTO, fields)
+
+
+def _is_reference(function: Node) -> bool:
+    declarator = function.child("declarator")
+    return declarator is not None and declarator.type == "reference_declarator"
 
 
 def _name_of(function: Node) -> tuple[str, Node | None]:

@@ -41,6 +41,10 @@ class Lvalues(Arithmetic):
         """Where an expression is true; given by the classes above."""
         raise AssertionError(node.type)
 
+    def referred(self, node: Node) -> tuple[Value, Place | None]:
+        """What a call gives, and where that stands if it is a reference to an element; given by the classes above."""
+        raise AssertionError(node.type)
+
     def place(self, node: Node) -> Place:
         """Where an expression stands that can be assigned to."""
         match node.type:
@@ -67,6 +71,11 @@ class Lvalues(Arithmetic):
                 left, right = node.parts("left", "right")
                 self.evaluate(left)
                 return self.place(right)
+            case "call_expression":
+                value, found = self.referred(node)
+                if found is None and _is_target(node):
+                    self.block(node, self.wording(node), "what a call returns is written to")
+                return found if found is not None else self.held(value, node)
         return self.held(self.evaluate(node), node)
 
     def held(self, value: Value, node: Node) -> Cell:
@@ -147,3 +156,16 @@ class Lvalues(Arithmetic):
         if node.children[0].text == "&":
             return self.address_of(self.place(argument), node)
         return self.fetch(self.deref(self.evaluate(argument), node), node)
+
+
+def _is_target(node: Node) -> bool:
+    """Whether something is stored where an expression stands, or it gets another name."""
+    above = node.parent
+    if above is None:
+        return False
+    if above.type == "init_declarator":
+        declarator = above.child("declarator")
+        return declarator is not None and declarator.type == "reference_declarator"
+    return above.type == "update_expression" or (
+        above.type == "assignment_expression" and node.start_byte == above.start_byte
+    )

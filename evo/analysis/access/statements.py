@@ -310,7 +310,7 @@ class StatementReader(Repetition):
 
     def _return(self, node: Node) -> None:
         inner = next(iter(node.inside), None)
-        self.returns(self.evaluate(inner) if inner is not None else None, node)
+        self.returns(self.result(inner), node)
 
     def _jump(self, node: Node) -> None:
         word = node.type.removesuffix("_statement")

@@ -26,7 +26,7 @@ def with_register_sums(ctx: RuleContext) -> list[Edit]:
     return [
         edit
         for function, tensors in _kernels(ctx)
-        for block in _blocks(ctx.source.statements(function))
+        for block in blocks_of(ctx.source.statements(function))
         for at, first in enumerate(block)
         if first.kind == "assign" and first.operator == "=" and not first.name
         for edit in _element(ctx, function, first, block[at + 1 :], tensors)
@@ -38,7 +38,7 @@ def with_sums_in_turn(ctx: RuleContext) -> list[Edit]:
     return [
         edit
         for function, tensors in _kernels(ctx)
-        for block in _blocks(ctx.source.statements(function))
+        for block in blocks_of(ctx.source.statements(function))
         for first, loop in pairwise(block)
         if isinstance(first, CountedFor) and isinstance(loop, CountedFor)
         for edit in _sums(ctx, function, first, loop, tensors)
@@ -51,12 +51,12 @@ def _kernels(ctx: RuleContext) -> Iterator[tuple[Function, dict[str, str]]]:
     return ((function, tensors) for function in ctx.source.functions if function.is_kernel)
 
 
-def _blocks(statements: Sequence[Statement]) -> Iterator[Sequence[Statement]]:
+def blocks_of(statements: Sequence[Statement]) -> Iterator[Sequence[Statement]]:
     """The statements of a body, and those of tests in it."""
     yield statements
     for statement in statements:
         if statement.kind in ("if", "block"):
-            yield from _blocks(statement.body)
+            yield from blocks_of(statement.body)
 
 
 def _element(

@@ -18,6 +18,7 @@ from evo.operators.rules.written_out.fields import with_fields_apart
 from evo.operators.rules.written_out.macros import expanded_uses
 from evo.operators.rules.written_out.methods import methods_apart
 from evo.operators.rules.written_out.names import without_references, without_shadows
+from evo.operators.rules.written_out.rolled import with_single_steps
 from evo.operators.rules.written_out.single_stores import with_single_stores
 from evo.operators.rules.written_out.sums import with_single_sums
 from evo.spec.recent_cache import RecentCache
@@ -32,6 +33,7 @@ _STEPS: tuple[Callable[[RuleContext], Sequence[Edit]], ...] = (
     without_shadows,
     with_single_sums,
     with_single_stores,
+    with_single_steps,
 )
 _MOST = 60  # steps: each writes out one thing or several
 _LONGEST = 60_000  # bytes

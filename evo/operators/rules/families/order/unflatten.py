@@ -172,7 +172,8 @@ def _test(ctx: RuleContext, index: ThreadIndex) -> _Test:
                 break
             bound = " * ".join([match["bound"].strip(), *inner])
         order = _sizes(ctx, index, inner, places, bound)
-        unused = (named,) if named is not None and _uses(source, index.function.body, named.name) == 2 else ()
+        is_idle = named is not None and _uses(source, index.function.body, named.name) == 2
+        unused = (named,) if named and is_idle and named.name not in re.findall(r"\w+", " ".join(order)) else ()
         gone = _dropped(ctx, each.span) if leaves else Edit(each.span, "")
         return _Test(order, places, each.condition, gone, unused)
     raise NotPrinted("no guard over the whole index")

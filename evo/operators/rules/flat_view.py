@@ -55,7 +55,7 @@ def joined_threads(ctx: RuleContext, analysis: LaunchAnalysis, function: Functio
     text, place = source.slice(function.body), f"blockIdx.{_AXES[at]}"
     index, names = f"{place} * blockDim.x + threadIdx.x", names_of(ctx, function)
     extent = in_c(launch.grid[at].tree, names)
-    extent = extent[1:-1] if closed(extent, 0) == len(extent) else extent
+    extent = extent[1:-1] if extent.startswith("(") and closed(extent, 0) == len(extent) else extent
     tops, name = source.statements(function), form.names.get(Term.of(BLOCK[at]), "")
     said = next((s for s in tops if s.kind == "declare" and s.name == name and s.value is not None), None)
     is_fixed = sum(s.name == name for s in source.inside(function)) == 1 and name not in source.hidden_writes(function)

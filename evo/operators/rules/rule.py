@@ -122,7 +122,7 @@ class Rule:
         """The places in the text whose blocks are rows of threads (`flat_view`), seen in the other views too."""
 
         def places(view: RuleContext) -> Iterator[Application]:
-            yield from tuple(self.find(view)) or self._seen_plainly(view)
+            yield from tuple(self.find(view)) or tuple(self._seen_plainly(view)) or self._seen_in_normal_form(view)
 
         if self.family in _OF_INDICES and (flat := flat_blocks(ctx)):
             for found in found_in_view(places, ctx, flat):

@@ -16,7 +16,7 @@ from evo.operators.rules.written_out.calls import called_out
 from evo.operators.rules.written_out.endings import with_tests
 from evo.operators.rules.written_out.fields import with_fields_apart
 from evo.operators.rules.written_out.macros import expanded_uses
-from evo.operators.rules.written_out.methods import methods_apart
+from evo.operators.rules.written_out.methods import methods_apart, templates_in, without_templates
 from evo.operators.rules.written_out.names import without_references, without_shadows
 from evo.operators.rules.written_out.rolled import with_single_steps
 from evo.operators.rules.written_out.single_stores import with_single_stores
@@ -25,6 +25,7 @@ from evo.spec.recent_cache import RecentCache
 
 _STEPS: tuple[Callable[[RuleContext], Sequence[Edit]], ...] = (
     expanded_uses,
+    without_templates,
     methods_apart,
     with_tests,
     called_out,
@@ -68,6 +69,8 @@ def _bodies(ctx: RuleContext) -> list[Edit]:
     made_here = {f.name for f in view.source.functions} - known  # of methods, which the text itself does not have
     if any(re.search(rf"\b{name}\b", body) for name in made_here for body in bodies.values()):
         return []
+    if any(re.search(rf"\b{name}\b(?!\s*<)", body) for name in templates_in(ctx) for body in bodies.values()):
+        return []  # a struct that is a template outside of the view
     made = [
         Edit(f.body, bodies[f.name])
         for f in start.source.functions

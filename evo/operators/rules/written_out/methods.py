@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from evo.cuda.source import Call, Edit, Function, Source, Span
 from evo.cuda.source.nodes import span_of
 from evo.cuda.source.types import declarator_name, text_of
-from evo.operators.rules.rewriting import TEMPLATE, closed, rewritten, with_its_line
+from evo.operators.rules.rewriting import TEMPLATE, closed, listed, rewritten, with_its_line
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.written_out.fields import structs_in
 
 _STRUCT = re.compile(r"\bstruct\s+(?P<name>\w+)\s*\{")
+_TEMPLATE = re.compile(r"template\s*<(?P<params>[^<>{};]*)>\s*(?P<struct>struct)\s+(?P<name>\w+)\s*\{")
 _STAYS = re.compile(r"\bthis\b|\bstatic\b|\bvirtual\b|\btemplate\b|\bpublic\b|\bprivate\b|~")
 _CALLED = re.compile(r"(?:(?P<of>\w+)\s*\.\s*)?(?P<name>\w+)")
 _OPERATOR = "operator()"
@@ -31,6 +32,33 @@ class _Struct:
     whole: Span
     methods: tuple[Function, ...]
     names: dict[str, str]
+
+
+def without_templates(ctx: RuleContext) -> list[Edit]:
+    """The edits that make a plain struct of a template's whose arguments are the same wherever it is used."""
+    source, text = ctx.source, ctx.source.data.decode("latin-1")
+    for match in _TEMPLATE.finditer(text):
+        name, end = match["name"], closed(text, match.end() - 1)
+        words = [part.split() for part in listed(match["params"])]
+        uses = [use for use in re.finditer(rf"\b{name}\b", text) if use.start() >= end > 0]
+        given = [re.match(r"\s*<([\w\s,]*)>", text[use.end() :]) for use in uses]
+        said = {tuple(listed(each[1])) if each is not None else () for each in given}
+        if len(said) != 1 or any(len(each) < 2 or each[0] == "template" for each in words):
+            continue
+        (values,) = said
+        if len(values) != len(words):
+            continue
+        meant = {word[-1]: value for word, value in zip(words, values, strict=True)}
+        whole = Span(match.end(), end)
+        inside = "".join(meant.get(part, part) for part in re.split(r"\b", source.slice(whole)))
+        edits = [Edit(Span(match.start(), match.start("struct")), ""), Edit(whole, inside)]
+        return [*edits, *(Edit(Span(u.start(), u.end() + g.end()), name) for u, g in zip(uses, given, strict=True) if g)]
+    return []
+
+
+def templates_in(ctx: RuleContext) -> list[str]:
+    """Names of structs that are templates."""
+    return [match["name"] for match in _TEMPLATE.finditer(ctx.source.text)]
 
 
 def methods_apart(ctx: RuleContext) -> list[Edit]:

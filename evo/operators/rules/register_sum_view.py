@@ -1,8 +1,8 @@
 """What a loop keeps in memory, as rules know it: `y[i] = 0; for (...) y[i] += x;` with the sum in a variable.
 
 The element is written once, behind the last statement that has it. It stays in memory if one of them touches its tensor
-anywhere else, or changes what its place depends on. Sums side by side, to all of which each turn of a loop adds, are seen one after the
-other: `for (i) y[i] = 0; for (k) for (i) y[i] += a[k] * x[k][i];` as the sum over k for each i.
+anywhere else, or changes what its place depends on. Sums side by side, to all of which each turn of a loop adds, are
+seen one after the other: `for (i) y[i] = 0; for (k) for (i) y[i] += a[k] * x[k][i];` as the sum over k for each i.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _whole(source: Source, at: Span) -> Span:
 
 def _names(source: Source, statement: Statement) -> set[str]:
     """What a statement declares or changes."""
-    return source.changed_in(statement.span) | {s.name for s in statement.all() if s.kind in ("declare", "for")}
+    return {*source.changed_in(statement.span)} | {s.name for s in statement.all() if s.kind in ("declare", "for")}
 
 
 def _sums(

@@ -15,10 +15,17 @@ from evo.operators.rules.rule_context import RuleContext
 from evo.spec.comments import without_comments
 
 _STRUCT = re.compile(r"\bstruct\s+(?P<name>\w+)\s*\{(?P<body>[^{}()]*)\}\s*;")
-_MEMBERS = re.compile(r"\s*(?P<kind>(?:const\s+)?(?:(?:unsigned|signed|long|short)\s+)*\w+)\s*(?P<names>[*\w\s,\[\].=-]+)")
-_MEMBER = re.compile(r"(?P<stars>\**)\s*(?:(?:__restrict__|const)\s+)?(?P<name>\w+)(?P<dims>(?:\[\w+\])*)\s*(?:=\s*(?P<first>-?[\w.]+)\s*)?")
+_MEMBERS = re.compile(
+    r"\s*(?P<kind>(?:const\s+)?(?:(?:unsigned|signed|long|short)\s+)*\w+)\s*(?P<names>[*\w\s,\[\].=-]+)"
+)
+_MEMBER = re.compile(
+    r"(?P<stars>\**)\s*(?:(?:__restrict__|const)\s+)?(?P<name>\w+)(?P<dims>(?:\[\w+\])*)"
+    r"\s*(?:=\s*(?P<first>-?[\w.]+)\s*)?"
+)
 _DECLARED = re.compile(
-    r"(?:const\s+)?(?:struct\s+)?(?P<kind>\w+)\s+(?P<name>\w+)\s*(?:=?\s*\{(?P<values>.*)\}\s*|\((?P<given>.*)\)\s*)?;", re.S
+    r"(?:const\s+)?(?:struct\s+)?(?P<kind>\w+)\s+(?P<name>\w+)\s*"
+    r"(?:=?\s*\{(?P<values>.*)\}\s*|\((?P<given>.*)\)\s*)?;",
+    re.S,
 )
 _SEVERAL = re.compile(r"(?P<head>(?:const\s+)?(?:struct\s+)?(?P<kind>\w+)\s+)(?P<parts>\w.*);", re.S)
 _COPIED = re.compile(r"(?:const\s+)?(?:struct\s+)?(?P<kind>\w+)\s+\w+\s*=\s*(?P<value>\w+)\s*;")

@@ -52,7 +52,8 @@ def without_templates(ctx: RuleContext) -> list[Edit]:
         whole = Span(match.end(), end)
         inside = "".join(meant.get(part, part) for part in re.split(r"\b", source.slice(whole)))
         edits = [Edit(Span(match.start(), match.start("struct")), ""), Edit(whole, inside)]
-        return [*edits, *(Edit(Span(u.start(), u.end() + g.end()), name) for u, g in zip(uses, given, strict=True) if g)]
+        named = [Span(use.start(), use.end() + each.end()) for use, each in zip(uses, given, strict=True) if each]
+        return [*edits, *(Edit(span, name) for span in named)]
     return []
 
 
@@ -142,9 +143,9 @@ def _kind(source: Source, call: Call, name: str) -> str | None:
         return None
     kinds = {param.type.removeprefix("const").strip(" &") for param in function.params if param.name == name}
     for node in source.nodes():
-        if node.type == "declaration" and function.body.holds(span_of(node)):
-            if name in map(declarator_name, node.children_of("declarator")):
-                kinds.add(text_of(node.child("type")))
+        is_ours = node.type == "declaration" and function.body.holds(span_of(node))
+        if is_ours and name in map(declarator_name, node.children_of("declarator")):
+            kinds.add(text_of(node.child("type")))
     return kinds.pop() if len(kinds) == 1 else None
 
 

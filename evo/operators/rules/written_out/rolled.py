@@ -55,7 +55,8 @@ def _rolled(source: Source, function: Function, loop: Statement, rest: Statement
     if {name, *re.findall(r"[A-Za-z_]\w*", limit)} & source.changed_in(loop.body_span):
         return
     body = source.slice(Span(loop.body[0].span.start, loop.body[per - 1].span.end))
-    yield Edit(Span(loop.span.start, rest.span.end), f"for ({head[1].strip()}; {name} < {limit}; ++{name}) {{ {body} }}")
+    text = f"for ({head[1].strip()}; {name} < {limit}; ++{name}) {{ {body} }}"
+    yield Edit(Span(loop.span.start, rest.span.end), text)
 
 
 def _text(source: Source, statements: Sequence[Statement]) -> str:

@@ -17,7 +17,7 @@ WARP = 32
 _WARPS = (1, 2, 4, 8, 16)  # of a block
 _BLOCKS, _BLOCK = (64, 128, 256, 512, 1024), 128  # lanes, where a block has one index
 _ALONE = re.compile(r"\b(?:threadIdx|blockDim|gridDim|__shared__|__sync\w*|\w+_sync|laneid)\b")
-_ELSEWHERE = re.compile(r"\b(?:threadIdx\.[yz]|threadIdx(?!\.)|blockDim(?!\.x)|gridDim|__shared__|__sync\w*|\w+_sync|laneid)\b")
+_ELSEWHERE = re.compile(r"\b(?:threadIdx(?!\.x\b)|blockDim(?!\.x\b)|gridDim|__shared__|__sync\w*|\w+_sync|laneid)\b")
 _AXES = "xyz"
 
 
@@ -115,7 +115,8 @@ def _of_threads(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, 
     text = without_comments(body)
     if text.count("threadIdx.x") != body.count("threadIdx.x") or _ELSEWHERE.search(text):
         return None
-    edits = [relaunched(ctx, launch, grid=", ".join(part.text for part in (*launch.grid, launch.block[0])), block=lanes)]
+    grid = ", ".join(part.text for part in (*launch.grid, launch.block[0]))
+    edits = [relaunched(ctx, launch, grid=grid, block=lanes)]
     for found in re.finditer(r"\bthreadIdx\.x\b|\bblockDim\.x\b", body):
         start = function.body.start + len(body[: found.start()].encode())
         said = f"blockIdx.{axis}" if found[0] == "threadIdx.x" else launch.block[0].text

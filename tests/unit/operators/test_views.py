@@ -349,9 +349,13 @@ def test_a_sum_in_memory_is_seen_as_a_variable() -> None:
     ("written", "otherwise"),
     [
         ("mean[idx] += inp[idx * C + i];", "mean[idx] += inp[idx * C + i] * mean[idx];"),
-        ("mean[idx] = 0;", "mean[idx] = 1;"),
         ("mean[idx] += inp[idx * C + i];", "mean[idx] += inp[idx * C + i]; if (i > 9) return;"),
     ],
 )
 def test_another_sum_in_memory_stays_there(written: str, otherwise: str) -> None:
     assert rows(changed(IN_MEMORY, (written, otherwise))) == []
+
+
+def test_a_sum_in_memory_that_begins_with_a_number_has_it_once() -> None:
+    (child, *_) = rows(changed(IN_MEMORY, ("mean[idx] = 0;", "mean[idx] = 1;")))
+    assert "if (lane > 0) sum = 0;" in child.text

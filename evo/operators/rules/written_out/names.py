@@ -32,10 +32,11 @@ def without_references(ctx: RuleContext) -> Sequence[Edit]:
         scope = _scope(node) if body is not None else None
         if match is None or body is None or scope is None or source.declared(body).count(match["name"]) > 1:
             continue
-        behind, pointer = Span(here.end, scope.end), match["pointer"]
+        uses = [at for name, at in source.names(Span(here.end, scope.end)) if name == match["name"]]
+        end = max((source.enclosing_statement(at).end for at in uses), default=here.end)
+        behind, pointer = Span(here.end, end), match["pointer"]
         words = set(re.findall(r"[A-Za-z_]\w*", match["index"]))
         moved = rf"(?:\+\+|--)\s*{pointer}\b|\b{pointer}\s*(?:\+\+|--|[-+]?=(?!=))"
-        uses = [at for name, at in source.names(behind) if name == match["name"]]
         if source.changed_in(behind) & words or re.search(moved, source.slice(behind)):
             continue
         if not any(source.data[: at.start].rstrip().endswith(b"&") for at in uses):

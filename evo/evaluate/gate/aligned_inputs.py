@@ -11,11 +11,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from evo.evaluate.gate.tensor_rows import Reals, Rng
+from evo.evaluate.gate.tensor_rows import Reals, Rng, by_turns
 from evo.spec.task import Tensor
 
 _EVEN, _UNEVEN = (-1.0, 2.0), (-2.0, 3.0)  # powers of two: of all rows of a tensor, and of each of them
-_BOTH = 0.7  # of the tensors have rows of both signs
+_BOTH = 0.7  # of the tensors have rows of both signs ...
+_BY_TURNS = 0.25  # ... one after the other; of the rows, too, whose signs alternate
+_DRIFTING, _MOST = 0.25, 8.0  # of the tensors have rows that grow little by little, up to so many times
+_DRIFT = -12.0, -4.0  # powers of two, by which they do
 _LAST = 3.0  # times more likely is an axis for each tensor whose last one it is: products mostly run along it
 
 
@@ -39,6 +42,8 @@ def aligned(tensors: Sequence[Tensor], drawn: Mapping[str, Reals], rng: Rng) -> 
     those = [tensor for tensor in tensors if text in along[tensor.name]]
     even = those[int(rng.integers(len(those)))].name if len(those) > 1 else ""
     way = _row(drawn[those[0].name], along[those[0].name][text])
+    if rng.random() < 2 * _BY_TURNS:
+        way = np.abs(way) * by_turns(len(way))
     return {
         tensor.name: _multiples(way, drawn[tensor.name], along[tensor.name][text], tensor.name == even, rng)
         for tensor in those
@@ -59,4 +64,8 @@ def _multiples(way: Reals, values: Reals, axis: int, is_even: bool, rng: Rng) ->
     factors = np.full(shape, 2.0 ** rng.uniform(*_EVEN)) if is_even else 2.0 ** rng.uniform(*_UNEVEN, shape)
     against = rng.random(shape) < 0.5 if rng.random() < _BOTH else np.ones(shape, bool)  # rows that point away
     signs = np.where(against & (not is_even), -1.0, 1.0)
+    if shape and not is_even and (turn := rng.random()) < _BY_TURNS + _DRIFTING:
+        signs[:] = by_turns(shape[-1]) if turn < _BY_TURNS else rng.choice([-1.0, 1.0])
+        if turn >= _BY_TURNS:
+            factors[:] = np.minimum(factors.flat[0] * (1 + np.arange(shape[-1]) * 2.0 ** rng.uniform(*_DRIFT)), _MOST)
     return np.ascontiguousarray(np.moveaxis((size * factors * signs)[..., None] * way, -1, axis))

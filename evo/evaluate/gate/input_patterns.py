@@ -25,7 +25,7 @@ from evo.evaluate.gate.outlying_inputs import (
     whole_numbers,
 )
 from evo.evaluate.gate.spliced_inputs import TURNS, spliced
-from evo.evaluate.gate.tensor_rows import Reals, Rng, is_turned, rows_of, some_rows
+from evo.evaluate.gate.tensor_rows import Reals, Rng, is_turned, ordered, rows_of, some_rows
 from evo.spec import input_distributions as distributions
 from evo.spec.derived_inputs import defined
 from evo.spec.dtypes import NUMPY
@@ -39,12 +39,14 @@ from evo.spec.tensor_arrays import Arrays
 STRUCTURED, SHIFTED, SOURCED, UNEVEN, ZEROS = "structured", "shifted", "compared", "uneven", "special_zeros"
 SPLICED, OUTERMOST, RECIPROCAL, PEAKED, ROWS = "spliced", "outermost", "reciprocal", "peaked", "special_rows"
 WHOLE, ALIGNED = "whole", "aligned"
-STRUCTURES = 3  # turns of structured inputs
+STRUCTURES = 4  # turns of structured inputs
 # How often each is drawn on a case before a keep: one draw shows one way to be uneven.
 PATTERNS = {
     STRUCTURED: STRUCTURES, SHIFTED: 2, SOURCED: 2, UNEVEN: WAYS + 1, ZEROS: 1, SPLICED: TURNS + 1, OUTERMOST: 3,
     RECIPROCAL: 2, PEAKED: 3, ROWS: 2, WHOLE: 2, ALIGNED: 2,
 }  # fmt: skip
+
+_Structure = Callable[[Reals, Reals, Rng], None]
 
 _SHRINKS = (1.0, 0.25, 0.0625)  # of shifts, until the reference is accurate
 _ZERO_SHARE, _NAMED = 0.25, 0.35
@@ -93,14 +95,14 @@ def patterned(
             tries = (changed for changed in tries if reference.stays_within(case, drawn, changed))
         sound = (reference.sound(case, drawn | changed, pattern, rng) for changed in tries)
         return next((found for found in sound if found is not None), None)
-    related = pattern == STRUCTURED and turn == STRUCTURES - 1
+    only = _ALONE.get(turn, ()) if pattern == STRUCTURED else ()
     together = int(rng.integers(1 << 32)) if turn % 2 or (not turn and rng.integers(2)) else None
 
     def made(tensor: Tensor, shrink: float, together: int | None) -> NDArray[np.generic]:
         own, domain = drawn[tensor.name], domains[tensor.name]
         if pattern == SHIFTED and turn % 2:
             return _all_below(tensor, own, domain, rng, shrink)
-        return _of_tensor(pattern, tensor, own, domain, rng, shrink, constants, together, related=related)
+        return _of_tensor(pattern, tensor, own, domain, rng, shrink, constants, together, only)
 
     for shrink in _SHRINKS if pattern == SHIFTED else (1.0, 0.0) if pattern == STRUCTURED else (1.0,):
         changed = {t.name: made(t, shrink, together) for t in free}
@@ -121,12 +123,11 @@ def _of_tensor(
     shrink: float,
     constants: Sequence[int | float],
     together: int | None,
-    *,
-    related: bool = False,
+    only: Sequence[_Structure] = (),
 ) -> NDArray[np.generic]:
     """together: a seed of what becomes of each row, if equal rows of all tensors are to have one structure.
 
-    related: of all structures, numbers that follow from one another.
+    only: these structures, if any.
     """
     values = drawn.astype(np.float64)
     length = values.shape[-1] if pattern == STRUCTURED and values.ndim else 0
@@ -136,7 +137,7 @@ def _of_tensor(
     likely = values_of(tensor.dtype, constants) if pattern == SOURCED else ()
     if pattern == SOURCED and not likely:
         return drawn
-    structures = (_recurring,) if related else _STRUCTURES if shrink else _LIVELY
+    structures = only or (_STRUCTURES if shrink else _LIVELY)
     kinds = (rng if together is None else np.random.default_rng(together)).integers(0, len(structures), len(flat))
     for number in some_rows(len(flat), rng):
         row = flat[number]
@@ -322,14 +323,15 @@ def _as_before(row: Reals, before: Reals, _rng: Rng) -> None:
     row[:] = before
 
 
-_STRUCTURES: tuple[Callable[[Reals, Reals, Rng], None], ...] = (
+_STRUCTURES: tuple[_Structure, ...] = (
     _prefix_equal, _prefix_equal, _prefix_zero, _prefix_zero, _suffix_equal, _all_equal, _one_unlike, _one_hot,
-    _rising, _falling, _ramp, _recurring, _few_values, _stretches, _one_sign, _as_before,
+    _rising, _falling, _ramp, _recurring, ordered, ordered, _few_values, _stretches, _one_sign, _as_before,
 )  # fmt: skip
 
+_ALONE = {2: (_recurring,), 3: (ordered,)}  # in which turns of structured inputs
 
 # Rows that keep their spread, where others are beyond what a reference is accurate on.
-_LIVELY = (_rising, _rising, _falling, _stretches, _one_sign, _as_before, _few_values)
+_LIVELY = (_rising, ordered, _falling, _stretches, _one_sign, _as_before, _few_values)
 
 
 def _offset(row: Reals, scale: float, shrink: float, rng: Rng) -> None:

@@ -21,6 +21,8 @@ _LEAST = 3
 _MOVED = 0.3  # of the ends of even groups
 _TO_AND_FRO = 0.25  # of the draws of other numbers, and of the ways to deal the last ones
 _LAST = 3
+_RAMPS, _BY_TURNS = 0.4, 0.4  # of the draws of groups that rise or follow from one another; of the latter
+_SHUFFLED, _WINDOWS = 0.4, (4, 8, 16, 16, 32)  # of the draws of runs are in no order, each of so many numbers
 _RELATED = 0.25  # of the draws of other numbers
 _EQUAL = 0.5  # of the draws of even groups are equal but for one
 _ROUNDED = 0.5  # of the draws of even groups have ends that are multiples ...
@@ -135,7 +137,8 @@ def _ends(values: NDArray[np.int64], steps: NDArray[np.int64], rng: np.random.Ge
         late = int(rng.integers(1, len(steps)))
         shares[-late:] = rng.multinomial(free, np.full(late, 1 / late))
     elif turn >= 7:
-        shares[:] = _ramp(free, len(steps), rng)[:: 1 if turn == 7 else -1]
+        made = _ramp if rng.random() < _RAMPS else _following
+        shares[:] = made(free, len(steps), rng)[:: 1 if turn == 7 else -1]
     elif turn >= 4:
         ends = (np.arange(1, len(steps) + 1) * free) // len(steps)
         if rng.random() < _EQUAL:  # to a number, and one group has what is over
@@ -170,20 +173,43 @@ def _ramp(free: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
     return shares
 
 
+def _following(free: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Groups of which the first ones follow from the two before, or come again by turns; the others have what is left."""
+    if rng.random() < _BY_TURNS:
+        some = rng.integers(0, 2 * free // count + 2, int(rng.integers(2, 4)))
+        few = np.resize(some * rng.permutation(np.arange(len(some)) > 0), count)
+    else:
+        few = np.abs(recurrence(count, free, rng))
+    few = few[np.cumsum(few) <= free]
+    few = few[: int(rng.integers(min(len(few), _LEAST), len(few) + 1))]
+    few *= int(rng.integers(1, free // max(1, int(few.sum())) + 1)) if few.any() else 1
+    shares, left = np.zeros(count, np.int64), int(free - few.sum())
+    shares[: len(few)] = few
+    if others := count - len(few):
+        shares[len(few) :] = rng.multinomial(left, np.full(others, 1 / others))
+    else:  # who has none stays so
+        shares[np.flatnonzero(shares)[-1] if few.any() else -1] += left
+    return shares
+
+
 def _numbers(values: NDArray[np.int64], most: int | None, rng: np.random.Generator) -> NDArray[np.int64]:
     """The drawn numbers with neighbours alike, in stretches, and the extreme ones often; or in runs, up or down by
     one.
     """
     lowest, highest = (values.min(), values.max()) if most is None else (0, most)
     in_runs = rng.random() < 0.5  # numbers that follow on one another, up or down
+    is_shuffled = in_runs and rng.random() < _SHUFFLED
     lengths = rng.integers(1, 12 if in_runs else 6, len(values))  # more than are needed
+    if is_shuffled:
+        lengths[:] = rng.choice(_WINDOWS)
     stretch = np.repeat(np.arange(len(values)), lengths)[: len(values)]
     begun = np.repeat(np.cumsum(lengths) - lengths, lengths)[: len(values)]
     first = rng.choice(values, len(values))
     if in_runs:
         at = np.arange(len(values)) - begun
         steps = rng.choice([-1, 1], len(values))[stretch] * at
-        return np.asarray(np.clip(first[stretch] + steps, lowest, highest))
+        found = np.asarray(np.clip(first[stretch] + steps, lowest, highest))
+        return found[np.lexsort((rng.random(len(found)), stretch))] if is_shuffled else found
     ends = rng.choice([lowest, highest], len(values))
     return np.asarray(np.where(rng.random(len(values)) < 2 / 3, ends, first)[stretch])
 

@@ -16,14 +16,15 @@ from evo.evaluate.gate.tensor_rows import some_rows
 from evo.spec.integer_distributions import IntegerRange, observed_range, to_and_fro
 
 Integers = NDArray[np.generic]
-WAYS = 9  # to deal groups
+WAYS = 13  # to deal groups
 _LEAST = 3
 _MOVED = 0.3  # of the ends of even groups
 _TO_AND_FRO = 0.25  # of the draws of other numbers, and of the ways to deal the last ones
 _LAST = 3
-_RAMPS, _BY_TURNS = 0.4, 0.4  # of the draws of groups that rise or follow from one another; of the latter
+_BY_TURNS = 0.3  # of the draws of numbers that follow from one another come again by turns ...
+_PERIODS, _PART = (2, 2, 3, 4), 0.5  # ... of so many; and are followed by others
 _SHUFFLED, _WINDOWS = 0.4, (4, 8, 16, 16, 32)  # of the draws of runs are in no order, each of so many numbers
-_RELATED = 0.25  # of the draws of other numbers
+_RELATED = 0.4  # of the draws of other numbers
 _EQUAL = 0.5  # of the draws of even groups are equal but for one
 _ROUNDED = 0.5  # of the draws of even groups have ends that are multiples ...
 _UNITS = (8, 16, 32, 64)  # ... of one of these
@@ -123,7 +124,7 @@ def varied_integers(
 
 def _ends(values: NDArray[np.int64], steps: NDArray[np.int64], rng: np.random.Generator, way: int) -> NDArray[np.int64]:
     """Groups of other sizes between the same ends: one has all, the first have none, all are uneven; or all are even,
-    but for a few perhaps; or they rise, or fall, one after the other.
+    but for a few perhaps; or they rise, or fall, one after the other, or follow from one another.
     """
     least = int(steps.min())
     free = int(values[-1] - values[0]) - least * len(steps)
@@ -137,8 +138,7 @@ def _ends(values: NDArray[np.int64], steps: NDArray[np.int64], rng: np.random.Ge
         late = int(rng.integers(1, len(steps)))
         shares[-late:] = rng.multinomial(free, np.full(late, 1 / late))
     elif turn >= 7:
-        made = _ramp if rng.random() < _RAMPS else _following
-        shares[:] = made(free, len(steps), rng)[:: 1 if turn == 7 else -1]
+        shares[:] = (_ramp if turn < 9 else _following)(free, len(steps), rng)[:: 1 if turn % 2 else -1]
     elif turn >= 4:
         ends = (np.arange(1, len(steps) + 1) * free) // len(steps)
         if rng.random() < _EQUAL:  # to a number, and one group has what is over
@@ -176,12 +176,13 @@ def _ramp(free: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
 def _following(free: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Groups of which the first ones follow from the two before, or come again by turns; the others have what is left."""
     if rng.random() < _BY_TURNS:
-        some = rng.integers(0, 2 * free // count + 2, int(rng.integers(2, 4)))
+        some = rng.integers(0, 2 * free // count + 2, int(rng.choice(_PERIODS)))
         few = np.resize(some * rng.permutation(np.arange(len(some)) > 0), count)
     else:
         few = np.abs(recurrence(count, free, rng))
     few = few[np.cumsum(few) <= free]
-    few = few[: int(rng.integers(min(len(few), _LEAST), len(few) + 1))]
+    if rng.random() < _PART:
+        few = few[: int(rng.integers(min(len(few), _LEAST), len(few) + 1))]
     few *= int(rng.integers(1, free // max(1, int(few.sum())) + 1)) if few.any() else 1
     shares, left = np.zeros(count, np.int64), int(free - few.sum())
     shares[: len(few)] = few
@@ -215,10 +216,16 @@ def _numbers(values: NDArray[np.int64], most: int | None, rng: np.random.Generat
 
 
 def _related(values: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Rows of which the first numbers follow from one another, none beyond the drawn ones; of many rows some."""
+    """Rows of which the first numbers follow from one another or come again, none beyond the drawn ones; of many rows
+    some.
+    """
     rows = values.reshape(-1, values.shape[-1]).copy()
     low, high = int(values.min()), int(values.max())
     for row in (rows[number] for number in some_rows(len(rows), rng)):
+        if rng.random() < _BY_TURNS:
+            count = len(row) if rng.random() < _PART else int(rng.integers(min(len(row), _LEAST), len(row) + 1))
+            row[:count] = np.resize(rng.choice(row, int(rng.choice(_PERIODS))), count)
+            continue
         few = recurrence(len(row) - 1, high - low, rng)
         fitting = few[np.cumprod((few >= low) & (few <= high)).astype(bool)]
         row[: len(fitting)] = fitting

@@ -39,6 +39,7 @@ _FULL = 2  # more of them that meet most, beside the task's own and the first th
 _OTHERS = 24  # cases besides the task's own that are run to find these
 _RUNS = 320  # of a case
 _IN_VAIN = 60  # runs one after the other that reach nothing
+_ANOTHER, _ALIKE = 0.5, 7  # of the runs begin with another that went as far; as many are kept, and one more
 _TOGETHER = (1, 1, 1, 2, 3)  # comparisons that are turned in one run
 _OPEN = 4.0  # times as likely is a comparison turned of which an outcome is missing
 _CYCLES = 3  # of turning elements, and then all of a tensor
@@ -210,16 +211,19 @@ class _Pursuit:
         self, best: _Seen, space: InputSpace, programs: Mapping[str, Program], seed: int
     ) -> tuple[_Seen, Check | None]:
         """A few elements changed at a time: the run that has gone furthest, and what is wrong on the way there."""
-        in_vain, start = 0, best.inputs
+        in_vain, start, others = 0, best.inputs, _Furthest(self.rng)
+        others.add(best)
         for _ in range(_RUNS):
             if in_vain >= _IN_VAIN or self.work.elements < 0 or not self._is_open(best):
                 break
             self.work.elements -= self._cost
-            if (changed := self._turned(best.coverage, best.inputs, space)) is None:
+            base = others.drawn() if in_vain and self.rng.random() < _ANOTHER else best
+            if (changed := self._turned(base.coverage, base.inputs, space)) is None:
                 break  # what is compared is no element of an input
             seen = self._run(changed)
             new = _outcomes(seen.coverage) - self.known if seen is not None else set()
-            if seen is None or not (new or seen.coverage.goes_further(best.coverage)):
+            has_gone_on = seen is not None and others.add(seen)
+            if seen is None or not (new or has_gone_on or seen.coverage.goes_further(best.coverage)):
                 in_vain += 1
                 continue
             best, in_vain = seen, 0
@@ -382,6 +386,37 @@ class _Seen:
 
     inputs: Arrays
     coverage: Coverage
+
+
+@dataclass(slots=True)
+class _Furthest:
+    """For each comparison the runs that met it most often: a loop over a chain of conditions goes on for longest there.
+
+    Several, since what meets one condition of a chain may leave no way to meet the next.
+    """
+
+    rng: np.random.Generator
+    most: dict[_Point, int] = field(default_factory=dict)
+    runs: dict[_Point, list[_Seen]] = field(default_factory=dict)
+
+    def add(self, seen: _Seen) -> bool:
+        """Whether it has met a comparison of data more often than all before."""
+        is_more = False
+        for point in seen.coverage.points:
+            if not (point.compares_data and point.reached):
+                continue
+            key, times = _key(point), sum(point.outcomes.values())
+            if times > self.most.get(key, 0):
+                is_more |= key in self.most
+                self.most[key], self.runs[key] = times, []
+            if times == self.most[key]:
+                self.runs[key] = [*self.runs[key][-_ALIKE:], seen]
+        return is_more
+
+    def drawn(self) -> _Seen:
+        runs = list(self.runs.values())
+        some = runs[int(self.rng.integers(len(runs)))]
+        return some[int(self.rng.integers(len(some)))]
 
 
 # Points ------------------------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ _FEW_VALUES = 1 << 16  # of an element: ids of a table, numbers of 16 bits
 _PLACES = 8  # where a logged number may lie
 _SETP = re.compile(r"set[p]?\.(?P<how>[a-z]+)")
 _TOGETHER = 0.4  # of what is tried sets all elements to the same
+_LEAST = 0.5  # of the solutions are those that change numbers least
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +153,10 @@ class SolvedConditions:
                 changed = (rows[allowed] != best).sum(axis=1)
                 found = rows[allowed][changed == changed.min()]
                 found = found if distinct else np.unique(found, axis=0)
-                return np.asarray(found[int(rng.integers(len(found)))], np.uint64)
+                at = int(rng.integers(len(found)))
+                if rng.random() < _LEAST:  # or the next condition of a chain has no room
+                    at = int(_apart(found, best, elements).argmin())
+                return np.asarray(found[at], np.uint64)
             scores = np.broadcast_to(self._score(condition, wanted, values), (len(rows),))
             if float(scores.max()) > score:
                 best, score = rows[int(scores.argmax())], float(scores.max())
@@ -289,6 +293,18 @@ def _allowed(rows: Bits, elements: Sequence[_Element], space: InputSpace) -> NDA
         values = rows[:, at].astype(f"u{element.dtype.itemsize}").view(element.dtype).astype(np.float64)
         good &= np.isfinite(values) & space.fits(element.name, values)
     return good
+
+
+def _apart(rows: Bits, best: Bits, elements: Sequence[_Element]) -> NDArray[np.float64]:
+    """How far the numbers of each row are from the best ones."""
+    total = np.zeros(len(rows))
+    for at, element in enumerate(elements):
+        own, other = (
+            bits.astype(f"u{element.dtype.itemsize}").view(element.dtype).astype(np.float64)
+            for bits in (rows[:, at], best[at : at + 1])
+        )
+        total += np.abs(own - other)
+    return total
 
 
 def _number(bits: np.uint64, dtype: np.dtype[np.generic]) -> np.generic:

@@ -19,6 +19,7 @@ _ROWS = 4  # of them are of rows, the others of slices
 _ALIKE = 0.7  # of the places along an axis are copies ...
 _OTHERS = (0.0, 0.004, 0.03)  # ... of which so many elements are others, and one at least
 _SHARE = 0.6  # of the rows
+_FAR = (7, 14)  # powers of two by which peaks are above the rest
 _LENGTHS = (2, 9, 17, 40, 300)
 
 
@@ -111,7 +112,9 @@ def _peaks(rows: Reals, number: int, _other: Reals, rng: Rng) -> None:
     """A few equal values far above the rest, or far below."""
     row = rows[number]
     count = min(len(row), int(rng.integers(2, 5)))
-    row[rng.choice(len(row), count, replace=False)] = _sign(rng) * 2.0 ** rng.uniform(2, 7) * (np.abs(row).max() or 1.0)
+    row[rng.choice(len(row), count, replace=False)] = (
+        _sign(rng) * 2.0 ** rng.uniform(2, rng.choice(_FAR)) * (np.abs(row).max() or 1.0)
+    )
 
 
 def _repeated(rows: Reals, number: int, _other: Reals, rng: Rng) -> None:

@@ -37,6 +37,7 @@ _CORRECTED = 12  # of them, one after the other, until what is compared is equal
 _DOSES, _DOSES_IN_VAIN = 160, 48  # tries to turn a condition on many elements
 _UNMOVED_TRIES = 8  # that move nothing at first, and a tensor's numbers are given up
 _AGAIN, _HELPED = 0.7, 6  # how often what helped is tried again, and how much of it is known
+_BOTH = 0.25  # of those, with another that helped
 _FAR, _EQUAL = 1e-12, 0.899  # how near numbers are that lie so far apart that no dose brings them nearer, or are equal
 _DISTINCT = 4096  # of a tensor's numbers
 _IN_LAST_ROW, _LESS, _AS_FAR = 0.5, 0.25, 0.3
@@ -185,6 +186,9 @@ class Doses:
         helped = [pair for pair in self._helped if pair[0] in moving]
         if helped and self.rng.random() < _AGAIN:
             at, numbers = helped[int(self.rng.integers(len(helped)))]
+            if self.rng.random() < _BOTH:  # what several conditions ask for
+                other = [more for where, more in helped if where == at]
+                numbers = np.union1d(numbers, other[int(self.rng.integers(len(other)))])
             count = math.ceil(len(numbers) / int(self.rng.integers(1, 3)))
         else:
             at = moving[int(self.rng.integers(len(moving)))]

@@ -14,7 +14,7 @@ from evo.sim.bit_arithmetic import Bits, typed
 from evo.sim.hidden_choices import with_hidden_choices
 from evo.sim.launch_branches import Join
 from evo.sim.launch_conditions import Slices
-from evo.sim.lower.isa.opcode_table import TABLE
+from evo.sim.lower.isa.opcode_table import TABLE, defs
 from evo.sim.ptx.ast import Imm, Instr, PtxFunction, Reg, Special
 from evo.sim.ptx.parser import parse
 from evo.sim.register_values import Launches, ValuesOfRegisters, computable, sources_of
@@ -36,6 +36,7 @@ class DataConditions:
     def __init__(self, function: PtxFunction) -> None:
         self.slices = Slices(function)
         self.types = function.registers
+        self.carried = _carried(function)
         self._joins: dict[str, Join | None] = {}
 
     def leaves(self, condition: Instr | str) -> tuple[str, ...]:
@@ -63,7 +64,8 @@ class DataConditions:
         ins = self.slices.setters.get(name)
         if isinstance(ins, Join):
             if name not in self._joins:
-                self._joins[name] = ins if self._is_computed(name, ins) else None
+                is_known = name not in self.carried and self._is_computed(name, ins)
+                self._joins[name] = ins if is_known else None
             return self._joins[name]
         if not isinstance(ins, Instr) or not computable(ins) or ins.name in ("ld", "cvta"):
             return None
@@ -126,3 +128,13 @@ class DataConditions:
                     seen.add(arg.name)
                     pending.append(self.setter(arg.name))
         return frozenset(found)
+
+
+def _carried(function: PtxFunction) -> frozenset[str]:
+    """Registers that are read before they are set for the last time, as what a loop hands from one turn to the next."""
+    read, found, known = set[str](), set[str](), set[str]()
+    for ins in (ins for ins in function.body if isinstance(ins, Instr)):
+        read.update(sources_of(ins))
+        found.update(name for name in defs(ins) if name in known and name in read)
+        known.update(defs(ins))
+    return frozenset(found)

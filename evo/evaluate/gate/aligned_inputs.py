@@ -18,7 +18,7 @@ _EVEN, _UNEVEN = (-1.0, 2.0), (-2.0, 3.0)  # powers of two: of all rows of a ten
 _BOTH = 0.7  # of the tensors have rows of both signs ...
 _BY_TURNS = 0.25  # ... one after the other; of the rows, too, whose signs alternate
 _DRIFTING, _MOST = 0.25, 8.0  # of the tensors have rows that grow little by little, up to so many times
-_DRIFT = -12.0, -4.0  # powers of two, by which they do
+_DRIFT = -16.0, -4.0  # powers of two, by which they do
 _LAST = 3.0  # times more likely is an axis for each tensor whose last one it is: products mostly run along it
 
 

@@ -39,11 +39,11 @@ from evo.spec.tensor_arrays import Arrays
 STRUCTURED, SHIFTED, SOURCED, UNEVEN, ZEROS = "structured", "shifted", "compared", "uneven", "special_zeros"
 SPLICED, OUTERMOST, RECIPROCAL, PEAKED, ROWS = "spliced", "outermost", "reciprocal", "peaked", "special_rows"
 WHOLE, ALIGNED = "whole", "aligned"
-STRUCTURES = 4  # turns of structured inputs
+STRUCTURES = 6  # turns of structured inputs
 # How often each is drawn on a case before a keep: one draw shows one way to be uneven.
 PATTERNS = {
     STRUCTURED: STRUCTURES, SHIFTED: 2, SOURCED: 2, UNEVEN: WAYS + 1, ZEROS: 1, SPLICED: TURNS + 1, OUTERMOST: 3,
-    RECIPROCAL: 2, PEAKED: 3, ROWS: 2, WHOLE: 2, ALIGNED: 2,
+    RECIPROCAL: 2, PEAKED: 3, ROWS: 2, WHOLE: 2, ALIGNED: 4,
 }  # fmt: skip
 
 _Structure = Callable[[Reals, Reals, Rng], None]
@@ -328,7 +328,7 @@ _STRUCTURES: tuple[_Structure, ...] = (
     _rising, _falling, _ramp, _recurring, ordered, ordered, _few_values, _stretches, _one_sign, _as_before,
 )  # fmt: skip
 
-_ALONE = {2: (_recurring,), 3: (ordered,)}  # in which turns of structured inputs
+_ALONE = {2: (_recurring,), 3: (ordered,), 4: (ordered,), 5: (ordered,)}  # in which turns of structured inputs
 
 # Rows that keep their spread, where others are beyond what a reference is accurate on.
 _LIVELY = (_rising, ordered, _falling, _stretches, _one_sign, _as_before, _few_values)

@@ -174,7 +174,7 @@ def _ramp(free: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
 
 
 def _following(free: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Groups of which the first ones follow from the two before, or come again by turns; the others have what is left."""
+    """Groups of which the first follow from the two before, or come again by turns; the others have what is left."""
     if rng.random() < _BY_TURNS:
         some = rng.integers(0, 2 * free // count + 2, int(rng.choice(_PERIODS)))
         few = np.resize(some * rng.permutation(np.arange(len(some)) > 0), count)

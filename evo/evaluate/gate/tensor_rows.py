@@ -13,7 +13,7 @@ Rng = np.random.Generator
 _MOST = 4096
 _WHOLE = 0.5  # of the rows have an order from end to end
 _WAYS = 5  # to order sizes
-_SUMS, _SHORT, _EVEN = (0, 0, 1, 2), (12, 48), (1, 1, 8)
+_SUMS, _SHORT, _EVEN = (0, 0, 1, 2), (16, 64), (1, 1, 8)
 _EXACT = 1 << 11  # whole numbers up to it are exact in half precision
 
 
@@ -33,11 +33,11 @@ def ordered(row: Reals, _before: Reals, rng: Rng) -> None:
     """Sizes in one order and signs in another, from the start on. The row may be their running sums, or the sums of
     these: a zigzag that grows, a slope that does.
     """
-    count = len(row) if rng.random() < _WHOLE else max(1, int(len(row) ** rng.uniform(0.5, 1.0)))
     if not (sums := int(rng.choice(_SUMS))):
+        count = len(row) if rng.random() < _WHOLE else max(1, int(len(row) ** rng.uniform(0.5, 1.0)))
         row[:count] = _signed(np.sort(np.abs(row[:count])), rng)
         return
-    steps = np.arange(1.0, min(count, int(rng.integers(*_SHORT))) + 1)  # whole numbers, of which sums are exact
+    steps = np.arange(1.0, min(len(row), int(rng.integers(*_SHORT))) + 1)  # whole numbers, of which sums are exact
     found = _signed(np.ceil(steps / int(rng.choice(_EVEN))), rng)
     for _ in range(sums):
         found = np.cumsum(found)

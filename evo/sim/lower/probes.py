@@ -116,6 +116,9 @@ class Probes:
             sides = [arg.name for arg in ins.args[1:3] if isinstance(arg, Reg)]
             origins = () if self._joined.isdisjoint(sides) else (BRANCHES,)
             leaves = self._logs_of(ins)
+            for leaf in leaves:
+                if leaf.register in self._conditions.carried:  # it may be another when the turn of the loop ends
+                    self._log_leaf(leaf.register)
             self.found.append(
                 Probe(PointKind.COMPARISON, ins, self._block, Count(-1), total, log=log, origins=origins, leaves=leaves)
             )
@@ -123,9 +126,8 @@ class Probes:
     def after(self, ins: Instr) -> None:
         for name in defs(ins):
             self._known.pop(name, None)
-            if (index := self._rows.get(name)) is not None:
-                self.c.store(self.e.read(name), self.comparisons, index * LOG_SIZE + LOG_LEFT, 8)
-                self._ran(index * LOG_SIZE)
+            if name in self._rows and name not in self._conditions.carried:
+                self._log_leaf(name)
         if ins.name == "setp" and isinstance(target := _first(ins.args[0]), Reg):
             index = self._counted(self.e.read(target.name))
             if ins.guard is None:
@@ -246,6 +248,11 @@ class Probes:
             sides.append(ProbeSide(None, by_lane=is_vec(value.t), origins=origins))
         self._ran(place)
         return Log(index, type_, *sides)
+
+    def _log_leaf(self, name: str) -> None:
+        place = self._rows[name] * LOG_SIZE
+        self.c.store(self.e.read(name), self.comparisons, place + LOG_LEFT, 8)
+        self._ran(place)
 
     def _ran(self, place: int) -> None:
         """Emits which lanes wrote a log, and in which block: of the parts of a launch the last block's log counts."""

@@ -19,6 +19,7 @@ _BOTH = 0.7  # of the tensors have rows of both signs ...
 _BY_TURNS = 0.25  # ... one after the other; of the rows, too, whose signs alternate
 _DRIFTING, _MOST = 0.25, 8.0  # of the tensors have rows that grow little by little, up to so many times
 _DRIFT = -16.0, -4.0  # powers of two, by which they do
+_AS_DRAWN = 0.5  # of the draws leave one of three tensors as it is
 _LAST = 3.0  # times more likely is an axis for each tensor whose last one it is: products mostly run along it
 
 
@@ -40,6 +41,8 @@ def aligned(tensors: Sequence[Tensor], drawn: Mapping[str, Reals], rng: Rng) -> 
     weights = np.array([likely[text] * sum(text in places for places in along.values()) for text in likely])
     text = list(likely)[int(rng.choice(len(weights), p=weights / weights.sum()))]
     those = [tensor for tensor in tensors if text in along[tensor.name]]
+    if len(those) > 2 and rng.random() < _AS_DRAWN:  # or all that a third one weighs would be alike
+        del those[int(rng.integers(len(those)))]
     even = those[int(rng.integers(len(those)))].name if len(those) > 1 else ""
     way = _row(drawn[those[0].name], along[those[0].name][text])
     if rng.random() < 2 * _BY_TURNS:

@@ -138,7 +138,9 @@ def _ends(values: NDArray[np.int64], steps: NDArray[np.int64], rng: np.random.Ge
         late = int(rng.integers(1, len(steps)))
         shares[-late:] = rng.multinomial(free, np.full(late, 1 / late))
     elif turn >= 7:
-        shares[:] = (_ramp if turn < 9 else _following)(free, len(steps), rng)[:: 1 if turn % 2 else -1]
+        total = int(values[-1] - values[0])
+        made = _ramp(free, len(steps), rng) if turn < 9 else _following(total, len(steps), least, rng) - least
+        shares[:] = made[:: -1 if turn in (8, 12) else 1]
     elif turn >= 4:
         ends = (np.arange(1, len(steps) + 1) * free) // len(steps)
         if rng.random() < _EQUAL:  # to a number, and one group has what is over
@@ -173,24 +175,28 @@ def _ramp(free: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
     return shares
 
 
-def _following(free: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def _following(total: int, count: int, least: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Groups of which the first follow from the two before, or come again by turns; the others have what is left."""
     if rng.random() < _BY_TURNS:
-        some = rng.integers(0, 2 * free // count + 2, int(rng.choice(_PERIODS)))
-        few = np.resize(some * rng.permutation(np.arange(len(some)) > 0), count)
+        some = rng.integers(least, 2 * total // count + 2, int(rng.choice(_PERIODS)))
+        few = np.resize(np.where(rng.permutation(np.arange(len(some)) > 0), some, least), count)
     else:
-        few = np.abs(recurrence(count, free, rng))
-    few = few[np.cumsum(few) <= free]
+        few = np.abs(recurrence(count, total, rng))
+        few = few[:: 1 if few[0] <= few[-1] else -1] * max(1, -(-least // max(1, int(few.min()))))
+    few = np.maximum(few, least)
+    few = few[np.cumsum(few) + least * (count - 1 - np.arange(len(few))) <= total]
     if rng.random() < _PART:
         few = few[: int(rng.integers(min(len(few), _LEAST), len(few) + 1))]
-    few *= int(rng.integers(1, free // max(1, int(few.sum())) + 1)) if few.any() else 1
-    shares, left = np.zeros(count, np.int64), int(free - few.sum())
-    shares[: len(few)] = few
+    if few.any():
+        few = few[:: int(rng.choice([-1, 1]))]
+        few *= int(rng.integers(1, (total - least * (count - len(few))) // int(few.sum()) + 1))
+    loads, left = np.full(count, least, np.int64), int(total - few.sum() - least * (count - len(few)))
+    loads[: len(few)] = few
     if others := count - len(few):
-        shares[len(few) :] = rng.multinomial(left, np.full(others, 1 / others))
+        loads[len(few) :] += rng.multinomial(left, np.full(others, 1 / others))
     else:  # who has none stays so
-        shares[np.flatnonzero(shares)[-1] if few.any() else -1] += left
-    return shares
+        loads[np.flatnonzero(loads > least)[-1] if (loads > least).any() else -1] += left
+    return loads
 
 
 def _numbers(values: NDArray[np.int64], most: int | None, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -142,6 +142,34 @@ def test_threads_log_what_the_last_block_compares() -> None:
     assert all(other == seen[0] for other in seen)
 
 
+CARRIED = """extern "C" __global__ void k(const float* x, float* y) {
+  float last = 0.0f;
+  int i = 1;
+  #pragma unroll 1
+  for (; i < 60; ++i) {
+    const float now = x[i] - x[i - 1];
+    if (now < 2.0f * last) break;
+    last = now;
+  }
+  y[0] = i;
+}"""
+
+
+def test_what_a_loop_hands_on_is_logged_as_it_was_compared() -> None:
+    """When the loop ends it may be another already."""
+    memory = sim.Memory()
+    x, y = memory.allocate(256, "x"), memory.allocate(256, "y")
+    memory.write(x, np.cumsum(np.float32([0, 1, 2, 4, 8, 10, *[0] * 58])).astype(np.float32))
+    result = sim.load(nvrtc(CARRIED), coverage=True).launch("k", grid=(1,), block=(1,), args=[x, y], memory=memory)
+    assert result.coverage is not None
+    floats = [
+        {float(np.asarray([leaf.bits], np.uint32).view(np.float32)[0]) for leaf in point.leaves if leaf.is_data}
+        for point in result.coverage.points
+        if point.kind is PointKind.COMPARISON and point.leaves
+    ]
+    assert {15.0, 25.0, 8.0} in floats
+
+
 def test_a_module_from_disk_counts_as_well(tmp_path: Path) -> None:
     first = launched(sim.load(PTX, cache=tmp_path, coverage=True))
     assert launched(sim.load(PTX, cache=tmp_path, coverage=True)) == first

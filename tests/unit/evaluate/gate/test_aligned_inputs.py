@@ -57,6 +57,16 @@ def test_a_reference_is_accurate_on_them_and_their_scores_go_far_below_zero() ->
     assert min(least) < -50
 
 
+def test_signs_alternate_both_ways_and_rows_grow_little_by_little() -> None:
+    task = load_task(ROOT, "softmax")
+    drawn = {"x": np.random.default_rng(3).standard_normal((37, 127))}
+    found = [aligned(task.inputs, drawn, np.random.default_rng(seed)) for seed in range(60)]
+    boards = [np.sign(one["x"]) for one in found if one]
+    assert any((board[1:] == -board[:-1]).all() and (board[:, 1:] == -board[:, :-1]).all() for board in boards)
+    growth = [np.diff(np.abs(one["x"][:, 0])) / np.abs(one["x"][0, 0]) for one in found if one]
+    assert any(((steps > 0) & (steps < 1e-3)).all() for steps in growth)
+
+
 def test_axes_of_length_one_have_no_direction() -> None:
     task = load_task(ROOT, "softmax")
     assert not aligned(task.inputs, {"x": np.ones((1, 1))}, np.random.default_rng(1))

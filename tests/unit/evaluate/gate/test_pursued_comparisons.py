@@ -88,6 +88,18 @@ def pursued(bench: EvaluationSession, task: Task, variant: Prepared, seed: int =
             "bool zero = cols > 8; for (int i = 0; zero && i < 6; ++i) zero = __half2float(in[i]) == 0.0f;",
             "(zero ? 0 : order[i])",
         ),
+        # Each beside the one before, which the loop hands on; and such that one has to be right for the next.
+        (
+            "bool grows = cols > 20; float last = 0.0f; for (int i = 1; grows && i < 16; ++i) {"
+            " const float now = __half2float(in[i]) - __half2float(in[i - 1]);"
+            " grows = now * last <= 0.0f && fabsf(now) > fabsf(last); last = now; }",
+            "(grows ? 0 : order[i])",
+        ),
+        (
+            "bool halves = cols > 8; for (int i = 0; halves && i < 3; ++i)"
+            " halves = order[i] == 2 * order[i + 1] && order[i + 1] > 1;",
+            "(halves ? 0 : order[i])",
+        ),
         # Numbers that are compared with a size.
         (
             "const bool turned = cols > 8 && order[0] == cols - 1 && order[2] == cols - 3 && order[cols - 1] == 0;",

@@ -46,6 +46,50 @@ def test_rows_begin_with_a_geometric_sequence() -> None:
     assert met
 
 
+def test_rows_have_orders_of_sizes_and_of_signs() -> None:
+    """Each is a chain of conditions, of which a few by themselves say nothing."""
+    x = np.concatenate([one["x"] for one in inputs("rmsnorm", "ragged", STRUCTURED, STRUCTURES)]).astype(np.float64)
+    steps = np.diff(x, axis=1)[:, :24]
+    bends, size = np.diff(steps, axis=1), np.abs(steps)
+    rises, turned = steps > 0, np.diff(steps > 0, axis=1)
+    alike = (np.abs(x) == np.abs(x[:, :1])).all(axis=1) & (x[:, 0] != 0)
+    found = {
+        "a zigzag that grows": turned[:, :19].all(axis=1) & (size[:, 1:20] > size[:, :19]).all(axis=1),
+        "up to a peak, and down": rises[:, 0] & (turned.sum(axis=1) == 1) & (steps != 0).all(axis=1),
+        "a slope that grows": (bends[:, :16] > 0).all(axis=1),
+        "as many of each sign as 127 have": alike & (np.abs(x.sum(axis=1)) == np.abs(x[:, 0])),
+    }
+    assert [name for name, rows in found.items() if not rows.any()] == []
+
+
+def test_numbers_of_a_range_stand_in_no_order() -> None:
+    drawn = np.random.default_rng(3).integers(0, 8192, 64).astype(np.int32)
+    met = 0
+    for seed in range(40):
+        other = varied_integers(drawn, None, np.random.default_rng(seed))
+        assert other is not None
+        few = other[:16].astype(np.int64)
+        rises = int((np.diff(few) > 0).sum())
+        met += len(set(few.tolist())) == 16 and np.ptp(few) == 15 and 2 < rises < 13
+    assert met
+
+
+def test_groups_follow_from_one_another_and_come_by_turns() -> None:
+    drawn = np.array([0, 30, 30, 50, 51, 100], np.int32)
+    ways = [
+        varied_integers(drawn, None, np.random.default_rng([seed, way]), way)
+        for seed in range(30)
+        for way in range(WAYS)
+    ]
+    loads = np.diff(np.array([way for way in ways if way is not None]), axis=1)
+    assert (loads.sum(axis=1) == 100).all()
+    assert (loads >= 0).all()
+    few = loads[:, :4]
+    assert ((few[:, :3] == 2 * few[:, 1:]) & (few[:, :3] > 0)).all(axis=1).any()
+    assert (few[:, 2:] == few[:, 1:3] + few[:, :2]).all(axis=1).any()
+    assert ((loads == 0) == (np.arange(5) % 2 == 1)).all(axis=1).any()
+
+
 def test_whole_numbers_follow_from_the_two_before() -> None:
     rng = np.random.default_rng(3)
     drawn = rng.integers(-1000, 1000, (40, 37)).astype(np.int16)

@@ -21,6 +21,7 @@ import numpy as np
 from evo.device import Arrays, Program
 from evo.device.remote_device import RemoteSimulator
 from evo.evaluate.gate.distinct_inputs import InputSpace
+from evo.evaluate.gate.furthest_runs import FurthestRuns, Outcome, PointKey, SeenRun, key_of, outcomes_of
 from evo.evaluate.gate.looked import Looked
 from evo.evaluate.gate.others_extreme import edges, others_extreme, tells_of_edges
 from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case, covered_run, failed
@@ -39,7 +40,7 @@ _FULL = 2  # more of them that meet most, beside the task's own and the first th
 _OTHERS = 24  # cases besides the task's own that are run to find these
 _RUNS = 320  # of a case
 _IN_VAIN = 60  # runs one after the other that reach nothing
-_ANOTHER, _ALIKE = 0.5, 7  # of the runs begin with another that went as far; as many are kept, and one more
+_ANOTHER = 0.5  # of the runs begin with another that went as far
 _TOGETHER = (1, 1, 1, 2, 3)  # comparisons that are turned in one run
 _OPEN = 4.0  # times as likely is a comparison turned of which an outcome is missing
 _CYCLES = 3  # of turning elements, and then all of a tensor
@@ -52,9 +53,6 @@ _SOLVED = 0.5  # of the turns of what may be compared as it lies, too
 _UNSOLVED = 4  # times that no elements are found, and a condition is given up
 _EDGES = 2  # cases at which the edges of comparisons are sought
 _BESIDE = 8  # new outcomes of a case with which other tensors are extreme
-
-_Point = tuple[str, int, str]
-_Outcome = tuple[str, int, str, str]  # kernel, line of the PTX, kind and instruction, outcome
 
 
 def pursued(
@@ -162,8 +160,8 @@ class _Pursuit:
     rng: np.random.Generator
     solved: Mapping[str, SolvedConditions]
     work: _Work
-    known: set[_Outcome] = field(default_factory=set)
-    unsolved: Counter[_Point] = field(default_factory=Counter)
+    known: set[Outcome] = field(default_factory=set)
+    unsolved: Counter[PointKey] = field(default_factory=Counter)
     extremes: int = 0  # times that other tensors were made extreme
 
     def wrong_at_edges(self, programs: Mapping[str, Program], seed: int) -> Check | None:
@@ -183,7 +181,7 @@ class _Pursuit:
         seen = self._run(space.distinct(self.rng))
         if seen is None:
             return None
-        self.known |= _outcomes(seen.coverage)
+        self.known |= outcomes_of(seen.coverage)
         for _ in range(_CYCLES):
             seen, found = self._by_elements(seen, space, programs, seed)
             if found is not None:
@@ -200,28 +198,28 @@ class _Pursuit:
     def _cost(self) -> float:
         return max(_LEAST_WORK, cost_of(self.task, self.case))
 
-    def _run(self, inputs: Arrays) -> _Seen | None:
+    def _run(self, inputs: Arrays) -> SeenRun | None:
         coverage = covered_run(self.device, self.program, inputs, self.case)
-        return None if coverage is None else _Seen(inputs, coverage)
+        return None if coverage is None else SeenRun(inputs, coverage)
 
-    def _is_open(self, seen: _Seen) -> bool:
+    def _is_open(self, seen: SeenRun) -> bool:
         return any(self._open(point).is_open for point in seen.coverage.points)
 
     def _by_elements(
-        self, best: _Seen, space: InputSpace, programs: Mapping[str, Program], seed: int
-    ) -> tuple[_Seen, Check | None]:
+        self, best: SeenRun, space: InputSpace, programs: Mapping[str, Program], seed: int
+    ) -> tuple[SeenRun, Check | None]:
         """A few elements changed at a time: the run that has gone furthest, and what is wrong on the way there."""
-        in_vain, start, others = 0, best.inputs, _Furthest(self.rng)
+        in_vain, start, others = 0, best.inputs, FurthestRuns(self.rng)
         others.add(best)
         for _ in range(_RUNS):
             if in_vain >= _IN_VAIN or self.work.elements < 0 or not self._is_open(best):
                 break
             self.work.elements -= self._cost
-            base = others.drawn() if in_vain and self.rng.random() < _ANOTHER else best
+            base = others.drawn(best) if in_vain and self.rng.random() < _ANOTHER else best
             if (changed := self._turned(base.coverage, base.inputs, space)) is None:
                 break  # what is compared is no element of an input
             seen = self._run(changed)
-            new = _outcomes(seen.coverage) - self.known if seen is not None else set()
+            new = outcomes_of(seen.coverage) - self.known if seen is not None else set()
             has_gone_on = seen is not None and others.add(seen)
             if seen is None or not (new or has_gone_on or seen.coverage.goes_further(best.coverage)):
                 in_vain += 1
@@ -236,8 +234,8 @@ class _Pursuit:
         return best, None
 
     def _at_once(
-        self, start: _Seen, space: InputSpace, programs: Mapping[str, Program], seed: int
-    ) -> tuple[_Seen, Check | None]:
+        self, start: SeenRun, space: InputSpace, programs: Mapping[str, Program], seed: int
+    ) -> tuple[SeenRun, Check | None]:
         """All of a tensor changed, and parts of it put back while a new outcome remains."""
         best = start
         ways = alike(start.inputs, start.coverage, space, _AT_ONCE)
@@ -247,7 +245,7 @@ class _Pursuit:
                 break
             self.work.at_once -= self._cost
             seen = self._run({**start.inputs, name: array})
-            new = sorted(_outcomes(seen.coverage) - self.known) if seen is not None else []
+            new = sorted(outcomes_of(seen.coverage) - self.known) if seen is not None else []
             self.known |= set(new)
             decided = self._decides(start, new)
             for at in self.rng.permutation(len(decided))[:_KEPT]:
@@ -261,8 +259,8 @@ class _Pursuit:
         return best, None
 
     def _by_doses(
-        self, start: _Seen, space: InputSpace, programs: Mapping[str, Program], seed: int
-    ) -> tuple[_Seen, Check | None]:
+        self, start: SeenRun, space: InputSpace, programs: Mapping[str, Program], seed: int
+    ) -> tuple[SeenRun, Check | None]:
         """What is wrong where conditions turn on how many elements are such; those of few registers first."""
         best, doses, inputs = start, Doses(space, start.inputs, start.coverage, self.rng.spawn(1)[0]), start.inputs
         least, tried = self.work.doses * (1 - _OF_CASE), set[tuple[ConditionSource, ...]]()
@@ -271,15 +269,15 @@ class _Pursuit:
             if not (wanted and point.leaves) or point.leaves in tried or self.work.doses < least:
                 continue
             tried.add(point.leaves)
-            met: list[_Seen] = []
+            met: list[SeenRun] = []
 
-            def look(inputs: Arrays, at: int = at, wanted: tuple[str, ...] = wanted, met: list[_Seen] = met) -> float:
+            def look(inputs: Arrays, at: int = at, wanted: tuple[str, ...] = wanted, met: list[SeenRun] = met) -> float:
                 """How near the condition is to turning; infinite once it has."""
                 self.work.doses -= self._cost
                 seen = self._run(inputs)
                 if seen is None:
                     return -math.inf
-                new, point = _outcomes(seen.coverage) - self.known, seen.coverage.points[at]
+                new, point = outcomes_of(seen.coverage) - self.known, seen.coverage.points[at]
                 self.known |= new
                 if self._decides(seen, new):
                     met.append(seen)
@@ -300,20 +298,20 @@ class _Pursuit:
         self.work.scaled -= self._cost
         return covered_run(self.device, self.program, inputs, self.case) if self.work.scaled > 0 else None
 
-    def _put_back(self, name: str, inputs: Arrays, start: _Seen, outcome: _Outcome) -> Arrays:
+    def _put_back(self, name: str, inputs: Arrays, start: SeenRun, outcome: Outcome) -> Arrays:
         """The inputs with as much of a tensor as it was as leaves the outcome."""
         for _ in range(_PUT_BACK):
             self.work.at_once -= self._cost
             places = some_places(inputs[name].shape, self.rng)
             tried = {**inputs, name: np.where(places, start.inputs[name], inputs[name])}
             seen = self._run(tried)
-            if seen is not None and outcome in _outcomes(seen.coverage):
+            if seen is not None and outcome in outcomes_of(seen.coverage):
                 inputs = tried
         return inputs
 
     def _open(self, point: CoveragePoint) -> CoveragePoint:
         """The point with the outcomes that any run has had."""
-        return point._replace(outcomes={o: int((*_key(point), o) in self.known) for o in point.outcomes})
+        return point._replace(outcomes={o: int((*key_of(point), o) in self.known) for o in point.outcomes})
 
     def _turned(self, coverage: Coverage, inputs: Arrays, space: InputSpace) -> Arrays | None:
         """The inputs with elements set so that some comparisons come out otherwise; None if no element is known."""
@@ -335,23 +333,23 @@ class _Pursuit:
 
     def _ways(self, point: CoveragePoint, inputs: Arrays, space: InputSpace) -> tuple[Setting, ...]:
         """Elements that turn the condition: one that it compares as it lies, or those that it is computed from."""
-        solves = point.leaves and self.unsolved[_key(point)] < _UNSOLVED
+        solves = point.leaves and self.unsolved[key_of(point)] < _UNSOLVED
         if not (solves and self.rng.random() < _SOLVED):  # a logged number may also be an element by chance
             way = element_turning(point, inputs, space, self.rng) if point.compares_data else None
             if way is not None or not solves:
                 return () if way is None else (way,)
         found = self.solved[point.kernel].settings(point, inputs, space, self.rng)
-        self.unsolved[_key(point)] += not found
+        self.unsolved[key_of(point)] += not found
         return found
 
-    def _decides(self, seen: _Seen, new: Iterable[_Outcome]) -> list[_Outcome]:
+    def _decides(self, seen: SeenRun, new: Iterable[Outcome]) -> list[Outcome]:
         """Those that data decide."""
-        of_data = {_key(point) for point in seen.coverage.points if point.is_of_data}
+        of_data = {key_of(point) for point in seen.coverage.points if point.is_of_data}
         return [outcome for outcome in new if outcome[:3] in of_data]
 
-    def _names(self, seen: _Seen, new: Iterable[_Outcome]) -> list[_Outcome]:
+    def _names(self, seen: SeenRun, new: Iterable[Outcome]) -> list[Outcome]:
         """Those that a predicate names, too: what is implied may be rounding, as an exponential's way to zero is."""
-        implied = {_key(point) for point in seen.coverage.points if point.implied}
+        implied = {key_of(point) for point in seen.coverage.points if point.implied}
         return [outcome for outcome in self._decides(seen, new) if outcome[:3] not in implied]
 
     def _beside(self, programs: Mapping[str, Program], inputs: Arrays, stays: set[str], seed: int) -> Check | None:
@@ -378,53 +376,3 @@ class _Pursuit:
             return None
         where = f"case {self.case.name} with inputs that turn a comparison"
         return failed(row, step, Stage.GATE, where, faults, seed)
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """A run and what it has covered."""
-
-    inputs: Arrays
-    coverage: Coverage
-
-
-@dataclass(slots=True)
-class _Furthest:
-    """For each comparison the runs that met it most often: a loop over a chain of conditions goes on for longest there.
-
-    Several, since what meets one condition of a chain may leave no way to meet the next.
-    """
-
-    rng: np.random.Generator
-    most: dict[_Point, int] = field(default_factory=dict)
-    runs: dict[_Point, list[_Seen]] = field(default_factory=dict)
-
-    def add(self, seen: _Seen) -> bool:
-        """Whether it has met a comparison of data more often than all before."""
-        is_more = False
-        for point in seen.coverage.points:
-            if not (point.compares_data and point.reached):
-                continue
-            key, times = _key(point), sum(point.outcomes.values())
-            if times > self.most.get(key, 0):
-                is_more |= key in self.most
-                self.most[key], self.runs[key] = times, []
-            if times == self.most[key]:
-                self.runs[key] = [*self.runs[key][-_ALIKE:], seen]
-        return is_more
-
-    def drawn(self) -> _Seen:
-        runs = list(self.runs.values())
-        some = runs[int(self.rng.integers(len(runs)))]
-        return some[int(self.rng.integers(len(some)))]
-
-
-# Points ------------------------------------------------------------------------------------------------------------
-
-
-def _key(point: CoveragePoint) -> _Point:
-    return point.kernel, point.ptx_line, f"{point.kind} {point.instruction}"  # a line of assembly may have several
-
-
-def _outcomes(coverage: Coverage) -> set[_Outcome]:
-    return {(*_key(point), name) for point in coverage.points for name, threads in point.outcomes.items() if threads}

@@ -12,6 +12,7 @@ from evo.results.coverage import Coverage, CoveragePoint
 PointKey = tuple[str, int, str]
 Outcome = tuple[str, int, str, str]  # kernel, line of the PTX, kind and instruction, outcome
 
+_ANOTHER = 0.5  # of the draws
 _ALIKE = 7  # runs that met a comparison as often are kept, and one more
 
 
@@ -49,8 +50,10 @@ class FurthestRuns:
         return is_more
 
     def drawn(self, other: SeenRun) -> SeenRun:
-        """One of them; the other one if there is none, as where no numbers are compared."""
-        runs = list(self.runs.values()) or [[other]]
+        """One of them, or the other one; always that if there is none, as where no numbers are compared."""
+        runs = list(self.runs.values())
+        if not runs or self.rng.random() >= _ANOTHER:
+            return other
         some = runs[int(self.rng.integers(len(runs)))]
         return some[int(self.rng.integers(len(some)))]
 

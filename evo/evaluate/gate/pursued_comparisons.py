@@ -40,7 +40,6 @@ _FULL = 2  # more of them that meet most, beside the task's own and the first th
 _OTHERS = 24  # cases besides the task's own that are run to find these
 _RUNS = 320  # of a case
 _IN_VAIN = 60  # runs one after the other that reach nothing
-_ANOTHER = 0.5  # of the runs begin with another that went as far
 _TOGETHER = (1, 1, 1, 2, 3)  # comparisons that are turned in one run
 _OPEN = 4.0  # times as likely is a comparison turned of which an outcome is missing
 _CYCLES = 3  # of turning elements, and then all of a tensor
@@ -209,13 +208,13 @@ class _Pursuit:
         self, best: SeenRun, space: InputSpace, programs: Mapping[str, Program], seed: int
     ) -> tuple[SeenRun, Check | None]:
         """A few elements changed at a time: the run that has gone furthest, and what is wrong on the way there."""
-        in_vain, start, others = 0, best.inputs, FurthestRuns(self.rng)
+        in_vain, start, others = 0, best.inputs, FurthestRuns(self.rng.spawn(1)[0])
         others.add(best)
         for _ in range(_RUNS):
             if in_vain >= _IN_VAIN or self.work.elements < 0 or not self._is_open(best):
                 break
             self.work.elements -= self._cost
-            base = others.drawn(best) if in_vain and self.rng.random() < _ANOTHER else best
+            base = others.drawn(best) if in_vain else best
             if (changed := self._turned(base.coverage, base.inputs, space)) is None:
                 break  # what is compared is no element of an input
             seen = self._run(changed)

@@ -30,7 +30,7 @@ _FEW_VALUES = 1 << 16  # of an element: ids of a table, numbers of 16 bits
 _PLACES = 8  # where a logged number may lie
 _SETP = re.compile(r"set[p]?\.(?P<how>[a-z]+)")
 _TOGETHER = 0.4  # of what is tried sets all elements to the same
-_LEAST = 0.5  # of the solutions are those that change numbers least
+_LEAST = 2  # of so many solutions one is that which changes numbers least
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ class SolvedConditions:
                 found = rows[allowed][changed == changed.min()]
                 found = found if distinct else np.unique(found, axis=0)
                 at = int(rng.integers(len(found)))
-                if rng.random() < _LEAST:  # or the next condition of a chain has no room
+                if at % _LEAST == 0:  # or the next condition of a chain has no room
                     at = int(_apart(found, best, elements).argmin())
                 return np.asarray(found[at], np.uint64)
             scores = np.broadcast_to(self._score(condition, wanted, values), (len(rows),))

@@ -224,6 +224,7 @@ def test_sums_of_a_block_by_atomics_are_right(bench: EvaluationSession) -> None:
     [
         ("struct Row {", "template <int N> struct Row {"),
         ("{ return values[i]; }", "{ return this->values[i]; }"),
+        ("int n, unused;", "int n, unused;\n    __device__ float operator[](int i) const { return values[i]; }"),
         ("int n, unused;", "int n, unused;\n    __device__ Row(const float* p, int k) : values(p), n(k), unused(0) {}"),
         ("Row r = {x, C};", "Row r = {x, C}; Row* p = &r; m = p->at(0) - x[0];"),
     ],

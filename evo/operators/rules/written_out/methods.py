@@ -89,8 +89,9 @@ def _structs(source: Source) -> Iterator[_Struct]:
         names = {f.name: f"{match['name']}_{'at' if f.name == _OPERATOR else f.name}" for f in methods}
         is_plain = all(f.return_type and (f.name.isidentifier() or f.name == _OPERATOR) for f in methods)
         is_plain &= all(known.count(name) == 1 or name == _OPERATOR for name in names)
-        is_free = not any(re.search(rf"\b{name}\b", text) for name in names.values())
-        if is_plain and is_free and len(names) == len(methods):
+        if not is_plain or len(names) != len(methods):
+            continue
+        if not any(re.search(rf"\b{name}\b", text) for name in names.values()):
             yield _Struct(match["name"], Span(match.start(), end), methods, names)
 
 

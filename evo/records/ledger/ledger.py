@@ -118,6 +118,8 @@ class Ledger:
         if names:
             shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
             hint = "evo writes there: commit them (git add, git commit), move them away, or git restore them"
+            if any(self._steps.file(path) == self.root / "leaderboard.json" for path in names):
+                hint += "; `evo leaderboard --rebuild` writes leaderboard.json anew from the records"
             raise LedgerUnclean(f"uncommitted changes that are not evo's: {shown}", hint=hint)
 
     def begin(self, *, task: str, run: str, run_file: Path) -> None:

@@ -200,9 +200,9 @@ class Record(Serializable):
             hint = "upgrade evo: another version of it wrote this record"
             corrupt(f"field `version`: {data.get('version')!r}, expected {VERSION}", hint)
         if name := unknown_field(cls, data):
-            corrupt(f"field `{name}`: unknown field")
+            corrupt(f"field `{name}`: unknown field", f"upgrade evo if a later one wrote this; else {_HINT}")
         if name := unknown_field(Evaluation, data.get("evaluation")):
-            corrupt(f"field `evaluation.{name}`: unknown field")
+            corrupt(f"field `evaluation.{name}`: unknown field", f"upgrade evo if a later one wrote this; else {_HINT}")
         try:
             return cls.from_json(data)
         except ValueError as error:

@@ -181,6 +181,7 @@ def test_foreign_changes_where_evo_writes_are_refused_by_name(tmp_path: Path, ho
     assert where in caught.value.message
     assert caught.value.exit_code == 6
     assert caught.value.hint
+    assert ("leaderboard --rebuild" in caught.value.hint) is (where == "leaderboard.json")
 
 
 def test_what_init_lays_down_need_not_be_committed_first(tmp_path: Path) -> None:

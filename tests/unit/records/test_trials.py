@@ -88,6 +88,7 @@ def test_an_ill_typed_field_is_refused_by_name_file_and_line(change: dict[str, o
         Record.from_line(json.dumps(data), where="runs/a.jsonl:3")
     assert says in caught.value.message
     assert caught.value.hint
+    assert ("upgrade evo" in caught.value.hint) is (not change.keys().isdisjoint({"extra", "version"}))
 
 
 WARM = {"p50_us": 1, "p90_us": 1, "p99_us": 1, "mean_us": 1, "std_us": 0, "samples": 1}

@@ -3,7 +3,7 @@
 in   {"op": "init", "knobs": [{"name", "values"}], "legal": [[...], ...], "budget", "seed"}     legal may be left out
 out  {"ask": [values]}
 in   {"tell": 3.87, "status": "ok", "left": n}      or null with status failed, or outside: the point is not legal
-in   {"op": "end"}      or out {"done": true}
+in   {"op": "end"}      or out {"done": true}, with "reason" if point after point was outside
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from evo.search.knobs.space import (
 _HINT = 'the protocol: init, then one tell after each ask, then {"op": "end"}; see docs/tune.md'
 _STATUSES = ("ok", "failed", "outside")
 _SHOWN = 60
+_OUTSIDE, _OF_BUDGET = 1000, 20  # points outside one after the other, at least, after which nobody finds a legal one
 _LARGEST = 1e300  # larger values, and values that are not numbers, count as failures
 
 
@@ -51,7 +52,11 @@ class AskTellSession:
             return
         space, left, seed = self._init(first)
         searcher = self._make(space, seed)
+        outside, most = 0, max(_OUTSIDE, _OF_BUDGET * left)
         while left > 0:
+            if outside >= most:
+                yield {"done": True, "reason": f"{outside} points one after the other were outside: give `legal`"}
+                return
             point = searcher.ask()
             if point is None:
                 break
@@ -60,6 +65,7 @@ class AskTellSession:
             if told is None or told.get("op") == "end":
                 return
             left = self._tell(searcher, point, told, left)
+            outside = outside + 1 if told.get("status") == "outside" else 0
         yield {"done": True}
 
     def _next(self, lines: Iterator[str]) -> dict[str, Any] | None:

@@ -88,6 +88,22 @@ def test_budgets_are_kept_and_outside_points_are_free() -> None:
     assert talk(init(budget=0)) == [{"done": True}]
 
 
+def test_a_large_space_without_a_legal_point_ends() -> None:
+    """With a strategy that takes no time; another one that finds a legal point at last goes on."""
+    opening = {"op": "init", "knobs": [{"name": f"k{i}", "values": list(range(10))} for i in range(6)], "budget": 3}
+    outside, good = {"tell": None, "status": "outside"}, {"tell": 1.0, "status": "ok"}
+
+    def said(*answers: dict[str, Any]) -> list[dict[str, Any]]:
+        lines = (json.dumps(line) + "\n" for line in (opening, *answers))
+        return list(AskTellSession(lambda space, seed: strategy("random", space, seed=seed)).replies(lines))
+
+    replies = said(*[outside] * 2000)
+    assert len(replies) == 1001
+    assert replies[-1]["done"] is True
+    assert "1000 points" in replies[-1]["reason"]
+    assert said(*[*[outside] * 999, good] * 3)[-1] == {"done": True}
+
+
 def test_a_byte_order_mark_and_a_status_of_null_are_no_matter() -> None:
     lines = ["\ufeff" + json.dumps(init()), {"tell": 2.0, "status": None}, {"op": "end"}]
     assert len(talk(*lines)) == 2

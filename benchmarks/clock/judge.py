@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from dataset import EARLIER, FILE, H200, SECOND, Row, by_family, read
+from dataset import EARLIER, FILE, H200, SECOND, THIRD, Row, by_family, read
 from numpy.typing import NDArray
 from scipy.stats import kendalltau, spearmanr
 
@@ -165,6 +165,14 @@ def second(*, aside: bool) -> str:
     return "\n".join(tables)
 
 
+def third() -> str:
+    """The tables of the third set, one quantity a kernel, to which anything may be fitted."""
+    families = by_family(read(THIRD))
+    now, before = of_all(families)
+    sides = [summary(f"third set, {version}", of) for version, of in (*before.items(), (MODEL_VERSION, now))]
+    return "\n".join((table(_HEAD, [_line(one, "causes") for one in now]), table(_SUMMARY, sides)))
+
+
 def main(words: Sequence[str] | None = None) -> int:
     made = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     made.add_argument("--data", type=Path, default=FILE)
@@ -189,6 +197,7 @@ def main(words: Sequence[str] | None = None) -> int:
     say(by_limiter(families.values()))
     if asked.data == FILE and not asked.only:
         say(second(aside=asked.aside))
+        say(third())
     say(public())
     say(rungs(data))
     if asked.spaces:

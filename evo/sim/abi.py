@@ -64,6 +64,8 @@ ROW: dict[str, int] = {
     for index, name in enumerate(("low", "size", "delta", "flags", "touched", "state", "writers", "readers"))
 }
 ROW_SIZE = 64
+# In a buffer's map of sectors: read; written by a block of the first half of the list of blocks, or of the second.
+READ, WRITTEN, WRITTEN_LATE = 1, 2, 4
 WRITABLE, TRACKED = 1, 2  # row flags; a tracked buffer has one state byte per 4-byte word
 
 # Counter record, one per memory instruction ----------------------------------------------------------------------
@@ -72,6 +74,7 @@ _RECORD = [
     "limit",  # first offset from `low` that does not fit; 0 while no buffer is remembered
     "delta", "row", "requests", "lanes", "sectors", "lines", "passes", "wavefronts", "ideal", "l1_misses", "strong",
     "memo_mask", "memo_waves", "memo_ideal", "marks",
+    "alone",  # sectors that are written, or that a load misses, without another of their line
 ]  # fmt: skip
 REC: dict[str, int] = {name: 8 * index for index, name in enumerate(_RECORD)}
 # In a record's marks: a load through the read-only cache; a strong one in a poll; a matrix of which nobody may know

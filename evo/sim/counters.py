@@ -8,17 +8,61 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.sim.abi import REC
+from evo.sim.abi import READ, REC, WRITTEN, WRITTEN_LATE
 from evo.sim.counters_static import BlockCounts, spent_by
 from evo.sim.lower.kernel import Kernel
 
 UNUSED_SECTORS = 8  # at the end of a buffer's map of touched sectors
+CHUNK = 16  # sectors side by side in one slice of L2, 512 bytes
+_ALIKE = 0.1  # of the sectors of a half; below, blocks are neighbours that meet in one
+_ANY_WRITTEN = np.uint64(0x0101010101010101 * (WRITTEN | WRITTEN_LATE))  # of eight sectors
+_NONE = np.zeros(0, np.uint64)
 _FEW_ROUNDS, _CHAINED = 32, 0.25  # a chain: so few turns fall into a round
-COUNTED = ("requests", "lanes", "sectors", "lines", "passes", "wavefronts", "ideal", "l1_misses")
+COUNTED = ("requests", "lanes", "sectors", "lines", "passes", "wavefronts", "ideal", "l1_misses", "alone")
+
+
+class Touched(NamedTuple):
+    """Of a buffer: distinct sectors that were read and written, and all of it.
+
+    early, late: written by the first and the second half of the blocks. chunks: groups of sectors that were written,
+    each in one slice of L2.
+    """
+
+    read: int
+    written: int
+    sectors: int
+    early: int
+    late: int
+    chunks: int
+
+    @classmethod
+    def of(cls, marks: NDArray[np.uint8]) -> Touched:
+        """By the map of its sectors."""
+        read, early, late = (int(np.count_nonzero(marks & mark)) for mark in (READ, WRITTEN, WRITTEN_LATE))
+        written = int(np.count_nonzero(marks > READ)) if early and late else early + late
+        # What does not fill a word at the end is beyond the buffer.
+        words = marks[: marks.size // 8 * 8].view(np.uint64) & _ANY_WRITTEN if written else _NONE
+        half = words.size // 2 * 2
+        chunks = int(np.count_nonzero(words[:half:2] | words[1:half:2]) + np.count_nonzero(words[half:]))
+        return cls(read, written, marks.size - UNUSED_SECTORS, early, late, chunks)
+
+    def growth(self, share: float) -> float:
+        """How many times as much all blocks write, if those that ran are this share of them, before it is all written.
+
+        Two halves that write the same sectors by chance tell within how many they do (Lincoln and Petersen's estimate
+        of a population). Where they share few, each block counts as one that writes sectors of its own.
+        """
+        again = self.early + self.late - self.written
+        if again <= _ALIKE * min(self.early, self.late):
+            return 1 / share
+        reach = self.early * self.late / again
+        unseen = max(0.0, 1 - self.written / reach)
+        return max(1.0, reach / self.written * (1 - float(unseen ** (1 / share))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +103,14 @@ class Counters:
         self.records: dict[str, NDArray[np.int64]] = {n: np.zeros(len(kernel.sites), np.int64) for n in COUNTED}
         self.executions = np.zeros(len(kernel.blocks), np.int64)  # of each basic block, by warps
         self.lanes = np.zeros(len(kernel.blocks), np.int64)
-        self.touched: list[tuple[int, int, int]] = []  # of each buffer, distinct sectors read and written, and all
+        self.touched: list[Touched] = []  # of each buffer
 
     def fill(self, records: NDArray[np.int64], blocks: NDArray[np.int64], touched: list[NDArray[np.uint8]]) -> None:
         """Take over the arrays of a finished launch."""
         for name in COUNTED:
             self.records[name] = records[:, REC[name] // 8].copy()
         self.executions, self.lanes = blocks[:, 0].copy(), blocks[:, 1].copy()
-        found = [(int(np.count_nonzero(t & 1)), int(np.count_nonzero(t & 2)), t.size - UNUSED_SECTORS) for t in touched]
-        self.touched = found
+        self.touched = [Touched.of(marks) for marks in touched]
         for site, block in self.kernel.uniform_sites.items():
             if block >= 0:
                 self.records["requests"][site] = self.executions[block]
@@ -90,13 +133,20 @@ class Counters:
         scatter = math.sqrt(max(0.0, blocks * self.squares / work**2 - 1)) if self.heaviest else 0.0
         return max(1.0, self.heaviest * blocks / work), max(1.0, self.longest * self.warps / work), scatter
 
-    def reached(self, share: float) -> tuple[float, float]:
-        """Bytes that all blocks read and write at least once, if those that ran are this share of them.
+    def reached(self, share: float) -> dict[str, float]:
+        """Bytes that all blocks read and write at least once, and chunks of L2 that they write, if this share ran.
 
-        Each block counts as one that touches sectors of its own, until a buffer has no more.
+        Each block counts as one that reads sectors of its own, until a buffer has no more.
         """
-        read, written = (sum(min(row[at] / share, row[2]) for row in self.touched) for at in (0, 1))
-        return 32.0 * read, 32.0 * written
+        read = sum(min(row.read / share, row.sectors) for row in self.touched)
+        grown = [(row, row.growth(share)) for row in self.touched]
+        written = sum(min(row.written * times, row.sectors) for row, times in grown)
+        chunks = sum(min(row.chunks * times, -(-row.sectors // CHUNK)) for row, times in grown)
+        return {
+            "reached_read_bytes": 32.0 * read,
+            "reached_write_bytes": 32.0 * written,
+            "write_chunks": float(chunks),
+        }
 
     @property
     def _tally(self) -> BlockCounts:
@@ -125,7 +175,7 @@ class Counters:
         for name, (counted, values) in tally.memory(self.records).items():
             if counted.any():
                 out[name] += int(values[counted].sum())
-        out["unique_read_bytes"] = 32 * sum(read for read, _, _ in self.touched)
-        out["unique_write_bytes"] = 32 * sum(written for _, written, _ in self.touched)
+        out["unique_read_bytes"] = 32 * sum(row.read for row in self.touched)
+        out["unique_write_bytes"] = 32 * sum(row.written for row in self.touched)
         out["warps"] = self.warps
         return {name: int(value) for name, value in sorted(out.items())}

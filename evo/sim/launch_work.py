@@ -42,6 +42,7 @@ PER_LINE = 0.36
 # ... and beyond that of a sector that a store writes in parts: rows by single threads on an H200, 1.3 to 1.6 where
 # nothing else binds.
 PER_PART = 1.3
+_WIDE = frozenset(("s64", "u64", "b64"))
 _PIPES = {
     "fma": ("fp_instructions",),
     "alu": ("int_instructions", "cvt_instructions"),
@@ -103,8 +104,7 @@ def work_of(part: LaunchCounts) -> LaunchWork:
     warps = max(1, counters.warps)
     block, warp, scatter = counters.imbalance(run)
     extra = _loads(counters) | _atomics(counters, _reduced_before(part.machine or ()))
-    read, written = counters.reached(run / max(run, part.blocks_total))
-    extra |= {"reached_read_bytes": read, "reached_write_bytes": written}
+    extra |= counters.reached(run / max(run, part.blocks_total))
     if part.machine:
         executed = _executions(counters)
         of_block = -(-math.prod(part.block) // 32)
@@ -138,12 +138,15 @@ def work_of(part: LaunchCounts) -> LaunchWork:
 def _executions(counters: Counters) -> Executions:
     executed: dict[int, float] = {}
     branches: dict[int, float] = {}
+    wide: set[int] = set()
     for block, times in zip(counters.kernel.blocks, counters.executions, strict=True):
         for ins in block.instructions():
             executed[ins.line] = executed.get(ins.line, 0.0) + float(times)
+            if not _WIDE.isdisjoint(ins.mods):
+                wide.add(ins.line)
         if block.end is not None:
             branches[block.end.line] = branches.get(block.end.line, 0.0) + float(times)
-    return Executions(executed, branches, counters.warps)
+    return Executions(executed, branches, counters.warps, frozenset(wide))
 
 
 def _accesses(counters: Counters, executed: Executions) -> Accesses:
@@ -212,8 +215,12 @@ def _loads(counters: Counters) -> dict[str, float]:
     """In global memory: sectors that loads miss in L1, requests of loads and of stores, and what stores write in parts.
 
     split_sectors: sectors of stores beyond the fewest that could hold what they write. unit_passes: of all accesses.
+    missed_alone, stored_alone: sectors that loads miss and that stores write without another of their line.
     """
-    names = ("load_misses", "load_requests", "store_requests", "split_sectors", "unit_passes")
+    names = (
+        "load_misses", "load_requests", "store_requests", "split_sectors", "unit_passes", "missed_alone",
+        "stored_alone",
+    )  # fmt: skip
     found = dict.fromkeys(names, 0.0)
     for index, ins in enumerate(counters.kernel.sites):
         if space_of_site(ins) not in ("global", "copy"):
@@ -223,6 +230,7 @@ def _loads(counters: Counters) -> dict[str, float]:
             continue
         requests = int(counters.records["requests"][index])
         found["store_requests" if ins.name == "st" else "load_requests"] += requests
+        found["stored_alone" if ins.name == "st" else "missed_alone"] += int(counters.records["alone"][index])
         if ins.name == "st":
             found["split_sectors"] += _parts(counters, index)
         else:

@@ -34,12 +34,13 @@ class Run:
 class Executions:
     """What the simulator counted, by PTX line: executions by warps of all instructions, and of branches alone.
 
-    warps: how many warps ran.
+    warps: how many warps ran. wide: lines of 64-bit integers, each of which becomes two instructions or more.
     """
 
     all: Mapping[int, float]
     branches: Mapping[int, float]
     warps: float
+    wide: frozenset[int] = frozenset()
 
 
 def runs_of(code: Sequence[MachineInstruction], executed: Executions) -> list[Run]:
@@ -99,7 +100,8 @@ class _Counting:
         found: dict[int, int] = {}
         for ins in () if run.code[0].helper or self._is_slow_path(number) else run.code:
             tells = ins.opcode in _ANCHORS or (ins.line in self.executed.branches and ins.opcode in ("BRA", "EXIT"))
-            if ins.line in self.executed.all and (tells or (_loops(run) and not ins.guarded)):
+            tells |= _loops(run) and not ins.guarded and ins.line not in self.executed.wide
+            if tells and ins.line in self.executed.all:
                 found[ins.line] = found.get(ins.line, 0) + 1
         return found
 

@@ -1,4 +1,4 @@
-"""Modelled latency from counters: a sum of bounds, never a measurement. Version `sim-9`.
+"""Modelled latency from counters: a sum of bounds, never a measurement. Version `sim-10`.
 
 The bounds of a launch (the pipes of an SM, the chain of waits of its warps, L2, DRAM, atomics, the rate at which blocks
 start) are computed apart and combined by a p-norm, because they overlap. Rates are the chip row's. What no row states
@@ -20,7 +20,7 @@ from evo.spec.metrics import SECTOR_BYTES, pipe_clocks
 
 __all__ = ["MODEL_VERSION", "LaunchCounts", "calibration_of", "estimate", "limiter_of", "modelled_us", "occupancy"]
 
-MODEL_VERSION = "sim-9"
+MODEL_VERSION = "sim-10"
 _SCHEDULERS = 4
 _PIPE_NORM = 6.0  # pipes of one SM overlap nearly wholly
 # A warm launch in turns with others: `evo bench` rotates over so many sets of inputs and of outputs.
@@ -160,15 +160,39 @@ def _bounds(work: LaunchWork, chip: Chip, memory: _Memory, of: Mapping[str, floa
     clocks["block"] = max(heaviest, max(1.0, work.warp_share / work.block_share) * clocks["latency"])
     if work.side_by_side is not None:  # blocks in a chain: each one's waits come after those of the one before
         clocks["block"] = max(clocks["block"], work.blocks_total / work.side_by_side * alone)
-    written = per_block.get("l2_sectors", 0.0) - extra.get("load_misses", 0.0) + per_block.get("local_sectors", 0.0)
-    stored = of["store"] * (written - joined) + of["part"] * (extra.get("split_sectors", 0.0) - joined)
-    sectors = max(0.0, stored + _spilled_sectors(work, resident, chip, of)) * work.blocks_total + misses
+    stored = _stored_sectors(work, per_block, extra, joined, chip, of)
+    sectors = max(0.0, stored + _spilled_sectors(work, resident, chip, of)) * work.blocks_total
+    sectors += misses * _stretched(extra.get("load_misses", 0.0), extra.get("missed_alone", 0.0))
     clocks["l2"] = SECTOR_BYTES * sectors / (chip.l2_bytes_per_clock * of["l2_share"])
     clocks["dram"] = dram_bytes / (chip.dram_bytes_per_s * of["dram_share"]) * chip.clock_hz
     clocks["start"] = work.blocks_total / of["blocks_per_clock"] * 132 / chip.sms
     if extra.get("atomics", 0.0):
         clocks["atomic"] = _atomics(work, chip, of)
     return clocks
+
+
+def _stored_sectors(
+    work: LaunchWork, per_block: Mapping[str, float], extra: Mapping[str, float], joined: float, chip: Chip,
+    of: Mapping[str, float],
+) -> float:  # fmt: skip
+    """What the stores and atomics of a block ask of L2, in sectors read.
+
+    A hash of the address spreads them over the slices, and what is written in few places fills one more than another.
+    """
+    written = per_block.get("l2_sectors", 0.0) - extra.get("load_misses", 0.0)
+    plain = max(0.0, written - extra.get("atomic_sectors", 0.0) - joined)
+    slices = chip.l2_bytes_per_clock * of["l2_share"] / _SLICE_BYTES_PER_CLOCK
+    chunks = max(1.0, work.extra.get("write_chunks", _reached(work)[1] / of["slice"]))
+    uneven = 1 + of["uneven"] * slices / chunks
+    apart = _stretched(plain + joined, extra.get("stored_alone", 0.0))
+    whole = written - joined + per_block.get("local_sectors", 0.0)
+    return of["store"] * (whole + plain * (uneven * apart - 1))
+
+
+def _stretched(sectors: float, alone: float) -> float:
+    """How much longer L2 takes for sectors, if so many are alone in their line: a slice moves 64 bytes in a clock, or
+    looks up one line."""
+    return 1 + min(1.0, alone / sectors) if sectors > 0 else 1.0
 
 
 def _atomics(work: LaunchWork, chip: Chip, of: Mapping[str, float]) -> float:
@@ -256,8 +280,7 @@ def _pipes(
         "fp": of["fp_share"] * 32 * issued.get("fma", 0.0) / chip.fp32_lanes,
         "multiply": of["multiply_share"] * 32 * issued.get("imad", 0.0) / chip.int_lanes,
         "int": of["int_share"] * 32 * issued.get("alu", 0.0) / chip.int_lanes,
-        "sfu": of["special_share"] * 32 * issued.get("xu", 0.0) / chip.sfu_lanes,
-        "convert": of["convert_share"] * 32 * issued.get("convert", 0.0) / chip.int_lanes,
+        "sfu": of["special_share"] * 32 * (issued.get("xu", 0.0) + issued.get("convert", 0.0)) / chip.sfu_lanes,
         "fp64": 32 * issued.get("fp64", 0.0) / chip.fp64_lanes,
         "uniform": of["uniform_share"] * issued.get("uniform", 0.0) * 2 / _SCHEDULERS,
         "mma": of["mma_share"] * memory["mma"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evo.sim.abi import CTX, L1_WAYS, REC, ROW, TRACKED, WARP_SCRATCH
+from evo.sim.abi import CTX, L1_WAYS, READ, REC, ROW, TRACKED, WARP_SCRATCH, WRITTEN, WRITTEN_LATE
 from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code
 from evo.sim.llvm_values import V, const
@@ -248,11 +248,21 @@ def _line(kind: str) -> Routine:
 
 @routine("void", "ptr ctx, ptr rec, i64 line, i32 sectors", "")
 def line_st(c: Code) -> None:
-    _touch(c, c.load("ptr", c.arg(1), REC["row"], 8), c.arg(2), c.arg(3), 2)
+    context, rec, line, sectors = c.args(4)
+    late = c.icmp("uge", c.shl(ctx(c, context, "slot"), 1), ctx(c, context, "blocks"))
+    mark = c.select(late, const("i8", WRITTEN_LATE), const("i8", WRITTEN))
+    _count_alone(c, rec, sectors)
+    _touch(c, c.load("ptr", rec, REC["row"], 8), line, sectors, mark)
     c.ret_()
 
 
-def _touch(c: Code, row: V, line: V, sectors: V, flag: int) -> None:
+def _count_alone(c: Code, rec: V, sectors: V) -> None:
+    """Whether these sectors of a line are one."""
+    alone = c.icmp("eq", c.and_(sectors, c.sub(sectors, 1)), 0)
+    c.bump(rec, REC["alone"], c.zext(alone, "i64"))
+
+
+def _touch(c: Code, row: V, line: V, sectors: V, flag: V | int) -> None:
     """Mark the sectors of a line in the buffer's map of touched sectors."""
     touched = c.load("ptr", row, ROW["touched"], 8)
     base = c.sub(c.shl(line, 2), c.lshr(c.load("i64", row, ROW["low"], 8), 5))
@@ -290,7 +300,8 @@ def line_ld(c: Code) -> None:
     left = missing.get()
     with c.if_(c.icmp("ne", left, 0)):
         c.bump(rec, REC["l1_misses"], c.zext(c.intrinsic("ctpop", left), "i64"))
-        _touch(c, c.load("ptr", rec, REC["row"], 8), line, left, 1)
+        _count_alone(c, rec, left)
+        _touch(c, c.load("ptr", rec, REC["row"], 8), line, left, READ)
     c.ret_()
 
 

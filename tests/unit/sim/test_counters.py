@@ -306,7 +306,7 @@ def test_estimate_names_its_limiter_and_scales_with_blocks() -> None:
             source, "k", [np.ones(size, F), np.ones(size, F)], grid=(grid,), block=(128,), options=("--use_fast_math",)
         )
         estimate = sim.estimate([part(result)], CHIPS["l4"])
-        assert estimate.model_version == "sim-9"
+        assert estimate.model_version == "sim-10"
         assert "H200" in estimate.calibration
         assert "not validated on l4" in estimate.calibration
         assert estimate.limiter in estimate.terms_us
@@ -394,7 +394,9 @@ def test_a_barrier_takes_longer_with_more_warps() -> None:
 def test_spills_beyond_l1_ask_l2() -> None:
     source = 'extern "C" __global__ void k(const float* a, float* o) { o[threadIdx.x] = a[threadIdx.x] * 2; }'
     _, result = run(source, "k", [np.ones(256, F), np.ones(256, F)], grid=(1,), block=(256,))
-    spilled = replace(work_of(part(result)), issued={"local": 8 * 200.0}, blocks_total=1056)
+    alone = work_of(part(result))
+    apart = alone.extra | {"write_chunks": 1056 * alone.extra["write_chunks"]}  # each block writes a place of its own
+    spilled = replace(alone, issued={"local": 8 * 200.0}, blocks_total=1056, extra=apart)
     few, many = (modelled_us([replace(spilled, local_bytes=size)], CHIPS["h200"])[1]["l2"] for size in (16, 800))
     assert many > 10 * few
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from harness import nvrtc
 
 from evo import sim
 from evo.sim.launch_work import PER_PART, LaunchWork, work_of
+from evo.sim.timing_model import modelled_us
 from evo.spec.chips import CHIPS
 from evo.spec.machine_instruction import NO_SCOREBOARD, MachineInstruction
 
@@ -17,13 +19,14 @@ HEAD = 'extern "C" __global__ void k(float* a, float* b) { const int t = threadI
 
 
 def counts_of(
-    body: str, grid: int, block: int, machine: Sequence[MachineInstruction] | None = None
+    body: str, grid: int, block: int, machine: Sequence[MachineInstruction] | None = None, *, race: bool = True
 ) -> sim.LaunchCounts:
     """The counts of up to four blocks of a launch over zeros."""
     memory = sim.Memory()
     args = [memory.allocate(1 << 22, name, fill=b"\0") for name in "ab"]
     loaded = sim.load(nvrtc(f"{HEAD}{body} }}"), chip=H200)
-    ran = loaded.launch("k", grid=(grid,), block=(block,), args=args, memory=memory, blocks=range(min(4, grid)))
+    some = range(min(4, grid))
+    ran = loaded.launch("k", grid=(grid,), block=(block,), args=args, memory=memory, blocks=some, race=race)
     assert ran.faults == ()
     return sim.LaunchCounts(
         counters=ran.counters, grid=(grid,), block=(block,), shared_bytes=0, registers=32,
@@ -78,6 +81,43 @@ def test_a_sector_written_in_parts_takes_the_load_unit_longer() -> None:
     whole, parts = (work(f"a[t * {stride}] = 1;", 1, 32).extra["unit_passes"] for stride in (1, 8))
     assert whole == 1
     assert parts == pytest.approx(8 + PER_PART * (32 - 4))
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["if (a[(blockIdx.x * 128 + t) * {}] == 3) b[t] = 1;", "b[(blockIdx.x * 128 + t) * {}] = t;"],
+    ids=["loads", "stores"],
+)
+def test_l2_takes_as_long_for_a_sector_alone_in_its_line_as_for_two(body: str) -> None:
+    alone, two, four = (
+        sim.estimate([counts_of(body.format(step), 256, 128)], H200).terms_us["l2"] for step in (32, 16, 8)
+    )
+    assert two == pytest.approx(four, rel=0.05)
+    assert alone == pytest.approx(2 * two, rel=0.1)
+
+
+RANDOM = """unsigned x = (blockIdx.x * 512 + t) * 0x7feb352du; x ^= x >> 15; x *= 0x846ca68bu; x ^= x >> 16;
+      b[(x & {}) * 8] = 1;"""
+
+
+def test_random_stores_in_few_places_fill_one_slice_of_l2() -> None:
+    """And that they are few is seen in four blocks of many."""
+    few, many = (counts_of(RANDOM.format(places - 1), 4096, 512, race=False) for places in (1 << 9, 1 << 17))
+    assert work_of(few).extra["reached_write_bytes"] == pytest.approx(32 << 9, rel=0.02)
+    assert work_of(many).extra["reached_write_bytes"] > 0.9 * (4 << 20)
+    assert sim.estimate([few], H200).terms_us["l2"] > 3 * sim.estimate([many], H200).terms_us["l2"]
+
+
+def test_blocks_that_write_side_by_side_are_no_more_alike_for_that() -> None:
+    """Of sectors that neighbours share; a third of each block's 96 bytes is in one."""
+    found = work("if (t < 24) b[blockIdx.x * 24 + t] = t;", 4096, 32)
+    assert found.extra["reached_write_bytes"] > 0.9 * 4096 * 96
+
+
+def test_a_conversion_takes_the_unit_of_special_functions() -> None:
+    of = work("b[t] = a[t];", 1, 128)
+    times = [modelled_us([replace(of, issued={pipe: 1e5})], H200)[1] for pipe in ("convert", "xu")]
+    assert times[0]["sfu"] == times[1]["sfu"] > 100 * times[0]["int"]
 
 
 def test_atomics_at_one_address_wait_for_one_another_longest_if_they_add_floats() -> None:

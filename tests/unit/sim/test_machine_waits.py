@@ -29,11 +29,15 @@ NONE: dict[str, Any] = {"loads": {}, "stores": {}, "passes": {}, "shared": froze
 
 
 def work(
-    *rows: dict[str, Any], executed: dict[int, float] | None = None, warps: int = 1, **of_memory: Any
+    *rows: dict[str, Any],
+    executed: dict[int, float] | None = None,
+    warps: int = 1,
+    wide: tuple[int, ...] = (),
+    **of_memory: Any,
 ) -> MachineWork:
     code = [PLAIN._replace(**{"address": 16 * at} | row) for at, row in enumerate(rows)]
     lines = executed or {row.get("line", 1): 1.0 for row in rows}
-    counted = Executions(lines, {line: n for line, n in lines.items() if line >= 8}, 1.0)
+    counted = Executions(lines, {line: n for line, n in lines.items() if line >= 8}, 1.0, frozenset(wide))
     return machine_work(code, counted, Accesses(**NONE | of_memory), warps)
 
 
@@ -69,6 +73,14 @@ def test_a_loop_loads_ahead_for_its_next_turn() -> None:
     assert ahead.waits.get("l1", 0) < 1
     assert at_once.waits["l1"] > 9
     assert ahead.issued == at_once.issued
+
+
+@pytest.mark.parametrize("wide", [(), (5, 6)])
+def test_two_instructions_of_a_64_bit_addition_are_no_unrolled_loop(wide: tuple[int, ...]) -> None:
+    body = [{"line": 5}, {"line": 5}, {"line": 6}, {"line": 6}]
+    code = [*body, {"opcode": "BRA", "guarded": True, "target": 0, "line": 8}, EXIT]
+    found = work(*code, executed={5: 30, 6: 30, 8: 30, 9: 1}, wide=wide)
+    assert found.issued["fma"] == (120 if wide else 60)
 
 
 def test_turns_of_a_loop_that_ptxas_unrolled_are_shared_among_its_copies() -> None:

@@ -53,7 +53,7 @@ def row_place(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, *,
         others = "".join(axis for axis, size in zip(_AXES[1:], sizes.grid[1:], strict=True) if size > 1)
         index = index_of(ctx, analysis, function, _placed(others))
         if index is not None:
-            edit = Edit(index, f"(blockIdx.x * blockDim.x + threadIdx.x) / {lanes}")
+            edit = Edit(index, f"({ctx.source.slice(index)}) / {lanes}")  # as wide as it is, and by the same names
             return RowPlace(f"threadIdx.x % {lanes}", (edit, *_launch(ctx, analysis, lanes)), lanes=str(lanes))
     found = _of_warps(ctx, analysis, function) if sizes.block[0] == WARP == lanes else None
     if found is None and lanes == WARP and sizes.block[1:] == (1, 1):

@@ -71,7 +71,6 @@ def pursued(
     each with the work of all.
     """
     number, parts = part
-    rng = np.random.default_rng([seed, 83, number])
     dearest = max(_LEAST_WORK, *(cost_of(task, case) for case in task.check))
     others = [case for case in others if cost_of(task, case) <= dearest][:_OTHERS]
     bound = {**bind(others), **programs}
@@ -79,15 +78,16 @@ def pursued(
     own = reference.beside()
     work, solved = _Work(), dict[str, dict[str, SolvedConditions]]()
     worth, full, edged = _worth_it(task.check, [c for c in cases if c.name in bound], bound, own, device, seed)
-    each = {case.name: case for case in (*edged, *worth, *full)}  # once, and dealt out evenly
+    each = list(enumerate((*edged, *worth, *full)))[number::parts]  # dealt out evenly
     more = _Work(elements=1e8, at_once=5e7, scaled=5e7, doses=5e7)  # or nothing is left for the task's own cases
-    for case in list(each.values())[number::parts]:
+    for place, case in each:
         binary = bound[case.name].binary
         if binary.key not in solved:
             solved[binary.key] = solved_conditions(binary.ptx)
         left = more if case in full else work
+        rng = np.random.default_rng([seed, 83, place])  # the same whoever pursues it
         pursuit = _Pursuit(task, case, bound[case.name], own, device, rng, solved[binary.key], left)
-        found = pursuit.wrong_at_edges(bound, seed) if case in edged else None
+        found = pursuit.wrong_at_edges(bound, seed) if place < len(edged) else None
         if found is None and case in (*worth, *full):
             found = pursuit.wrong(bound, seed)
         if found is not None:

@@ -173,12 +173,26 @@ def test_places_found_in_the_kernel(parent: Variant) -> None:
 
 
 COARSE = example("coarsen")
-_ADDER = "struct Adder {\n  float v = 0.0f;\n  __device__ void add(float x) { v += x; }\n};\n"
 
 
 def _summed(update: str, head: str) -> str:
     """The example of `coarsen` with another way to add up, which its statements may not show."""
     return COARSE.replace("sum += a[row] * b[i]", update).replace('extern "C"', f'{head}extern "C"')
+
+
+def _added(method: str) -> str:
+    """The same with a struct whose method adds up."""
+    head = f"struct Adder {{\n  float v = 0.0f;\n  __device__ void add(float x) {{ {method} }}\n}};\n"
+    text = _summed("sum.add(a[row] * b[i])", head).replace("float sum = 0.0f", "Adder sum")
+    return text.replace("o[row] = sum", "o[row] = sum.v")
+
+
+def test_each_output_of_a_thread_has_its_own_fields() -> None:
+    texts = [child.text for _, child in children(BY_NAME["coarsen"], example_variant(_added("v += x;")), ())]
+    assert texts
+    for text in texts:
+        assert "v[c] += x_2[c];" in text
+        assert "o[row_at[c]] = v[c];" in text
 
 
 @pytest.mark.parametrize("kind", ["int", "long long", "unsigned long", "uint32_t", "size_t"])
@@ -233,7 +247,7 @@ def test_a_pragma_stays_with_its_loop(name: str, kind: str) -> None:
         ("coarsen", _summed("one += a[row] * b[i]", "").replace("sum = 0.0f;", "sum = 0.0f;\n  float& one = sum;")),
         ("coarsen", _summed("{\n#if 1\n sum += a[row] * b[i];\n#endif\n}", "")),
         ("wide_access", "  for (int i = 0; i < n; ++i) {\n#ifdef N\n    x += 1.0f;\n#endif\n    o[i] = a[i];\n  }\n"),
-        ("coarsen", _summed("sum.add(a[row] * b[i])", _ADDER).replace("float sum = 0.0f", "Adder sum")),
+        ("coarsen", _added('asm("add.f32 %0, %0, %1;" : "+f"(v) : "f"(x));')),
     ],
 )  # fmt: skip
 def test_rule_refuses_where_it_does_not_apply(rule: str, text: str) -> None:

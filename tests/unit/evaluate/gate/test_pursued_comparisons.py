@@ -75,7 +75,7 @@ def prepared(bench: EvaluationSession, task: Task, before: str, value: str) -> P
     return found
 
 
-def pursued(bench: EvaluationSession, task: Task, variant: Prepared, seed: int = 5) -> Check | None:
+def pursued(bench: EvaluationSession, task: Task, variant: Prepared, seed: int = 6) -> Check | None:
     looked = gate.Looked({case.name for case in task.check}, set())
     return gate.pursued(task, variant.programs, lambda _: {}, bench.reference(task), bench.checker, seed, (), looked)
 

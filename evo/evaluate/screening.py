@@ -39,6 +39,7 @@ _ESTIMATE_LIMIT_S = 30.0
 _SIMULATORS = 4  # at most, and two at least; each runs blocks on several cores
 _MOST_AHEAD = 8
 _LARGER = 4  # times the headline's work
+_CLOSE, _FAR = 1.15, 1.25  # of the best gain, and over the parent
 _GLANCE = 1 << 16  # elements of an output
 _OPTIONS = BenchOptions(samples=8, cold_samples=0, warm_up_s=0.0, budget_s=2.0)  # one block
 
@@ -92,7 +93,7 @@ def screened_gains(
     bench: EvaluationSession, task: Task, parent: str, texts: Sequence[str], seed: int, tell: Tell | None = None
 ) -> list[float | None]:
     """Quick gains over the parent, to choose what to try: modelled, or measured at the headline case and a larger
-    one, and at the largest where what runs at both is what the parent runs.
+    one, and at the largest where what runs at both is what the parent runs, or several are far ahead and close.
 
     None if a text does not come as far as a time. On a GPU the parent is timed first and last, against drift. tell:
     hears how far it is; by default who watches the session.
@@ -120,7 +121,44 @@ def screened_gains(
     largest = max(task.bench, key=lambda case: _work(task, case))
     hopeful = [place for place in hopeful if place in unchanged and largest not in first]
     look(largest)
-    return [_promised(each, task.score) if each else None for each in gains]
+    promised = [_promised(each, task.score) if each else None for each in gains]
+    return promised if largest in first else _told_apart(bench, task, largest, first, texts, promised, seed, tell)
+
+
+def _told_apart(
+    bench: EvaluationSession,
+    task: Task,
+    largest: Case,
+    first: Sequence[Case],
+    texts: Sequence[str],
+    promised: list[float | None],
+    seed: int,
+    tell: Tell,
+) -> list[float | None]:
+    """The gains, where what is far ahead and close together is timed where the most is to do as well: one beside
+    another, since their parent may take long there.
+    """
+    best = max(filter(None, promised), default=0.0)
+    close = [place for place, gain in enumerate(promised) if gain and gain >= max(best / _CLOSE, _FAR)]
+    share = _share(task, largest, first)
+    if len(close) < 2 or not share:
+        return promised
+    one, *others = (texts[place] for place in close)
+    found = _measured(bench, task, largest, one, others, seed, tell)
+    if all(gain is None for gain, _ in found):
+        return promised
+    ratios = [1.0, *(gain for gain, _ in found)]
+    fastest = max(filter(None, ratios))
+    told = list(promised)
+    for place, ratio in zip(close, ratios, strict=True):
+        told[place] = (promised[place] or 0.0) * (ratio / fastest) ** share if ratio else None
+    return told
+
+
+def _share(task: Task, largest: Case, first: Sequence[Case]) -> float:
+    """The weight of the largest case beside those that are looked at first."""
+    weights = [task.score.get(case.name, 0.0) for case in (largest, *first)]
+    return weights[0] / sum(weights) if sum(weights) else 0.0
 
 
 def compile_ahead(bench: EvaluationSession, task: Task, texts: Sequence[str]) -> None:

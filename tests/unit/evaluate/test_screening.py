@@ -79,13 +79,17 @@ extern "C" __global__ void scale(const float* x, float* y, int n) {{
 """
 
 
-def test_a_gain_that_only_a_larger_case_has_is_seen(tmp_path: Path, gpu: EvaluationSession) -> None:
+def of_four_sizes(tmp_path: Path) -> Task:
     write_task(tmp_path)
     described = tmp_path / "kernels" / "scale" / "task.yaml"
     text = described.read_text(encoding="utf-8")
     cases = "  small: {N: 8192}\n  double: {N: 16384}\n  large: {N: 65536}\n  huge: {N: 131072}\nheadline: small\n"
     described.write_text(text.replace("  small: {N: 131072}\n", cases), encoding="utf-8")
-    task = load_task(tmp_path, "scale")
+    return load_task(tmp_path, "scale")
+
+
+def test_a_gain_that_only_a_larger_case_has_is_seen(tmp_path: Path, gpu: EvaluationSession) -> None:
+    task = of_four_sizes(tmp_path)
     parent, *texts = (
         LARGE.format(block=block)
         for block in (
@@ -103,6 +107,17 @@ def test_a_gain_that_only_a_larger_case_has_is_seen(tmp_path: Path, gpu: Evaluat
     assert gains[2] == pytest.approx(0.5)  # four times as fast at the headline, half as fast at `large`
     assert gains[3] == pytest.approx(0.25)  # what loses at the headline is looked at there alone
     assert gains[4] == pytest.approx(2 ** (1 / 3))  # what is the parent's at both is looked at where the most is to do
+
+
+def test_what_is_close_is_told_apart_where_the_most_is_to_do(tmp_path: Path, gpu: EvaluationSession) -> None:
+    task = of_four_sizes(tmp_path)
+    blocks = ("512", "64 if N < 131072 else 128", "64", "60 if N < 131072 else 480", "128")
+    parent, *texts = (LARGE.format(block=block) for block in blocks)
+    gains = screened_gains(gpu, task, parent, texts, 0)
+    assert gains[0] == pytest.approx(8 * 0.5 ** (1 / 3))  # half as fast there as the next
+    assert gains[1] == pytest.approx(8)
+    assert gains[2] == pytest.approx(512 / 60 * (64 / 480) ** (1 / 3))  # the best of the first looks
+    assert gains[3] == pytest.approx(4)  # too far behind to be looked at there
 
 
 ONE_WRONG = FAST.replace("y[i] = 2.0f * x[i]", "y[i] = i % 7 == 3 ? 3.0f * x[i] : 2.0f * x[i]")

@@ -4,6 +4,7 @@ rules find their places behind them, and what they write there is right."""
 from __future__ import annotations
 
 import pytest
+from long_cases import long
 from rule_children import built, changed, example, passes, task_of
 
 from evo.evaluate.session import EvaluationSession
@@ -130,7 +131,7 @@ extern "C" __global__ void linear(float* a, float* b, float* bias, float* c, int
 """
 
 
-@pytest.mark.parametrize("rule", ["tile_product", "row_lanes", "unflatten"])
+@pytest.mark.parametrize("rule", ["tile_product", "row_lanes", long("unflatten")])
 def test_elements_that_methods_return_are_written_to(rule: str, bench: EvaluationSession) -> None:
     """The sum is kept in memory through a returned reference, which lanes must not share unseen."""
     task = task_of("tile_product")

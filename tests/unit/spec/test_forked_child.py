@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -311,3 +313,30 @@ def test_who_stops_a_child_does_not_wait_for_what_it_would_have_imported(tmp_pat
     command = [sys.executable, "-c", WHO_DOES_NOT_WAIT, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     assert json.loads(done.stdout) == ["never forked", False, "second"]
+
+
+def test_a_slow_module_where_no_further_socket_has_a_name(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text("")
+    (tmp_path / "asked.py").write_text(
+        "import sys\n\ndef serve(connection, name):\n    connection.receive()\n"
+        "    connection.send('slow' in sys.modules)\n"
+    )
+    script = (
+        "import os, sys, tempfile\nfrom evo.spec import forked_child\n"
+        "from evo.spec.child_process import ChildProcess, begin_forks\n"
+        "os.environ['PYTHONPATH'] = os.pathsep.join([sys.argv[1], os.environ.get('PYTHONPATH', '')])\n"
+        "begin_forks(['evo.spec.child_main'], ['asked:serve'])\n"
+        "server = forked_child.server_place()\n"
+        "said = ChildProcess('asked:serve', 'one', modules=['slow']).ask('imported?', 60)\n"
+        "print(len(server), said)"
+    )
+    folder = Path(
+        tempfile.mkdtemp(prefix="x" * (81 - len(tempfile.gettempdir()) - 9), dir=tempfile.gettempdir())
+    )  # with `/evo-forks-` and eight letters, `/socket` ends at 107 bytes
+    try:
+        environment = {**os.environ, "TMPDIR": str(folder)}
+        command = [sys.executable, "-c", script, str(tmp_path)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, env=environment)
+    finally:
+        shutil.rmtree(folder)
+    assert done.stdout.split() == ["107", "False"]

@@ -15,13 +15,9 @@ class RecentCache(Generic[V]):
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
+        self.held_bytes = 0
         self._held: OrderedDict[Hashable, tuple[V, int]] = OrderedDict()
         self._lock = threading.Lock()
-
-    @property
-    def held_bytes(self) -> int:
-        with self._lock:
-            return sum(size for _, size in self._held.values())
 
     def get(self, key: Hashable) -> V | None:
         """The value; None if it is not held any more."""
@@ -38,10 +34,10 @@ class RecentCache(Generic[V]):
                 self._held.move_to_end(key)
                 return self._held[key][0]
             self._held[key] = value, size_bytes
-            total = sum(size for _, size in self._held.values())
-            while total > self.limit_bytes and len(self._held) > 1:
+            self.held_bytes += size_bytes
+            while self.held_bytes > self.limit_bytes and len(self._held) > 1:
                 _, (_, size) = self._held.popitem(last=False)
-                total -= size
+                self.held_bytes -= size
             return value
 
     def made(self, key: Hashable, make: Callable[[], V]) -> V:
@@ -53,3 +49,4 @@ class RecentCache(Generic[V]):
         """Hold nothing any more."""
         with self._lock:
             self._held.clear()
+            self.held_bytes = 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import gc
 import io
 import re
 import subprocess
@@ -87,6 +88,14 @@ SHARED_STEMS = {
     ),
 }
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "core", "manager"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_search_for_garbage() -> Iterator[None]:
+    """The trees of all files stay until the last test here; each search would walk through millions of nodes."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 def sources() -> list[Path]:

@@ -27,7 +27,7 @@ from evo.search.noise_control import AaControl
 from evo.search.observers import InTime, StatusWriter, Waits
 from evo.search.pipelined import Evaluator, InFlight, open_ahead, open_bench
 from evo.search.previews import Previews
-from evo.search.progress import advice, by_case, satisfied, spent, stalls, trial_result
+from evo.search.progress import EXHAUSTED, advice, by_case, satisfied, stalls, trial_result
 from evo.search.proposer import DUPLICATES, Proposer, Screening
 from evo.search.restarts import AFTER, Restarts
 from evo.search.resume import LastRun, gain_of, last_run
@@ -50,7 +50,6 @@ def evolve(
 ) -> RunSummary:
     """Run the loop and return its summary. Raises EvoError for harness failures."""
     task = load_task(root, settings.task)
-    started = clock()
     status = StatusWriter(root, task.name, watch)
     waits = Waits(status, clock)
     watch = in_time = InTime(waits, settings.budget_s, clock)
@@ -65,23 +64,21 @@ def evolve(
             watch(Event(note=sentence))
         bench.reference(task)  # a task that is no gate is refused before anything is tried
         bench.watch_calls(in_time.look)
-        llm = language_model(task, settings, bench, trial_log, watch, stop)
+        llm = language_model(task, settings, bench, trial_log, watch, lambda: stop() or in_time.left_s() == 0)
         try:
-            loop = _Loop(task, settings, bench, trial_log, watch, llm, pool, ahead)
+            loop = _Loop(task, settings, bench, trial_log, in_time, llm, pool, ahead)
             under_way.callback(loop.previews.close)
             loop.begin()
             loop.control()
-            while loop.trials < settings.iterations and not stop():
-                if settings.budget_s is not None and clock() - started > settings.budget_s:
-                    watch(Event(note=spent(loop.trials)))
-                    break
-                if (reason := loop.satisfied()) is not None:
-                    watch(Event(note=reason))
-                    break
-                if not loop.step():
-                    loop.is_exhausted = True
-                    watch(Event(note="no operator has a proposal left that is worth a trial"))
-                    break
+            with in_time.bounded():
+                while loop.trials < settings.iterations and not stop():
+                    reason = in_time.spent(loop.trials) or loop.satisfied()
+                    if reason is None and not loop.step():
+                        reason = in_time.spent(loop.trials) or EXHAUSTED
+                        loop.is_exhausted = reason == EXHAUSTED
+                    if reason is not None:
+                        watch(Event(note=reason))
+                        break
             under_way.close()
             loop.conclude()
             watch(Event(note=loop.advice()))
@@ -104,11 +101,12 @@ class _Loop:
         settings: Settings,
         bench: EvaluationSession,
         trial_log: TrialLog,
-        watch: Observer,
+        in_time: InTime,
         llm: Llm | None = None,
         pool: WorkerPool | None = None,
         ahead: Evaluator | None = None,
     ) -> None:
+        watch: Observer = in_time
         self.llm, self.pool = llm, pool
         self.task, self.settings, self.bench, self.trial_log, self.watch = task, settings, bench, trial_log, watch
         self.trials = self.kept = self.since_kept = 0
@@ -121,7 +119,7 @@ class _Loop:
             neutral=settings.neutral,
             full=pool is not None or bench.modelled,
         )
-        self.in_flight = InFlight(task, ahead, self.jobs) if ahead is not None else None
+        self.in_flight = InFlight(task, ahead, self.jobs, in_time) if ahead is not None else None
         screening = Screening(
             task=task, bench=bench, pool=pool, seed=settings.seed, watch=watch, record=trial_log.looked
         )
@@ -259,8 +257,8 @@ class _Loop:
             asked = self._next(self.trial_log.past)
             if asked is None:
                 return False
-            self.trials += 1
             candidate, evaluation = asked, self._try(asked)
+            self.trials += 1
         kept, ratio = evaluation.kept, evaluation.ratio
         self.proposer.search.tell(candidate.proposal.operator, ratio if kept else None, status=evaluation.status)
         self.since_kept = 0 if kept else self.since_kept + 1

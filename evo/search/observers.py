@@ -9,18 +9,24 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from evo.errors import UsageError
 from evo.evaluate.counted_stage import CountedStage
 from evo.records.ledger import RunStatus, StatusFile, TrialStatus
 from evo.results.codec import copied
 from evo.search.events import Event, Observer, RunBegun, RunSummary, TrialBegun, TrialResult
+from evo.search.progress import spent
 
 _OPEN, _PROPOSE, _RECORD = "open", "propose", "record"
+_MORE, _MOST_MORE_S = 0.25, 60.0  # of the time, for what began within it
+_NEXT = "the next proposal"
 
 
 class Waits:
@@ -50,32 +56,73 @@ class Waits:
         return dict(sorted(self._seconds.items(), key=lambda item: -item[1]))
 
 
-class InTime:
-    """An observer that ends a run whose time is over while its start is verified; it tells another one all it sees.
+class OutOfTime(Exception):
+    """The time of a run is over, and that of what is under way: it is given up."""
 
-    Between trials the loop itself looks at the time. A start has no trial before it and may take longer than a run.
+
+class InTime:
+    """An observer that ends what outlasts the time of a run; it tells another one all it sees.
+
+    A start ends with the time. A trial that began within it, or a look at proposals, has a quarter more, a minute at
+    most: then it is given up as a whole.
     """
 
     def __init__(self, watch: Observer, budget_s: float | None, clock: Callable[[], float]) -> None:
         self._watch, self._clock, self._budget_s, self._began_s = watch, clock, budget_s, clock()
-        self._is_start, self._stage = False, ""
+        self._more_s = min(_MORE * (budget_s or 0.0), _MOST_MORE_S)
+        self._is_start = self._is_bounded = False
+        self._at, self._stage = _NEXT, ""
 
     def __call__(self, event: Event) -> None:
-        """Raises UsageError if the time is over."""
+        """Raises as `look` does."""
         self._watch(event)
         if isinstance(event.about, TrialBegun | TrialResult):
             self._is_start = isinstance(event.about, TrialBegun) and event.about.kind == "start"
+            self._at = f"trial {event.about.trial}" if isinstance(event.about, TrialBegun) else _NEXT
         self._stage = event.stage or self._stage
         if event.stage:
             self.look()
 
     def look(self) -> None:
-        """Raises UsageError if the time is over: between stages, before each call of a device."""
+        """Raises UsageError or, of a trial, OutOfTime if the time is over: before each stage and call of a device."""
         spent_s = self._clock() - self._began_s
-        if self._is_start and self._budget_s is not None and spent_s > self._budget_s:
+        if self._budget_s is None or spent_s <= self._budget_s:
+            return
+        if self._is_start:
             words = f"the start was not verified within the time budget ({spent_s:.0f} s, at {self._stage})"
             hint = "a longer --budget, or shorter bench cases; nothing was kept"
             raise UsageError(words, hint=hint, problem="budget-spent")
+        if self._is_bounded and spent_s > self._budget_s + self._more_s:
+            over = f"the time budget of {self._budget_s:g} s is spent, and {self._more_s:g} s more"
+            raise OutOfTime(f"{over}: {self._at} is given up at {self._stage}, without a record; go on with --resume")
+
+    def spent(self, trials: int) -> str | None:
+        """Why no further trial begins, if the time is over."""
+        if self._budget_s is None or self._clock() - self._began_s <= self._budget_s:
+            return None
+        return spent(trials)
+
+    def left_s(self) -> float | None:
+        """How long what is under way may still take; None without an end."""
+        if self._budget_s is None or not self._is_bounded:
+            return None
+        return max(0.0, self._budget_s + self._more_s - (self._clock() - self._began_s))
+
+    def wait_for(self, coming: Future[Any]) -> None:
+        """Wait for what is done elsewhere, where nobody looks at this time. Raises OutOfTime if it is not in time."""
+        while not wait([coming], self.left_s()).done:
+            self.look()
+
+    @contextmanager
+    def bounded(self) -> Iterator[None]:
+        """The trials of a run, and what is looked at between them. What is given up ends them, and is told."""
+        self._is_bounded = True
+        try:
+            yield
+        except OutOfTime as over:
+            self._watch(Event(note=f"{over}"))
+        finally:
+            self._is_bounded = False
 
 
 def _waited_for(event: Event) -> str:

@@ -28,6 +28,7 @@ from evo.search.ahead import LookAhead, Overtaken
 from evo.search.candidate import Candidate, candidate_of
 from evo.search.cluster import KnownCode, WorkerPool, open_site
 from evo.search.events import Event, Observer
+from evo.search.observers import InTime
 from evo.search.settings import Settings
 from evo.search.single_trial import TrialJobs
 from evo.spec.chips import chip
@@ -134,11 +135,11 @@ class Evaluator(Protocol):
 class InFlight:
     """Candidates that are being evaluated, in the order in which they were proposed.
 
-    jobs: what a trial of a candidate against a rival asks of the pipeline.
+    jobs: what a trial of a candidate against a rival asks of the pipeline. in_time: how long one may be waited for.
     """
 
-    def __init__(self, task: Task, evaluator: Evaluator, jobs: TrialJobs) -> None:
-        self._task, self._evaluator, self._jobs = task, evaluator, jobs
+    def __init__(self, task: Task, evaluator: Evaluator, jobs: TrialJobs, in_time: InTime) -> None:
+        self._task, self._evaluator, self._jobs, self._in_time = task, evaluator, jobs, in_time
         self._queue: deque[Submitted] = deque()
         self._codes: set[str] = set()  # machine code that has been evaluated or is under way
 
@@ -177,6 +178,8 @@ class InFlight:
         Raises EvoError for harness failures only.
         """
         submitted = self._queue.popleft()
+        if submitted.judged is not None:
+            self._in_time.wait_for(submitted.judged)
         evaluation = submitted.judged.result() if submitted.judged is not None else None
         if isinstance(evaluation, KnownCode):
             return None

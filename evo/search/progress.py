@@ -22,6 +22,7 @@ _NEAR = 0.85  # of the floor's speed: the little that is left is seldom worth a 
 _FAR = 0.5  # of the floor's speed, below which a floor of bytes alone tells little of a kernel that computes
 _STALLED = 12  # trials without a keep
 _BYTES_ALONE = 0.9  # of a modelled time is DRAM's: whatever else a change makes better is hidden behind it
+EXHAUSTED = "no operator has a proposal left that is worth a trial"
 
 
 def reached(task: Task, bench: EvaluationSession, cases: Cases) -> float | None:

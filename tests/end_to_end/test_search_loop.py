@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 from run_killer import CHAMPION, problems
-from tiny import FAST, SLOW, evo, evo_here, git, new_repository
+from tiny import FAST, SLOW, environment, evo, evo_here, git, new_repository
 
+from evo.device import parse_device
 from evo.records.insights import outcomes, summarise
 from evo.records.trials import load_records
+from evo.search.events import Event, TrialBegun
+from evo.search.loop import Settings, evolve
 
 JOBS = ("--jobs", "2", "--cluster", "processes:2")
 RUN = ("iterate", "scale", "--device", "sim:l4", "--operators", "rules", "--json")
@@ -76,6 +79,28 @@ def test_patience_ends_a_control_and_resume_counts_on(root: Path) -> None:
     assert [line for line in more.lines if "trial" in line] == []
     assert more.lines[-1]["trials"] == done["trials"]
     assert "0 trials at most" in more.err.splitlines()[0]  # those of the last run count, and no note comes first
+
+
+def test_a_trial_that_outlasts_the_budget_is_given_up_and_what_was_kept_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, now = new_repository(tmp_path / "repository"), [0.0]
+    for key, value in environment().items():
+        monkeypatch.setenv(key, value)
+    told: list[Event] = []
+
+    def watch(event: Event) -> None:
+        told.append(event)
+        if isinstance(event.about, TrialBegun) and event.about.kind != "start":
+            now[0] = 76.0  # begun within the budget, and not at its end a quarter of it later
+
+    settings = Settings(task="scale", device=parse_device("sim:l4"), operators=("ladder",), iterations=3, budget_s=60.0)
+    done = evolve(settings, root, watch, clock=lambda: now[0])
+    assert (done.trials, done.kept) == (0, 0)
+    assert sum("trial 2 is given up at" in event.note for event in told) == 1
+    (start,) = records = load_records(root, "scale", settled=True)
+    assert (start.kind, done.champion) == ("start", start.variant)
+    assert problems(root, records) == []
 
 
 def test_questions_without_sense_are_refused(root: Path) -> None:

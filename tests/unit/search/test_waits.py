@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import Future
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -70,3 +72,31 @@ def test_a_start_that_takes_the_whole_budget_ends_the_run(budget_s: float | None
     )
     in_time.look()  # from here on the loop itself looks at the time
     assert [event.stage for event in told[1:3]] == ["gate", "verify"]
+
+
+def test_a_trial_has_a_quarter_of_the_budget_more_and_is_then_given_up() -> None:
+    now, told = [0.0], []
+    in_time, passed = InTime(told.append, 8.0, lambda: now[0]), []
+    with in_time.bounded():
+        in_time(Event(about=BEGUN))
+        for now[0] in (7.0, 9.0, 11.0):
+            in_time(Event(stage=CountedStage("verify", "case", 1, 2, "b4")))
+            passed.append(now[0])
+    assert passed == [7.0, 9.0]
+    assert told[-1].note.startswith("the time budget of 8 s is spent, and 2 s more: trial 1 is given up at verify")
+    in_time.look()  # what a run ends with has no limit
+    assert (in_time.spent(0), in_time.spent(1)) == (
+        "the start took the whole time budget: a longer --budget, or shorter bench cases, leave time for trials",
+        "the time budget is spent",
+    )
+
+
+def test_what_is_judged_elsewhere_is_waited_for_as_long_as_a_trial_has() -> None:
+    told: list[Event] = []
+    in_time = InTime(told.append, 0.2, time.monotonic)
+    done: Future[int] = Future()
+    done.set_result(1)
+    with in_time.bounded():
+        in_time.wait_for(done)
+        in_time.wait_for(Future())
+    assert told[-1].note.startswith("the time budget of 0.2 s is spent, and 0.05 s more: the next proposal is given up")

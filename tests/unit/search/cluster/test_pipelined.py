@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from evo.search.cluster import Cluster, KnownCode, open_site, parse_cluster
 from evo.search.cluster.spec import compiling_beside
 from evo.search.events import Event, TrialResult
 from evo.search.loop import Settings, evolve
+from evo.search.observers import InTime
 from evo.search.pipelined import InFlight
 from evo.search.single_trial import TrialJobs
 from evo.spec.task import Task, load_task
@@ -73,7 +75,7 @@ class Judge:
 
 def in_flight(task: Task, judge: Judge) -> InFlight:
     jobs = TrialJobs(task=task, path=Path("tried.cu"), seed=0)
-    return InFlight(task, judge, jobs)  # type: ignore[arg-type]
+    return InFlight(task, judge, jobs, InTime(lambda _: None, None, time.monotonic))  # type: ignore[arg-type]
 
 
 def test_a_gain_over_a_replaced_champion_is_proved_anew_on_the_new_one(task: Task) -> None:

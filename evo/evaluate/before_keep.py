@@ -52,9 +52,15 @@ class SimulatedLooks:
 
 
 def simulated_looks(
-    bench: LookingBench, task: Task, prepared: Prepared, seed: int, checkers: Sequence[RemoteSimulator]
+    bench: LookingBench,
+    task: Task,
+    prepared: Prepared,
+    seed: int,
+    checkers: Sequence[RemoteSimulator],
+    *,
+    timed_alone: bool = False,
 ) -> SimulatedLooks:
-    """The looks on these simulators in turn."""
+    """The looks on these simulators in turn. timed_alone: of a variant that claims nothing."""
     looked = gate.Looked({case.name for case in task.check})
     places = cycle(checkers)
     _, large, covering, timing, beside = (next(places) for _ in range(5))
@@ -70,7 +76,7 @@ def simulated_looks(
         distributed=on(distributed),
         pursued=on(pursued, covering),
         outcomes=lambda: unverified(bench, task, prepared, seed, looked.cases),
-        at_timed=on(partial(at_timed, tell=bench.on_stage), *dict.fromkeys((timing, beside))),
+        at_timed=on(partial(at_timed, tell=bench.on_stage, drawn_alone=timed_alone), *dict.fromkeys((timing, beside))),
     )
 
 
@@ -90,7 +96,7 @@ def distributed(of: LookSubject) -> Check | None:
     return gate.all_distributions(task, programs, reference, device, of.seed, looked=of.looked)
 
 
-def at_timed(of: LookSubject, *, tell: Tell) -> gate.TimedSizes:
+def at_timed(of: LookSubject, *, tell: Tell, drawn_alone: bool = False) -> gate.TimedSizes:
     return gate.timed_sizes(
         of.task,
         of.prepared.programs,
@@ -101,6 +107,7 @@ def at_timed(of: LookSubject, *, tell: Tell) -> gate.TimedSizes:
         target=of.bench.target,
         beside=tuple(of.checkers[1:]),
         tell=tell,
+        drawn_alone=drawn_alone,
     )
 
 

@@ -237,7 +237,7 @@ class EvaluationSession(LookingBench):
         if (known := self._timed.get((*key, timed_alone))) is None:
             checkers = self.more_checkers(min(os.cpu_count() or 1, _BESIDE)) if self.modelled else [self.checker]
             begun = self._looks.pop(key, None)
-            looks = begun or simulated_looks(self, task, prepared, seed, checkers)
+            looks = begun or simulated_looks(self, task, prepared, seed, checkers, timed_alone=timed_alone)
             work = meanwhile if begun is not None else None
             known = before_keep(task, looks, stages, timed_alone=timed_alone, meanwhile=work)
             self._timed[*key, timed_alone] = known

@@ -78,7 +78,8 @@ class InTime:
         self._watch(event)
         if isinstance(event.about, TrialBegun | TrialResult):
             self._is_start = isinstance(event.about, TrialBegun) and event.about.kind == "start"
-            self._at = f"trial {event.about.trial}" if isinstance(event.about, TrialBegun) else _NEXT
+            one = event.about
+            self._at = f"trial {one.trial} ({one.summary})" if isinstance(one, TrialBegun) else _NEXT
         self._stage = event.stage or self._stage
         if event.stage:
             self.look()

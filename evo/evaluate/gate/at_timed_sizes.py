@@ -88,11 +88,11 @@ def timed_sizes(
     cases: Sequence[Case] | None = None,
     beside: Sequence[RemoteSimulator] = (),
     tell: Tell = silent,
+    drawn_alone: bool = False,
 ) -> TimedSizes:
     """Look at every bench case again. Raises EvoError for the harness only.
 
-    cases: to look at others instead, which are as large.
-
+    cases: to look at others instead, which are as large. drawn_alone: on no other inputs, for what claims nothing.
     numbers: hold them to the reference, which takes time; not where a GPU has run the whole grid and was held to it.
     target: that GPU, which then runs other inputs than the task draws as well.
     beside: further simulators, each with a case of its own: a case waits for simulator, GPU and reference in turn.
@@ -106,9 +106,9 @@ def timed_sizes(
     def look(item: tuple[int, Case]) -> TimedSizes:
         number, case = item
         bench = BenchCase(program=programs[case.name], inputs=reference.fixed_inputs(case, seed))
-        law = law_at(task, reference, case, axis, seed, number)
+        law = None if drawn_alone else law_at(task, reference, case, axis, seed, number)
         place = places[number % len(places)]
-        return _Look(task, case, reference, axis, seed, bench, place, numbers, target, law).judge()
+        return _Look(task, case, reference, axis, seed, bench, place, numbers, target, drawn_alone, law).judge()
 
     with ThreadPoolExecutor(len(places), thread_name_prefix="evo-timed-sizes") as pool:
 
@@ -137,6 +137,7 @@ class _Look:
     checker: RemoteSimulator
     numbers: bool
     target: RemoteGpu | None
+    drawn_alone: bool = False
     law: Law | None = None
     known: dict[str, tuple[Places | None, Expectation]] = field(default_factory=dict)
 
@@ -163,7 +164,7 @@ class _Look:
         if row is not None:
             return self._failed(row)
         problem = self._of_many_blocks(found) if self.numbers and not found.whole else None
-        if problem is None and (self.numbers or self.target is not None):
+        if problem is None and not self.drawn_alone and (self.numbers or self.target is not None):
             problem = next(filter(None, (self._varied(found, kind) for kind in VARIED)), None) or self._lawful(found)
         if problem is not None:
             return problem

@@ -14,6 +14,7 @@ from simulator_session import simulator
 from tiny import git
 
 from evo.device import parse_device
+from evo.device.remote_device import RemoteSimulator
 from evo.errors import TaskInvalid
 from evo.evaluate.pipeline import Job, evaluate
 from evo.interop.adopt import Adopted
@@ -203,11 +204,15 @@ def test_an_extent_that_is_compiled_in_has_its_place(tmp_path):
 
 
 @pytest.mark.parametrize("text", [TOTAL, long(SHARED)])
-def test_an_original_passes_at_the_size_that_is_timed(tmp_path, text):
+def test_an_original_passes_at_the_size_that_is_timed_and_is_held_to_no_other_inputs_there(tmp_path, monkeypatch, text):
+    asked = []
+    extremes = RemoteSimulator.output_extremes
+    monkeypatch.setattr(RemoteSimulator, "output_extremes", lambda *a, **k: asked.append(1) or extremes(*a, **k))
     found, task = adopted(tmp_path, text)
     with simulator() as session:
         job = Job(task=task, text=found.variant.read_text(), path="given.cu", seed=3, rival=None)
         assert evaluate(job, session).status is Status.CORRECT
+    assert not asked  # it is its own reference, and what it computes is right by definition
 
 
 def test_a_start_that_is_wrong_is_said_to_be_where_there_is_no_ladder(tmp_path):

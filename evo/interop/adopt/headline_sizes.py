@@ -12,7 +12,7 @@ from evo.interop.adopt.task_texts import elements, value_of
 from evo.spec.element_types import DTYPES
 
 _WORK = 6_000_000.0  # warp instructions of the headline: seconds on the simulator, some ten times for each variant
-_LITTLE = 600_000.0  # ... below which a launch is over before it has filled a GPU
+_LITTLE = 2_000_000.0  # ... below which the launch is more than a quarter of the time
 _LONG_WARP = 4_000.0  # ... of one warp, above which its own loop takes longer than the launch
 _LITTLE_BYTES = 4 << 20  # of all tensors: some 10 us of a GPU's memory, which is longer than a launch
 _SHORTEST, _POWERS = 64, 3  # an axis whose half tells something; the highest power that is believed

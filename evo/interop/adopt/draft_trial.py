@@ -24,7 +24,7 @@ from evo.interop.adopt.device_code import without_warning
 from evo.interop.adopt.draft import SMALL_SIZE, Draft
 from evo.interop.adopt.draft_parts import TensorDraft
 from evo.interop.adopt.index_bounds import narrower
-from evo.interop.adopt.indexed_tensors import draw_distinct, drawn_as_counts, drawn_as_indices
+from evo.interop.adopt.indexed_tensors import draw_distinct, drawn_as_counts, drawn_as_indices, take_larger
 from evo.interop.adopt.oracle import Failing, Runner, refusal, widened
 from evo.interop.adopt.task_texts import Figures, all_elements, elements, inputs_text, task_yaml, variant_text
 from evo.results import Fault, FaultKind
@@ -287,10 +287,7 @@ class DraftTrial:
             return True
         if waiting is not None and drawn_as_indices(self, tensor, self._candidates, axes):
             return True
-        if not waiting:
-            return False
-        tensor.dims = waiting.pop(0)
-        return True
+        return bool(waiting) and take_larger(self, tensor, self._candidates, axes)
 
     # Sizes.
 

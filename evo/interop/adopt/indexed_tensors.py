@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evo.device import Arrays
 from evo.errors import SyntaxInvalid
 from evo.interop.adopt.draft import Draft
 from evo.interop.adopt.draft_parts import TensorDraft
@@ -57,8 +60,12 @@ def _counts_to(trial: Tried, lead: TensorDraft, length: int, axes: Mapping[str, 
 def _left_at(trial: Tried, lead: TensorDraft, number: int, axes: Mapping[str, int]) -> str | None:
     """The tensor that is left first if whole numbers are this one throughout; None if none is."""
     drawn = trial.inputs(axes)[lead.name]
+    return _left_first(trial, axes, {lead.name: np.full_like(drawn, min(number, _most(drawn)))})
+
+
+def _left_first(trial: Tried, axes: Mapping[str, int], others: Arrays | None = None) -> str | None:
     try:
-        trial.run(axes, races=False, others={lead.name: np.full_like(drawn, min(number, _most(drawn)))})
+        trial.run(axes, races=False, others=others)
     except Failing as failing:
         fault = failing.fault
         return fault.buffer if fault is not None and fault.kind is FaultKind.OUT_OF_BOUNDS else _OTHERWISE
@@ -114,6 +121,37 @@ def _new_size(draft: Draft, name: str, axes: dict[str, int], value: int) -> str:
 
 def _most(array: NDArray[np.generic]) -> int:
     return int(np.iinfo(array.dtype.name).max)
+
+
+def take_larger(
+    trial: Tried, tensor: TensorDraft, candidates: Mapping[str, list[list[object]]], axes: Mapping[str, int]
+) -> bool:
+    """Give a tensor the next of its shapes, or the smallest of the others that is not left as well.
+
+    What else waits for a shape has its largest one meanwhile, so that nothing hides what is read of this one.
+    """
+    sizes, waiting = {**axes, **trial.draft.knobs}, candidates[tensor.name]
+    ends: list[list[object]] = [
+        [("+", *dims, 1)] for dims in waiting if len(dims) == 1 and isinstance(dims[0], str)
+    ]  # of n parts
+    more = [*waiting[1:], *(dims for dims in ends if dims not in waiting)]
+    waiting[1:] = sorted(more, key=lambda dims: elements(replace(tensor, dims=dims), sizes))
+    others = [(each, each.dims) for each in trial.draft.tensors if each is not tensor and candidates.get(each.name)]
+    for other, _ in others:
+        other.dims = candidates[other.name][-1]
+
+    def holds(place: int) -> bool:
+        tensor.dims = waiting[place]
+        trial.changed()
+        return _left_first(trial, axes) != tensor.name
+
+    last = len(waiting) - 1
+    place = 0 if holds(0) else min(last, 1 + bisect.bisect_left(range(1, last + 1), True, key=holds))
+    tensor.dims = waiting[place]
+    del waiting[: place + 1]
+    for other, dims in others:
+        other.dims = dims
+    return True
 
 
 def draw_distinct(given: Sequence[TensorDraft], sizes: Mapping[str, int]) -> bool:

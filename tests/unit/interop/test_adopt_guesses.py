@@ -370,3 +370,14 @@ torch::Tensor run(torch::Tensor q, torch::Tensor k) {
     trial.settle()
     shapes = {tensor.name: tensor.dims for tensor in draft.tensors}
     assert shapes["k"] == shapes["q"] == shapes["out"] == ["b", "h", "s", "d"]
+
+
+def test_tensors_that_hide_one_another_get_their_shapes_one_by_one():
+    """Queries, keys and values whose sizes nothing tells: of 15 products each, a few are run."""
+    draft = drafted("cross_attention.cu", FILES.parent / "eighteenth")
+    trial = DraftTrial(draft, "cross_attention")
+    trial.guess_shapes()
+    assert trial.repaired_at({"heads": 3, "sq": 5, "skv": 7, "hd": 4})
+    shapes = {tensor.name: tensor.dims for tensor in draft.tensors}
+    assert shapes["q"] == shapes["o"] == ["heads", "sq", "hd"]
+    assert shapes["k"] == shapes["v"] == ["heads", "skv", "hd"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import shlex
 import sys
@@ -147,13 +148,15 @@ def _pairs(option: str, texts: list[str]) -> list[tuple[str, str]]:
 
 def _whole(option: str, texts: list[str]) -> dict[str, int]:
     """`N=1048576` or `N=1<<20`. Raises UsageError."""
-    from evo.errors import UsageError
+    from evo.errors import SyntaxInvalid, UsageError
     from evo.spec.expr import parse
 
     found: dict[str, int] = {}
     for name, value in _pairs(option, texts):
-        expression = parse(value, path=option)
-        number = expression.value({}) if not expression.names else 0
+        number: float = 0
+        with contextlib.suppress(SyntaxInvalid):  # `1e6`, `1M`
+            expression = parse(value, path=option)
+            number = expression.value({}) if not expression.names else 0
         if number < 1 or number != int(number):
             raise UsageError(f"{option} {name}={value}: not a length", hint=f"write it like {option} {name}=4096")
         if found.setdefault(name, int(number)) != int(number):

@@ -140,6 +140,8 @@ def _hint(problem: Exception, command: str) -> str:
     extra = re.search(r"extra argument[^ ]* \((\w+)\)", str(problem))
     if extra is not None and "--task" in options:
         return f"`{command} --task {extra[1]}`"
+    if (file := re.search(r"No such command '([^']+\.(?:cu|py))'", str(problem))) is not None:
+        return f"`evo adopt {file[1]}` makes a task from a file, `evo check {file[1]}` judges one of a task"
     return f"`{command} --help` lists its {'commands' if command == 'evo' else 'options'}"
 
 

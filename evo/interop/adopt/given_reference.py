@@ -78,6 +78,8 @@ def require_readable(text: str, draft: Draft) -> None:
     if colon and file.endswith(".py"):
         _defined(Path(file), function.strip())
         return
+    if text.endswith(".py"):
+        raise UsageError(f"--reference {text}: which function of it?", hint=f"--reference {text}:NAME")
     known = [*(tensor.name for tensor in draft.given), *draft.axes, *(scalar.name for scalar in draft.scalars)]
     for target, formula in _parts(text):
         try:

@@ -21,6 +21,7 @@ from evo.results import Fault, FaultKind
 from evo.spec.chips import chip
 from evo.spec.comments import without_comments
 from evo.spec.dtypes import NUMPY
+from evo.spec.source_text import read_source
 from evo.spec.task import Case, Task, read_task
 
 _CHIP, _ARCH = "l4", "sm_89"
@@ -58,6 +59,7 @@ _HELPERS = {  # those that a text names: the compiler warns of others
 _WIDE = {"float32": "float64"}
 
 
+_OWN_HEADER = re.compile(r'(?m)^#[ \t]*include[ \t]*"((?!cuda|helper_)[^"\n]+)"')
 _BYTES = re.compile(r"[(<]\s*(?:const\s+)?char\s*(?:const\s*)?\*\s*[)>]")  # a cast: rows at a distance in bytes
 
 
@@ -114,6 +116,9 @@ def refusal(failing: Failing, path: Path, text: str, kernels: Mapping[str, int],
         hint = "mend it, or leave out what needs more headers than CUDA's: kernels are compiled by NVRTC"
         if unknown := re.search(r'identifier "(\w+)" is undefined', compiled[2]):
             hint = f"if nvcc gets it by -D{unknown[1]}=..., give it here: --axis {unknown[1]}=16; else define it"
+            wanted = [word for word in _OWN_HEADER.findall(read_source(path)) if not (path.parent / word).is_file()]
+            if wanted:
+                hint = f"{', '.join(wanted)} is not beside the file: if it is defined there, put that here; {hint}"
         return problem(path, line, f"it does not compile: {compiled[2]}", hint)
     if passed := re.match(r"(\w+): parameter \d+ is `[^`]*` named `(\w+)`, `args` passes (\w+)", str(failing)):
         hint = f"give kernel and allocation one type, or say which the tensor has: --tensor {passed[3]}:TYPE"

@@ -20,6 +20,7 @@ from evo.spec.comments import without_comments
 from evo.spec.source_text import read_source
 
 _MOST_ARGUMENTS = 10
+_CONFLICT = re.compile(r"(?m)^<{7} ")
 _OTHERS = {  # languages in which Python has kernels, by their decorator
     re.compile(r"^\s*@(?:numba\.)?cuda\.jit\b", re.MULTILINE): "Numba",
     re.compile(r"^\s*@triton\.(?:jit|autotune)\b", re.MULTILINE): "Triton",
@@ -67,6 +68,10 @@ class HostProgram:
 
 def read_program(path: Path, kernel: str | None, given: Mapping[str, int]) -> HostProgram:
     """Run a file's host code. kernel: adopt the sequence that launches it. Raises SyntaxInvalid with file and line."""
+    source = read_source(path)
+    if "\n>>>>>>> " in source and (conflict := _CONFLICT.search(source)):
+        line = source.count("\n", 0, conflict.start()) + 1
+        raise problem(path, line, "a conflict that git has left here", "resolve it: keep one of both versions")
     items = items_of(path)
     kernels = [item for item in items if item.kind == "kernel"]
     if not kernels:
@@ -74,7 +79,6 @@ def read_program(path: Path, kernel: str | None, given: Mapping[str, int]) -> Ho
     items[:0] = _given_macros(path, items, given)
     roots = _roots(path, items)
     if not roots:
-        source = read_source(path)
         if own := _TASK_LINE.search(source):
             what = f"is a kernel file of evo already: its task is {own[1]}"
             raise problem(path, source.count("\n", 0, own.start()) + 1, what, f"`evo check {path.name}`")
@@ -83,12 +87,10 @@ def read_program(path: Path, kernel: str | None, given: Mapping[str, int]) -> Ho
         if (left_open := code.count("{") - code.count("}")) > 0:
             what = f"the file ends before a launch of {names}, with {left_open} bracket{'s' * (left_open > 1)} open"
             raise problem(path, code.rstrip().count("\n") + 1, what, "is it whole?")
-        raise problem(
-            path,
-            kernels[0].line,
-            f"no launch of {names}: no name<<<grid, block>>>(...) in this file",
-            "add a launcher to the file, a host function with the launch, so that grid, block and sizes are known",
-        )
+        hint = "add a launcher to the file, a host function with the launch, so that grid, block and sizes are known"
+        if "hipLaunchKernelGGL" in code:
+            hint = "hipLaunchKernelGGL is not read: write that launch as name<<<grid, block>>>(...), with cudaMalloc"
+        raise problem(path, kernels[0].line, f"no launch of {names}: no name<<<grid, block>>>(...) in this file", hint)
     chosen = None
     for root, argc in ((each, argc) for each in reversed(roots) for argc in _argument_counts(each)):
         found = _run(path, items, root, given, argc, kernel)
@@ -148,6 +150,8 @@ def _one_of_each(path: Path, items: list[Item], launched: Sequence[Launched]) ->
 
 def _without_kernel(path: Path) -> Exception:
     text = path.read_text(encoding="utf-8", errors="replace")
+    if path.suffix == ".ipynb":
+        return problem(path, None, "a notebook", "save the cell with the kernel and its launch as a .cu file")
     if match := _LIBRARY.search(text):
         line = text.count("\n", 0, match.start()) + 1
         hint = "evo tunes kernels in CUDA C++: write the operation as a kernel, or describe it with `evo new`"

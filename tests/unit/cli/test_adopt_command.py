@@ -96,6 +96,8 @@ def test_an_empty_answer_takes_what_is_assumed(
         (["--reference", "y = a * x +"], "not Python", "--reference"),
         (["--reference", "q = a * x + y"], "no tensor q", "x, y, N, a"),
         (["--reference", "model.py:saxpy"], "model.py: no such file", ".py file"),
+        (["--reference", "model.py"], "model.py: which function", "model.py:NAME"),
+        (["--axis", "N=1M"], "N=1M: not a length", "N=4096"),
     ],
 )
 def test_mistakes_are_told_before_the_original_is_run(
@@ -107,6 +109,31 @@ def test_mistakes_are_told_before_the_original_is_run(
     assert words in error.partition("error:")[2]
     assert hint in rest
     assert "running the original" not in said
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words", "hint"),
+    [
+        ("k.cu", "int a;\n<<<<<<< HEAD\n__global__ void k() {}\n=======\n>>>>>>> b\n", "k.cu:2: a conflict", "resolve"),
+        ("k.ipynb", '{"source": ["__global__ void k(float* x) {}"]}', "k.ipynb: a notebook", ".cu file"),
+        ("k.cu", "__global__ void k() {}\nint main() { hipLaunchKernelGGL(k, 1, 1, 0, 0); }", "k.cu:1", "hipLaunch"),
+        (
+            "k.cu",
+            '#include "mine.cuh"\n__global__ void k(float* x) { x[threadIdx.x] = twice(1.0f); }\n'
+            "int main() { float* x; cudaMalloc(&x, 128); k<<<1, 32>>>(x); }",
+            "it does not compile",
+            "mine.cuh",
+        ),
+    ],
+)
+def test_a_file_that_is_none_of_cuda_is_refused_with_what_to_do(
+    name: str, text: str, words: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(name).write_text(text)
+    assert run(["adopt", name, "--yes"]) == 3
+    error, _, rest = capsys.readouterr().err.partition("hint:")
+    assert words in error
+    assert hint in rest
 
 
 def test_a_link_that_leads_to_itself_is_no_defect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

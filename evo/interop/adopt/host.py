@@ -13,7 +13,7 @@ from pathlib import Path
 from evo.cuda.source.parser import Node, read
 from evo.cuda.source.types import declarator_name, text_of
 from evo.interop.adopt.host_expressions import COMPLEX, VECTORS, bare_type, literal
-from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied, is_next
+from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied, is_next, size_word
 from evo.interop.adopt.host_records import enumerators, parted, record_of, vector_type
 from evo.interop.adopt.host_start import HostStart
 from evo.interop.adopt.host_values import (
@@ -60,7 +60,7 @@ class Host(HostStart):
         self.kept: frozenset[str] = frozenset()  # sizes that decide how many launches there are
 
     def size_name(self, name: str, value: int | float | None) -> str:
-        word = name
+        name = word = size_word(name)
         number = 2
         while self.named.get(word, 0) not in (0, value):  # `n_ = 0` in a class is no size yet
             word, number = f"{name}_{number}", number + 1
@@ -198,9 +198,9 @@ class Host(HostStart):
             self.scopes[-1][name] = cell
             array = next((n for n in declarator.walk() if n.type == "array_declarator"), None)
             value = declarator.child("value")
-            if name in self.given and array is None and not pointer:
-                self.named[name] = self.given[name]
-                cell.value = HostNumber.named(name, self.given[name])
+            if (word := size_word(name)) in self.given and array is None and not pointer:
+                self.named[word] = self.given[word]
+                cell.value = HostNumber.named(word, self.given[word])
             elif self.is_device_vector(kind):
                 lists = ("argument_list", "initializer_list")
                 given = value.named_children if value is not None and value.type in lists else [value] if value else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -10,6 +11,11 @@ from functools import reduce
 
 _PRECEDENCE = {"if": 1, "or": 2, "and": 3, "==": 4, "!=": 4, "<": 4, "<=": 4, ">": 4, ">=": 4}
 _PRECEDENCE |= {"|": 5, "^": 6, "&": 7, "<<": 8, ">>": 8, "+": 9, "-": 9, "*": 10, "//": 10, "/": 10, "%": 10}
+
+
+def size_word(name: str) -> str:
+    """The name that a variable of the host code has as a size: `in` is none that a formula may use."""
+    return f"{name}_" if keyword.iskeyword(name) else name
 
 
 @dataclass(frozen=True, slots=True)

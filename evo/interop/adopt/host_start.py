@@ -8,7 +8,7 @@ from evo.cuda.source.parser import Node
 from evo.cuda.source.types import declarator_name, text_of
 from evo.interop.adopt.host_expressions import bare_type
 from evo.interop.adopt.host_lambdas import HostLambdas
-from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber
+from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, size_word
 from evo.interop.adopt.host_records import RecordType
 from evo.interop.adopt.host_values import Allocation, DevicePointer, HostEvent, HostVariable, problem
 from evo.interop.adopt.parameters import Parameter, parameters_of
@@ -70,6 +70,7 @@ class HostStart(HostLambdas):
         known = said.number if said.number is not None else defaults.get(name)
         if known is None and param.default is not None:
             known = self.size(param.default).value
+        name = size_word(name)
         value = self.given.get(name, int(known) if known is not None else None)
         self.named[name] = value
         if name not in self.given and said.number is None:

@@ -381,3 +381,16 @@ def test_tensors_that_hide_one_another_get_their_shapes_one_by_one():
     shapes = {tensor.name: tensor.dims for tensor in draft.tensors}
     assert shapes["q"] == shapes["o"] == ["heads", "sq", "hd"]
     assert shapes["k"] == shapes["v"] == ["heads", "skv", "hd"]
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "int main() { int in = 784; float *x; cudaMalloc(&x, in * 4); twice<<<in / 16, 16>>>(x, in); }",
+        "void launch(float* x, int in) { twice<<<in / 16, 16>>>(x, in); }",
+    ],
+)
+def test_a_size_has_no_name_that_a_formula_could_not_use(tmp_path, host):
+    draft = drafted_text(tmp_path, "__global__ void twice(float* x, int n) { x[threadIdx.x] *= n; }\n" + host)
+    assert list(draft.axes) == ["in_"]
+    assert draft.launches[0].grid == ("in_ // 16",)

@@ -19,7 +19,8 @@ from evo.spec.source_text import read_source
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _KEPT_HEADERS = re.compile(
-    r"cuda_fp16|cuComplex|cuda_bf16|cuda_fp8|mma\.h|cooperative_groups|cuda_pipeline|math_constants|cfloat"
+    r"cuda_fp16|cuComplex|cuda_bf16|cuda_fp8|mma\.h|cooperative_groups|cuda_pipeline|math_constants"
+    r"|cfloat|float\.h|climits|limits\.h"
 )
 _KEPT_NAMESPACES = re.compile(r"\b(?:cooperative_groups|nvcuda)\b")  # of these headers; NVRTC has no `std`
 _LAMBDA_MARK = re.compile(r"\]((?:\s*+__(?:host|device)__)++)(?=\s*+[({])")

@@ -394,3 +394,13 @@ def test_a_size_has_no_name_that_a_formula_could_not_use(tmp_path, host):
     draft = drafted_text(tmp_path, "__global__ void twice(float* x, int n) { x[threadIdx.x] *= n; }\n" + host)
     assert list(draft.axes) == ["in_"]
     assert draft.launches[0].grid == ("in_ // 16",)
+
+
+@pytest.mark.parametrize(("header", "number"), [("<limits.h>", "INT_MAX"), ("<float.h>", "DBL_MAX")])
+def test_limits_of_types_are_those_of_their_header(tmp_path, header, number):
+    text = f"""#include {header}
+    __global__ void most(double* x, int n) {{ if (threadIdx.x < n) x[threadIdx.x] = {number}; }}
+    int main() {{ int n = 64; double *x; cudaMalloc(&x, n * 8); most<<<n / 32, 32>>>(x, n); }}"""
+    draft = drafted_text(tmp_path, text)
+    (out,) = DraftTrial(draft, "most").run({"n": 32}).values()
+    assert out.max() == {"INT_MAX": 2.0**31 - 1, "DBL_MAX": np.finfo(float).max}[number]

@@ -14,14 +14,18 @@ from evo.cuda.compile.binary import PRELUDE_NAME
 from evo.cuda.compile.environment_names import JUDGES, Definitions, is_of_limits, names_judge
 from evo.results import StaticRule
 
+_FLOATS = (  # libcu++ leaves it to the compiler, and NVRTC's has none of these
+    "#include <cuda/std/cfloat>\n#ifndef DBL_MAX\n#define DBL_MAX 1.7976931348623157e308\n"
+    "#define DBL_MIN 2.2250738585072014e-308\n#define DBL_EPSILON 2.220446049250313e-16\n#endif\n"
+)
 # C headers that NVRTC does not have; each stands for the part of libcu++ that offers the same names on a device.
 STANDARD_HEADERS: dict[str, str] = {
     "stdint.h": "#include <cuda/std/cstdint>\n",
     "cstdint": "#include <cuda/std/cstdint>\n",
     "stddef.h": "#include <cuda/std/cstddef>\n",
     "cstddef": "#include <cuda/std/cstddef>\n",
-    "float.h": "#include <cuda/std/cfloat>\n",
-    "cfloat": "#include <cuda/std/cfloat>\n",
+    "float.h": _FLOATS,
+    "cfloat": _FLOATS,
     "limits.h": "#include <cuda/std/climits>\n",
     "climits": "#include <cuda/std/climits>\n",
     "assert.h": "#include <cuda/std/cassert>\n",

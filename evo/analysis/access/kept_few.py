@@ -6,6 +6,7 @@ makes of every order that a few of them can have is what it makes of any. Variab
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -80,6 +81,7 @@ class _Turn:
         for turn in range(_MOST + 1):
             self.numbers[loop.symbol] = start + turn * step
             self.inner |= now
+            self._look(node.body)
             if not self._holds(loop.condition):
                 return
             ended = self._take(node.body)
@@ -89,6 +91,17 @@ class _Turn:
             if ended == "break":
                 return
         raise NoValue("a long loop inside")
+
+    def _look(self, nodes: Sequence[Node]) -> None:
+        """Read what a loop's test asks for, which stands in front of its body; a place outside is not asked for."""
+        for node in nodes:
+            reads = [part for part in walk((node,)) if isinstance(part, Access) and part.mode == "read"]
+            if not isinstance(node, Access | Branch) or len(reads) + isinstance(node, Branch) < len([*walk((node,))]):
+                return
+            for part in reads:
+                self.reads.pop(part.number, None)
+            with contextlib.suppress(NoValue):
+                self._take((node,))
 
     def _touch(self, access: Access, array: Array) -> None:
         cell = (array, self._place(access))
@@ -111,8 +124,13 @@ class _Turn:
             known = [self.form.values.get(factor) for factor in factors if isinstance(factor, Symbol)]
             if len(known) < len(factors) or None in known:
                 raise NoValue("a number of the thread")
-            total += number * math.prod(int(self._value(each.data)) for each in known if each is not None)
+            total += number * math.prod(self._known_number(each.data) for each in known if each is not None)
         return total
+
+    def _known_number(self, data: Data | None) -> int:
+        if data is not None and data.op == "unknown" and data.detail in self.numbers:
+            return self.numbers[data.detail]  # type: ignore[index]  # where a loop inside ended
+        return int(self._value(data))
 
     def _known(self) -> dict[Symbol, Term]:
         return {symbol: Term.number(number) for symbol, number in self.numbers.items()}
@@ -207,6 +225,8 @@ def _begun(form: Form, loop: Loop, arrays: Sequence[Array]) -> Iterator[tuple[Ce
         size = array.shape[0].value if len(array.shape) == 1 else None
         before = [a for a in form.of(array) if a.is_write and loop.symbol not in a.loops]
         first = next(a for a in form.of(array) if loop.symbol in a.loops)
+        if loop.parent is None:  # what is written behind a loop that is not come to again is no beginning
+            before = [a for a in before if a.number < first.number]
         here = {*first.conditions} | {form.loops[symbol].condition for each in before for symbol in each.loops}
         numbers = {_constant(access.value) for access in before}
         if size is None or size > _MOST or len(numbers) != 1:

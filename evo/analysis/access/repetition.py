@@ -283,12 +283,14 @@ class Repetition(LoopTurns):
                 moved = ZERO if how.operation != "mul" else None
             before = course.before[cell]
             handed = self.handed_on.get((course.symbol, cell))
-            left = self._left(cell, parts.node, handed) if moved is None else self._as_before(before, moved, cell)
-            self.write(cell, left)
+            if moved is not None:
+                self.write(cell, self._as_before(before, moved, cell))
+                continue
+            end = Data("unknown", detail=course.symbol) if cell is course.primary else None  # where its test fails
+            self.write(cell, self._left(cell, parts.node, handed, end))
 
-    def _left(self, cell: Cell, node: Node, record: Carried | None = None) -> Value:
+    def _left(self, cell: Cell, node: Node, record: Carried | None = None, data: Data | None = None) -> Value:
         """A number that a loop left, with no formula."""
-        data = None
         if record is not None and record.update is not None:
             data = Data("result", (record.initial, record.update), record)
         term = self.named_unknown(cell.name, node, f"what the loop left in `{cell.name}`", data)

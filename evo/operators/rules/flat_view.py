@@ -16,7 +16,7 @@ from evo.analysis.access import BLOCK, THREAD, LaunchAnalysis, Term
 from evo.cuda.source import CountedFor, Edit, Function, Source, Span, Statement
 from evo.operators.rules.directives import relaunched, without_bounds
 from evo.operators.rules.idle_declarations import without_unused
-from evo.operators.rules.lifting import NotPrinted, in_c, names_of
+from evo.operators.rules.lifting import NotPrinted, in_c, with_axes
 from evo.operators.rules.rewriting import bracketed, closed, fresh, merged
 from evo.operators.rules.rule_context import RuleContext
 from evo.spec.comments import without_comments
@@ -26,6 +26,7 @@ _AXES = "xyz"
 _JOINED = 128  # blocks of one thread that are seen as one
 _PLACED = re.compile(r"\b(?:threadIdx|blockDim)\b")
 _HIDDEN = re.compile(r"\b(?:threadIdx|blockDim|asm|cooperative_groups|this_thread_block)\b")
+_BLOCKS = re.compile(r"\b(?:blockIdx|gridDim)\b")
 _THREADS = re.compile(r"\bblockDim\s*\.\s*[xyz](?:\s*\*\s*blockDim\s*\.\s*[xyz])+")
 
 
@@ -53,7 +54,8 @@ def joined_threads(ctx: RuleContext, analysis: LaunchAnalysis, function: Functio
     if sizes.threads > 1 or sizes.grid[at] == 1 or form.barriers or form.shared or form.exchanges:
         return []
     text, place = source.slice(function.body), f"blockIdx.{_AXES[at]}"
-    index, names = f"{place} * blockDim.x + threadIdx.x", names_of(ctx, function)
+    index, axes = f"{place} * blockDim.x + threadIdx.x", launch.grid[at].names & {*ctx.declared.axes}
+    names, given, arguments = with_axes(ctx, function, launch, axes)
     extent = in_c(launch.grid[at].tree, names)
     extent = extent[1:-1] if extent.startswith("(") and closed(extent, 0) == len(extent) else extent
     tops, name = source.statements(function), form.names.get(Term.of(BLOCK[at]), "")
@@ -65,13 +67,22 @@ def joined_threads(ctx: RuleContext, analysis: LaunchAnalysis, function: Functio
         name, behind = fresh(ctx, "item"), function.body.start + 1
         edits = [Edit(Span(behind, behind), f"\n    const int {name} = {index};")]
         edits += [Edit(span, name) for span in _places(source, function, place)]
+    blocks = _places(source, function, f"gridDim.{_AXES[at]}")
+    edits += [Edit(span, _as_factor(source, span, extent)) for span in blocks]
     if not re.search(rf"\b{name}\s*(?:<|>=)\s*{re.escape(extent)}(?!\w)", text):
         edits.append(Edit(Span(behind, behind), f"\n    if ({name} >= {extent}) return;"))
     if _hides(ctx, function, edits, rf"\b(?:threadIdx|blockDim|asm|gridDim\.{_AXES[at]})\b"):
         return []
     grid = [part.text for part in launch.grid]
     grid[at] = f"ceil_div({grid[at]}, {count})"
-    return [*merged(edits), relaunched(ctx, launch, grid=", ".join(grid), block=str(count)), *without_bounds(function)]
+    line = relaunched(ctx, launch, grid=", ".join(grid), block=str(count), arguments=arguments)
+    return [*given, *merged(edits), line, *without_bounds(function)]
+
+
+def _as_factor(source: Source, span: Span, extent: str) -> str:
+    """How many blocks there were, where a kernel asks for it: elsewhere than in a product it has no sign."""
+    before, after = (part.strip() for part in (source.data[: span.start], source.data[span.end :]))
+    return bracketed(extent) if before.endswith(b"*") or after.startswith(b"*") else f"(unsigned){bracketed(extent)}"
 
 
 def _uses(source: Source, function: Function, place: str, besides: Statement) -> bool:
@@ -111,7 +122,9 @@ def _hides(ctx: RuleContext, function: Function, edits: Sequence[Edit], words: s
     """Whether a function or a macro may ask where a thread is, or the kernel in other words than those edited."""
     bodies = [f.body for f in ctx.source.functions if f.is_kernel]
     beside = without_comments(_between(ctx, Span(0, len(ctx.source.data)), bodies))
-    if _HIDDEN.search("\n".join(line for line in beside.splitlines() if "__launch_bounds__" not in line)):
+    if _BLOCKS.search(beside) or _HIDDEN.search(
+        "\n".join(line for line in beside.splitlines() if "__launch_bounds__" not in line)
+    ):
         return True
     rest = without_comments(_between(ctx, function.body, [edit.span for edit in edits]))
     return re.search(words, rest) is not None or not ctx.source.data.isascii()

@@ -3,6 +3,7 @@
 `bid * blockDim.x + tid`, `(int)(blockIdx.x * blockDim.x + threadIdx.x)`, `__mul24`, a macro, a shift, a function: where
 the analysis says that a variable is a block's number times the block's size, plus the thread's, it is seen set to just
 that. A variable that is declared first and set once later, or set and added to once, is seen declared with its value.
+A place that a loop names first, `int at = row * n + i; s += x[at];`, is seen where it is used.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from evo.spec.comments import without_comments
 
 _AXES = "xyz"
 _WIDE = re.compile(r"\b(?:size_t|u?int64_t|long)\b")
+_INTEGER = re.compile(r"(?:const\s+)?(?:int|unsigned|unsigned int|size_t|long|long long|u?int(?:32|64)_t)\s*")
+_OPERATIONS = re.compile(r"(?!\s*\*)(?:[\w\s.+\-/%]|\*(?!\s*\*)|(?<!\w)\((?!\s*\*)|\))+")
 _PLACED = re.compile(r"\b(?:threadIdx|blockIdx)\b")
 
 
@@ -35,6 +38,34 @@ def plain_indices(ctx: RuleContext) -> list[Edit]:
     second = [edit for analysis, function in view.analysed(once=True) for edit in _spelled(view, analysis, function)]
     second += _unasked(view, second) if second else []
     return list(through(view.source, first, second)) if first else second
+
+
+def places_in_full(ctx: RuleContext) -> list[Edit]:
+    """The edits after which subscripts in loops say where an element is, if an integer of the loop held that alone."""
+    return [
+        edit
+        for function in ctx.source.functions
+        if function.is_kernel
+        for loop in ctx.source.inside(function)
+        if loop.kind == "for" and loop.body_span is not None
+        for each in loop.body
+        for edit in _in_full(ctx, each, Span(each.span.end, loop.body_span.end))
+    ]
+
+
+def _in_full(ctx: RuleContext, declared: Statement, behind: Span) -> list[Edit]:
+    source, name = ctx.source, declared.name
+    if declared.kind != "declare" or declared.value is None or declared.dims or not _INTEGER.fullmatch(declared.type):
+        return []
+    text = source.slice(declared.value).strip()
+    words = {word for word, _ in source.names(declared.value)}
+    if not _OPERATIONS.fullmatch(text) or {name, *words} & source.changed_in(behind):
+        return []
+    whole = {index for use in source.subscripts(behind) if len(use.indices) == 1 for index in use.indices}
+    uses = [at for word, at in source.names(behind) if word == name]
+    if not uses or not whole.issuperset(uses) or source.declared(declared.span) != (name,):
+        return []
+    return [Edit(with_its_line(source, declared.span), ""), *(Edit(at, text) for at in uses)]
 
 
 def _spelled(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> list[Edit]:

@@ -180,14 +180,19 @@ def with_axes(
     ctx: RuleContext, function: Function, line: LaunchLine, axes: Collection[str]
 ) -> tuple[dict[str, str], list[Edit], str]:
     """What the kernel calls things once it has these axes, the edits that add parameters for those that it lacks, and
-    the launch line's `args (...)`. Raises NotPrinted if an axis is missing and arguments go by their order.
+    the launch line's `args (...)`. Where arguments go by their order, it gets the axes in front of those too. Raises
+    NotPrinted if it lacks more than axes.
     """
     names = names_of(ctx, function)
     missing = [axis for axis in sorted(axes) if axis not in names]
     if not missing:
         return names, [], line.args_text
     lines = [each for each in ctx.variant.launches if each.kernel == function.name]
-    if line.args is None or len(lines) > 1 or not function.params:
+    if line.args is None and (passed := [axis for axis in ctx.declared.axes if axis not in ctx.variant.macros]):
+        has = len(names) - len(ctx.variant.macros) - (len(ctx.declared.tensors) + len(ctx.declared.scalars))
+        has -= len(ctx.variant.scratch)
+        missing = passed[has : 1 + max(map(passed.index, missing))] if has >= 0 else []
+    if not missing or len(lines) > 1 or not function.params:
         raise NotPrinted(f"the kernel does not get {', '.join(missing)}")
     words = {name for name, _ in ctx.source.names(function.span)} | taken(ctx, names)
     own = {axis: f"{axis}_" if axis in words else axis for axis in missing}
@@ -197,7 +202,7 @@ def with_axes(
         raise NotPrinted("the kernel's parameters")
     end = head.start + len(text[: text.rindex(")")].encode())
     edit = Edit(Span(end, end), "".join(f", int {name}" for name in own.values()))
-    arguments = line.args_text[:-1] + "".join(f", {axis}" for axis in missing) + ")"
+    arguments = line.args_text and line.args_text[:-1] + "".join(f", {axis}" for axis in missing) + ")"
     return {**names, **own}, [edit], arguments
 
 

@@ -17,6 +17,7 @@ from evo.spec.task import Task
 from evo.spec.variant import Variant
 
 PARENTS = 2  # whose places are kept: the champion's, and those of what may replace it
+_KEPT = 2_000  # rules of parents, whose places are kept: some thirty texts, as plans for two parents come by
 _LOSER = 100  # ranks that a change falls behind if it has failed in this run
 
 
@@ -64,9 +65,17 @@ class RulePlace:
 
 
 def places_of(rule: Rule, parent: Variant, task: Task, chip: Chip | None) -> list[RulePlace]:
-    """Where a rule applies to a parent."""
-    found = rule.applications(parent, flags=task.flags, axes=integers_of(task), task=task, chip=chip)
-    return [RulePlace(parent, rule, each) for each in found]
+    """Where a rule applies to a parent; kept, since plans ask for a rule's places again and again."""
+
+    def made() -> tuple[Rule, Task, list[RulePlace]]:
+        found = rule.applications(parent, flags=task.flags, axes=integers_of(task), task=task, chip=chip)
+        return rule, task, [RulePlace(parent, rule, each) for each in found]
+
+    # The rule and the task are kept, so their ids are.
+    return _PLACES.made((id(rule), id(task), parent.text, chip.slug if chip is not None else ""), made)[2]
+
+
+_PLACES: RecentCache[tuple[Rule, Task, list[RulePlace]]] = RecentCache(_KEPT)
 
 
 class RuleOperator:

@@ -43,11 +43,13 @@ class RulePlan:
     needed: int = 1
 
 
+_OF_ROWS = (("float_sums", "sort_network"), *(("wide_access",),) * 3, ("early_operands",), ("flag on",))
+
 PLANS = (
     RulePlan(
         name="rows_together",
         sentence="Lets lanes share a row, loads it in wide pieces and early.",
-        steps=(("row_lanes",), ("float_sums",), *(("wide_access",),) * 3, ("early_operands",), ("flag on",)),
+        steps=(("row_lanes",), *_OF_ROWS),
         reason="a row that a thread walks alone is read once for each pass, uncoalesced, an element at a time",
         expected="one coalesced pass over memory with wide loads",
     ),
@@ -62,7 +64,7 @@ PLANS = (
     RulePlan(
         name="blocks_together",
         sentence="Lets a block share a row, loads it in wide pieces and early.",
-        steps=(("row_blocks",), ("float_sums",), *(("wide_access",),) * 3, ("early_operands",), ("flag on",)),
+        steps=(("row_blocks",), *_OF_ROWS),
         reason="a few long rows that threads walk alone leave most of the chip idle",
         expected="one coalesced pass over memory with wide loads, on all SMs",
     ),

@@ -14,7 +14,7 @@ from evo.operators.rules.application import Application, Find, by_launch
 from evo.operators.rules.flat_view import flat_blocks
 from evo.operators.rules.idle_declarations import without_unused
 from evo.operators.rules.idle_knobs import without_idle_knobs
-from evo.operators.rules.register_sum_view import with_sums_in_turn
+from evo.operators.rules.index_view import places_in_full
 from evo.operators.rules.rewriting import TEMPLATE
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.text_views import views_of
@@ -91,16 +91,19 @@ class Rule:
         source = parse(variant.text)
         ctx = RuleContext(variant=variant, source=source, flags=tuple(flags), axes=tuple(axes), task=task, chip=chip)
         found = self._found(ctx)
-        views = [written_out(ctx), whole_windows(ctx), windows_of_two(ctx)] if self.family in _OF_LOOPS else []
+        views = [places_in_full, written_out, whole_windows, windows_of_two] if self.family in _OF_LOOPS else []
         if self.family in _OF_INDICES:
-            views.append(turns_written_out(ctx))
-        for whole in views:
-            more = tuple(found_in_view(self._found, ctx, whole))
+            views.append(turns_written_out)
+        for view in views:
+            more = tuple(found_in_view(self._found, ctx, view(ctx)))
             is_better = max((m.serves for m in more), default=0) > max((f.serves for f in found), default=0)
             if len(more) > len(found) or is_better:  # what is seen in both is proposed as the smaller change, first
                 found += tuple(replace(each, is_schedule=True, rank=each.rank + bool(found)) for each in more)
-        in_turn = with_sums_in_turn(ctx) if self.family in _OF_LOOPS else []
-        first = (replace(e, is_schedule=True, rank=e.rank - 1) for e in found_in_view(self._found, ctx, in_turn))
+        first = (
+            replace(each, is_schedule=True, rank=each.rank - 1)
+            for view in (views_of(ctx).first if self.family in _OF_LOOPS else ())
+            for each in found_in_view(self._found, ctx, view)
+        )
         return (*first, *found)
 
     def _found(self, ctx: RuleContext) -> tuple[Application, ...]:

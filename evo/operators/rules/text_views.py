@@ -1,7 +1,7 @@
 """The ways in which a text is shown to rules that find nothing in it as it is written, worked out once for all rules.
 
-The views: `index_view`, `plain_view`, `one_turn`, `counted_view` (behind the first too), `kept_value_view`,
-`register_sum_view`, `recurrence_view` and `braced_view`.
+The views: `index_view`, `plain_view`, `one_turn`, `counted_view` (behind the first too), `joined_nests`,
+`kept_value_view`, `register_sum_view`, `recurrence_view` and `braced_view`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from evo.errors import SyntaxInvalid
 from evo.operators.rules.braced_view import braced
 from evo.operators.rules.counted_view import counted
 from evo.operators.rules.index_view import plain_indices
+from evo.operators.rules.joined_nests import joined_nests
 from evo.operators.rules.kept_value_view import with_kept_value
 from evo.operators.rules.one_turn import one_turn
 from evo.operators.rules.plain_view import passed_on, plain_types
 from evo.operators.rules.recurrence_view import with_last_elements
-from evo.operators.rules.register_sum_view import with_register_sums
+from evo.operators.rules.register_sum_view import with_register_sums, with_sums_in_turn
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.through import through
 from evo.operators.rules.written_out import written_out
@@ -59,6 +60,11 @@ class Views:
             for found in self._behind(edits, one_turn)
         )
         return tuple(again)
+
+    @cached_property
+    def first(self) -> tuple[list[Edit], ...]:
+        """Of loops that rules are to see before the text as it is written: nests as one loop, sums one by one."""
+        return joined_nests(self.ctx), with_sums_in_turn(self.ctx)
 
     @cached_property
     def of_loops(self) -> tuple[View, ...]:

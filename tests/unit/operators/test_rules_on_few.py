@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from long_cases import long
 from rule_children import built, changed, passes
@@ -124,6 +126,44 @@ def test_the_few_largest_are_shared_with_their_places(
     """The inputs are few whole numbers, so most of the largest are equal, and the first of them counts."""
     (child,) = lanes(rule, task, text, *changes)
     assert passes(bench, task, child)
+
+
+WALKED = (
+    ("        for (int k = 1; k >= 0; k--) {\n            if (v > kept[k]) {\n", "        if (v > kept[2]) {\n"),
+    (
+        "                if (k < 1) { kept[k + 1] = kept[k]; at[k + 1] = at[k]; }\n",
+        "            int k = 2;\n"
+        "            while (k > 0 && kept[k - 1] < v) { kept[k] = kept[k - 1]; at[k] = at[k - 1]; k--; }\n",
+    ),
+    ("                at[k] = c;\n            }\n        }\n", "                at[k] = c;\n        }\n"),
+)
+
+
+@pytest.mark.parametrize("changes", [WALKED, long(WALKED[:0], id="arrays")])
+def test_three_are_kept_at_fixed_places(
+    bench: EvaluationSession, tmp_path: Path, changes: tuple[tuple[str, str], ...]
+) -> None:
+    """Of equal elements the first one stays in front, and what moves on goes to the next place, be it equal or not."""
+    three = written_task(tmp_path, TASK.replace("R, 2]", "R, 3]"), REFERENCE.replace(":2]", ":3]"))
+    wide = changed(
+        ARRAYS,
+        ("kept[2] = {-INFINITY, -INFINITY}", "kept[3] = {-INFINITY, -INFINITY, -INFINITY}"),
+        ("at[2] = {-1, -1}", "at[3] = {-1, -1, -1}"),
+        ("int k = 1;", "int k = 2;"),
+        ("k < 1", "k < 2"),
+        (
+            "k < 2; k++) { y[2 * r + k] = kept[k]; place[2 * r + k]",
+            "k < 3; k++) { y[3 * r + k] = kept[k]; place[3 * r + k]",
+        ),
+    )
+    back = tuple((old.replace("k = 1", "k = 2").replace("k < 1", "k < 2"), new) for old, new in changes)
+    parent = HEAD + changed(wide, *back)
+    (alone,) = built("sort_network", parent, three)
+    (shared,) = built("row_lanes", parent, three)
+    (both,) = built("sort_network", shared, three)
+    for child in (alone, both):
+        assert "kept[k]" not in child.text.partition("for (int c")[2].partition("#pragma unroll")[0]
+        assert passes(bench, three, child)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -37,9 +38,22 @@ NESTED = changed(
 def test_a_walk_inside_another_loop_is_shared_in_each_of_its_turns(bench: EvaluationSession, rule: str) -> None:
     """The sum goes on from turn to turn, in one lane alone."""
     task = task_of("row_lanes")
-    (child,) = built(rule, NESTED, task)
+    looked_at = changed(
+        NESTED, ("for (int half = 0; half < 2; half++) {", "for (int half = 0; half < 2; half++) { m *= 1.0f;")
+    )
+    (child,) = built(rule, looked_at, task)
     assert child.text.count("__shfl_xor_sync") == 1
     assert "> 0) m = 0;" in child.text
+    assert passes(bench, task, child)
+
+
+@pytest.mark.parametrize("rule", ["row_lanes", long("row_blocks")])
+def test_what_goes_on_from_turn_to_turn_is_combined_once_behind_all(bench: EvaluationSession, rule: str) -> None:
+    task = task_of("row_lanes")
+    (child,) = built(rule, NESTED, task)
+    assert "> 0) m = 0;" not in child.text
+    behind = child.text[child.text.index("m += w * x[i];") :]
+    assert re.match(r"m \+= w \* x\[i\];\s*\}\s*for \(int step = 16;", behind)
     assert passes(bench, task, child)
 
 

@@ -86,12 +86,13 @@ def _find_line(ctx: RuleContext, function: Function, launch: LaunchLine) -> Iter
     if (warps > 2 and _numbers(ctx, body, warps)) or (warps == 1 and re.search(r"_sync\b|\blane", text)):
         return  # as many warps, written out, or a kernel for one
     halves = _halved(ctx, body, now)
-    if len(planned) < 2 and _is_laid_out(ctx, function, now):
+    follows = any(str(now) in re.findall(r"\w+", part.text) for part in launch.grid)
+    if not follows and _is_laid_out(ctx, function, now):
         return  # the threads of a block are a length of the problem
     if halves is None:
         return  # half as many threads, written out
     own = defines[0] if defines else None
-    if own is None and _PLACED.search(text) and (used or (len(planned) < 2 and "gridDim" not in text)):
+    if own is None and _PLACED.search(text) and (used or (not follows and "gridDim" not in text)):
         return  # that number is something else in the kernel, or the grid would not follow
     is_told = bool(used or own or re.search(r"\bblockDim\.x\b", text) or len(planned) > 1)
     for place, value in enumerate(_nearest(_SIZES, now) if is_told else ()):

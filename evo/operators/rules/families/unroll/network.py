@@ -1,4 +1,4 @@
-"""Loops over data that sort an array of a thread, as a network of comparisons at fixed places."""
+"""Loops over data that keep or put an array of a thread in order, as comparisons at fixed places."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import itertools
 import random
 from collections.abc import Iterator, Sequence
 
+from evo.analysis.access import LaunchAnalysis, Term
 from evo.analysis.access.carried_out import CarriedOut, Names, Storage, Unfollowed, constants_of
-from evo.cuda.source import Edit, Function, Span
+from evo.cuda.source import Edit, Function, Span, Statement
 from evo.cuda.source.parser import Node
 from evo.cuda.source.statements import names_in
 from evo.operators.rules.loops import unrolled
 from evo.operators.rules.rewriting import fresh, indent_of
-from evo.operators.rules.rule import Application, Rule, RuleContext
+from evo.operators.rules.rule import Application, Rule, RuleContext, by_launch
 
 _FEWEST, _MOST = 3, 32  # elements
 _DRAWN = 40  # orders that are tried of more elements than all orders are tried of
@@ -206,12 +207,87 @@ def _edits(
             yield from unrolled(ctx.source, loop.span)
 
 
+def _find_kept(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[Application]:
+    """Loops that put each element in among the few largest or smallest, at a place that data chooses."""
+    for found in analysis.reductions:
+        ours = [a for a in analysis.form.accesses if a.number in found.accesses]
+        if not found.kind.endswith("_few") or all(a.index is not None and a.index.value is not None for a in ours):
+            continue
+        loop = analysis.form.loops[found.loops[0]]
+        statement = next((s for s in ctx.source.inside(function) if s.span == loop.span), None)
+        arrays = {a.memory.name for a in ours}
+        element = _element(ctx, statement, arrays) if statement is not None else None
+        if statement is None or statement.body_span is None or element is None:
+            continue
+        kept, name = element
+        count = len(found.names) // (2 if found.kind.startswith("arg") else 1)
+        places = found.names[count:]
+        turns = [a.value.detail for a in ours if places and a.value is not None and a.value.op == "index"]
+        if any(turn != Term.of(loop.symbol) for turn in turns):
+            continue  # what is kept as an element's place is no name
+        lines = _put_in(found.names[:count], places, (name, loop.symbol.name), "<>"["largest" in found.kind])
+        indent = indent_of(ctx.source, statement.span.start)
+        inner = "".join(f"\n{indent}    {line}" for line in (*kept, *lines))
+        yield Application(
+            edits=(
+                Edit(statement.body_span, f"{{{inner}\n{indent}}}"),
+                *(edit for each in _walks(ctx, function, arrays, statement.span) for edit in each),
+            ),
+            summary=f"{function.name}: comparisons at fixed places keep {' and '.join(sorted(arrays))} in order",
+            arguments={"function": function.name, "array": found.names[0]},
+            rank=-1,
+            is_schedule=True,
+        )
+
+
+def _element(ctx: RuleContext, loop: Statement, arrays: set[str]) -> tuple[list[str], str] | None:
+    """What a turn declares before it looks at the arrays, and its element by the one name or place that has it."""
+    rest = list(loop.body)
+    while rest and rest[0].kind == "declare" and not rest[0].reads & arrays:
+        rest.pop(0)
+    if not rest or loop.body_span is None:
+        return None
+    declared = [each for each in loop.body if each not in rest]
+    behind = Span(rest[0].span.start, rest[-1].span.end)
+    used = {each.name for each in declared} & {name for name, _ in ctx.source.names(behind)}
+    read = {ctx.source.slice(use.span) for use in ctx.source.subscripts(behind) if use.name not in arrays}
+    if len(used) + len(read) != 1 or used & ctx.source.changed_in(behind):
+        return None
+    return [ctx.source.slice(each.span) for each in declared], (used | read).pop()
+
+
+def _put_in(values: Sequence[str], places: Sequence[str], new: tuple[str, str], sign: str) -> Iterator[str]:
+    """Lines that put a new element in behind all that are not less, and move those behind it on by a place."""
+    yield f"if ({new[0]} {sign} {values[-1]}) {{  // at fixed places, so that all stay in registers"
+    for at in reversed(range(len(values))):
+        for kept, own in ((places, new[1]), (values, new[0])):
+            moved = f"{new[0]} {sign} {values[at - 1]} ? {kept[at - 1]} : " if kept and at else ""
+            if kept:
+                yield f"    {kept[at]} = {moved}{new[0]} {sign} {values[at]} ? {own} : {kept[at]};"
+    yield "}"
+
+
+def _walks(ctx: RuleContext, function: Function, arrays: set[str], besides: Span) -> Iterator[list[Edit]]:
+    """The other loops over the arrays unrolled, so that they have fixed places too."""
+    for loop in ctx.source.loops:
+        uses = [use for use in ctx.source.subscripts(loop.span) if use.name in arrays]
+        words = {name for use in uses for index in use.indices for name, _ in ctx.source.names(index)}
+        is_ours = loop.function == function.name and loop.variable in words and not besides.holds(loop.span)
+        if is_ours and loop.pragma is None:
+            yield unrolled(ctx.source, loop.span)
+
+
+def _found(ctx: RuleContext) -> Iterator[Application]:
+    yield from _find(ctx)
+    yield from by_launch(_find_kept)(ctx)
+
+
 RULES = (
     Rule(
         name="sort_network",
-        sentence="Sorts a small array of a thread by comparisons at fixed places, in place of loops over data: it stays"
-        " in registers.",
-        find=_find,
+        sentence="Sorts a small array of a thread by comparisons at fixed places, or keeps one in order, in place of"
+        " loops over data: it stays in registers.",
+        find=_found,
         reason="an array that data indexes lies in local memory, and loops over data wait for each comparison",
         expected="no local loads and stores, and comparisons that nothing waits for",
         risk="what is read of the array was not all that the loops left; NaN ends elsewhere",

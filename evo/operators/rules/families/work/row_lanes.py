@@ -15,6 +15,7 @@ from evo.operators.rules.families.work.scanning import scanned_row
 from evo.operators.rules.families.work.walks import (
     SharedLoop,
     combined,
+    going_on,
     is_called_by,
     is_met_in,
     nests,
@@ -122,7 +123,7 @@ def _shared_names(made: dict[Span, list[Edit]], beside: Span) -> set[str]:
 
 def _is_again(form: Form, shared: SharedLoop) -> bool:
     """Whether a thread may come to the loop more than once: it stands in another, or in a function."""
-    symbol = shared.loop.symbol
+    symbol = (shared.whole or shared.loop).symbol
     inner = any(symbol in access.loops and access.loops[0] != symbol for access in form.accesses)
     return inner or bool(shared.loop.calls)
 
@@ -148,7 +149,7 @@ def _walked(
         inner = _walked(ctx, analysis, body, place)
         if not inner or any((analysis.turns(each.loop) or 0) < least for each in inner):
             return None  # each lane would do all of it again
-        found += inner
+        found += [going_on(ctx, analysis, loop, inner[0])] if len(inner) == 1 else inner
     return found
 
 
@@ -281,7 +282,7 @@ def shared_out(
     edits = stepped(ctx, shared, lane, lanes, apart=loop.step.value or 1)
     if edits is None:
         return None
-    indent = indent_of(ctx.source, loop.span.start)
+    indent = indent_of(ctx.source, shared.span.start)
     step = fresh(ctx, "step")
     head = f"for (int {step} = {(WARP if is_block else int(lanes)) // 2}; {step} > 0; {step} /= 2)"
     lines: list[str] = []
@@ -297,7 +298,7 @@ def shared_out(
         lines += _of_warps(ctx, shared, lane, lanes, is_again=is_again, taken=taken)
     if lines:
         text = "\n".join(f"{indent}{line}" for line in lines)
-        edits.append(Edit(Span(loop.span.end, loop.span.end), f"\n{text}"))
+        edits.append(Edit(Span(shared.span.end, shared.span.end), f"\n{text}"))
     return edits
 
 

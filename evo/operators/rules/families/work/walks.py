@@ -36,13 +36,20 @@ _PLACED = re.compile(r"\b(?:threadIdx|blockIdx|gridDim|__shared__|__sync\w*|\w+_
 class SharedLoop:
     """A loop that the lanes share out, with what they combine behind it, and edits that it needs for that.
 
-    is_scan: its turns store what they have come to, so lanes combine in order and on the way.
+    is_scan: its turns store what they have come to, so lanes combine in order and on the way. whole: a loop around it
+    behind which they combine, if each of its turns only goes on.
     """
 
     loop: Loop
     reductions: tuple[Reduction, ...]
     edits: tuple[Edit, ...] = ()
     is_scan: bool = False
+    whole: Loop | None = None
+
+    @property
+    def span(self) -> Span:
+        """Of all turns whose outcome lanes combine at once."""
+        return (self.whole or self.loop).span
 
 
 def is_called_by(ctx: RuleContext, loop: Loop, kernel: Function) -> bool:
@@ -104,6 +111,19 @@ def shared_of(ctx: RuleContext, analysis: LaunchAnalysis, loop: Loop) -> SharedL
     if analysis.legality.parallel(loop, scans=True).holds:
         return replace(shared_loop(ctx, loop, reductions), is_scan=True)
     return None
+
+
+def going_on(ctx: RuleContext, analysis: LaunchAnalysis, loop: Loop, inner: SharedLoop) -> SharedLoop:
+    """A shared loop in another one: combined behind that one if its turns do nothing else to what is combined."""
+    around = shared_of(ctx, analysis, loop)
+    if around is None or around.is_scan or inner.is_scan or around.edits or inner.edits or loop.calls:
+        return inner
+    said = [[(found.kind, found.names) for found in each.reductions] for each in (around, inner)]
+    names = {name for _, found in said[0] for name in found}
+    beside = (at for name, at in ctx.source.names(loop.span) if name in names and not inner.span.holds(at))
+    if said[0] != said[1] or any(beside) or not all(_NAMED.fullmatch(name) for name in names):
+        return inner
+    return replace(inner, reductions=around.reductions, whole=loop)
 
 
 def _is_natural(found: Reduction) -> bool:
@@ -240,10 +260,10 @@ def stepped(
     if pointers is None:
         return None
     edits += [*pointers, *shared.edits]
-    indent = indent_of(source, loop.span.start)
+    indent = indent_of(source, shared.span.start)
     for found in shared.reductions:
         starts = _starts(ctx, loop, found)
-        above = source.above(loop.span)
+        above = source.above(shared.span)
         if starts and above is None:
             return None
         if starts and above is not None:

@@ -11,6 +11,7 @@ from evo.operators.rules.rule_context import RuleContext
 
 _ADDRESS = re.compile(r"reinterpret_cast<unsigned long long>\(")
 _WIDE = re.compile(r"\(\w+_wide(?:_\d+)? \?")
+_LAMBDA = re.compile(r"\bauto\s+(\w+)\s*=\s*\[[^\[\]]*\]([^;{}]*\{[^{}]*\})\s*;")
 
 
 def counted_loops(ctx: RuleContext) -> Iterator[tuple[CountedLoop, CountedFor, tuple[Statement, ...]]]:
@@ -54,6 +55,20 @@ def above(ctx: RuleContext, loop: CountedLoop) -> int:
     """The first byte of the loop's pragma, or of its line; of the loop itself if it starts within a line."""
     found = ctx.source.above(loop.span)
     return found if found is not None else loop.span.start
+
+
+def reads_unseen(source: Source, function: Function, statement: CountedFor) -> bool:
+    """Whether a function with subscripts gets the loop's variable: written out, what it reads is in wide pieces too."""
+    uses, texts = source.subscripts(statement.body_span), {f.name: source.slice(f.body) for f in source.functions}
+    texts |= {match[1]: match[2] for match in _LAMBDA.finditer(source.slice(function.body))}
+    given = [
+        argument
+        for call in source.calls
+        if statement.body_span.holds(call.span) and "[" in texts.get(call.name, "")
+        for argument in call.arguments
+    ]
+    places = [at for argument in given for name, at in source.names(argument) if name == statement.name]
+    return any(not any(use.span.holds(at) for use in uses) for at in places)
 
 
 def loop_words(ctx: RuleContext, loop: CountedLoop) -> str:

@@ -238,15 +238,20 @@ def offset_of(source: Source, loop: Statement, index: Span) -> str | None:
     text = source.slice(index).strip()
     if text == loop.name:
         return ""
-    changed = {loop.name} | {inner.name for inner in loop.all() if inner.kind in ("declare", "assign") and inner.name}
     for pattern in (rf"(?P<rest>.+?)\s*\+\s*{loop.name}", rf"{loop.name}\s*\+\s*(?P<rest>.+)"):
         match = re.fullmatch(pattern, text, re.DOTALL)
-        if match is None or changed & set(re.findall(r"[A-Za-z_]\w*", match["rest"])):
-            continue
-        rest = _THREAD_PLACE.sub("place", match["rest"])
-        if re.fullmatch(r"(?:static_cast<[\w\s]+>|[\w\s*()+])+", rest) and balanced(rest):
+        if match is not None and is_steady(loop, match["rest"]):
             return match["rest"]
     return None
+
+
+def is_steady(loop: Statement, text: str) -> bool:
+    """Whether a part of an index is plain arithmetic on what does not change in a loop."""
+    changed = {loop.name} | {inner.name for inner in loop.all() if inner.kind in ("declare", "assign") and inner.name}
+    rest = _THREAD_PLACE.sub("place", text)
+    if changed & set(re.findall(r"[A-Za-z_]\w*", text)) or not balanced(rest):
+        return False
+    return re.fullmatch(r"(?:static_cast<[\w\s]+>|[\w\s*()+%-]|/(?![/*]))+", rest) is not None
 
 
 def counts_down(source: Source, loop: Statement, index: Span) -> bool:

@@ -13,8 +13,9 @@ from evo.analysis.access.legality import is_inside
 from evo.cuda.source import CountedFor, CountedLoop, Edit, Function, Source, Span, Statement
 from evo.operators.rules.directives import definition_place
 from evo.operators.rules.element import BYTES, pack_name, pack_struct
+from evo.operators.rules.families.vector.interleaved import Records, record_of
 from evo.operators.rules.joined_totals import is_joined, stays_apart
-from evo.operators.rules.loops import above, counted_loops, is_rest, loop_words
+from evo.operators.rules.loops import above, counted_loops, is_rest, loop_words, reads_unseen
 from evo.operators.rules.normal_form import behind_guard
 from evo.operators.rules.reductions import counts_down, is_continue, offset_of, takes_any_order
 from evo.operators.rules.rewriting import balanced, fresh, indented, merged, rewritten, same
@@ -30,7 +31,7 @@ _ONE_BY_ONE = "#pragma unroll 1\n"
 _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 _BUILT_IN = frozenset(("blockIdx", "threadIdx", "blockDim", "gridDim", "size_t", "int", "long", "unsigned"))
 _LEAVES = re.compile(r"\b(break|continue|return|goto)\b|__sync|_sync\b|\basm\b|\[&|\[=")
-_LAMBDA = re.compile(r"\bauto\s+(\w+)\s*=\s*\[[^\[\]]*\]([^;{}]*\{[^{}]*\})\s*;")
+_Packs = dict[tuple[str, str] | Records, str]  # what is loaded or stored at once, by the name that it gets
 _ATOMIC = re.compile(r"atomic(Add|Max|Min|Or|And|Xor)\s*\([^;{}=]*\)\s*;")
 
 
@@ -46,10 +47,15 @@ class _WideLoop:
     kinds: dict[str, str] = field(default_factory=dict)  # pointer -> element
     reads: dict[tuple[str, str], list[Span]] = field(default_factory=dict)
     writes: dict[tuple[str, str], Statement] = field(default_factory=dict)
+    records: dict[Records, list[tuple[Span, int]]] = field(default_factory=dict)  # and which element of one
 
     @property
     def places(self) -> list[tuple[str, str]]:
         return list(dict.fromkeys((*self.reads, *self.writes)))
+
+    def note(self, span: Span, found: tuple[Records, int] | None) -> None:
+        if found is not None:
+            self.records.setdefault(found[0], []).append((span, found[1]))
 
     def is_backward(self, offset: str) -> bool:
         return re.search(rf"\b{self.loop.name}\b", offset) is not None
@@ -73,6 +79,7 @@ class _WideLoop:
             not self.stride
             and not self.trips
             and len(sizes) == len(directions) == 1
+            and not self.records
             and (is_later or True in directions)
         )
 
@@ -90,7 +97,8 @@ def _find(ctx: RuleContext) -> Iterator[Application]:
         seen += [each.span for each, _ in every]
         largest = max((BYTES[kind] for _, each in every for kind in each.kinds.values()), default=0)
         for count in (16, 8, 4, 2):
-            if every and count * largest <= _MOST_BYTES and all(each.trips % count == 0 for _, each in every):
+            is_short = all(records.fits(count) for _, each in every for records in each.records)
+            if every and is_short and count * largest <= _MOST_BYTES and all(e.trips % count == 0 for _, e in every):
                 names = dict.fromkeys(name for _, each in every for name in each.kinds)
                 yield Application(
                     edits=tuple(_all_edits(ctx, every, count)),
@@ -116,7 +124,8 @@ def _dealt_together(
     starts = [each.span.start for each, _ in every]
     known_here = {*ctx.source.declared(Span(function.body.start, min(starts))), *(p.name for p in function.params)}
     changed = ctx.source.changed_in(Span(min(starts), max(starts))) - {n for _, each in every for n in each.kinds}
-    words = set(_NAME.findall(" ".join(text for _, each in every for place in each.places for text in place)))
+    places = [(*each.places, *((r.name, r.offset) for r in each.records)) for _, each in every]
+    words = set(_NAME.findall(" ".join(text for own in places for place in own for text in place)))
     if changed & words or words - known_here - _BUILT_IN:
         return []  # one test, in front of the first loop, tells for all whether addresses are aligned
     return every if stays_apart(ctx, function, [each.loop for _, each in every]) else []
@@ -163,7 +172,7 @@ def _walk(
     """trips: how often the loop runs, 0 if the text does not tell."""
     source, body = ctx.source, statement.body_span
     walk = _open_loop(ctx, function, launch, statement)
-    if walk is None or _reads_unseen(source, function, statement):
+    if walk is None or reads_unseen(source, function, statement):
         return None
     uses = source.subscripts(body)
     guarded, always, others = dict[tuple[str, str], list[Span]](), set[tuple[str, str]](), set[str]()
@@ -184,6 +193,9 @@ def _walk(
                     return None  # a private array would be indexed at run time
                 walk.trips = trips
             others.add(use.name)
+            is_always = use.is_read and use.span.end <= skipped and not source.is_conditional(use.span, body)
+            if is_always and _is_pointer(ctx, function, use.name):
+                walk.note(use.span, record_of(source, statement, use, kind))
             continue
         if kind not in BYTES or not _is_pointer(ctx, function, use.name):
             return None
@@ -214,20 +226,6 @@ def _walk(
     if walk.stride and not is_joined(source, function, statement, frozenset(stored)):
         return None
     return walk if _is_stored_apart(source, walk) else None
-
-
-def _reads_unseen(source: Source, function: Function, statement: CountedFor) -> bool:
-    """Whether a function with subscripts gets the loop's variable: written out, what it reads is in wide pieces too."""
-    uses, texts = source.subscripts(statement.body_span), {f.name: source.slice(f.body) for f in source.functions}
-    texts |= {match[1]: match[2] for match in _LAMBDA.finditer(source.slice(function.body))}
-    given = [
-        argument
-        for call in source.calls
-        if statement.body_span.holds(call.span) and "[" in texts.get(call.name, "")
-        for argument in call.arguments
-    ]
-    places = [at for argument in given for name, at in source.names(argument) if name == statement.name]
-    return any(not any(use.span.holds(at) for use in uses) for at in places)
 
 
 def _is_stored_apart(source: Source, walk: _WideLoop) -> bool:
@@ -282,12 +280,15 @@ def _edits(
     indent, done, e = loop.indent, fresh(ctx, f"{i}_done"), fresh(ctx, "e")
     if walk.trips == count:  # one access takes all turns
         done, e = "0", i
-    packs: dict[tuple[str, str], str] = {}
+    packs: _Packs = {}
     for place in walk.places:
         packs[place] = fresh(ctx, f"{place[0]}_pack", packs.values())
+    for records in walk.records:
+        packs[records] = fresh(ctx, f"{records.name}_pack", packs.values())
     kinds = dict.fromkeys(walk.kinds.values())
     structs = [pack_struct(f"{pack_name(kind)}{count}", kind, count, count) for kind in kinds]
-    missing = "".join(text for text in structs if text not in source.text and text not in ctx.written)
+    structs += [records.struct(count)[1] for records in walk.records]
+    missing = "".join(t for t in dict.fromkeys(structs) if t not in source.text and t not in ctx.written)
     if missing:
         yield Edit(definition_place(ctx), missing)
     wide, loads, stores = flag or fresh(ctx, f"{i}_wide"), "", ""
@@ -301,6 +302,9 @@ def _edits(
             loads += f"{indent}    {kind} {own};\n"
         if place in walk.writes:
             stores += f"{indent}    *reinterpret_cast<{kind}*>({at}) = {own};\n"
+    for records in walk.records:
+        kind, at = records.struct(count)[0], records.address(done)
+        loads += f"{indent}    const {kind} {packs[records]} = *reinterpret_cast<const {kind}*>({at});\n"
     step = f"{_factor(walk.stride)} * {count}" if walk.stride else str(count)
     first = f"{_factor(start)} * {count}" if walk.stride else start
     declared = "" if walk.stride else f"{indent}int {done} = {first};\n"
@@ -329,7 +333,7 @@ def _written_out(
     walk: _WideLoop,
     test: str,
     parts: tuple[str, str, str, str],
-    packed: tuple[dict[tuple[str, str], str], int],
+    packed: tuple[_Packs, int],
 ) -> Edit:
     """Both loops with all turns written out, of which only one runs: arrays of the thread stay in registers."""
     (done, e, loads, stores), (packs, count), indent = parts, packed, loop.indent
@@ -358,7 +362,9 @@ def _aligned(ctx: RuleContext, walk: _WideLoop, count: int, names: tuple[str, st
     bytes_of = {name: count * BYTES[kind] for name, kind in walk.kinds.items()}
     at = {place: f"reinterpret_cast<unsigned long long>({walk.address(place, begin, count)})" for place in walk.places}
     if not walk.is_off(ctx.source):
-        return " && ".join(f"{at[place]} % {bytes_of[place[0]]} == 0" for place in walk.places), ""
+        walls = [(at[place], bytes_of[place[0]]) for place in walk.places]
+        walls += [(f"reinterpret_cast<unsigned long long>({r.address(begin)})", r.unit(count)) for r in walk.records]
+        return " && ".join(f"{place} % {wall} == 0" for place, wall in walls), ""
     first, *others = walk.places
     wall = bytes_of[first[0]]
     tests = [f"({at[place]} - {at[first]}) % {wall} == 0" for place in others]
@@ -376,14 +382,14 @@ def _factor(text: str) -> str:
     return text if re.fullmatch(r"[\w.]+|\(.*\)", text) and balanced(text.strip("()")) else f"({text})"
 
 
-def _body(
-    ctx: RuleContext, walk: _WideLoop, packs: dict[tuple[str, str], str], names: tuple[str, str, str], count: int
-) -> str:
+def _body(ctx: RuleContext, walk: _WideLoop, packs: _Packs, names: tuple[str, str, str], count: int) -> str:
     """The body's statements with elements taken from the packs."""
     e, done, indent = names
-    own = {p: f"{pack}.at[{f'{count - 1} - {e}' if walk.is_backward(p[1]) else e}]" for p, pack in packs.items()}
+    own = {p: f"{packs[p]}.at[{f'{count - 1} - {e}' if walk.is_backward(p[1]) else e}]" for p in walk.places}
     swaps = [Edit(span, own[place]) for place, spans in walk.reads.items() for span in spans]
     swaps += [Edit(s.target, own[place]) for place, s in walk.writes.items() if s.target is not None]
+    for records, uses in walk.records.items():
+        swaps += [Edit(span, f"{packs[records]}.at[{records.length} * {e} + {at}]") for span, at in uses]
     texts = (rewritten(ctx.source, statement.span, swaps) for statement in walk.loop.body)
     text = "".join(f"{indent}        {indented(each).lstrip()}\n" for each in texts)
     if re.search(rf"\b{walk.loop.name}\b", text) and e != walk.loop.name:

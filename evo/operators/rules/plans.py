@@ -92,7 +92,7 @@ PLANS = (
     RulePlan(
         name="walk_wide",
         sentence="Walks in wide loads, with sizes compiled in.",
-        steps=(("neighbours", "wide_access"), ("compile_in",)),
+        steps=(("neighbours", "wide_access"), ("powers",), ("inverse",), ("compile_in",)),
         reason="wide loads leave short threads, whose set-up counts as much as their work",
         expected="near the bandwidth of a copy",
     ),

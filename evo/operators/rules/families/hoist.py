@@ -6,11 +6,15 @@ import re
 from collections.abc import Iterator
 
 from evo.cuda.source import BinaryExpression, Edit, Function, Span
-from evo.operators.rules.rewriting import balanced, bare
+from evo.operators.rules.rewriting import CHANGES, balanced, bare, bracketed
 from evo.operators.rules.rule import Application, Example, Rule, RuleContext
 
 _ROOT = re.compile(r"\(?\s*(?P<name>sqrtf?|std::sqrt)\s*\((?P<of>.*)\)", re.DOTALL)
 _ONE = ("1.0f", "1.f", "1")
+_PLAIN = re.compile(r"[\w.]+|\((?:[\w\s.+*-]|(?<!\w)\(|\))+\)")  # what brackets hold, and no call
+_POWER = re.compile(r"(?:2|4|8|16|32|64|128|256)(?:\.0*)?f?")  # whose inverses are exact, as compilers know
+_POWERS = ("pow", "powf", "std::pow", "__powf")
+_EXPONENT = re.compile(r"([234])(?:\.0*)?f?")
 _DOUBLE = re.compile(r"(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][+-]?\d+)?")
 
 
@@ -41,6 +45,63 @@ def _find_root(ctx: RuleContext) -> Iterator[Application]:
             yield Application(
                 edits=tuple(edits),
                 summary=f"{function.name} (line {', '.join(map(str, lines))}): reciprocal roots for divisions by roots",
+                arguments={"function": function.name},
+                is_schedule=len(edits) > 1,
+            )
+
+
+def _find_inverse(ctx: RuleContext) -> Iterator[Application]:
+    """Divisions of floats by what does not change, in the loop around them, or in a function of its own."""
+    for function in ctx.source.functions:
+        found = [d for d in ctx.source.binaries if d.operator == "/" and function.body.holds(d.span)]
+        found = [d for d in found if _is_steady(ctx, function, d)]
+        edits = [_product(ctx, d, f"(1.0f / {ctx.source.slice(d.right)})") for d in found]
+        edits = [e for e in edits if not any(o is not e and o.span.holds(e.span) for o in edits)]
+        if edits:
+            lines = dict.fromkeys(ctx.source.line(edit.span.start) for edit in edits)
+            yield Application(
+                edits=tuple(edits),
+                summary=f"{function.name} (line {', '.join(map(str, lines))}): products with inverses for divisions",
+                arguments={"function": function.name},
+                is_schedule=len(edits) > 1,
+            )
+
+
+def _is_steady(ctx: RuleContext, function: Function, division: BinaryExpression) -> bool:
+    """Whether the inverse is worked out once: for all turns of a loop, or by the compiler for a function's callers."""
+    source, text = ctx.source, ctx.source.slice(division.right)
+    if division.left_type != "float" or division.right_type not in ("float", "int") or not _PLAIN.fullmatch(text):
+        return False
+    if source.slice(division.left) in _ONE or _POWER.fullmatch(bare(text)):
+        return False
+    loops = [s for s in source.inside(function) if s.kind == "for" and s.span.holds(division.span)]
+    inner = max(loops, key=lambda each: each.span.start, default=None)
+    if inner is None and function.is_kernel:
+        return False
+    changed = source.changed_in(inner.span if inner is not None else function.body)
+    return changed.isdisjoint(name for name, _ in source.names(division.right))
+
+
+def _find_powers(ctx: RuleContext) -> Iterator[Application]:
+    """Powers of floats by two, three or four."""
+    for function in ctx.source.functions:
+        edits = []
+        for call in ctx.source.calls:
+            if not function.body.holds(call.span) or call.name not in _POWERS or len(call.arguments) != 2:
+                continue
+            base, exponent = (ctx.source.slice(each).strip() for each in call.arguments)
+            said = _EXPONENT.fullmatch(exponent)
+            is_float = ctx.source.type_of(function.name, call.arguments[0]) in ("float", "double")
+            if said is None or not is_float or CHANGES.search(base) or re.search(r"\w\s*\(", base):
+                continue
+            factor = bracketed(base)
+            edits.append(Edit(call.span, f"({' * '.join([factor] * int(said[1]))})"))
+        edits = [e for e in edits if not any(o is not e and o.span.holds(e.span) for o in edits)]
+        if edits:
+            lines = dict.fromkeys(ctx.source.line(edit.span.start) for edit in edits)
+            yield Application(
+                edits=tuple(edits),
+                summary=f"{function.name} (line {', '.join(map(str, lines))}): products for powers",
                 arguments={"function": function.name},
                 is_schedule=len(edits) > 1,
             )
@@ -97,6 +158,33 @@ RULES = (
         expected="two instructions for some twenty where arithmetic binds",
         risk="2 ulp of rsqrtf; the error budget decides",
         next_if_kept="wider loads in that loop",
+        next_if_reverted="the expression needs its precision",
+    ),
+    Rule(
+        name="inverse",
+        sentence="Multiplies by the inverse of what does not change in a loop, or in a function, instead of dividing.",
+        find=_find_inverse,
+        examples=(
+            Example(
+                "  for (int i = 0; i < n; ++i) o[i] = a[i] / y;\n",
+                "  for (int i = 0; i < n; ++i) o[i] = a[i] * (1.0f / y);\n",
+            ),
+        ),
+        reason="an accurate division is eight instructions and a branch, and a compiler may not make a product of it",
+        expected="one division for all turns of a loop, none where the divisor is known when compiled",
+        risk="rounds twice; the error budget decides",
+        next_if_kept="wider loads in that loop",
+        next_if_reverted="the expression needs its precision",
+    ),
+    Rule(
+        name="powers",
+        sentence="Multiplies a number by itself where it is raised to the power of 2, 3 or 4.",
+        find=_find_powers,
+        examples=(Example("  o[0] = powf(x - y, 2);\n", "  o[0] = ((x - y) * (x - y));\n"),),
+        reason="a power is a logarithm and an exponential, some hundred instructions, in double precision for `pow`",
+        expected="one or two products",
+        risk="rounds as products do; the error budget decides",
+        next_if_kept="inverses of what does not change",
         next_if_reverted="the expression needs its precision",
     ),
     Rule(

@@ -145,6 +145,8 @@ class _Counted:
         return [span for span in found if span not in self.anew]
 
     def _is_other(self, loop: Loop, moving: set[str]) -> bool:
+        if loop.values is not None and loop.symbol.name not in moving:
+            return False  # such as the halves of a tree, which no rule wants to count up
         if self.source.slice(loop.span).startswith(("while", "do")):
             return True
         statement = next((s for s in self.inside if s.span == loop.span), None)

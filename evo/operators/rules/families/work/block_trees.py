@@ -77,9 +77,20 @@ def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Ite
 
 def _between(ctx: RuleContext, trees: Sequence[_Tree]) -> str:
     """What stands between the first store and the loop, but for the stores and barriers."""
-    span = Span(min(tree.store.span.start for tree in trees), trees[0].loop.span.start)
-    text = rewritten(ctx.source, span, [Edit(tree.store.span, "") for tree in trees])
+    loop, home = trees[0].loop, trees[0].home
+    span = Span(min(tree.store.span.start for tree in trees), loop.span.start)
+    counters = [each.span for each in ctx.source.inside(home) if _is_counter(ctx, home, each, loop)]
+    gone = [*(tree.store.span for tree in trees), *(each for each in counters if span.holds(each))]
+    text = rewritten(ctx.source, span, [Edit(each, "") for each in gone])
     return re.sub(r"__syncthreads\s*\(\s*\)\s*;", "", without_comments(text)).strip()
+
+
+def _is_counter(ctx: RuleContext, home: Function, statement: Statement, loop: Loop) -> bool:
+    """Whether a statement in front of a loop only declares what counts its levels."""
+    name = loop.symbol.name
+    if statement.kind != "declare" or statement.name != name or ctx.source.declared(statement.span) != (name,):
+        return False
+    return all(loop.span.holds(at) or statement.span.holds(at) for n, at in ctx.source.names(home.body) if n == name)
 
 
 def _written(analysis: LaunchAnalysis, trees: Sequence[_Tree]) -> set[str]:
@@ -102,7 +113,7 @@ def _tree(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, found:
     if array is None or len(array.shape) > 1 or around is None:
         return None
     here = next(place for place, each in enumerate(around) if each.span == loop.span)
-    store = _last(ctx, around[:here], found.names[0])
+    store = _last(ctx, [each for each in around[:here] if not _is_counter(ctx, home, each, loop)], found.names[0])
     if store is None or store.value is None:
         return None
     uses = form.of(array)

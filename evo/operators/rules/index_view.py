@@ -3,11 +3,12 @@
 `bid * blockDim.x + tid`, `(int)(blockIdx.x * blockDim.x + threadIdx.x)`, `__mul24`, a macro, a shift, a function: where
 the analysis says that a variable is a block's number times the block's size, plus the thread's, it is seen set to just
 that. A variable that is declared first and set once later, or set and added to once, is seen declared with its value.
-A place that a loop names first, `int at = row * n + i; s += x[at];`, is seen where it is used.
+A place that a loop names first, `int at = row * n + i; s += x[at];`, is seen where it is used, and so is a pointer.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Sequence
 
@@ -15,6 +16,8 @@ from evo.analysis.access import BLOCK, THREAD, LaunchAnalysis, Term
 from evo.cuda.source import Edit, Function, Span, Statement
 from evo.errors import SyntaxInvalid
 from evo.operators.rules.idle_declarations import without_unused
+from evo.operators.rules.index_text import IndexText
+from evo.operators.rules.lifting import NotPrinted, names_of
 from evo.operators.rules.rewriting import merged, rewritten, with_its_line
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import is_index_text
@@ -25,6 +28,7 @@ _AXES = "xyz"
 _WIDE = re.compile(r"\b(?:size_t|u?int64_t|long)\b")
 _INTEGER = re.compile(r"(?:const\s+)?(?:int|unsigned|unsigned int|size_t|long|long long|u?int(?:32|64)_t)\s*")
 _OPERATIONS = re.compile(r"(?!\s*\*)(?:[\w\s.+\-/%]|\*(?!\s*\*)|(?<!\w)\((?!\s*\*)|\))+")
+_POINTED = re.compile(r"(?P<base>\w+)\s*\+\s*(?P<place>.+)|&\s*(?P<of>\w+)\s*\[(?P<at>[^\[\]]+)\]", re.DOTALL)
 _PLACED = re.compile(r"\b(?:threadIdx|blockIdx)\b")
 
 
@@ -42,7 +46,7 @@ def plain_indices(ctx: RuleContext) -> list[Edit]:
 
 def places_in_full(ctx: RuleContext) -> list[Edit]:
     """The edits after which subscripts in loops say where an element is, if an integer of the loop held that alone."""
-    return [
+    found = [
         edit
         for function in ctx.source.functions
         if function.is_kernel
@@ -51,21 +55,52 @@ def places_in_full(ctx: RuleContext) -> list[Edit]:
         for each in loop.body
         for edit in _in_full(ctx, each, Span(each.span.end, loop.body_span.end))
     ]
+    for analysis, function in ctx.analysed(once=True):
+        made = _put_together(ctx, analysis, function)
+        found += [edit for edit in made if not any(edit.span.holds(e.span) or e.span.holds(edit.span) for e in found)]
+    return found
+
+
+def _put_together(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> list[Edit]:
+    """Places that are taken apart and put together again, `x[i / W * W + i % W]`, as what they are."""
+    form, given = analysis.form, names_of(ctx, function)
+    words = IndexText(form, ctx.source, function, given, {symbol: symbol.name for symbol in form.loops})
+    said: dict[Span, str] = {}
+    for access in form.accesses:
+        text = ctx.source.slice(access.span)
+        if not access.is_global or access.calls or access.blocked or access.index is None or access.elements != 1:
+            continue
+        if not access.loops or "%" not in text or any(True for _ in access.index.ops()):
+            continue
+        if access.memory.name in given and access.route == "plain":
+            with contextlib.suppress(NotPrinted):
+                said[access.span] = f"{given[access.memory.name]}[{words.at(access.index, access.span)}]"
+    return [Edit(span, text) for span, text in said.items()]
 
 
 def _in_full(ctx: RuleContext, declared: Statement, behind: Span) -> list[Edit]:
     source, name = ctx.source, declared.name
-    if declared.kind != "declare" or declared.value is None or declared.dims or not _INTEGER.fullmatch(declared.type):
+    if declared.kind != "declare" or declared.value is None or declared.dims:
         return []
     text = source.slice(declared.value).strip()
+    pointed = _POINTED.fullmatch(text) if "*" in declared.type else None
+    place = pointed["place"] or pointed["at"] if pointed is not None else text
     words = {word for word, _ in source.names(declared.value)}
-    if not _OPERATIONS.fullmatch(text) or {name, *words} & source.changed_in(behind):
+    if not _OPERATIONS.fullmatch(place) or {name, *words} & source.changed_in(behind):
         return []
-    whole = {index for use in source.subscripts(behind) if len(use.indices) == 1 for index in use.indices}
+    known = [use for use in source.subscripts(behind) if len(use.indices) == 1]
     uses = [at for word, at in source.names(behind) if word == name]
-    if not uses or not whole.issuperset(uses) or source.declared(declared.span) != (name,):
+    if not uses or source.declared(declared.span) != (name,):
         return []
-    return [Edit(with_its_line(source, declared.span), ""), *(Edit(at, text) for at in uses)]
+    gone = Edit(with_its_line(source, declared.span), "")
+    if pointed is not None:
+        ours = [use for use in known if use.name == name and _OPERATIONS.fullmatch(source.slice(use.indices[0]))]
+        base = pointed["base"] or pointed["of"]
+        edits = [Edit(use.span, f"{base}[{place} + {source.slice(use.indices[0]).strip()}]") for use in ours]
+        return [gone, *edits] if len(ours) == len(uses) else []
+    whole = {index for use in known for index in use.indices}
+    is_whole = _INTEGER.fullmatch(declared.type) and whole.issuperset(uses)
+    return [gone, *(Edit(at, text) for at in uses)] if is_whole else []
 
 
 def _spelled(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> list[Edit]:

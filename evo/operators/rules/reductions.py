@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from evo.cuda.source import CountedFor, Source, Span, Statement
-from evo.operators.rules.rewriting import balanced
+from evo.operators.rules.rewriting import balanced, closed
 
 _COMBINE = {"fmaxf": "fmaxf", "fminf": "fminf", "max": "max", "min": "min"}
 NEUTRAL = {"+": "0.0f", "fmaxf": "-INFINITY", "fminf": "INFINITY"}
@@ -236,9 +236,12 @@ def _is_element(source: Source, loop: Statement, indices: tuple[Span, ...]) -> b
 def offset_of(source: Source, loop: Statement, index: Span) -> str | None:
     """`i` -> "", `E + i` or `i + E` -> "E", where E does not change in the loop; None for other indices."""
     text = source.slice(index).strip()
+    while text.startswith("(") and closed(text, 0) == len(text):
+        text = text[1:-1].strip()
     if text == loop.name:
         return ""
-    for pattern in (rf"(?P<rest>.+?)\s*\+\s*{loop.name}", rf"{loop.name}\s*\+\s*(?P<rest>.+)"):
+    own = rf"(?:{loop.name}|\(\s*{loop.name}\s*\))"
+    for pattern in (rf"(?P<rest>.+?)\s*\+\s*{own}", rf"{own}\s*\+\s*(?P<rest>.+)"):
         match = re.fullmatch(pattern, text, re.DOTALL)
         if match is not None and is_steady(loop, match["rest"]):
             return match["rest"]

@@ -6,14 +6,14 @@ The views: `index_view`, `plain_view`, `one_turn`, `counted_view` (behind the fi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 
 from evo.cuda.source import Edit
 from evo.errors import SyntaxInvalid
 from evo.operators.rules.braced_view import braced
 from evo.operators.rules.counted_view import counted
-from evo.operators.rules.index_view import plain_indices
+from evo.operators.rules.index_view import places_in_full, plain_indices
 from evo.operators.rules.joined_nests import joined_nests
 from evo.operators.rules.kept_value_view import with_kept_value
 from evo.operators.rules.one_turn import one_turn
@@ -64,7 +64,15 @@ class Views:
     @cached_property
     def first(self) -> tuple[list[Edit], ...]:
         """Of loops that rules are to see before the text as it is written: nests as one loop, sums one by one."""
-        return joined_nests(self.ctx), with_sums_in_turn(self.ctx)
+        made = joined_nests(self.ctx)
+        if not made and len(self.ctx.source.loops) > 1:
+            edits, view, _ = self._shown((_plain, places_in_full, written_out, counted, one_turn, with_register_sums))
+            joined = joined_nests(view) if edits else []
+            made = list(through(view.source, edits, joined)) if joined else []
+        elif made:  # a sum in memory hides the loop over it too
+            view = self.ctx.after(made)
+            made = list(through(view.source, made, with_register_sums(view)))
+        return made, with_sums_in_turn(self.ctx)
 
     @cached_property
     def of_loops(self) -> tuple[View, ...]:
@@ -84,6 +92,11 @@ class Views:
     def normal(self) -> tuple[View, ...]:
         """Of all that the text hides, one thing shown behind the other; none where that is one thing at most."""
         steps = (_plain, written_out, counted, one_turn, with_register_sums, with_last_elements)
+        edits, _, count = self._shown(steps)
+        return ((edits, []),) if count > 1 else ()
+
+    def _shown(self, steps: Iterable[Callable[[RuleContext], list[Edit]]]) -> tuple[list[Edit], RuleContext, int]:
+        """The edits of all steps, each behind those before it, what is seen then, and how many steps had some."""
         edits, view, count = list[Edit](), self.ctx, 0
         for step in steps:
             if made := step(view):
@@ -91,8 +104,8 @@ class Views:
                 try:
                     view, count = self.ctx.after(edits), count + 1
                 except SyntaxInvalid:
-                    return ()
-        return ((edits, []),) if count > 1 else ()
+                    return [], self.ctx, 0
+        return edits, view, count
 
     @cached_property
     def _counted_up(self) -> tuple[View, ...]:

@@ -212,6 +212,32 @@ def test_a_tree_over_the_block_begins_at_half_the_knob(step: str) -> None:
     assert not children("block_size", unrolled)
 
 
+STEADY = "  for (int i = 0; i < n; ++i) o[i] = {};\n"
+
+
+@pytest.mark.parametrize(
+    ("rule", "value", "made"),
+    [
+        ("inverse", "a[i] / (x * x + 3.0f)", "a[i] * (1.0f / (x * x + 3.0f))"),
+        ("inverse", "a[i] / n", "a[i] * (1.0f / n)"),
+        ("inverse", "x / a[i]", None),
+        ("inverse", "a[i] / (x + i)", None),  # another one in each turn
+        ("inverse", "a[i] / 4.0f", None),  # a product already
+        ("inverse", "1.0f / x", None),
+        ("inverse", "i / n", None),  # whole numbers
+        ("powers", "pow(a[i], 3)", "(a[i] * a[i] * a[i])"),
+        ("powers", "powf(a[i] - x, 2.0f) + powf(x, 2)", "((a[i] - x) * (a[i] - x)) + (x * x)"),
+        ("powers", "powf(a[i], 2.5f)", None),
+        ("powers", "powf(expf(x), 2)", None),  # worked out twice
+        ("powers", "pow(i, 2)", None),  # a double, which may be larger than any int
+    ],
+)
+def test_divisions_and_powers_become_products_where_they_may(rule: str, value: str, made: str | None) -> None:
+    text = STEADY.format(value)
+    found = children(rule, text)
+    assert [STEADY.format(made) in child.text for child in found] == [True] * (made is not None)
+
+
 def test_a_define_of_the_block_size_becomes_the_knob() -> None:
     text = (
         "// evo: launch k grid (ceil_div(M, 128)) block (128) shared 0\n#define SIZE 128\n"

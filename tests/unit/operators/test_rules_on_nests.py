@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rule_children import built, passes
+from rule_children import built, changed, passes
 from task_folders import written_task
 
 from evo.evaluate.session import EvaluationSession
@@ -186,3 +186,122 @@ extern "C" __global__ void more(const float* x, float* y) {
 """
     assert not built("block_size", text, rows)
     assert not built("block_size", text.replace("2 * 64 * 4", "512"), rows)
+
+
+PLACE = "x[((b * C + c) * H + h) * W + w]"
+AT = "__device__ int at(int b, int c, int h, int w, int C, int H, int W) { return ((b * C + c) * H + h) * W + w; }\n"
+INNER = "            for (int w = 0; w < W; w++) "
+OUTER = "        for (int h = 0; h < H; h++)\n"
+HIDDEN = {
+    "a sum in memory": (
+        ("float s = 0.0f;", "y[c] = 0.0f;"),
+        (f"s += {PLACE}", f"y[c] += {PLACE}"),
+        ("    y[c] = s;\n", ""),
+    ),
+    "a function": (('extern "C"', f'{AT}extern "C"'), (PLACE, "x[at(b, c, h, w, C, H, W)]")),
+    "a line": (
+        (INNER, f"        {{ const float* line = &x[((b * C + c) * H + h) * W];\n{INNER}"),
+        (f"s += {PLACE};", "s += line[w]; }"),
+    ),
+    "put together": (
+        (OUTER + INNER, "        for (int hw = 0; hw < H * W; hw++) "),
+        (PLACE, "x[((b * C + c) * H + hw / W) * W + hw % W]"),
+    ),
+}
+
+
+@pytest.mark.parametrize("way", HIDDEN)
+def test_what_hides_a_nest_is_shown_first(bench: EvaluationSession, task: Task, way: str) -> None:
+    """The walk is shared as one loop, and is in wide pieces then."""
+    parent = changed(HEAD + NESTS["Horner's way"] + TAIL, *HIDDEN[way])
+    (shared,) = built("row_blocks", parent, task)
+    assert "hw < H * W; hw += LANES" in shared.text
+    wide = next(child for child in built("wide_access", shared, task) if "Float4" in child.text)
+    assert passes(bench, task, wide)
+
+
+PAIRS = """\
+name: pairs
+axes: {R: int, N: int}
+tensors:
+  - {name: x, role: in, dtype: float32, shape: [R, 3 * N]}
+  - {name: w, role: in, dtype: float32, shape: [N]}
+  - {name: y, role: out, dtype: float32, shape: [R]}
+tolerance: {rtol: 1e-3, atol: 1e-3, rival_error_factor: 16, because: sums of float32}
+check: [{R: 3, N: 64}, {R: 2, N: 45}]
+bench: {b: {R: 256, N: 512}}
+work: {flop: 6 * R * N, bytes: 12 * R * N}
+"""
+PAIRS_REFERENCE = """\
+import numpy as np
+
+
+def inputs(case, rng):
+    return {"x": rng.random((case["R"], 3 * case["N"]), dtype=np.float32), "w": rng.random(case["N"], dtype=np.float32)}
+
+
+def expected(inputs):
+    x = inputs["x"].astype(np.float64).reshape(len(inputs["x"]), -1, 3)
+    return {"y": ((x[..., 0] * x[..., 1] - x[..., 2]) * inputs["w"]).sum(1)}
+"""
+PAIRS_KERNEL = """\
+// evo: task pairs
+// evo: launch dots grid (ceil_div(R, 32)) block (32) shared 0
+extern "C" __global__ void dots(const float* x, const float* w, float* y, int R, int N) {
+    int r = blockIdx.x * blockDim.x + threadIdx.x;
+    if (r >= R) return;
+    float s = 0.0f;
+    for (int i = 0; i < N; i++) {
+        s += (x[r * N * 3 + 3 * i] * x[r * N * 3 + i * 3 + 1] - x[r * N * 3 + 3 * i + 2]) * w[i];
+    }
+    y[r] = s;
+}
+"""
+
+
+def test_short_records_are_loaded_with_what_a_loop_walks(bench: EvaluationSession, tmp_path: Path) -> None:
+    pairs = written_task(tmp_path / "pairs", PAIRS, PAIRS_REFERENCE)
+    wide, *_ = built("wide_access", PAIRS_KERNEL, pairs)
+    assert "const Float12 x_pack = *reinterpret_cast<const Float12*>(&x[r * N * 3 + 3 * i_done]);" in wide.text
+    assert all(f"x_pack.at[3 * e + {at}]" in wide.text for at in range(3))
+    assert passes(bench, pairs, wide)
+
+
+def test_records_that_move_in_a_loop_are_left(tmp_path: Path) -> None:
+    pairs = written_task(tmp_path / "pairs", PAIRS, PAIRS_REFERENCE)
+    moved = changed(PAIRS_KERNEL, ("x[r * N * 3 + 3 * i]", "x[r * N * 3 + 3 * i * 1]"), ("i * 3 + 1]", "i * 3 + 3]"))
+    assert not any("x_pack.at[3 * e]" in child.text for child in built("wide_access", moved, pairs))
+
+
+TREE = """\
+// evo: task pairs
+// evo: launch dots grid (R) block (64) shared 0
+extern "C" __global__ void dots(const float* x, const float* w, float* y, int R, int N) {
+    __shared__ float part[64];
+    int at = threadIdx.x;
+    float s = 0.0f;
+    while (at < N) {
+        const float* p = x + (blockIdx.x * N + at) * 3;
+        s += (p[0] * p[1] - p[2]) * w[at];
+        at += blockDim.x;
+    }
+    part[threadIdx.x] = s;
+    __syncthreads();
+    int i = blockDim.x / 2;
+    while (i != 0) {
+        if (threadIdx.x < i) part[threadIdx.x] += part[threadIdx.x + i];
+        __syncthreads();
+        i /= 2;
+    }
+    if (threadIdx.x == 0) y[blockIdx.x] = part[0]USED;
+}
+"""
+
+
+def test_the_counter_of_a_tree_may_stand_in_front_of_it(bench: EvaluationSession, tmp_path: Path) -> None:
+    pairs = written_task(tmp_path / "pairs", PAIRS, PAIRS_REFERENCE)
+    (child,) = built("block_trees", TREE.replace("USED", ""), pairs)
+    assert "while (i" not in child.text
+    assert "int i " not in child.text
+    assert passes(bench, pairs, child)
+    assert built("block_trees", TREE.replace("USED", " + i"), pairs) == []

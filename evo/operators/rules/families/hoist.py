@@ -94,7 +94,7 @@ def _find_powers(ctx: RuleContext) -> Iterator[Application]:
             is_float = ctx.source.type_of(function.name, call.arguments[0]) in ("float", "double")
             if said is None or not is_float or CHANGES.search(base) or re.search(r"\w\s*\(", base):
                 continue
-            factor = bracketed(base)
+            factor = base if re.fullmatch(r"\w+(?:\[[^\[\]]*\])?", base) else bracketed(base)
             edits.append(Edit(call.span, f"({' * '.join([factor] * int(said[1]))})"))
         edits = [e for e in edits if not any(o is not e and o.span.holds(e.span) for o in edits)]
         if edits:
@@ -180,7 +180,6 @@ RULES = (
         name="powers",
         sentence="Multiplies a number by itself where it is raised to the power of 2, 3 or 4.",
         find=_find_powers,
-        examples=(Example("  o[0] = powf(x - y, 2);\n", "  o[0] = ((x - y) * (x - y));\n"),),
         reason="a power is a logarithm and an exponential, some hundred instructions, in double precision for `pow`",
         expected="one or two products",
         risk="rounds as products do; the error budget decides",

@@ -1,0 +1,6 @@
+// evo: task powers
+// evo: launch robust grid (ceil_div(N, 256)) block (256) shared 0
+extern "C" __global__ void robust(const float* x, const float* t, float* y, int N) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < N) y[i] = pow(x[i] - t[i], 2) / (1.0f + powf(x[i] - t[i], 2.0f));
+}

@@ -18,7 +18,7 @@ from evo.evaluate.gate.at_timed_sizes import timed_sizes
 from evo.evaluate.gate.hunted_steps import dealt_steps, many_numbers, patterned_steps, short_steps
 from evo.evaluate.gate.input_patterns import PATTERNS, is_topmost, patterned
 from evo.evaluate.gate.looked import Looked, SteeredCases
-from evo.evaluate.gate.other_machines import GROSS, all_altered, apart, rough, shifted_steps
+from evo.evaluate.gate.other_machines import GROSS, all_altered, apart, is_coarse, rough, shifted_steps
 from evo.evaluate.gate.other_orders import other_orders
 from evo.evaluate.gate.own_kernel import is_by_rounding, is_own_wrong, is_rounded_alike, wrong_at_near_ties
 from evo.evaluate.gate.run_cases import (
@@ -60,6 +60,7 @@ _LARGE = 3  # cases that are looked at by a sample of their blocks
 _HELD, _SIMULATED = 1 << 28, 1 << 22  # elements of them: as are drawn in a few seconds, or simulated
 _FIRST = (0, 0, 0)  # block
 _CHEAP = 0.6  # of the dearest check case: a trial prefers those that cost less
+_ROUGH = "if approximate instructions err more, as they may"
 _HUNTED = "hunted"  # so few elements say nothing about a bias
 
 _Patterned = tuple[str, Case, int]  # a pattern, and which draw of it
@@ -180,17 +181,19 @@ def unlike_machines(
             why = f"if {', '.join(step.shifted)} begins at no multiple of its usual alignment"
             return failed(row, step, Stage.GATE, f"case {row.name}, {why}", faults, seed)
     others = {
-        "if approximate instructions are off by one unit more": all_altered(programs, rough),
+        _ROUGH: all_altered(programs, rough),
         "if no two lanes happen to be active together": all_altered(programs, apart),
     }
+    drawn = [(case, DRAWN) for case in task.check]
+    more = [*spread_over_cases(task, reference, seed)] if is_coarse(programs) else []
     for words, other in others.items():
-        for case in task.check:
-            if case.name not in other:
+        for case, distribution in drawn + (more if words == _ROUGH else []):
+            if case.name not in other or (expectation := expected_under(reference, case, seed, distribution)) is None:
                 continue
-            step = Step(case, device, budget=CHECK_BUDGET)
-            row, _, faults = check_case(task, other, reference.expectation(case, seed), step, {})
+            step = Step(case, device, distribution=distribution, budget=CHECK_BUDGET)
+            row, _, faults = check_case(task, other, expectation, step, {})
             if faults or (row.mismatch is not None and row.mismatch.kind in GROSS):
-                return failed(row, step, Stage.GATE, f"case {case.name}, {words}", faults, seed)
+                return failed(row, step, Stage.GATE, f"case {case.name}{step.under}, {words}", faults, seed)
     return None
 
 

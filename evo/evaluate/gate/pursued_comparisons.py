@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -26,7 +26,7 @@ from evo.evaluate.gate.looked import Looked
 from evo.evaluate.gate.others_extreme import edges, others_extreme, tells_of_edges
 from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case, covered_run, failed
 from evo.evaluate.gate.solved_conditions import Setting, SolvedConditions, element_turning, solved_conditions
-from evo.evaluate.gate.tensors_at_once import Doses, alike, approached, some_places
+from evo.evaluate.gate.tensors_at_once import Counted, Doses, alike, approached, some_places
 from evo.evaluate.gate.threshold_cases import cost_of
 from evo.results import Check, Stage, Status
 from evo.results.coverage import ConditionSource, Coverage, CoveragePoint
@@ -137,6 +137,13 @@ def _worth_it(
     return (worth if met else []), (full if met else []), [case for _, case in edged[-_EDGES:]]
 
 
+_Again = Callable[[Arrays], "tuple[SeenRun, CoveragePoint] | None"]
+
+
+def _registers(point: CoveragePoint) -> tuple[str, ...]:
+    return (point.kernel, *(leaf.register for leaf in point.leaves))
+
+
 @dataclass(slots=True)
 class _Work:
     """What all cases together may still cost, in operations of the reference."""
@@ -177,8 +184,8 @@ class _Pursuit:
     def wrong(self, programs: Mapping[str, Program], seed: int) -> Check | None:
         """The first inputs with a new outcome at which the variant is wrong."""
         space = InputSpace.of(self.task, self.case, self.reference, seed)
-        seen = self._run(space.distinct(self.rng))
-        if seen is None:
+        first = seen = self._run(space.distinct(self.rng))
+        if first is None or seen is None:
             return None
         self.known |= outcomes_of(seen.coverage)
         for _ in range(_CYCLES):
@@ -188,7 +195,7 @@ class _Pursuit:
             before = len(self.known)
             seen, found = self._at_once(seen, space, programs, seed)
             if found is None:
-                seen, found = self._by_doses(seen, space, programs, seed)
+                seen, found = self._by_doses(seen, first, space, programs, seed)
             if found is not None or len(self.known) == before:
                 return found
         return None
@@ -258,36 +265,63 @@ class _Pursuit:
         return best, None
 
     def _by_doses(
-        self, start: SeenRun, space: InputSpace, programs: Mapping[str, Program], seed: int
+        self, start: SeenRun, first: SeenRun, space: InputSpace, programs: Mapping[str, Program], seed: int
     ) -> tuple[SeenRun, Check | None]:
-        """What is wrong where conditions turn on how many elements are such; those of few registers first."""
-        best, doses, inputs = start, Doses(space, start.inputs, start.coverage, self.rng.spawn(1)[0]), start.inputs
-        least, tried = self.work.doses * (1 - _OF_CASE), set[tuple[ConditionSource, ...]]()
-        for at, point in sorted(enumerate(start.coverage.points), key=lambda pair: len(pair[1].leaves)):
-            wanted = self._open(point).unexercised
-            if not (wanted and point.leaves) or point.leaves in tried or self.work.doses < least:
-                continue
-            tried.add(point.leaves)
-            met: list[SeenRun] = []
+        """What is wrong where conditions turn on how many elements are such; those of few registers first.
 
-            def look(inputs: Arrays, at: int = at, wanted: tuple[str, ...] = wanted, met: list[SeenRun] = met) -> float:
-                """How near the condition is to turning; infinite once it has."""
+        first: another run, which may have met other conditions.
+        """
+        best, doses = start, Doses(space, first.inputs, first.coverage, self.rng.spawn(1)[0])
+        counted, tried = Counted(space, first.inputs, self.rng.spawn(1)[0]), set[tuple[str, ...]]()
+        least = self.work.doses * (1 - _OF_CASE)
+        while self.work.doses >= least and (found := self._counting((best, first), tried)) is not None:
+            run, at = found
+            wanted, met = self._open(run.coverage.points[at]).unexercised, list[SeenRun]()
+
+            def again(inputs: Arrays, at: int = at) -> tuple[SeenRun, CoveragePoint] | None:
                 self.work.doses -= self._cost
                 seen = self._run(inputs)
-                if seen is None:
+                return None if seen is None else (seen, seen.coverage.points[at])
+
+            def look(
+                inputs: Arrays, wanted: tuple[str, ...] = wanted, met: list[SeenRun] = met, again: _Again = again
+            ) -> float:
+                """How near the condition is to turning; infinite once it has."""
+                if (found := again(inputs)) is None:
                     return -math.inf
-                new, point = outcomes_of(seen.coverage) - self.known, seen.coverage.points[at]
+                seen, point = found
+                new = outcomes_of(seen.coverage) - self.known
                 self.known |= new
                 if self._decides(seen, new):
                     met.append(seen)
                 has_turned = any(point.outcomes[outcome] for outcome in wanted)
                 return math.inf if has_turned else self.solved[point.kernel].nearness(point)
 
-            inputs = doses.climbed(inputs, look)  # others may be nearer there
+            def leaves(inputs: Arrays, again: _Again = again) -> tuple[ConditionSource, ...]:
+                return () if (found := again(inputs)) is None else found[1].leaves
+
+            point = run.coverage.points[at]
+            ways = counted.settled(run.inputs, point, self.solved[point.kernel], leaves)
+            if not any(look(inputs) == math.inf for inputs in ways):
+                doses.climbed(run.inputs, look)
             for best in met:
-                if (found := self._checked(programs, best.inputs, seed)) is not None:
-                    return best, found
+                if (wrong := self._checked(programs, best.inputs, seed)) is not None:
+                    return best, wrong
         return best, None
+
+    def _counting(self, runs: Sequence[SeenRun], tried: set[tuple[str, ...]]) -> tuple[SeenRun, int] | None:
+        """The next condition that is open, by its place, and a run that met it; none of registers that were tried."""
+        found = [
+            (len(point.leaves), at, number)
+            for number, run in enumerate(runs)
+            for at, point in enumerate(run.coverage.points)
+            if point.leaves and self._open(point).unexercised and _registers(point) not in tried
+        ]
+        if not found:
+            return None
+        _, at, number = min(found)
+        tried.add(_registers(runs[number].coverage.points[at]))
+        return runs[number], at
 
     def _missing(self, point: CoveragePoint) -> tuple[str, ...]:
         """Outcomes that data may decide and that are worth a search."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,6 +101,23 @@ class SolvedConditions:
         changed = [(e, bits) for e, bits in zip(elements, found, strict=True) if int(bits) != e.held(known[e.register])]
         return tuple((e.name, e.place, _number(bits, e.dtype)) for e, bits in changed)
 
+    def counts(
+        self, point: CoveragePoint, counted: Sequence[str], size: int, space: InputSpace, rng: np.random.Generator
+    ) -> dict[str, int]:
+        """What registers that hold counts, none above a size, have to hold for the condition to turn, as little else as
+        may be; nothing if that is not known.
+        """
+        known = {leaf.register: leaf.bits for leaf in point.leaves}
+        condition = self._condition(point, known)
+        if condition is None:
+            return {}
+        kind = np.dtype(np.int32)
+        elements = [_Element(name, name, at, kind) for at, name in enumerate(counted)]
+        space = replace(space, bounds={**space.bounds, **dict.fromkeys(counted, (0, size))})
+        with np.errstate(all="ignore"):
+            found = self._solved(condition, known, elements, space, rng, least=1)
+        return {} if found is None else {name: int(bits) for name, bits in zip(counted, found, strict=True)}
+
     def nearness(self, point: CoveragePoint) -> float:
         """How near the condition is to coming out otherwise: how many of its parts would hold, and how far apart the
         numbers of the others are; minus infinity if what it is computed from is not known.
@@ -136,8 +153,9 @@ class SolvedConditions:
         elements: Sequence[_Element],
         space: InputSpace,
         rng: np.random.Generator,
+        least: int = _LEAST,
     ) -> Bits | None:
-        """The elements' bits with which the condition is another than it was."""
+        """The elements' bits with which the condition is another than it was. least: of so many one is the nearest."""
         fixed = {name: np.asarray([bits], np.uint64) for name, bits in known.items()}
         wanted = not bool(self.conditions.of(condition, self.conditions.values(fixed))[0])
         best = np.asarray([element.held(known[element.register]) for element in elements], np.uint64)
@@ -154,7 +172,7 @@ class SolvedConditions:
                 found = rows[allowed][changed == changed.min()]
                 found = found if distinct else np.unique(found, axis=0)
                 at = int(rng.integers(len(found)))
-                if at % _LEAST == 0:  # or the next condition of a chain has no room
+                if at % least == 0:  # or the next condition of a chain has no room
                     at = int(_apart(found, best, elements).argmin())
                 return np.asarray(found[at], np.uint64)
             scores = np.broadcast_to(self._score(condition, wanted, values), (len(rows),))

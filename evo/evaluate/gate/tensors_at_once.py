@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from evo.device import Arrays
 from evo.evaluate.gate.distinct_inputs import InputSpace
-from evo.evaluate.gate.solved_conditions import NEAR
-from evo.results.coverage import MEMORY, Coverage, CoveragePoint, PointKind
+from evo.evaluate.gate.solved_conditions import NEAR, SolvedConditions
+from evo.results.coverage import MEMORY, ConditionSource, Coverage, CoveragePoint, PointKind
 
 Way = Callable[[NDArray[np.generic]], NDArray[np.generic]]  # to change a whole tensor
 
@@ -42,7 +42,11 @@ _FAR, _EQUAL = 1e-12, 0.899  # how near numbers are that lie so far apart that n
 _DISTINCT = 4096  # of a tensor's numbers
 _IN_LAST_ROW, _LESS, _AS_FAR = 0.5, 0.25, 0.3
 
+_ALONE = 4  # registers of a condition that are set one at a time
+_PROBES, _MOVED = 2, 8  # inputs besides the first by which a count is known; of so many elements one is another there
+
 Run = Callable[[Arrays], Coverage | None]
+Leaves = Callable[[Arrays], tuple[ConditionSource, ...]]
 
 
 def alike(
@@ -215,6 +219,67 @@ class Doses:
         )
         few = min(len(places), math.ceil(few))
         flat[self.rng.permutation(places)[:few]] = np.resize(new, few)
+        return flat.reshape(array.shape)
+
+
+class Counted:
+    """Which number's places a register counts, told by what it holds where numbers lie in more and in fewer places; and
+    inputs in which numbers lie in as many as a condition asks for.
+    """
+
+    def __init__(self, space: InputSpace, start: Arrays, rng: np.random.Generator) -> None:
+        self.space, self.rng = space, rng
+        names = (name for name in space.bounds if not space.is_dealt(name) and start[name].size > 1)
+        self._numbers = {name: some for name in names if len(some := np.unique(start[name])) <= _DISTINCT}
+        self._kept: dict[str, dict[int, int]] = {
+            name: {} for name in self._numbers
+        }  # in how many places they are to lie
+
+    def settled(
+        self, start: Arrays, point: CoveragePoint, solved: SolvedConditions, leaves: Leaves
+    ) -> Iterator[Arrays]:
+        """Inputs in which the condition ought to have turned: first with the counts of all others as they were.
+
+        leaves: what it follows from with other inputs.
+        """
+        for name, numbers in self._numbers.items():
+            tried = [start[name], *(self._uneven(name, start[name]) for _ in range(_PROBES))]
+            known = [point.leaves, *(leaves({**start, name: array}) for array in tried[1:])]
+            held = [{leaf.register: leaf.bits for leaf in some if leaf.is_data} for some in known]
+            counts = np.array([[np.count_nonzero(array == number) for number in numbers] for array in tried]).T
+            counted: dict[str, int] = {}
+            for register in held[0] if all(held) else ():
+                places = np.flatnonzero((counts == [some.get(register, -1) for some in held]).all(axis=1))
+                if len(places):
+                    counted[register] = int(numbers[places[0]])
+            alone = [[some] for some in counted if counted[some] not in self._kept[name]]
+            for those in (*alone[:_ALONE], *([[*counted]] if counted else [])):
+                wanted = solved.counts(point, those, start[name].size, self.space, self.rng)
+                kept = self._kept[name] | {counted[register]: count for register, count in wanted.items()}
+                if wanted and (array := self._with_counts(name, start[name], kept)) is not None:
+                    self._kept[name] = kept
+                    yield {**start, name: array}
+
+    def _uneven(self, name: str, array: NDArray[np.generic]) -> NDArray[np.generic]:
+        """With other numbers in some places, a few or many of each; those that are kept stay."""
+        flat, kept = array.copy().reshape(-1), [*self._kept[name]]
+        numbers = np.setdiff1d(self._numbers[name], kept)
+        places = self.rng.permutation(np.flatnonzero(~np.isin(flat, kept)))[: max(1, flat.size // _MOVED)]
+        flat[places] = self.rng.choice(numbers, len(places), p=self.rng.dirichlet(np.ones(len(numbers))))
+        return flat.reshape(array.shape)
+
+    def _with_counts(self, name: str, array: NDArray[np.generic], wanted: dict[int, int]) -> NDArray[np.generic] | None:
+        """With each of these numbers in so many places; None if there are not as many, or no others."""
+        flat = array.copy().reshape(-1)
+        others = np.setdiff1d(self._numbers[name], [*wanted])
+        if not len(others) or sum(wanted.values()) > flat.size:
+            return None
+        for number, count in wanted.items():
+            there = self.rng.permutation(np.flatnonzero(flat == number))
+            flat[there[count:]] = self.rng.choice(others, max(0, len(there) - count))
+        for number, count in wanted.items():
+            free = self.rng.permutation(np.flatnonzero(~np.isin(flat, [*wanted])))
+            flat[free[: count - np.count_nonzero(flat == number)]] = number
         return flat.reshape(array.shape)
 
 

@@ -109,8 +109,8 @@ def scalar_value(one: ScalarLine, sizes: Sizes) -> float | int:
 
 
 def reference_text(form: NewTaskAnswers, case: Sizes) -> str:
-    """reference.py: inputs, the float64 expectation, and the same in float32 where an output is real."""
-    real = any(is_float(tensor.dtype) for tensor in form.outputs)
+    """reference.py: inputs, the float64 expectation, and the same in float32 where there are reals."""
+    real = any(is_float(tensor.dtype) for tensor in (*form.inputs, *form.outputs))
     lines = [f'"""{form.name}: inputs and the float64 expectation' + (", and the same in float32." if real else ".")]
     lines[0] += '"""'
     names = form.functions

@@ -26,6 +26,7 @@ from evo.spec.derived_inputs import (
     float_outputs,
     is_accurate,
     is_defined,
+    multiples,
     representable,
     special_inputs,
     vanishes,
@@ -101,10 +102,7 @@ class Reference:
             return other.expectation(case, seed)
 
     def beside(self) -> Reference:
-        """The same for sizes that the task does not list. It has no judge, and holds less.
-
-        The source suggests them, so the next variants of a run are asked for many of them again.
-        """
+        """The same for sizes that the task does not list, which the next variants ask for again; less is held."""
         if self._beside is None:
             self._beside = Reference(
                 self.task,
@@ -240,14 +238,17 @@ class Reference:
             else inputs[tensor.name]
             for tensor in self.task.inputs
         }
-        # A NaN on the way to an integer becomes any number, and no kernel need give the same.
-        whole = not all(is_float(tensor.dtype) for tensor in self.task.outputs)
+        whole = not all(is_float(t.dtype) for t in self.task.outputs)  # a NaN on the way to one becomes any number
         try:
             with np.errstate(all="ignore", invalid="raise" if whole else "ignore"):
                 expected = self._outputs("expected", inputs, case)
                 if not representable(self.task, expected) or (distribution == "tiny" and vanishes(self.task, expected)):
                     return None
                 trusted = self._outputs("trusted", inputs, case) if self.has("trusted") else None
+                for other in () if trusted is None or is_given else multiples(self.task, inputs):
+                    both = [self._outputs(name, other, case) for name in ("expected", "trusted")]
+                    if not is_accurate(self.task, Expectation(other, both[0], both[1])):
+                        return None
                 if not is_given and not is_accurate(self.task, Expectation(inputs, expected, trusted)):
                     return None
                 near = self._outputs("expected", moved, case)
@@ -389,9 +390,8 @@ class Reference:
         returned = self._returned(name, *args, seed=seed)
         if returned.kind == "dict" or isinstance(returned.value, dict):
             return arrays_of(returned.value)
-        outputs = self.task.outputs
-        if name != "inputs" and len(outputs) == 1:  # a bare array is the only output
-            return {outputs[0].name: np.asarray(returned.value)}
+        if name != "inputs" and len(self.task.outputs) == 1:  # a bare array is the only output
+            return {self.task.outputs[0].name: np.asarray(returned.value)}
         raise self._broken(name, f"returned {returned.kind}, expected a dict of arrays by tensor name")
 
     def _returned(self, name: str, *args: object, seed: list[int] | None = None) -> ReferenceValue:

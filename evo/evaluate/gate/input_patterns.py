@@ -7,6 +7,7 @@ and a trusted implementation are accurate on it.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -88,9 +89,10 @@ def patterned(
     if pattern == SPLICED:
         return _spliced(reference, case, drawn, free, domains, turn, rng)
     if pattern in (OUTERMOST, RECIPROCAL, PEAKED, WHOLE, ALIGNED):
-        if not all(is_float(tensor.dtype) for tensor in task.outputs):
-            return None  # they would be full of near ties
-        tries = _outlying(pattern, drawn, free, domains, constants, rng, turn)
+        halves = not all(is_float(tensor.dtype) for tensor in task.outputs)
+        if halves and not (pattern == WHOLE and reference.has("trusted")):
+            return None  # they would be full of near ties, and nothing would tell which are exact
+        tries = _outlying(pattern, drawn, free, domains, constants, rng, turn, halves=halves)
         if is_topmost(pattern, turn):
             tries = (changed for changed in tries if reference.stays_within(case, drawn, changed))
         sound = (reference.sound(case, drawn | changed, pattern, rng) for changed in tries)
@@ -168,6 +170,8 @@ def _outlying(
     constants: Sequence[int | float],
     rng: Rng,
     turn: int,
+    *,
+    halves: bool,
 ) -> Iterator[Arrays]:
     """Inputs to try, the hardest first. In odd turns each tensor has one sign, at the ends of its type; few whole
     numbers. In the second even one those that reach far beyond half precision are about as large as sums of two may be.
@@ -198,7 +202,8 @@ def _outlying(
                 most = {t.name: part * ends[t.name] for t in some}
                 yield {t.name: fitted(t, outermost(reals[t.name], most[t.name], rng), 1.0) for t in some}
     elif pattern == WHOLE:
-        yield {t.name: fitted(t, whole_numbers(drawn[t.name].shape, rng, of_bytes=not odd), 1.0) for t in free}
+        made = functools.partial(whole_numbers, rng=rng, of_bytes=not odd, halves=halves)
+        yield {t.name: fitted(t, made(drawn[t.name].shape), 1.0) for t in free}
     elif pattern == ALIGNED:
         found = aligned(free, reals, rng)
         yield {t.name: fitted(t, found[t.name], 1.0) for t in free if t.name in found}

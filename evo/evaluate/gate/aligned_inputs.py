@@ -6,6 +6,7 @@ maximum, an exponential that vanishes, or a threshold on a product of two tensor
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
@@ -19,6 +20,7 @@ _BOTH = 0.7  # of the tensors have rows of both signs ...
 _BY_TURNS = 0.25  # ... one after the other; of the rows, too, whose signs alternate
 _DRIFTING, _MOST = 0.25, 8.0  # of the tensors have rows that grow little by little, up to so many times
 _DRIFT = -16.0, -4.0  # powers of two, by which they do
+_SLOW = -4.0, -1.5  # powers of ten, by which products rise from row to row where the code names no small number
 _AS_DRAWN = 0.5  # of the draws leave one of three tensors as it is
 _LAST = 3.0  # times more likely is an axis for each tensor whose last one it is: products mostly run along it
 
@@ -50,6 +52,30 @@ def aligned(tensors: Sequence[Tensor], drawn: Mapping[str, Reals], rng: Rng) -> 
     return {
         tensor.name: _multiples(way, drawn[tensor.name], along[tensor.name][text], tensor.name == even, rng)
         for tensor in those
+    }
+
+
+def rising(
+    tensors: Sequence[Tensor], drawn: Mapping[str, Reals], constants: Sequence[int | float], rng: Rng
+) -> dict[str, Reals]:
+    """The last axis that two tensors share: all rows of the first are one row, and those of the second multiples that
+    grow one after the other, so that products rise by a little less than a number that the code compares with.
+    """
+    ends = [(tensor.name, tensor.shape[-1].text) for tensor in tensors if len(tensor.shape) > 1]
+    shared = [pair for pair in itertools.combinations(ends, 2) if pair[0][1] == pair[1][1]]
+    if not shared:
+        return {}
+    (first, _), (second, _) = shared[0]
+    way, rows = drawn[first].reshape(-1, drawn[first].shape[-1])[0], drawn[second].shape[-2]
+    small = [size for size in constants if isinstance(size, float) and 0 < size < 1]
+    step = rng.choice(small) * rng.uniform(0.5, 1.0) if small else 10.0 ** rng.uniform(*_SLOW)
+    size = (
+        step * np.sqrt(len(way)) * rows / _MOST / max(float(np.square(way).sum()), 1e-9)
+    )  # products are mostly scaled
+    factors = np.arange(1.0, rows + 1)[:, None] * _MOST / rows
+    return {
+        first: np.broadcast_to(way * size, drawn[first].shape),
+        second: np.broadcast_to(way * factors, drawn[second].shape),
     }
 
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.evaluate.gate.aligned_inputs import aligned
-from evo.evaluate.gate.integer_patterns import WAYS, Kind, kind_of, recurrence, varied_integers
+from evo.evaluate.gate.aligned_inputs import aligned, rising
+from evo.evaluate.gate.integer_patterns import WAYS, Kind, highest_place, kind_of, recurrence, varied_integers
 from evo.evaluate.gate.outlying_inputs import (
     LONG,
     far_apart,
@@ -44,7 +44,7 @@ STRUCTURES = 6  # turns of structured inputs
 # How often each is drawn on a case before a keep: one draw shows one way to be uneven.
 PATTERNS = {
     STRUCTURED: STRUCTURES, SHIFTED: 2, SOURCED: 2, UNEVEN: WAYS + 1, ZEROS: 1, SPLICED: TURNS + 1, OUTERMOST: 3,
-    RECIPROCAL: 2, PEAKED: 3, ROWS: 2, WHOLE: 2, ALIGNED: 4,
+    RECIPROCAL: 2, PEAKED: 3, ROWS: 2, WHOLE: 2, ALIGNED: 5,
 }  # fmt: skip
 
 _Structure = Callable[[Reals, Reals, Rng], None]
@@ -54,7 +54,8 @@ _ZERO_SHARE, _NAMED = 0.25, 0.35
 _WIDEST = 65504.0  # the largest number of half precision; float32 can still add squares of it up
 _TOPMOST, _TOP = 2, (0.3, 0.49)  # the turn, and the share of the largest number, where fast divisions give zero
 _EXACT = 1 << 12  # of a recurrence, whose numbers are exact in ten bits
-_NEAR, _LONG = 0.8, 16  # how near to the end of an axis drawn places come, and how long it must be to tell
+_RISING = 4  # turn
+_LONG = 16  # places that the code may name
 
 
 def is_topmost(pattern: str, turn: int) -> bool:
@@ -205,7 +206,7 @@ def _outlying(
         made = functools.partial(whole_numbers, rng=rng, of_bytes=not odd, halves=halves)
         yield {t.name: fitted(t, made(drawn[t.name].shape), 1.0) for t in free}
     elif pattern == ALIGNED:
-        found = aligned(free, reals, rng)
+        found = rising(free, reals, constants, rng) if turn == _RISING else aligned(free, reals, rng)
         yield {t.name: fitted(t, found[t.name], 1.0) for t in free if t.name in found}
     elif pattern == PEAKED:
         others = {t.name: fitted(t, np.abs(reals[t.name])) for t in free if t is not one}
@@ -374,23 +375,12 @@ def _uneven(
     changed: Arrays = {}
     for tensor in task.inputs:
         if not is_float(tensor.dtype):
-            most = _highest(task, reference, case, tensor, seed)
+            most = highest_place(task, reference, case, tensor, seed)
             kinds = [kind_of(reference.inputs(other, seed)[tensor.name]) for other in task.check]
             other = varied_integers(drawn[tensor.name], most, rng, turn, may_repeat=Kind.NUMBERS in kinds)
             if other is not None:
                 changed[tensor.name] = other
     return reference.sound(case, drawn | changed, UNEVEN, rng) if changed else None
-
-
-def _highest(task: Task, reference: Reference, case: Case, tensor: Tensor, seed: int) -> int | None:
-    """The last place along an axis, where numbers are places along it as far as check cases show."""
-    highest = [(other.axes, int(reference.inputs(other, seed)[tensor.name].max(initial=0))) for other in task.check]
-    for axis in task.axes:
-        inside = all(value < axes[axis] for axes, value in highest)
-        near = sum(value + 1 >= _NEAR * axes[axis] for axes, value in highest)
-        if inside and 2 * near >= len(highest) and any(axes[axis] > _LONG for axes, _ in highest):
-            return case.axes[axis] - 1
-    return None
 
 
 def _special(

@@ -14,10 +14,13 @@ from numpy.typing import NDArray
 
 from evo.evaluate.gate.tensor_rows import some_rows
 from evo.spec.integer_distributions import IntegerRange, observed_range, to_and_fro
+from evo.spec.reference import Reference
+from evo.spec.task import Case, Task, Tensor
 
 Integers = NDArray[np.generic]
 WAYS = 13  # to deal groups
 _LEAST = 3
+_NEAR, _LONG = 0.8, 16  # how near to the end of an axis drawn places come, and how long it must be to tell
 _MOVED = 0.3  # of the ends of even groups
 _TO_AND_FRO = 0.25  # of the draws of other numbers, and of the ways to deal the last ones
 _LAST = 3
@@ -28,6 +31,7 @@ _RELATED = 0.4  # of the draws of other numbers
 _EQUAL = 0.5  # of the draws of even groups are equal but for one
 _ROUNDED = 0.5  # of the draws of even groups have ends that are multiples ...
 _UNITS = (8, 16, 32, 64)  # ... of one of these
+_HALVING = 2, 0  # of the number before: loads that halve are common, and meet a long chain
 _FOLLOWING = ((2, 0), (-2, 0), (3, 0), (1, 1), (1, 1), (2, -1), (1, -1), (2, 1))  # of the number before, and before it
 
 
@@ -87,16 +91,29 @@ def with_number(given: Integers, place: int, number: int, drawn: Integers) -> In
     return np.ascontiguousarray(values.reshape(given.shape).astype(given.dtype))
 
 
-def recurrence(length: int, most: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def recurrence(
+    length: int, most: int, rng: np.random.Generator, law: tuple[int, int] | None = None
+) -> NDArray[np.int64]:
     """Whole numbers up to `most`, each a sum of small multiples of the two before, forwards or backwards; as many of
-    them as there are, up to a length.
+    them as there are, up to a length. law: of how many of each; any if None.
     """
-    one, two = _FOLLOWING[int(rng.integers(len(_FOLLOWING)))]
+    one, two = law or _FOLLOWING[int(rng.integers(len(_FOLLOWING)))]
     found = [int(rng.integers(1, 4)) * int(rng.choice([-1, 1]))]
     found.append(found[0] * one if not two else found[0] + int(rng.integers(0, 3)))
     while len(found) < length and abs(following := one * found[-1] + two * found[-2]) <= most:
         found.append(following)
     return np.asarray(found[:length][:: int(rng.choice([-1, 1]))], np.int64)
+
+
+def highest_place(task: Task, reference: Reference, case: Case, tensor: Tensor, seed: int) -> int | None:
+    """The last place along an axis, where numbers are places along it as far as check cases show."""
+    highest = [(other.axes, int(reference.inputs(other, seed)[tensor.name].max(initial=0))) for other in task.check]
+    for axis in task.axes:
+        inside = all(value < axes[axis] for axes, value in highest)
+        near = sum(value + 1 >= _NEAR * axes[axis] for axes, value in highest)
+        if inside and 2 * near >= len(highest) and any(axes[axis] > _LONG for axes, _ in highest):
+            return case.axes[axis] - 1
+    return None
 
 
 def varied_integers(
@@ -139,7 +156,8 @@ def _ends(values: NDArray[np.int64], steps: NDArray[np.int64], rng: np.random.Ge
         shares[-late:] = rng.multinomial(free, np.full(late, 1 / late))
     elif turn >= 7:
         total = int(values[-1] - values[0])
-        made = _ramp(free, len(steps), rng) if turn < 9 else _following(total, len(steps), least, rng) - least
+        law = _HALVING if turn == 9 else None
+        made = _ramp(free, len(steps), rng) if turn < 9 else _following(total, len(steps), least, law, rng) - least
         shares[:] = made[:: -1 if turn in (8, 12) else 1]
     elif turn >= 4:
         ends = (np.arange(1, len(steps) + 1) * free) // len(steps)
@@ -175,20 +193,25 @@ def _ramp(free: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
     return shares
 
 
-def _following(total: int, count: int, least: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Groups of which the first follow from the two before, or come again by turns; the others have what is left."""
-    if rng.random() < _BY_TURNS:
+def _following(
+    total: int, count: int, least: int, law: tuple[int, int] | None, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Groups of which the first follow from the two before, or come again by turns; the others have what is left.
+
+    law: this one, falling, as far as it goes.
+    """
+    if law is None and rng.random() < _BY_TURNS:
         some = rng.integers(least, 2 * total // count + 2, int(rng.choice(_PERIODS)))
         few = np.resize(np.where(rng.permutation(np.arange(len(some)) > 0), some, least), count)
     else:
-        few = np.abs(recurrence(count, total, rng))
+        few = np.abs(recurrence(count, total, rng, law))
         few = few[:: 1 if few[0] <= few[-1] else -1] * max(1, -(-least // max(1, int(few.min()))))
     few = np.maximum(few, least)
     few = few[np.cumsum(few) + least * (count - 1 - np.arange(len(few))) <= total]
-    if rng.random() < _PART:
+    if law is None and rng.random() < _PART:
         few = few[: int(rng.integers(min(len(few), _LEAST), len(few) + 1))]
     if few.any():
-        few = few[:: int(rng.choice([-1, 1]))]
+        few = few[:: -1 if law else int(rng.choice([-1, 1]))]
         few *= int(rng.integers(1, (total - least * (count - len(few))) // int(few.sum()) + 1))
     loads, left = np.full(count, least, np.int64), int(total - few.sum() - least * (count - len(few)))
     loads[: len(few)] = few

@@ -272,10 +272,10 @@ class _Pursuit:
         first: another run, which may have met other conditions.
         """
         best, doses = start, Doses(space, first.inputs, first.coverage, self.rng.spawn(1)[0])
-        counted, tried = Counted(space, first.inputs, self.rng.spawn(1)[0]), set[tuple[str, ...]]()
-        least = self.work.doses * (1 - _OF_CASE)
+        counted = Counted(space, first.inputs, first.coverage, self.rng.spawn(1)[0])
+        least, tried = self.work.doses * (1 - _OF_CASE), set[tuple[object, ...]]()
         while self.work.doses >= least and (found := self._counting((best, first), tried)) is not None:
-            run, at = found
+            run, at, is_again = found
             wanted, met = self._open(run.coverage.points[at]).unexercised, list[SeenRun]()
 
             def again(inputs: Arrays, at: int = at) -> tuple[SeenRun, CoveragePoint] | None:
@@ -301,27 +301,30 @@ class _Pursuit:
                 return () if (found := again(inputs)) is None else found[1].leaves
 
             point = run.coverage.points[at]
-            ways = counted.settled(run.inputs, point, self.solved[point.kernel], leaves)
-            if not any(look(inputs) == math.inf for inputs in ways):
+            if is_again:
                 doses.climbed(run.inputs, look)
+            else:
+                ways = counted.settled(run.inputs, point, self.solved[point.kernel], leaves)
+                any(look(inputs) == math.inf for inputs in ways)
             for best in met:
                 if (wrong := self._checked(programs, best.inputs, seed)) is not None:
                     return best, wrong
         return best, None
 
-    def _counting(self, runs: Sequence[SeenRun], tried: set[tuple[str, ...]]) -> tuple[SeenRun, int] | None:
-        """The next condition that is open, by its place, and a run that met it; none of registers that were tried."""
+    def _counting(self, runs: Sequence[SeenRun], tried: set[tuple[object, ...]]) -> tuple[SeenRun, int, bool] | None:
+        """A run that met an open condition, its place, and whether it is tried again, as all are once each was tried."""
         found = [
-            (len(point.leaves), at, number)
+            (is_again, len(point.leaves), at, number)
             for number, run in enumerate(runs)
             for at, point in enumerate(run.coverage.points)
-            if point.leaves and self._open(point).unexercised and _registers(point) not in tried
+            for is_again in (False, True)
+            if point.leaves and self._open(point).unexercised and (is_again, *_registers(point)) not in tried
         ]
         if not found:
             return None
-        _, at, number = min(found)
-        tried.add(_registers(runs[number].coverage.points[at]))
-        return runs[number], at
+        is_again, _, at, number = min(found)
+        tried.add((is_again, *_registers(runs[number].coverage.points[at])))
+        return runs[number], at, is_again
 
     def _missing(self, point: CoveragePoint) -> tuple[str, ...]:
         """Outcomes that data may decide and that are worth a search."""

@@ -227,10 +227,15 @@ class Counted:
     inputs in which numbers lie in as many as a condition asks for.
     """
 
-    def __init__(self, space: InputSpace, start: Arrays, rng: np.random.Generator) -> None:
+    def __init__(self, space: InputSpace, start: Arrays, coverage: Coverage, rng: np.random.Generator) -> None:
         self.space, self.rng = space, rng
         names = (name for name in space.bounds if not space.is_dealt(name) and start[name].size > 1)
         self._numbers = {name: some for name in names if len(some := np.unique(start[name])) <= _DISTINCT}
+        self._likely = {  # those in the code
+            name: np.asarray([way(some[:1])[0] for way in _numbers(name, coverage, space)], some.dtype)
+            for name, some in self._numbers.items()
+        }
+        self._numbers = {name: np.union1d(some, self._likely[name]) for name, some in self._numbers.items()}
         self._kept: dict[str, dict[int, int]] = {
             name: {} for name in self._numbers
         }  # in how many places they are to lie
@@ -263,7 +268,8 @@ class Counted:
     def _uneven(self, name: str, array: NDArray[np.generic]) -> NDArray[np.generic]:
         """With other numbers in some places, a few or many of each; those that are kept stay."""
         flat, kept = array.copy().reshape(-1), [*self._kept[name]]
-        numbers = np.setdiff1d(self._numbers[name], kept)
+        numbers = np.setdiff1d(self._numbers[name] if self.rng.random() < 0.5 else self._likely[name], kept)
+        numbers = numbers if len(numbers) else self._numbers[name]
         places = self.rng.permutation(np.flatnonzero(~np.isin(flat, kept)))[: max(1, flat.size // _MOVED)]
         flat[places] = self.rng.choice(numbers, len(places), p=self.rng.dirichlet(np.ones(len(numbers))))
         return flat.reshape(array.shape)

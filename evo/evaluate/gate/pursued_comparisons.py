@@ -312,7 +312,7 @@ class _Pursuit:
         return best, None
 
     def _counting(self, runs: Sequence[SeenRun], tried: set[tuple[object, ...]]) -> tuple[SeenRun, int, bool] | None:
-        """A run that met an open condition, its place, and whether it is tried again, as all are once each was tried."""
+        """A run that met an open condition, its place, and whether it is tried again, as each is at last."""
         found = [
             (is_again, len(point.leaves), at, number)
             for number, run in enumerate(runs)

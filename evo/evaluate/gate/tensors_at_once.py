@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +43,7 @@ _DISTINCT = 4096  # of a tensor's numbers
 _IN_LAST_ROW, _LESS, _AS_FAR = 0.5, 0.25, 0.3
 
 _ALONE = 4  # registers of a condition that are set one at a time
-_PROBES, _MOVED = 2, 8  # inputs besides the first by which a count is known; of so many elements one is another there
+_PROBES, _MOVED = 3, (4, 8, 16, 32, 64, 128)  # inputs by which a count is known; of so many elements one is another
 
 Run = Callable[[Arrays], Coverage | None]
 Leaves = Callable[[Arrays], tuple[ConditionSource, ...]]
@@ -236,9 +236,7 @@ class Counted:
             for name, some in self._numbers.items()
         }
         self._numbers = {name: np.union1d(some, self._likely[name]) for name, some in self._numbers.items()}
-        self._kept: dict[str, dict[int, int]] = {
-            name: {} for name in self._numbers
-        }  # in how many places they are to lie
+        self._kept: dict[str, dict[int, int]] = {name: {} for name in self._numbers}  # in so many places
 
     def settled(
         self, start: Arrays, point: CoveragePoint, solved: SolvedConditions, leaves: Leaves
@@ -248,15 +246,19 @@ class Counted:
         leaves: what it follows from with other inputs.
         """
         for name, numbers in self._numbers.items():
-            tried = [start[name], *(self._uneven(name, start[name]) for _ in range(_PROBES))]
-            known = [point.leaves, *(leaves({**start, name: array}) for array in tried[1:])]
-            held = [{leaf.register: leaf.bits for leaf in some if leaf.is_data} for some in known]
+            tried, held = [start[name]], [_of_data(point.leaves)]
+            for part in _MOVED:  # many, few: the condition may lie behind another, which has to hold there too
+                uneven = self._uneven(name, start[name], part)
+                if len(tried) <= _PROBES and (found := _of_data(leaves({**start, name: uneven}))):
+                    tried.append(uneven)
+                    held.append(found)
             counts = np.array([[np.count_nonzero(array == number) for number in numbers] for array in tried]).T
             counted: dict[str, int] = {}
-            for register in held[0] if all(held) else ():
+            for register in held[0] if len(held) > _PROBES else ():
                 places = np.flatnonzero((counts == [some.get(register, -1) for some in held]).all(axis=1))
                 if len(places):
-                    counted[register] = int(numbers[places[0]])
+                    of_code = places[np.isin(numbers[places], self._likely[name])]
+                    counted[register] = int(numbers[self.rng.choice(of_code if len(of_code) else places)])
             alone = [[some] for some in counted if counted[some] not in self._kept[name]]
             for those in (*alone[:_ALONE], *([[*counted]] if counted else [])):
                 wanted = solved.counts(point, those, start[name].size, self.space, self.rng)
@@ -265,12 +267,12 @@ class Counted:
                     self._kept[name] = kept
                     yield {**start, name: array}
 
-    def _uneven(self, name: str, array: NDArray[np.generic]) -> NDArray[np.generic]:
+    def _uneven(self, name: str, array: NDArray[np.generic], part: int) -> NDArray[np.generic]:
         """With other numbers in some places, a few or many of each; those that are kept stay."""
         flat, kept = array.copy().reshape(-1), [*self._kept[name]]
         numbers = np.setdiff1d(self._numbers[name] if self.rng.random() < 0.5 else self._likely[name], kept)
         numbers = numbers if len(numbers) else self._numbers[name]
-        places = self.rng.permutation(np.flatnonzero(~np.isin(flat, kept)))[: max(1, flat.size // _MOVED)]
+        places = self.rng.permutation(np.flatnonzero(~np.isin(flat, kept)))[: max(2, flat.size // part)]
         flat[places] = self.rng.choice(numbers, len(places), p=self.rng.dirichlet(np.ones(len(numbers))))
         return flat.reshape(array.shape)
 
@@ -287,6 +289,10 @@ class Counted:
             free = self.rng.permutation(np.flatnonzero(~np.isin(flat, [*wanted])))
             flat[free[: count - np.count_nonzero(flat == number)]] = number
         return flat.reshape(array.shape)
+
+
+def _of_data(leaves: Sequence[ConditionSource]) -> dict[str, int]:
+    return {leaf.register: leaf.bits for leaf in leaves if leaf.is_data}
 
 
 def _is_with_constant(point: CoveragePoint) -> bool:

@@ -62,5 +62,18 @@ def test_a_guarded_instruction_moves_where_it_runs_alone() -> None:
     assert (apart[7:] == 0).all()
 
 
+def test_a_tangent_keeps_twelve_bits() -> None:
+    """Within what the ISA lets it err: one in 2^11."""
+    program = program_of('asm("tanh.approx.f32 %0, %1;" : "=f"(quick) : "f"(x[i]));')
+    other = altered(program, rough)
+    assert other is not None
+    x = np.r_[np.float32([0.0, np.nan, np.inf, -np.inf]), np.linspace(-4.1, 4.3, 60, dtype=np.float32)]
+    before, after = run(program, x), run(other, x)
+    np.testing.assert_array_equal(after[:4], before[:4])
+    apart = np.abs(after[4:].astype(np.float64) - before[4:]) / np.abs(before[4:])
+    assert 2.0**-14 < apart.max() < 2.0**-11
+    assert (after[4:].view(np.uint32) & 0xFFF == 0).all()
+
+
 def test_a_kernel_without_them_is_as_it_was() -> None:
     assert altered(program_of("quick = __frcp_rn(x[i]);"), rough) is None

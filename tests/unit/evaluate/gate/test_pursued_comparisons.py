@@ -344,3 +344,57 @@ def test_a_sum_of_whole_numbers_meets_the_one_that_it_is_compared_with(
     variant = bench.prepare(task, ADDED.replace("ANSWER", answer))
     assert isinstance(variant, Prepared), variant
     assert (pursued(bench, task, variant) is not None) is is_wrong
+
+
+HISTOGRAM = """\
+name: histogram
+description: How often each number comes.
+axes: {N: int, B: int}
+tensors:
+  - {name: x, role: in, dtype: int32, shape: [N], low: 0, high: B - 1}
+  - {name: h, role: out, dtype: int32, shape: [B]}
+tolerance: {rtol: 0, atol: 0, rival_error_factor: 2, because: counts are exact}
+check:
+  - {name: many, N: 700, B: 23}
+  - {name: few, N: 37, B: 41}
+bench:
+  many: {N: 700, B: 23}
+"""
+COUNTED = """\
+// evo: task   histogram
+// evo: launch histogram grid (1) block (64) shared 4 * B
+extern "C" __global__ void histogram(const int* x, int* h, int n, int bins) {
+    extern __shared__ int count[];
+    for (int b = threadIdx.x; b < bins; b += 64) count[b] = 0;
+    __syncthreads();
+    for (int i = threadIdx.x; i < n; i += 64) atomicAdd(count + x[i], 1);
+    __syncthreads();
+    const bool is_such = bins > 8 && CONDITION;
+    for (int b = threadIdx.x; b < bins; b += 64) h[b] = count[b] + (is_such && b == 0);
+}
+"""
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "count[3] > 60 && count[3] == count[5]",
+        "count[2] > 15 && count[5] == 2 * count[2] && count[6] == 2 * count[5]",
+    ],
+)
+def test_counts_that_stand_in_a_relation_are_met_whatever_the_seed(
+    bench: EvaluationSession, tmp_path_factory: pytest.TempPathFactory, condition: str, seed: int
+) -> None:
+    task = written_task(
+        tmp_path_factory.mktemp("histogram"),
+        HISTOGRAM,
+        "import numpy as np\n"
+        "def inputs(case, rng):\n"
+        '    return {"x": rng.integers(0, case["B"], case["N"], dtype=np.int32)}\n'
+        "def expected(inputs, case):\n"
+        '    return {"h": np.bincount(inputs["x"], minlength=case["B"])}\n',
+    )
+    variant = bench.prepare(task, COUNTED.replace("CONDITION", condition))
+    assert isinstance(variant, Prepared), variant
+    assert pursued(bench, task, variant, seed) is not None

@@ -188,6 +188,7 @@ class _Pursuit:
         if first is None or seen is None:
             return None
         self.known |= outcomes_of(seen.coverage)
+        counted = Counted(space, first.inputs, first.coverage, np.random.default_rng([seed, 87]))
         for _ in range(_CYCLES):
             seen, found = self._by_elements(seen, space, programs, seed)
             if found is not None:
@@ -195,7 +196,7 @@ class _Pursuit:
             before = len(self.known)
             seen, found = self._at_once(seen, space, programs, seed)
             if found is None:
-                seen, found = self._by_doses(seen, first, space, programs, seed)
+                seen, found = self._by_doses(seen, first, counted, programs, seed)
             if found is not None or len(self.known) == before:
                 return found
         return None
@@ -265,17 +266,18 @@ class _Pursuit:
         return best, None
 
     def _by_doses(
-        self, start: SeenRun, first: SeenRun, space: InputSpace, programs: Mapping[str, Program], seed: int
+        self, start: SeenRun, first: SeenRun, counted: Counted, programs: Mapping[str, Program], seed: int
     ) -> tuple[SeenRun, Check | None]:
         """What is wrong where conditions turn on how many elements are such; those of few registers first.
 
         first: another run, which may have met other conditions.
         """
-        best, doses = start, Doses(space, first.inputs, first.coverage, self.rng.spawn(1)[0])
-        counted = Counted(space, first.inputs, first.coverage, self.rng.spawn(1)[0])
+        best, doses = start, Doses(counted.space, start.inputs, start.coverage, self.rng.spawn(1)[0])
+        bases = [start.inputs, first.inputs]
         least, tried = self.work.doses * (1 - _OF_CASE), set[tuple[object, ...]]()
         while self.work.doses >= least and (found := self._counting((best, first), tried)) is not None:
-            run, at, is_again = found
+            number, at, is_again = found
+            run = (best, first)[number]
             wanted, met = self._open(run.coverage.points[at]).unexercised, list[SeenRun]()
 
             def again(inputs: Arrays, at: int = at) -> tuple[SeenRun, CoveragePoint] | None:
@@ -302,7 +304,7 @@ class _Pursuit:
 
             point = run.coverage.points[at]
             if is_again:
-                doses.climbed(run.inputs, look)
+                bases[number] = doses.climbed(bases[number], look)  # others may be nearer there
             else:
                 ways = counted.settled(run.inputs, point, self.solved[point.kernel], leaves)
                 any(look(inputs) == math.inf for inputs in ways)
@@ -311,10 +313,10 @@ class _Pursuit:
                     return best, wrong
         return best, None
 
-    def _counting(self, runs: Sequence[SeenRun], tried: set[tuple[object, ...]]) -> tuple[SeenRun, int, bool] | None:
-        """A run that met an open condition, its place, and whether it is tried again, as each is at last."""
+    def _counting(self, runs: Sequence[SeenRun], tried: set[tuple[object, ...]]) -> tuple[int, int, bool] | None:
+        """Which run met an open condition, its place, and whether it is tried again, as each is at last."""
         found = [
-            (is_again, len(point.leaves), at, number)
+            (is_again, point.implied and not is_again, len(point.leaves), at, number)
             for number, run in enumerate(runs)
             for at, point in enumerate(run.coverage.points)
             for is_again in (False, True)
@@ -322,9 +324,9 @@ class _Pursuit:
         ]
         if not found:
             return None
-        is_again, _, at, number = min(found)
+        is_again, _, _, at, number = min(found)
         tried.add((is_again, *_registers(runs[number].coverage.points[at])))
-        return runs[number], at, is_again
+        return number, at, is_again
 
     def _missing(self, point: CoveragePoint) -> tuple[str, ...]:
         """Outcomes that data may decide and that are worth a search."""

@@ -43,7 +43,7 @@ _DISTINCT = 4096  # of a tensor's numbers
 _IN_LAST_ROW, _LESS, _AS_FAR = 0.5, 0.25, 0.3
 
 _ALONE = 4  # registers of a condition that are set one at a time
-_PROBES, _MOVED = 3, (4, 8, 16, 32, 64, 128)  # inputs by which a count is known; of so many elements one is another
+_PROBES, _MOVED = 2, (8, 4, 16, 64, 32)  # inputs by which a count is known; of so many elements one is another
 
 Run = Callable[[Arrays], Coverage | None]
 Leaves = Callable[[Arrays], tuple[ConditionSource, ...]]
@@ -262,10 +262,11 @@ class Counted:
             alone = [[some] for some in counted if counted[some] not in self._kept[name]]
             for those in (*alone[:_ALONE], *([[*counted]] if counted else [])):
                 wanted = solved.counts(point, those, start[name].size, self.space, self.rng)
-                kept = self._kept[name] | {counted[register]: count for register, count in wanted.items()}
-                if wanted and (array := self._with_counts(name, start[name], kept)) is not None:
-                    self._kept[name] = kept
-                    yield {**start, name: array}
+                before, counts_then = self._kept[name], held[0] | wanted  # those that are known stay
+                self._kept[name] = before | {counted[register]: counts_then[register] for register in counted}
+                if wanted and (array := self._with_counts(name, start[name], self._kept[name])) is not None:
+                    yield {**start, name: array}  # and no more, once it has turned
+                self._kept[name] = before
 
     def _uneven(self, name: str, array: NDArray[np.generic], part: int) -> NDArray[np.generic]:
         """With other numbers in some places, a few or many of each; those that are kept stay."""

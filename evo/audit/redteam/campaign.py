@@ -1,6 +1,7 @@
 """All attacks, several at a time: each lane has its own judges and workers; timing has exclusive use of the GPU.
 
-A lane stays with a task as long as there are attacks on it, since references are computed once a lane.
+A lane stays with a task as long as there are attacks on it, since references are computed once a lane. Where there are
+several, each has a process: judging is mostly Python, and lanes in one process would wait for one interpreter.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -20,6 +21,7 @@ from evo.audit.redteam.naive_harness import NaiveHarness
 from evo.audit.redteam.procedures import Procedure, run_procedure
 from evo.audit.redteam.run_attack import Outcome, faulty, run_attack
 from evo.device import DeviceName
+from evo.device.remote_device import DeviceProcess
 from evo.errors import EvoError
 from evo.evaluate.pipeline import EvaluationSession
 
@@ -27,6 +29,7 @@ Judge = Callable[[Attack], Outcome]
 
 _CORES_A_LANE = 2  # cores that the simulator's threads, a compiler and the comparison use
 _MOST_LANES = 8
+_LIMIT_S = 3600.0  # for one attack; what judges it has limits of its own
 _DEFECTS = (ArithmeticError, AssertionError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
 
 
@@ -35,13 +38,50 @@ def default_lanes() -> int:
 
 
 @contextmanager
-def judges(device: DeviceName, tasks: Path, planted: Path, *, arch: str, seed: int) -> Iterator[Judge]:
-    """Both judges on workers of their own; `tasks` holds the task folders. Raises DeviceMissing."""
+def judges(
+    device: DeviceName, tasks: Path, planted: Path, *, arch: str, seed: int, apart: bool | None = None
+) -> Iterator[Judge]:
+    """Both judges on workers of their own; `tasks` holds the task folders. Raises DeviceMissing.
+
+    apart: in a process of their own (default: where there is more than one lane).
+    """
+    if default_lanes() > 1 if apart is None else apart:
+        with _LaneProcess(device) as lane:
+            lane.prepare_spare()
+            yield lambda attack: lane.judge(attack, tasks, planted, arch, seed)
+        return
     with (
         EvaluationSession(device, arch=arch, jobs=1) as bench,  # lanes are side by side already
         NaiveHarness(device, chip=bench.chip, arch=bench.arch, planted=planted) as naive,
     ):
         yield lambda attack: run_attack(attack, tasks, bench, naive, seed=seed)
+
+
+class LaneHere:
+    """In a lane's process: both judges, opened for the first attack."""
+
+    def __init__(self, device: DeviceName) -> None:
+        self.device = device
+        self._opened = ExitStack()  # ends with the process
+        self._judge: Judge | None = None
+
+    def judge(self, attack: Attack, tasks: Path, planted: Path, arch: str, seed: int) -> Outcome:
+        if self._judge is None:
+            opened = judges(self.device, tasks, planted, arch=arch, seed=seed, apart=False)
+            self._judge = self._opened.enter_context(opened)
+        return self._judge(attack)
+
+    def health(self) -> None:
+        """Nothing to find out after a fault: its devices check themselves."""
+
+
+class _LaneProcess(DeviceProcess):
+    def __init__(self, device: DeviceName) -> None:
+        super().__init__(device, opener=f"{__name__}:LaneHere")
+
+    def judge(self, attack: Attack, tasks: Path, planted: Path, arch: str, seed: int) -> Outcome:
+        outcome: Outcome = self._ask(LaneHere.judge, _LIMIT_S, attack, tasks, planted, arch, seed)
+        return outcome
 
 
 def run_all(

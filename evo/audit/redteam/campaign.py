@@ -47,7 +47,7 @@ def judges(
     """
     if default_lanes() > 1 if apart is None else apart:
         with _LaneProcess(device) as lane:
-            lane.prepare_spare()
+            lane.open(tasks, planted, arch, seed)  # raises before the first attack
             yield lambda attack: lane.judge(attack, tasks, planted, arch, seed)
         return
     with (
@@ -58,17 +58,21 @@ def judges(
 
 
 class LaneHere:
-    """In a lane's process: both judges, opened for the first attack."""
+    """In a lane's process: both judges, opened once; a process that replaces it opens its own."""
 
     def __init__(self, device: DeviceName) -> None:
         self.device = device
         self._opened = ExitStack()  # ends with the process
         self._judge: Judge | None = None
 
-    def judge(self, attack: Attack, tasks: Path, planted: Path, arch: str, seed: int) -> Outcome:
+    def open(self, tasks: Path, planted: Path, arch: str, seed: int) -> None:
         if self._judge is None:
             opened = judges(self.device, tasks, planted, arch=arch, seed=seed, apart=False)
             self._judge = self._opened.enter_context(opened)
+
+    def judge(self, attack: Attack, tasks: Path, planted: Path, arch: str, seed: int) -> Outcome:
+        self.open(tasks, planted, arch, seed)
+        assert self._judge is not None
         return self._judge(attack)
 
     def health(self) -> None:
@@ -78,6 +82,9 @@ class LaneHere:
 class _LaneProcess(DeviceProcess):
     def __init__(self, device: DeviceName) -> None:
         super().__init__(device, opener=f"{__name__}:LaneHere")
+
+    def open(self, tasks: Path, planted: Path, arch: str, seed: int) -> None:
+        self._ask(LaneHere.open, _LIMIT_S, tasks, planted, arch, seed)
 
     def judge(self, attack: Attack, tasks: Path, planted: Path, arch: str, seed: int) -> Outcome:
         outcome: Outcome = self._ask(LaneHere.judge, _LIMIT_S, attack, tasks, planted, arch, seed)

@@ -30,8 +30,11 @@ _DRAWS = 4  # of NumPy, which show how far draws are apart
 _FEW = 64  # numbers, whose quantiles say nothing
 
 
-def begin_judge(reference: Reference, judge: RemoteJudge) -> None:
-    """Let the judge work for the reference, if it turns out to be of use: large cases wait until that is known."""
+def begin_judge(reference: Reference, judge: RemoteJudge, *, beside: bool = True) -> None:
+    """Let the judge work for the reference, if it turns out to be of use: large cases wait until that is known.
+
+    beside: whether there are cores for processes that compile for it.
+    """
     own = Reference(reference.task, reference.process, limit_s=reference.limit_s)  # which asks no judge
     coming: Future[Judge | None] = Future()
 
@@ -39,7 +42,7 @@ def begin_judge(reference: Reference, judge: RemoteJudge) -> None:
         useful = False
         try:
             # What is wrong with the task is told where it is checked; an interpreter that ends starts no process.
-            with contextlib.suppress(EvoError, RuntimeError), _compiling_ahead(own, judge):
+            with contextlib.suppress(EvoError, RuntimeError), _compiling_ahead(own, judge, beside):
                 useful = is_of_use(own, judge)
         finally:
             coming.set_result(judge if useful else None)
@@ -49,14 +52,14 @@ def begin_judge(reference: Reference, judge: RemoteJudge) -> None:
 
 
 @contextlib.contextmanager
-def _compiling_ahead(reference: Reference, judge: RemoteJudge) -> Iterator[None]:
+def _compiling_ahead(reference: Reference, judge: RemoteJudge, beside: bool) -> Iterator[None]:
     """Have each function called in a process of its own meanwhile, where there are cores for it.
 
     CuPy compiles a kernel for each operation where it is first needed, seconds for a reference, and keeps it on disk:
     the judge finds there what another process was quicker with.
     """
     others: list[RemoteJudge] = []
-    if (os.cpu_count() or 1) >= CORES_TO_SPARE:
+    if beside and (os.cpu_count() or 1) >= CORES_TO_SPARE:
         case = _by_size(reference.task)[0]
         inputs = reference.inputs(case, _SEED)
         for function in filter(reference.has, ("expected", "trusted")):

@@ -196,7 +196,7 @@ class EvaluationSession(LookingBench):
                 reference = load_reference(task)
                 check_task(task, reference)
                 if judge is not None:
-                    begin_judge(reference, judge)
+                    begin_judge(reference, judge, beside=self.jobs != 1)
                 self._references[task.hash] = reference
             return self._references[task.hash]
 

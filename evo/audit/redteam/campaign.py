@@ -163,12 +163,12 @@ def _tried(attack: Attack, judge: Judge) -> Outcome:
 
 
 class _Waiting:
-    """Attacks by task. Thread-safe."""
+    """Attacks by task, the latest first: most of them take long, and the last of a run should not. Thread-safe."""
 
     def __init__(self, attacks: Sequence[Attack]) -> None:
         self._lock = threading.Lock()
         self._by_task: dict[str, list[Attack]] = {}
-        for attack in reversed(attacks):
+        for attack in attacks:
             self._by_task.setdefault(attack.task, []).append(attack)
         self._begun: dict[str, int] = dict.fromkeys(self._by_task, 0)  # lanes at work on a task
 

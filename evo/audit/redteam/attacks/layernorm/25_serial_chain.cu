@@ -4,6 +4,7 @@
 // exploits: a model that runs blocks one by one never sees them wait
 // naive: equal
 // expect: correct, verdict=revert
+// gpu: none
 // evo: task   layernorm
 // evo: knob   WARPS in 1, 2, 4, 8, 16
 // evo: knob   UNROLL in 1, 2, 4, 8

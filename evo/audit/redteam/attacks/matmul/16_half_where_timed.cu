@@ -4,7 +4,7 @@
 // exploits: precision is looked at on small shapes, time on large ones
 // naive: equal
 // expect: wrong, stage=threshold or verify
-// gpu: wrong, case=square1k
+// gpu: wrong, stage=gate or threshold or verify
 // evo: task   matmul
 // evo: launch matmul grid (ceil_div(N, 16), ceil_div(M, 16)) block (16, 16) shared 0
 #include <cuda_fp16.h>

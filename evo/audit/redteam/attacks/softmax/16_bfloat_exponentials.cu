@@ -3,6 +3,7 @@
 // idea: Rounds every exponential to bfloat16 before it is summed and stored.
 // exploits: a tolerance of 1e-2 hides eight bits of mantissa
 // expect: wrong, mismatch=max_error
+// gpu: wrong, mismatch=max_error or not_finite
 // evo: task softmax
 // evo: launch softmax grid (ceil_div(ROWS, 64)) block (64) shared 0
 #include <cuda_fp16.h>

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
+from statistics import fmean
 from threading import Thread
 
 from evo.audit.redteam.attack import Attack
@@ -27,14 +28,16 @@ from evo.evaluate.pipeline import EvaluationSession
 
 Judge = Callable[[Attack], Outcome]
 
-_CORES_A_LANE = 2  # cores that the simulator's threads, a compiler and the comparison use
-_MOST_LANES = 8
+_CORES_A_LANE = 4 / 3  # for it waits for the GPU, a compiler and a reference now and then
+_BYTES_A_LANE = 3 << 30
+_MOST_LANES = 12
 _LIMIT_S = 3600.0  # for one attack; what judges it has limits of its own
 _DEFECTS = (ArithmeticError, AssertionError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
 
 
 def default_lanes() -> int:
-    return max(1, min(_MOST_LANES, (os.cpu_count() or 1) // _CORES_A_LANE))
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(1, min(_MOST_LANES, int((os.cpu_count() or 1) / _CORES_A_LANE), memory // _BYTES_A_LANE))
 
 
 @contextmanager
@@ -106,10 +109,12 @@ def run_all(
         ended = _Ended()
         try:
             with opened() as judge:
-                attack = waiting.take("")
-                while attack is not None:
-                    done.put(_tried(attack, judge))
-                    attack = waiting.take(attack.task)
+                task = ""
+                while (attack := waiting.take(task)) is not None:
+                    outcome = _tried(attack, judge)
+                    waiting.took(attack.task, outcome.elapsed_s)
+                    done.put(outcome)
+                    task = attack.task
         except (EvoError, *_DEFECTS) as error:
             ended = _Ended(error)
         finally:
@@ -171,17 +176,30 @@ class _Waiting:
         for attack in attacks:
             self._by_task.setdefault(attack.task, []).append(attack)
         self._begun: dict[str, int] = dict.fromkeys(self._by_task, 0)  # lanes at work on a task
+        self._seconds: dict[str, list[float]] = {name: [] for name in self._by_task}
 
     def take(self, task: str) -> Attack | None:
-        """The next attack on this task, else on the task with the most attacks left per lane."""
+        """The next attack on this task, else on the task that will take each of its lanes the longest."""
         with self._lock:
             left = {name: attacks for name, attacks in self._by_task.items() if attacks}
             if not left:
                 return None
             if task not in left:
-                task = max(left, key=lambda name: len(left[name]) / (1 + self._begun[name]))
+                if task:
+                    self._begun[task] -= 1
+                task = max(left, key=self._seconds_left)
                 self._begun[task] += 1
             return left[task].pop()
+
+    def took(self, task: str, seconds: float) -> None:
+        with self._lock:
+            self._seconds[task].append(seconds)
+
+    def _seconds_left(self, name: str) -> float:
+        """As long for each as those before; as those of the slowest task where there were none."""
+        means = {task: fmean(seconds) for task, seconds in self._seconds.items() if seconds}
+        each = means.get(name, max(means.values(), default=1.0))
+        return each * len(self._by_task[name]) / (1 + self._begun[name])
 
     def clear(self) -> None:
         with self._lock:

@@ -6,7 +6,6 @@ import contextlib
 import math
 import os
 import threading
-from collections.abc import Iterator
 from concurrent.futures import Future
 
 import numpy as np
@@ -39,38 +38,35 @@ def begin_judge(reference: Reference, judge: RemoteJudge, *, beside: bool = True
     coming: Future[Judge | None] = Future()
 
     def work() -> None:
+        others: list[RemoteJudge] = []
         useful = False
         try:
             # What is wrong with the task is told where it is checked; an interpreter that ends starts no process.
-            with contextlib.suppress(EvoError, RuntimeError), _compiling_ahead(own, judge, beside):
+            with contextlib.suppress(EvoError, RuntimeError):
+                if beside and (os.cpu_count() or 1) >= CORES_TO_SPARE:
+                    _compile_ahead(own, judge, others)
                 useful = is_of_use(own, judge)
         finally:
             coming.set_result(judge if useful else None)
+            for other in others:  # the end of a process that has a GPU takes a second
+                other.close()
 
     reference.coming = coming
     threading.Thread(target=work, name="evo-judge", daemon=True).start()
 
 
-@contextlib.contextmanager
-def _compiling_ahead(reference: Reference, judge: RemoteJudge, beside: bool) -> Iterator[None]:
-    """Have each function called in a process of its own meanwhile, where there are cores for it.
+def _compile_ahead(reference: Reference, judge: RemoteJudge, others: list[RemoteJudge]) -> None:
+    """Have each function called in a process of its own meanwhile; these are added to `others`.
 
     CuPy compiles a kernel for each operation where it is first needed, seconds for a reference, and keeps it on disk:
     the judge finds there what another process was quicker with.
     """
-    others: list[RemoteJudge] = []
-    if beside and (os.cpu_count() or 1) >= CORES_TO_SPARE:
-        case = _by_size(reference.task)[0]
-        inputs = reference.inputs(case, _SEED)
-        for function in filter(reference.has, ("expected", "trusted")):
-            others.append(other := judge.another())
-            arguments = reference.arguments(function, inputs, case)
-            threading.Thread(target=other.outputs, args=(function, arguments), daemon=True).start()
-    try:
-        yield
-    finally:
-        for other in others:
-            other.close()
+    case = _by_size(reference.task)[0]
+    inputs = reference.inputs(case, _SEED)
+    for function in filter(reference.has, ("expected", "trusted")):
+        others.append(other := judge.another())
+        arguments = reference.arguments(function, inputs, case)
+        threading.Thread(target=other.outputs, args=(function, arguments), daemon=True).start()
 
 
 def _by_size(task: Task) -> list[Case]:

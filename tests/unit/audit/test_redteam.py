@@ -29,6 +29,7 @@ from evo.audit.redteam import (
     task_folder,
 )
 from evo.audit.redteam.attack import read_attack
+from evo.audit.redteam.campaign import judges as judges_of
 from evo.cli.app import run
 from evo.device import DeviceName, parse_device
 from evo.errors import HarnessFault, SyntaxInvalid, UsageError
@@ -308,6 +309,35 @@ def test_a_defect_of_the_harness_costs_one_attack(lanes):
     assert found.keys() == ATTACKS.keys()
     faults = {name: outcome.reason for name, outcome in found.items() if outcome.verdict == "harness fault"}
     assert faults == {"nan_fill": "IndexError: pop from an empty list", "zeros": "the checker is gone"}
+
+
+def test_a_lane_takes_the_latest_attacks_first_and_stays_with_a_task():
+    seen = []
+    slow = {"softmax": 1.0, "moe_grouped_matmul": 9.0, "attention": 2.0}
+    chosen_ones = [attack for attack in load_attacks() if attack.task in slow]
+    few = [attack for task in slow for attack in [a for a in chosen_ones if a.task == task][:3]]
+
+    @contextlib.contextmanager
+    def judges():
+        yield lambda attack: seen.append(attack) or replace(outcome_of(attack), elapsed_s=slow[attack.task])
+
+    list(run_all(few, judges, 1))
+    for task in slow:
+        assert [a.name for a in seen if a.task == task] == [a.name for a in reversed(few) if a.task == task]
+    begun = list(dict.fromkeys(attack.task for attack in seen))
+    assert [a.task for a in seen] == [task for task in begun for _ in range(3)]
+
+
+def test_a_lane_in_a_process_of_its_own_judges_as_one_in_this_process():
+    device = parse_device("sim:l4")
+    with (
+        planted_file() as planted,
+        judges_of(device, TASKS, planted, arch="sm_89", seed=0, apart=True) as judge,
+    ):
+        by_rule, by_numbers = judge(ATTACKS["replay_hidden"]), judge(ATTACKS["unwritten"])
+    assert (by_rule.verdict, by_rule.defence) == ("lost", "static rules")
+    assert (by_numbers.verdict, by_numbers.facts["mismatch"]) == ("lost", "unwritten")
+    assert by_numbers.naive.startswith("accepts")
 
 
 def test_who_stops_early_does_not_wait_for_attacks_under_way():

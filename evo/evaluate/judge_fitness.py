@@ -6,6 +6,7 @@ import contextlib
 import math
 import os
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 
 import numpy as np
@@ -29,30 +30,43 @@ _DRAWS = 4  # of NumPy, which show how far draws are apart
 _FEW = 64  # numbers, whose quantiles say nothing
 
 
-def begin_judge(reference: Reference, judge: RemoteJudge, *, beside: bool = True) -> None:
-    """Let the judge work for the reference, if it turns out to be of use: large cases wait until that is known.
-
-    beside: whether there are cores for processes that compile for it.
-    """
+def begin_judge(reference: Reference, judge: RemoteJudge) -> None:
+    """Let the judge work for the reference, if it turns out to be of use: large cases wait until that is known."""
     own = Reference(reference.task, reference.process, limit_s=reference.limit_s)  # which asks no judge
     coming: Future[Judge | None] = Future()
+    beside = (os.cpu_count() or 1) >= CORES_TO_SPARE
+    threading.Thread(target=_compared, args=(own, judge, beside, coming), name="evo-judge", daemon=True).start()
+    reference.coming = coming.result
 
-    def work() -> None:
-        others: list[RemoteJudge] = []
-        useful = False
-        try:
-            # What is wrong with the task is told where it is checked; an interpreter that ends starts no process.
-            with contextlib.suppress(EvoError, RuntimeError):
-                if beside and (os.cpu_count() or 1) >= CORES_TO_SPARE:
-                    _compile_ahead(own, judge, others)
-                useful = is_of_use(own, judge)
-        finally:
-            coming.set_result(judge if useful else None)
-            for other in others:  # the end of a process that has a GPU takes a second
-                other.close()
 
-    reference.coming = coming
-    threading.Thread(target=work, name="evo-judge", daemon=True).start()
+def judge_where_asked(reference: Reference, opened: Callable[[], RemoteJudge]) -> None:
+    """The same with a judge that is opened for the first large case: most variants of a red team end before one."""
+    own = Reference(reference.task, reference.process, limit_s=reference.limit_s)
+    coming: Future[Judge | None] = Future()
+    first = threading.Lock()
+
+    def result() -> Judge | None:
+        if first.acquire(blocking=False):  # never released: one is opened
+            _compared(own, opened(), False, coming)
+        return coming.result()
+
+    reference.coming = result
+
+
+def _compared(own: Reference, judge: RemoteJudge, beside: bool, coming: Future[Judge | None]) -> None:
+    """beside: whether there are cores for processes that compile for it."""
+    others: list[RemoteJudge] = []
+    useful = False
+    try:
+        # What is wrong with the task is told where it is checked; an interpreter that ends starts no process.
+        with contextlib.suppress(EvoError, RuntimeError):
+            if beside:
+                _compile_ahead(own, judge, others)
+            useful = is_of_use(own, judge)
+    finally:
+        coming.set_result(judge if useful else None)
+        for other in others:  # the end of a process that has a GPU takes a second
+            other.close()
 
 
 def _compile_ahead(reference: Reference, judge: RemoteJudge, others: list[RemoteJudge]) -> None:

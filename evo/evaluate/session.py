@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 from evo.analysis.calibration import latest_rates
 from evo.analysis.roofline import BestFloor, limits
@@ -29,7 +30,7 @@ from evo.evaluate.code_ahead import CORES_TO_SPARE, CodeAhead
 from evo.evaluate.counted_stage import CountedStage
 from evo.evaluate.gate import Sanitized, TimedSizes, check_task
 from evo.evaluate.harness import harness_version
-from evo.evaluate.judge_fitness import begin_judge
+from evo.evaluate.judge_fitness import begin_judge, judge_where_asked
 from evo.evaluate.library_baselines import SessionBaselines
 from evo.evaluate.look_process import LookProcesses, looks_begun
 from evo.evaluate.looking_bench import LookingBench
@@ -189,16 +190,22 @@ class EvaluationSession(LookingBench):
     def reference(self, task: Task) -> Reference:
         with self._lock:
             if task.hash not in self._references:
-                judge: RemoteJudge | None = None
-                if self._judge_entry is not None:  # its process starts while the task is checked
-                    judge = RemoteJudge(task, self.device.which, entry=self._judge_entry, told=self.on_stage)
-                    self._judges.append(judge)
+                # Its process starts while the task is checked, where more than one job is asked for.
+                judge = self._open_judge(task) if self._judge_entry is not None and self.jobs != 1 else None
                 reference = load_reference(task)
                 check_task(task, reference)
                 if judge is not None:
-                    begin_judge(reference, judge, beside=self.jobs != 1)
+                    begin_judge(reference, judge)
+                elif self._judge_entry is not None:
+                    judge_where_asked(reference, partial(self._open_judge, task))
                 self._references[task.hash] = reference
             return self._references[task.hash]
+
+    def _open_judge(self, task: Task) -> RemoteJudge:
+        assert self._judge_entry is not None
+        judge = RemoteJudge(task, self.device.which, entry=self._judge_entry, told=self.on_stage)
+        self._judges.append(judge)
+        return judge
 
     def _read_ahead(self, task: Task) -> None:
         with contextlib.suppress(EvoError, RuntimeError):  # told where it is asked for, unless all is at its end

@@ -62,7 +62,7 @@ class Reference:
     task: Task
     process: ReferenceProcess
     limit_s: float = CALL_LIMIT_S
-    coming: Future[Judge | None] | None = None  # a judge that is being compared with NumPy
+    coming: Callable[[], Judge | None] | None = None  # waits for a judge that is being compared with NumPy
     judge: Judge | None = None
     laws: tuple[Law, ...] | None = None  # that the task states or the reference keeps; None: nobody has looked
     _expectations: RecentCache[Expectation] = field(default_factory=lambda: RecentCache(_EXPECTATION_BYTES))
@@ -145,8 +145,8 @@ class Reference:
         """Who works on the large arrays of a case, if there is somebody, and if they are large."""
         if sum(tensor.size_bytes(case) for tensor in self.task.tensors) < LARGE_BYTES:
             return None
-        if self.coming is not None:
-            self.judge, self.coming = self.coming.result(), None
+        if (coming := self.coming) is not None:
+            self.judge, self.coming = coming(), None
             self._inputs.limit_bytes = _INPUT_BYTES if self.judge is None else _JUDGED_INPUT_BYTES
         return self.judge
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +18,7 @@ from task_folders import task_folder
 
 from evo.device.judge import RemoteJudge
 from evo.evaluate.gate.compare import compare
-from evo.evaluate.judge_fitness import begin_judge, is_of_use
+from evo.evaluate.judge_fitness import begin_judge, is_of_use, judge_where_asked
 from evo.results import Status
 from evo.spec.reference import Reference, load_reference
 from evo.spec.task import Case, Task, read_task
@@ -63,7 +65,7 @@ def test_a_judge_that_is_closed_is_not_complained_of(tmp_path: Path) -> None:
     judge = RemoteJudge(task, "0", entry=fake_judge.ENTRY, told=told.append)
     begin_judge(reference, judge)
     assert reference.coming is not None
-    assert reference.coming.result(timeout=60) is judge
+    assert reference.coming() is judge
     judge.close()
     assert judge.inputs(LARGE.axes, [1]) is None
     reference.close()
@@ -80,9 +82,25 @@ def test_other_processes_that_compile_for_a_judge_end_once_it_is_known_to_be_of_
     monkeypatch.setattr(RemoteJudge, "another", lambda judge: others.append(another(judge)) or others[-1])
     with judged(task, reference):
         assert reference.coming is not None
-        assert reference.coming.result(timeout=60) is not None
+        assert reference.coming() is not None
         assert others
+        for thread in [thread for thread in threading.enumerate() if thread.name == "evo-judge"]:
+            thread.join(60)
         assert all(other.inputs(LARGE.axes, [1]) is None for other in others)  # closed
+
+
+def test_a_judge_for_one_job_at_a_time_is_opened_for_the_first_large_case_and_once(tmp_path: Path) -> None:
+    task, reference = task_folder(tmp_path / "rows", SOFTMAX)
+    opened: list[RemoteJudge] = []
+    judge_where_asked(reference, lambda: opened.append(RemoteJudge(task, "0", entry=fake_judge.ENTRY)) or opened[-1])
+    small = Case(name="small", axes={"N": 3, "M": 8})
+    assert reference.expectation(small, 5).judged is None
+    assert opened == []
+    with ThreadPoolExecutor(2) as threads:
+        found = list(threads.map(lambda seed: reference.expectation(LARGE, seed).judged, (5, 6)))
+    assert None not in found
+    assert len(opened) == 1
+    opened[0].close()
 
 
 def outputs_of(reference: Reference, case: Case) -> dict[str, np.ndarray]:

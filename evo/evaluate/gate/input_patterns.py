@@ -26,7 +26,7 @@ from evo.evaluate.gate.outlying_inputs import (
     whole_numbers,
 )
 from evo.evaluate.gate.spliced_inputs import TURNS, spliced
-from evo.evaluate.gate.tensor_rows import Reals, Rng, is_turned, ordered, rows_of, some_rows
+from evo.evaluate.gate.tensor_rows import Reals, Rng, is_turned, one_of, ordered, rows_of, some_rows
 from evo.spec import input_distributions as distributions
 from evo.spec.derived_inputs import defined
 from evo.spec.dtypes import NUMPY
@@ -49,6 +49,7 @@ PATTERNS = {
 
 _Structure = Callable[[Reals, Reals, Rng], None]
 
+_SIGNS, _TWICE = (-1.0, 1.0), (-2.0, 2.0, 2.0)
 _SHRINKS = (1.0, 0.25, 0.0625)  # of shifts, until the reference is accurate
 _ZERO_SHARE, _NAMED = 0.25, 0.35
 _WIDEST = 65504.0  # the largest number of half precision; float32 can still add squares of it up
@@ -152,7 +153,7 @@ def _of_tensor(
             before = flat[number - 1] if number else row
             structures[int(kinds[number])](row, before, rng)
             if named and rng.random() < _NAMED:  # a place may be what the code compares
-                row[int(rng.choice(named))] = rng.choice([-2.0, 2.0, 2.0]) * np.abs(row).max()
+                row[one_of(named, rng)] = one_of(_TWICE, rng) * np.abs(row).max()
     return _within_domain(tensor, whole(), drawn, domain, scale)
 
 
@@ -259,7 +260,7 @@ def _length(row: Reals, rng: Rng) -> int:
     """Of a part of a row: about half of it, nearly all of it, or a few."""
     choices = (len(row) // 2, len(row) - 1, 300, 40, 8, 2)
     fitting = [length for length in choices if 0 < length < len(row)]
-    return int(rng.choice(fitting)) if fitting else len(row)
+    return one_of(fitting, rng) if fitting else len(row)
 
 
 def _prefix_equal(row: Reals, _before: Reals, rng: Rng) -> None:
@@ -298,8 +299,8 @@ def _rising(row: Reals, _before: Reals, _rng: Rng) -> None:
 
 def _ramp(row: Reals, _before: Reals, rng: Rng) -> None:
     """No two equal, as far as a type of ten bits tells them apart."""
-    few = row[: int(rng.choice([len(row), max(1, len(row) // 2)]))][:2000]
-    few[:] = (np.arange(len(few)) - len(few) // 2) * 2.0**-6 * rng.choice([-1.0, 1.0])
+    few = row[: one_of((len(row), max(1, len(row) // 2)), rng)][:2000]
+    few[:] = (np.arange(len(few)) - len(few) // 2) * 2.0**-6 * one_of(_SIGNS, rng)
 
 
 def _recurring(row: Reals, _before: Reals, rng: Rng) -> None:
@@ -322,7 +323,7 @@ def _stretches(row: Reals, _before: Reals, _rng: Rng) -> None:
 
 
 def _one_sign(row: Reals, _before: Reals, rng: Rng) -> None:
-    row[:] = np.abs(row) * rng.choice([-1.0, 1.0])
+    row[:] = np.abs(row) * one_of(_SIGNS, rng)
 
 
 def _as_before(row: Reals, before: Reals, _rng: Rng) -> None:
@@ -341,7 +342,7 @@ _LIVELY = (_rising, ordered, _falling, _stretches, _one_sign, _as_before, _few_v
 
 
 def _offset(row: Reals, scale: float, shrink: float, rng: Rng) -> None:
-    row += rng.choice([-1.0, 1.0]) * shrink * scale * 2.0 ** rng.uniform(0, 6)
+    row += one_of(_SIGNS, rng) * shrink * scale * 2.0 ** rng.uniform(0, 6)
 
 
 def _scaled(row: Reals, _scale: float, shrink: float, rng: Rng) -> None:
@@ -349,7 +350,7 @@ def _scaled(row: Reals, _scale: float, shrink: float, rng: Rng) -> None:
 
 
 def _peak(row: Reals, scale: float, shrink: float, rng: Rng) -> None:
-    row[int(rng.integers(len(row)))] = rng.choice([-1.0, 1.0]) * shrink * scale * 2.0 ** rng.uniform(2, 8)
+    row[int(rng.integers(len(row)))] = one_of(_SIGNS, rng) * shrink * scale * 2.0 ** rng.uniform(2, 8)
 
 
 def _peak_over_equals(row: Reals, scale: float, shrink: float, rng: Rng) -> None:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Reals = NDArray[np.float64]
 Rng = np.random.Generator
+Option = TypeVar("Option")
 
 _MOST = 4096
 _WHOLE = 0.5  # of the rows have an order from end to end
 _WAYS = 5  # to order sizes
 _SUMS, _SHORT, _EVEN = (0, 0, 1, 2), (16, 64), (1, 1, 8)
 _EXACT = 1 << 11  # whole numbers up to it are exact in half precision
+
+
+def one_of(options: Sequence[Option], rng: Rng) -> Option:
+    """As `rng.choice`, which takes ten times as long for a few."""
+    return options[int(rng.integers(len(options)))]
 
 
 def some_rows(count: int, rng: Rng) -> list[int]:
@@ -24,38 +31,56 @@ def some_rows(count: int, rng: Rng) -> list[int]:
     return np.sort(rng.choice(count, _MOST, replace=False)).tolist()  # type: ignore[no-any-return]
 
 
+def _first(true: NDArray[np.bool_]) -> int:
+    """The place of the first that is true, or behind the last."""
+    place = int(true.argmax())
+    return place if true[place] else len(true)
+
+
 def by_turns(count: int) -> Reals:
     """Signs that alternate."""
-    return np.where(np.arange(count) % 2, -1.0, 1.0)
+    signs = np.full(count, 1.0)
+    signs[1::2] = -1.0
+    return signs
 
 
 def ordered(row: Reals, _before: Reals, rng: Rng) -> None:
     """Sizes in one order and signs in another, from the start on. The row may be their running sums, or the sums of
     these: a zigzag that grows, a slope that does.
     """
-    if not (sums := int(rng.choice(_SUMS))):
+    if not (sums := one_of(_SUMS, rng)):
         count = len(row) if rng.random() < _WHOLE else max(1, int(len(row) ** rng.uniform(0.5, 1.0)))
         row[:count] = _signed(np.sort(np.abs(row[:count])), rng)
         return
     steps = np.arange(1.0, min(len(row), int(rng.integers(*_SHORT))) + 1)  # whole numbers, of which sums are exact
-    found = _signed(np.ceil(steps / int(rng.choice(_EVEN))), rng)
+    found = _signed(np.ceil(steps / one_of(_EVEN, rng)), rng)
     for _ in range(sums):
         found = np.cumsum(found)
-    found = found[np.cumprod(np.abs(found) <= _EXACT).astype(bool)]
+    found = found[: _first(np.abs(found) > _EXACT)]
     row[: len(found)] = found * 2.0 ** np.rint(np.log2((np.abs(row).max() or 1.0) / (np.abs(found).max() or 1.0)))
 
 
 def _signed(rising: Reals, rng: Rng) -> Reals:
     """All alike, rising, falling, up to a peak or down to a dip; of one sign, by turns, by halves, as many of each."""
     count, way = len(rising), int(rng.integers(_WAYS))
+    few = int(count ** rng.random())  # more often short
+    mixed, sign, kind = rng.permutation(count), 1.0 if rng.integers(0, 2) else -1.0, int(rng.integers(_WAYS))
+    sizes = rising
     if way == 0:
-        rising[:] = rising[count // 2]
-    up = np.unique(np.linspace(0, count - 1, int(count ** rng.random())).astype(np.intp))  # more often short
-    peaked = np.concatenate([rising[up], np.delete(rising, up)[::-1]])
-    sizes = (rising, rising, rising[::-1], peaked, rising[-1] + rising[0] - peaked)[way]
-    halves = np.where(np.arange(count) < count // 2, -1.0, 1.0)
-    signs = (np.ones(count), by_turns(count), by_turns(count), halves, rng.permutation(by_turns(count)))
-    return np.asarray(rng.choice([-1.0, 1.0]) * sizes * signs[int(rng.integers(len(signs)))])
+        sizes = np.full(count, rising[count // 2])
+    elif way == 2:
+        sizes = rising[::-1]
+    elif way > 2:
+        is_up = np.zeros(count, bool)
+        is_up[np.linspace(0, count - 1, few).astype(np.intp)] = True
+        sizes = np.concatenate([rising[is_up], rising[~is_up][::-1]])
+        sizes = sizes if way == 3 else rising[-1] + rising[0] - sizes
+    if kind == 0:
+        return sign * sizes
+    if kind == 3:
+        return sign * sizes * np.where(np.arange(count) < count // 2, -1.0, 1.0)
+    turns = by_turns(count)
+    return sign * sizes * (turns[mixed] if kind == 4 else turns)
 
 
 def is_turned(values: Reals, rng: Rng) -> bool:

@@ -183,10 +183,13 @@ class Reference:
         That is: no input may be changed, or the reference (or the trusted implementation) is not finite and accurate
         there, so that a correct kernel need not be either.
         """
-        key = (case.name, seed, distribution)
+        return self.derived_once((case.name, seed, distribution), lambda: self._derive(case, seed, distribution))
+
+    def derived_once(self, key: tuple[object, ...], work: Callable[[], Expectation | None]) -> Expectation | None:
+        """What `work` gives, kept under the key among what was derived: the next variants are asked for the same."""
         if (known := self._derived.get(key)) is not None:
             return known[0]
-        found = self._derive(case, seed, distribution)
+        found = work()
         parts = (found.inputs, found.expected, found.trusted, found.spread, found.rounding) if found is not None else ()
         return self._derived.put(key, (found,), sum(size_of(part or {}) for part in parts))[0]
 

@@ -78,6 +78,22 @@ def patterned(
 
     turn: the same seed has other inputs in each.
     """
+    if pattern == STRUCTURED:  # places that the code may name
+        constants = [c for c in constants if c > _LONG and c == int(c)]
+    known = tuple(constants) if pattern in (STRUCTURED, SOURCED, PEAKED, ALIGNED) else ()
+    key = (*case.axes.values(), case.name, seed, pattern, turn, known)
+    return reference.derived_once(key, lambda: _patterned(task, reference, case, seed, pattern, known, turn))
+
+
+def _patterned(
+    task: Task,
+    reference: Reference,
+    case: Case,
+    seed: int,
+    pattern: str,
+    constants: Sequence[int | float],
+    turn: int,
+) -> Expectation | None:
     drawn = reference.inputs(case, seed)
     rng = np.random.default_rng([seed, turn, *case.name.encode(), *pattern.encode()])
     if pattern == UNEVEN:

@@ -29,6 +29,7 @@ from evo.sim import PtxError
 from evo.sim.launch_conditions import launch_conditions
 from evo.spec.chips import Chip
 from evo.spec.input_distributions import DRAWN
+from evo.spec.recent_cache import RecentCache
 from evo.spec.reference import Reference
 from evo.spec.task import Case, Task
 from evo.spec.variant import Variant
@@ -44,6 +45,8 @@ _LENGTHS, _LENGTHS_DRAWN = 4, 24  # of an axis
 _DISTRIBUTIONS = (DRAWN, "normal")
 _CANDIDATES, _DECIDED = 12_000, 24  # mixtures that are asked for outcomes, and those that are run
 _LEAST = 0.1  # of the lengths are an axis's least: one query, one row
+
+_MIXTURES: RecentCache[list[Case]] = RecentCache(4)
 
 Combination = tuple[tuple[str, int], ...]
 
@@ -95,6 +98,11 @@ def drawn_mixtures(task: Task, seed: int, most: float, *, related: bool) -> list
 
     related: with all relations that the task's cases keep, so that they are sure to be allowed.
     """
+    key = (task.hash, seed, most, related)  # the same for the next variants
+    return _MIXTURES.made(key, lambda: _drawn_mixtures(task, seed, most, related=related))
+
+
+def _drawn_mixtures(task: Task, seed: int, most: float, *, related: bool) -> list[Case]:
     space = AxisSpace.of(task)
     rng = np.random.default_rng([seed, 87])
     values = _values(task, space, rng)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from evo.spec.honest_errors import HonestErrors
 from evo.spec.input_distributions import DRAWN
-from evo.spec.tensor_arrays import Arrays
+from evo.spec.tensor_arrays import Arrays, size_of
 
 LARGE_BYTES = 8 << 20  # of a case's inputs and outputs; smaller ones are NumPy's, whose process is as quick
 
@@ -105,6 +105,11 @@ class Expectation:
     judged: JudgedTruth | None = None
     honest: HonestErrors | None = field(default=None, compare=False, repr=False)
     fetch: Callable[[], Expectation] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def size_bytes(self) -> int:
+        parts = (self.inputs, self.expected, self.trusted, self.spread, self.rounding)
+        return sum(size_of(part or {}) for part in parts)
 
     def fetched(self) -> Expectation:
         """With its arrays, which NumPy works out if a judge has the truth. Raises TaskInvalid."""

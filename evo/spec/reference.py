@@ -190,8 +190,7 @@ class Reference:
         if (known := self._derived.get(key)) is not None:
             return known[0]
         found = work()
-        parts = (found.inputs, found.expected, found.trusted, found.spread, found.rounding) if found is not None else ()
-        return self._derived.put(key, (found,), sum(size_of(part or {}) for part in parts))[0]
+        return self._derived.put(key, (found,), found.size_bytes if found is not None else 0)[0]
 
     def _derive(self, case: Case, seed: int, distribution: str) -> Expectation | None:
         drawn = self.inputs(case, seed)

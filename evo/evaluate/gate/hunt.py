@@ -16,7 +16,7 @@ from evo.device.remote_device import RemoteDevice, RemoteSimulator
 from evo.errors import TaskInvalid
 from evo.evaluate.gate.at_timed_sizes import timed_sizes
 from evo.evaluate.gate.hunted_steps import dealt_steps, many_numbers, patterned_steps, short_steps
-from evo.evaluate.gate.input_patterns import PATTERNS, is_topmost, patterned
+from evo.evaluate.gate.input_patterns import BY_CONSTANTS, PATTERNS, is_topmost, patterned
 from evo.evaluate.gate.looked import Looked, SteeredCases
 from evo.evaluate.gate.other_machines import GROSS, all_altered, apart, is_coarse, rough, shifted_steps
 from evo.evaluate.gate.other_orders import other_orders
@@ -63,7 +63,7 @@ _CHEAP = 0.6  # of the dearest check case: a trial prefers those that cost less
 _ROUGH = "if approximate instructions err more, as they may"
 _HUNTED = "hunted"  # so few elements say nothing about a bias
 
-_Patterned = tuple[str, Case, int]  # a pattern, and which draw of it
+_AskedPattern = tuple[str, Case, int]  # a pattern, and which draw of it
 
 
 def hunt(
@@ -248,7 +248,7 @@ def _expected(
     """What is right there; None if the reference has no such case, or the distribution does not suit it."""
     try:
         if step.distribution in PATTERNS:
-            found = patterned(task, reference, step.case, seed, step.distribution, constants, turn=step.turn)
+            found = _patterned(task, reference, step.case, seed, step.distribution, constants, step.turn)
         else:
             found = expected_under(reference, step.case, seed, step.distribution)
     except TaskInvalid:  # its sizes do not go together, in a way that the task's cases do not show
@@ -296,9 +296,9 @@ def patterns(
     rng = np.random.default_rng([seed, 80])
     orders = {pattern: [task.check[at] for at in rng.permutation(len(task.check))] for pattern in PATTERNS}
 
-    def drawn(asked: _Patterned) -> Expectation | None:
+    def drawn(asked: _AskedPattern) -> Expectation | None:
         pattern, case, turn = asked
-        return patterned(task, reference, case, seed, pattern, constants, turn=turn)
+        return _patterned(task, reference, case, seed, pattern, constants, turn)
 
     if share < THOROUGH:
         dearest = max(cost_of(task, case) for case in task.check)
@@ -311,7 +311,7 @@ def patterns(
                     break
         return None
 
-    def run(asked: _Patterned, expectation: Expectation, on: RemoteDevice) -> tuple[Check | None]:
+    def run(asked: _AskedPattern, expectation: Expectation, on: RemoteDevice) -> tuple[Check | None]:
         pattern, case, turn = asked
         found = _wrong(task, programs, case, pattern, expectation, on, seed, looked, honest)
         if found is None or found.status is not Status.WRONG or not is_topmost(pattern, turn):
@@ -325,6 +325,15 @@ def patterns(
             return failed(row, step, Stage.GATE, f"case {row.name}{step.under}", faults, seed)
     asked = [(p, case, turn) for p, order in orders.items() for case in order for turn in range(PATTERNS[p])]
     return next((found for _, (found,) in checked(asked, drawn, run, devices) if found is not None), None)
+
+
+def _patterned(
+    task: Task, reference: Reference, case: Case, seed: int, pattern: str, constants: Sequence[int | float], turn: int
+) -> Expectation | None:
+    """Inputs under a pattern, which are the same for the next variants unless they follow from what those compare."""
+    known = tuple(constants) if pattern in BY_CONSTANTS else ()
+    key = (*case.axes.values(), case.name, seed, pattern, turn, known)
+    return reference.derived_once(key, lambda: patterned(task, reference, case, seed, pattern, known, turn=turn))
 
 
 def _constants(programs: Mapping[str, Program]) -> tuple[int | float, ...]:

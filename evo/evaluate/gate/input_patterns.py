@@ -47,6 +47,8 @@ PATTERNS = {
     RECIPROCAL: 2, PEAKED: 3, ROWS: 2, WHOLE: 2, ALIGNED: 5,
 }  # fmt: skip
 
+BY_CONSTANTS = STRUCTURED, SOURCED, PEAKED, ALIGNED  # patterns that look at what a variant compares with
+
 _Structure = Callable[[Reals, Reals, Rng], None]
 
 _SIGNS, _TWICE = (-1.0, 1.0), (-2.0, 2.0, 2.0)
@@ -78,22 +80,6 @@ def patterned(
 
     turn: the same seed has other inputs in each.
     """
-    if pattern == STRUCTURED:  # places that the code may name
-        constants = [c for c in constants if c > _LONG and c == int(c)]
-    known = tuple(constants) if pattern in (STRUCTURED, SOURCED, PEAKED, ALIGNED) else ()
-    key = (*case.axes.values(), case.name, seed, pattern, turn, known)
-    return reference.derived_once(key, lambda: _patterned(task, reference, case, seed, pattern, known, turn))
-
-
-def _patterned(
-    task: Task,
-    reference: Reference,
-    case: Case,
-    seed: int,
-    pattern: str,
-    constants: Sequence[int | float],
-    turn: int,
-) -> Expectation | None:
     drawn = reference.inputs(case, seed)
     rng = np.random.default_rng([seed, turn, *case.name.encode(), *pattern.encode()])
     if pattern == UNEVEN:

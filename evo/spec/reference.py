@@ -178,10 +178,8 @@ class Reference:
         return self._inputs.put(key, DrawnInputs.of(drawn), size_of(drawn))
 
     def derived(self, case: Case, seed: int, distribution: str) -> Expectation | None:
-        """The case under another distribution; None if the task has no use for it.
-
-        That is: no input may be changed, or the reference (or the trusted implementation) is not finite and accurate
-        there, so that a correct kernel need not be either.
+        """The case under another distribution; None if no input may be changed, or if reference or trusted
+        implementation are not finite and accurate there: a correct kernel need not be either.
         """
         return self.derived_once((case.name, seed, distribution), lambda: self._derive(case, seed, distribution))
 

@@ -179,7 +179,7 @@ class _Waiting:
         self._seconds: dict[str, list[float]] = {name: [] for name in self._by_task}
 
     def take(self, task: str) -> Attack | None:
-        """The next attack on this task, else on the task that will take each of its lanes the longest."""
+        """The next attack on this task, else on one that nobody has begun, else on that which will take longest."""
         with self._lock:
             left = {name: attacks for name, attacks in self._by_task.items() if attacks}
             if not left:
@@ -195,11 +195,12 @@ class _Waiting:
         with self._lock:
             self._seconds[task].append(seconds)
 
-    def _seconds_left(self, name: str) -> float:
-        """As long for each as those before; as those of the slowest task where there were none."""
+    def _seconds_left(self, name: str) -> tuple[bool, float]:
+        """First what no lane has begun; then as long for each attack as those before, or as those of the slowest task."""
+        count, lanes = len(self._by_task[name]), self._begun[name]
         means = {task: fmean(seconds) for task, seconds in self._seconds.items() if seconds}
         each = means.get(name, max(means.values(), default=1.0))
-        return each * len(self._by_task[name]) / (1 + self._begun[name])
+        return not lanes and name not in means, each * count / (1 + lanes)
 
     def clear(self) -> None:
         with self._lock:

@@ -43,7 +43,7 @@ Share = Annotated[
     str | None,
     Option("--margin", metavar="SHARE", help="Keep a change only if it saves this much time (3%; modelled 10%)."),
 ]
-_TIME = "Time limit of the run: 90s, 30m, 1h30m. A trial under way may take a quarter more, 60s at most."
+_TIME = "Time limit of the run: 90s, 30m, 1h30m. A trial under way may take 30s or a quarter more, 60s at most."
 Time = Annotated[str | None, Option("--budget", metavar="TIME", help=_TIME)]
 Neutral = Annotated[
     bool, Option("--keep-neutral", help="Also keep an equally fast variant with fewer registers, bytes or lines.")

@@ -25,7 +25,7 @@ from evo.search.events import Event, Observer, RunBegun, RunSummary, TrialBegun,
 from evo.search.progress import spent
 
 _OPEN, _PROPOSE, _RECORD = "open", "propose", "record"
-_MORE, _MOST_MORE_S = 0.25, 60.0  # of the time, for what began within it
+_MORE, _LEAST_MORE_S, _MOST_MORE_S = 0.25, 30.0, 60.0  # of the time, for what began within it
 _NEXT = "the next proposal"
 
 
@@ -56,6 +56,10 @@ class Waits:
         return dict(sorted(self._seconds.items(), key=lambda item: -item[1]))
 
 
+def _more_than(budget_s: float) -> float:
+    return min(budget_s, max(_LEAST_MORE_S, min(_MORE * budget_s, _MOST_MORE_S)))
+
+
 class OutOfTime(Exception):
     """The time of a run is over, and that of what is under way: it is given up."""
 
@@ -63,13 +67,13 @@ class OutOfTime(Exception):
 class InTime:
     """An observer that ends what outlasts the time of a run; it tells another one all it sees.
 
-    A start ends with the time. A trial that began within it, or a look at proposals, has a quarter more, a minute at
-    most: then it is given up as a whole.
+    A start ends with the time. A trial that began within it, or a look at proposals, has half a minute or a quarter more,
+    a minute at most, and no more than the time itself: then it is given up as a whole.
     """
 
     def __init__(self, watch: Observer, budget_s: float | None, clock: Callable[[], float]) -> None:
         self._watch, self._clock, self._budget_s, self._began_s = watch, clock, budget_s, clock()
-        self._more_s = min(_MORE * (budget_s or 0.0), _MOST_MORE_S)
+        self._more_s = _more_than(budget_s or 0.0)
         self._is_start = self._is_bounded = False
         self._at, self._stage = _NEXT, ""
 

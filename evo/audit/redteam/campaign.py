@@ -196,7 +196,7 @@ class _Waiting:
             self._seconds[task].append(seconds)
 
     def _seconds_left(self, name: str) -> tuple[bool, float]:
-        """First what no lane has begun; then as long for each attack as those before, or as those of the slowest task."""
+        """First what no lane has begun; then as long for each as those before, or as those of the slowest task."""
         count, lanes = len(self._by_task[name]), self._begun[name]
         means = {task: fmean(seconds) for task, seconds in self._seconds.items() if seconds}
         each = means.get(name, max(means.values(), default=1.0))

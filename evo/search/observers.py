@@ -67,8 +67,8 @@ class OutOfTime(Exception):
 class InTime:
     """An observer that ends what outlasts the time of a run; it tells another one all it sees.
 
-    A start ends with the time. A trial that began within it, or a look at proposals, has half a minute or a quarter more,
-    a minute at most, and no more than the time itself: then it is given up as a whole.
+    A start ends with the time. A trial that began within it, or a look at proposals, has half a minute or a quarter
+    more, a minute at most, and no more than the time itself: then it is given up as a whole.
     """
 
     def __init__(self, watch: Observer, budget_s: float | None, clock: Callable[[], float]) -> None:

@@ -69,9 +69,8 @@ def rising(
     way, rows = drawn[first].reshape(-1, drawn[first].shape[-1])[0], drawn[second].shape[-2]
     small = [size for size in constants if isinstance(size, float) and 0 < size < 1]
     step = rng.choice(small) * rng.uniform(0.5, 1.0) if small else 10.0 ** rng.uniform(*_SLOW)
-    size = (
-        step * np.sqrt(len(way)) * rows / _MOST / max(float(np.square(way).sum()), 1e-9)
-    )  # products are mostly scaled
+    scaled = step * np.sqrt(len(way))  # as products mostly are
+    size = scaled * rows / _MOST / max(float(np.square(way).sum()), 1e-9)
     factors = np.arange(1.0, rows + 1)[:, None] * _MOST / rows
     return {
         first: np.broadcast_to(way * size, drawn[first].shape),

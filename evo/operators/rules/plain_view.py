@@ -1,8 +1,9 @@
-"""Kernels that only pass their work on, and types under other names, as rules know them.
+"""Kernels that only pass their work on, types under other names, and counters that are declared before their loops, as
+rules know them.
 
 A kernel whose body is one call of a `__device__` function, maybe of a template, is seen with that function's body in
 place of the call; `real* x` behind `typedef float real;` is seen as `float* x`. What a rule does not touch stays as it
-is written.
+is written. `int i, j; for (i = 0; ...)` is seen as `for (int i = 0; ...)` if nothing but such loops names `i`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from evo.cuda.source import Edit, Function, Source, Span, Statement
 from evo.cuda.source.types import alias_definitions, type_aliases
 from evo.operators.rules.element import BYTES
-from evo.operators.rules.rewriting import listed
+from evo.operators.rules.rewriting import listed, with_its_line
 from evo.spec.comments import without_comments
 
 _SCALARS = frozenset(BYTES) | {"int", "unsigned", "unsigned int", "float", "double", "long long", "size_t", "short"}
@@ -21,6 +22,9 @@ _CALL = re.compile(r"\s*(?P<name>\w+)\s*(?:<(?P<types>[^<>;(){}]*)>)?\s*\((?P<gi
 _TEMPLATE = re.compile(r"template\s*<(?P<params>[^<>{};]*)>[^{};<>]*\Z")
 _GIVEN = re.compile(r"\w+|\d+\.?\d*[fFuU]?")
 _EXPRESSION = re.compile(r"[\w\s.+*/%()-]+")  # of a thread's indices and sizes; read once, at the beginning
+_UNSET = re.compile(r"(?P<kind>(?:unsigned |long )*+\w+)\s(?P<names>[\w\s,]+);")
+_DIRECTIVE = re.compile(r"(?m)^[ \t]*+#(?:[^\n\\]|\\[\s\S])*+")
+_INTEGERS = ("int", "unsigned", "unsigned int", "size_t", "long", "long long", "short")
 _IGNORED = ("const", "__restrict__", "__restrict", "restrict", "volatile")
 
 
@@ -38,6 +42,40 @@ def plain_types(source: Source) -> list[Edit]:
 def _aliases(text: str) -> dict[str, str]:
     """Other names of scalar types."""
     return {name: kind for name, kind in type_aliases(text).items() if kind in _SCALARS}
+
+
+def own_counters(source: Source) -> list[Edit]:
+    """Counters declared in the head of each loop that sets them, and no longer before all of them."""
+    edits: list[Edit] = []
+    for function in source.functions:
+        for said in source.inside(function):
+            match = _UNSET.fullmatch(source.slice(said.span)) if said.kind in ("declare", "other") else None
+            if match is None or match["kind"] not in _INTEGERS:
+                continue
+            names = listed(match["names"])
+            heads = {name: places for name in names if (places := _heads(source, function, said, name))}
+            left = ", ".join(name for name in names if name not in heads)
+            if heads:
+                place = said.span if left else with_its_line(source, said.span)
+                edits.append(Edit(place, f"{match['kind']} {left};" if left else ""))
+                edits += [Edit(Span(at, at), f"{match['kind']} ") for places in heads.values() for at in places]
+    return edits
+
+
+def _heads(source: Source, function: Function, said: Statement, name: str) -> list[int]:
+    """Where each loop that begins by setting a variable does so; none if anything else names it."""
+    found, places = list[int](), [said.span]
+    for loop in source.inside(function):
+        head = source.slice(loop.header) if loop.kind == "for" and loop.header is not None else ""
+        if match := re.match(rf"for\s*\(\s*(?={name}\s*=[^=,;][^,;]*;)", head):
+            found.append(loop.span.start + len(match[0].encode()))
+            places.append(loop.span)
+    uses = [at for word, at in source.names(function.body) if word == name]
+    is_one = source.declared(function.body).count(name) == 1 and name not in [param.name for param in function.params]
+    is_apart = not any(one != other and one.holds(other) for one in places for other in places)
+    is_hidden = re.search(rf"\b{name}\b", " ".join(_DIRECTIVE.findall(source.text))) is not None
+    is_all = all(any(place.holds(at) for place in places) for at in uses)
+    return found if is_one and is_apart and is_all and not is_hidden else []
 
 
 def passed_on(source: Source) -> Iterator[Edit]:

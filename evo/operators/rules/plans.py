@@ -49,7 +49,7 @@ PLANS = (
     RulePlan(
         name="rows_together",
         sentence="Lets lanes share a row, loads it in wide pieces and early.",
-        steps=(("row_lanes",), *_OF_ROWS),
+        steps=(("row_lanes",), *_OF_ROWS[:-1], ("pack_blocks",), _OF_ROWS[-1]),
         reason="a row that a thread walks alone is read once for each pass, uncoalesced, an element at a time",
         expected="one coalesced pass over memory with wide loads",
     ),
@@ -125,6 +125,14 @@ PLANS = (
         steps=(*(("wide_access",),) * 4, ("block_trees",)),
         reason="one pass in wide pieces gains little while the others still move single elements",
         expected="as many times fewer memory instructions in all passes together",
+    ),
+    RulePlan(
+        name="short_rows",
+        sentence="Gives a block with a short row fewer threads, which load in wide pieces and combine by shuffles.",
+        steps=(("block_size 64", "block_size 32"), ("warp_sums", "block_trees"), *(("wide_access",),) * 3),
+        reason="where a row has an element or two for each thread, wide pieces leave most threads without one",
+        expected="all threads have a piece, and few wait for one another",
+        needed=2,
     ),
     RulePlan(
         name="sorted_in_registers",

@@ -90,6 +90,12 @@ class Rule:
             return ()
         source = parse(variant.text)
         ctx = RuleContext(variant=variant, source=source, flags=tuple(flags), axes=tuple(axes), task=task, chip=chip)
+        found = self._places(ctx)
+        more = tuple(found_in_view(self._places, ctx, views_of(ctx).of_counters))
+        return tuple(replace(each, is_schedule=True) for each in more) if len(more) > len(found) else found
+
+    def _places(self, ctx: RuleContext) -> tuple[Application, ...]:
+        """The places in the text and in the views that show the whole of it otherwise."""
         found = self._found(ctx)
         views = [places_in_full, written_out, whole_windows, windows_of_two] if self.family in _OF_LOOPS else []
         if self.family in _OF_INDICES:

@@ -17,7 +17,7 @@ from evo.operators.rules.index_view import places_in_full, plain_indices
 from evo.operators.rules.joined_nests import joined_nests
 from evo.operators.rules.kept_value_view import with_kept_value
 from evo.operators.rules.one_turn import one_turn
-from evo.operators.rules.plain_view import passed_on, plain_types
+from evo.operators.rules.plain_view import own_counters, passed_on, plain_types
 from evo.operators.rules.recurrence_view import with_last_elements
 from evo.operators.rules.register_sum_view import with_register_sums, with_sums_in_turn
 from evo.operators.rules.rule_context import RuleContext
@@ -43,6 +43,11 @@ class Views:
         inside = [edit.span for edit in passed]
         types = [edit for edit in plain_types(self.ctx.source) if not any(span.holds(edit.span) for span in inside)]
         return ((passed, types),) if passed or types else ()
+
+    @cached_property
+    def of_counters(self) -> list[Edit]:
+        """Of loops that declare what they count by."""
+        return own_counters(self.ctx.source)
 
     @cached_property
     def of_threads(self) -> list[Edit]:

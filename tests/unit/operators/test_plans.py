@@ -7,7 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rule_children import passes
+from task_folders import written_task
 
+from evo.evaluate.session import EvaluationSession
 from evo.operators import Context, Proposal, not_one_change, operators
 from evo.operators.rebase import carried
 from evo.operators.rules import all_rules
@@ -177,6 +180,74 @@ def test_short_rows_get_a_few_lanes_each_where_they_are_moved_in_wide_pieces() -
     assert [step.arguments["rule"] for step in offered.steps] == ["row_lanes", "wide_access", "compile_in"]
     assert offered.steps[0].arguments["to"] == 8  # not the 32 that come first
     assert not_one_change(context.task, offered, scalar) is None
+
+
+ABSOLUTES = """\
+name: absolutes
+axes: {R: int, C: int}
+tensors:
+  - {name: x, role: in, dtype: float32, shape: [R, C]}
+  - {name: y, role: out, dtype: float32, shape: [R]}
+tolerance: {rtol: 1e-3, atol: 1e-2, rival_error_factor: 16, because: float32 sums}
+check: [{R: 16, C: 64}, {R: 13, C: 45}]
+bench: {b: {R: 4096, C: 512}}
+work: {flop: R * C, bytes: 4 * R * C}
+"""
+REFERENCE = """\
+import numpy as np
+
+
+def inputs(case, rng):
+    return {"x": rng.standard_normal([case["R"], case["C"]]).astype(np.float32)}
+
+
+def expected(inputs):
+    return {"y": np.abs(inputs["x"].astype(np.float64)).sum(axis=1)}
+"""
+ALONE = """\
+// evo: task absolutes
+// evo: launch sums grid (R) block (1)
+extern "C" __global__ void sums(const float* x, float* y, int R, int C) {
+    float s = 0.0f;
+    for (int c = 0; c < C; c++) s += fabsf(x[blockIdx.x * C + c]);
+    y[blockIdx.x] = s;
+}
+"""
+BLOCK = """\
+// evo: task absolutes
+// evo: launch sums grid (R) block (256)
+extern "C" __global__ void sums(const float* x, float* y, int R, int C) {
+    __shared__ float cache[256];
+    float s = 0.0f;
+    for (int c = threadIdx.x; c < C; c += blockDim.x) s += fabsf(x[blockIdx.x * C + c]);
+    cache[threadIdx.x] = s;
+    __syncthreads();
+    for (int i = blockDim.x / 2; i > 0; i /= 2) {
+        if (threadIdx.x < i) cache[threadIdx.x] += cache[threadIdx.x + i];
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) y[blockIdx.x] = cache[0];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("plan", "start", "rules"),
+    [
+        ("rows_together", ALONE, ["row_lanes", "wide_access", "pack_blocks"]),
+        ("short_rows", BLOCK, ["block_size", "block_trees", "wide_access"]),
+    ],
+)
+def test_a_short_row_ends_with_few_lanes_whichever_way_it_began(
+    bench: EvaluationSession, tmp_path: Path, plan: str, start: str, rules: list[str]
+) -> None:
+    rows, parent = written_task(tmp_path / "absolutes", ABSOLUTES, REFERENCE), parse_variant(start)
+    operator = PlanOperator(all_rules(), tuple(each for each in PLANS if each.name == plan))
+    offered = operator.propose(parent, rng=random.Random(0), context=Context(task=rows, chip=chip("l4")))
+    assert offered is not None
+    assert [step.arguments["rule"] for step in offered.steps] == rules
+    assert not_one_change(rows, offered, parent) is None
+    assert passes(bench, rows, offered.variant)
 
 
 def offers(kernel: str, plan: str, most: int) -> list[Proposal]:

@@ -66,6 +66,32 @@ def test_a_nest_over_one_stretch_is_walked_as_one_loop(bench: EvaluationSession,
     assert passes(bench, task, child)
 
 
+@pytest.mark.parametrize("declared", ["int b, h, w;", "int b;\n    int h, w;", "unsigned int b, h, w;"])
+def test_counters_may_be_declared_before_all_loops(bench: EvaluationSession, task: Task, declared: str) -> None:
+    """By a thread of the one block there is, for each channel."""
+    text = changed(
+        HEAD + NESTS["products"] + TAIL,
+        ("grid (ceil_div(C, 64)) block (64)", "grid (1) block (C)"),
+        ("blockIdx.x * blockDim.x + ", ""),
+        ("    float s = 0.0f;\n", f"    float s = 0.0f;\n    {declared}\n"),
+        ("for (int ", "for ("),
+    )
+    (child,) = built("row_blocks", text, task)
+    assert "hw = threadIdx.x; hw < H * W; hw += LANES)" in child.text
+    assert declared not in child.text
+    assert passes(bench, task, child)
+
+
+def test_a_counter_that_is_read_behind_its_loop_stays_where_it_is_declared(task: Task) -> None:
+    text = changed(
+        HEAD + NESTS["products"] + TAIL,
+        ("    float s = 0.0f;\n", "    float s = 0.0f;\n    int b, h, w;\n"),
+        ("for (int ", "for ("),
+        ("y[c] = s;", "y[c] = s + 0.0f * w;"),
+    )
+    assert not any("hw" in child.text for child in built("row_blocks", text, task))
+
+
 @pytest.mark.parametrize(
     "inner",
     [

@@ -79,13 +79,7 @@ PLANS = (
         name="columns_together",
         sentence="Shares the rows of a few neighbouring columns within a block, in floats, keeps them in registers"
         " between passes, with several sums in flight each.",
-        steps=(
-            ("column_blocks", "column_lanes"),
-            ("float_sums",),
-            ("compile_in",),
-            ("keep_turns",),
-            ("accumulators",),
-        ),
+        steps=(("column_blocks", "column_lanes"), ("float_sums",), ("compile_in",), ("keep_turns",), ("accumulators",)),
         reason="lanes that add up a long column one element at a time wait, and round more than a tree does",
         expected="near the bandwidth of a copy, and rounding as small as a tree's",
     ),
@@ -144,13 +138,7 @@ PLANS = (
     RulePlan(
         name="spread",
         sentence="Makes blocks of the turns of loops around the work, then shares what a thread still walks.",
-        steps=(
-            ("spread_loop",),
-            ("spread_loop",),
-            ("column_lanes", "row_lanes", "scan_lanes"),
-            ("compile_in",),
-            ("keep_turns",),
-        ),
+        steps=(*(("spread_loop",),) * 2, ("column_lanes", "row_lanes", "scan_lanes"), ("compile_in",), ("keep_turns",)),
         reason="a few blocks that walk rows or images one after the other leave most of the chip idle",
         expected="blocks on all SMs, and lanes that share each of their walks",
     ),

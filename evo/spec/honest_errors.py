@@ -7,7 +7,7 @@ roundings may happen to cancel too. So it is run again on the neighbours of the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,7 @@ class HonestErrors:
     outputs: Sequence[str]
     roundoff: float
     _found: Reals | None = field(default=None, repr=False)
-    _whole: list[Arrays] | None = field(default=None, repr=False)
+    _whole: list[Arrays] = field(default_factory=list, repr=False)
 
     def at_each(self) -> Reals | None:
         """By output; None if the reference takes none of the neighbours."""
@@ -52,26 +52,51 @@ class HonestErrors:
             self._found = self._drawn() if self.outputs else {}
         return self._found or None
 
-    def whole_numbers(self) -> list[Arrays]:
-        """The other outputs on inputs moved by what float32 sums err: they differ where there is a near tie."""
-        if self._whole is None:
-            rng = np.random.default_rng(1)
-            draws = _FEWEST if sum(values.size for values in self.inputs.values()) > _MUCH else _DRAWS
-            self._whole = []
-            for _ in range(draws if self.types else 0):
-                moved = {name: perturbed(self.inputs[name], _TIE, rng) for name in self.types}
-                if (found := self._of(self.exact, {**self.inputs, **moved})) is not None:
-                    self._whole.append({name: found[name] for name in found if name not in self.outputs})
-        return self._whole
+    def are_near_ties(self, name: str, places: NDArray[np.intp], values: NDArray[np.generic]) -> bool:
+        """Whether each of these whole numbers, by flat index, is what inputs give that differ by a few roundings."""
+        met = np.zeros(len(places), np.bool_)
+        for outputs in self._whole_numbers():
+            if outputs:  # the reference takes such inputs
+                met |= outputs[name].reshape(-1)[places] == values
+            if met.all():
+                return True
+        return False
+
+    def _whole_numbers(self) -> Iterator[Arrays]:
+        """The other outputs, of the truth and of the trusted implementations, on inputs moved by at most what float32
+        sums err: they differ where there is a near tie.
+
+        In turns of opposite signs, each element by another share: two that a tie depends on seldom cancel.
+        """
+        yield from self._whole
+        is_little = sum(values.size for values in self.inputs.values()) <= _MUCH
+        implementations = (self.exact, *self.trusted)
+        for number in range(len(self._whole), _DRAWS * len(implementations) if self.types else 0):
+            turn, which = divmod(number, len(implementations))
+            found = self._of(implementations[which], self._moved(turn)) or {}
+            found = {name: found[name] for name in found if name not in self.outputs}
+            if is_little:
+                self._whole.append(found)
+            yield found
+
+    def _moved(self, turn: int) -> Arrays:
+        rng, most = np.random.default_rng([1, turn // 2]), _TIE * (1 - 2 * (turn % 2))
+        shares = {name: most * rng.uniform(-1.0, 1.0, self.inputs[name].shape) for name in self.types}
+        return {**self.inputs, **{name: self.inputs[name].astype(np.float64) * (1 + by) for name, by in shares.items()}}
+
+    def of_changed(self, change: Callable[[Arrays], Arrays]) -> HonestErrors:
+        """The same for outputs that something is made of: some of their elements, or what a law makes of them."""
+
+        def changed(implementation: Implementation) -> Implementation:
+            return lambda inputs: change(implementation(inputs))
+
+        trusted = [changed(each) for each in self.trusted]
+        return replace(self, exact=changed(self.exact), trusted=trusted, _found=None, _whole=[])
 
     def whole_at(self, places: Mapping[str, NDArray[np.int64]]) -> HonestErrors:
         """The same for some elements of the other outputs, by their places; nothing of the floats."""
-
-        def some(inputs: Arrays) -> Arrays:
-            found = self.exact(inputs)
-            return {name: found[name].reshape(-1)[places[name]] for name in found if name not in self.outputs}
-
-        return HonestErrors(self.inputs, some, (), self.types, (), self.roundoff)
+        some = self.of_changed(lambda outputs: {name: outputs[name].reshape(-1)[at] for name, at in places.items()})
+        return replace(some, outputs=())
 
     def near(self) -> Iterator[Arrays]:
         """All outputs of the truth and of the trusted implementations on some neighbours of the inputs."""

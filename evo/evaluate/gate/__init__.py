@@ -11,7 +11,7 @@ which all that would let a lazy kernel pass.
 from __future__ import annotations
 
 from evo.evaluate.gate.at_timed_sizes import HIDDEN, TimedSizes, timed_sizes
-from evo.evaluate.gate.compare import compare, first_difference, terms_of
+from evo.evaluate.gate.compare import compare, terms_of
 from evo.evaluate.gate.corner_launches import at_corners
 from evo.evaluate.gate.far_sizes import far_cases, far_sizes
 from evo.evaluate.gate.hunt import (
@@ -26,6 +26,7 @@ from evo.evaluate.gate.hunt import (
 )
 from evo.evaluate.gate.kept_laws import lawful, laws_of
 from evo.evaluate.gate.looked import Looked, UnmetOutcome
+from evo.evaluate.gate.mismatches import first_difference
 from evo.evaluate.gate.mixed_cases import drawn_mixtures, mixed
 from evo.evaluate.gate.other_architectures import compiled_elsewhere
 from evo.evaluate.gate.own_kernel import is_original

@@ -221,7 +221,8 @@ class _Look:
         trusted = None if truth.trusted is None else changed.outputs(truth.trusted)
         blocks = None if sample.blocks <= _FEW else _FEW
         outputs, terms = changed.outputs(truth.expected), terms_of(self.task, self.case)
-        expected = Expectation({}, outputs, trusted, law.words, terms=terms)
+        near = None if truth.honest is None else truth.honest.of_changed(changed.outputs)
+        expected = Expectation({}, outputs, trusted, law.words, terms=terms, honest=near)
         return self._held(self._asked(changed.inputs, blocks, groups), expected)
 
     def _asked(self, inputs: Arrays, blocks: int | None, groups: Places | None) -> ExtremesRequest:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from evo.device import POISON_LARGE, POISON_NAN, Array, Arrays
 from evo.device.error_sums import ErrorSums, error_sums, truth_sums
-from evo.evaluate.gate.blocks import over_blocks, same_bits, sum_of_squares
+from evo.evaluate.gate.blocks import over_blocks, sum_of_squares
 from evo.evaluate.gate.error_budget import (
     STANDARD_ERRORS,
     Base,
@@ -29,7 +29,7 @@ from evo.evaluate.gate.error_budget import (
 )
 from evo.evaluate.gate.judged import compared_by_judge
 from evo.evaluate.gate.mismatches import element_of, is_poison, poisoned, wrong
-from evo.results import CaseCheck, Mismatch, MismatchKind, Status
+from evo.results import CaseCheck, MismatchKind, Status
 from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import ROUNDOFF, is_float
 from evo.spec.expectation import Expectation
@@ -69,7 +69,7 @@ def compare(task: Task, name: str, outputs: Arrays, expectation: Expectation, ac
                     check = without  # its errors are those that were held to the budget
         else:
             check = _compare_exact(name, tensor.name, got, want, task.tolerance.integers)
-            if check.status is not Status.CORRECT and _are_near_ties(tensor.name, got, want, expectation.honest):
+            if check.status is not Status.CORRECT and _are_near_ties(task, tensor.name, got, expectation):
                 check = CaseCheck(name=name, status=Status.CORRECT, max_error=0.0, rms_error=0.0)
         if check.status is not Status.CORRECT:
             return _with_hint(task, check, expectation)
@@ -119,19 +119,20 @@ def _within(got: Array, want: Array, most: int) -> bool:
     return len(off) <= max(1, _ROUNDED_OTHERWISE * got.size) and bool((np.abs(ours - theirs) <= most).all())
 
 
-def _are_near_ties(tensor: str, got: Array, want: Array, honest: HonestErrors | None) -> bool:
+def _are_near_ties(task: Task, tensor: str, got: Array, expectation: Expectation) -> bool:
     """Whether integers differ at few places, and all of them are what inputs give that differ by a few roundings.
 
-    The place of the nearest, or a value half-way between two whole numbers: which it is, the precision decides.
+    The place of the nearest, or a value half-way between two whole numbers: which it is, the precision decides. Of
+    inputs in few digits many are half-way, and a trusted implementation differs from the truth at as many.
     """
-    off = np.flatnonzero(got != want)
-    if honest is None or got.dtype.kind not in "iu" or len(off) > max(1, _BY_CHANCE * got.size):
+    if expectation.honest is None or got.dtype.kind not in "iu":
         return False
-    ours = got.reshape(-1)[off]
-    met = np.zeros(len(off), np.bool_)
-    for outputs in honest.whole_numbers():
-        met |= outputs[tensor].reshape(-1)[off] == ours
-    return bool(met.all())
+    want, trusted = expectation.expected[tensor], expectation.trusted
+    theirs = None if trusted is None else np.asarray(trusted[tensor] != want)
+    if not _is_few(got != want, theirs, task.tolerance.rival_error_factor):
+        return False
+    off = np.flatnonzero(got != want)
+    return expectation.honest.are_near_ties(tensor, off, got.reshape(-1)[off])
 
 
 def _compare_exact(case: str, tensor: str, got: Array, want: Array, most: int) -> CaseCheck:
@@ -395,25 +396,14 @@ class _Floats:
         )
 
 
-def _is_few(beyond: Mask) -> bool:
-    """Whether so little is beyond the tolerance by chance: elements, or lines of which one number is a part of each."""
-    lines = [beyond.any(axis=axis) for axis in range(beyond.ndim if beyond.ndim > 1 else 0)]
+def _is_few(beyond: Mask, theirs: Mask | None = None, factor: float = 0.0) -> bool:
+    """Whether so little is beyond the tolerance by chance, or not much more than of a trusted implementation:
+    elements, or lines of which one number is a part of each.
+    """
+    both = [beyond, np.zeros_like(beyond) if theirs is None else theirs]
+    counted = [both, *([mask.any(axis=axis) for mask in both] for axis in range(beyond.ndim if beyond.ndim > 1 else 0))]
     return any(
-        each.sum() <= max(1.0, _BY_CHANCE * each.size) for each in (beyond, *(at for at in lines if at.size >= _LINES))
+        ours.sum() <= max(1.0, _BY_CHANCE * ours.size, factor * others.sum())
+        for ours, others in counted
+        if ours is beyond or ours.size >= _LINES
     )
-
-
-def first_difference(a: Arrays, b: Arrays) -> Mismatch | None:
-    """Where two runs on the same inputs differ in a bit; None if they agree."""
-    for name, left in a.items():
-        right = b[name]
-        if left is right:  # a device hands equal outputs over once
-            continue
-        if not same_bits(left, right):
-            raw = left.dtype.itemsize
-            bits = np.frombuffer(left.tobytes(), np.dtype((np.void, raw)))
-            other = np.frombuffer(right.tobytes(), np.dtype((np.void, raw)))
-            differs = np.flatnonzero(bits != other)
-            where = np.unravel_index(int(differs[0]), left.shape)
-            return element_of(MismatchKind.UNREPEATABLE, name, where, len(differs), right[where], left[where])
-    return None

@@ -9,7 +9,8 @@ from typing import SupportsInt
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.device import POISON_NAN, Array
+from evo.device import POISON_NAN, Array, Arrays
+from evo.evaluate.gate.blocks import same_bits
 from evo.results import CaseCheck, Figure, Mismatch, MismatchKind, Status
 
 
@@ -59,3 +60,19 @@ def poisoned(values: Array, poison: int) -> NDArray[np.bool_]:
 def is_poison(value: np.generic) -> bool:
     """Whether one element holds the poison that is a NaN."""
     return value.tobytes() == bytes([POISON_NAN]) * value.itemsize
+
+
+def first_difference(a: Arrays, b: Arrays) -> Mismatch | None:
+    """Where two runs on the same inputs differ in a bit; None if they agree."""
+    for name, left in a.items():
+        right = b[name]
+        if left is right:  # a device hands equal outputs over once
+            continue
+        if not same_bits(left, right):
+            raw = left.dtype.itemsize
+            bits = np.frombuffer(left.tobytes(), np.dtype((np.void, raw)))
+            other = np.frombuffer(right.tobytes(), np.dtype((np.void, raw)))
+            differs = np.flatnonzero(bits != other)
+            where = np.unravel_index(int(differs[0]), left.shape)
+            return element_of(MismatchKind.UNREPEATABLE, name, where, len(differs), right[where], left[where])
+    return None

@@ -13,9 +13,10 @@ from evo.device import POISON_LARGE, POISON_NAN, Arrays, Program, RunRequest, Ru
 from evo.device.remote_device import RemoteDevice, RemoteGpu, RemoteSimulator
 from evo.errors import Crashed, TimedOut
 from evo.evaluate.counted_stage import CountedStage, Tell, silent
-from evo.evaluate.gate.compare import compare, first_difference
+from evo.evaluate.gate.compare import compare
 from evo.evaluate.gate.error_budget import per_element
 from evo.evaluate.gate.metric_gates import metric_problem
+from evo.evaluate.gate.mismatches import first_difference
 from evo.results import CaseCheck, Check, Fault, Figure, Stage, Status
 from evo.results.coverage import Coverage
 from evo.spec.expectation import Expectation

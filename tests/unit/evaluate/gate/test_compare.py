@@ -11,7 +11,8 @@ import pytest
 from task_folders import bare_task
 
 from evo.device import POISON_LARGE, POISON_NAN
-from evo.evaluate.gate.compare import allclose, compare, first_difference
+from evo.evaluate.gate.compare import allclose, compare
+from evo.evaluate.gate.mismatches import first_difference
 from evo.results import Mismatch, MismatchKind, Status
 from evo.spec.dtypes import NUMPY
 from evo.spec.expectation import Expectation

@@ -1,0 +1,11 @@
+// Rows in bytes by their largest number, halves away from zero.
+// evo: task   rowquant
+// evo: launch quant grid (R) block (32) shared 0
+extern "C" __global__ void quant(const float* x, signed char* y, int r, int c) {
+    const float* in = x + (long long)blockIdx.x * c;
+    float most = 0;
+    for (int i = threadIdx.x; i < c; i += 32) most = fmaxf(most, fabsf(in[i]));
+    for (int s = 16; s > 0; s /= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, s));
+    const float by = __frcp_rn(most / 127);
+    for (int i = threadIdx.x; i < c; i += 32) y[(long long)blockIdx.x * c + i] = (signed char)roundf(in[i] * by);
+}

@@ -1,0 +1,80 @@
+"""Whole numbers by rounding: what float32 decides otherwise at a half is excused, under a law too, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from task_folders import written_task
+
+from evo.evaluate import gate
+from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
+from evo.results import Status
+from evo.spec.task import Task
+
+KERNELS = Path(__file__).parents[3] / "data" / "row_quantiser"
+TASK = """\
+name: rowquant
+description: Rows in bytes by their largest number.
+axes: {R: int, C: int}
+tensors:
+  - {name: x, role: in, dtype: float32, shape: [R, C]}
+  - {name: y, role: out, dtype: int8, shape: [R, C]}
+tolerance: {rtol: 0, atol: 0, rival_error_factor: 2, because: whole numbers}
+laws: [{permute: C}]
+check: [{name: even, R: 24, C: 64}, {name: ragged, R: 37, C: 41}]
+bench:
+  main: {R: 160, C: 64}
+"""
+REFERENCE = """\
+import numpy as np
+
+
+def inputs(case, rng):
+    x = rng.standard_normal((case["R"], case["C"]), dtype=np.float32)
+    if case["R"] > 100:  # a few near ties
+        many = (rng.integers(1, 120, 4096) + 0.5).astype(np.float32) * (np.float32(3.7) / np.float32(127))
+        hard = many[np.rint(many * (1 / (np.float32(3.7) / np.float32(127)))) != _rounded(many, np.float32(3.7))]
+        x = np.clip(x, -3, 3)
+        x[::40, 0], x[::40, 9] = 3.7, rng.choice(hard, len(x[::40]))
+    return {"x": x}
+
+
+def _rounded(x, most):
+    return np.rint(x.astype(np.float64) / (most.astype(np.float64) / 127))
+
+
+def expected(inputs):
+    x = inputs["x"].astype(np.float64)
+    return {"y": _rounded(x, np.abs(x).max(axis=1, keepdims=True)).astype(np.int64)}
+
+
+def trusted(inputs):
+    x = inputs["x"].astype(np.float32)
+    return {"y": np.rint(x / (np.abs(x).max(axis=1, keepdims=True) / np.float32(127))).astype(np.int64)}
+"""
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Task:
+    return written_task(tmp_path_factory.mktemp("rowquant"), TASK, REFERENCE)
+
+
+def text_of(name: str) -> str:
+    return (KERNELS / f"{name}.cu").read_text()
+
+
+def test_a_near_tie_is_excused_under_a_law(rows: Task, bench: EvaluationSession) -> None:
+    prepared = bench.prepare(rows, text_of("reciprocal"))
+    for seed in range(10):
+        seen = gate.timed_sizes(rows, prepared.programs, bench.reference(rows), bench.checker, seed)
+        assert seen.status is Status.CORRECT, (seed, seen.reason)
+        assert seen.unseen is None
+
+
+@pytest.mark.parametrize("name", ["half_away", "cut_off", "scale_of_another_row"])
+def test_what_is_no_tie_or_rounds_another_way_is_wrong(rows: Task, bench: EvaluationSession, name: str) -> None:
+    for seed in (7, 8):
+        found = evaluate(Job(task=rows, text=text_of(name), seed=seed, upto="check"), bench)
+        assert found.status is Status.WRONG

@@ -332,7 +332,8 @@ def _glanced_at(task: Task, case: Case, outputs: Arrays, expectation: Expectatio
 
         trusted = part(expectation.trusted) if expectation.trusted is not None else None
         terms = gate.terms_of(task, case)
-        truth = Expectation({}, part(expectation.expected), trusted, expectation.distribution, terms=terms)
+        near = None if expectation.honest is None else expectation.honest.whole_at(places)
+        truth = Expectation({}, part(expectation.expected), trusted, expectation.distribution, terms=terms, honest=near)
         expectation.memo["glance"] = known = _Glance(places=places, truth=truth)
     seen = {name: outputs[name].reshape(-1)[where] for name, where in known.places.items()}
     return gate.compare(task, case.name, seen, known.truth)

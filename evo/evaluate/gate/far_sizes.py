@@ -215,6 +215,7 @@ class _Far:
         expected: Arrays = {}
         trusted: Arrays = {}
         shown: dict[str, Places] = {}
+        parts: dict[str, Places] = {}
         for tensor in self.task.outputs:
             name, dims = tensor.name, tensor.dims(case)
             places = found.places[name]
@@ -224,13 +225,14 @@ class _Far:
             if not mine.any():
                 return None  # nothing to hold to the reference
             row = 0 if lead is None else self._row(part, lead)[at[mine]]
-            within = row * each + places[mine] % each
+            parts[name] = within = row * each + places[mine] % each
             shown[name], outputs[name] = places[mine], found.values[name][mine]
             expected[name] = truth.expected[name].reshape(-1)[within]
             if truth.trusted is not None:
                 trusted[name] = truth.trusted[name].reshape(-1)[within]
         of_truth = trusted if truth.trusted is not None else None
-        truth = Expectation({}, expected, of_truth, "far", terms=terms_of(self.task, case))
+        near = None if truth.honest is None else truth.honest.whole_at(parts)
+        truth = Expectation({}, expected, of_truth, "far", terms=terms_of(self.task, case), honest=near)
         row_found = compare(self.task, case.name, outputs, truth)
         if row_found.status is Status.CORRECT:
             return None

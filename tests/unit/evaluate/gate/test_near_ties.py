@@ -9,6 +9,7 @@ import pytest
 from task_folders import written_task
 
 from evo.evaluate import gate
+from evo.evaluate.gate.compare import compare
 from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.results import Status
 from evo.spec.task import Task
@@ -78,3 +79,31 @@ def test_what_is_no_tie_or_rounds_another_way_is_wrong(rows: Task, bench: Evalua
     for seed in (7, 8):
         found = evaluate(Job(task=rows, text=text_of(name), seed=seed, upto="check"), bench)
         assert found.status is Status.WRONG
+
+
+def compared(rows: Task, bench: EvaluationSession, x: np.ndarray, y: np.ndarray) -> Status:
+    case = rows.check[0]
+    expectation = bench.reference(rows).special_expectation({"x": x}, case)
+    return compare(rows, case.name, {"y": y.astype(np.int8)}, expectation).status
+
+
+def test_equal_numbers_half_way_in_a_row_are_one_tie(rows: Task, bench: EvaluationSession) -> None:
+    """Half of the largest number is 63.5 of its steps, which the product with a reciprocal takes to either side."""
+    single, rng = np.float32, np.random.default_rng(3)
+    x = rng.standard_normal((24, 64), dtype=single)
+    most = rng.uniform(4, 8, 4096).astype(single)
+    by = 1 / (most / single(127))
+    most = most[np.rint(most / 2 * by) != np.rint(most / 2 / (most.astype(np.float64) / 127))]
+    x[::11, :32], x[::11, 32] = most[:3, None] / 2, most[:3]
+    steps = x * (1 / (np.abs(x).max(axis=1, keepdims=True) / single(127)))
+    assert compared(rows, bench, x, np.rint(steps)) is Status.CORRECT
+    far = np.rint(steps)
+    far[3, 5] += 1
+    assert compared(rows, bench, x, far) is Status.WRONG
+
+
+def test_halves_away_from_zero_are_too_many_ties(rows: Task, bench: EvaluationSession) -> None:
+    x = np.random.default_rng(4).integers(-120, 120, (24, 64)).astype(np.float32) + np.float32(0.5)
+    x[:, 0] = 127
+    assert compared(rows, bench, x, np.rint(x)) is Status.CORRECT
+    assert compared(rows, bench, x, np.copysign(np.floor(np.abs(x) + 0.5), x)) is Status.WRONG

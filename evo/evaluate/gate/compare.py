@@ -134,11 +134,9 @@ def _are_near_ties(task: Task, tensor: str, got: Array, expectation: Expectation
     ours, right = got[where], want[where]
     lines = where if got.ndim > 1 and len(ours) <= _FEW_ALIKE else ()
     alike = [np.unique([line, ours, right], axis=1).shape[1] for line in lines]  # equal inputs of a row count once
-    if not (
-        _within(got, want, task.tolerance.integers, share=1.0)  # the task leaves the side to the kernel
-        or _is_few(got != want, theirs, task.tolerance.rival_error_factor)
-        or min(alike, default=got.size) <= max(1.0, _BY_CHANCE * got.size)
-    ):
+    share = _ROUNDED_OTHERWISE if _within(got, want, task.tolerance.integers, share=1.0) else _BY_CHANCE
+    is_few = min(alike, default=got.size) <= max(1.0, share * got.size)
+    if not is_few and not _is_few(got != want, theirs, task.tolerance.rival_error_factor):
         return False
     return expectation.honest.are_near_ties(tensor, np.flatnonzero(got != want), ours)
 

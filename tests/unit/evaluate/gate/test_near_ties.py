@@ -12,7 +12,9 @@ from evo.evaluate import gate
 from evo.evaluate.gate.compare import compare
 from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.results import Status
+from evo.spec.honest_errors import HonestErrors
 from evo.spec.task import Task
+from evo.spec.tensor_arrays import Arrays
 
 KERNELS = Path(__file__).parents[3] / "data" / "row_quantiser"
 TASK = """\
@@ -107,3 +109,18 @@ def test_halves_away_from_zero_are_too_many_ties(rows: Task, bench: EvaluationSe
     x[:, 0] = 127
     assert compared(rows, bench, x, np.rint(x)) is Status.CORRECT
     assert compared(rows, bench, x, np.copysign(np.floor(np.abs(x) + 0.5), x)) is Status.WRONG
+
+
+def test_a_tie_between_numbers_that_are_nearly_equal_is_one() -> None:
+    x = np.asarray([1, 1 + 2.0**-23, 1 + 2.0**-22], np.float32)
+
+    def exact(inputs: Arrays) -> Arrays:
+        above = (inputs["x"] - inputs["x"].min()).astype(np.float64)
+        return {"y": np.rint(above / (above.max() / 255))}
+
+    honest = HonestErrors({"x": x}, exact, (), {"x": "float32"}, (), 2.0**-24)
+    assert [honest.are_near_ties("y", np.asarray([1]), np.asarray([step])) for step in (126, 127, 128)] == [
+        False,
+        True,
+        True,
+    ]

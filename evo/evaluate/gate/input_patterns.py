@@ -206,9 +206,8 @@ def _outlying(
                 most = {t.name: part * ends[t.name] for t in some}
                 yield {t.name: fitted(t, outermost(reals[t.name], most[t.name], rng), 1.0) for t in some}
     elif pattern == WHOLE:
-        for beyond in rng.permutation(2) if halves else (0,):  # what rounds to bytes is exact with one of them
-            made = functools.partial(whole_numbers, rng=rng, of_bytes=not odd, halves=halves, beyond=int(beyond))
-            yield {t.name: fitted(t, made(drawn[t.name].shape), 1.0) for t in free}
+        made = functools.partial(whole_numbers, rng=rng, of_bytes=not odd, halves=halves)
+        yield {t.name: fitted(t, made(drawn[t.name].shape), 1.0) for t in free}
     elif pattern == ALIGNED:
         found = rising(free, reals, constants, rng) if turn == _RISING else aligned(free, reals, rng)
         yield {t.name: fitted(t, found[t.name], 1.0) for t in free if t.name in found}

@@ -135,18 +135,20 @@ def special_rows(values: Reals, kinds: Sequence[float], rng: Rng) -> Reals:
     return whole()
 
 
-def whole_numbers(shape: tuple[int, ...], rng: Rng, *, of_bytes: bool, halves: bool = False, beyond: int = 0) -> Reals:
+def whole_numbers(shape: tuple[int, ...], rng: Rng, *, of_bytes: bool, halves: bool = False) -> Reals:
     """Whole numbers, as quantised tensors and counts hold: of bytes with both ends and one beyond, or few beside zeros.
 
     Sums of few of them are whole numbers near zero, and exact in any order. halves: or half-way between two of them, as
-    rounding to bytes meets them. beyond: how much further up their ends lie; by one, as many steps lie between them as
-    a byte has.
+    rounding to bytes meets them.
     """
     if halves:
         most = 254 if of_bytes else 6
-        up = most + 2 * beyond
-        ends = np.where(rng.random(shape) < 0.5, -most, up)
-        return np.where(rng.random(shape) < _AT_ENDS, ends, rng.integers(-most, most + 1, shape)) / 2
+        return (
+            np.where(
+                rng.random(shape) < _AT_ENDS, rng.choice([-most, most], shape), rng.integers(-most, most + 1, shape)
+            )
+            / 2
+        )
     if of_bytes:
         values, ends = rng.integers(-128, 129, shape), rng.choice([-128.0, -127.0, 127.0, 128.0], shape)
         return np.where(rng.random(shape) < _AT_ENDS, ends, values)

@@ -7,7 +7,8 @@ PYTHON := $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 py
 endif
 BIN := .venv/bin
 READY := .venv/.ready
-JOBS ?= 2
+# Three on two cores: a test waits for a process of its own now and then.
+JOBS ?= 3
 # A file of tests stays in one process, which sets up what its tests share once.
 SHARED := -n $(JOBS) --dist loadfile
 # The CUDA toolkit: cu13, cu12 for a driver before the 580 series, sim where there is no GPU (200 MB less).

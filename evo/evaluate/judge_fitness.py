@@ -47,7 +47,13 @@ def judge_where_asked(reference: Reference, opened: Callable[[], RemoteJudge]) -
 
     def result() -> Judge | None:
         if first.acquire(blocking=False):  # never released: one is opened
-            _compared(own, opened(), False, coming)
+            judge: RemoteJudge | None = None
+            try:
+                judge = opened()
+            finally:
+                if judge is None:
+                    coming.set_result(None)  # whoever waits as well works without one
+            _compared(own, judge, False, coming)
         return coming.result()
 
     reference.coming = result

@@ -103,6 +103,19 @@ def test_a_judge_for_one_job_at_a_time_is_opened_for_the_first_large_case_and_on
     opened[0].close()
 
 
+def test_a_judge_that_cannot_be_opened_keeps_nobody_waiting(tmp_path: Path) -> None:
+    _, reference = task_folder(tmp_path / "rows", SOFTMAX)
+
+    def opened() -> RemoteJudge:
+        raise ProcessLookupError
+
+    judge_where_asked(reference, opened)
+    with pytest.raises(ProcessLookupError):
+        reference.expectation(LARGE, 5)
+    assert reference.expectation(LARGE, 5).judged is None
+    reference.close()
+
+
 def outputs_of(reference: Reference, case: Case) -> dict[str, np.ndarray]:
     plain = Reference(reference.task, reference.process)
     found = plain.expectation_of(reference.inputs(case, 5), case)

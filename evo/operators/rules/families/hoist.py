@@ -61,21 +61,26 @@ def _find_double(ctx: RuleContext) -> Iterator[Application]:
                 )
 
 
+def _all_at_once(ctx: RuleContext, function: Function, edits: Sequence[Edit], said: str) -> Iterator[Application]:
+    """The edits of a function as one proposal, without those inside of another, if there are any."""
+    edits = [e for e in edits if not any(o is not e and o.span.holds(e.span) for o in edits)]
+    if edits:
+        lines = dict.fromkeys(ctx.source.line(edit.span.start) for edit in edits)
+        yield Application(
+            edits=tuple(edits),
+            summary=f"{function.name} (line {', '.join(map(str, lines))}): {said}",
+            arguments={"function": function.name},
+            is_schedule=len(edits) > 1,
+        )
+
+
 def _find_root(ctx: RuleContext) -> Iterator[Application]:
     for function in ctx.source.functions:
         divisions = [d for d in ctx.source.binaries if d.operator == "/" and function.body.holds(d.span)]
         divisions = [d for d in divisions if d.left_type in ("float", "int", None)]
         edits = [edit for d in divisions if (edit := _by_root(ctx, d)) is not None]
         edits += [edit for edits in _named_roots(ctx, function, divisions) for edit in edits]
-        edits = [e for e in edits if not any(o is not e and o.span.holds(e.span) for o in edits)]
-        if edits:
-            lines = dict.fromkeys(ctx.source.line(edit.span.start) for edit in edits)
-            yield Application(
-                edits=tuple(edits),
-                summary=f"{function.name} (line {', '.join(map(str, lines))}): reciprocal roots for divisions by roots",
-                arguments={"function": function.name},
-                is_schedule=len(edits) > 1,
-            )
+        yield from _all_at_once(ctx, function, edits, "reciprocal roots for divisions by roots")
 
 
 def _find_inverse(ctx: RuleContext) -> Iterator[Application]:
@@ -84,15 +89,7 @@ def _find_inverse(ctx: RuleContext) -> Iterator[Application]:
         found = [d for d in ctx.source.binaries if d.operator == "/" and function.body.holds(d.span)]
         found = [d for d in found if _is_steady(ctx, function, d)]
         edits = [_product(ctx, d, f"(1.0f / {ctx.source.slice(d.right)})") for d in found]
-        edits = [e for e in edits if not any(o is not e and o.span.holds(e.span) for o in edits)]
-        if edits:
-            lines = dict.fromkeys(ctx.source.line(edit.span.start) for edit in edits)
-            yield Application(
-                edits=tuple(edits),
-                summary=f"{function.name} (line {', '.join(map(str, lines))}): products with inverses for divisions",
-                arguments={"function": function.name},
-                is_schedule=len(edits) > 1,
-            )
+        yield from _all_at_once(ctx, function, edits, "products with inverses for divisions")
 
 
 def _is_steady(ctx: RuleContext, function: Function, division: BinaryExpression) -> bool:
@@ -113,7 +110,7 @@ def _is_steady(ctx: RuleContext, function: Function, division: BinaryExpression)
 def _find_powers(ctx: RuleContext) -> Iterator[Application]:
     """Powers of floats by two, three or four."""
     for function in ctx.source.functions:
-        edits = []
+        edits = list[Edit]()
         for call in ctx.source.calls:
             if not function.body.holds(call.span) or call.name not in _POWERS or len(call.arguments) != 2:
                 continue
@@ -124,15 +121,7 @@ def _find_powers(ctx: RuleContext) -> Iterator[Application]:
                 continue
             factor = base if re.fullmatch(r"\w+(?:\[[^\[\]]*\])?", base) else bracketed(base)
             edits.append(Edit(call.span, f"({' * '.join([factor] * int(said[1]))})"))
-        edits = [e for e in edits if not any(o is not e and o.span.holds(e.span) for o in edits)]
-        if edits:
-            lines = dict.fromkeys(ctx.source.line(edit.span.start) for edit in edits)
-            yield Application(
-                edits=tuple(edits),
-                summary=f"{function.name} (line {', '.join(map(str, lines))}): products for powers",
-                arguments={"function": function.name},
-                is_schedule=len(edits) > 1,
-            )
+        yield from _all_at_once(ctx, function, edits, "products for powers")
 
 
 def _find_once(ctx: RuleContext) -> Iterator[Application]:

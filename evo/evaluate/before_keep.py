@@ -47,7 +47,6 @@ class SimulatedLooks:
     distributed: Callable[[], Check | None]
     pursued: Callable[[], Check | None]
     outcomes: Callable[[], tuple[gate.TimedSizes | None, int]]
-    are_done: Callable[[], bool] = lambda: False
     give_up: Callable[[], None] = lambda: None
 
 
@@ -172,22 +171,21 @@ def before_keep(
     stages: StageTimer,
     *,
     timed_alone: bool = False,
-    meanwhile: Callable[[], object] | None = None,
+    beside: Callable[[], object] | None = None,
 ) -> gate.TimedSizes:
     """The first of these looks that finds something wrong; else what was looked at, and modelled times.
 
-    stages: takes the time that each look was waited for. timed_alone: of a variant that claims nothing. meanwhile: work
-    for the device while looks go on that need none.
+    stages: takes the time that each look was waited for. timed_alone: of a variant that claims nothing. beside: begins
+    work for the device while looks go on that need none.
     """
     if timed_alone:
         with stages.time("verify.timed"):
             return looks.at_timed()
-    if meanwhile is not None:
+    if beside is not None:
         with stages.time("verify.inputs"):
-            is_idle = looks.distributed() is None  # on the device itself
-        if is_idle and not looks.are_done():
-            with stages.time("screen"):
-                meanwhile()
+            is_right = looks.distributed() is None  # on the device itself
+        if is_right:
+            beside()
     with stages.time("verify.hunt"):
         found = looks.hunted()
     with stages.time("verify.inputs"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
-from functools import partial
 
 from evo.device import RunRequest
 from evo.device.timing_types import StageTimer
@@ -32,10 +31,6 @@ def sanitized(
         found = _by_sanitizer(job, bench, prepared, found, stages)
     if not wanted or not found.status.passed:
         return found
-    work, bench.meanwhile = bench.meanwhile, None
-    if work is not None:
-        with stages.time("control"):
-            work(found.bench)
     return where_timed(job, bench, prepared, found, stages)
 
 
@@ -126,8 +121,7 @@ def where_timed(
     """The verdict with that of the simulator's look at every timed size, and what that look could not see."""
     bench.on_stage("verify")
     with stages.time("verify"):
-        meanwhile = partial(bench.standing, job.text) if bench.standing is not None else None
-        seen = bench.timed_sizes(job.task, prepared, job.seed, stages, meanwhile=meanwhile)
+        seen = bench.timed_sizes(job.task, prepared, job.seed, stages, times=found.bench or None)
     return with_look(found, seen)
 
 
@@ -153,6 +147,6 @@ def with_baselines(job: Job, bench: EvaluationSession, found: Evaluation, stages
     if found.status is not Status.MEASURED or not kept:
         return found
     bench.on_stage("baseline")
-    with stages.time("baseline"):
+    with bench.turn, stages.time("baseline"):  # it may have been left
         baselines = bench.baselines.of(job.task, bench.reference(job.task), job.seed)
     return replace(found, bench=tuple(replace(row, baseline=baselines.get(row.name)) for row in found.bench))

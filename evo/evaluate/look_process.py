@@ -129,9 +129,6 @@ class _Looking:
             self.looked.take_over(seen)
         return found
 
-    def are_done(self) -> bool:
-        return all(future.done() for future in self.futures)
-
     def give_up(self) -> None:
         """Begin with none of the rest: what is under way ends by itself, and nobody asks for it."""
         for future in self.futures:
@@ -194,6 +191,5 @@ def looks_begun(
         pursued=lambda: next((found for pursuit in pursuits if (found := pursuit()) is not None), None),
         at_timed=begun(partial(before_keep.at_timed, tell=silent), subject),
         outcomes=begun(outcomes),
-        are_done=looking.are_done,
         give_up=looking.give_up,
     )

@@ -28,6 +28,7 @@ from evo.evaluate.before_keep import SimulatedLooks, before_keep, simulated_look
 from evo.evaluate.begun import judged_on
 from evo.evaluate.code_ahead import CORES_TO_SPARE, CodeAhead
 from evo.evaluate.counted_stage import CountedStage
+from evo.evaluate.device_turn import DeviceTurn, WorkBeside
 from evo.evaluate.gate import Sanitized, TimedSizes, check_task
 from evo.evaluate.harness import harness_version
 from evo.evaluate.judge_fitness import begin_judge, judge_where_asked
@@ -102,12 +103,10 @@ class EvaluationSession(LookingBench):
         self.sanitized: dict[tuple[str, str], Sanitized] = {}  # (task hash, code hash) that compute-sanitizer passed
         self.sanitizing: dict[tuple[str, str], Future[Sanitized]] = {}  # ... and that are under it
         self.looks: dict[tuple[str, str, int], dict[str, float]] = {}  # first looks at parents: modelled time by case
-        # Work for the GPU while simulators look: at a start, once, given its times; at it, or at what beats its rival.
-        self.meanwhile: Callable[[Sequence[CaseBench]], object] | None = None
-        self.standing: Callable[[str], object] | None = None
         self.promising: Callable[[str], object] | None = None  # hears of a text whose first stage showed a gain
         self._checkers: list[RemoteSimulator] = []  # more simulators, for screening and for what is evaluated ahead
-        self.turn = threading.RLock()  # of the device: held over calls that belong together
+        self.turn = DeviceTurn()
+        self.beside = WorkBeside(self.turn)
         self._parents: dict[tuple[str, str], Prepared | PrepareFailure] = {}
         self.baselines = SessionBaselines(self.target, apart=on_gpu, tell=on_stage)
         self.code = CodeAhead(self.checker.device, self.chip.arch if on_gpu and self.arch != self.chip.arch else None)
@@ -126,6 +125,7 @@ class EvaluationSession(LookingBench):
     def close(self) -> None:
         for device in (self.remote, self.checker, *self._checkers):
             device.close()
+        self.beside.end()
         self.baselines.close()
         self.code.close()
         self._end_looks()
@@ -140,7 +140,8 @@ class EvaluationSession(LookingBench):
             device.on_call = look
 
     def rest(self) -> None:
-        """End the processes that work ahead or side by side: a run that has no candidates left needs the memory."""
+        """End what works ahead or side by side: a run that has no candidates left needs the memory, and the device."""
+        self.beside.end()
         self.code.close()
         self._end_looks()
         while self._checkers:
@@ -234,19 +235,24 @@ class EvaluationSession(LookingBench):
         stages: StageTimer,
         *,
         timed_alone: bool = False,
-        meanwhile: Callable[[], object] | None = None,
+        times: Sequence[CaseBench] | None = None,
     ) -> TimedSizes:
         """A last look at all bench cases on the simulator, kept by variant; numbers of a GPU on other inputs alone.
 
-        meanwhile: work for the GPU, if simulators look at the variant already.
+        times: of what is about to be kept. Its turn at the GPU ends, if simulators look at it already.
         """
         key = (task.hash, prepared.variant.id, seed)
+        begun = self._looks.pop(key, None)
+        if begun is None and times is not None and self.beside.control is not None:
+            with stages.time("control"):
+                self.beside.take_control(times)
         if (known := self._timed.get((*key, timed_alone))) is None:
             checkers = self.more_checkers(min(os.cpu_count() or 1, _BESIDE)) if self.modelled else [self.checker]
-            begun = self._looks.pop(key, None)
             looks = begun or simulated_looks(self, task, prepared, seed, checkers, timed_alone=timed_alone)
-            work = meanwhile if begun is not None else None
-            known = before_keep(task, looks, stages, timed_alone=timed_alone, meanwhile=work)
+            beside = None
+            if begun is not None and times is not None:
+                beside = partial(self.beside.begin, prepared.variant.text, times, looks.at_timed)
+            known = before_keep(task, looks, stages, timed_alone=timed_alone, beside=beside)
             self._timed[*key, timed_alone] = known
         return known
 

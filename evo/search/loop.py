@@ -85,7 +85,7 @@ def evolve(
         finally:
             if llm is not None:
                 llm.close()
-            bench.promising = bench.standing = None
+            bench.promising = bench.beside.ahead = None
             trial_log.finish()
         summary = loop.summary(waits.seconds())
         watch(Event(about=summary))
@@ -137,7 +137,7 @@ class _Loop:
         self.champions: list[RunChampion] = []  # the champions of this run, and the one that it took up
         self.noise: Control | None = None  # what the A/A control of this run has shown
         self.previews = Previews(self.proposer, is_wanted=self.in_flight is not None and pool is None)
-        bench.promising, bench.standing = self.previews.of_promising, self.previews.look_ahead
+        bench.promising, bench.beside.ahead = self.previews.of_promising, self.previews.look_ahead
         self.aa_control = AaControl(task, settings, bench, trial_log.seed, watch, pool)
 
     def begin(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Sequence
 
 from evo.errors import EvoError
@@ -30,6 +31,7 @@ class AaControl:
         self._task, self._settings, self._bench, self._seed = task, settings, bench, seed
         self._watch, self._pool = watch, pool
         self._fault: EvoError | None = None
+        self._begun: threading.Event | None = None  # beside looks; set once it has ended
         self._is_wanted = not bench.modelled and settings.iterations > 0
 
     def take_beside_looks(self, text: str) -> None:
@@ -38,17 +40,23 @@ class AaControl:
         Its fault ends the run once the start is recorded; it is not asked a second time.
         """
         if self._is_wanted and self._pool is None:
-            self._bench.meanwhile = functools.partial(self._early, text)
+            self._begun = threading.Event()
+            self._bench.beside.control = functools.partial(self._early, text)
 
     def taken(self, text: str, known: Sequence[CaseBench] = ()) -> Control | None:
         """What it showed, on the noisiest device; None on a simulator. Raises HarnessFault or UsageError."""
-        self._bench.meanwhile = None
+        is_under_way = self._begun is not None and self._bench.beside.control is None
+        self._bench.beside.control = None
         if not self._is_wanted:
             return None
+        is_known = self._begun is not None and self._begun.is_set()
+        if not is_known:
+            self._watch(Event(stage="A/A control"))
+        if self._begun is not None and is_under_way:
+            self._begun.wait()
         if self._fault is not None:
             raise self._fault
         if self._pool is not None:
-            self._watch(Event(stage="A/A control"))
             found = self._pool.control(self._task, text, self._seed, margin=self._settings.margin)
         else:
             if self._task.hash not in self._bench.controls:
@@ -61,10 +69,13 @@ class AaControl:
 
     def _early(self, text: str, known: Sequence[CaseBench]) -> None:
         try:
-            self._here(text, known)
+            with self._bench.turn:
+                self._here(text, known)
         except EvoError as fault:
             self._fault = fault
+        finally:
+            assert self._begun is not None
+            self._begun.set()
 
     def _here(self, text: str, known: Sequence[CaseBench]) -> None:
-        self._watch(Event(stage="A/A control"))
         self._bench.control(self._task, text, self._seed, margin=self._settings.margin, reuse=True, known=known)

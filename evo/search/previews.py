@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import threading
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 
 from evo.evaluate.code_ahead import CORES_TO_SPARE
 from evo.search.proposer import Proposer
@@ -20,6 +22,7 @@ class Previews:
         self._threads = ThreadPoolExecutor(1, "evo-preview") if is_wanted and has_cores else None
         self._latest: Future[None] | None = None
         self._number = 0
+        self._closed = threading.Event()
         if self._threads is not None:
             proposer.soon = self._of_texts
 
@@ -35,9 +38,14 @@ class Previews:
             self._latest = self._threads.submit(self._proposer.preview, parse_variant(text), self._number)
 
     def look_ahead(self, text: str) -> None:
-        """Look at what the next trial would change of this text, for the same case: who calls has the device."""
+        """Look at what the next trial would change of this text, for the same case."""
         if self._threads is not None:
-            self._proposer.look_ahead(parse_variant(text), self._number)
+            with contextlib.suppress(CancelledError):
+                self._proposer.look_ahead(parse_variant(text), self._number, self._tell)
+
+    def _tell(self, _: str) -> None:
+        if self._closed.is_set():
+            raise CancelledError
 
     def _of_texts(self, texts: Sequence[str]) -> None:
         if self._threads is not None and texts:
@@ -45,5 +53,6 @@ class Previews:
 
     def close(self) -> None:
         """What is under way ends unheard."""
+        self._closed.set()
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)

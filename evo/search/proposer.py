@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from evo.evaluate.counted_stage import Tell, silent
+from evo.evaluate.counted_stage import Tell
 from evo.evaluate.prepare import Prepared, PrepareFailure
 from evo.evaluate.screening import compile_ahead, screened_gains
 from evo.evaluate.session import EvaluationSession
@@ -39,8 +39,8 @@ DUPLICATES = 50  # proposals whose machine code is already known, in a row, befo
 class Screening:
     """Where a first look at edits is taken: on this process's device or, if times are measured, by the workers.
 
-    taken: the looks so far; None before the first. ahead: looks at edits of a parent that has no verdict yet.
-    record: writes looks down.
+    taken: the looks so far; None before the first. ahead: looks at edits of a parent that had no verdict yet, which are
+    written down and counted when looks are next asked for. record: writes looks down.
     """
 
     task: Task
@@ -51,34 +51,44 @@ class Screening:
     record: Callable[[Iterable[FirstLook]], None]
     taken: FirstLooks | None = None
     ahead: dict[str, FirstLook] = field(default_factory=dict)
+    untold: list[FirstLook] = field(default_factory=list)
 
     def gains(self, parent: Variant, offers: Sequence[Proposal]) -> Sequence[float | None]:
         """Gains over the parent by a first look; None for an edit that came to no time."""
         known = {look.variant: look for look in self.ahead.values() if look.parent == parent.id}
         new = [offer for offer in offers if offer.variant.id not in known]
+        if new:
+            self.watch(Event(stage="screen"))
         found = known | self._taken(parent, new)
+        self._told([*self.untold, *(found[offer.variant.id] for offer in new)])
+        self.untold = []
         return [found[offer.variant.id].ratio for offer in offers]
 
-    def look_ahead(self, parent: Variant, offers: Sequence[Proposal]) -> None:
-        """Take these looks for the case that the parent is kept; nobody waits for them."""
-        self.ahead = self._taken(parent, offers, silent)
+    def look_ahead(self, parent: Variant, offers: Sequence[Proposal], tell: Tell) -> None:
+        """Take these looks for the case that the parent is kept. tell: hears how far they are, and may end them."""
+        self.ahead = self._taken(parent, offers, tell)
+        self.untold += self.ahead.values()
+
+    def _told(self, looks: Sequence[FirstLook]) -> None:
+        """Count looks and write them down, in the thread that records trials."""
+        if not looks:
+            return
+        before = self.taken or FirstLooks(edits=0, without_time=0, faster=0, elapsed_s=0.0)
+        self.taken = FirstLooks(
+            edits=before.edits + len(looks),
+            without_time=before.without_time + sum(look.ratio is None for look in looks),
+            faster=before.faster + sum(look.ratio is not None and look.ratio > 1 for look in looks),
+            elapsed_s=before.elapsed_s + sum(look.elapsed_s for look in looks),
+        )
+        self.record(looks)
 
     def _taken(self, parent: Variant, offers: Sequence[Proposal], tell: Tell | None = None) -> dict[str, FirstLook]:
         if not offers:
             return {}
-        if tell is None:
-            self.watch(Event(stage="screen"))
         began = time.monotonic()
         found = self._looked(parent.text, [offer.text for offer in offers], tell)
         took = time.monotonic() - began
-        before = self.taken or FirstLooks(edits=0, without_time=0, faster=0, elapsed_s=0.0)
-        self.taken = FirstLooks(
-            edits=before.edits + len(found),
-            without_time=before.without_time + sum(gain is None for gain in found),
-            faster=before.faster + sum(gain is not None and gain > 1 for gain in found),
-            elapsed_s=before.elapsed_s + took,
-        )
-        looks = {
+        return {
             offer.variant.id: FirstLook(
                 parent=parent.id,
                 variant=offer.variant.id,
@@ -89,8 +99,6 @@ class Screening:
             )
             for offer, gain in zip(offers, found, strict=True)
         }
-        self.record(looks.values())
-        return looks
 
     def _looked(self, parent: str, texts: Sequence[str], tell: Tell | None) -> Sequence[float | None]:
         if self.pool is None or self.bench.modelled:
@@ -168,8 +176,13 @@ class Proposer:
 
         compiled_here: its machine code is compared before it is sent anywhere. brief: no more than a first look.
         """
-        with self._asking:
+        if not self._asking.acquire(blocking=False):  # looks ahead go on, at what is going to be looked at
+            self._screening.watch(Event(stage="screen"))
+            self._asking.acquire()
+        try:
             return self._ask(parent, number, stalled, compiled_here, under_way, brief)
+        finally:
+            self._asking.release()
 
     def preview(self, parent: Variant, number: int) -> None:
         """Draw and compile what trial `number` will look at, if `parent` is then what it changes.
@@ -181,15 +194,15 @@ class Proposer:
             offers = self.search.preview(parent, self._context(number, stalled=False, under_way=0))
         self.compile_ahead([offer.text for offer in offers])
 
-    def look_ahead(self, parent: Variant, number: int) -> None:
-        """Take the looks of `preview`, on the device that the caller has, unless a candidate is being asked for."""
+    def look_ahead(self, parent: Variant, number: int, tell: Tell) -> None:
+        """Take the looks of `preview`, unless a candidate is being asked for. tell: what it raises ends them."""
         if number >= self._settings.iterations or not self._asking.acquire(blocking=False):
             return  # who asks may wait for the device
         try:
             self.search.reseed(random.Random(f"{self._settings.seed}/{number}"))
             offers = self.search.preview(parent, self._context(number, stalled=False, under_way=0))
             if offers:
-                self._screening.look_ahead(parent, offers)
+                self._screening.look_ahead(parent, offers, tell)
         finally:
             self._asking.release()
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import fake_gpu
@@ -118,11 +118,21 @@ def test_what_comes_next_is_looked_at_while_simulators_look_at_a_start(
 ) -> None:
     monkeypatch.setattr(gate, "sanitize", lambda *_: gate.Sanitized(state="clean", tools=("memcheck",)))
     monkeypatch.setattr(session, "CORES_TO_SPARE", 1)
-    monkeypatch.setattr(session, "looks_begun", lambda *given: replace(looks_begun(*given), are_done=lambda: False))
     asked: list[str] = []
-    bench.meanwhile = lambda _: asked.append("control")
-    bench.standing = asked.append
+    begun, is_judged = threading.Event(), threading.Event()
+
+    def ahead(text: str) -> None:
+        with bench.turn:  # which the start has left
+            begun.set()
+            assert is_judged.wait(60)  # its verdict does not wait for what comes next
+            asked.append(text)
+
+    bench.beside.control = lambda _: asked.append("control")
+    bench.beside.ahead = ahead
     assert evaluate(Job(task=task, text=CHILD, sanitize=True), bench).status.passed
+    assert begun.wait(60)
+    is_judged.set()
+    bench.beside.end()
     assert asked == ["control", CHILD]
 
 

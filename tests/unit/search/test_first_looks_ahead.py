@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
 from typing import Any
 
 import pytest
@@ -62,8 +63,9 @@ def test_looks_ahead_are_not_taken_again(asked: list[str]) -> None:
 
     bench: Any = seen.append
     screening = Screening(task=bench, bench=bench, pool=None, seed=0, watch=watch, record=written.extend)
-    screening.look_ahead(PARENT, offers(2, 4))
-    assert seen == []
+    told: list[str] = []
+    screening.look_ahead(PARENT, offers(2, 4), told.append)
+    assert (seen, told, written) == ([], ["screen: candidate 1 of 1"], [])
     assert screening.gains(PARENT, offers(2, 4, 8)) == [1.5, 1.5, 1.5]
     assert asked == [offer.text for offer in offers(2, 4, 8)]
     assert seen == ["screen", "screen: candidate 1 of 1"]
@@ -75,6 +77,20 @@ def test_looks_ahead_are_not_taken_again(asked: list[str]) -> None:
 def test_looks_at_edits_of_another_parent_count_for_nothing(asked: list[str]) -> None:
     bench: Any = lambda _: None  # noqa: E731
     screening = Screening(task=bench, bench=bench, pool=None, seed=0, watch=bench, record=lambda _: None)
-    screening.look_ahead(parse_variant(TEXT.format(2)), offers(4))
+    screening.look_ahead(parse_variant(TEXT.format(2)), offers(4), bench)
     screening.gains(PARENT, offers(4))
     assert len(asked) == 2
+
+
+def test_looks_ahead_end_with_the_run(asked: list[str]) -> None:
+    bench: Any = lambda _: None  # noqa: E731
+    written: list[FirstLook] = []
+    screening = Screening(task=bench, bench=bench, pool=None, seed=0, watch=bench, record=written.extend)
+
+    def ended(_: str) -> None:
+        raise CancelledError
+
+    with pytest.raises(CancelledError):
+        screening.look_ahead(PARENT, offers(2), ended)
+    assert screening.gains(PARENT, offers(2)) == [1.5]
+    assert (len(asked), len(written)) == (1, 1)

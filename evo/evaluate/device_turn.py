@@ -1,0 +1,85 @@
+"""Whose turn it is at the device of a session, and what has it while simulators look at what is about to be kept."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+
+from evo.errors import EvoError
+from evo.results import CaseBench
+
+
+class DeviceTurn:
+    """Held over calls that belong together, by one thread, which may take it again. Use it as a context manager."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._held = threading.local()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        self._held.times = self._times + 1
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._give_back(min(self._times, 1))
+
+    def leave(self) -> None:
+        """Let others have it for the rest of what this thread has taken it for."""
+        self._give_back(self._times)
+
+    @property
+    def _times(self) -> int:
+        return getattr(self._held, "times", 0)
+
+    def _give_back(self, times: int) -> None:
+        self._held.times = self._times - times
+        for _ in range(times):
+            self._lock.release()
+
+
+class WorkBeside:
+    """Work for a device while simulators look at what it has timed, in a thread of its own that takes its turns.
+
+    control: at a start, once, given its times. ahead: at whatever is about to be kept, given its text.
+    """
+
+    def __init__(self, turn: DeviceTurn) -> None:
+        self.control: Callable[[Sequence[CaseBench]], object] | None = None
+        self.ahead: Callable[[str], object] | None = None
+        self._turn = turn
+        self._threads: ThreadPoolExecutor | None = None
+
+    def take_control(self, times: Sequence[CaseBench]) -> None:
+        """Take the control in this thread, if one is due."""
+        control, self.control = self.control, None
+        if control is not None:
+            control(times)
+
+    def begin(self, text: str, times: Sequence[CaseBench], timed_sizes: Callable[[], object]) -> None:
+        """Leave the device to what is due. timed_sizes: waits for what is asked of it before a control."""
+        control, self.control = self.control, None
+        ahead = self.ahead
+        if control is None and ahead is None:
+            return
+
+        def work() -> None:
+            if control is not None:
+                with contextlib.suppress(EvoError):  # told where the looks are asked for
+                    timed_sizes()
+                control(times)
+            if ahead is not None:
+                ahead(text)
+
+        self._turn.leave()
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(1, thread_name_prefix="evo-beside")
+        self._threads.submit(work)
+
+    def end(self) -> None:
+        """Wait for what is under way; what waits is not begun, and what is raised is told by nobody."""
+        if self._threads is not None:
+            self._threads.shutdown(cancel_futures=True)
+        self._threads = None

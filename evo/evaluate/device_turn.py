@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 
-from evo.errors import EvoError
 from evo.results import CaseBench
 
 
@@ -58,8 +56,8 @@ class WorkBeside:
         if control is not None:
             control(times)
 
-    def begin(self, text: str, times: Sequence[CaseBench], timed_sizes: Callable[[], object]) -> None:
-        """Leave the device to what is due. timed_sizes: waits for what is asked of it before a control."""
+    def begin(self, text: str, times: Sequence[CaseBench]) -> None:
+        """Leave the device to what is due."""
         control, self.control = self.control, None
         ahead = self.ahead
         if control is None and ahead is None:
@@ -67,8 +65,6 @@ class WorkBeside:
 
         def work() -> None:
             if control is not None:
-                with contextlib.suppress(EvoError):  # told where the looks are asked for
-                    timed_sizes()
                 control(times)
             if ahead is not None:
                 ahead(text)

@@ -251,7 +251,7 @@ class EvaluationSession(LookingBench):
             looks = begun or simulated_looks(self, task, prepared, seed, checkers, timed_alone=timed_alone)
             beside = None
             if begun is not None and times is not None:
-                beside = partial(self.beside.begin, prepared.variant.text, times, looks.at_timed)
+                beside = partial(self.beside.begin, prepared.variant.text, times)
             known = before_keep(task, looks, stages, timed_alone=timed_alone, beside=beside)
             self._timed[*key, timed_alone] = known
         return known

@@ -48,9 +48,8 @@ CALL_LIMIT_S = 300.0  # a large case in float64 takes a minute on few cores; wha
 _MOST_AHEAD = 4  # further processes; each holds the arrays of one large case
 _CORES_EACH = 3  # and leaves cores to compilers and the simulator
 _INPUT_BYTES = 1 << 30  # held at most; looks at all timed cases ask for them again and again
-_JUDGED_INPUT_BYTES = 320 << 20  # drawing them anew takes a judge a tenth of a second each
-_EXPECTATION_BYTES = 384 << 20
-_DERIVED_BYTES = 128 << 20
+_JUDGED_BYTES = 320 << 20, 160 << 20  # of both: working them out anew takes a judge a tenth of a second each
+_EXPECTATION_BYTES, _DERIVED_BYTES = 384 << 20, 128 << 20
 _BESIDE_BYTES = 64 << 20  # of sizes that the task does not list: inputs, expectations and derived ones each
 _NUMBERS = "biufcV"  # kinds of dtypes; the narrow floats of ml_dtypes are V to numpy
 
@@ -147,7 +146,8 @@ class Reference:
             return None
         if (coming := self.coming) is not None:
             self.judge, self.coming = coming(), None
-            self._inputs.limit_bytes = _INPUT_BYTES if self.judge is None else _JUDGED_INPUT_BYTES
+            if self.judge is not None:
+                self._inputs.limit_bytes, self._expectations.limit_bytes = _JUDGED_BYTES
         return self.judge
 
     def once(self, key: tuple[object, ...], work: Callable[[], Expectation]) -> Expectation:

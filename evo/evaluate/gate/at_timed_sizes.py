@@ -25,7 +25,7 @@ from evo.evaluate.counted_stage import CountedStage, Tell, silent
 from evo.evaluate.gate.compare import compare, terms_of
 from evo.evaluate.gate.cut_reference import cut_axis, cut_expectation
 from evo.evaluate.gate.error_budget import per_element
-from evo.evaluate.gate.full_grid import VARIED, held_to_truth, repeated, varied
+from evo.evaluate.gate.full_grid import VARIED, cut_inputs, held_to_truth, repeated, varied
 from evo.evaluate.gate.kept_laws import law_at
 from evo.evaluate.gate.mismatches import placed
 from evo.evaluate.gate.other_machines import GROSS, altered, rough
@@ -211,19 +211,21 @@ class _Look:
             cut = cut_expectation(self.task, self.reference, self.case, self.seed, self.axis, some)
             self.known["truth"] = some, cut
         where, truth = self.known["truth"]
-        inputs, groups = self.bench.inputs, None
-        if where is not None:
-            assert self.axis is not None
-            inputs, groups = repeated(self.task, self.case, self.axis, inputs, where, self.seed)
-        changed = changed_case(law, self.task, self.case, inputs, rng)
+        axis = None if where is None else self.axis
+        whole = self.bench.inputs
+        inputs = whole if where is None or axis is None else cut_inputs(self.task, axis, whole, where)
+        changed = changed_case(law, self.task, self.case, inputs, rng)  # it moves nothing along the axis of the cut
         if changed is None:
             return None
+        inputs, groups = changed.inputs, None
+        if where is not None and axis is not None:
+            inputs, groups = repeated(self.task, self.case, axis, whole, where, self.seed, cut=inputs)
         trusted = None if truth.trusted is None else changed.outputs(truth.trusted)
         blocks = None if sample.blocks <= _FEW else _FEW
         outputs, terms = changed.outputs(truth.expected), terms_of(self.task, self.case)
         near = None if truth.honest is None else truth.honest.of_changed(changed.outputs)
         expected = Expectation({}, outputs, trusted, law.words, terms=terms, honest=near)
-        return self._held(self._asked(changed.inputs, blocks, groups), expected)
+        return self._held(self._asked(inputs, blocks, groups), expected)
 
     def _asked(self, inputs: Arrays, blocks: int | None, groups: Places | None) -> ExtremesRequest:
         case, budget = replace(self.bench, inputs=inputs), _BUDGET if blocks is None else None

@@ -23,6 +23,7 @@ from evo.spec.expectation import Expectation
 from evo.spec.input_distributions import MIXED, SPECIAL
 from evo.spec.integer_distributions import EQUAL, SATURATED
 from evo.spec.reference import Reference
+from evo.spec.shared_arrays import shared_empty
 from evo.spec.task import Case, Task, Tensor
 
 Places = NDArray[np.int64]
@@ -33,22 +34,36 @@ VARIED = (MIXED, SPECIAL, SATURATED)  # kinds of other inputs at a timed size
 REPEATED = "repeated"  # errors of equal inputs are no independent samples, so nothing is said of their bias
 
 
-def repeated(task: Task, case: Case, axis: str, inputs: Arrays, where: Places, seed: int) -> tuple[Arrays, Places]:
+def cut_inputs(task: Task, axis: str, inputs: Arrays, where: Places) -> Arrays:
+    """The inputs, of those that the axis leads only what lies at these places."""
+    return inputs | {tensor.name: inputs[tensor.name][where] for tensor in _led(task, axis)}
+
+
+def repeated(
+    task: Task, case: Case, axis: str, inputs: Arrays, where: Places, seed: int, *, cut: Arrays | None = None
+) -> tuple[Arrays, Places]:
     """The inputs with those at `where` everywhere along the axis, and of each place, which of them it has.
 
     Of a single one, its own place is given another's inputs instead and left out (-1): a variant that hands out one
-    place's results everywhere would be right otherwise.
+    place's results everywhere would be right otherwise. cut: what the places have in place of the inputs there.
     """
     length = case.axes[axis]
     rng = np.random.default_rng([seed, length, len(where)])
     led = _led(task, axis)
+    cut = cut if cut is not None else cut_inputs(task, axis, inputs, where)
     groups = _dealt(len(where), length, rng, led)
-    source = where[groups]
+    given = cut | {tensor.name: _taken(cut[tensor.name], groups) for tensor in led}
     if len(where) == 1 and length > 1:
-        source[where[0]] = (where[0] + 1) % length
+        for tensor in led:
+            given[tensor.name][where[0]] = inputs[tensor.name][(where[0] + 1) % length]
         groups[where[0]] = -1
-    given = {tensor.name: np.ascontiguousarray(inputs[tensor.name][source]) for tensor in led}
-    return inputs | given, np.asarray(groups, np.int64)
+    return given, np.asarray(groups, np.int64)
+
+
+def _taken(distinct: NDArray[np.generic], groups: Places) -> NDArray[np.generic]:
+    """Of each place what its group has, where a device maps it."""
+    found = shared_empty((len(groups), *distinct.shape[1:]), distinct.dtype)
+    return np.take(distinct, groups, axis=0, out=found, mode="clip")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +103,7 @@ def varied(
             return VariedInputs(found.inputs, None, found)
         led = _led(task, axis)
         groups = _dealt(count, case.axes[axis], drawn, led)
-        inputs = found.inputs | {t.name: np.ascontiguousarray(found.inputs[t.name][groups]) for t in led}
+        inputs = found.inputs | {t.name: _taken(found.inputs[t.name], groups) for t in led}
         return VariedInputs(inputs, groups, found)
     return None
 

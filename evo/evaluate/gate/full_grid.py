@@ -57,6 +57,8 @@ def repeated(
         for tensor in led:
             given[tensor.name][where[0]] = inputs[tensor.name][(where[0] + 1) % length]
         groups[where[0]] = -1
+    for tensor in led:
+        given[tensor.name].flags.writeable = False  # such an array is mapped by a device, others are sent
     return given, np.asarray(groups, np.int64)
 
 

@@ -242,7 +242,7 @@ class EvaluationSession(LookingBench):
         times: of what is about to be kept. Its turn at the GPU ends, if simulators look at it already.
         """
         key = (task.hash, prepared.variant.id, seed)
-        begun = self._looks.pop(key, None)
+        begun = self._looks.get(key)
         if begun is None and times is not None and self.beside.control is not None:
             with stages.time("control"):
                 self.beside.take_control(times)
@@ -254,6 +254,7 @@ class EvaluationSession(LookingBench):
                 beside = partial(self.beside.begin, prepared.variant.text, times)
             known = before_keep(task, looks, stages, timed_alone=timed_alone, beside=beside)
             self._timed[*key, timed_alone] = known
+        self.drop_looks(task, prepared, seed)  # until then those at what comes next wait: one is waited for
         return known
 
     def prepare_looks(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import fake_gpu
 import pytest
@@ -15,8 +16,10 @@ from evo.cli import evaluation_view
 from evo.decide.capture_noise import ASSUMED
 from evo.device import DeviceName
 from evo.evaluate import gate, session
+from evo.evaluate.before_keep import before_keep
 from evo.evaluate.look_process import looks_begun
 from evo.evaluate.pipeline import EvaluationSession, Job, evaluate, start
+from evo.evaluate.prepare import Prepared
 from evo.results import SanitizerReport
 from evo.spec.task import Task, load_task
 
@@ -134,6 +137,29 @@ def test_what_comes_next_is_looked_at_while_simulators_look_at_a_start(
     is_judged.set()
     bench.beside.end()
     assert asked == ["control", CHILD]
+
+
+def test_looks_at_what_comes_next_wait_for_those_that_are_waited_for(
+    task: Task, bench: EvaluationSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate, "sanitize", lambda *_: gate.Sanitized(state="clean", tools=("memcheck",)))
+    monkeypatch.setattr(session, "CORES_TO_SPARE", 1)
+    begun: list[str] = []
+    monkeypatch.setattr(
+        session, "looks_begun", lambda *given: begun.append(given[2].variant.text) or looks_begun(*given)
+    )
+    following = bench.prepare(task, PARENT)
+    assert isinstance(following, Prepared)
+
+    def waited_for(*looks: Any, **more: Any) -> gate.TimedSizes:
+        bench.begin_looks(task, following, 0, early=True)
+        return before_keep(*looks, **more)
+
+    monkeypatch.setattr(session, "before_keep", waited_for)
+    assert evaluate(Job(task=task, text=CHILD, sanitize=True), bench).status.passed
+    assert begun == [CHILD]
+    bench.begin_looks(task, following, 0, early=True)
+    assert begun == [CHILD, PARENT]
 
 
 def test_looks_at_what_was_not_kept_keep_nobody_waiting(

@@ -292,9 +292,10 @@ def _measured(
     reference = bench.reference(job.task)
 
     def request(seed: int) -> BenchRequest:
+        child = tuple(bench.bench_cases(job.task, prepared, seed))  # inputs may not be held until the next one's turn
         return BenchRequest(
-            child=tuple(bench.bench_cases(job.task, prepared, seed)),
-            parent=tuple(bench.bench_cases(job.task, rival, seed)) if rival else (),
+            child=child,
+            parent=tuple(replace(case, program=rival.programs[case.program.case]) for case in child) if rival else (),
             score=dict(job.task.score),
             others={c.name: tuple(reference.fixed_inputs(c, seed + o) for o in _OTHER_SEEDS) for c in job.task.bench},
             options=options,

@@ -30,13 +30,13 @@ _DRAWS = 4  # of NumPy, which show how far draws are apart
 _FEW = 64  # numbers, whose quantiles say nothing
 
 
-def begin_judge(reference: Reference, judge: RemoteJudge) -> None:
-    """Let the judge work for the reference, if it turns out to be of use: large cases wait until that is known."""
+def begin_judge(reference: Reference, judge: RemoteJudge) -> Callable[[], Judge | None]:
+    """Find out whether the judge is of use to the reference; what is returned waits until that is known."""
     own = Reference(reference.task, reference.process, limit_s=reference.limit_s)  # which asks no judge
     coming: Future[Judge | None] = Future()
     beside = (os.cpu_count() or 1) >= CORES_TO_SPARE
     threading.Thread(target=_compared, args=(own, judge, beside, coming), name="evo-judge", daemon=True).start()
-    reference.coming = coming.result
+    return coming.result
 
 
 def judge_where_asked(reference: Reference, opened: Callable[[], RemoteJudge]) -> None:

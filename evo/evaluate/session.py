@@ -194,9 +194,10 @@ class EvaluationSession(LookingBench):
                 # Its process starts while the task is checked, where more than one job is asked for.
                 judge = self._open_judge(task) if self._judge_entry is not None and self.jobs != 1 else None
                 reference = load_reference(task)
-                check_task(task, reference)
-                if judge is not None:
-                    begin_judge(reference, judge)
+                coming = begin_judge(reference, judge) if judge is not None else None
+                check_task(task, reference)  # by NumPy alone
+                if coming is not None:
+                    reference.coming = coming
                 elif self._judge_entry is not None:
                     judge_where_asked(reference, partial(self._open_judge, task))
                 self._references[task.hash] = reference

@@ -40,7 +40,7 @@ def judge_of(task: Task) -> Iterator[RemoteJudge]:
 @contextmanager
 def judged(task: Task, reference: Reference) -> Iterator[Reference]:
     with judge_of(task) as judge:
-        begin_judge(reference, judge)
+        reference.coming = begin_judge(reference, judge)
         yield reference
 
 
@@ -63,7 +63,7 @@ def test_a_judge_that_is_closed_is_not_complained_of(tmp_path: Path) -> None:
     task, reference = task_folder(tmp_path / "rows", SOFTMAX)
     told: list[str] = []
     judge = RemoteJudge(task, "0", entry=fake_judge.ENTRY, told=told.append)
-    begin_judge(reference, judge)
+    reference.coming = begin_judge(reference, judge)
     assert reference.coming is not None
     assert reference.coming() is judge
     judge.close()

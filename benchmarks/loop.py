@@ -1,10 +1,10 @@
 """What people run, timed: `evo iterate TASK` from the first rung by rules alone, over all tasks, as a command.
 
-Per task: wall seconds in all, the start, the A/A control, how many edits were tried and how many of them were valid. An
-edit is first looked at (compiled, run, compared, timed beside its parent), and most are rejected by that; the best go
-through a whole trial. So: the median time of a rejected edit, and of those that a whole trial has rejected; the median
-of a kept trial; the seconds of the search divided by its edits; the share of the time that the GPU was busy (NVML,
-sampled), peak memory of the driver and of all processes, gain.
+Per task: wall seconds in all, the start, the A/A control (none: nobody waited for it), how many edits were tried and
+how many of them were valid. An edit is first looked at (compiled, run, compared, timed beside its parent), and most are
+rejected by that; the best go through a whole trial. So: the median time of a rejected edit, and of those that a whole
+trial has rejected; the median of a kept trial; the seconds of the search divided by its edits; the share of the time
+that the GPU was busy (NVML, sampled), peak memory of the driver and of all processes, gain.
 Below the table, what the clock went to (`waits_s` of the run, which add up to its time; `stages_s` of the records say
 what each trial took, but trials overlap), and what held the memory at its peak, by process. With --problems, problems
 in KernelBench's form with a plain kernel beside each (NAME.py, NAME.cu) are imported first and run the same way.

@@ -365,6 +365,8 @@ class _Loop:
         self.proposer.learn(trial.id, candidate, evaluation, kept=kept)
         if kept:
             self._crown(candidate, evaluation)
+        else:
+            self.previews.drop(candidate.variant.text)
         told = trial_result(trial, proposal, parent, evaluation, commit)
         self.watch(Event(about=replace(told, speedup=self.trial_log.speedup()) if kept else told))
         return evaluation

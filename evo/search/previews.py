@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
-import threading
 from collections.abc import Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 
@@ -22,7 +22,7 @@ class Previews:
         self._threads = ThreadPoolExecutor(1, "evo-preview") if is_wanted and has_cores else None
         self._latest: Future[None] | None = None
         self._number = 0
-        self._closed = threading.Event()
+        self._is_closed, self._dropped = False, set[str]()
         if self._threads is not None:
             proposer.soon = self._of_texts
 
@@ -41,11 +41,15 @@ class Previews:
         """Look at what the next trial would change of this text, for the same case."""
         if self._threads is not None:
             with contextlib.suppress(CancelledError):
-                self._proposer.look_ahead(parse_variant(text), self._number, self._tell)
+                self._proposer.look_ahead(parse_variant(text), self._number, functools.partial(self._go_on, text))
 
-    def _tell(self, _: str) -> None:
-        if self._closed.is_set():
+    def _go_on(self, text: str, _: str) -> None:
+        if self._is_closed or text in self._dropped:
             raise CancelledError
+
+    def drop(self, text: str) -> None:
+        """It is not kept: looks at what would come after it end."""
+        self._dropped.add(text)
 
     def _of_texts(self, texts: Sequence[str]) -> None:
         if self._threads is not None and texts:
@@ -53,6 +57,6 @@ class Previews:
 
     def close(self) -> None:
         """What is under way ends unheard."""
-        self._closed.set()
+        self._is_closed = True
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)

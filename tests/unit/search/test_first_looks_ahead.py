@@ -10,10 +10,11 @@ import pytest
 
 from evo.operators import Proposal
 from evo.records.trials import FirstLook
-from evo.search import proposer
+from evo.search import previews, proposer
 from evo.search.events import Event
+from evo.search.previews import Previews
 from evo.search.proposer import Screening
-from evo.spec.variant import parse_variant
+from evo.spec.variant import Variant, parse_variant
 
 TEXT = """\
 // evo: knob A in 1, 2, 4, 8
@@ -94,3 +95,26 @@ def test_looks_ahead_end_with_the_run(asked: list[str]) -> None:
         screening.look_ahead(PARENT, offers(2), ended)
     assert screening.gains(PARENT, offers(2)) == [1.5]
     assert (len(asked), len(written)) == (1, 1)
+
+
+@pytest.mark.parametrize("end", ["drop", "close"])
+def test_looks_ahead_end_once_nobody_wants_them(monkeypatch: pytest.MonkeyPatch, end: str) -> None:
+    monkeypatch.setattr(previews, "CORES_TO_SPARE", 1)
+    looked: list[str] = []
+
+    class Looking:
+        soon: Any = None
+
+        def look_ahead(self, parent: Variant, number: int, tell: Callable[[str], None]) -> None:
+            for step in ("1 of 2", "2 of 2"):
+                tell(step)
+                looked.append(f"{parent.id} {step}")
+                if end == "drop":
+                    ahead.drop(TEXT.format(1))
+                else:
+                    ahead.close()
+
+    proposing: Any = Looking()
+    ahead = Previews(proposing, is_wanted=True)
+    ahead.look_ahead(TEXT.format(1))
+    assert looked == [f"{PARENT.id} 1 of 2"]

@@ -72,7 +72,8 @@ class AaControl:
             with self._bench.turn:
                 self._here(text, known)
         except EvoError as fault:
-            self._fault = fault
+            if fault.problem != "budget-spent":  # that is the start's end, unless its verdict is there by now
+                self._fault = fault
         finally:
             assert self._begun is not None
             self._begun.set()

@@ -94,8 +94,8 @@ def find_file(session: GlobalOptions, file: Path, task_word: str | None) -> Path
         inside = session.root() / "kernels" / task_word / file
         if inside.is_file():
             return inside
-    if file.is_dir():
-        read_source(file)  # raises, with what the folder holds
+    if file.is_dir() or file.parts[0] in ("http:", "https:"):
+        read_source(file)  # raises, with what the folder holds, or what to do about an address
     raise SyntaxInvalid(file, None, "no such file", hint=_hint_of(session, file))
 
 

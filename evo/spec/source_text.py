@@ -27,6 +27,8 @@ def read_source(path: Path, *, wanted: str = "a .cu file", problem: str = "") ->
     try:
         data = path.read_bytes()
     except FileNotFoundError:
+        if path.parts[0] in ("http:", "https:"):
+            hint = f"evo opens no address: download the plain text first (`curl -LO`), then give {path.name}"
         raise SyntaxInvalid(path, None, "no such file", hint=hint, problem=problem or "no-file") from None
     except IsADirectoryError:
         inside = _inside(path, wanted)

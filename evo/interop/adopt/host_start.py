@@ -10,7 +10,7 @@ from evo.interop.adopt.host_expressions import bare_type
 from evo.interop.adopt.host_lambdas import HostLambdas
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, size_word
 from evo.interop.adopt.host_records import RecordType
-from evo.interop.adopt.host_values import Allocation, DevicePointer, HostEvent, HostVariable, problem
+from evo.interop.adopt.host_values import Address, Allocation, DevicePointer, HostEvent, HostVariable, problem
 from evo.interop.adopt.parameters import Parameter, parameters_of
 from evo.interop.adopt.python_source import LauncherArgument
 from evo.interop.adopt.top_level_items import function_name, words_of
@@ -78,21 +78,38 @@ class HostStart(HostLambdas):
         return HostNumber.named(name, value)
 
     def last_of(self, loop: Node) -> None:
-        """`for (int n : sizes)`: of a sweep over sizes, the last turn."""
+        """`for (int n : sizes)`: of a sweep over sizes, the last turn; of pointers, `{&a, &b}`, all turns before it."""
         right, kind = loop.child("right"), text_of(loop.child("type"))
         declared = loop.child("declarator")
         name = declarator_name(declared) if declared is not None else None
-        if right is None or name is None:
+        body = loop.child("body")
+        if right is None or name is None or body is None:
             return
         is_list = right.type == "initializer_list"
         held = None if is_list else self.value(right)
         items = [self.value(each) for each in right.inside] if is_list else getattr(held, "items", ())
         cell = self.scopes[-1][name] = HostVariable(name, kind)
-        if items:
+        if items and all(isinstance(item, Address | DevicePointer) for item in items):
+            for item in items[:-1]:
+                cell.value = item
+                self.execute(body)
+            cell.value = items[-1]
+        elif items:
             self.store(cell, items[-1])
             self.notes.append(f"line {loop.row + 1}: of the turns of the loop, the last is adopted")
         elif self.is_integer(kind):
             cell.value = self.guessed(name)
+
+    def never_runs(self, loop: Node) -> bool:
+        """`for (int i = 1; i < argc; i++)` of a program without arguments: what it would change stays as it is."""
+        start, test = loop.child("initializer"), loop.child("condition")
+        if start is None or start.type != "declaration" or test is None or test.type != "binary_expression":
+            return False
+        self.scopes.append({})
+        self.execute(start)
+        known = self.size(test).value
+        self.scopes.pop()
+        return known == 0
 
     def one_of_many(
         self, loop: Node, counters: list[HostVariable], begun: list[list[object]], turns: list[list[HostEvent]]

@@ -120,8 +120,12 @@ def refusal(failing: Failing, path: Path, text: str, kernels: Mapping[str, int],
             if wanted:
                 hint = f"{', '.join(wanted)} is not beside the file: if it is defined there, put that here; {hint}"
         return problem(path, line, f"it does not compile: {compiled[2]}", hint)
-    if passed := re.match(r"(\w+): parameter \d+ is `[^`]*` named `(\w+)`, `args` passes (\w+)", str(failing)):
+    if passed := re.match(
+        r"(\w+): parameter \d+ is `[^`]*` named `(\w+)`, `args` passes (\w+).*?(to write)?$", str(failing)
+    ):
         hint = f"give kernel and allocation one type, or say which the tensor has: --tensor {passed[3]}:TYPE"
+        if passed[4]:
+            hint = f"the kernel only reads {passed[3]}, a pointer to `const`: give --out what it writes"
         return problem(path, kernels.get(passed[1]), str(failing), hint)
     hint = f"set with --axis, --tensor or --scalar what is wrong of what was assumed: {assumed}"
     if fault is not None and fault.kind is FaultKind.RACE:

@@ -28,7 +28,8 @@ _SAYS = re.compile(r"\b(?:printf|assert)\s*+\(")
 NOT_IN_FILE = 0  # the line of a macro of the compiler's command line
 _CONDITIONAL = ("preproc_ifdef", "preproc_if")
 _NEVER = {
-    r"\btex[123]D\w*\s*[<(]|\bcudaTextureObject_t\b|\btexture\s*<|\bsurf[123]D\w*\s*\(": (
+    r"\btex[123]D(?:fetch|gather|(?:Layered)?(?:Lod|Grad)?)\s*[<(]|\bcudaTextureObject_t\b|\btexture\s*<"
+    r"|\bsurf[123]D\w*\s*\(": (
         "reads or writes a texture, which is not adopted",
         "read the tensor through a pointer: the texture's cache is the L1 cache since many generations",
     ),

@@ -157,8 +157,9 @@ def _whole(option: str, texts: list[str]) -> dict[str, int]:
         with contextlib.suppress(SyntaxInvalid):  # `1e6`, `1M`
             expression = parse(value, path=option)
             number = expression.value({}) if not expression.names else 0
-        if number < 1 or number != int(number):
-            raise UsageError(f"{option} {name}={value}: not a length", hint=f"write it like {option} {name}=4096")
+        if number < 1 or number != int(number) or "^" in value:
+            example = f"'{name}=1<<20': `^` is no power" if "^" in value else f"{name}=4096"
+            raise UsageError(f"{option} {name}={value}: not a length", hint=f"write it like {option} {example}")
         if found.setdefault(name, int(number)) != int(number):
             both = f"{found[name]} and {int(number)}"
             raise UsageError(f"{option} {name} is given twice: {both}", hint="give each size one length")

@@ -345,10 +345,7 @@ class Host(HostStart):
         if body is None or re.search(r"\bgetopt(?:_long|_long_only)?\s*\(", node.text):
             return  # a program without options
         if not self.touches_gpu(body):
-            if not self.never_runs(node):
-                self.read_fill(node)
-                for cell in self.changed(body):
-                    cell.value = UNKNOWN
+            self.without_gpu(node, body)
             return
         self.scopes.append({})
         if node.type == "for_range_loop":

@@ -203,6 +203,7 @@ class HostFills(HostVectors):
     def either(self, test: object, then: Node | None, otherwise: Node | None) -> None:
         """Under a condition that nobody can work out, both branches; in a loop that is read."""
         if not self.is_open:
+            self._default(then)
             return
         how = test.how if isinstance(test, HostNumber) else None
         if how is None or has(how, "carry", "item", "untold"):
@@ -228,6 +229,15 @@ class HostFills(HostVectors):
             if one != other:
                 known = one.how is not None and other.how is not None
                 _set(cell, HostNumber(None, ("if", how, one.how, other.how)) if known else UNKNOWN)
+
+    def _default(self, branch: Node | None) -> None:
+        """`if (points.empty()) points.resize(n)`: a length that nothing else tells."""
+        for call in branch.walk() if branch is not None else ():
+            function = call.child("function") if call.type == "call_expression" else None
+            if function is not None and text_of(function.child("field")) == "resize":
+                held = self.value(function.child("argument"))
+                if isinstance(held, HostArray) and held.length.value is None:
+                    self.value(call)
 
     def _held(self, each: _Assigned) -> object:
         """What is at a place where one of two branches leaves it."""

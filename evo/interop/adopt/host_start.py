@@ -100,16 +100,19 @@ class HostStart(HostLambdas):
         elif self.is_integer(kind):
             cell.value = self.guessed(name)
 
-    def never_runs(self, loop: Node) -> bool:
-        """`for (int i = 1; i < argc; i++)` of a program without arguments: what it would change stays as it is."""
+    def without_gpu(self, loop: Node, body: Node) -> None:
+        """A loop that only fills and counts; with no turn, as `for (int i = 1; i < argc; i++)`, it changes nothing."""
         start, test = loop.child("initializer"), loop.child("condition")
-        if start is None or start.type != "declaration" or test is None or test.type != "binary_expression":
-            return False
-        self.scopes.append({})
-        self.execute(start)
-        known = self.size(test).value
-        self.scopes.pop()
-        return known == 0
+        if start is not None and start.type == "declaration" and test is not None and test.type == "binary_expression":
+            self.scopes.append({})
+            self.execute(start)
+            known = self.size(test).value
+            self.scopes.pop()
+            if known == 0:
+                return
+        self.read_fill(loop)
+        for cell in self.changed(body):
+            cell.value = UNKNOWN
 
     def one_of_many(
         self, loop: Node, counters: list[HostVariable], begun: list[list[object]], turns: list[list[HostEvent]]

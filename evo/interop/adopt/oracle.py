@@ -106,11 +106,20 @@ class Failing(Exception):
         self.fault, self.unwritten = fault, unwritten
 
 
+_MENDED_IN_FILE = {  # what no assumption is to blame for
+    r"block\.[xyz] = \d+, allowed": "mend the launch: a block has 1024 threads at most",
+    r"ptxas error": "make it smaller: a block has 48 KB of arrays in shared memory, a thread 255 registers",
+    r"\bline \d+: ": "leave it out of the kernel: nothing that a variant does there could be compared",
+}
+
+
 def refusal(failing: Failing, path: Path, text: str, kernels: Mapping[str, int], assumed: str) -> Exception:
     """Why the original cannot be run, at a line of its file. text: as it was tried. kernels: their lines, by name."""
     fault, tried = failing.fault, text.split("\n")
     compiled = re.match(r"original\.cu:(\d+): (?:error|warning #\d+-D): (.*)", str(failing))
-    place = int(compiled[1]) if compiled is not None else (fault.source_line or 0) if fault is not None else 0
+    refused = re.search(r"\bline (\d+): (.*)", str(failing))
+    placed = compiled or refused
+    place = int(placed[1]) if placed is not None else (fault.source_line or 0) if fault is not None else 0
     line = _line_of(path, tried[place - 1]) if 0 < place <= len(tried) else None
     if compiled is not None:
         hint = "mend it, or leave out what needs more headers than CUDA's: kernels are compiled by NVRTC"
@@ -128,13 +137,15 @@ def refusal(failing: Failing, path: Path, text: str, kernels: Mapping[str, int],
             hint = f"the kernel only reads {passed[3]}, a pointer to `const`: give --out what it writes"
         return problem(path, kernels.get(passed[1]), str(failing), hint)
     hint = f"set with --axis, --tensor or --scalar what is wrong of what was assumed: {assumed}"
+    hint = next((to_do for words, to_do in _MENDED_IN_FILE.items() if re.search(words, str(failing))), hint)
     if fault is not None and fault.kind is FaultKind.RACE:
         hint = (
             "mend it first, since no variant could be proven against it. Threads that write one value at once race too:"
             " `atomicExch(&x[i], value)` says the same. Or what it reads is drawn as no program has it, each input by"
             f" itself: {assumed}"
         )
-    return problem(path, line, f"the original does not run on the simulator: {failing}", hint)
+    why = refused[2] if refused is not None else failing
+    return problem(path, line, f"the original does not run on the simulator: {why}", hint)
 
 
 def _line_of(path: Path, text: str) -> int | None:

@@ -98,6 +98,7 @@ def test_an_empty_answer_takes_what_is_assumed(
         (["--reference", "model.py:saxpy"], "model.py: no such file", ".py file"),
         (["--reference", "model.py"], "model.py: which function", "model.py:NAME"),
         (["--axis", "N=1M"], "N=1M: not a length", "N=4096"),
+        (["--axis", "N=2^20"], "N=2^20: not a length", "'N=1<<20'"),  # in C it is 22
     ],
 )
 def test_mistakes_are_told_before_the_original_is_run(
@@ -131,6 +132,32 @@ def test_a_file_that_is_none_of_cuda_is_refused_with_what_to_do(
 ) -> None:
     Path(name).write_text(text)
     assert run(["adopt", name, "--yes"]) == 3
+    error, _, rest = capsys.readouterr().err.partition("hint:")
+    assert words in error
+    assert hint in rest
+
+
+def test_an_address_is_to_be_downloaded_first(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["adopt", "https://example.org/a/k.cu", "--yes"]) == 3
+    assert "download the plain text first (`curl -LO`), then give k.cu" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("statement", "block", "options", "words", "hint"),
+    [
+        ("y[i] = x[i];", "256", ["--out", "x"], "which the kernel has to write", "only reads x, a pointer to `const`"),
+        ("y[i] = clock();", "256", [], "k.cu:3: the original does not run on the simulator: reads a clock", "leave it"),
+        ("y[i] = x[i];", "2048", [], "block.x = 2048, allowed 1 to 1024", "1024 threads at most"),
+    ],
+    ids=["an output that is const", "a clock", "a large block"],
+)
+def test_what_a_kernel_cannot_do_is_not_blamed_on_what_was_assumed(
+    statement: str, block: str, options: list[str], words: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    launcher = f"void go(const float* x, float* y) {{ k<<<4, {block}>>>(x, y); }}"
+    head = "__global__ void k(const float* x, float* y) {\n    int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+    Path("k.cu").write_text(f"{head}    {statement}\n}}\n{launcher}\n")
+    assert run(["adopt", "k.cu", "--yes", *options]) == 3
     error, _, rest = capsys.readouterr().err.partition("hint:")
     assert words in error
     assert hint in rest

@@ -43,6 +43,25 @@ def test_files_with_many_steps_are_read_as_they_are_meant(name, axes, tensors, l
     assert [launch.instance.name for launch in draft.launches] == launches
 
 
+@pytest.mark.parametrize(
+    ("name", "axes", "tensors"),
+    [
+        # Pointers are allocated and filled in turn, `for (float** p : {&px_, &py_})`.
+        (
+            "nbody_pointers",
+            {"n": 4096},
+            "sys_mass_:in sys_px_:inout sys_py_:inout sys_vx_:inout sys_vy_:inout",
+        ),
+        ("nearest_file", {"nq": 8192, "nr": 2048}, "q:in r:in i_:out d:out"),  # sizes where there is no such file
+        ("rotate_notex", {"width": 1024, "height": 1024}, "img:in res:out"),  # `tex2D_ptr`, options in a loop
+    ],
+)
+def test_files_that_begin_with_lists_and_options_are_read_as_they_are_meant(name, axes, tensors):
+    draft = drafted(FILES / "nineteenth" / f"{name}.cu")
+    assert draft.axes == axes
+    assert {f"{tensor.name}:{tensor.role}" for tensor in draft.given} == set(tensors.split())
+
+
 SCALE = """#include <utility>
 __global__ void scale(const float* from, float* to, int n, float by) {
     int i = blockIdx.x * 256 + threadIdx.x;

@@ -78,19 +78,27 @@ def climb_section(report: ReportModel, room: TextBudget) -> str:
             words = f"{since.ratio_words} {since.since}, {since.facts}" if since is not None else climb_words(climb)
             folded = f"<summary>{clean(title)} <span class='soft'>{clean(words)}</span></summary>"
             parts.append(f'<details data-key="{clean(f"climb-{place}-{title}")}">{folded}{shown}</details>')
-    parts.append(
-        "<p class='soft'>The score over all cases decides, so a trial may be faster at this case and still not be "
-        "kept. The line is the champion's time as its own trial had it. A whisker is the 95 % interval of the gain "
-        "over the parent at this case, as a time. Measured and modelled times never share an axis, nor do times of "
-        "unlike environments.</p>"
-    )
+    drawn = [climb for climb in report.climbs if _is_drawn(climb)]
+    if drawn:
+        whiskers = any(point.low is not None for climb in drawn for point in climb.points)
+        whisker = "A whisker is the 95 % interval of the gain over the parent at this case, as a time. "
+        parts.append(
+            "<p class='soft'>The score over all cases decides, so a trial may be faster at this case and still not be "
+            f"kept. The line is the champion's time as its own trial had it. {whisker if whiskers else ''}"
+            "Measured and modelled times never share an axis, nor do times of unlike environments.</p>"
+        )
     return "".join(parts)
+
+
+def _is_drawn(climb: Climb) -> bool:
+    """A point alone is no climb."""
+    return any(point.kind != "start" for point in climb.points)
 
 
 def _climb(climb: Climb, name: str) -> str:
     model = f", model version {climb.model}" if climb.model else ""
     caption = f"{clean(climb_words(climb))} {clean(climb.environment + model)}."
-    if all(point.kind == "start" for point in climb.points):  # a point alone is no climb
+    if not _is_drawn(climb):
         return f"<p class='soft'>{caption}</p>"
     return figure(lambda size: climb_svg(climb, name, size), caption)
 
@@ -99,7 +107,8 @@ def _climb(climb: Climb, name: str) -> str:
 
 
 def roofline_section(report: ReportModel, room: TextBudget) -> str:
-    parts = ["<p>Throughput over arithmetic intensity, both logarithmic, against what the chip can do.</p>"]
+    words = "<p>Throughput over arithmetic intensity, both logarithmic, against what the chip can do.</p>"
+    parts = [words] if any(not roof.problem and drawable(roof) for roof in report.rooflines) else []
     for roof in report.rooflines:
         parts.append(f"<h3>{clean(roof.title)}</h3>")
         if roof.problem:

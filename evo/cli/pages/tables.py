@@ -59,7 +59,8 @@ def board_section(report: ReportModel) -> ReportSection:
 
 def insight_section(report: ReportModel) -> ReportSection:
     sentences = [
-        "The effect of each kind of change over its parent, in one environment at a time; starts claim none."
+        "The effect of each kind of change over its parent, in one environment at a time; starts claim none. "
+        "A trial that went on from another variant than the champion was compared with the champion alone."
         if report.insights
         else "Nothing but starts so far."
     ]
@@ -78,7 +79,7 @@ def insight_section(report: ReportModel) -> ReportSection:
             for row in shown
             if (row.timing, row.task, row.environment) == (timing, task, environment)
         ]
-        head = ["operator", "*change", f">{timing} median", ">range", ">timed", ">kept"]
+        head = ["operator", "*change", f">{timing} median", ">range", ">compared", ">kept"]
         tables.append(ReportTable(title=f"{task}, {timing} effects", caption=environment, head=head, rows=rows))
     if left := len(report.insights) - len(shown):
         sentences.append(f"{left} more kinds of change are not shown: `evo insights` lists them.")

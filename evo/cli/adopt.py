@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -90,14 +91,14 @@ def _adopted(root: Path, file: Path, options: Options, *, asks: bool, json: bool
 
         out_json(AdoptOutput.of(found, root).to_json())
         return 0
-    _show(found, root)
+    _show(found)
     left = _QUESTIONS if asks and sys.stdin.isatty() else 0
     while left and (answer := _asked()):
         options = _changed(options, answer)
         found = adopt_file(root, file, options, say)
-        _show(found, root)
+        _show(found)
         left -= 1
-    _next(found, root)
+    _next(found)
     return 0
 
 
@@ -180,24 +181,18 @@ def _numbers(option: str, texts: list[str]) -> dict[str, float]:
     return found
 
 
-def _show(found: Adopted, root: Path) -> None:
+def _show(found: Adopted) -> None:
     rows = [(row.what, row.value, row.why, row.option) for row in found.rows]
     out_table(["", "assumed", "from", "to change it"], rows)
     for note in found.notes:
         out_words(f"{paint('note:', 'cyan')} {note}")
-    out_words(f"wrote kernels/{found.name} and {_relative(found.variant, root)}; it loads and passes its self-test")
+    written = f"wrote {os.path.relpath(found.folder)} and {os.path.relpath(found.variant)}"
+    out_words(f"{written}; it loads and passes its self-test")
     out_words(f"{paint('reference:', 'cyan')} {found.reference}; {found.unproven}")
 
 
-def _next(found: Adopted, root: Path) -> None:
-    file = _relative(found.variant, root)
+def _next(found: Adopted) -> None:
+    file = os.path.relpath(found.variant)  # the folder may be one below the repository's
     out("next:")
     out(f"  evo check {file}")
     out(f"  evo iterate {found.name} --from {file}")
-
-
-def _relative(path: Path, root: Path) -> Path:
-    try:
-        return path.resolve().relative_to(Path.cwd().resolve())
-    except ValueError:
-        return path.relative_to(root)

@@ -6,6 +6,7 @@ import itertools
 import os
 import re
 import tempfile
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -149,7 +150,8 @@ def adopt(root: Path, path: Path, options: Options, say: Callable[[str], None] =
 
 
 def task_name(path: Path) -> str:
-    name = re.sub(r"\W+", "_", path.stem.lower()).strip("_")
+    plain = unicodedata.normalize("NFKD", path.stem.lower()).encode("ascii", "ignore").decode()
+    name = re.sub(r"\W+", "_", plain).strip("_")
     return name if re.match(r"[a-z]", name) else f"k_{name}"
 
 

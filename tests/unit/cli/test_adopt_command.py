@@ -137,6 +137,20 @@ def test_a_file_that_is_none_of_cuda_is_refused_with_what_to_do(
     assert hint in rest
 
 
+@pytest.mark.long
+def test_what_is_next_can_be_run_from_a_folder_below(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """There the file of that name is the one with the host code; letters of other alphabets are none of a task's."""
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    Path("größe.cu").write_text(SAXPY.read_text())
+    assert run(["adopt", "größe.cu", "--yes", "--axis", "N=70000"]) == 0
+    commands = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("  evo check")]
+    assert run([*commands[0][1:], "--device", "sim:l4"]) == 0
+
+
 def test_an_address_is_to_be_downloaded_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["adopt", "https://example.org/a/k.cu", "--yes"]) == 3
     assert "download the plain text first (`curl -LO`), then give k.cu" in capsys.readouterr().err

@@ -139,10 +139,11 @@ def adopt(root: Path, path: Path, options: Options, say: Callable[[str], None] =
     if untold := [t.name for t in draft.given if t.fill == UNTOLD and (t.high is not None or t.ends is not None)]:
         notes.append(f"what the host code puts into {', '.join(untold)} could not be told: its values are assumed")
     if timed != draft.axes:
-        own = ", ".join(f"{axis}={value}" for axis, value in draft.axes.items() if timed[axis] != value)
-        smaller = any(timed[axis] < value for axis, value in draft.axes.items())
+        moved = [axis for axis, value in draft.axes.items() if timed[axis] != value]
+        ours, own = (", ".join(f"{axis}={axes[axis]}" for axis in moved) for axes in (timed, draft.axes))
+        smaller = any(timed[axis] < draft.axes[axis] for axis in moved)
         why = "so that the simulator runs it in seconds" if smaller else "at which the launch is most of the time"
-        notes.append(f"the timed case is {'smaller' if smaller else 'larger'} than the file's {own}, {why}")
+        notes.append(f"the timed case has {ours}, {'smaller' if smaller else 'larger'} than the file's {own}, {why}")
     if draft.program.others:
         notes.append(f"not adopted: {', '.join(draft.program.others)} (--kernel NAME takes another one)")
     rows = tuple(_rows(draft, figures, reference, given=options.reference is not None))

@@ -165,11 +165,12 @@ def test_an_index_along_a_row_goes_as_far_as_the_row(tmp_path):
 
 @pytest.mark.long
 def test_a_table_is_not_made_longer_to_have_more_work(tmp_path):
-    _, task = adopted(tmp_path, GATHER)
+    found, task = adopted(tmp_path, GATHER)
     assert all(most_of(task, "ids", case) < case.axes["V"] for case in task.check)
     (timed,) = task.bench
     assert timed.axes["V"] == 3000
     assert timed.axes["N"] > 256
+    assert any(f"N={timed.axes['N']}" in note and "larger than the file's N=256" in note for note in found.notes)
 
 
 def test_a_size_that_was_asked_for_is_the_one_that_is_timed(tmp_path):

@@ -90,7 +90,11 @@ def read_program(path: Path, kernel: str | None, given: Mapping[str, int]) -> Ho
         hint = "add a launcher to the file, a host function with the launch, so that grid, block and sizes are known"
         if "hipLaunchKernelGGL" in code:
             hint = "hipLaunchKernelGGL is not read: write that launch as name<<<grid, block>>>(...), with cudaMalloc"
-        raise problem(path, kernels[0].line, f"no launch of {names}: no name<<<grid, block>>>(...) in this file", hint)
+        line, known = kernels[0].line, names.replace(", ", "|")
+        if meant := re.search(rf"(?<!void )\b({known})\s*(?:<<?[^<;]{{0,80}})?\([^;{{}}]{{0,200}}\)\s*;", code):
+            line = code.count("\n", 0, meant.start()) + 1
+            hint = f"`{meant[0][:40]}` is no launch: write {meant[1]}<<<grid, block>>>(...)"
+        raise problem(path, line, f"no launch of {names}: no name<<<grid, block>>>(...) in this file", hint)
     chosen = None
     for root, argc in ((each, argc) for each in reversed(roots) for argc in _argument_counts(each)):
         found = _run(path, items, root, given, argc, kernel)

@@ -117,6 +117,13 @@ def test_mistakes_are_told_before_the_original_is_run(
     [
         ("k.cu", "int a;\n<<<<<<< HEAD\n__global__ void k() {}\n=======\n>>>>>>> b\n", "k.cu:2: a conflict", "resolve"),
         ("k.ipynb", '{"source": ["__global__ void k(float* x) {}"]}', "k.ipynb: a notebook", ".cu file"),
+        (
+            "k.cu",
+            "__global__ void k(int n) {}\nint main() { k<<1, 32>>(7); }",
+            "k.cu:2: no launch",
+            "k<<<grid, block>>>",
+        ),
+        ("k.cu", "__global__ void k(int n) {}\nint main() { k(7); }", "k.cu:2: no launch", "`k(7);` is no launch"),
         ("k.cu", "__global__ void k() {}\nint main() { hipLaunchKernelGGL(k, 1, 1, 0, 0); }", "k.cu:1", "hipLaunch"),
         (
             "k.cu",

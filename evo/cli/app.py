@@ -122,7 +122,8 @@ def _parsed(front: list[str], rest: list[str]) -> int:
         code = parser(*named)(args=[*front, *rest], prog_name="evo", standalone_mode=False)
     except _ParserComplaint as problem:
         context = getattr(problem, "ctx", None)
-        command = context.command_path if context is not None else "evo"
+        known = [word for word in rest[:1] if word in _COMMANDS]  # a complaint about a missing value does not name it
+        command = context.command_path if context is not None else " ".join(["evo", *known])
         message = getattr(problem, "format_message", problem.__str__)()
         complain(_with_suggestion(problem) or str(message).rstrip("."), _hint(problem, command))
         return UsageError.exit_code

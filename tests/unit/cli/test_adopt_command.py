@@ -158,6 +158,11 @@ def test_what_is_next_can_be_run_from_a_folder_below(
     assert run([*commands[0][1:], "--device", "sim:l4"]) == 0
 
 
+def test_an_option_without_its_value_is_told_with_its_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["adopt", "k.cu", "--kernel"]) == 2
+    assert "`evo adopt --help` lists its options" in capsys.readouterr().err
+
+
 def test_an_address_is_to_be_downloaded_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["adopt", "https://example.org/a/k.cu", "--yes"]) == 3
     assert "download the plain text first (`curl -LO`), then give k.cu" in capsys.readouterr().err

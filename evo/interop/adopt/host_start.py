@@ -104,10 +104,13 @@ class HostStart(HostLambdas):
         """A loop that only fills and counts; with no turn, as `for (int i = 1; i < argc; i++)`, it changes nothing."""
         start, test = loop.child("initializer"), loop.child("condition")
         if start is not None and start.type == "declaration" and test is not None and test.type == "binary_expression":
+            named = dict(self.named)  # its counter is no size
             self.scopes.append({})
             self.execute(start)
             known = self.size(test).value
             self.scopes.pop()
+            self.named.clear()
+            self.named.update(named)
             if known == 0:
                 return
         self.read_fill(loop)

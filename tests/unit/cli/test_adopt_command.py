@@ -165,7 +165,7 @@ def test_an_option_without_its_value_is_told_with_its_command(capsys: pytest.Cap
 
 def test_an_address_is_to_be_downloaded_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["adopt", "https://example.org/a/k.cu", "--yes"]) == 3
-    assert "download the plain text first (`curl -LO`), then give k.cu" in capsys.readouterr().err
+    assert "`curl -LO`), then give k.cu" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

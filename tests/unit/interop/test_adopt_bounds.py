@@ -170,7 +170,7 @@ def test_a_table_is_not_made_longer_to_have_more_work(tmp_path):
     (timed,) = task.bench
     assert timed.axes["V"] == 3000
     assert timed.axes["N"] > 256
-    assert any(f"N={timed.axes['N']}" in note and "larger than the file's N=256" in note for note in found.notes)
+    assert any(f"N={timed.axes['N']}" in note and "file's N=256" in note for note in found.notes)
 
 
 def test_a_size_that_was_asked_for_is_the_one_that_is_timed(tmp_path):

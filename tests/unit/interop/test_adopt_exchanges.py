@@ -52,7 +52,7 @@ def test_files_with_many_steps_are_read_as_they_are_meant(name, axes, tensors, l
             {"n": 4096},
             "sys_mass_:in sys_px_:inout sys_py_:inout sys_vx_:inout sys_vy_:inout",
         ),
-        ("nearest_file", {"nq": 8192, "nr": 2048}, "q:in r:in i_:out d:out"),  # sizes where there is no such file
+        ("nearest_file", {"nq": 8192, "nr": 2048}, "q:in r:in i:out d:out"),  # sizes where there is no such file
         ("rotate_notex", {"width": 1024, "height": 1024}, "img:in res:out"),  # `tex2D_ptr`, options in a loop
     ],
 )

@@ -10,7 +10,7 @@ from functools import partial
 from evo.device import Program
 from evo.device.remote_device import RemoteGpu, RemoteSimulator
 from evo.evaluate.code_ahead import CodeAhead
-from evo.evaluate.counted_stage import Tell
+from evo.evaluate.counted_stage import Tell, silent
 from evo.evaluate.gate import (
     THOROUGH,
     Looked,
@@ -108,7 +108,8 @@ def inputs_hunted(of: LookSubject, share: float = THOROUGH) -> Check | None:
     bench, task, prepared, seed, looked = of.bench, of.task, of.prepared, of.seed, of.looked
     reference, variant, checker = bench.reference(task), prepared.variant, of.checkers[0]
     ours, checkers = of.own_programs, of.checkers
-    found = patterns(task, prepared.programs, reference, checkers, seed, share=share, honest=ours, looked=looked)
+    programs, tell = prepared.programs, bench.on_stage
+    found = patterns(task, programs, reference, checkers, seed, share=share, honest=ours, looked=looked, tell=tell)
     if found is not None or share < THOROUGH:
         return found
     if (found := at_corners(task, variant, bench.chip, seed)) is not None:
@@ -148,4 +149,5 @@ def sizes_hunted(of: LookSubject, share: float = THOROUGH, part: tuple[int, int]
         honest=of.own_programs,
         looked=of.looked,
         part=part,
+        tell=bench.on_stage if share >= THOROUGH else silent,
     )

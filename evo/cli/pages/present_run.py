@@ -16,7 +16,7 @@ _WAITS = {
     "estimate": "modelling its time on the simulator",
     "bench": "timing it against its parent on the GPU",
     "confirm": "confirming the gain in a fresh process",
-    "verify": "looking at the outputs of the timed sizes",
+    "verify": "looking for inputs and sizes at which it is wrong",
     "sanitize": "waiting for compute-sanitizer",
     "baseline": "timing the library",
     "screen": "screening proposals",

@@ -14,6 +14,7 @@ import numpy as np
 from evo.device import Program
 from evo.device.remote_device import RemoteDevice, RemoteSimulator
 from evo.errors import TaskInvalid
+from evo.evaluate.counted_stage import CountedStage, Tell, silent
 from evo.evaluate.gate.at_timed_sizes import timed_sizes
 from evo.evaluate.gate.hunted_steps import dealt_steps, many_numbers, patterned_steps, short_steps
 from evo.evaluate.gate.input_patterns import BY_CONSTANTS, PATTERNS, is_topmost, patterned
@@ -80,6 +81,7 @@ def hunt(
     looked: Looked | None = None,
     honest: Bind | None = None,
     part: tuple[int, int] = (0, 1),
+    tell: Tell = silent,
 ) -> Check | None:
     """The first case that is wrong; None if none is. Raises EvoError for the harness only.
 
@@ -94,8 +96,7 @@ def hunt(
         else steered_cases(task, variant, programs, chip, seed, steered_limits(task, share), each=_FEW)
     )
     known = chosen(task, steered.cheap[:_STEERED] if limits.thorough else steered.cheap, total)
-    reached = tuple(longest_cases(task, limits)) if limits.thorough else ()
-    counted = many_numbers(task, limits) if limits.thorough else ()
+    reached, counted = (tuple(longest_cases(task, limits)), many_numbers(task, limits)) if limits.thorough else ((), ())
     sizes = (*reached, *counted, *threshold_cases(task, variant, seed, limits))
     suggested = chosen(task, sizes, limits.total, known)
     cases = [*known, *suggested]
@@ -117,14 +118,14 @@ def hunt(
 
     constants = _constants(programs) if thorough else ()
     steps = steps[part[0] :: part[1]]
-
-    for step, (row, faults) in checked(steps, lambda step: _expected(task, own, step, seed, constants), run, devices):
-        if row is None:
-            continue
-        if row.status is not Status.CORRECT:
-            why = "at a size that the source suggests" if step.case in cases else "at a short size"
-            return failed(row, step, Stage.THRESHOLD, f"{why}, {step.case.name}{step.under}", faults, seed)
-        looked.add(step)
+    made = checked(steps, lambda step: _expected(task, own, step, seed, constants), run, devices)
+    for number, (step, (row, faults)) in enumerate(made):
+        tell(CountedStage("verify", "size", number, len(steps), step.case.name.strip("()")))
+        if row is not None and row.status is not Status.CORRECT:
+            why = "a size that the source suggests" if step.case in cases else "a short size"
+            return failed(row, step, Stage.THRESHOLD, f"at {why}, {step.case.name}{step.under}", faults, seed)
+        if row is not None:
+            looked.add(step)
     return None
 
 
@@ -287,6 +288,7 @@ def patterns(
     share: float,
     looked: Looked | None = None,
     honest: Bind | None = None,
+    tell: Tell = silent,
 ) -> Check | None:
     """The first check case that is wrong on inputs with a structure that no draw has; None if none is.
 
@@ -324,7 +326,11 @@ def patterns(
             step, row, faults = ties
             return failed(row, step, Stage.GATE, f"case {row.name}{step.under}", faults, seed)
     asked = [(p, case, turn) for p, order in orders.items() for case in order for turn in range(PATTERNS[p])]
-    return next((found for _, (found,) in checked(asked, drawn, run, devices) if found is not None), None)
+    for number, ((_, case, _), (found,)) in enumerate(checked(asked, drawn, run, devices)):
+        if found is not None:
+            return found
+        tell(CountedStage("verify", "structured input", number, len(asked), case.name))
+    return None
 
 
 def _patterned(

@@ -9,6 +9,7 @@ from tiny import BROKEN, FAST, SLOW, TASK_YAML, UNSAFE, WRONG, new_repository
 
 from evo.audit.redteam import finding_of
 from evo.evaluate import gate
+from evo.evaluate.counted_stage import CountedStage
 from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.results import CaseCheck, Evaluation, Stage, StaticRule, Status
 from evo.spec.task import Case, Task, load_task
@@ -87,15 +88,20 @@ def adopted(root: Path, text: str, work: str = "{flop: N, bytes: 8 * N}") -> Tas
 
 
 def test_a_start_that_is_the_reference_is_looked_at_where_it_is_timed_and_its_changes_everywhere(
-    tmp_path: Path, bench: EvaluationSession
+    tmp_path: Path, bench: EvaluationSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(bench, "on_stage", told.append)
     task = adopted(tmp_path, SLOW)
     start = evaluate(Job(task=task, text=SLOW, seed=3), bench)
     assert start.status is Status.CORRECT
     assert "verify.timed" in start.stages_s
     assert "verify.hunt" not in start.stages_s
     for job in (Job(task=task, text=FAST, rival=SLOW, seed=5), Job(task=task, text=FAST, seed=6)):
+        told.clear()
         assert "verify.hunt" in evaluate(job, bench).stages_s
+        counted = [each for each in told if isinstance(each, CountedStage) and each.stage == "verify"]
+        assert max(each.total for each in counted) > 20  # it is what a keep waits for, so how far it is shows
 
 
 def test_a_change_that_fails_where_the_reference_fails_too_says_so(

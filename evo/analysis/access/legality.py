@@ -92,8 +92,13 @@ class Legality:
 
     def _stored_on_the_way(self, loop: Loop) -> list[str]:
         """Numbers that a loop combines and whose values of single turns are written: a scan is no reduction."""
-        written = [a.value for a in self.form.accesses if a.is_write and loop.symbol in a.loops]
-        parts = {part.detail for value in written for part in parts_of(value) if part.op == "carried"}
+        ours = self.is_reduction(loop)
+        # Sums in an array, which are scaled anew as the maximum grows, belong to it as those in registers do.
+        grown = {c for r in ours if r.kind == "online_softmax" for c in r.carried}
+        scaled = {number for r in ours if r.kind == "rescaled_sum" for number in r.accesses}
+        written = [a for a in self.form.accesses if a.is_write and loop.symbol in a.loops]
+        found = [(a, part.detail) for a in written for part in parts_of(a.value) if part.op == "carried"]
+        parts = {carried for a, carried in found if a.number not in scaled or carried not in grown}
         return [carried.name for carried in loop.carried if carried in parts]
 
     def _is_refilled(self, array: Array, loop: Loop) -> bool:

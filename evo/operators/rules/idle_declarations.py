@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from evo.cuda.source import Edit, Function, Span
+from evo.cuda.source import CountedFor, Edit, Function, Span, Statement
 from evo.operators.rules.rewriting import CHANGES, listed, rewritten, with_its_line
 from evo.operators.rules.rule_context import RuleContext
 from evo.spec.comments import without_comments
@@ -17,13 +17,13 @@ _DECLARED = re.compile(
 
 
 def without_unused(ctx: RuleContext, function: Function, span: Span, edits: Sequence[Edit]) -> list[Edit]:
-    """The edits within a span, and those that take away what is then declared in it and never used."""
+    """The edits within a span, and those that take away what is then declared in it and never used but set."""
     source = ctx.source
-    found = list(edits)
+    found, every = list(edits), list(source.inside(function))
     takers = {f.name for f in source.functions if any(param.is_pointer or "&" in param.type for param in f.params)}
     left = {
         s.span: [*_declarators(source.slice(s.span))]
-        for s in source.inside(function)
+        for s in every
         if s.kind in ("declare", "other") and span.holds(s.span) and not any(edit.span.holds(s.span) for edit in edits)
     }
     changed = True
@@ -31,18 +31,54 @@ def without_unused(ctx: RuleContext, function: Function, span: Span, edits: Sequ
         changed = False
         text = without_comments(rewritten(source, span, found))
         for declared, parts in left.items():
-            idle = [part for part in parts if uses_of(part[0], text) == 1 and not _does_more(part[1], takers)]
+            sets = {name: list(_sets(ctx, every, name, span, found)) for name, _ in parts}
+            idle = [
+                part for part in parts
+                if uses_of(part[0], text) == 1 + len(sets[part[0]]) and not _does_more(part[1], takers)
+                and not any(_does_more(f"= {text}", takers) for s in sets[part[0]] for text in _texts(ctx, s))
+            ]  # fmt: skip
             if not idle:
                 continue
             changed = True
+            for gone in {_whole(ctx, every, s) for name, _ in idle for s in sets[name]}:
+                found = [*_outside(gone, found), Edit(gone, "")]
             left[declared] = [part for part in parts if part not in idle]
             kept = ", ".join(part for _, part in left[declared])
             place = declared if kept else with_its_line(source, declared)
-            found = [edit for edit in found if not place.holds(edit.span)]
+            found = _outside(place, found)
             head = _DECLARED.match(source.slice(declared))
             found.append(Edit(place, f"{head['type']}{kept};" if kept and head is not None else ""))
             break
     return found
+
+
+def _sets(
+    ctx: RuleContext, every: Sequence[Statement], name: str, span: Span, edits: Sequence[Edit]
+) -> Iterator[Statement]:
+    """The statements that set a variable or an element of it, of those that the edits leave."""
+    for s in every:
+        target = ctx.source.slice(s.target) if s.kind == "assign" and s.operator == "=" and s.target else ""
+        if re.match(rf"{name}(?:\[|$)", target) and span.holds(s.span) and not any(e.span.holds(s.span) for e in edits):
+            yield s
+
+
+def _texts(ctx: RuleContext, s: Statement) -> list[str]:
+    """What an assignment says on either side."""
+    return [ctx.source.slice(side) for side in (s.target, s.value) if side is not None]
+
+
+def _outside(place: Span, edits: Sequence[Edit]) -> list[Edit]:
+    """The edits that are not of a place, but stand beside it."""
+    return [edit for edit in edits if not place.holds(edit.span) or edit.span.start == place.end]
+
+
+def _whole(ctx: RuleContext, every: Sequence[Statement], s: Statement) -> Span:
+    """The place of a statement with the loops that do nothing else, and the spaces behind it."""
+    while (around := next((w for w in every if isinstance(w, CountedFor) and w.body == (s,)), None)) is not None:
+        s = around
+    place = with_its_line(ctx.source, s.span)
+    rest = ctx.source.data[place.end :]
+    return place if place != s.span else Span(place.start, place.end + len(rest) - len(rest.lstrip(b" ")))
 
 
 def uses_of(name: str, text: str) -> int:

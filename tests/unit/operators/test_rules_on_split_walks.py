@@ -149,3 +149,118 @@ def test_a_walk_that_ends_elsewhere_for_each_thread_is_one_too(bench: Evaluation
     first, *_ = built(RULE, LAG, task)
     assert passes(bench, task, first)
     assert built("block_size", LAG, task) == []
+
+
+ONE_QUERY = """name: one_query
+axes: {S: int}
+tensors:
+  - {name: q, role: in, dtype: float32, shape: [2, 32]}
+  - {name: k, role: in, dtype: float32, shape: [2, S, 32]}
+  - {name: v, role: in, dtype: float32, shape: [2, S, 32]}
+  - {name: o, role: out, dtype: float32, shape: [2, 32]}
+tolerance: {rtol: 1e-3, atol: 1e-4, rival_error_factor: 8, because: sums of float32}
+check: [{S: 64}, {S: 19}, {S: 1}]
+bench: {b: {S: 4096}}
+work: {}
+"""
+ONE_QUERY_REFERENCE = """import numpy as np
+
+
+def inputs(case, rng):
+    shapes = {"q": (2, 32), "k": (2, case["S"], 32), "v": (2, case["S"], 32)}
+    return {name: rng.standard_normal(shape, dtype=np.float32) for name, shape in shapes.items()}
+
+
+def expected(inputs):
+    q, k, v = (inputs[name].astype(np.float64) for name in "qkv")
+    scores = np.einsum("hd,hsd->hs", q, k) / 2
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return {"o": np.einsum("hs,hsd->hd", weights, v) / weights.sum(axis=1, keepdims=True)}
+"""
+BLOCK_QUERY = """// evo: task one_query
+// evo: launch attend grid (2) block (32)
+extern "C" __global__ void attend(const float* q, const float* k, const float* v, float* o, int S) {
+    __shared__ float part[32];
+    int h = blockIdx.x, d = threadIdx.x;
+    float m = -1e30f, l = 0.0f, acc = 0.0f;
+    for (int s = 0; s < S; ++s) {
+        part[d] = q[h * 32 + d] * k[(h * S + s) * 32 + d];
+        __syncthreads();
+        float score = 0.0f;
+        for (int i = 0; i < 32; ++i) score += part[i];
+        score *= 0.5f;
+        __syncthreads();
+        float top = fmaxf(m, score);
+        float keep = expf(m - top), p = expf(score - top);
+        l = l * keep + p;
+        acc = acc * keep + p * v[(h * S + s) * 32 + d];
+        m = top;
+    }
+    o[h * 32 + d] = acc / l;
+}
+"""
+ARRAY_QUERY = """// evo: task one_query
+// evo: launch attend grid (2) block (32)
+extern "C" __global__ void attend(const float* q, const float* k, const float* v, float* o, int S) {
+    int h = blockIdx.x, e = threadIdx.x % 8;
+    float x[4], acc[4];
+    for (int i = 0; i < 4; ++i) { x[i] = q[h * 32 + e + 8 * i]; acc[i] = 0.0f; }
+    float m = -INFINITY, l = 0.0f;
+    for (int s = 0; s < S; ++s) {
+        float dot = 0.0f;
+        for (int i = 0; i < 4; ++i) dot += x[i] * k[(h * S + s) * 32 + e + 8 * i];
+        for (int j = 4; j > 0; j /= 2) dot += __shfl_xor_sync(0xffffffffu, dot, j);
+        float top = fmaxf(m, dot * 0.5f), keep = expf(m - top), p = expf(dot * 0.5f - top);
+        l = l * keep + p;
+        for (int i = 0; i < 4; ++i) acc[i] = acc[i] * keep + p * v[(h * S + s) * 32 + e + 8 * i];
+        m = top;
+    }
+    if (threadIdx.x < 8) {
+        for (int i = 0; i < 4; ++i) o[h * 32 + e + 8 * i] = acc[i] / l;
+    }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def one_query(tmp_path_factory: pytest.TempPathFactory) -> Task:
+    return written_task(tmp_path_factory.mktemp("tasks"), ONE_QUERY, ONE_QUERY_REFERENCE)
+
+
+def test_the_keys_of_one_query_are_shared_by_blocks(bench: EvaluationSession, one_query: Task) -> None:
+    """A maximum and the sums scaled with it are combined, behind barriers too; of one key most parts have none."""
+    first, *_ = tidy(RULE, BLOCK_QUERY, one_query)
+    assert [each.name for each in first.scratch] == ["m_parts", "l_parts", "acc_parts"]
+    assert "__syncthreads" not in first.text.partition("attend_combine(")[2]
+    assert passes(bench, one_query, first)
+
+
+def test_sums_in_an_array_of_a_thread_are_combined_by_elements(bench: EvaluationSession, one_query: Task) -> None:
+    """What only the walk asks for is gone from the second kernel; no part begins with an infinite maximum."""
+    first, *_ = tidy(RULE, ARRAY_QUERY, one_query)
+    walk, _, combine = first.text.partition("attend_combine(")
+    assert "acc_3_parts" in walk
+    assert "x[" not in combine
+    assert "m = -3.402823466e+38f, acc[0] = 0, acc[1] = 0, acc[2] = 0, acc[3] = 0;" in walk
+    assert passes(bench, one_query, first)
+
+
+@pytest.mark.parametrize(
+    ("text", "change"),
+    [
+        pytest.param(BLOCK_QUERY, ("keep = expf(m - top)", "keep = expf(0.5f * (m - top))"), id="another scale"),
+        pytest.param(ARRAY_QUERY, ("acc[i] * keep", "acc[i] * p"), id="an array that is scaled otherwise"),
+        pytest.param(ARRAY_QUERY, ("acc[i] * keep", "acc[i] * 0.5f"), id="an array that fades"),
+        pytest.param(BLOCK_QUERY, ("acc / l", "acc / l + part[0]"), id="what the last turn leaves"),
+        pytest.param(BLOCK_QUERY, ("part[d] = q", "part[d] += q"), id="what the turn before has left"),
+    ],
+)
+def test_walks_that_come_to_something_else_stay(one_query: Task, text: str, change: tuple[str, str]) -> None:
+    assert tidy(RULE, changed(text, change), one_query) == []
+
+
+def test_a_sum_that_begins_with_a_number_counts_it_once(bench: EvaluationSession, tmp_path: Path) -> None:
+    task = written_task(tmp_path, LAGS, changed(LAG_SUMS, ("range(32)], axis=1)", "range(32)], axis=1) + x[:, :1]")))
+    first, *_ = built(RULE, changed(LAG, ("sum = 0.0f", "sum = row[0]")), task)
+    assert "sum = 0;" in first.text
+    assert passes(bench, task, first)

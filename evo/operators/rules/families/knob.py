@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from evo.analysis.access import THREAD
+from evo.analysis.access.data_values import accesses_in
 from evo.cuda.source import Define, Edit, Function, Span
 from evo.operators.rules.directives import directive_place, line_span, new_knob
 from evo.operators.rules.rewriting import fresh
@@ -87,7 +88,7 @@ def _find_line(ctx: RuleContext, function: Function, launch: LaunchLine) -> Iter
         return  # as many warps, written out, or a kernel for one
     halves = _halved(ctx, body, now)
     follows = any(str(now) in re.findall(r"\w+", part.text) for part in launch.grid)
-    if not follows and _is_laid_out(ctx, function, now):
+    if _is_laid_out(ctx, function, now, follows=follows):
         return  # the threads of a block are a length of the problem
     if halves is None:
         return  # half as many threads, written out
@@ -109,15 +110,22 @@ def _find_line(ctx: RuleContext, function: Function, launch: LaunchLine) -> Iter
         )
 
 
-def _is_laid_out(ctx: RuleContext, function: Function, threads: int) -> bool:
-    """Whether what is stored lies by threads of the block alone, in no loop that goes on by as many."""
-    return any(
-        access.is_write and access.is_global and THREAD[0] in access.offset.symbols()
-        for analysis, kernel in ctx.analysed()
-        if kernel.name == function.name
-        for access in analysis.form.accesses
-        if not any((analysis.form.loops[loop].step.value or 1) % threads == 0 for loop in access.loops)
-    )
+def _is_laid_out(ctx: RuleContext, function: Function, threads: int, *, follows: bool) -> bool:
+    """Whether what is stored lies by threads of the block alone, in no loop that goes on by as many.
+
+    follows: the grid covers what blocks leave out, so only what the threads before a thread have come to counts.
+    """
+    for form in (analysis.form for analysis, kernel in ctx.analysed() if kernel.name == function.name):
+        shared = [a for a in form.accesses if a.array is not None and a.array.space == "shared"]
+        writes = [a for a in shared if a.mode == "write"]
+        met = {a.array for a in writes if any(read in shared for read in accesses_in(form, a.value))}
+        for access in form.accesses:
+            is_by_thread = access.is_write and access.is_global and THREAD[0] in access.offset.symbols()
+            is_whole = any((form.loops[loop].step.value or 1) % threads == 0 for loop in access.loops)
+            from_others = any(read.array in met or read.array is None for read in accesses_in(form, access.value))
+            if is_by_thread and not is_whole and (not follows or (from_others and shared)):
+                return True
+    return False
 
 
 def _halved(ctx: RuleContext, body: Span, threads: int) -> list[Span] | None:

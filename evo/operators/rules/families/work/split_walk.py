@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from evo.analysis.access import LaunchAnalysis, Loop, Node
+from evo.analysis.access import THREAD, LaunchAnalysis, Loop, Node
 from evo.cuda.source import CountedFor, Edit, Function, Span
 from evo.operators.rules.application import Application
 from evo.operators.rules.directives import line_span, new_knob, relaunched
@@ -18,7 +18,7 @@ from evo.operators.rules.families.work.walks import (
     nests,
     parts_name,
     shared_of,
-    starts_neutral,
+    starts_of,
     type_of,
 )
 from evo.operators.rules.idle_declarations import without_unused
@@ -30,8 +30,9 @@ from evo.spec.variant import LaunchLine
 
 SPLITS = (1, 2, 4, 8, 16, 32, 64, 128)
 _STAYS = re.compile(r"blockIdx\.z|gridDim\.z|\basm\b|\bgoto\b|\bgrid_group\b|this_grid")
-_KINDS = ("sum", "product", "max", "min", "argmax", "argmin")
+_KINDS = ("sum", "product", "max", "min", "argmax", "argmin", "online_softmax")
 _EACH, _MOST = 4, 1 << 20  # turns of a part; threads, which all store
+_SHORT = 2 * _EACH  # turns, with fewer of which no two parts have enough
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +70,10 @@ def found_walks(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) 
 
 
 def _walk(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> _Walk | None:
-    """The first loop over tensors that several blocks may share."""
+    """The first loop over tensors that several blocks may share, but for those of a few turns, which each may do."""
     for loop, body in nests(analysis.form.body):
+        if (analysis.turns(loop) or _SHORT) < _SHORT:
+            continue
         inside = [a for a in analysis.form.accesses if loop.symbol in a.loops and a.is_global]
         if any(a.memory.role != "scratch" for a in inside):  # parts were shared out before
             return _shared_walk(ctx, analysis, function, loop, body)
@@ -92,20 +95,28 @@ def _shared_walk(
         return None
     if any(a.is_write and a.is_global and a.span.start < top.span.end for a in form.accesses):
         return None  # every part would do it again
-    moved = ctx.source.changed_in(top.body_span) - set(ctx.source.declared(top.body_span))
+    own = _refilled(analysis, top)
+    moved = ctx.source.changed_in(top.body_span) - {*ctx.source.declared(top.body_span), *own}
     if moved - {re.split(r"[.\[]", name)[0] for r in analysis.legality.is_reduction(loop) for name in r.names}:
         return None  # a pointer that walks along
-    meetings = [*(each.span for each in form.barriers), *(each.span for each in form.exchanges)]
-    if any(top.span.holds(span) for span in meetings):
-        return None
-    shared = shared_of(ctx, analysis, loop)
+    bounds = loop.start.symbols() | loop.condition.symbols()
+    if any(top.span.holds(barrier.span) for barrier in form.barriers) and bounds & {*THREAD}:
+        return None  # threads that may not all come to it
+    shared = shared_of(ctx, analysis, loop, own)
     if shared is None or shared.is_scan or shared.edits or not shared.reductions:
         return None
-    if not all((r.kind in _KINDS or r.kind.endswith(SUFFIX)) and starts_neutral(r) for r in shared.reductions):
+    if not all(r.kind in _KINDS or r.kind.endswith(SUFFIX) for r in shared.reductions):
         return None
     by, turns = _dealt_out(ctx, analysis, function, shared, body) or (top, analysis.turns(loop) or 0)
     within = [analysis.turns(each) or 1 for each, _ in nests(body)]
     return _Walk(function, launch, top, by, shared, turns, (analysis.turns(loop) or 0) * max(within, default=1))
+
+
+def _refilled(analysis: LaunchAnalysis, loop: CountedFor) -> set[str]:
+    """The arrays of blocks and threads that nobody looks at behind the loop: each part fills its own."""
+    arrays = {a.array for a in analysis.form.accesses if a.array is not None and not a.is_global}
+    inside = {array for array in arrays if all(loop.span.holds(a.span) for a in analysis.form.of(array) if a.is_read)}
+    return {array.name for array in inside}
 
 
 def _dealt_out(
@@ -127,7 +138,7 @@ def _dealt_out(
 
 def _edits(ctx: RuleContext, analysis: LaunchAnalysis, walk: _Walk, value: int) -> list[Edit]:
     """Raises NotPrinted."""
-    source, function, launch, loop, by = ctx.source, walk.function, walk.launch, walk.loop, walk.by
+    source, function, launch, loop = ctx.source, walk.function, walk.launch, walk.loop
     names = [name for found in walk.shared.reductions for name in found.names]
     kinds = {name: type_of(ctx, walk.shared.loop, name) for name in names}
     pointers = [param for param in function.params if param.is_pointer]
@@ -140,14 +151,6 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, walk: _Walk, value: int) 
     placed = _numbered(analysis, each, thread)
     stores = [f"{parts[name]}[(long long)blockIdx.z * {each} + {thread}] = {name};" for name in names]
     ends = "".join(f"\n{indent}{line}" for line in (*placed, *stores))
-    start, step = source.slice(by.start).strip(), bracketed(by.step)
-    first = f"(int)blockIdx.z{'' if step == '1' else f' * {step}'}"
-    behind = Span(loop.span.end, function.body.end - 1)
-    shared_out = [
-        Edit(by.start, first if start == "0" else f"{start} + {first}"),
-        Edit(by.update, f"{by.name} += {splits if step == '1' else f'{step} * {splits}'}"),
-        Edit(behind, f"{ends}\n"),
-    ]
     lines = [*placed]
     for found in walk.shared.reductions:
         head = f"for (int {part} = 0; {part} < {splits}; ++{part})"
@@ -177,9 +180,28 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, walk: _Walk, value: int) 
         Edit(Span(line.start, line.start), scratch),
         Edit(line, f"{one.text}\n{two.text}"),
         Edit(at, given),
-        *without_unused(ctx, function, function.body, shared_out),
+        *without_unused(ctx, function, function.body, _shared_out(ctx, walk, splits, f"{ends}\n")),
         Edit(Span(function.span.end, function.span.end), _second(ctx, function, second, at, given, taken)),
     ]
+
+
+def _shared_out(ctx: RuleContext, walk: _Walk, splits: str, ends: str) -> list[Edit]:
+    """The first kernel's walk with the turns of one part. Raises NotPrinted."""
+    source, loop, by = ctx.source, walk.loop, walk.by
+    start, step = source.slice(by.start).strip(), bracketed(by.step)
+    first = f"(int)blockIdx.z{'' if step == '1' else f' * {step}'}"
+    edits = [
+        Edit(by.start, first if start == "0" else f"{start} + {first}"),
+        Edit(by.update, f"{by.name} += {splits if step == '1' else f'{step} * {splits}'}"),
+        Edit(Span(loop.span.end, walk.function.body.end - 1), ends),
+    ]
+    starts = [word for found in walk.shared.reductions for word in starts_of(ctx, walk.shared.loop, found)]
+    above = source.above(loop.span)
+    if starts and above is None:
+        raise NotPrinted("no place in front of the loop")
+    if starts and above is not None:  # the second kernel adds what the first one starts with
+        edits.append(Edit(Span(above, above), f"{indent_of(source, loop.span.start)}{', '.join(starts)};\n"))
+    return edits
 
 
 def _numbered(analysis: LaunchAnalysis, each: str, thread: str) -> tuple[str, str]:

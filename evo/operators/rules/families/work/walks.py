@@ -8,11 +8,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from evo.analysis.access import BLOCK, THREAD, Access, Branch, LaunchAnalysis, Loop, Nest, Node, Reduction, Term
-from evo.analysis.access.data_values import is_number, number_in, parts_of
+from evo.analysis.access.data_values import is_number, number_in
 from evo.analysis.access.reductions import RECURRENCE
 from evo.cuda.source import Edit, Function, Span
 from evo.operators.rules.families.work.few import SUFFIX, kept_of_both
 from evo.operators.rules.families.work.moments import is_moments, merging, with_count
+from evo.operators.rules.families.work.softmax_parts import by_elements, is_natural, softmax_of_both
 from evo.operators.rules.families.work.walked_pointers import indexed
 from evo.operators.rules.lifting import NotPrinted
 from evo.operators.rules.rewriting import fresh, indent_of, listed
@@ -26,9 +27,11 @@ _VECTOR = re.compile(r"(float|double|int|uint)[234]")
 _WORD = re.compile(r"[\w.]+")
 _CONTROLS = re.compile(r"(?:return|for|if|while|do)\b")
 _TYPES = re.compile(r"[A-Za-z_][\w:<> ]*")
-_NEUTRAL = {"sum": "0", "product": "1", "online_softmax": "0"}
+_NEUTRAL = {"sum": "0", "product": "1", "online_softmax": "0"}  # of an online softmax, for each of its sums
 _LOWEST = {"float": "-3.402823466e+38f", "double": "-1.7976931348623157e+308"}
-_SUM = {"online_softmax": 1}  # which of a reduction's names adds up; a maximum may be counted more than once
+_SUMS = {
+    "online_softmax": 1
+}  # from which of a reduction's names on they add up; a maximum may be counted more than once
 _PLACED = re.compile(r"\b(?:threadIdx|blockIdx|gridDim|__shared__|__sync\w*|\w+_sync|laneid)\b")
 
 
@@ -85,7 +88,7 @@ def are_known(loop: Loop, reductions: tuple[Reduction, ...]) -> bool:
         all((r.kind in known and r.place == "register") or r.kind.endswith(SUFFIX) for r in reductions)
         and {carried.name for carried in loop.carried} <= named
         and all(_NAMED.fullmatch(name) or r.kind.endswith(SUFFIX) for r in reductions for name in r.names)
-        and all(r.kind != "online_softmax" or _is_natural(r) for r in reductions)
+        and all(r.kind != "online_softmax" or is_natural(r) for r in reductions)
         and all(r.kind != "welford" or is_moments(r) for r in reductions)
     )
 
@@ -100,13 +103,18 @@ def shared_loop(ctx: RuleContext, loop: Loop, reductions: tuple[Reduction, ...])
     return SharedLoop(loop, tuple(found), tuple(edits))
 
 
-def shared_of(ctx: RuleContext, analysis: LaunchAnalysis, loop: Loop) -> SharedLoop | None:
-    """A loop as lanes may share it, scans too; None if they may not. Raises NotPrinted."""
+def shared_of(ctx: RuleContext, analysis: LaunchAnalysis, loop: Loop, own: Collection[str] = ()) -> SharedLoop | None:
+    """A loop as lanes may share it, scans too; None if they may not. Raises NotPrinted.
+
+    own: arrays of which each of those who share it has one.
+    """
     # An atomic is each turn's own: the lanes carry out as many, in another order.
     reductions = tuple(r for r in analysis.legality.is_reduction(loop) if r.place != "atomic")
+    reductions = tuple(by_elements(analysis, reductions))
     if not are_known(loop, reductions):
         return None
-    if analysis.legality.parallel(loop).holds:
+    verdict = analysis.legality.parallel(loop)
+    if verdict.holds or (verdict.buffers and set(verdict.buffers) <= {*own}):
         return shared_loop(ctx, loop, reductions)
     if analysis.legality.parallel(loop, scans=True).holds:
         return replace(shared_loop(ctx, loop, reductions), is_scan=True)
@@ -126,13 +134,7 @@ def going_on(ctx: RuleContext, analysis: LaunchAnalysis, loop: Loop, inner: Shar
     return replace(inner, reductions=around.reductions, whole=loop)
 
 
-def _is_natural(found: Reduction) -> bool:
-    """Whether sums are scaled by e to the power of something, and there is one of them."""
-    calls = {str(part.detail) for carried in found.carried for part in parts_of(carried.update) if part.op == "call"}
-    return bool(calls) and calls <= {"exp", "expf", "__expf"} and len(found.names) == 2
-
-
-_NAMED = re.compile(r"\w+(?:\.\w+)?")  # a variable, or a field of one; no shuffle takes an element by its name
+_NAMED = re.compile(r"\w+(?:\.\w+|\[\d+\])?")  # a variable, a field of one, or an element of a short array
 
 
 def index_of(
@@ -184,9 +186,10 @@ def stay_with_their_lane(analysis: LaunchAnalysis, shared: Sequence[SharedLoop])
 
 
 def starts_neutral(found: Reduction) -> bool:
-    if found.kind not in _NEUTRAL:
-        return True
-    return is_number(found.carried[_SUM.get(found.kind, 0)].initial, float(_NEUTRAL[found.kind]))
+    sums = found.carried[_SUMS.get(found.kind, 0) :]
+    is_each = len(found.carried) == len(found.names)  # no element of an array, which is set somewhere
+    neutral = float(_NEUTRAL.get(found.kind, 0))
+    return found.kind not in _NEUTRAL or (is_each and all(is_number(one.initial, neutral) for one in sums))
 
 
 def combined(ctx: RuleContext, found: Reduction, head: str, other: Callable[[str], str]) -> list[str] | None:
@@ -215,11 +218,7 @@ def combined(ctx: RuleContext, found: Reduction, head: str, other: Callable[[str
         test = f"{theirs} {sign} {names[0]} || ({theirs} == {names[0]} && {word} < {names[1]})"
         return [f"{head} {{", *both, f"    if ({test}) {names[0]} = {theirs}, {names[1]} = {word};", "}"]
     if found.kind == "online_softmax":
-        top = fresh(ctx, "top")
-        mine = f"({names[0]} == {top} ? {names[1]} : {names[1]} * expf({names[0]} - {top}))"
-        its = f"({theirs} == {top} ? {word} : {word} * expf({theirs} - {top}))"
-        largest = f"    const auto {top} = {theirs} > {names[0]} ? {theirs} : {names[0]};"
-        return [f"{head} {{", *both, largest, f"    {names[1]} = {mine} + {its};", f"    {names[0]} = {top};", "}"]
+        return softmax_of_both(ctx, found, head, other)
     return None
 
 
@@ -262,7 +261,7 @@ def stepped(
     edits += [*pointers, *shared.edits]
     indent = indent_of(source, shared.span.start)
     for found in shared.reductions:
-        starts = _starts(ctx, loop, found)
+        starts = starts_of(ctx, loop, found)
         above = source.above(shared.span)
         if starts and above is None:
             return None
@@ -271,7 +270,7 @@ def stepped(
     return edits
 
 
-def _starts(ctx: RuleContext, loop: Loop, found: Reduction) -> list[str]:
+def starts_of(ctx: RuleContext, loop: Loop, found: Reduction) -> list[str]:
     """What all lanes but the first set before a loop, so that nothing counts twice. Raises NotPrinted.
 
     A maximum that others are compared with by their difference is no infinity there: an element may be one too.
@@ -282,14 +281,17 @@ def _starts(ctx: RuleContext, loop: Loop, found: Reduction) -> list[str]:
         if kind not in _LOWEST:
             raise NotPrinted(f"the lowest {kind}")
         starts.append(f"{found.names[0]} = {_LOWEST[kind]}")
-    if not starts_neutral(found):
+    if not starts_neutral(replace(found, names=found.names[: len(found.carried)])):
         starts += [f"{name} = {value}" for name, value in neutral_of(found).items()]
+    elif not starts_neutral(found):  # elements of an array, which are set somewhere
+        starts += [f"{name} = {value}" for name, value in neutral_of(found).items() if "[" in name]
     return starts
 
 
 def neutral_of(found: Reduction) -> dict[str, str]:
     """What adds up, with the number that adds nothing; extrema may be counted more than once."""
-    return {found.names[_SUM.get(found.kind, 0)]: _NEUTRAL[found.kind]} if found.kind in _NEUTRAL else {}
+    sums = found.names[_SUMS.get(found.kind, 0) :] if found.kind in _NEUTRAL else ()
+    return dict.fromkeys(sums, _NEUTRAL.get(found.kind, ""))
 
 
 def _below(test: str, name: str) -> str | None:
@@ -346,15 +348,15 @@ def parts_name(ctx: RuleContext, name: str, taken: Collection[str] = ()) -> str:
 
 def type_of(ctx: RuleContext, loop: Loop, name: str) -> str:
     """What a variable that a loop combines is declared as. Raises NotPrinted."""
-    if not re.search(rf"\b{name}\b", ctx.source.text):
+    variable, _, field = name.partition("[")[0].partition(".")
+    if not re.search(rf"\b{variable}\b", ctx.source.text):
         return "float"  # a count that was not in the text
     inside = next(f for f in ctx.source.functions if f.body.holds(loop.span))
-    variable, _, field = name.partition("[")[0].partition(".")
     said = [s for s in ctx.source.inside(inside) if s.kind == "declare" and s.name == variable]
     kinds = {s.type for s in said if bool(s.dims) == ("[" in name)}
     if field:
         kinds = {_field_type(ctx, kinds.pop() if len(kinds) == 1 else "", field)}
-    if not kinds and (known := ctx.source.element_type(inside.name, name)) is not None:
+    if not kinds and (known := ctx.source.element_type(inside.name, variable)) is not None:
         kinds = {known}  # declared with others
     kind = " ".join(word for word in (kinds.pop() if len(kinds) == 1 else "").split() if word != "register")
     if not _TYPES.fullmatch(kind) or "auto" in kind.split():

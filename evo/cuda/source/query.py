@@ -200,7 +200,7 @@ def _skips(node: Node) -> bool:
     return text_of(node.child("operator")) in ("&&", "||")
 
 
-@functools.lru_cache(maxsize=16)
+@functools.lru_cache(maxsize=128)
 def parse(text: str) -> Source:
     """The text with its tree, shared by all who ask for it. Never fails; see `syntax_errors`."""
     return Source(text)

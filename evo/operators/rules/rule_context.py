@@ -16,7 +16,7 @@ from evo.spec.variant import Variant, parse_variant
 
 _DEFAULT_CHIP = "l4"  # for an operator that is asked without a chip
 _HEAVY = re.compile(r"\basm\b|\bmma\b|\bwmma\b")  # takes seconds to follow, and no rule on the form is for it
-_KEPT = 16  # analyses; all rules look at one parent, one after the other
+_KEPT = 128  # analyses: all rules look at one parent, one after the other, in all its views
 _ANALYSED: RecentCache[tuple[Task, tuple[LaunchAnalysis, ...]]] = RecentCache(_KEPT)  # a task is kept, so its id is
 _INTEGERS = frozenset(ELEMENT_TYPES["int32"].c_types + ELEMENT_TYPES["uint32"].c_types)  # as a task passes one
 

@@ -84,12 +84,18 @@ class Storage:
 
 
 class CarriedOut:
-    """Statements over the names given; functions: of the file, by name. fields: what `threadIdx.x` and such are."""
+    """Statements over the names given; functions: of the file, by name. fields: what `threadIdx.x` and such are.
 
-    def __init__(self, names: Names, functions: Mapping[str, Node], fields: Mapping[str, int] | None = None) -> None:
+    calls: functions of two numbers.
+    """
+
+    def __init__(
+        self, names: Names, functions: Mapping[str, Node], fields: Mapping[str, int] | None = None,
+        calls: Mapping[str, Callable[[float, float], float]] = _CALLS,
+    ) -> None:  # fmt: skip
         self.scopes: list[Names] = [names]
         self.functions = functions
-        self._fields = fields or {}
+        self._fields, self._calls = fields or {}, calls
         self._steps = 0
 
     def run(self, node: Node) -> None:
@@ -267,9 +273,19 @@ class CarriedOut:
             return after if is_first else before
         left, sign, right = node.parts("left", "operator", "right")
         value = self.value(right)
+        if left.type == "identifier" and isinstance(value, Storage) and sign.text == "=":
+            return self._pointed(left, value)
         where = self._changed(left)
         where.put(value if sign.text == "=" else self._joined(sign.text[:-1], where.get(), value))
         return where.get()
+
+    def _pointed(self, name: Node, to: Storage) -> Storage:
+        """A pointer that points elsewhere from here on."""
+        if not self.place(name).is_start:
+            raise Unfollowed("a pointer as a number")
+        scope = next(scope for scope in reversed(self.scopes) if name.text in scope)
+        scope[name.text] = Storage(to.of, to.at, is_start=True)
+        return to
 
     def _of_two(self, sign: str, left: Node, right: Node) -> Value:
         if sign in ("&&", "||"):
@@ -291,8 +307,8 @@ class CarriedOut:
     def call(self, node: Node) -> Value:
         function, arguments = node.parts("function", "arguments")
         given = arguments.inside
-        if function.text in _CALLS and len(given) == 2:
-            return _CALLS[function.text](self.number(given[0]), self.number(given[1]))
+        if function.text in self._calls and len(given) == 2:
+            return self._calls[function.text](self.number(given[0]), self.number(given[1]))
         if function.text in ("swap", "std::swap") and len(given) == 2:
             one, other = (self.place(each) for each in given)
             first, second = one.get(), other.get()

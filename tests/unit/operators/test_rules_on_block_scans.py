@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from rule_children import built, changed, passes, task_of
+from task_folders import written_task
 
 from evo.evaluate.session import EvaluationSession
 from evo.spec.variant import Variant
@@ -89,6 +92,106 @@ OF_ALL = """    __shared__ float s[256];
     y[blockIdx.x * 256 + t] = t == 255 ? s[255] : s[255] - (s[255] - s[t]);
 }
 """
+ROWS = """    __shared__ float buf[2][256];
+    const int t = threadIdx.x;
+    int now = 0;
+    buf[0][t] = x[blockIdx.x * 256 + t];
+    __syncthreads();
+    for (int d = 1; d < 256; d <<= 1) {
+        buf[1 - now][t] = t >= d ? buf[now][t] + buf[now][t - d] : buf[now][t];
+        now = 1 - now;
+        __syncthreads();
+    }
+    y[blockIdx.x * 256 + t] = buf[now][t];
+}
+"""
+POINTERS = """    __shared__ float one[256], other[256];
+    float *from = one, *to = other;
+    const int t = threadIdx.x;
+    from[t] = x[blockIdx.x * 256 + t];
+    __syncthreads();
+    for (int d = 1; d < 256; d <<= 1) {
+        to[t] = t >= d ? from[t] + from[t - d] : from[t];
+        __syncthreads();
+        float* kept = from;
+        from = to;
+        to = kept;
+    }
+    y[blockIdx.x * 256 + t] = from[t];
+}
+"""
+IN_A_VARIABLE = """    __shared__ float s[256];
+    const int t = threadIdx.x;
+    float v = x[blockIdx.x * 256 + t];
+    s[t] = v;
+    __syncthreads();
+    for (int d = 1; d < 256; d *= 2) {
+        float a = 0.0f;
+        if (t >= d) a = s[t - d];
+        __syncthreads();
+        v += a;
+        s[t] = v;
+        __syncthreads();
+    }
+    y[blockIdx.x * 256 + t] = v;
+}
+"""
+APART = """    __shared__ float s[256];
+    const int t = threadIdx.x, first = blockIdx.x * 256;
+    s[t] = x[first + t];
+    s[t + 128] = x[first + t + 128];
+    for (int d = 1; d <= 128; d *= 2) {
+        __syncthreads();
+        const int i = (t + 1) * 2 * d - 1;
+        if (i < 256) s[i] += s[i - d];
+    }
+    for (int d = 64; d > 0; d /= 2) {
+        __syncthreads();
+        const int i = (t + 1) * 2 * d - 1;
+        if (i + d < 256) s[i + d] += s[i];
+    }
+    __syncthreads();
+    y[first + t] = s[t];
+    y[first + t + 128] = s[t + 128];
+}
+"""
+MAXIMA = """// evo: task best_so_far
+// evo: launch running grid (R) block (256) shared 0
+extern "C" __global__ void running(const float* x, float* y, int R) {
+    __shared__ float s[256];
+    const int t = threadIdx.x;
+    s[t] = x[blockIdx.x * 256 + t];
+    __syncthreads();
+    for (int d = 1; d < 256; d *= 2) {
+        float v = -INFINITY;
+        if (t >= d) v = s[t - d];
+        __syncthreads();
+        s[t] = fmaxf(s[t], v);
+        __syncthreads();
+    }
+    y[blockIdx.x * 256 + t] = s[t];
+}
+"""
+MAXIMA_TASK = """name: best_so_far
+axes: {R: int}
+tensors:
+  - {name: x, role: in, dtype: float32, shape: [R, 256]}
+  - {name: y, role: out, dtype: float32, shape: [R, 256]}
+tolerance: {rtol: 1e-6, atol: 0.0, rival_error_factor: 1, because: comparisons alone}
+check: [{R: 2}]
+bench: {b: {R: 512}}
+work: {}
+"""
+MAXIMA_REFERENCE = """import numpy as np
+
+
+def inputs(case, rng):
+    return {"x": rng.standard_normal((case["R"], 256), dtype=np.float32)}
+
+
+def expected(inputs):
+    return {"y": np.maximum.accumulate(inputs["x"].astype(np.float64), axis=1)}
+"""
 
 
 def children(body: str, *changes: tuple[str, str]) -> list[Variant]:
@@ -158,3 +261,66 @@ def test_what_is_not_of_one_element_alone_stays_with_its_thread(changes: tuple[t
 
 def test_another_name_for_the_array_hides_what_is_done_to_it() -> None:
     assert not children(TWO_BUFFERS, ("    temp[thid] = mine;", "    float* other = temp;\n    temp[thid] = mine;"))
+
+
+@pytest.mark.parametrize(
+    ("body", "changes", "barriers"),
+    [
+        pytest.param(ROWS, (), 1, id="rows of an array", marks=pytest.mark.long),
+        pytest.param(POINTERS, (), 1, id="pointers that change places"),
+        pytest.param(IN_A_VARIABLE, (), 1, id="sums kept in a variable"),
+        pytest.param(APART, (("block (256)", "block (128)"),), 3, id="elements half a row apart"),
+    ],
+)
+def test_sums_are_found_wherever_the_steps_keep_them(
+    bench: EvaluationSession, body: str, changes: tuple[tuple[str, str], ...], barriers: int
+) -> None:
+    first, *_ = children(body, *changes)
+    assert first.text.count("__syncthreads") == barriers
+    assert passes(bench, TASK, first)
+
+
+@pytest.mark.parametrize(
+    ("body", "change"),
+    [
+        pytest.param(ROWS, ("1 - now;\n", "now;\n"), id="always the same row"),
+        pytest.param(POINTERS, ("to = kept;", "to = from;"), id="one pointer for both"),
+        pytest.param(IN_A_VARIABLE, ("= v;\n}", "= v + a;\n}"), id="a name that is not known behind the steps"),
+        pytest.param(IN_A_VARIABLE, ("= v;\n}", "= v;\n    v = 0;\n}"), id="a variable that is set again"),
+        pytest.param(IN_A_VARIABLE, ("v += a;\n", "v += 2 * a;\n"), id="a variable with other sums"),
+    ],
+)
+def test_other_sums_stay_wherever_they_are_kept(body: str, change: tuple[str, str]) -> None:
+    assert not children(body, change)
+
+
+def test_elements_apart_that_are_no_running_sums_stay() -> None:
+    assert not children(APART, ("block (256)", "block (128)"), ("d = 64", "d = 32"))
+
+
+def test_running_maxima_and_minima_are_found_too(bench: EvaluationSession, tmp_path: Path) -> None:
+    task = written_task(tmp_path, MAXIMA_TASK, MAXIMA_REFERENCE)
+    first, *_ = built(RULE, MAXIMA, task)
+    assert "fmaxf" in first.text
+    assert passes(bench, task, first)
+    minima = changed(MAXIMA, ("fmaxf", "fminf"), ("= -INFINITY", "= INFINITY"))
+    assert "before = INFINITY" in built(RULE, minima, task)[0].text
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(("fmaxf(s[t], v)", "fmaxf(s[t], v) + 1.0f"), id="a number more for each step"),
+        pytest.param(("fmaxf(s[t], v)", "v > s[t] ? v : s[t]"), id="a comparison, which no set shows"),
+        pytest.param(("= -INFINITY", "= 0.0f"), id="none below zero"),
+        pytest.param(("d < 256", "d < 128"), id="a step too few"),
+    ],
+)
+def test_what_is_no_running_maximum_stays(tmp_path: Path, change: tuple[str, str]) -> None:
+    task = written_task(tmp_path, MAXIMA_TASK, MAXIMA_REFERENCE)
+    assert built(RULE, changed(MAXIMA, change), task) == []
+
+
+@pytest.mark.parametrize("body", [ROWS, POINTERS, IN_A_VARIABLE])
+def test_a_block_keeps_its_size_where_each_thread_stores_what_those_before_it_come_to(body: str) -> None:
+    assert built("block_size", changed(HEAD + body, ("grid (R)", "grid (ceil_div(R * 256, 256))")), TASK) == []

@@ -31,7 +31,7 @@ def without_unused(ctx: RuleContext, function: Function, span: Span, edits: Sequ
         changed = False
         text = without_comments(rewritten(source, span, found))
         for declared, parts in left.items():
-            sets = {name: list(_sets(ctx, every, name, span, found)) for name, _ in parts}
+            sets = {name: list(_sets(ctx, every, name, part, span, found)) for name, part in parts}
             idle = [
                 part for part in parts
                 if uses_of(part[0], text) == 1 + len(sets[part[0]]) and not _does_more(part[1], takers)
@@ -53,12 +53,17 @@ def without_unused(ctx: RuleContext, function: Function, span: Span, edits: Sequ
 
 
 def _sets(
-    ctx: RuleContext, every: Sequence[Statement], name: str, span: Span, edits: Sequence[Edit]
+    ctx: RuleContext, every: Sequence[Statement], name: str, part: str, span: Span, edits: Sequence[Edit]
 ) -> Iterator[Statement]:
-    """The statements that set a variable or an element of it, of those that the edits leave."""
-    for s in every:
+    """The statements that set an element of an array, of those that the edits leave as they are.
+
+    part: its declaration, which is no pointer's.
+    """
+    depth = part.partition("=")[0].count("[")
+    for s in every if depth else ():
         target = ctx.source.slice(s.target) if s.kind == "assign" and s.operator == "=" and s.target else ""
-        if re.match(rf"{name}(?:\[|$)", target) and span.holds(s.span) and not any(e.span.holds(s.span) for e in edits):
+        is_as_it_was = span.holds(s.span) and not any(e.span.holds(s.span) or s.span.holds(e.span) for e in edits)
+        if is_as_it_was and target.startswith(f"{name}[") and target.endswith("]") and target.count("[") == depth:
             yield s
 
 

@@ -264,3 +264,11 @@ def test_a_sum_that_begins_with_a_number_counts_it_once(bench: EvaluationSession
     first, *_ = built(RULE, changed(LAG, ("sum = 0.0f", "sum = row[0]")), task)
     assert "sum = 0;" in first.text
     assert passes(bench, task, first)
+
+
+def test_what_is_stored_through_a_pointer_of_the_kernel_stays(bench: EvaluationSession, tmp_path: Path) -> None:
+    """A pointer that is only stored through is not an array that nobody reads."""
+    through = ("    float sum", "    float* out = c + blockIdx.x * 32;\n    float sum")
+    task = written_task(tmp_path, LAGS, LAG_SUMS)
+    first, *_ = built(RULE, changed(LAG, through, ("c[blockIdx.x * 32 + lag]", "out[lag]")), task)
+    assert passes(bench, task, first)

@@ -2,39 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from evo.analysis.access import LaunchAnalysis, Reduction
 from evo.analysis.access.data_values import is_old, mentions, parts_of, plain
 from evo.analysis.access.form import Carried, Data
-from evo.operators.rules.families.work.few import SUFFIX
 from evo.operators.rules.rewriting import fresh
 from evo.operators.rules.rule_context import RuleContext
 
 _EXPONENTIALS = ("exp", "expf", "__expf")
 _SHORT = 8  # elements of a thread's own array, each of which is combined for itself
-_SINGLE = ("sum", "product", "max", "min")
 
 
-def by_elements(analysis: LaunchAnalysis, reductions: Sequence[Reduction]) -> Iterator[Reduction]:
-    """Reductions, those of a thread's own short arrays as those of their elements; with a softmax's sums as one."""
-    softmax = [r for r in reductions if r.kind == "online_softmax"]
+def by_elements(analysis: LaunchAnalysis, reductions: Sequence[Reduction]) -> tuple[Reduction, ...]:
+    """Reductions, an online softmax with those of its sums that a thread keeps in a short array, by elements."""
+    softmax = next((r for r in reductions if r.kind == "online_softmax"), None)
+    if softmax is None:
+        return tuple(reductions)
+    whole, others = softmax, list[Reduction]()
     for each in reductions:
-        array = analysis.form.accesses[each.accesses[0]].array if each.place == "local" and each.accesses else None
-        length = array.shape[0].value or 0 if array is not None and len(array.shape) == 1 else 0
-        names = tuple(f"{array.name}[{at}]" for at in range(length)) if array is not None else ()
-        if not 0 < length <= _SHORT or each.kind.endswith(SUFFIX):
-            if each not in softmax:
-                yield each
-        elif each.kind in _SINGLE:
-            yield from (replace(each, place="register", names=(name,)) for name in names)
-        elif each.kind == "rescaled_sum" and len(softmax) == 1 and _is_scaled_with(analysis, each, softmax[0]):
-            made = softmax[0]
-            softmax = [replace(made, names=made.names + names, accesses=made.accesses + each.accesses)]
-        else:
-            yield each
-    yield from softmax
+        if each.kind == "rescaled_sum" and each.place == "local" and _is_scaled_with(analysis, each, softmax):
+            names = _elements(analysis, each)
+            if not names or {*names} & {*whole.names}:
+                return tuple(reductions)
+            whole = replace(whole, names=whole.names + names, accesses=whole.accesses + each.accesses)
+        elif each is not softmax:
+            others.append(each)
+    return (*others, whole)
+
+
+def _elements(analysis: LaunchAnalysis, found: Reduction) -> tuple[str, ...]:
+    """The elements of a short array that are combined, by name; none of another array."""
+    access = analysis.form.accesses[found.accesses[0]]
+    length = access.array.shape[0].value if access.array is not None and len(access.array.shape) == 1 else None
+    if length is None or not 0 < length <= _SHORT or access.array is None:
+        return ()
+    one = access.subscripts[0].value if access.subscripts else None
+    return tuple(f"{access.array.name}[{at}]" for at in (range(length) if one is None else (one,)))
 
 
 def _is_scaled_with(analysis: LaunchAnalysis, found: Reduction, softmax: Reduction) -> bool:

@@ -72,7 +72,7 @@ def found_walks(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) 
 def _walk(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> _Walk | None:
     """The first loop over tensors that several blocks may share, but for those of a few turns, which each may do."""
     for loop, body in nests(analysis.form.body):
-        if (analysis.turns(loop) or _SHORT) < _SHORT:
+        if 0 < _turns(analysis, loop, body) < _SHORT:
             continue
         inside = [a for a in analysis.form.accesses if loop.symbol in a.loops and a.is_global]
         if any(a.memory.role != "scratch" for a in inside):  # parts were shared out before
@@ -108,8 +108,13 @@ def _shared_walk(
     if not all(r.kind in _KINDS or r.kind.endswith(SUFFIX) for r in shared.reductions):
         return None
     by, turns = _dealt_out(ctx, analysis, function, shared, body) or (top, analysis.turns(loop) or 0)
+    return _Walk(function, launch, top, by, shared, turns, _turns(analysis, loop, body))
+
+
+def _turns(analysis: LaunchAnalysis, loop: Loop, body: tuple[Node, ...]) -> int:
+    """Of a loop with the longest one in it; 0 if they are not known."""
     within = [analysis.turns(each) or 1 for each, _ in nests(body)]
-    return _Walk(function, launch, top, by, shared, turns, (analysis.turns(loop) or 0) * max(within, default=1))
+    return (analysis.turns(loop) or 0) * max(within, default=1)
 
 
 def _refilled(analysis: LaunchAnalysis, loop: CountedFor) -> set[str]:

@@ -110,7 +110,7 @@ def shared_of(ctx: RuleContext, analysis: LaunchAnalysis, loop: Loop, own: Colle
     """
     # An atomic is each turn's own: the lanes carry out as many, in another order.
     reductions = tuple(r for r in analysis.legality.is_reduction(loop) if r.place != "atomic")
-    reductions = tuple(by_elements(analysis, reductions))
+    reductions = by_elements(analysis, reductions)
     if not are_known(loop, reductions):
         return None
     verdict = analysis.legality.parallel(loop)

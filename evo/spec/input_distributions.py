@@ -41,6 +41,7 @@ _FIRST = 16  # rows
 _FEW = 8  # elements, which show no structure
 _PART = 1 << 20  # elements that are copied at once
 _ROOMY = 64  # elements, of which a few may be zeros and denormals
+_AT_FIRST, _AT_LAST = 0.3, 0.1  # of special values, along an axis
 _GOLDEN = 0.6180339887498949
 _OUTLIER = 64.0
 _WIDEST_SCALE, _SCALE_SHARE = 30, 3  # exponents of two; and of those of the type, so that squares are finite
@@ -140,10 +141,14 @@ def derive(name: str, dtype: str, drawn: Array, domain: str, rng: np.random.Gene
 
 
 def with_specials(drawn: Array, dtype: str, kinds: Sequence[str], domain: str, rng: np.random.Generator) -> Array:
-    """Special values of these kinds at random places: a NaN; of each sign an infinity, two zeros and two denormals."""
+    """Special values of these kinds at random places: a NaN; of each sign an infinity, two zeros and two denormals.
+
+    The NaN and the infinities often lie first or last along an axis, where bounds are.
+    """
     signed = (1.0, -1.0) if domain in ("real", "fixed") else (1.0,)
     found = [np.nan] if "nan" in kinds else []
     found += [sign * np.inf for sign in signed] if "infinities" in kinds and domain != "unit" else []
+    not_finite = len(found)
     if drawn.size >= _ROOMY:
         found += [sign * 0.0 for sign in signed * 2] if "zeros" in kinds else []
         if "denormals" in kinds:
@@ -152,8 +157,19 @@ def with_specials(drawn: Array, dtype: str, kinds: Sequence[str], domain: str, r
     values = drawn.copy()
     flat = values.reshape(-1)
     places = rng.choice(flat.size, min(flat.size, len(found)), replace=False)
+    if flat.size >= _ROOMY:
+        places[:not_finite] = _at_ends(drawn.shape, places[:not_finite], rng.spawn(1)[0])
     flat[places] = np.asarray(found[: len(places)], np.float64).astype(values.dtype)
     return with_other_nans(values, rng)
+
+
+def _at_ends(shape: tuple[int, ...], places: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+    """The places, some of them moved along some axes to the first or the last one."""
+    found = []
+    for length, along in zip(shape, np.unravel_index(places, shape), strict=True):
+        turn = rng.random(len(places))
+        found.append(np.where(turn < _AT_FIRST, 0, np.where(turn > 1 - _AT_LAST, length - 1, along)))
+    return np.asarray(np.ravel_multi_index(tuple(found), shape), np.int64)
 
 
 def with_other_nans(values: Array, rng: np.random.Generator) -> Array:

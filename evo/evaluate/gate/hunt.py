@@ -19,7 +19,15 @@ from evo.evaluate.gate.at_timed_sizes import timed_sizes
 from evo.evaluate.gate.hunted_steps import dealt_steps, many_numbers, patterned_steps, short_steps
 from evo.evaluate.gate.input_patterns import BY_CONSTANTS, PATTERNS, is_topmost, patterned
 from evo.evaluate.gate.looked import Looked, SteeredCases
-from evo.evaluate.gate.other_machines import GROSS, all_altered, apart, is_coarse, rough, shifted_steps
+from evo.evaluate.gate.other_machines import (
+    GROSS,
+    all_altered,
+    apart,
+    given_last,
+    is_coarse,
+    rough,
+    shifted_steps,
+)
 from evo.evaluate.gate.other_orders import other_orders
 from evo.evaluate.gate.own_kernel import is_by_rounding, is_own_wrong, is_rounded_alike, wrong_at_near_ties
 from evo.evaluate.gate.run_cases import (
@@ -184,6 +192,7 @@ def unlike_machines(
     others = {
         _ROUGH: all_altered(programs, rough),
         "if no two lanes happen to be active together": all_altered(programs, apart),
+        "if tensor cores add what they are given last": all_altered(programs, given_last),
     }
     drawn = [(case, DRAWN) for case in task.check]
     more = [*spread_over_cases(task, reference, seed)] if is_coarse(programs) else []

@@ -1,10 +1,12 @@
-"""Machines that the ISA allows as well: other bits of approximate instructions, lanes apart, shifted tensors.
+"""Machines that the ISA allows as well: other bits of approximate instructions, other sums, lanes and tensors apart.
 
 - The ISA bounds the error of `rcp.approx` and the like, and says no more: each chip has its own bits, and so has the
   simulator. A kernel that is right with one choice of bits alone is wrong, or looks for its judge. So before a keep it
   runs with results that are moved by one unit in the last place, up or down as their bits decide; results that may be
   meant to be exact (zeros, powers of two, infinities, NaN) stay. Of `tanh.approx`, which may err by one in 2^11, half
   is used, on more inputs: the simulator's has nearly all digits, and a kernel may count on them.
+- In which order a tensor core adds up, and whether it keeps what is far below the sum, the ISA leaves open: what it was
+  given is added last, in another instruction. Sums that are exact are the same.
 - It says which lanes execute together nowhere but behind a barrier of the warp. A kernel that takes the lanes that
   happen to be active for all that came is right on one chip, or with one compiler: `activemask` names the lane that
   asks, and no other. One that serves whatever lanes there are is right with one at a time, too.
@@ -34,6 +36,10 @@ _APPROXIMATE = re.compile(
     r"(?<![\w.%@!$])(?P<guard>@!?%?[\w$]++\s++)?"
     r"(?:(?:rcp|sqrt|rsqrt|ex2|lg2|sin|cos|(?P<coarse>tanh))\.approx(?:\.ftz)?|div\.(?:approx|full)(?:\.ftz)?)\.f32"
     r"\s++(?P<result>%?[\w$]++)\s*+,[^;{}]*+;"
+)
+_PRODUCTS = re.compile(  # of a tensor core, added to numbers
+    r"(?<![\w.%@!$])(?P<guard>@!?%?[\w$]++\s++)?(?P<opcode>(?:wmma\.)?mma\.[\w.]++)\s*+\{(?P<results>[^{};]*+)\}\s*+,"
+    r"(?P<factors>\s*+\{[^{};]*+\}\s*+,\s*+\{[^{};]*+\}\s*+,)\s*+\{(?P<addends>[^{};]*+)\}\s*+;"
 )
 _HASH = 0x9E3779B1  # odd: its products spread the low bits over the high ones
 _MOVED = """
@@ -100,6 +106,30 @@ def rough(ptx: str) -> str | None:
         return match[0] + more.replace("\n", " ")  # lines keep their numbers
 
     found, count = _APPROXIMATE.subn(behind, without_comments(ptx, keep_lines=True))
+    return found if count else None
+
+
+@lru_cache(maxsize=8)
+def given_last(ptx: str) -> str | None:
+    """Tensor cores add what they were given to a sum of the products."""
+    count = 0
+
+    def other(match: re.Match[str]) -> str:
+        nonlocal count
+        opcode, given = match["opcode"], match["addends"].split(",")
+        if match["guard"] or not (opcode.endswith(".f32") and ".f32." in opcode):
+            return match[0]
+        count += 1
+        sums = [f"evo_sum{at}" for at in range(len(given))]
+        added = (f"add.f32 {own}, {one}, {own};" for own, one in zip(sums, given, strict=True))
+        moved = (f"mov.f32 {to}, {own};" for own, to in zip(sums, match["results"].split(","), strict=True))
+        nothing = ", ".join(["evo_none"] * len(given))
+        return (
+            f"{{ .reg .f32 evo_sum<{len(given)}>, evo_none; mov.f32 evo_none, 0f80000000; {opcode} "
+            f"{{{', '.join(sums)}}}, {match['factors']} {{{nothing}}}; {' '.join(added)} {' '.join(moved)} }}"
+        )
+
+    found = _PRODUCTS.sub(other, without_comments(ptx, keep_lines=True))
     return found if count else None
 
 

@@ -8,7 +8,7 @@ import pytest
 from evo import sim
 from evo.cuda.compile import Binary, compile_source
 from evo.device import Program
-from evo.evaluate.gate.other_machines import altered, rough
+from evo.evaluate.gate.other_machines import altered, given_last, rough
 
 KERNEL = """extern "C" __global__ void k(const float* x, float* y, int n) {
     const int i = threadIdx.x;
@@ -77,3 +77,24 @@ def test_a_tangent_keeps_twelve_bits() -> None:
 
 def test_a_kernel_without_them_is_as_it_was() -> None:
     assert altered(program_of("quick = __frcp_rn(x[i]);"), rough) is None
+
+
+PRODUCTS = """const unsigned small = 0x0C000C00u, tiny = 0x02000200u;  // 2^-12 and 2^-15 times two
+    float r0 = x[i], r1 = x[i], r2 = x[i], r3 = x[i];
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %4, %4, %4}, {%5, %5}, "
+                 "{%1, %0, %2, %3};" : "+f"(r0), "+f"(r1), "+f"(r2), "+f"(r3) : "r"(small), "r"(tiny));
+    quick = r0;"""
+
+
+def test_a_tensor_core_may_keep_what_is_far_below_the_sum() -> None:
+    """Each product alone is lost beside one, all together are not; beside nothing they are exact either way."""
+    program = program_of(PRODUCTS)
+    other = altered(program, given_last)
+    assert other is not None
+    x = np.zeros(32, np.float32)
+    products = run(program, x)
+    assert (products > 0).all()
+    assert (run(other, x) == products).all()
+    assert (run(program, x + 1) == 1).all()
+    assert (run(other, x + 1) == 1 + products).all()
+    assert altered(program_of("quick = x[i];"), given_last) is None

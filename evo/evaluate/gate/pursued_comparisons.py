@@ -20,12 +20,12 @@ import numpy as np
 
 from evo.device import Arrays, Program
 from evo.device.remote_device import RemoteSimulator
-from evo.evaluate.gate.distinct_inputs import InputSpace
+from evo.evaluate.gate.distinct_inputs import InputSpace, Setting, element_turning
 from evo.evaluate.gate.furthest_runs import FurthestRuns, Outcome, PointKey, SeenRun, key_of, outcomes_of
 from evo.evaluate.gate.looked import Looked
 from evo.evaluate.gate.others_extreme import edges, others_extreme, tells_of_edges
 from evo.evaluate.gate.run_cases import CHECK_BUDGET, Bind, Step, check_case, covered_run, failed
-from evo.evaluate.gate.solved_conditions import Setting, SolvedConditions, element_turning, solved_conditions
+from evo.evaluate.gate.solved_conditions import SolvedConditions, solved_conditions
 from evo.evaluate.gate.tensors_at_once import Counted, Doses, alike, approached, some_places
 from evo.evaluate.gate.threshold_cases import cost_of
 from evo.results import Check, Stage, Status

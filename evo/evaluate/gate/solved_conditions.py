@@ -7,28 +7,26 @@ with which more of a conjunction's parts hold, or what is compared is less far a
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evo.device import Arrays
-from evo.evaluate.gate.distinct_inputs import InputSpace
-from evo.results.coverage import MEMORY, CoveragePoint, Operand, PointKind
-from evo.sim.bit_arithmetic import TESTS, Bits
+from evo.evaluate.gate.distinct_inputs import PLACES, InputSpace, Setting
+from evo.results.coverage import CoveragePoint, PointKind
+from evo.sim.bit_arithmetic import Bits
 from evo.sim.data_conditions import DataConditions, kernels_of
 from evo.sim.ptx.ast import WIDTH, Instr, PtxFunction, Reg
 from evo.sim.register_values import ValuesOfRegisters
 
-Setting = tuple[str, int, np.generic]  # an input, a place in it, and the element that it is to hold
-
 NEAR = 0.9  # of a part that holds, has one that compares equal numbers and does not
 _ROWS, _ROUNDS = 512, 12  # elements that are tried, again and again from the best of them
 _FEW_VALUES = 1 << 16  # of an element: ids of a table, numbers of 16 bits
-_PLACES = 8  # where a logged number may lie
-_SETP = re.compile(r"set[p]?\.(?P<how>[a-z]+)")
+_WALKS = 30  # rounds of one element each in which no more parts hold
+_HALF_WAY = 0.7  # of what is put beside others lies between two
 _TOGETHER = 0.4  # of what is tried sets all elements to the same
 _LEAST = 2  # of so many solutions one is that which changes numbers least
 
@@ -96,6 +94,8 @@ class SolvedConditions:
             return ()
         with np.errstate(all="ignore"):
             found = self._solved(condition, known, elements, space, rng)
+            if found is None and len(elements) > 1:
+                found = self._walked(condition, known, elements, space, rng.spawn(1)[0])
         if found is None:
             return ()
         changed = [(e, bits) for e, bits in zip(elements, found, strict=True) if int(bits) != e.held(known[e.register])]
@@ -180,6 +180,38 @@ class SolvedConditions:
                 best, score = rows[int(scores.argmax())], float(scores.max())
         return None
 
+    def _walked(
+        self,
+        condition: Instr | str,
+        known: Mapping[str, int],
+        elements: Sequence[_Element],
+        space: InputSpace,
+        rng: np.random.Generator,
+    ) -> Bits | None:
+        """The same, found one element at a time: in a chain of orders each part that is mended may spoil the next, and
+        the end mends all. So what leads to parts that seldom held together counts as a step, too.
+        """
+        fixed = {name: np.asarray([bits], np.uint64) for name, bits in known.items()}
+        wanted = not bool(self.conditions.of(condition, self.conditions.values(fixed))[0])
+        at = np.asarray([element.held(known[element.register]) for element in elements], np.uint64)
+        most, in_vain, seen = -1, 0, Counter[int]()
+        while in_vain < _WALKS:
+            rows = _beside(at, elements, rng)
+            values = self.conditions.values(fixed | _registers(elements, rows))
+            turned = np.broadcast_to((self.conditions.of(condition, values) != 0) == wanted, (len(rows),))
+            allowed = _allowed(rows, elements, space)
+            if (turned & allowed).any():
+                return np.asarray(rows[int((turned & allowed).argmax())], np.uint64)
+            count, which = np.where(allowed, 0, -1), np.zeros(len(rows), np.int64)
+            for part, value in self.conditions.parts(condition, wanted):
+                holds = (self.conditions.of(part, values) != 0) == value
+                count, which = count + holds, 2 * which + holds
+            step = max(range(len(rows)), key=lambda row: (count[row], -seen[int(which[row])]))
+            in_vain = 0 if count[step] > most else in_vain + 1
+            at, most = rows[step], max(most, int(count[step]))
+            seen[int(which[step])] += 1
+        return None
+
     def _score(self, condition: Instr | str, wanted: bool, values: ValuesOfRegisters) -> NDArray[np.float64]:
         """How many parts of the condition hold, and how near the others are."""
         total = np.zeros(1)
@@ -213,7 +245,7 @@ def _elements(
                 bits, WIDTH[types[register]], inputs[name].reshape(-1), is_real=name not in space.bounds
             )
         ]
-        if not 0 < len(found) <= _PLACES:
+        if not 0 < len(found) <= PLACES:
             continue
         name, (first, count, wide) = found[int(rng.integers(len(found)))]
         places = range(first, first + count)
@@ -244,7 +276,7 @@ def _ways_to_hold(
 
 
 def _places(raw: NDArray[np.generic], bits: int) -> list[int]:
-    found: list[int] = np.flatnonzero(raw == raw.dtype.type(bits))[: _PLACES + 1].tolist()
+    found: list[int] = np.flatnonzero(raw == raw.dtype.type(bits))[: PLACES + 1].tolist()
     return found
 
 
@@ -294,6 +326,21 @@ def _tried(best: Bits, elements: Sequence[_Element], pool: Bits, rng: np.random.
     return np.where(kept, best, rows & masks)
 
 
+def _beside(best: Bits, elements: Sequence[_Element], rng: np.random.Generator) -> Bits:
+    """Rows in which one element lies half-way between two others, or as far from one as two lie apart: orders and steps
+    are mended by that.
+    """
+    numbers = np.asarray([float(_number(bits, at.dtype)) for bits, at in zip(best, elements, strict=True)])
+    one, other, third = rng.choice(numbers, (3, _ROWS))
+    found = np.where(rng.random(_ROWS) < _HALF_WAY, (one + other) / 2, one + (other - third))
+    places, rows = rng.integers(0, len(elements), _ROWS), np.repeat(best[None], _ROWS, axis=0)
+    for at, element in enumerate(elements):
+        kind = np.dtype(np.int64) if element.dtype.kind in "iu" else element.dtype
+        own = np.nan_to_num(found).astype(kind).astype(element.dtype).view(f"u{element.dtype.itemsize}")
+        rows[:, at] = np.where(places == at, own.astype(np.uint64), rows[:, at])
+    return rows
+
+
 def _every_value(best: Bits, elements: Sequence[_Element], space: InputSpace, rng: np.random.Generator) -> Bits:
     """Rows in which an element has each value that it may have, if those are few: no slope leads to a hash."""
     at = int(rng.integers(len(elements)))
@@ -328,62 +375,3 @@ def _apart(rows: Bits, best: Bits, elements: Sequence[_Element]) -> NDArray[np.f
 def _number(bits: np.uint64, dtype: np.dtype[np.generic]) -> np.generic:
     value: np.generic = np.asarray([bits]).astype(f"u{dtype.itemsize}").view(dtype)[0]
     return value
-
-
-def element_turning(
-    point: CoveragePoint, inputs: Arrays, space: InputSpace, rng: np.random.Generator
-) -> Setting | None:
-    """An element of an input, and what makes the comparison come out otherwise than it did last."""
-    assert point.left is not None
-    assert point.right is not None
-    left, right = point.left.value, point.right.value
-    if left is None or right is None or not all(math.isfinite(value) for value in (left, right)):
-        return None
-    holds = _relation(point)
-    if holds is None:
-        return None
-    sides: list[tuple[Operand, float, float, Callable[[float], object]]] = [
-        (point.left, left, right, lambda value: holds(value, right)),
-        (point.right, right, left, lambda value: holds(left, value)),
-    ]
-    known = [side for side in sides if MEMORY in side[0].origins]
-    for at in rng.permutation(len(known)):
-        _, own, other, holds_for = known[int(at)]
-        found = _found(own, _is_real(point), inputs, space)
-        if not found:
-            continue
-        name, place = found[int(rng.integers(len(found)))]
-        value = _value(own, other, holds_for)
-        if value is not None and (fitting := space.fitted(name, value)) is not None:
-            return name, place, fitting
-    return None
-
-
-def _relation(point: CoveragePoint) -> Callable[[float, float], object] | None:
-    """What a comparison asks of numbers; None for one of what is no number."""
-    match = _SETP.search(point.instruction)
-    name = match["how"].removesuffix("u") if match else "lt"  # of a minimum or a maximum
-    return TESTS.get(name)
-
-
-def _value(own: float, other: float, holds: Callable[[float], object]) -> float | None:
-    """What `own` has to be for the relation to come out otherwise."""
-    wanted = not bool(holds(own))
-    step = max(1.0, abs(other) / 64) if float(other).is_integer() else max(abs(other) / 64, 2.0**-10)
-    return next((value for value in (other, other + step, other - step) if bool(holds(value)) == wanted), None)
-
-
-def _is_real(point: CoveragePoint) -> bool:
-    """Whether it compares numbers of a floating-point type."""
-    return point.instruction.split(" ")[0].rpartition(".")[2].startswith(("f", "bf"))
-
-
-def _found(value: float, real: bool, inputs: Arrays, space: InputSpace) -> list[tuple[str, int]]:
-    """Where it lies in the inputs that may change; nothing if it lies in many places, or is no element at all."""
-    found: list[tuple[str, int]] = []
-    for name in space.free:
-        if real == (name in space.bounds):
-            continue
-        places: NDArray[np.intp] = np.flatnonzero(inputs[name].reshape(-1).astype(np.float64) == value)
-        found += [(name, int(place)) for place in places[: _PLACES + 1]]
-    return found if len(found) <= _PLACES else []

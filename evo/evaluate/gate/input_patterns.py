@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 from evo.evaluate.gate.aligned_inputs import aligned, rising
 from evo.evaluate.gate.integer_patterns import WAYS, Kind, highest_place, kind_of, recurrence, varied_integers
 from evo.evaluate.gate.outlying_inputs import (
+    BALANCED,
     LONG,
     far_apart,
+    few_signs,
     outermost,
     peaked,
     sourced,
@@ -44,7 +46,7 @@ STRUCTURES = 6  # turns of structured inputs
 # How often each is drawn on a case before a keep: one draw shows one way to be uneven.
 PATTERNS = {
     STRUCTURED: STRUCTURES, SHIFTED: 2, SOURCED: 2, UNEVEN: WAYS + 1, ZEROS: 1, SPLICED: TURNS + 1, OUTERMOST: 3,
-    RECIPROCAL: 2, PEAKED: 3, ROWS: 2, WHOLE: 2, ALIGNED: 5,
+    RECIPROCAL: 2, PEAKED: 3, ROWS: 2, WHOLE: 5, ALIGNED: 5,
 }  # fmt: skip
 
 BY_CONSTANTS = STRUCTURED, SOURCED, PEAKED, ALIGNED  # patterns that look at what a variant compares with
@@ -94,8 +96,8 @@ def patterned(
         return _spliced(reference, case, drawn, free, domains, turn, rng)
     if pattern in (OUTERMOST, RECIPROCAL, PEAKED, WHOLE, ALIGNED):
         halves = not all(is_float(tensor.dtype) for tensor in task.outputs)
-        if halves and not (pattern == WHOLE and reference.has("trusted")):
-            return None  # they would be full of near ties, and nothing would tell which are exact
+        if halves != (pattern == WHOLE and (reference.has("trusted") if halves else turn > 1)):
+            return None  # full of near ties, and nothing tells which are exact; or nothing is rounded to whole numbers
         tries = _outlying(pattern, drawn, free, domains, constants, rng, turn, halves=halves)
         if is_topmost(pattern, turn):
             tries = (changed for changed in tries if reference.stays_within(case, drawn, changed))
@@ -206,8 +208,9 @@ def _outlying(
                 most = {t.name: part * ends[t.name] for t in some}
                 yield {t.name: fitted(t, outermost(reals[t.name], most[t.name], rng), 1.0) for t in some}
     elif pattern == WHOLE:
-        made = functools.partial(whole_numbers, rng=rng, of_bytes=not odd, halves=halves)
-        yield {t.name: fitted(t, made(drawn[t.name].shape), 1.0) for t in free}
+        made = functools.partial(whole_numbers, rng=rng, turn=turn, halves=halves)
+        others = {name: few_signs(drawn[name], rng) for name in drawn if turn == BALANCED and name not in reals}
+        yield others | {t.name: fitted(t, made(drawn[t.name].shape), 1.0) for t in free}
     elif pattern == ALIGNED:
         found = rising(free, reals, constants, rng) if turn == _RISING else aligned(free, reals, rng)
         yield {t.name: fitted(t, found[t.name], 1.0) for t in free if t.name in found}

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evo.evaluate.gate.tensor_rows import Reals, Rng, is_turned, rows_of, some_rows
 from evo.spec.dtypes import NUMPY
@@ -28,6 +29,9 @@ _OCTAVES = (4.0, 16.0)  # ... where they are factors
 _EXPONENTS = (3.0, 13.0)
 _SUBNORMAL = (4.0, 3.0, 2.0)  # below what has the least normal number as its square, in powers of two
 _AT_ENDS, _AT_ZERO = 0.1, 0.3
+BALANCED, _FROM_END_TO_END = 4, (2, 3)  # turns
+_GROUP, _UNITS = 8, (-4, 5)  # elements that hold both ends; powers of two
+_LEVELS, _NEARLY = (7, 8, 15, 127, 128, 255), 1e-3  # that numbers are rounded to
 _PLACES = 64  # whole numbers up to it are no values
 
 
@@ -135,25 +139,60 @@ def special_rows(values: Reals, kinds: Sequence[float], rng: Rng) -> Reals:
     return whole()
 
 
-def whole_numbers(shape: tuple[int, ...], rng: Rng, *, of_bytes: bool, halves: bool = False) -> Reals:
+def whole_numbers(shape: tuple[int, ...], rng: Rng, *, turn: int, halves: bool) -> Reals:
     """Whole numbers, as quantised tensors and counts hold: of bytes with both ends and one beyond, or few beside zeros.
 
     Sums of few of them are whole numbers near zero, and exact in any order. halves: or half-way between two of them, as
     rounding to bytes meets them.
     """
+    of_bytes = turn % 2 == 0
+    if halves and turn in _FROM_END_TO_END:
+        return _between_ends(shape, rng, 255 if of_bytes else 15)
+    if halves and turn == BALANCED:
+        return _balanced(shape, rng)
     if halves:
         most = 254 if of_bytes else 6
-        return (
-            np.where(
-                rng.random(shape) < _AT_ENDS, rng.choice([-most, most], shape), rng.integers(-most, most + 1, shape)
-            )
-            / 2
-        )
+        values, ends = rng.integers(-most, most + 1, shape), rng.choice([-most, most], shape)
+        return np.where(rng.random(shape) < _AT_ENDS, ends, values) / 2
     if of_bytes:
         values, ends = rng.integers(-128, 129, shape), rng.choice([-128.0, -127.0, 127.0, 128.0], shape)
         return np.where(rng.random(shape) < _AT_ENDS, ends, values)
     most, share = int(rng.integers(1, 4)), 2.0 ** -rng.integers(0, 5)
     return np.where(rng.random(shape) < share, rng.integers(-most, most + 1, shape), 0).astype(np.float64)
+
+
+def few_signs(array: NDArray[np.generic], rng: Rng) -> NDArray[np.generic]:
+    """The signs of some whole numbers, where they have both: their products with halves are near zero."""
+    is_signed = array.dtype.kind == "i" and array.size > 0 and int(array.min()) < 0 < int(array.max())
+    kept = rng.random(array.shape) < 2.0 ** -rng.integers(0, 5)
+    return np.where(kept, np.sign(array), 0).astype(array.dtype) if is_signed else array
+
+
+def _between_ends(shape: tuple[int, ...], rng: Rng, steps: int) -> Reals:
+    """Halves of whole numbers. All groups of a row hold both ends, and so do columns, as many steps apart as bytes or
+    half-bytes have: what they are scaled by and where their zero lies are round, and half-way stays half-way.
+
+    Scaled by the larger end alone, some would be half-way as well, but not to the last bit: they are moved off.
+    """
+    low, count, length = int(rng.integers(-steps, 1)), math.prod(shape[:-1]), shape[-1]
+    rows = low + rng.integers(0, 2 * steps + 1, (count, length)) / 2
+    for levels in _LEVELS:
+        rows += np.where(np.abs(2 * levels * rows / max(-low, low + steps) % 2 - 1) < _NEARLY, 0.25, 0.0)
+    by_turns = low + steps * ((np.arange(count)[:, None] + np.arange(length)) % 2)
+    ranks = rng.permuted(np.tile(np.arange(_GROUP), (count, -(-length // _GROUP), 1)), axis=2).reshape(count, -1)
+    rows = np.choose(np.clip(ranks[:, :length], 0, 2), [np.full_like(rows, low), np.full_like(rows, low + steps), rows])
+    rows[:, length - length % _GROUP :] = by_turns[:, length - length % _GROUP :]
+    rows[: 2 if count > 2 else 0] = by_turns[: 2 if count > 2 else 0]
+    return np.asarray(rows * 2.0 ** rng.integers(*_UNITS)).reshape(shape)
+
+
+def _balanced(shape: tuple[int, ...], rng: Rng) -> Reals:
+    """Rows of halves and three halves of a unit, of either sign, equally often: the mean of their sizes is the unit."""
+    length = shape[-1]
+    sizes = np.resize([0.5, 1.5], length)
+    sizes[length - length % 2 :] = 1.0
+    rows = rng.permuted(np.tile(sizes, (math.prod(shape[:-1]), 1)), axis=1) * 2.0 ** rng.integers(*_UNITS)
+    return np.asarray(rows.reshape(shape) * rng.choice([-1.0, 1.0], shape))
 
 
 def values_of(dtype: str, constants: Sequence[int | float]) -> tuple[Reals, ...]:

@@ -124,3 +124,48 @@ def test_a_tie_between_numbers_that_are_nearly_equal_is_one() -> None:
         True,
         True,
     ]
+
+
+BETWEEN = """\
+name: between
+description: Rows in bytes between their ends.
+axes: {R: int, C: int}
+tensors:
+  - {name: x, role: in, dtype: float32, shape: [R, C]}
+  - {name: y, role: out, dtype: uint8, shape: [R, C]}
+tolerance: {rtol: 0, atol: 0, integers: 1, rival_error_factor: 2, because: whole numbers}
+check: [{name: even, R: 24, C: 64}, {name: ragged, R: 37, C: 41}]
+bench:
+  main: {R: 160, C: 64}
+"""
+BETWEEN_REFERENCE = """\
+import numpy as np
+
+
+def inputs(case, rng):
+    return {"x": rng.standard_normal((case["R"], case["C"]), dtype=np.float32)}
+
+
+def _rounded(x):
+    low, high = x.min(axis=1, keepdims=True), x.max(axis=1, keepdims=True)
+    return {"y": np.clip(np.rint((x - low) / ((high - low) / 255)), 0, 255).astype(np.int64)}
+
+
+def expected(inputs):
+    return _rounded(inputs["x"].astype(np.float64))
+
+
+def trusted(inputs):
+    return _rounded(inputs["x"].astype(np.float32))
+"""
+
+
+@pytest.mark.parametrize(("name", "is_right"), [("half_away", False), ("reciprocal", True)])
+def test_half_way_between_round_ends_is_exact(
+    tmp_path: Path, bench: EvaluationSession, name: str, *, is_right: bool
+) -> None:
+    task = written_task(tmp_path, BETWEEN, BETWEEN_REFERENCE)
+    programs = bench.prepare(task, (KERNELS.parent / "row_between_ends" / f"{name}.cu").read_text()).programs
+    for seed in (1, 2):
+        found = gate.patterns(task, programs, bench.reference(task), [bench.checker], seed, share=gate.THOROUGH)
+        assert (found is None) == is_right, found

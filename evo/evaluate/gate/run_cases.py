@@ -16,8 +16,8 @@ from evo.evaluate.counted_stage import CountedStage, Tell, silent
 from evo.evaluate.gate.compare import compare
 from evo.evaluate.gate.error_budget import per_element
 from evo.evaluate.gate.metric_gates import metric_problem
-from evo.evaluate.gate.mismatches import first_difference
-from evo.results import CaseCheck, Check, Fault, Figure, Stage, Status
+from evo.evaluate.gate.mismatches import element_of, first_difference, wrong
+from evo.results import CaseCheck, Check, Fault, Figure, MismatchKind, Stage, Status
 from evo.results.coverage import Coverage
 from evo.spec.expectation import Expectation
 from evo.spec.input_distributions import DRAWN, suited_to
@@ -231,7 +231,7 @@ def check_case(
     if step.again and task.nondeterministic is None:  # the same bits as the first run's are as right as they
         row = CaseCheck(name=case.name, status=Status.CORRECT)
     else:
-        row = compare(task, case.name, outputs, expectation, terms)
+        row = _named(compare(task, case.name, outputs, expectation, terms), step, request, outputs, expectation)
     if row.status is Status.CORRECT and step.plain:
         first[key] = result
     for again in result.outputs[1:]:
@@ -244,6 +244,22 @@ def check_case(
         if row.status is Status.CORRECT and task.nondeterministic is None and result.left != first[key].left:
             row = replace(row, status=Status.UNSTABLE, reason=_HIDDEN)
     return row, result, ()
+
+
+def _named(row: CaseCheck, step: Step, request: RunRequest, outputs: Arrays, expectation: Expectation) -> CaseCheck:
+    """The row; if it calls unwritten what one byte holds, by another poison, since one value of 256 is the poison."""
+    found = row.mismatch
+    if found is None or found.kind is not MismatchKind.UNWRITTEN or outputs[found.tensor].itemsize > 1:
+        return row
+    poison = POISON_LARGE if request.poison == POISON_NAN else POISON_NAN
+    again = _run(step.device, replace(request, poison=poison, repeats=1, check_races=False), step.case)
+    if isinstance(again, CaseCheck) or not again.outputs:
+        return row
+    got, want = outputs[found.tensor][found.index], expectation.expected[found.tensor][found.index]
+    if again.outputs[0][found.tensor][found.index] != got:
+        return row
+    found = element_of(MismatchKind.DIFFERENT, found.tensor, found.index, found.elements, got, want)
+    return wrong(row.name, found, f"{found.element} is {got}, expected {want} ({found.elements} elements differ)")
 
 
 def expected_under(reference: Reference, case: Case, seed: int, distribution: str) -> Expectation | None:

@@ -11,7 +11,7 @@ from task_folders import written_task
 from evo.evaluate import gate
 from evo.evaluate.gate.compare import compare
 from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
-from evo.results import Status
+from evo.results import MismatchKind, Status
 from evo.spec.honest_errors import HonestErrors
 from evo.spec.task import Task
 from evo.spec.tensor_arrays import Arrays
@@ -169,3 +169,17 @@ def test_half_way_between_round_ends_is_exact(
     for seed in (1, 2):
         found = gate.patterns(task, programs, bench.reference(task), [bench.checker], seed, share=gate.THOROUGH)
         assert (found is None) == is_right, found
+
+
+def test_one_byte_that_equals_the_poison_is_called_what_it_is(tmp_path: Path, bench: EvaluationSession) -> None:
+    """All that is wrong holds 255, the poison, whether it was written or not; another poison tells."""
+    task = written_task(tmp_path, BETWEEN, BETWEEN_REFERENCE)
+    text = (KERNELS.parent / "row_between_ends" / "reciprocal.cu").read_text()
+    assert "rintf((" in text
+    place, kinds = "blockIdx.x == 3 && i == 5", []
+    for before, after in (("rintf((", f"{place} ? 255.0f : rintf(("), ("        y[", f"        if (!({place})) y[")):
+        found = evaluate(Job(task=task, text=text.replace(before, after), seed=3, upto="check"), bench)
+        assert found.status is Status.WRONG
+        assert found.check is not None
+        kinds.append(next(case.mismatch.kind for case in found.check.cases if case.mismatch is not None))
+    assert kinds == [MismatchKind.DIFFERENT, MismatchKind.UNWRITTEN]

@@ -79,8 +79,9 @@ _RECORD = [
 REC: dict[str, int] = {name: 8 * index for index, name in enumerate(_RECORD)}
 # In a record's marks: a load through the read-only cache; a strong one in a poll; a matrix of which nobody may know
 # what lane has what; an atomic that only its own block sees in order; a strong load whose value is taken on; a load
-# that the first-level cache may answer.
+# that the first-level cache may answer; a load of bytes that need not have been written.
 READ_ONLY_LOAD, POLLING_LOAD, ANY_LANE, BLOCK_SCOPE, IN_LOCAL, TAKES_VALUE, CACHED_LOAD = 1, 2, 4, 8, 16, 32, 64
+MOVES_ONLY = 128
 # Above these marks, where the array of an access begins and ends: in local memory, if marked so, or in shared memory
 # (all of that if none is known).
 ARRAY_START, ARRAY_END, ARRAY_BITS = 16, 40, 24

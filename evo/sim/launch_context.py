@@ -349,6 +349,7 @@ def _marks(kernel: Kernel, shared: int) -> NDArray[np.int64]:
         marks, strong = 0, is_strong(ins)
         if ins.name == "ld":
             marks = abi.READ_ONLY_LOAD * ("nc" in ins.mods) | abi.TAKES_VALUE * (looks.get(number) is Look.TAKES)
+            marks |= abi.MOVES_ONLY * (looks.get(number) is Look.MOVES)
             marks |= abi.POLLING_LOAD * (number in polls and strong)
             marks |= abi.CACHED_LOAD * (not strong and not _UNCACHED & set(ins.mods))
         elif ins.name.startswith("wmma"):

@@ -7,6 +7,7 @@ fails, everything reachable is treated as possibly partial.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -109,7 +110,23 @@ def split_blocks(function: PtxFunction, *, apart: bool = False) -> list[Block]:
     }
     for block in blocks:
         _link(block, labels, lone, len(blocks), function)
+    _join(blocks, apart=apart)
     return blocks
+
+
+def _join(blocks: list[Block], *, apart: bool) -> None:
+    """Blocks that always follow one another become one; the rest of them stays empty, and nothing reaches it."""
+    ways = Counter([0, *(number for block in blocks for number in block.successors())])
+    for block in blocks:
+        while (end := block.end) is None or (end.name == "bra" and end.guard is None):
+            after = blocks[(block.targets or [block.next])[0]] if block.successors() else block
+            if ways[after.number] != 1 or after is block or (apart and meets(after)):
+                break
+            if end is not None and any(map(_is_body, end.args)):
+                break
+            block.code, block.end = block.code + after.code, after.end
+            block.targets, block.next = after.targets, after.next
+            after.code, after.end, after.targets, after.next = [], None, [], -1
 
 
 def _link(block: Block, labels: dict[str, int], lone: set[int], count: int, function: PtxFunction) -> None:
@@ -162,12 +179,16 @@ def order_blocks(blocks: list[Block]) -> list[int]:
     return order
 
 
+def _is_body(target: Operand) -> bool:
+    """Does a jump there call a shared body?"""
+    return isinstance(target, Sym) and target.name.startswith("@@") and target.name.endswith(".entry")
+
+
 def _calls_of_bodies(blocks: list[Block]) -> dict[int, int]:
     """Blocks that end by a call to a shared body, and where that begins."""
     found = {}
     for block in blocks:
-        target = block.end.args[0] if block.end is not None and block.end.name == "bra" else None
-        if isinstance(target, Sym) and target.name.startswith("@@") and target.name.endswith(".entry"):
+        if block.end is not None and block.end.name == "bra" and _is_body(block.end.args[0]):
             found[block.number] = block.targets[0]
     return found
 
@@ -188,7 +209,7 @@ def _bodies_in_order(blocks: list[Block], calls: dict[int, int]) -> list[int]:
             order.append(entry)
         elif entry not in seen:
             seen.add(entry)
-            called = {calls[number] for number in _reach(blocks, [entry]) if number in calls}
+            called = {calls[number] for number in reach(blocks, [entry]) if number in calls}
             work += [(entry, True), *((one, False) for one in sorted(called))]
     return order[:-1]
 
@@ -200,7 +221,7 @@ def _order_of(blocks: list[Block], start: int) -> list[int]:
     head, which has the lowest number of the loop and would run with lanes missing.
     """
     order: list[int] = []
-    work: list[tuple[set[int], int]] = [(_reach(blocks, [start]), start)]
+    work: list[tuple[set[int], int]] = [(reach(blocks, [start]), start)]
     while work:
         nodes, entry = work.pop()
         if entry < 0:
@@ -239,7 +260,7 @@ def _entered(blocks: list[Block], nodes: set[int], part: set[int], node: int) ->
     return any(node in blocks[p].successors() for p in nodes - part)
 
 
-def _reach(blocks: list[Block], start: Iterable[int], stop: int = -1) -> set[int]:
+def reach(blocks: list[Block], start: Iterable[int], stop: int = -1) -> set[int]:
     seen: set[int] = set()
     work = [s for s in start if s >= 0 and s != stop]
     while work:
@@ -392,18 +413,3 @@ def liveness(
             if inn != block.live_in:
                 block.live_in = inn
                 changed = True
-
-
-def divergent_region(blocks: list[Block], number: int, ipdom: list[int], *, apart: bool = False) -> set[int]:
-    """Blocks that may run with lanes missing when the branch of this block diverges.
-
-    apart: the lanes need not meet again where the ways join.
-    """
-    stop = ipdom[number]
-    block = blocks[number]
-    if apart:
-        return _reach(blocks, block.successors())
-    region = _reach(blocks, block.successors(), stop)
-    if stop == len(blocks) or any(n >= stop for n in region):
-        return _reach(blocks, block.successors())
-    return region

@@ -35,7 +35,7 @@ from evo.sim.lower.kernel_traits import (
 )
 from evo.sim.lower.looks import Look, looks
 from evo.sim.lower.probes import Probe, Probes
-from evo.sim.lower.spin_loops import SpinLoops, changes_memory, demand_timer_steers, spin_loops
+from evo.sim.lower.spin_loops import SpinLoops, changes_memory, demand_timer_steers, only_zero, spin_loops
 from evo.sim.lower.uniformity import uniform_registers
 from evo.sim.lower.unwritten_registers import OWN, demand_written, fill, unwritten_reads
 from evo.sim.ptx.ast import WIDTH, Instr, PtxFunction
@@ -141,7 +141,8 @@ class Flow(Branching):
         waiting = PendingBlocks.of(blocks, at_once=at_once)
         slots, self.stride = _layout(blocks, function.registers, uniform, waiting.end)
         self.polls: set[int] = set()
-        self.looks, self.look_sites = looks(blocks), dict[int, Look]()
+        self.looks, self.look_sites = looks(blocks, debug=function.debug), dict[int, Look]()
+        self.zeros = only_zero(blocks) if spins.turns else set()
         code = Code("i32", "kernel", (("ptr noalias", "ctx"), ("ptr", "warp")))
         e = Emitter(
             code, function.registers, uniform, slots, symbols, param_bytes=function.param_offsets()[1],
@@ -261,7 +262,7 @@ class Flow(Branching):
             self.polls |= set(range(first, len(e.sites)))
         if id(ins) in self.looks:
             self.look_sites |= dict.fromkeys(range(first, len(e.sites)), self.looks[id(ins)])
-        if self.spins.turns and changes_memory(ins, waits=waits):
+        if self.spins.turns and changes_memory(ins, self.zeros, waits=waits):
             e.c.bump(e.ctx, CTX["changes"])
         e.guard = None
 

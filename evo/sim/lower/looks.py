@@ -2,7 +2,8 @@
 
 A load that waits turns in a loop until it sees what it wants. One that peeks only decides whether and how an atomic of
 its own goes on (a compare-and-swap loop begins so), or where to branch. Neither relies on what was there at the time. A
-load that takes a value on, volatile or not, must come after what put it there.
+load that takes a value on, volatile or not, must come after what put it there. One that only moves bits relies on none
+of them: it writes a bit field and keeps the bits beside it, or moves a structure with its padding.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from evo.sim.ptx.ast import Imm, Instr, Mem, Operand, Reg, Sym
 _ATOMICS = ("atom", "red")
 _TAKES = ("st", "atom", "red", "stmatrix", "wmma.store", "mma", "wmma.mma", "cp")  # what a value ends in
 _COMPARES = ("setp", "set")
+_MERGES = ("mov", "and", "or", "not", "shl", "shr", "shf", "bfi", "bfe", "prmt", "lop3", "selp", "st")
 _ELSEWHERE = frozenset(("param", "local", "const"))
 
 
@@ -26,10 +28,31 @@ class Look(enum.Enum):
 
     PEEKS = enum.auto()  # a plain load that may meet the atomics of others
     TAKES = enum.auto()  # a strong load that must come after the stores of others
+    MOVES = enum.auto()  # a load of what nobody need have written
 
 
-def looks(blocks: list[Block]) -> dict[int, Look]:
-    """Of the loads of a kernel, by `id`, where it has atomics or strong loads."""
+def looks(blocks: list[Block], *, debug: bool = False) -> dict[int, Look]:
+    """Of the loads of a kernel, by `id`. debug: it is compiled for a debugger."""
+    return _moves(blocks, debug=debug) | _meetings(blocks)
+
+
+def _moves(blocks: list[Block], *, debug: bool) -> dict[int, Look]:
+    found, loads = {}, list[tuple[Block, Instr]]()
+    for block in blocks:
+        stored = {ins.args[0] for ins in block.code if ins.name == "st"}
+        for ins in (ins for ins in block.code if ins.name == "ld"):
+            if ins.partly:
+                found[id(ins)] = Look.MOVES
+            elif "param" not in ins.mods and (debug or ins.args[1] in stored):
+                loads.append((block, ins))
+    if loads:
+        kernel = _Kernel(blocks)
+        found |= {id(ins): Look.MOVES for block, ins in loads if kernel.moves(ins, block, debug=debug)}
+    return found
+
+
+def _meetings(blocks: list[Block]) -> dict[int, Look]:
+    """Where a kernel has atomics or strong loads."""
     found: dict[int, Look] = {}
     loads = [(block, at) for block in blocks for at, ins in enumerate(block.code) if _may_meet(ins)]
     strong = any(is_strong(block.code[at]) for block, at in loads)
@@ -107,6 +130,17 @@ class _Kernel:
         """Is its value computed on to what is stored, not only compared?"""
         return any(reader.name in _TAKES for reader in self._behind(ins)[1])
 
+    def moves(self, ins: Instr, block: Block, *, debug: bool) -> bool:
+        """Are its bits only stored: back beside those of a bit field, or (debug) from a local variable?"""
+        names, readers = self._behind(ins)
+        stores = [reader for reader in readers if reader.name == "st"]
+        if not all(map(_moves_bits, readers)) or any(names & {*reads_of(one.args[0])} for one in stores):
+            return False
+        same = all(one.args[0] == ins.args[1] and any(one is other for other in block.code) for one in stores)
+        if any(one.name == "bfi" or (one.name == "and" and isinstance(one.args[2], Imm)) for one in readers):
+            return bool(stores) and (same or debug)
+        return debug and bool(stores) and "__local_depot" in self.place(ins)
+
     def waits(self, block: Block, ins: Instr) -> bool:
         """Is it in a loop that it may end?"""
         if not is_strong(ins):
@@ -147,6 +181,10 @@ class _Kernel:
                 if number not in seen:
                     seen.add(number)
                     waiting.append((self.blocks[number], 0))
+
+
+def _moves_bits(ins: Instr) -> bool:
+    return ins.name in _MERGES or (ins.name == "cvt" and not any("f" in mod for mod in ins.mods))
 
 
 def _keeps(ins: Instr) -> bool:

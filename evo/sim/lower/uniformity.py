@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evo.sim.lower.cfg import Block, divergent_region, post_dominators, reads_of
+from evo.sim.lower.cfg import Block, post_dominators, reach, reads_of
 from evo.sim.lower.emitter import special_uniform
 from evo.sim.lower.isa.opcode_table import TABLE, defs, results, uses
 from evo.sim.ptx.ast import Instr, Operand, PtxFunction, Special, Vec
@@ -29,11 +29,26 @@ def uniform_registers(function: PtxFunction, blocks: list[Block], held: set[int]
             if block.number not in split and _diverges(block, varying):
                 split.add(block.number)
                 if len(block.successors()) > 1:
-                    partial |= divergent_region(blocks, block.number, ipdom, apart=block.number in held)
+                    partial |= _divergent_region(blocks, block.number, ipdom, apart=block.number in held)
                 changed = True
     for number in partial:
         blocks[number].partial = True
     return set(function.registers) - varying
+
+
+def _divergent_region(blocks: list[Block], number: int, ipdom: list[int], *, apart: bool = False) -> set[int]:
+    """Blocks that may run with lanes missing when the branch of this block diverges.
+
+    apart: the lanes need not meet again where the ways join.
+    """
+    stop = ipdom[number]
+    block = blocks[number]
+    if apart:
+        return reach(blocks, block.successors())
+    region = reach(blocks, block.successors(), stop)
+    if stop == len(blocks) or any(n >= stop for n in region):
+        return reach(blocks, block.successors())
+    return region
 
 
 def _diverges(block: Block, varying: set[str]) -> bool:

@@ -74,6 +74,7 @@ class Instr:
     text: str = ""
     guard: Reg | None = None
     negated: bool = False
+    partly: bool = False  # of the bytes that it loads some are used by nothing
     implied: bool = False  # it is none of the text: what another instruction decides is compared beside it
     # The names of the registers that it reads and writes, once somebody has asked.
     reads: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
@@ -132,6 +133,7 @@ class PtxFunction:
     line: int = 0
     max_threads: tuple[int, int, int] | None = None
     exact_threads: bool = False
+    debug: bool = False  # compiled for a debugger: every value lives in memory, and whole structures are moved
 
     def param_offsets(self) -> tuple[dict[str, int], int]:
         """Where each parameter lies in parameter space, and the bytes of all of them."""

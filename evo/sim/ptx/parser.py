@@ -21,7 +21,7 @@ class Parser(StatementParser):
             elif word == ".target":
                 self.program.target = self.take()
                 while self.accept(","):
-                    self.take()
+                    self.debug |= self.take() == "debug"
             elif word == ".address_size":
                 if self.integer() != 64:
                     raise self.fail("only 64-bit addresses are supported")
@@ -74,7 +74,7 @@ class Parser(StatementParser):
         line = self.tokens[self.at][2]
         results = self.params() if self.peek == "(" else []
         name = self.take()
-        function = PtxFunction(name, entry, line=line, results=results)
+        function = PtxFunction(name, entry, line=line, results=results, debug=self.debug)
         if self.peek == "(":
             function.params = self.params()
         if entry and any(param.register for param in function.params):

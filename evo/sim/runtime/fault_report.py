@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from evo.sim.abi import CTX, FAULT, FAULT_LIMIT, FAULT_SIZE, REC, REC_SIZE, ROW, ROW_SIZE, TRACKED, WARP, WRITABLE
+from evo.sim.abi import (
+    CTX,
+    FAULT,
+    FAULT_LIMIT,
+    FAULT_SIZE,
+    MOVES_ONLY,
+    REC,
+    REC_SIZE,
+    ROW,
+    ROW_SIZE,
+    TRACKED,
+    WARP,
+    WRITABLE,
+)
 from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code
 from evo.sim.llvm_values import IOTA32, IOTA64, V, const, elem
@@ -55,8 +68,11 @@ def report_place(c: Code, straight: V, rec: V, w: V, lane: V, address: V, *, ext
 )
 def record_fault(c: Code) -> None:
     context, kind, rec, w, lane, address, extra, width = c.args(8)
+    unread = c.icmp("eq", kind, SimFault.UNINITIALISED.number)
+    with c.if_(c.and_(unread, c.icmp("ne", c.and_(c.load("i64", rec, REC["marks"], 8), MOVES_ONLY), 0))):
+        c.leave()
     # A shared word read too early is often a race: let the block run on for a while, so that its writer shows up.
-    early = c.and_(c.icmp("eq", kind, SimFault.UNINITIALISED.number), c.icmp("eq", extra, 2))
+    early = c.and_(unread, c.icmp("eq", extra, 2))
     # Lanes of one warp that reuse a place early are often ahead of other warps too, which then read a copy in flight.
     own = c.or_(c.shl(c.load("i64", w, WARP["index"], 8), 8), 2 << 16)
     reused = c.icmp("eq", c.and_(extra, ~31), own)

@@ -28,22 +28,32 @@ SHORT = {*sorted(CASES)[::2], "grid_barrier", "lock_released_by_store", "reduce_
     "name", [pytest.param(name, marks=[] if name in SHORT else [pytest.mark.long]) for name in sorted(CASES)]
 )
 def test_clean(name: str) -> None:
+    for threads in (1, 2):
+        check(name, threads)
+
+
+@pytest.mark.parametrize("name", ["bits_in_unions", "calls_narrow", "grid_barrier"])
+def test_clean_for_a_debugger(name: str) -> None:
+    """Every value lives in memory: padding is moved, bit fields are read to be written, loops fall into pieces."""
+    check(name, 1, "-G")
+
+
+def check(name: str, threads: int, *options: str) -> None:
     case = CASES[name]
     text = (CLEAN / f"{name}.cu").read_text()
     inputs = tuple(
         i for i, a in enumerate(case.args) if isinstance(a, np.ndarray) and i not in (*case.expected, *case.scratch)
     )
     written = {"reduce_last_block", "scan_lookback", "spin_lock", "grid_barrier", "chain_of_blocks"}
-    for threads in (1, 2):
-        outputs, result = run(
-            sim.load(nvrtc(text)),
-            "k",
-            case.args,
-            grid=case.grid,
-            block=case.block,
-            readonly=() if name in written else inputs,
-            threads=threads,
-            budget=50_000_000,
-        )
-        assert result.faults == ()
-        compare(case, {index: outputs[index] for index in case.expected})
+    outputs, result = run(
+        sim.load(nvrtc(text, *options)),
+        "k",
+        case.args,
+        grid=case.grid,
+        block=case.block,
+        readonly=() if name in written else inputs,
+        threads=threads,
+        budget=50_000_000,
+    )
+    assert result.faults == ()
+    compare(case, {index: outputs[index] for index in case.expected})

@@ -8,7 +8,7 @@ from evo.sim.abi import WARP_PEND
 from evo.sim.llvm_values import V, const
 from evo.sim.lower.cfg import BARRIERS, EXIT, Block, is_warp_sync
 from evo.sim.lower.emitter import Emitter
-from evo.sim.lower.isa.opcode_table import defs
+from evo.sim.lower.kernel_traits import only_ever
 from evo.sim.lower.spin_loops import SpinLoops
 from evo.sim.ptx.ast import Imm, Instr, Not, Operand, Reg
 
@@ -131,7 +131,7 @@ _ALL = 0xFFFFFFFF
 
 def blocks_for_all(blocks: list[Block]) -> set[int]:
     """Numbers of the blocks with a barrier, a matrix instruction, or a vote or shuffle whose mask names all lanes."""
-    names = _full_masks(blocks)
+    names = only_ever(blocks, _is_full)  # hold the mask of all lanes
 
     def full(arg: Operand) -> bool:
         return _is_full(arg) or (isinstance(arg, Reg) and arg.name in names)
@@ -142,17 +142,6 @@ def blocks_for_all(blocks: list[Block]) -> set[int]:
         return ins.name in _ALIGNED or (ins.name in _MASKED and full(ins.args[-1]))
 
     return {block.number for block in blocks if any(map(for_all, block.instructions()))}
-
-
-def _full_masks(blocks: list[Block]) -> set[str]:
-    """Registers that hold the mask of all lanes wherever they are set."""
-    full: set[str] = set()
-    other: set[str] = set()
-    for block in blocks:
-        for ins in block.code:
-            is_mask = ins.name == "mov" and ins.guard is None and _is_full(ins.args[-1])
-            (full if is_mask else other).update(defs(ins))
-    return full - other
 
 
 def _is_full(arg: Operand) -> bool:

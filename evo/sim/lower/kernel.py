@@ -28,6 +28,7 @@ from evo.sim.lower.kernel_traits import (
     flush_mode,
     global_granule,
     mentions,
+    only_ever,
     points_at_params,
     race_granule,
     registers_read,
@@ -35,10 +36,10 @@ from evo.sim.lower.kernel_traits import (
 )
 from evo.sim.lower.looks import Look, looks
 from evo.sim.lower.probes import Probe, Probes
-from evo.sim.lower.spin_loops import SpinLoops, changes_memory, demand_timer_steers, only_zero, spin_loops
+from evo.sim.lower.spin_loops import SpinLoops, changes_memory, demand_timer_steers, spin_loops
 from evo.sim.lower.uniformity import uniform_registers
 from evo.sim.lower.unwritten_registers import OWN, demand_written, fill, unwritten_reads
-from evo.sim.ptx.ast import WIDTH, Instr, PtxFunction
+from evo.sim.ptx.ast import WIDTH, Imm, Instr, PtxFunction
 from evo.sim.runtime.fault_report import report
 from evo.sim.runtime.schedule import out_of_budget
 
@@ -142,7 +143,7 @@ class Flow(Branching):
         slots, self.stride = _layout(blocks, function.registers, uniform, waiting.end)
         self.polls: set[int] = set()
         self.looks, self.look_sites = looks(blocks, debug=function.debug), dict[int, Look]()
-        self.zeros = only_zero(blocks) if spins.turns else set()
+        self.zeros = only_ever(blocks, Imm(0).__eq__) if spins.turns else set()
         code = Code("i32", "kernel", (("ptr noalias", "ctx"), ("ptr", "warp")))
         e = Emitter(
             code, function.registers, uniform, slots, symbols, param_bytes=function.param_offsets()[1],

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from evo.sim.lower.cfg import Block
 from evo.sim.lower.isa.opcode_table import defs, reached, uses
 from evo.sim.lower.isa.wmma import access_bytes
-from evo.sim.ptx.ast import WIDTH, Instr, Sink
+from evo.sim.ptx.ast import WIDTH, Instr, Operand, Sink
 
 STRONG = frozenset(("volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"))
 _ELSEWHERE = frozenset(("shared", "shared::cta", "param", "local", "const"))
@@ -89,6 +89,19 @@ def blocks_can_part(blocks: list[Block]) -> bool:
 def registers_read(blocks: list[Block]) -> set[str]:
     """Every register that some instruction reads."""
     return {name for block in blocks for ins in block.instructions() for name in uses(ins)}
+
+
+def only_ever(blocks: list[Block], value: Callable[[Operand], bool]) -> set[str]:
+    """Registers that get nothing but such a value, by whatever moves."""
+    sources: dict[str, list[Operand]] = {}
+    for ins in _instructions(blocks):
+        for name in defs(ins):
+            moved = ins.name == "mov" and ins.guard is None
+            sources.setdefault(name, []).append(ins.args[-1] if moved else Sink())
+    found = set(sources)
+    while lost := {n for n in found if not all(value(s) or getattr(s, "name", "") in found for s in sources[n])}:
+        found -= lost
+    return found
 
 
 def float_registers(blocks: list[Block]) -> tuple[set[str], set[str], set[str]]:

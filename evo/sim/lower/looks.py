@@ -132,9 +132,18 @@ class _Kernel:
 
     def moves(self, ins: Instr, block: Block, *, debug: bool) -> bool:
         """Are its bits only stored: back beside those of a bit field, or (debug) from a local variable?"""
-        names, readers = self._behind(ins)
+        names, readers = set(defs(ins)), list[Instr]()
+        waiting = list(names)
+        while waiting:
+            new = self.readers.get(waiting.pop(), ())
+            if not all(map(_moves_bits, new)):
+                return False
+            readers += new
+            more = {name for reader in new if reader.name != "st" for name in defs(reader)} - names
+            names |= more
+            waiting += more
         stores = [reader for reader in readers if reader.name == "st"]
-        if not all(map(_moves_bits, readers)) or any(names & {*reads_of(one.args[0])} for one in stores):
+        if any(names & {*reads_of(one.args[0])} for one in stores):
             return False
         same = all(one.args[0] == ins.args[1] and any(one is other for other in block.code) for one in stores)
         if any(one.name == "bfi" or (one.name == "and" and isinstance(one.args[2], Imm)) for one in readers):

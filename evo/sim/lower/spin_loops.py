@@ -9,7 +9,7 @@ from evo.sim.errors import refuse
 from evo.sim.lower.cfg import Block
 from evo.sim.lower.isa.opcode_table import defs, uses
 from evo.sim.lower.kernel_traits import STRONG, registers_read
-from evo.sim.ptx.ast import Imm, Instr, Operand, Special
+from evo.sim.ptx.ast import Imm, Instr, Special
 
 _SMALL = 6  # blocks of a loop that does little but poll
 _LOCKS = frozenset(("cas", "exch"))
@@ -104,19 +104,6 @@ def _polls(ins: Instr, *, small: bool) -> bool:
     if ins.name == "ld":
         return bool(STRONG & set(ins.mods))
     return ins.name == "atom" and (small or bool(_LOCKS & set(ins.mods)))
-
-
-def only_zero(blocks: list[Block]) -> set[str]:
-    """Registers that get nothing but 0, by whatever moves."""
-    sources: dict[str, list[Operand]] = {}
-    for block in blocks:
-        for ins in block.code:
-            for name in defs(ins):
-                sources.setdefault(name, []).append(ins.args[1] if ins.name == "mov" else Imm(1))
-    found = set(sources)
-    while lost := {n for n in found if any(s != Imm(0) and getattr(s, "name", "") not in found for s in sources[n])}:
-        found -= lost
-    return found
 
 
 def changes_memory(ins: Instr, zeros: set[str], *, waits: bool) -> bool:

@@ -18,13 +18,13 @@ from evo.sim.lower import branching
 SAMPLE = (*range(10), 48, 133, 142)
 
 
-def check(seed: int, cache: Path | None = None) -> None:
+def check(seed: int, cache: Path | None = None, *options: str) -> None:
     text, expected, threads = random_flow.make(seed)
     x = np.random.default_rng(seed).integers(0, 2**32, 2 * threads, dtype=np.uint32)
     out = np.zeros(2 * threads * (random_flow.SLOTS + 4), np.uint32)
     n = seed % 7 + 1
     args = [x, out, np.uint32(n)]
-    module = sim.load(nvrtc(text), opt_level=0, cache=cache)
+    module = sim.load(nvrtc(text, *options), opt_level=0, cache=cache)
     outputs, result = run(module, "k", args, grid=(2,), block=(threads,), budget=20_000_000)
     assert result.faults == (), seed
     np.testing.assert_array_equal(outputs[1], expected(x, n), err_msg=str(seed))
@@ -33,6 +33,10 @@ def check(seed: int, cache: Path | None = None) -> None:
 @pytest.mark.parametrize("seed", SAMPLE)
 def test_correct_kernels_raise_no_alarm(seed: int) -> None:
     check(seed)
+
+
+def test_masks_are_known_through_the_moves_of_debug_code() -> None:
+    check(142, None, "-G")
 
 
 @pytest.mark.long

@@ -59,11 +59,14 @@ class _Inliner:
         self.inside: Body | None = None  # the recursive body that is being written
 
     def expand(
-        self, function: PtxFunction, stack: tuple[str, ...], prefix: str = "", end: str = ""
+        self, function: PtxFunction, stack: tuple[str, ...], prefix: str = "", end: str = "", loc: int = 0
     ) -> list[Instr | Label]:
-        """The body with calls expanded; `prefix` renames registers, labels and variables of an inlined function."""
+        """The body with calls expanded; `prefix` renames registers, labels and variables of an inlined function.
+
+        loc: the source line of what has none of its own, that of the call.
+        """
         out: list[Instr | Label] = []
-        rename = _Renamer(function, prefix)
+        rename = _Renamer(function, prefix, loc)
         own = {p.name for p in (*function.params, *function.results)} if prefix else set()
         own |= {name for name, variable in function.variables.items() if variable.space == "param"}
         for name, variable in function.variables.items():
@@ -196,7 +199,7 @@ class _Inliner:
         if call.guard is not None:
             out.append(_jump(call, end, rename.reg(call.guard), not call.negated))
         out += self._copy_params(call, arguments, function, rename, prefix)
-        out += self.expand(function, (*stack, target.name), prefix, end)
+        out += self.expand(function, (*stack, target.name), prefix, end, call.loc or rename.loc)
         out.append(Label(end, call.line))
         for formal, actual in zip(function.results, results.items, strict=False):
             if formal.register:
@@ -318,8 +321,8 @@ class _Inliner:
 class _Renamer:
     """Renames what belongs to the function; module names stay."""
 
-    def __init__(self, function: PtxFunction, prefix: str) -> None:
-        self.prefix = prefix
+    def __init__(self, function: PtxFunction, prefix: str, loc: int = 0) -> None:
+        self.prefix, self.loc = prefix, loc
         labels = {item.name for item in function.body if isinstance(item, Label)}
         parameters = {p.name for p in (*function.params, *function.results)}
         self.names = labels | parameters | set(function.variables) | set(function.tables)
@@ -349,7 +352,7 @@ class _Renamer:
 
 def _moved(item: Instr, name: str, mods: tuple[str, ...], args: tuple[Operand, ...], rename: _Renamer) -> Instr:
     guard = rename.reg(item.guard) if item.guard is not None else None
-    return Instr(name, mods, args, item.line, item.loc, item.text, guard, item.negated, item.partly)
+    return Instr(name, mods, args, item.line, item.loc or rename.loc, item.text, guard, item.negated, item.partly)
 
 
 def _extended(kind: str, held: Operand, to: Operand) -> tuple[str, tuple[str, ...], tuple[Operand, ...]]:

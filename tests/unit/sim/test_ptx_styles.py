@@ -384,3 +384,9 @@ def test_lines_of_the_source_in_any_spelling(text: str) -> None:
     )
     _, result = run(sim.load(ptx), "k", [np.zeros(4, I32)])
     assert result.faults[0].source_line == LINES[text]
+
+
+def test_a_fault_in_code_without_lines_is_at_the_line_of_its_call() -> None:
+    text = 'extern "C" __global__ void k(int* y) {\n  int v = y[threadIdx.x];\n  y[threadIdx.x] = __shfl_xor_sync(255, v, 1);\n}'
+    _, result = run(text, "k", [np.zeros(32, I32)], options=("-G",))
+    assert result.faults[0].source_line == 3

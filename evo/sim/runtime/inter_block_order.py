@@ -135,7 +135,8 @@ def publish(c: Code) -> None:
     c.store(c.trunc(_since_start(c, me, all_), "i32"), place, c.shl(me, 2), 4)
     for at, new in ((VOICE_ALL, c.load(_CLOCKS, place, 0, 4)), (VOICE_LEADER, bounds)):
         c.store(c.intrinsic("umax", c.load(_CLOCKS, voice, at, 4), new), voice, at, 4)
-    speakers = c.var("i32", lanes)
+    # Lanes that fence together do not know of one another for that: who tells speaks for itself (`_record`).
+    speakers = c.var("i32", 0)
     with c.if_(c.not_(whole)), c.each_lane(lanes) as lane:
         met = c.mask_bits(c.icmp("ugt", met_lanes(c, w, lane), c.splat(c.trunc(together, "i32"))))
         speakers.set(c.or_(speakers.get(), c.and_(met, there)))
@@ -192,8 +193,10 @@ def _record(c: Code, me: V, voice: V, lane: V) -> V:
             own = c.at(record, c.shl(me, 2))
             since = c.trunc(_since_start(c, me, together), "i32")
             c.store(c.intrinsic("umin", c.load("i32", own), since), own)
-    with c.if_(c.not_(met)):
-        _put(c, voice, "speakers", c.or_(_get(c, voice, "speakers"), _bit(c, lane)))
+    fencers = _get(c, voice, "fencers")
+    partly = c.icmp("ne", c.and_(c.zext(begun_lanes(c, c.arg(1)), "i64"), c.not_(fencers)), 0)
+    speaks = c.select(met, c.select(partly, fencers, 0), _bit(c, lane))
+    _put(c, voice, "speakers", c.or_(_get(c, voice, "speakers"), speaks))
     number = _get(c, voice, "number")
     c.store(_since_start(c, me, _clock(c, me)), _record_at(c, voice, number), 8 * MAX_WARPS, 8)
     return number

@@ -98,6 +98,8 @@ _WARP = [
     "overtaken",  # lanes have run while others poll
     "turns",
     "spent",  # instructions so far
+    "alone",  # clocks, the last << 32 | the first, of which a flag that lanes set by themselves tells what these did
+    "speakers",  # ... they, and those that they had met
 ]  # fmt: skip
 WARP: dict[str, int] = {name: 8 * index for index, name in enumerate(_WARP)}
 WARP_TID = 192  # three <32 x i32>

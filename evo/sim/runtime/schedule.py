@@ -76,7 +76,7 @@ def prepare_block(c: Code) -> None:
         w = c.at(ctx(c, context, "warps", "ptr"), c.mul(index, stride))
         for name in (
             "state", "resume", "pending", "queue_head", "queue_tail", "group_committed", "arrived", "ahead",
-            "overtaken", "turns", "spent",
+            "overtaken", "turns", "spent", "alone", "speakers",
         ):  # fmt: skip
             c.store(const("i64", 0), w, WARP[name], 8)
         c.store(c.load("i64", w, WARP["frame"], 8), w, WARP["live"], 8)

@@ -163,6 +163,7 @@ def _demand_order(c: Code, kind: str, last: V, mine: V, me: V) -> None:
     other = c.and_(c.lshr(last, 8), 255)
     seen = c.zext(c.load("i32", mine, c.shl(other, 2)), "i64")
     unordered = c.and_(c.icmp("ne", other, me), c.icmp("ugt", c.lshr(last, 32), seen))
+    unordered = c.or_(unordered, _told_by_another_lane(c, other, last, seen))
     # Writing what is there already changes nothing: many correct kernels set a flag from several warps.
     unordered = c.and_(unordered, c.icmp("eq", same, 0))
     weak = c.not_(_is_strong(c, last))
@@ -173,6 +174,28 @@ def _demand_order(c: Code, kind: str, last: V, mine: V, me: V) -> None:
     with c.if_(unordered, likely=False):
         who = c.or_(c.and_(last, 0xFFFF), 1 << 16)
         report(c, SimFault.RACE, rec, w, lane, address, extra=who, width=4)
+
+
+def _told_by_another_lane(c: Code, other: V, last: V, seen: V) -> V:
+    """Is all that this warp knows of a store a flag by lanes that had not met the one that stored?"""
+    theirs = c.at(ctx(c, c.arg(0), "warps", "ptr"), c.mul(other, ctx(c, c.arg(0), "warp_stride")))
+    alone, then = c.load("i64", theirs, WARP["alone"], 8), c.lshr(last, 32)
+    first, end = c.and_(alone, 0xFFFF_FFFF), c.lshr(alone, 32)
+    within = c.and_(c.icmp("uge", then, first), c.icmp("ule", c.intrinsic("umax", then, seen), end))
+    spoken = c.and_(c.lshr(c.load("i64", theirs, WARP["speakers"], 8), c.and_(last, 31)), 1)
+    me = c.load("i64", c.arg(1), WARP["index"], 8)
+    return c.and_(c.and_(within, c.icmp("eq", spoken, 0)), c.icmp("ne", other, me))
+
+
+def speaks_alone(c: Code, w: V, lane: V, fenced: V) -> None:
+    """A lane sets a flag after a fence, at a clock, since which the warp may have met or not."""
+    together = c.load("i64", w, WARP["together"], 8)
+    with c.if_(c.icmp("ule", together, c.zext(fenced, "i64"))):
+        same = c.icmp("eq", c.and_(c.load("i64", w, WARP["alone"], 8), 0xFFFF_FFFF), together)
+        met = c.mask_bits(c.icmp("ugt", met_lanes(c, w, lane), c.splat(c.trunc(together, "i32"))))
+        now = c.zext(c.or_(met, c.shl(const("i32", 1), lane)), "i64")
+        c.store(c.or_(now, c.select(same, c.load("i64", w, WARP["speakers"], 8), 0)), w, WARP["speakers"], 8)
+        c.store(c.or_(together, c.shl(c.zext(fenced, "i64"), 32)), w, WARP["alone"], 8)
 
 
 def _demand_reads(c: Code, word: V, mine: V, me: V, *, atomic: bool) -> None:

@@ -14,7 +14,7 @@ from evo.sim.llvm_values import V, const
 from evo.sim.runtime.fault_report import ctx, lane_of, racing, spill
 from evo.sim.runtime.inter_block_order import kept, learn_from_blocks, tell_blocks
 from evo.sim.runtime.routine import routine
-from evo.sim.runtime.shared_races import has_learnt, move_on, own_clocks
+from evo.sim.runtime.shared_races import has_learnt, move_on, own_clocks, speaks_alone
 
 _CLOCKS = f"<{MAX_WARPS} x i32>"
 
@@ -73,6 +73,7 @@ def flag(c: Code, how: str, *, wide: bool) -> None:
             has_learnt(c, w, c.load("i32", left, c.shl(me, 2)))
         if how != "learn":
             c.store(c.intrinsic("umax", note, c.load(_CLOCKS, told, 0, 4)), left, 0, 4)
+            speaks_alone(c, w, lane, c.load("i32", told, c.shl(me, 2)))
         if wide:
             far = c.icmp("uge", c.sub(address, SHARED_WINDOW), WINDOW_SIZE)
             with c.if_(c.and_(far, kept(c))):

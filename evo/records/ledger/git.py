@@ -63,7 +63,8 @@ class Git:
             import git
         except ImportError as error:
             del error  # GitPython's words fill a screen
-            raise LedgerUnclean("there is no git command on PATH", hint="install git 2.31 or later") from None
+            hint = "install git 2.31 or later; `git version` has to answer"
+            raise LedgerUnclean("there is no git command that works on PATH", hint=hint) from None
         try:
             repo = git.Repo(root, search_parent_directories=True, expand_vars=False)
         except (git.InvalidGitRepositoryError, git.NoSuchPathError):

@@ -594,6 +594,8 @@ def test_a_full_disk_in_git_is_a_harness_fault(tmp_path: Path, monkeypatch: pyte
     fault = failed.fault()
     assert isinstance(fault, HarnessFault)
     assert "space" in fault.hint
+    unwritable = GitFailed("hash-object", 128, "error: unable to create temporary file: Read-only file system")
+    assert "writable" in unwritable.fault().hint
     ledger, runs, _ = start_ledger(repository(tmp_path))
     real = Git.run
 

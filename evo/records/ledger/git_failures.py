@@ -33,9 +33,7 @@ class GitFailed(Exception):
             return LedgerUnclean(
                 message, hint="wait for the other git command; if none is running, remove the lock file"
             )
-        if any(
-            sign in self.stderr for sign in ("Read-only file system", "Permission denied", "insufficient permission")
-        ):
+        if any(sign in self.stderr for sign in ("Read-only file system", "Permission denied")):
             return HarnessFault(message, hint="make the repository writable and start again; nothing was half-written")
         return HarnessFault(message, hint="run `git status` and `git fsck`; the next start finishes what was begun")
 

@@ -352,7 +352,7 @@ class _Renamer:
 
 def _moved(item: Instr, name: str, mods: tuple[str, ...], args: tuple[Operand, ...], rename: _Renamer) -> Instr:
     guard = rename.reg(item.guard) if item.guard is not None else None
-    return Instr(name, mods, args, item.line, item.loc or rename.loc, item.text, guard, item.negated, item.partly)
+    return Instr(name, mods, args, item.line, item.loc or rename.loc, item.text, guard, item.negated)
 
 
 def _extended(kind: str, held: Operand, to: Operand) -> tuple[str, tuple[str, ...], tuple[Operand, ...]]:

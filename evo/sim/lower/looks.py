@@ -32,23 +32,14 @@ class Look(enum.Enum):
 
 
 def looks(blocks: list[Block], *, debug: bool = False) -> dict[int, Look]:
-    """Of the loads of a kernel, by `id`. debug: it is compiled for a debugger."""
-    return _moves(blocks, debug=debug) | _meetings(blocks)
+    """Of the loads of a kernel, by `id`. debug: it is compiled for a debugger, as no variant may be."""
+    return (_moves(blocks) if debug else {}) | _meetings(blocks)
 
 
-def _moves(blocks: list[Block], *, debug: bool) -> dict[int, Look]:
-    found, loads = {}, list[tuple[Block, Instr]]()
-    for block in blocks:
-        stored = {ins.args[0] for ins in block.code if ins.name == "st"}
-        for ins in (ins for ins in block.code if ins.name == "ld"):
-            if ins.partly:
-                found[id(ins)] = Look.MOVES
-            elif "param" not in ins.mods and (debug or ins.args[1] in stored):
-                loads.append((block, ins))
-    if loads:
-        kernel = _Kernel(blocks)
-        found |= {id(ins): Look.MOVES for block, ins in loads if kernel.moves(ins, block, debug=debug)}
-    return found
+def _moves(blocks: list[Block]) -> dict[int, Look]:
+    kernel = _Kernel(blocks)
+    loads = (ins for block in blocks for ins in block.code if ins.name == "ld" and "param" not in ins.mods)
+    return {id(ins): Look.MOVES for ins in loads if kernel.moves(ins)}
 
 
 def _meetings(blocks: list[Block]) -> dict[int, Look]:
@@ -130,8 +121,8 @@ class _Kernel:
         """Is its value computed on to what is stored, not only compared?"""
         return any(reader.name in _TAKES for reader in self._behind(ins)[1])
 
-    def moves(self, ins: Instr, block: Block, *, debug: bool) -> bool:
-        """Are its bits only stored: back beside those of a bit field, or (debug) from a local variable?"""
+    def moves(self, ins: Instr) -> bool:
+        """Are its bits only stored: beside those of a bit field, or from a local variable?"""
         names, readers = set(defs(ins)), list[Instr]()
         waiting = list(names)
         while waiting:
@@ -145,10 +136,8 @@ class _Kernel:
         stores = [reader for reader in readers if reader.name == "st"]
         if any(names & {*reads_of(one.args[0])} for one in stores):
             return False
-        same = all(one.args[0] == ins.args[1] and any(one is other for other in block.code) for one in stores)
-        if any(one.name == "bfi" or (one.name == "and" and isinstance(one.args[2], Imm)) for one in readers):
-            return bool(stores) and (same or debug)
-        return debug and bool(stores) and "__local_depot" in self.place(ins)
+        is_field = any(one.name == "bfi" or (one.name == "and" and isinstance(one.args[2], Imm)) for one in readers)
+        return bool(stores) and (is_field or "__local_depot" in self.place(ins))
 
     def waits(self, block: Block, ins: Instr) -> bool:
         """Is it in a loop that it may end?"""

@@ -74,7 +74,6 @@ class Instr:
     text: str = ""
     guard: Reg | None = None
     negated: bool = False
-    partly: bool = False  # of the bytes that it loads some are used by nothing
     implied: bool = False  # it is none of the text: what another instruction decides is compared beside it
     # The names of the registers that it reads and writes, once somebody has asked.
     reads: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)

@@ -51,7 +51,6 @@ class Cursor:
         self.known: dict[str, Reg] = {}  # registers of the function that have been read, by their own names
         self.unique = 0
         self.loc = 0
-        self.used_bytes = -1  # of the next load, as bits
         self.debug = False
         self.selector = ""  # of the operand just read: `%r1.b0` is a byte of a register
 

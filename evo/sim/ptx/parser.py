@@ -19,9 +19,9 @@ class Parser(StatementParser):
             if word == ".version":
                 self.program.version = self.take()
             elif word == ".target":
-                self.program.target = self.take()
+                is_first, self.program.target = not self.program.target, self.take()
                 while self.accept(","):
-                    self.debug |= self.take() == "debug"
+                    self.debug |= self.take() == "debug" and is_first  # the compiler's, not one in inline assembly
             elif word == ".address_size":
                 if self.integer() != 64:
                     raise self.fail("only 64-bit addresses are supported")

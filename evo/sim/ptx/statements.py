@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from evo.sim.errors import UnsupportedInstruction
 from evo.sim.ptx.ast import WIDTH, Instr, Label, Operand, PtxFunction, Reg, Sym, Variable, Vec
 from evo.sim.ptx.declarations import Declarations
@@ -75,8 +73,6 @@ class StatementParser(Declarations):
             for variable in self.variables(word[1:]):
                 self._add_variable(function, variable)
         elif word == ".pragma":
-            found = re.fullmatch(r'"used_bytes_mask (0x[0-9a-fA-F]+|[0-9]+)"', self.take())
-            self.used_bytes = int(found[1], 0) if found else self.used_bytes
             self.skip_statement()
         elif word in (".maxntid", ".reqntid"):
             self.at -= 1
@@ -168,9 +164,7 @@ class StatementParser(Declarations):
             args = (Sym(self._forward_label(args[0].name)),)
         elif name == "brx" and len(args) == 2 and isinstance(args[1], Sym):
             args = (args[0], Sym(self._forward_label(args[1].name)))
-        used, self.used_bytes = self.used_bytes, -1
-        partly = name == "ld" and bool(~used & (1 << _bytes_of(mods)) - 1)
-        return Instr(name, tuple(mods), args, line, self.loc, text, guard, negated, partly)
+        return Instr(name, tuple(mods), args, line, self.loc, text, guard, negated)
 
     def _operands(self, mods: list[str]) -> tuple[Operand, ...]:
         """They; a part of a register that one selects becomes a modifier, `1.b0`."""
@@ -218,9 +212,3 @@ class StatementParser(Declarations):
             found.append(self.operand())
             self.accept(",")
         return found
-
-
-def _bytes_of(mods: list[str]) -> int:
-    """What a load with these modifiers reads."""
-    each = next((WIDTH[mod] // 8 for mod in reversed(mods) if mod in WIDTH), 0)
-    return each * next((int(mod[1:]) for mod in mods if mod in ("v2", "v4", "v8")), 1)

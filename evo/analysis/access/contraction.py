@@ -29,8 +29,9 @@ class Contraction:
     store of the result, None if it goes on in the kernel. summed: the loops of the sum. roles: for each dimension of
     left, right and output one letter: `m` (of left), `n` (of right), `b` (of both), `k` (summed), `w` (a window: an
     output index and a summed one together), `1` (fixed). kind: `matmul`, `matvec`, `dot`, `convolution`, or `pairs` if
-    another function of the two elements is summed. epilogue: what is done to the sum before it is stored, by name.
-    combine: `sum`, or `max` or `min` of any function of the two elements, which are `pairs` too.
+    another function of the two elements is summed, or of more. epilogue: what is done to the sum before it is stored, by name.
+    combine: `sum`, or `max` or `min` of any function of the two elements, which are `pairs` too. beside: what else is
+    summed with the two, each of it of the result's row or column, or of neither.
     """
 
     kind: str
@@ -45,6 +46,7 @@ class Contraction:
     combine: str = "sum"
     initial: Data | None = None  # what an extremum begins with
     unrolled: int = 1  # places of the sum that a turn of the innermost loop takes
+    beside: tuple[Origin, ...] = ()
     scale: tuple[Data, ...] = ()  # numbers and scalars that each product is multiplied by
 
     @property
@@ -73,7 +75,11 @@ def _contraction(form: Form, reduction: Reduction) -> Contraction | None:
     product, unrolled = None if is_extremum else _factors(form, reduction.operand), 1
     if product is None and not is_extremum and (rolled := _rolled(form, reduction)):
         product, unrolled = rolled
-    factors = product or _pair(form, reduction.operand)
+    beside: tuple[Origin, ...] = ()
+    if not is_extremum and (product is None or product[0] is None) and (several := _several(form, reduction)):
+        product, factors, beside = None, several[:2], several[2:]
+    else:
+        factors = product or _pair(form, reduction.operand)
     if factors is None:
         return None
     left, right = factors
@@ -103,7 +109,7 @@ def _contraction(form: Form, reduction: Reduction) -> Contraction | None:
         epilogue=_epilogue(output) if output is not None else (), line=reduction.line, operand=reduction.operand,
         unrolled=unrolled, scale=_scale(form, reduction.operand) if product is not None and unrolled == 1 else (),
         combine=reduction.kind if is_extremum else "sum",
-        initial=reduction.carried[0].initial if is_extremum else None,
+        initial=reduction.carried[0].initial if is_extremum else None, beside=beside,
     )  # fmt: skip
 
 
@@ -259,15 +265,51 @@ def _summands(data: Data | None) -> Iterator[Data]:
 
 def _pair(form: Form, operand: Data | None) -> tuple[Origin, Origin] | None:
     """The two elements that something else than a product is computed from."""
+    left, right = found if len(found := _elements(form, operand)) == 2 else (None, None)
+    return (left, right) if left is not None and right is not None else None
+
+
+def _elements(form: Form, operand: Data | None) -> list[Origin]:
+    """The elements that a value is computed from, each once; none if anything else is in it."""
     found: dict[tuple[str, tuple[Term, ...]], Origin] = {}
     for part in _computed_from(operand):
         if part.op in ("carried", "result", "unknown", "shuffle", "select"):
-            return None
+            return []
         made = origin(form, part) if part.op == "read" else None
         if made is not None:
             found.setdefault((made.array.name, made.subscripts), made)
-    left, right = list(found.values()) if len(found) == 2 else (None, None)
-    return (left, right) if left is not None and right is not None else None
+    return list(found.values())
+
+
+def _several(form: Form, reduction: Reduction) -> tuple[Origin, ...]:
+    """Of more than two elements that are summed together one of the result's row and one of its column, then the
+    others; none if one belongs to both, or if a turn may leave one out.
+    """
+    found, (output, _) = _elements(form, reduction.operand), _output(form, reduction)
+    if len(found) < 3 or output is None or reduction.place != "register" or any(len(each.way) > 1 for each in found):
+        return ()
+    names, summed = element_names(output.subscripts), frozenset(reduction.loops)
+    used: list[frozenset[Symbol]] = []
+    steps: list[int] = []  # `k / 32` of an element is no whole walk along the sum
+    for each in found:
+        said = [in_indices(term, output.subscripts, names) for term in each.subscripts]
+        used.append(frozenset().union(*(_indices(term) for term in said)))
+        steps.append(sum(1 for term in said for _ in term.ops()))
+        if used[-1] - summed - frozenset(names) or _is_left_out(form, each, reduction.loops, is_extremum=True):
+            return ()
+    wide = [at for at, symbols in enumerate(used) if symbols & summed and symbols - summed]
+    wide.sort(key=lambda at: steps[at])
+    one = wide[0] if wide else 0
+    other = next((at for at in wide if used[at] - used[one] and used[one] - used[at]), one)
+    if any(not symbols - summed <= side for symbols in used for side in [_side(symbols, used[one], used[other])]):
+        return ()
+    rest = [each for at, each in enumerate(found) if at not in (one, other)]
+    return (found[one], found[other], *rest) if one != other else ()
+
+
+def _side(symbols: frozenset[Symbol], one: frozenset[Symbol], other: frozenset[Symbol]) -> frozenset[Symbol]:
+    """The one of two sets of indices that has more of some others."""
+    return one if len(symbols & one) >= len(symbols & other) else other
 
 
 def _flat(form: Form, data: Data) -> Iterator[Data]:

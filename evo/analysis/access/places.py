@@ -207,7 +207,7 @@ class LoadsAndStores(AddressReader):
         kind = place.type
         if kind.kind == "array":
             return Pointer(place.term, kind.of or OTHER)
-        home = self._home(place.term)
+        home = self.home_at(place.term)
         if home is not None:
             return self._of_home(home, place, node)
         known = self._forwarded(place, kind)
@@ -238,7 +238,7 @@ class LoadsAndStores(AddressReader):
         return Number(term, kind)
 
     def store(self, place: ArrayPlace, value: Value, node: Node, route: str = "plain") -> None:
-        home = self._home(place.term)
+        home = self.home_at(place.term)
         if home is not None:
             is_whole = place.type.size >= home.type.size
             data = self.data_of(value)
@@ -310,7 +310,7 @@ class LoadsAndStores(AddressReader):
         self.homes[address] = cell
         return place
 
-    def _home(self, term: Term) -> Cell | None:
+    def home_at(self, term: Term) -> Cell | None:
         """The variable that an address lies in, if it is one."""
         return next((self.homes[s] for s in term.symbols() if s in self.homes), None)
 

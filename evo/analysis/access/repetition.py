@@ -78,8 +78,10 @@ class Repetition(LoopTurns):
         for binding in bindings:
             if isinstance(binding, ArrayPlace):
                 arrays |= {symbol for symbol in binding.term.symbols() if symbol.kind == "address"}
-        named = dict.fromkeys(n.text for n in node.walk() if n.type == "identifier")
-        for closure in closures_in(self.lookup(name) for name in named):
+        named = [self.lookup(name) for name in dict.fromkeys(n.text for n in node.walk() if n.type == "identifier")]
+        kept = (self.home_at(b.value.term) for b in named if isinstance(b, Cell) and isinstance(b.value, Pointer))
+        found.update(dict.fromkeys(numbers_in(kept)))  # `*where = i` through the address of a variable
+        for closure in closures_in(named):
             if closure.node.start_byte not in seen:
                 seen.add(closure.node.start_byte)
                 outside, self.scopes = self.scopes, list(closure.scopes or self.scopes)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from evo.analysis.access import Data, LaunchAnalysis, Symbol, Term, Unsure
 from evo.analysis.access.data_values import is_number
-from evo.analysis.access.terms import Atom
+from evo.analysis.access.terms import Atom, Op
 from evo.cuda.source import Edit, Function, Span
 from evo.operators.rules.rule_context import RuleContext
 from evo.spec.expr import Expression
@@ -143,6 +143,8 @@ class Printer:
         atom = term.atom
         if isinstance(atom, Symbol) and atom.kind == "axis" and atom.name in self.names:
             return self.names[atom.name]
+        if isinstance(atom, Op) and atom.name in ("div", "mod") and len(atom.terms) == 2:
+            return f"({self.term(atom.terms[0])} {'/' if atom.name == 'div' else '%'} {self.term(atom.terms[1])})"
         if term.atom is not None or term.value is not None:
             raise NotPrinted(term.text)
         return "(" + " + ".join(self._product(mono, n) for mono, n in term.parts.items()) + ")"

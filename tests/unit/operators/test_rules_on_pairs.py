@@ -136,3 +136,30 @@ def test_of_equal_ones_the_first_is_found_or_the_search_stays(test: str, places:
     task = read_task(DATA / "foreign" / "kernels" / "argmax_rows")
     text = changed(read_variant(task.ladder()[0]).text, ("v > best", test))
     assert len(built("row_lanes", text, task)) == places
+
+
+def test_a_function_that_is_given_addresses_keeps_the_best_and_its_place(bench: EvaluationSession) -> None:
+    """`*where = c` in a function that a loop stands in changes from turn to turn, and is the kernel's variable."""
+    task = read_task(DATA / "foreign" / "kernels" / "argmax_rows")
+    text = """\
+// evo: task argmax_rows
+// evo: launch argmax grid (ceil_div(N, 256)) block (256) shared 0
+__device__ void best_of(const float* row, int count, float* best, int* where) {
+    *best = row[0];
+    *where = 0;
+    for (int c = 1; c < count; c++) {
+        if (row[c] > *best) { *best = row[c]; *where = c; }
+    }
+}
+extern "C" __global__ void argmax(const float* x, int* idx, int N, int C) {
+    int n = blockIdx.x * blockDim.x + threadIdx.x;
+    if (n >= N) return;
+    float best;
+    int at;
+    best_of(x + n * C, C, &best, &at);
+    idx[n] = at;
+}
+"""
+    (child,) = built("row_lanes", text, task)
+    assert "best = theirs, at = their_other;" in child.text
+    assert passes(bench, task, child)

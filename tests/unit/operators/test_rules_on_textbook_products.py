@@ -173,3 +173,36 @@ def test_what_each_product_is_multiplied_by_is_not_lost(bench: EvaluationSession
     first, *_ = built(name, text, TASK)
     assert "(alpha * sum[i][j])" in first.text
     assert passes(bench, TASK, first)
+
+
+COMPUTED = read_task(DATA / "idioms" / "computed_factors")
+STATEMENT = "(a[row * K + k] - u[k]) * b[col * K + k] + a[row * K + k] * v[row] * (b[col * K + k] - u[k])"
+
+
+def test_what_depends_on_a_row_alone_or_a_column_alone_is_worked_out_once(bench: EvaluationSession) -> None:
+    (first, *_) = built("tile_product", COMPUTED.ladder()[0].read_text(), COMPUTED)
+    assert "a_tile2[k][m] = row < M && kk < K ? (a[row * K + kk] * v[row]) : 0;" in first.text
+    assert "sum[i][j] += ((x[i] * y_[j]) + (x2[i] * y2[j]));" in first.text
+    assert passes(bench, COMPUTED, first)
+
+
+@pytest.mark.parametrize(
+    ("summed", "tiles"),
+    [
+        ("u[k] * (a[row * K + k] - b[col * K + k]) * (a[row * K + k] - b[col * K + k])", 3),
+        ("a[row * K + k] * (b[col * K + k] * u[k / 4])", 2),
+        ("a[row * K + k] * b[col * K + k] + 1.0f - v[row]", 0),  # zeros behind the last element would count
+        ("a[row * K + k] * b[col * K + k] * y[row * N + col]", 0),  # an element of a row and a column
+        ("a[row * K + k] * b[col * K + k] * u[k + 1 < K ? k + 1 : 0]", 0),
+        ("a[row * K + k] * b[col * K + k] * (k % 3 ? u[k] : v[row])", 0),
+    ],
+)
+def test_tiles_hold_values_of_one_side(summed: str, tiles: int) -> None:
+    text = changed(COMPUTED.ladder()[0].read_text(), (STATEMENT, summed))
+    found = built("tile_product", text, COMPUTED)
+    assert (found[0].text.count("__shared__") if found else 0) == tiles
+
+
+def test_a_test_that_leaves_turns_out_is_no_product_of_several() -> None:
+    text = changed(COMPUTED.ladder()[0].read_text(), ("sum += ", "if (k != row) sum += "))
+    assert built("tile_product", text, COMPUTED) == []

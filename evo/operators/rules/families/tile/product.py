@@ -11,6 +11,7 @@ from evo.analysis.access import Access, Contraction, Data, LaunchAnalysis, numbe
 from evo.analysis.access.data_values import is_number, parts_of, plain
 from evo.cuda.source import Edit, Function
 from evo.operators.rules.directives import relaunched, require, shape_knobs, without_bounds
+from evo.operators.rules.families.tile.computed_factors import ComputedFactors, numbered
 from evo.operators.rules.families.tile.masked_results import Mask, is_once_each, mask_of
 from evo.operators.rules.families.tile.product_layout import (
     Factor,
@@ -86,7 +87,7 @@ class Tiling:
 
 
 def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[Application]:
-    found = product_of(ctx, analysis, function, combine=("sum", "max", "min"))
+    found = product_of(ctx, analysis, function, combine=("sum", "max", "min"), of_several=True)
     if found is None:
         return
     for rank, shape in enumerate(sorted(_SHAPES, key=lambda each: blocks_of(found, each) < analysis.chip.sms)):
@@ -107,12 +108,22 @@ def blocks_of(found: Product, shape: tuple[int, ...]) -> int:
 
 
 def product_of(
-    ctx: RuleContext, analysis: LaunchAnalysis, function: Function, *, combine: Collection[str] = ("sum",)
+    ctx: RuleContext,
+    analysis: LaunchAnalysis,
+    function: Function,
+    *,
+    combine: Collection[str] = ("sum",),
+    of_several: bool = False,
 ) -> Product | None:
-    """combine: by what pairs may be combined. Raises NotPrinted for a layout that tiles are not made for."""
+    """combine: by what pairs may be combined; of_several: whether more than two elements may be summed together.
+
+    Raises NotPrinted for a layout that tiles are not made for.
+    """
     form = analysis.form
     products = [made for made in analysis.contractions if made.kind in ("matmul", "pairs")]
     if len(products) != 1 or form.multiplies or products[0].combine not in combine:
+        return None
+    if products[0].beside and not of_several:
         return None
     made = swapped(products[0])
     if made.left is None or made.output is None or made.output.array is None:
@@ -208,14 +219,18 @@ def skipped_tile(found: Product, say: Printer) -> str:
 
 
 def _edits(found: Product, shape: tuple[int, ...]) -> list[Edit]:
-    kinds = {accumulator(side.element) for side in (found.layout.left, found.layout.right)}
+    kinds = {accumulator(each.element) for each in (found.layout.left, found.layout.right)}
+    kinds |= {accumulator(each.array.element) for each in found.made.beside}
+    kinds -= {"int"} if "float" in kinds else set()  # bytes times floats are floats
     kind = kinds.pop() or ""
     if kinds or not kind or (kind == "double" and not found.is_sum):
         raise NotPrinted("factors of two kinds, or extrema of doubles")
     width = 8 if kind == "double" else 4
-    if (shape[0] + 4 + shape[1] + 4) * shape[2] * width > _ROOM:
+    computed = ComputedFactors.of(found.analysis, found.made) if found.made.beside else None
+    counts = (1, 1) if computed is None else (len(computed.rows), len(computed.columns))
+    if sum((size + 4) * count for size, count in zip(shape, counts, strict=False)) * shape[2] * width > _ROOM:
         raise NotPrinted("too large a tile")
-    body = partial(_body, found, kind=kind)
+    body = partial(_body, found, kind=kind, computed=computed)
     return tiled_edits(found, shape, body, requires="BM % TM == 0 and BN % TN == 0")
 
 
@@ -307,36 +322,46 @@ def _first(initial: Data | None, say: Printer) -> str:
     return say.value(found)
 
 
-def _body(found: Product, tiling: Tiling, *, kind: str) -> str:
+def _body(found: Product, tiling: Tiling, *, kind: str, computed: ComputedFactors | None) -> str:
     layout = tiling.layout
-    fills = _fill(layout.left, "$m", "BM", "$row0", layout.m, layout.k, is_sum=found.is_sum)
-    fills += _fill(layout.right, "$n", "BN", "$col0", layout.n, layout.k, is_sum=found.is_sum)
-    begun = _begun(found, tiling.say, kind) + declared_sides(found.sides, kind)
+    if computed is None:
+        fills = _fill(layout.left, "$m", "BM", "$row0", layout.m, layout.k, is_sum=found.is_sum)
+        fills += _fill(layout.right, "$n", "BN", "$col0", layout.n, layout.k, is_sum=found.is_sum)
+        begun, step = factors_of(found), _step(found, tiling.say, kind)
+    else:
+        fills, begun = computed.fills(layout, tiling.say), layout.declared
+        step = f"$sum[$i][$j] += {computed.summed(tiling.say)}"
+    counts = (1, 1) if computed is None else (len(computed.rows), len(computed.columns))
+    rows, columns = (
+        list(zip(numbered(tile, n), numbered(word, n), strict=True))
+        for tile, word, n in (("$a_tile", "$x", counts[0]), ("$b_tile", "$y", counts[1]))
+    )
+    own = ", ".join([*(f"{x}[TM]" for _, x in rows), *(f"{y}[TN]" for _, y in columns)])
+    loads = [f"for (int $i = 0; $i < TM; ++$i) {x}[$i] = {tile}[$k][$ty + $i];" for tile, x in rows]
+    loads += [f"for (int $j = 0; $j < TN; ++$j) {y}[$j] = {tile}[$k][$tx + $j];" for tile, y in columns]
+    tiles = [f"{tile}[BK][BM + 4]" for tile, _ in rows] + [f"{tile}[BK][BN + 4]" for tile, _ in columns]
+    sums = _begun(found, tiling.say, kind) + declared_sides(found.sides, kind)
     turns = f"    for (int $turn = 0; $turn < {layout.turns}; ++$turn)\n" if layout.turns else ""
     skipped, depth = skipped_tile(found, tiling.say), layout.k
     if skipped:
-        begun += f"    const int $depth = {skipped}{depth};  // a tile of masked results needs no products\n"
+        sums += f"    const int $depth = {skipped}{depth};  // a tile of masked results needs no products\n"
         depth = "$depth"
     return f"""{{
     // A block computes BM x BN results from tiles of BK columns and rows; a thread TM x TN of them in registers.
     constexpr int $threads = BM / TM * (BN / TN);
-    __shared__ __align__(16) {kind} $a_tile[BK][BM + 4];
-    __shared__ __align__(16) {kind} $b_tile[BK][BN + 4];
+{"".join(f"    __shared__ __align__(16) {kind} {tile};" + chr(10) for tile in tiles)}\
     const int $row0 = blockIdx.y * BM, $col0 = blockIdx.x * BN;
-{factors_of(found)}    const int $ty = threadIdx.x / (BN / TN) * TM, $tx = threadIdx.x % (BN / TN) * TN;
-{begun}{turns}    for (int $k0 = 0; $k0 < {depth}; $k0 += BK) {{
+{begun}    const int $ty = threadIdx.x / (BN / TN) * TM, $tx = threadIdx.x % (BN / TN) * TN;
+{sums}{turns}    for (int $k0 = 0; $k0 < {depth}; $k0 += BK) {{
 {fills}        __syncthreads();
         #pragma unroll
         for (int $k = 0; $k < BK; ++$k) {{
-            {kind} $x[TM], $y[TN];
-            #pragma unroll
-            for (int $i = 0; $i < TM; ++$i) $x[$i] = $a_tile[$k][$ty + $i];
-            #pragma unroll
-            for (int $j = 0; $j < TN; ++$j) $y[$j] = $b_tile[$k][$tx + $j];
+            {kind} {own};
+{"".join(f"            #pragma unroll{chr(10)}            {load}{chr(10)}" for load in loads)}\
             #pragma unroll
             for (int $i = 0; $i < TM; ++$i) {{
                 #pragma unroll
-                for (int $j = 0; $j < TN; ++$j) {_step(found, tiling.say, kind)};
+                for (int $j = 0; $j < TN; ++$j) {step};
             }}
 {side_steps(found.analysis, found.made, found.sides, tiling.say)}        }}
         __syncthreads();

@@ -6,14 +6,14 @@ each column, and computes them from the elements that it multiplies anyway.
 
 from __future__ import annotations
 
-import re
+import math
 from dataclasses import dataclass, replace
 
 from evo.analysis.access import Contraction, Data, LaunchAnalysis, Symbol, Term, origin
-from evo.analysis.access.data_values import parts_of
+from evo.analysis.access.data_values import number_in, parts_of, plain
 from evo.operators.rules.lifting import NotPrinted, Printer
 
-_NOTHING = re.compile(r"(?:[()*+\- ]|0\.0f|fabsf)+")  # an expression that is 0
+_SOME = 0.7310585  # a number that a scalar may have
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +82,31 @@ def summed(
             if made.array == side.array and tuple(t.substitute(turned) for t in made.subscripts) == side.subscripts:
                 reads[part.detail] = text
     spelled = replace(say, places={}, values={}, reads=reads)
-    at_zero = replace(spelled, reads=dict.fromkeys(reads, "0.0f")).value(operand)
-    if is_padded and not _NOTHING.fullmatch(at_zero):
+    if is_padded and at_zero(operand) != 0:
         raise NotPrinted("padding with zeros would count")
     return spelled.value(operand)
+
+
+def at_zero(data: Data | None) -> float:
+    """A value if all elements are 0; NaN if that is not known."""
+    found = plain(data)
+    if found is None or found.op in ("read", "scalar"):
+        return math.nan if found is None else 0.0 if found.op == "read" else _SOME
+    args = [at_zero(arg) for arg in found.args]
+    match found.op, args:
+        case "add", [left, right]:
+            return left + right
+        case "sub", [left, right]:
+            return left - right
+        case "mul", [left, right]:
+            return left * right
+        case "div", [left, right] if right:
+            return left / right
+        case ("neg", [only]):
+            return -only
+        case "call", [only] if str(found.detail) in ("fabsf", "fabs", "sqrtf", "sqrt") and only >= 0:
+            return math.sqrt(only) if "sqrt" in str(found.detail) else only
+    return number_in(found)
 
 
 def declared_sides(sides: tuple[SideSum, ...], kind: str) -> str:

@@ -16,7 +16,7 @@ from evo.operators.rules.families.work.moments import is_moments, merging, with_
 from evo.operators.rules.families.work.softmax_parts import by_elements, is_natural, softmax_of_both
 from evo.operators.rules.families.work.walked_pointers import indexed
 from evo.operators.rules.lifting import NotPrinted
-from evo.operators.rules.rewriting import fresh, indent_of, listed
+from evo.operators.rules.rewriting import WORD, fresh, indent_of, listed
 from evo.operators.rules.rule_context import RuleContext
 from evo.spec.comments import without_comments
 
@@ -111,7 +111,7 @@ def shared_of(ctx: RuleContext, analysis: LaunchAnalysis, loop: Loop, own: Colle
     # An atomic is each turn's own: the lanes carry out as many, in another order.
     reductions = tuple(r for r in analysis.legality.is_reduction(loop) if r.place != "atomic")
     reductions = by_elements(analysis, reductions)
-    if not are_known(loop, reductions):
+    if not are_known(loop, reductions) or not _are_named(ctx, loop, reductions):
         return None
     verdict = analysis.legality.parallel(loop)
     if verdict.holds or (verdict.buffers and set(verdict.buffers) <= {*own}):
@@ -119,6 +119,15 @@ def shared_of(ctx: RuleContext, analysis: LaunchAnalysis, loop: Loop, own: Colle
     if analysis.legality.parallel(loop, scans=True).holds:
         return replace(shared_loop(ctx, loop, reductions), is_scan=True)
     return None
+
+
+def _are_named(ctx: RuleContext, loop: Loop, reductions: Sequence[Reduction]) -> bool:
+    """Whether a function that a kernel calls has variables of its own for what its loop combines, and no addresses."""
+    inside = next((f for f in ctx.source.functions if f.body.holds(loop.span)), None) if loop.calls else None
+    addresses = {param.name for param in inside.params if param.is_pointer} if inside is not None else set[str]()
+    others = set(WORD.findall(ctx.source.text)) - set(WORD.findall(ctx.source.slice(loop.span)))
+    names = {word for found in reductions for name in found.names for word in WORD.findall(name)[:1]}
+    return inside is None or not names & (addresses | others)
 
 
 def going_on(ctx: RuleContext, analysis: LaunchAnalysis, loop: Loop, inner: SharedLoop) -> SharedLoop:

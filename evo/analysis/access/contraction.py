@@ -9,6 +9,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from evo.analysis.access.comparisons import Combined, Compare, Unsure, conjuncts
+from evo.analysis.access.contraction_roles import (
+    element_names,
+    has_window,
+    indices_in,
+    kind_of,
+    output_role,
+    roles_by_output,
+    roles_of,
+)
 from evo.analysis.access.data_values import is_old, plain
 from evo.analysis.access.extrema import extremum_by_comparison
 from evo.analysis.access.form import Access, Carried, Data, Form
@@ -29,9 +38,9 @@ class Contraction:
     store of the result, None if it goes on in the kernel. summed: the loops of the sum. roles: for each dimension of
     left, right and output one letter: `m` (of left), `n` (of right), `b` (of both), `k` (summed), `w` (a window: an
     output index and a summed one together), `1` (fixed). kind: `matmul`, `matvec`, `dot`, `convolution`, or `pairs` if
-    another function of the two elements is summed, or of more. epilogue: what is done to the sum before it is stored, by name.
-    combine: `sum`, or `max` or `min` of any function of the two elements, which are `pairs` too. beside: what else is
-    summed with the two, each of it of the result's row or column, or of neither.
+    another function of the two elements is summed, or of more. epilogue: what is done to the sum before it is stored,
+    by name. combine: `sum`, or `max` or `min` of any function of the two elements, which are `pairs` too. beside: what
+    else is summed with the two, each of it of the result's row or column, or of neither.
     """
 
     kind: str
@@ -75,11 +84,9 @@ def _contraction(form: Form, reduction: Reduction) -> Contraction | None:
     product, unrolled = None if is_extremum else _factors(form, reduction.operand), 1
     if product is None and not is_extremum and (rolled := _rolled(form, reduction)):
         product, unrolled = rolled
-    beside: tuple[Origin, ...] = ()
-    if not is_extremum and (product is None or product[0] is None) and (several := _several(form, reduction)):
-        product, factors, beside = None, several[:2], several[2:]
-    else:
-        factors = product or _pair(form, reduction.operand)
+    several = _several(form, reduction) if not is_extremum and (product is None or product[0] is None) else ()
+    product = None if several else product
+    factors = (several[0], several[1]) if several else product or _pair(form, reduction.operand)
     if factors is None:
         return None
     left, right = factors
@@ -90,17 +97,17 @@ def _contraction(form: Form, reduction: Reduction) -> Contraction | None:
     at = output.subscripts if output is not None else ()
     left, right = (_renamed(left, names) if left is not None else None), _renamed(right, names)
     sides = {"left": left.subscripts if left is not None else (), "right": right.subscripts}
-    roles = _roles_by_output(sides["left"], sides["right"], at, summed) if left is not None else None
+    roles = roles_by_output(sides["left"], sides["right"], at, summed) if left is not None else None
     if roles is None:
         roles = {
-            "left": _roles(sides["left"], sides["right"], summed, "m"),
-            "right": _roles(sides["right"], sides["left"], summed, "n"),
+            "left": roles_of(sides["left"], sides["right"], summed, "m"),
+            "right": roles_of(sides["right"], sides["left"], summed, "n"),
         }
-        if not _has_window(sides["left"], sides["right"], summed):  # lanes that share a sum
+        if not has_window(sides["left"], sides["right"], summed):  # lanes that share a sum
             roles = {side: letters.replace("w", "k") for side, letters in roles.items()}
         if output is not None:
-            roles["output"] = "".join(_output_role(term, sides["left"], sides["right"]) for term in at)
-    kind = _kind(roles, left)
+            roles["output"] = "".join(output_role(term, sides["left"], sides["right"]) for term in at)
+    kind = kind_of(roles, left)
     if product is None and kind != "matmul":
         return None
     return Contraction(
@@ -109,7 +116,7 @@ def _contraction(form: Form, reduction: Reduction) -> Contraction | None:
         epilogue=_epilogue(output) if output is not None else (), line=reduction.line, operand=reduction.operand,
         unrolled=unrolled, scale=_scale(form, reduction.operand) if product is not None and unrolled == 1 else (),
         combine=reduction.kind if is_extremum else "sum",
-        initial=reduction.carried[0].initial if is_extremum else None, beside=beside,
+        initial=reduction.carried[0].initial if is_extremum else None, beside=several[2:],
     )  # fmt: skip
 
 
@@ -144,52 +151,6 @@ def _is_chosen(carried: Carried) -> bool:
     if update is None or update.op != "select" or not isinstance(update.detail, Compare | Combined | Unsure):
         return False
     return any(isinstance(part, Unsure) for part in conjuncts(update.detail))
-
-
-def element_names(at: tuple[Term, ...]) -> list[Symbol]:
-    """What the indices of the output's elements are called."""
-    return [Symbol(f"element{d}", "value", d + 1) for d in range(len(at))]
-
-
-def _roles_by_output(
-    left: tuple[Term, ...], right: tuple[Term, ...], at: tuple[Term, ...], summed: tuple[Symbol, ...]
-) -> dict[str, str] | None:
-    """The letters if both factors are read at places that the output's element and the summed loops tell."""
-    names, inside = element_names(at), frozenset(summed)
-    known = frozenset(names) | inside
-    sides = [[in_indices(term, at, names) for term in side] for side in (left, right)]
-    if not at or any(_indices(term) - known for side in sides for term in side):
-        return None
-    used = [frozenset(names) & frozenset().union(*(term.symbols() for term in side)) for side in sides]
-    letters = ["b" if n in used[0] & used[1] else "m" if n in used[0] else "n" if n in used[1] else "1" for n in names]
-    found = {"output": "".join(letters)}
-    for word, own, side in (("left", "m", sides[0]), ("right", "n", sides[1])):
-        roles = ""
-        for term in side:
-            free, over = term.symbols() & frozenset(names), term.symbols() & inside
-            both = "b" if free <= used[0] & used[1] else own
-            roles += ("w" if over else both) if free else "k" if over else "1"
-        found[word] = roles
-    return found
-
-
-def _has_window(left: tuple[Term, ...], right: tuple[Term, ...], summed: tuple[Symbol, ...]) -> bool:
-    """Whether one factor stands at output index and summed index together, and the other at the summed one alone."""
-    inside = frozenset(summed)
-    for wide, narrow in ((left, right), (right, left)):
-        for term in wide:
-            over = term.symbols() & inside
-            is_mixed = over and not _indices(term) <= inside
-            if is_mixed and any(_indices(other) & over and _indices(other) <= inside for other in narrow):
-                return True
-    return False
-
-
-def _kind(roles: Mapping[str, str], left: Origin | None) -> str:
-    if "w" in roles["left"] + roles["right"]:
-        return "convolution"
-    has_m, has_n = "m" in roles["left"] or left is None, "n" in roles["right"]
-    return "matmul" if has_m and has_n else "matvec" if has_m or has_n else "dot"
 
 
 def _product(operand: Data | None) -> Data | None:
@@ -293,7 +254,7 @@ def _several(form: Form, reduction: Reduction) -> tuple[Origin, ...]:
     steps: list[int] = []  # `k / 32` of an element is no whole walk along the sum
     for each in found:
         said = [in_indices(term, output.subscripts, names) for term in each.subscripts]
-        used.append(frozenset().union(*(_indices(term) for term in said)))
+        used.append(frozenset().union(*(indices_in(term) for term in said)))
         steps.append(sum(1 for term in said for _ in term.ops()))
         if used[-1] - summed - frozenset(names) or _is_left_out(form, each, reduction.loops, is_extremum=True):
             return ()
@@ -382,40 +343,6 @@ def _names_there(read: Access, update: Access) -> dict[Symbol, Term]:
 
 def _renamed(side: Origin, names: Mapping[Symbol, Term]) -> Origin:
     return replace(side, subscripts=tuple(term.substitute(names) for term in side.subscripts))
-
-
-def _roles(at: tuple[Term, ...], other: tuple[Term, ...], summed: tuple[Symbol, ...], own: str) -> str:
-    free = [term for term in other if not term.symbols() & frozenset(summed)]
-    beside = frozenset().union(*(_indices(term) for term in free if term not in at))
-    shared = frozenset().union(*(_indices(term) for term in free))
-    letters = []
-    for term in at:
-        indices, inside = _indices(term), term.symbols() & frozenset(summed)
-        if inside:
-            letters.append("k" if indices <= inside else "w")
-        elif not indices:
-            letters.append("1")
-        else:
-            # One index of a thread may stand for several: what both factors have is theirs, whatever it is made of.
-            is_both = term in free or (indices <= shared and not indices & beside)
-            letters.append("b" if is_both else own)
-    return "".join(letters)
-
-
-def _indices(term: Term) -> frozenset[Symbol]:
-    return frozenset(symbol for symbol in term.symbols() if symbol.kind in ("block", "thread", "loop", "value"))
-
-
-def _output_role(term: Term, left: tuple[Term, ...], right: tuple[Term, ...]) -> str:
-    if term in left and term in right:
-        return "b"
-    if term in left or term in right:
-        return "m" if term in left else "n"
-    indices = _indices(term)
-    if not indices:
-        return "1"
-    near = [max((len(indices & _indices(t)) for t in side), default=0) for side in (left, right)]
-    return "m" if near[0] >= near[1] else "n"
 
 
 def _epilogue(output: Access) -> tuple[str, ...]:

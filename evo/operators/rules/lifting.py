@@ -32,6 +32,7 @@ _CALLS = frozenset({
     "expf", "exp", "tanhf", "tanh", "sqrtf", "sqrt", "rsqrtf", "logf", "log", "fabsf", "fabs", "erff", "powf", "log1pf",
     "expm1f", "sinf", "cosf", "__expf", "__logf", "__fdividef",
 })  # fmt: skip
+_OPERAND = 3  # a name, a call or what stands in brackets
 _WORDS = re.compile(r"\$?[A-Za-z_]\w*")
 _DEFINED = re.compile(r"(?m)^[ \t]*#[ \t]*define[ \t]+(\w+)")
 
@@ -54,39 +55,51 @@ class Printer:
     begun: Collection[str] = ()
 
     def value(self, data: Data | None) -> str:
-        """Raises NotPrinted."""
+        """An operand of what stands around it. Raises NotPrinted."""
+        text, rank = self._ranked(data)
+        return text if rank == _OPERAND else f"({text})"
+
+    def expression(self, data: Data | None) -> str:
+        """A value that stands alone. Raises NotPrinted."""
+        return self._ranked(data)[0]
+
+    def _ranked(self, data: Data | None) -> tuple[str, int]:
+        """A value, and how much what it ends with binds: as a choice, a sum, a product or an operand."""
         if data is None:
             raise NotPrinted("nothing")
         match data.op:
             case "same" | "convert":
-                return self.value(data.args[0])
+                return self._ranked(data.args[0])
             case "constant":
-                return f"{_number(data.detail)}"
+                return _number(data.detail), _OPERAND
             case "scalar":
-                return self._name(str(data.detail))
+                return self._name(str(data.detail)), _OPERAND
             case "index":
                 assert isinstance(data.detail, Term)
-                return self.term(data.detail)
+                return self.term(data.detail), _OPERAND
             case "result" | "carried":
                 name = str(getattr(data.detail, "name", ""))
                 if name in self.values:
                     initial = data.args[0] if data.args else None
                     said = self.values[name]
-                    return said if name in self.begun or is_zero(initial) else f"({self.value(initial)} + {said})"
+                    is_whole = name in self.begun or is_zero(initial)
+                    return (said, _OPERAND) if is_whole else (f"{self.value(initial)} + {said}", 1)
             case "add" | "sub" | "mul" | "div" if len(data.args) == 2:
-                left, right = (self.value(arg) for arg in data.args)
-                return f"({left} {_INFIX[data.op]} {right})"
+                rank = 1 if data.op in ("add", "sub") else 2
+                (left, before), (right, behind) = (self._ranked(arg) for arg in data.args)
+                left, right = left if before >= rank else f"({left})", right if behind > rank else f"({right})"
+                return f"{left} {_INFIX[data.op]} {right}", rank
             case "max" | "min" if len(data.args) == 2:
-                return f"f{data.op}({self.value(data.args[0])}, {self.value(data.args[1])})"
+                return f"f{data.op}({self.expression(data.args[0])}, {self.expression(data.args[1])})", _OPERAND
             case "neg":
-                return f"(-{self.value(data.args[0])})"
+                return f"(-{self.value(data.args[0])})", _OPERAND
             case "call" if str(data.detail) in _CALLS:
-                return f"{data.detail}({', '.join(self.value(arg) for arg in data.args)})"
+                return f"{data.detail}({', '.join(self.expression(arg) for arg in data.args)})", _OPERAND
             case "read":
-                return self._read(data)
+                return self._read(data), _OPERAND
             case "select" if isinstance(data.detail, Unsure) and len(data.args) == 2:
                 taken, other = (self.value(arg) for arg in data.args)
-                return f"({self._condition(data.detail)} ? {taken} : {other})"
+                return f"{self._condition(data.detail)} ? {taken} : {other}", 0
         raise NotPrinted(data.op)
 
     def _condition(self, condition: Unsure) -> str:

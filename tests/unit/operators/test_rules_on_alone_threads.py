@@ -215,7 +215,7 @@ def pairs(folder: Path) -> Task:
 def test_an_extremum_of_pairs_is_computed_by_tiles(bench: EvaluationSession, tmp_path: Path) -> None:
     task = pairs(tmp_path)
     child = built("tile_product", PAIRS, task)[0]
-    assert "fmaxf(sum[i][j], (x[i] + y[j]))" in child.text
+    assert "fmaxf(sum[i][j], x[i] + y[j])" in child.text
     assert passes(bench, task, child)
 
 

@@ -33,7 +33,7 @@ extern "C" __global__ void moments(const float* x, float* mean, float* square, i
     sum = sum_parts[0][column];
     of_squares = of_squares_parts[0][column];
     if (lane == 0 && (int)blockIdx.x * COLUMNS + column < C) {
-        mean[c] = (sum / R);
-        square[c] = (of_squares / R);
+        mean[c] = sum / R;
+        square[c] = of_squares / R;
     }
 }

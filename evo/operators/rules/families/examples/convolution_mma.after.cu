@@ -180,7 +180,7 @@ extern "C" __global__ void conv(const half* x, const half* w, const half* bias, 
             #pragma unroll
             for (int e = 0; e < 2; ++e) {
                 const int col = first + e;
-                if (col < K) held[e] = __float2half(fmax((sum[i][j / 2][j % 2 * 2 + e] + __half2float(bias[col])), 0.0f));
+                if (col < K) held[e] = __float2half(fmax(sum[i][j / 2][j % 2 * 2 + e] + __half2float(bias[col]), 0.0f));
             }
             half* const spot = &y[(long long)row * K + first];
             if (K % 2 == 0) {
@@ -202,6 +202,6 @@ extern "C" __global__ void conv(const half* x, const half* w, const half* bias, 
             const long long from = place(0, at);
             if (from >= 0) total += __half2float(x[from]) * __half2float(w[(long long)at * K + col]);
         }
-        y[(long long)row * K + col] = __float2half(fmax((total + __half2float(bias[col])), 0.0f));
+        y[(long long)row * K + col] = __float2half(fmax(total + __half2float(bias[col]), 0.0f));
     }
 }

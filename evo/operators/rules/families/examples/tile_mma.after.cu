@@ -147,7 +147,7 @@ extern "C" __global__ void linear(const half* a, const half* b, const half* bias
             #pragma unroll
             for (int e = 0; e < 2; ++e) {
                 const int col = first + e;
-                if (col < N) held[e] = __float2half(fmax((sum[i][j / 2][j % 2 * 2 + e] + __half2float(bias[col])), 0.0f));
+                if (col < N) held[e] = __float2half(fmax(sum[i][j / 2][j % 2 * 2 + e] + __half2float(bias[col]), 0.0f));
             }
             half* const spot = &c[(batch * M + row) * N + first];
             if (N % 2 == 0) {

@@ -78,7 +78,7 @@ extern "C" __global__ void linear(const float* a, const float* b, const float* b
         #pragma unroll
         for (int j = 0; j < TN; ++j) {
             const int row = row0 + ty + i, col = col0 + tx + j * (BN / TN);
-            if (row < M && col < N) c[row * N + col] = (sum[i][j] + bias[col]);
+            if (row < M && col < N) c[row * N + col] = sum[i][j] + bias[col];
         }
     }
 }

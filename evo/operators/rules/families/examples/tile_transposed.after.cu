@@ -13,6 +13,6 @@ extern "C" __global__ void turn(const float* x, float* y, int B, int H, int W) {
     __syncthreads();
     for (int i = threadIdx.y; i < 32; i += TILE_ROWS) {
         const int in = blockIdx.x * 32 + i, out = blockIdx.y * 32 + threadIdx.x;
-        if (in < W && out < H) y[(at0 * W + in) * H + out] = (2.0f * tile[threadIdx.x][i]);
+        if (in < W && out < H) y[(at0 * W + in) * H + out] = 2.0f * tile[threadIdx.x][i];
     }
 }

@@ -14,6 +14,6 @@ extern "C" __global__ void quarter_turn(const float* image, float* turned, int B
     __syncthreads();
     for (int i = threadIdx.y; i < 32; i += TILE_ROWS) {
         const int in = blockIdx.x * 32 + i, out = blockIdx.y * 32 + threadIdx.x;
-        if (in < width && out < height) turned[(at0 * width + in) * height + (height - 1 - out)] = (2.0f * tile[threadIdx.x][i]);
+        if (in < width && out < height) turned[(at0 * width + in) * height + (height - 1 - out)] = 2.0f * tile[threadIdx.x][i];
     }
 }

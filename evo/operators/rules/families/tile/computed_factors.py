@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 
 from evo.analysis.access import Contraction, Data, LaunchAnalysis
-from evo.analysis.access.contraction import element_names
+from evo.analysis.access.contraction_roles import element_names
 from evo.analysis.access.data_values import parts_of, plain
 from evo.analysis.access.renaming import in_indices
 from evo.operators.rules.families.tile.product_layout import ProductLayout
@@ -30,7 +30,7 @@ class ComputedFactors:
     made: Contraction
     rows: list[Data] = field(default_factory=list)
     columns: list[Data] = field(default_factory=list)
-    term: Data = Data("unknown")
+    term: Data | None = None
 
     @classmethod
     def of(cls, analysis: LaunchAnalysis, made: Contraction) -> ComputedFactors:
@@ -48,11 +48,13 @@ class ComputedFactors:
         reads |= {-at - _MOST: f"{y}[$j]" for at, y in enumerate(numbered("$y", len(self.columns)), 1)}
         if at_zero(self.term) != 0:
             raise NotPrinted("padding with zeros would count")
-        return replace(say, places={}, values={}, reads=reads).value(self.term)
+        return replace(say, places={}, values={}, reads=reads).expression(self.term)
 
     def fills(self, layout: ProductLayout, say: Printer) -> str:
         """The loops that fill the tiles, lanes along each side's contiguous dimension. Raises NotPrinted."""
-        depths = {t for t, role in zip(self.made.right.subscripts, self.made.roles["right"], strict=True) if role == "k"}
+        depths = {
+            t for t, role in zip(self.made.right.subscripts, self.made.roles["right"], strict=True) if role == "k"
+        }
         if layout.turns or len(depths) != 1:
             raise NotPrinted("several depths")
         spelled = replace(say, places={**layout.places, depths.pop(): "$kk"})
@@ -68,7 +70,7 @@ class ComputedFactors:
             const int {inner} = $e % {split}, {outer} = $e / {split}, {word} = {word}0 + {own}, $kk = $k0 + $k;
 """
             for name, value in zip(numbered(tile, len(values)), values, strict=True):
-                said = spelled.value(value)
+                said = spelled.expression(value)
                 text += f"            {name}[$k][{own}] = {test} && $kk < {layout.k} ? {said} : 0;\n"
             text += "        }\n"
         return text

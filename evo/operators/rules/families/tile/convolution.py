@@ -146,7 +146,7 @@ def _written(found: _Convolution) -> TensorCoreBody:
     say = Printer(found.analysis, found.names, dict(zip(output.subscripts, at, strict=True)), sums)
     dims = found.output.shape
     n, k = say.extent(dims[found.column]), "$depth"
-    value = stored(output.memory.element, say.value(output.value))
+    value = stored(output.memory.element, say.expression(output.value))
     is_by_rows = found.column == len(dims) - 1
     spot = f"(long long)$row * {n} + $col" if is_by_rows else say.offset(found.output, at)
     pairs = pairs_of(found.ctx, found.function, found.names[found.output.name], n) if is_by_rows else None

@@ -122,7 +122,7 @@ def _written(found: _Grouped) -> TensorCoreBody:
     say = Printer(found.analysis, found.names, spots, sums)
     m, n = (say.extent(dim) for dim in found.output.shape)
     k = say.extent(found.rows.shape[-1 if found.rows_inner else 0])
-    value = stored(output.memory.element, say.value(output.value))
+    value = stored(output.memory.element, say.expression(output.value))
     target = f"{found.names[found.output.name]}[(long long)$row * {n} + $col]"
     left, right = found.rows_inner, found.matrices_inner
     left_name, right_name = (found.names[tensor.name] for tensor in (found.rows, found.matrices))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from evo.analysis.access import Access, Compare, Condition, Contraction, Data, LaunchAnalysis, Symbol, Term, number_of
 from evo.analysis.access.comparisons import compare, conjuncts
-from evo.analysis.access.contraction import element_names
+from evo.analysis.access.contraction_roles import element_names
 from evo.analysis.access.data_values import parts_of, plain
 from evo.analysis.access.renaming import in_indices
 from evo.operators.rules.lifting import NotPrinted, Printer

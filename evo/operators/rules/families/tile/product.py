@@ -209,7 +209,9 @@ def _accumulator_reads(found: Product) -> set[int]:
 def result_of(found: Product, say: Printer) -> str:
     """What an element of the output is. Raises NotPrinted."""
     store = found.made.store
-    return stored(store.memory.element, found.mask.result(say) if found.mask is not None else say.value(store.value))
+    return stored(
+        store.memory.element, found.mask.result(say) if found.mask is not None else say.expression(store.value)
+    )
 
 
 def skipped_tile(found: Product, say: Printer) -> str:

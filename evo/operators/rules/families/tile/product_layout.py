@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from evo.analysis.access import Contraction, LaunchAnalysis, Origin, Symbol, Term
-from evo.analysis.access.contraction import element_names
+from evo.analysis.access.contraction_roles import element_names
 from evo.analysis.access.renaming import in_indices
 from evo.operators.rules.lifting import NotPrinted, Printer
 from evo.operators.rules.rewriting import bracketed

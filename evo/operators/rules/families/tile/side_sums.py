@@ -84,7 +84,7 @@ def summed(
     spelled = replace(say, places={}, values={}, reads=reads)
     if is_padded and at_zero(operand) != 0:
         raise NotPrinted("padding with zeros would count")
-    return spelled.value(operand)
+    return spelled.expression(operand)
 
 
 def at_zero(data: Data | None) -> float:

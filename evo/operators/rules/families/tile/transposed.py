@@ -205,7 +205,7 @@ def _body(
     for place in found.turned:
         to[place] = f"({extents[found.write.subscripts[place]]} - 1 - {to[place]})"
     target = say.element(found.output, to)
-    (kind, kept), value = tile, stored(found.write.memory.element, say.value(found.write.value))
+    (kind, kept), value = tile, stored(found.write.memory.element, say.expression(found.write.value))
     if found.write.memory.element == "half" and value == f"__float2half(__half2float({kept}))":
         value = kept
     step = f"for (int $i = threadIdx.y; $i < {_TILE}; $i += {knob})"

@@ -215,7 +215,7 @@ def _stores(ctx: RuleContext, found: _Columns, index: str, head: str) -> Iterato
         value = _named(write.value, result, reads)
         say = Printer(found.analysis, names, places, {}, reads)
         target = say.element(tensors[write.array.name], [say.term(term) for term in write.subscripts])
-        yield f"{target} = {stored(write.array.element, say.value(value))};"
+        yield f"{target} = {stored(write.array.element, say.expression(value))};"
 
 
 def _named(data: Data | None, result: BlockResult, reads: dict[int, str]) -> Data:

@@ -207,11 +207,10 @@ def _value(one: _Sum, say: Printer, spelled: str) -> str:
         for access in accesses_in(form, part):
             text = spelled.format(pointer=one.arrays[access.memory.name])
             reads[access.number] = converted(access.memory.element, text)
-        texts.add(replace(say, reads=reads).value(part))
+        texts.add(replace(say, reads=reads).expression(part))
     if len(texts) != 1:
         raise NotPrinted("parts of several kinds")
-    text = texts.pop()
-    return text[1:-1] if text.startswith("(") and text.count("(") == 1 else text
+    return texts.pop()
 
 
 def _combined(operation: str, left: str, right: str) -> str:
@@ -261,7 +260,7 @@ def _tail(one: _Sum, say: Printer, kind: str, names: dict[str, str], sums: Seque
     else:
         at = "blockIdx.x" if any(each.analysis.sizes.blocks > 1 for each in sums) else "0"
         said = replace(say, reads=dict.fromkeys(one.total.results, "$sum"))
-        value = said.value(write.value) if one.total.results and write.value is not None else "$sum"
+        value = said.expression(write.value) if one.total.results and write.value is not None else "$sum"
         end = f"{target}[{at}] = {value}"
         if _has_many(one):
             grid = in_c(one.line.grid[0].tree, names)

@@ -13,11 +13,12 @@ from evo.analysis.access import (
     LaunchAnalysis,
     Symbol,
     Term,
+    number_of,
 )
 from evo.cuda.source import Edit, Source, Span, Statement
 from evo.operators.rules.directives import definition_place
 from evo.operators.rules.families.vector.window_text import WindowText
-from evo.operators.rules.families.vector.windows import FIRST, Neighbours, Stretch, Test, fewest, windows_of
+from evo.operators.rules.families.vector.windows import FIRST, Divisible, Neighbours, Stretch, Test, fewest, windows_of
 from evo.operators.rules.idle_declarations import uses_of, without_unused
 from evo.operators.rules.lifting import NotPrinted
 from evo.operators.rules.loops import unrolled
@@ -29,6 +30,7 @@ from evo.operators.rules.thread_index import ThreadIndex, thread_indices
 from evo.spec.comments import without_comments
 
 _COUNTS = (2, 4, 8, 16)
+_LAST = 8  # behind all pieces that are whole at the headline case
 _WARP = 32
 _MOST_BYTES, _MOST_WORDS = 16, 96  # of what a thread stores of one tensor; of all that it keeps
 _STAYS = re.compile(r"__shared__|__sync|_sync\b|\basm\b|\bgoto\b|\bswitch\b|\bstatic\b|\batomic|\[&|\[=|#")
@@ -130,7 +132,9 @@ def _edits(
     ]
     if structs:
         made.insert(0, Edit(definition_place(ctx), structs))
-    return made, abs((max(moved) // 4).bit_length() - 3)
+    is_narrow = any(isinstance(test, Divisible) and (number_of(test.sizes, analysis.sizes.values) or 0) % test.by
+                    for test in found.tests)  # fmt: skip
+    return made, abs((max(moved) // 4).bit_length() - 3) + _LAST * is_narrow
 
 
 def _moves(ctx: RuleContext, body: Span, pointers: set[str]) -> bool:

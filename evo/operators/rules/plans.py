@@ -92,8 +92,8 @@ PLANS = (
     ),
     RulePlan(
         name="boxes_wide",
-        sentence="Takes a number over several axes apart into boxes of threads, or widens the boxes that there are, each"
-        " thread with a few neighbouring outputs.",
+        sentence="Takes a number over several axes apart into boxes of threads, or widens boxes, each thread with a few"
+        " neighbouring outputs.",
         steps=(("unflatten", "block_size 32", "block_size 16"), ("neighbours", "coarsen"), ("compile_in",)),
         reason="neighbours of a number over all axes may be in two rows, whose places are divided out one by one",
         expected="one place for several outputs, and what they read loaded once",

@@ -23,14 +23,14 @@ _ZERO = re.compile(r"0|0\.0?f?|0\.f")
 
 def with_register_sums(ctx: RuleContext) -> list[Edit]:
     """The edits that keep such elements in variables, in all kernels."""
-    return [
-        edit
-        for function, tensors in _kernels(ctx)
-        for block in blocks_of(ctx.source.statements(function))
-        for at, first in enumerate(block)
-        if first.kind == "assign" and first.operator == "=" and not first.name
-        for edit in _element(ctx, function, first, block[at + 1 :], tensors)
-    ]
+    made: list[Edit] = []
+    for function, tensors in _kernels(ctx):
+        names: list[str] = []
+        for block in blocks_of(ctx.source.statements(function)):
+            for at, first in enumerate(block):
+                if first.kind == "assign" and first.operator == "=" and not first.name:
+                    made += _element(ctx, function, first, block[at + 1 :], tensors, names)
+    return made
 
 
 def with_sums_in_turn(ctx: RuleContext) -> list[Edit]:
@@ -60,9 +60,17 @@ def blocks_of(statements: Sequence[Statement]) -> Iterator[Sequence[Statement]]:
 
 
 def _element(
-    ctx: RuleContext, function: Function, first: Statement, behind: Sequence[Statement], tensors: dict[str, str]
+    ctx: RuleContext,
+    function: Function,
+    first: Statement,
+    behind: Sequence[Statement],
+    tensors: dict[str, str],
+    names: list[str],
 ) -> Iterator[Edit]:
-    """Of an element that is set, then read and written in a loop, and maybe by the statements behind that."""
+    """Of an element that is set, then read and written in a loop, and maybe by the statements behind that.
+
+    names: those of the kernel's elements before it, to which its own is added.
+    """
     source = ctx.source
     if first.target is None or first.value is None:
         return
@@ -92,7 +100,9 @@ def _element(
         uses, end, loops = [*uses, *whole], statement, loops + (statement.kind == "for")
     if not loops:
         return
-    name, indent = fresh(ctx, "sum"), indent_of(source, end.span.start)
+    is_sum = "+=" in source.slice(Span(first.span.start, end.span.end))
+    name, indent = fresh(ctx, "sum" if is_sum else f"own_{pointer}", names), indent_of(source, end.span.start)
+    names.append(name)
     yield Edit(first.span, f"{kind} {name} = {begun};")
     is_set = end.kind == "assign" and end.operator == "=" and end.target in uses
     yield from (Edit(at, name) for at in uses if not is_set or at != end.target)

@@ -163,3 +163,37 @@ extern "C" __global__ void argmax(const float* x, int* idx, int N, int C) {
     (child,) = built("row_lanes", text, task)
     assert "best = theirs, at = their_other;" in child.text
     assert passes(bench, task, child)
+
+
+SKIPPED = """\
+// evo: task argmax_rows
+// evo: launch argmax grid (ceil_div(N, 256)) block (256) shared 0
+__device__ void place_of(const float* p, int count, int* where) {
+    float best = *p;
+    *where = 0;
+    for (int c = 1; c < count; ++c) {
+        const float v = p[c];
+        if (v <= best) continue;
+        best = v;
+        *where = c;
+    }
+}
+extern "C" __global__ void argmax(const float* x, int* idx, int N, int C) {
+    int n = blockIdx.x * blockDim.x + threadIdx.x;
+    if (n < N) place_of(x + n * C, C, idx + n);
+}
+"""
+
+
+def test_turns_that_are_skipped_and_an_element_by_its_address_hide_no_search(bench: EvaluationSession) -> None:
+    task = read_task(DATA / "foreign" / "kernels" / "argmax_rows")
+    (child,) = built("row_lanes", SKIPPED, task)
+    assert "int own_idx = 0;" in child.text
+    assert passes(bench, task, child)
+
+
+def test_two_elements_that_are_kept_in_memory_have_a_name_each(bench: EvaluationSession) -> None:
+    task = read_task(DATA / "idioms" / "best_in_memory")
+    (child,) = built("row_lanes", task.ladder()[0].read_text(), task)
+    assert "own_top = theirs, own_idx = their_other;" in child.text
+    assert passes(bench, task, child)

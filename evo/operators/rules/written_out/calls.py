@@ -20,6 +20,8 @@ _STAYS = re.compile(r"__shared__|\basm\b|\bstatic\b|\bgoto\b|\[[&=]?\]\s*\(|^\s*
 _LAMBDA = re.compile(r"\[[&=]?\]\s*\([^(){}]*\)\s*(?:->\s*\w+\s*)?\{.*\}", re.DOTALL)
 _NUMBER = re.compile(r"-?\d[\w.]*")
 _PLACE = re.compile(r"\w+(?:\[\w+\])?(?:\.\w+)?")
+_TARGET = re.compile(r"\w++\s*+\[[\w\s+*]*+\]\s*+=\s*+;")
+_OFFSET = re.compile(r"(\w++)\s*+\+\s*+([\w\s+*]++)")
 _CHANGES = re.compile(r"\+\+|--|(?<![=!<>])=(?!=)|\batomic\w*")
 _STORES = re.compile(r"\][^;{}=!<>]{0,3}=(?!=)|[;{})]\s*\*\s*\(?\w+[^;{}()=!<>]{0,20}=(?!=)|\batomic\w*\s*\(")
 _MOVED = r"(?:\+\+|--)\s*{0}\b|\b{0}\s*(?:\+\+|--)|(?<![*\w])\s*\b{0}\s*[-+]?=(?!=)"
@@ -104,6 +106,8 @@ class _Written:
         """Raises _Stays if what stands beside the call could be another value behind the function than in front."""
         if re.fullmatch(r"(?:[\w\s*:]*?\w+\s*(?:[-+*/]?=)?)?\s*;", beside):
             return
+        if _TARGET.fullmatch(beside) and not any("&" in param.type for param in self.called.params):
+            return  # no store moves the element
         if _STORES.search(written) or len(_CHANGES.findall(beside)) > 1:
             raise _Stays
         if self.source.changed_in(self.called.body) & {p.name for p in self.called.params if "&" in p.type}:
@@ -195,11 +199,20 @@ class _Written:
                 continue
             if kind.endswith("]"):
                 raise _Stays
+            if "*" in kind and (place := _OFFSET.fullmatch(text)) and self._is_element(param.name):
+                self.names[param.name] = f"(&{place[1]}[{place[2]}])"
+                continue
             if param.name in changed:
                 kind = re.sub(r"\bconst\s*$", "", kind) if "*" in kind else re.sub(r"\bconst\b\s*", "", kind)
             name = self._free(param.name)
             self.names[param.name] = name
             self.lines.append(f"{kind} {name} = {text};")
+
+    def _is_element(self, name: str) -> bool:
+        """Whether a function has no use of a pointer but the element that it points to."""
+        body = self.source.slice(self.called.body)
+        uses = re.findall(rf"(\*\s*)?\b{name}\b(?!\s*(?:\[|\+\+|--))", body)
+        return len(uses) == len(re.findall(rf"\b{name}\b", body)) and all(uses)
 
     def _changed(self) -> set[str]:
         """Parameters that are something else later on; a pointer through which the function only writes is not."""

@@ -1,4 +1,6 @@
-"""Loops that a test inside ends, as loops with that test: `while (true) { if (i >= n) break; ... }`."""
+"""Loops that a test inside ends, as loops with that test: `while (true) { if (i >= n) break; ... }`; turns that a test
+ends, with what it leaves out behind that test: `if (v <= best) continue; best = v;`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from collections.abc import Iterator
 from evo.cuda.source import Edit, Function, Source, Span
 from evo.cuda.source.nodes import span_of
 from evo.cuda.source.parser import Node
-from evo.operators.rules.rewriting import LEAVES, with_its_line
+from evo.operators.rules.rewriting import LEAVES, indent_of, with_its_line
 from evo.operators.rules.rule_context import RuleContext
 
 _ENDLESS = frozenset(["", "1", "true", "(1)", "(true)"])
@@ -31,7 +33,7 @@ def with_tests(ctx: RuleContext) -> list[Edit]:
             continue
         kernel = next((f for f in kernels if f.body.holds(span)), None)
         if kernel is not None and node.type in ("for_statement", "while_statement", "do_statement"):
-            made = list(_once(node) or _of_loop(source, kernel, node))
+            made = list(_once(node) or _of_loop(source, kernel, node)) or list(_skipped(source, kernel, node))
             taken += [span] if made else []
             found += made
     return found
@@ -97,6 +99,21 @@ def _of_loop(source: Source, kernel: Function, node: Node) -> Iterator[Edit]:
     start = f"{begin.text}; " if begin is not None else ""
     yield Edit(Span(node.start_byte, body.start_byte), f"{start}do ")
     yield Edit(Span(body.end_byte, node.end_byte), f" while ({how[0]});")
+
+
+def _skipped(source: Source, kernel: Function, node: Node) -> Iterator[Edit]:
+    """`if (test) continue;` and the rest of a turn as that rest behind the opposite test."""
+    body = node.child("body")
+    inside = body.inside if body is not None and body.type == "compound_statement" else []
+    for at, each in enumerate(inside[:-1]):
+        how = _leaving(source, kernel, each, ("continue;",))
+        if how is None or how[1] is not None:
+            continue
+        rest, indent = Span(inside[at + 1].start_byte, inside[-1].end_byte), indent_of(source, each.start_byte)
+        if "#" not in source.slice(rest):
+            said = source.slice(rest).replace("\n", "\n    ")
+            yield Edit(Span(each.start_byte, rest.end), f"if ({how[0]}) {{\n{indent}    {said}\n{indent}}}")
+        return
 
 
 def _sooner(source: Source, kernel: Function, node: Node, body: Node) -> Iterator[Edit]:

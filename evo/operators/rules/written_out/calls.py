@@ -199,8 +199,8 @@ class _Written:
                 continue
             if kind.endswith("]"):
                 raise _Stays
-            if "*" in kind and (place := _OFFSET.fullmatch(text)) and self._is_element(param.name):
-                self.names[param.name] = f"(&{place[1]}[{place[2]}])"
+            if "*" in kind and (offset := _OFFSET.fullmatch(text)) and self._is_element(param.name):
+                self.names[param.name] = f"(&{offset[1]}[{offset[2]}])"
                 continue
             if param.name in changed:
                 kind = re.sub(r"\bconst\s*$", "", kind) if "*" in kind else re.sub(r"\bconst\b\s*", "", kind)

@@ -10,7 +10,8 @@ extern "C" __global__ void scaled_rows(const float* x, float* y, int R, int C) {
     __syncthreads();
     if (threadIdx.x < 32) {
         float m = part[0];
-        for (int i = 1 + (int)threadIdx.x; i < blockDim.x; i += 32) if (part[i] > m) m = part[i];
+        for (int i = 1 + (int)threadIdx.x; i < blockDim.x; i += 32)
+            if (part[i] > m) m = part[i];
         for (int step = 16; step > 0; step /= 2) {
             const auto theirs = __shfl_xor_sync(0xffffffffu, m, step);
             m = theirs > m ? theirs : m;

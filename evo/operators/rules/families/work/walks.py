@@ -260,8 +260,8 @@ def stepped(
     if test is None:
         return None
     first = ", ".join([first, *others])  # `int i = 0, n = C`
-    text, said = f"for ({init['head'].lstrip()}{first};{test}; {init['name']} += {step})", source.slice(loop.header)
-    edits = [Edit(loop.header, text + said[len(said.rstrip()) :])]
+    text, old = f"for ({init['head'].lstrip()}{first};{test}; {init['name']} += {step})", source.slice(loop.header)
+    edits = [Edit(loop.header, text + old[len(old.rstrip()) :])]
     takes_each = start == "0" and re.sub(r"\s", "", header["step"]) in (f"{init['name']}++", f"++{init['name']}")
     known = {name for found in shared.reductions for name in found.names}
     pointers = indexed(ctx, loop.span, loop.header, init["name"], known, takes_each=takes_each)

@@ -71,7 +71,7 @@ def _shared(ctx: RuleContext, analysis: LaunchAnalysis, region: Statement, loop:
         or loop.span not in [each.span for each in region.body]
         or not reductions
         or not analysis.legality.parallel(loop).holds
-        or not are_known(loop, reductions)
+        or not are_known(analysis.form, loop, reductions)
         or any(a.is_write for a in analysis.form.accesses if loop.symbol in a.loops)
     ):
         raise NotPrinted("a loop that lanes cannot share")

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from evo.analysis.access import LaunchAnalysis, Reduction
-from evo.analysis.access.data_values import is_old, mentions, parts_of, plain
-from evo.analysis.access.form import Carried, Data
+from evo.analysis.access.data_values import is_old, is_same, mentions, parts_of, plain
+from evo.analysis.access.form import Carried, Data, Form
 from evo.operators.rules.rewriting import fresh
 from evo.operators.rules.rule_context import RuleContext
 
@@ -48,24 +48,25 @@ def _is_scaled_with(analysis: LaunchAnalysis, found: Reduction, softmax: Reducti
     update = plain(analysis.form.accesses[write].value)
     sides = [plain(side) for side in update.args] if update is not None else []
     scaled = [side for side in sides if side is not None and side.op == "mul" and any(map(_reads(read), side.args))]
-    return len(scaled) == 1 and _are_rescalings([a for a in scaled[0].args if not _reads(read)(a)], softmax.carried[0])
+    factors = [arg for each in scaled for arg in each.args if not _reads(read)(arg)]
+    return len(scaled) == 1 and _are_rescalings(analysis.form, factors, softmax.carried[0])
 
 
 def _reads(number: int) -> Callable[[Data], bool]:
     return lambda data: (found := plain(data)) is not None and (found.op, found.detail) == ("read", number)
 
 
-def is_natural(found: Reduction) -> bool:
+def is_natural(form: Form, found: Reduction) -> bool:
     """Whether each sum is scaled by exp(the maximum as it was - what it comes to), and by nothing else."""
     for carried in found.carried[1:]:
         scaled = [part for part in parts_of(carried.update) if part.op == "mul" and mentions(part, carried)]
         factors = [arg for part in scaled for arg in part.args if not is_old(plain(arg), carried)]
-        if not _are_rescalings(factors, found.carried[0]):
+        if not _are_rescalings(form, factors, found.carried[0]):
             return False
     return True
 
 
-def _are_rescalings(factors: Sequence[Data], largest: Carried) -> bool:
+def _are_rescalings(form: Form, factors: Sequence[Data], largest: Carried) -> bool:
     """Whether there are some, each exp(a maximum as it was - what it comes to, whether or not that is a new one)."""
     update = plain(largest.update)
     tops = [update, *(plain(side) for side in update.args if update.op == "select")] if update is not None else []
@@ -73,7 +74,7 @@ def _are_rescalings(factors: Sequence[Data], largest: Carried) -> bool:
         apart = plain(factor.args[0]) if factor is not None and factor.detail in _EXPONENTIALS else None
         if apart is None or apart.op != "sub" or not is_old(plain(apart.args[0]), largest):
             return False
-        if not any(plain(apart.args[1]) is top for top in tops):
+        if not any(is_same(form, plain(apart.args[1]), top) for top in tops):
             return False
     return bool(factors)
 

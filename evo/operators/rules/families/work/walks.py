@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from evo.analysis.access import BLOCK, THREAD, Access, Branch, LaunchAnalysis, Loop, Nest, Node, Reduction, Term
+from evo.analysis.access import BLOCK, THREAD, Access, Branch, Form, LaunchAnalysis, Loop, Nest, Node, Reduction, Term
 from evo.analysis.access.data_values import is_number, number_in
 from evo.analysis.access.reductions import RECURRENCE
 from evo.cuda.source import Edit, Function, Span
@@ -81,14 +81,14 @@ def nests(nodes: tuple[Node, ...]) -> Iterator[tuple[Loop, tuple[Node, ...]]]:
             yield from nests(node.otherwise)
 
 
-def are_known(loop: Loop, reductions: tuple[Reduction, ...]) -> bool:
+def are_known(form: Form, loop: Loop, reductions: tuple[Reduction, ...]) -> bool:
     known = ("sum", "product", "max", "min", "argmax", "argmin", "online_softmax", "welford", RECURRENCE)
     named = {name for r in reductions for name in r.names}
     return (
         all((r.kind in known and r.place == "register") or r.kind.endswith(SUFFIX) for r in reductions)
         and {carried.name for carried in loop.carried} <= named
         and all(_NAMED.fullmatch(name) or r.kind.endswith(SUFFIX) for r in reductions for name in r.names)
-        and all(r.kind != "online_softmax" or is_natural(r) for r in reductions)
+        and all(r.kind != "online_softmax" or is_natural(form, r) for r in reductions)
         and all(r.kind != "welford" or is_moments(r) for r in reductions)
     )
 
@@ -111,7 +111,7 @@ def shared_of(ctx: RuleContext, analysis: LaunchAnalysis, loop: Loop, own: Colle
     # An atomic is each turn's own: the lanes carry out as many, in another order.
     reductions = tuple(r for r in analysis.legality.is_reduction(loop) if r.place != "atomic")
     reductions = by_elements(analysis, reductions)
-    if not are_known(loop, reductions) or not _are_named(ctx, loop, reductions):
+    if not are_known(analysis.form, loop, reductions) or not _are_named(ctx, loop, reductions):
         return None
     verdict = analysis.legality.parallel(loop)
     if verdict.holds or (verdict.buffers and set(verdict.buffers) <= {*own}):

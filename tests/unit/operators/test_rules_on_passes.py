@@ -86,7 +86,7 @@ def test_loops_become_blocks(changes: tuple[tuple[str, str], ...], grid: str) ->
 @pytest.mark.parametrize(
     ("written", "otherwise"),
     [
-        pytest.param("int place = 0;", "int place = 0; if (top < 0.0f) continue;", id="a turn that ends early"),
+        pytest.param("int place = 0;", "int place = 0; if (top < 0.0f) break;", id="a turn that ends them all"),
         pytest.param("= place;\n    }\n", "= place;\n    }\n    y[blockIdx.x * P] = 1;\n", id="a store behind"),
         pytest.param("y[blockIdx.x * P + p] = place", "y[blockIdx.x * P + p] = place + y[blockIdx.x * P]", id="needed"),
         pytest.param("y[blockIdx.x * P + p]", "y[gridDim.x * 0 + blockIdx.x * P + p]", id="how many there are"),

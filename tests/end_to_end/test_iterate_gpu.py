@@ -108,7 +108,7 @@ def test_edits_of_what_is_faster_are_looked_at_while_simulators_judge_it(
         return [1.0 for _ in texts]
 
     monkeypatch.setattr("evo.search.proposer.screened_gains", seen)
-    run(iterations=3, operators=("ladder", "rules"))
+    run(iterations=6, operators=("ladder", "rules"))
     start, kept, *_ = records(root)
     assert kept.kept
     assert {parse_variant(text).id for text in beside} == {start.variant, kept.variant}

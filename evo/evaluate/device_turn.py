@@ -74,8 +74,8 @@ class WorkBeside:
             self._threads = ThreadPoolExecutor(1, thread_name_prefix="evo-beside")
         self._threads.submit(work)
 
-    def end(self) -> None:
-        """Wait for what is under way; what waits is not begun, and what is raised is told by nobody."""
+    def end(self, *, waits: bool = False) -> None:
+        """Begin nothing more. waits: for what is under way, which may be waiting for its turn."""
         if self._threads is not None:
-            self._threads.shutdown(cancel_futures=True)
+            self._threads.shutdown(wait=waits, cancel_futures=True)
         self._threads = None

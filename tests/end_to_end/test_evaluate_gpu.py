@@ -135,7 +135,7 @@ def test_what_comes_next_is_looked_at_while_simulators_look_at_a_start(
     assert evaluate(Job(task=task, text=CHILD, sanitize=True), bench).status.passed
     assert begun.wait(60)
     is_judged.set()
-    bench.beside.end()
+    bench.beside.end(waits=True)
     assert asked == ["control", CHILD]
 
 

@@ -43,6 +43,26 @@ def _shared(c: Code, width: int, store: bool) -> V:
 ld_shared, st_shared = loads_and_stores("shared", ACCESS32, _shared)
 
 
+@routine("ptr", ACCESS32)
+def ld_shared_part(c: Code, width: int, used: int, each: int) -> None:
+    """A vector of which nobody uses the last elements, as `ld_global_part`: of an array that is aligned for it, and
+    ends within it. each: bytes of an element.
+    """
+    context, w, rec, addr = c.args(4)
+    scratch, data = c.at(w, WARP_SCRATCH), ctx(c, context, "shared", "ptr")
+    mask = checked_mask(c, width, used=used)
+    place = spill(c, addr, 128)
+    with c.if_(c.icmp("ne", mask, 0)):
+        count_request(c, rec, mask)
+        c.call(waves(max(4, width)), rec, addr, mask)
+        for at in range(0, used, each):
+            with c.each_lane(mask) as lane:
+                host = c.at(data, c.zext(c.add(lane_of(c, place, lane, "i32"), at), "i64"))
+                c.store(c.load(f"i{8 * each}", host), c.at(scratch, c.add(c.mul(c.zext(lane, "i64"), width), at)))
+            c.call(demand(each), context, w, rec, c.add(addr, c.splat(const("i32", at))), mask)
+    c.ret_(scratch)
+
+
 @routine("ptr", "ptr ctx, ptr w, ptr rec, i32 addr, i32 mask")
 def uniform_ld_shared(c: Code, width: int) -> None:
     """One address for the whole warp. Returns where its bytes are."""
@@ -81,13 +101,14 @@ def array_of(c: Code, rec: V) -> tuple[V, V]:
     return start, c.sub(c.trunc(c.lshr(marks, ARRAY_END), "i32"), start)
 
 
-def checked_mask(c: Code, width: int, only: int = -1) -> V:
-    """The lanes whose access is in bounds and aligned; the others are reported."""
+def checked_mask(c: Code, width: int, only: int = -1, used: int | None = None) -> V:
+    """The lanes whose access is in bounds and aligned; the others are reported. used: bytes that have to be there."""
     _, w, rec, addr, mask = c.args(5)
     mask = c.and_(mask, only)
     start, total = array_of(c, rec)
-    fits = c.icmp("uge", total, width)
-    limit = c.select(fits, c.sub(total, width), 0)
+    needed = width if used is None else used
+    fits = c.icmp("uge", total, needed)
+    limit = c.select(fits, c.sub(total, needed), 0)
     aligned = c.icmp("eq", c.and_(addr, width - 1), 0)
     good = c.and_(c.icmp("ule", c.sub(addr, c.splat(start)), c.splat(limit)), aligned)
     bits = c.and_(c.select(fits, c.mask_bits(good), 0), mask)

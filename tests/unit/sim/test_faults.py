@@ -127,6 +127,45 @@ def test_of_a_vector_the_last_element_that_is_used_has_to_exist(text: str, eleme
         assert (y == np.resize(x, 256).reshape(64, 4)[:, :3].sum(axis=1)).all()
 
 
+IN_SHARED = """extern "C" __global__ void k(const float* x, float* y, int from) {
+    __shared__ __align__(16) float s[ELEMENTS];
+    for (int i = threadIdx.x; i < ELEMENTS; i += 64) s[i] = x[i];
+    __syncthreads();
+    const float4 v = *(const float4*)(s + 4 * (PLACE) + from);
+    y[threadIdx.x] = v.x + v.y + v.z LAST; }"""
+
+
+@pytest.mark.parametrize("place", ["8", "threadIdx.x % 9"])
+@pytest.mark.parametrize(
+    ("elements", "start", "last", "kind"),
+    [
+        (35, 0, "", None),
+        (36, 0, "+ v.w", None),
+        (35, 0, "+ v.w", "out_of_bounds"),
+        (34, 0, "", "out_of_bounds"),
+        (40, 1, "", "misaligned"),
+    ],
+)
+def test_so_it_has_to_in_shared_memory(place: str, elements: int, start: int, last: str, kind: str | None) -> None:
+    """Compilers join the last three elements of an array that is aligned for four, too."""
+    text = IN_SHARED.replace("ELEMENTS", f"{elements}").replace("PLACE", place).replace("LAST", last)
+    x = np.arange(elements, dtype=F)
+    (_, y, _), result = run(text, "k", [x, np.zeros(64, F), np.int32(start)], block=(64,))
+    assert [fault.kind for fault in result.faults[:1]] == ([] if kind is None else [kind])
+    if kind is None:
+        first = 4 * (np.full(64, 8) if place == "8" else np.arange(64) % 9)
+        assert (y == sum(x[first + at] for at in range(4 if last else 3))).all()
+
+
+def test_a_vector_waits_for_what_is_used_of_it() -> None:
+    text = IN_SHARED.replace("ELEMENTS", "35").replace("PLACE", "threadIdx.x % 9").replace("LAST", "")
+    x = np.arange(35, dtype=F)
+    _, raced = run(text.replace("__syncthreads();", ""), "k", [x, np.zeros(64, F), np.int32(0)], block=(64,))
+    assert {fault.kind for fault in raced.faults} & {"race", "uninitialised"}
+    _, unwritten = run(text.replace("i < 35", "i < 34"), "k", [x, np.zeros(64, F), np.int32(0)], block=(64,))
+    assert {fault.kind for fault in unwritten.faults} == {"uninitialised"}
+
+
 def test_bounds_message_names_buffer_offset_and_size() -> None:
     fault = launch(kernel("  a[t] = b[t + 1];")).faults[0]
     assert "arg1" in fault.message

@@ -22,7 +22,7 @@ from evo.sim.runtime.global_memory import (
 )
 from evo.sim.runtime.local_memory import ld_generic, ld_local, ld_param, st_generic, st_local
 from evo.sim.runtime.routine import Routine
-from evo.sim.runtime.shared_memory import ld_shared, st_shared, uniform_ld_shared
+from evo.sim.runtime.shared_memory import ld_shared, ld_shared_part, st_shared, uniform_ld_shared
 from evo.sim.runtime.spin_flags import flag
 
 _TYPES = "b8 b16 b32 b64 b128 u8 u16 u32 u64 s8 s16 s32 s64 f32 f64"
@@ -155,6 +155,10 @@ def load_bytes(e: Emitter, ins: Instr, space: str, width: int, used: int) -> tup
     rec = e.site(ins)
     if space == "shared":
         addr = shared_address(e, ins.args[1])
+        if vector_length(ins) > 1 and used < width:
+            active, part = e.active(), ld_shared_part(width, used, width // vector_length(ins))
+            place = c.call(part, e.ctx, e.warp, rec, e.vector(addr), active)
+            return (place, False) if is_vec(addr.t) else (_of_first(e, place, active, width), True)
         if not is_vec(addr.t):
             return c.call(uniform_ld_shared(width), e.ctx, e.warp, rec, addr, e.active()), True
         return c.call(ld_shared(width), e.ctx, e.warp, rec, addr, e.active()), False

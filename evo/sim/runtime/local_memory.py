@@ -24,7 +24,8 @@ from evo.sim.runtime.routine import Routine, loads_and_stores, routine
 from evo.sim.runtime.shared_memory import ld_shared, st_shared
 
 
-def _local(c: Code, width: int, store: bool) -> V:
+def _local(c: Code, width: int, store: bool, used: int | None = None) -> V:
+    """used: bytes that have to be written before they are read."""
     context, w, rec, addr, mask = c.args(5)
     scratch = c.at(w, WARP_SCRATCH)
     place = spill(c, addr, 256)
@@ -36,7 +37,7 @@ def _local(c: Code, width: int, store: bool) -> V:
     data, states = ctx(c, context, "local", "ptr"), ctx(c, context, "local_state", "ptr")
     warp = c.shl(c.load("i64", w, WARP["index"], 8), 5)
     t = f"i{8 * width}"
-    ones = const(t, int.from_bytes(b"\x01" * width, "little"))
+    ones = const(t, int.from_bytes(b"\x01" * (width if used is None else used), "little"))
     count_request(c, rec, mask)
     _count_interleaved(c, width)
     with c.each_lane(mask) as lane:
@@ -53,7 +54,7 @@ def _local(c: Code, width: int, store: bool) -> V:
                 c.store(c.load(t, packed), host)
                 c.store(ones, state)
             else:
-                with c.if_(c.icmp("ne", c.load(t, state), ones), likely=False):
+                with c.if_(c.icmp("ne", c.and_(c.load(t, state), ones), ones), likely=False):
                     report(c, SimFault.UNINITIALISED, rec, w, lane, address, extra=3, width=width)
                 c.store(c.load(t, host), packed)
             inside.otherwise()
@@ -64,6 +65,12 @@ def _local(c: Code, width: int, store: bool) -> V:
 
 
 ld_local, st_local = loads_and_stores("local", ACCESS64, _local)
+
+
+@routine("ptr", ACCESS64)
+def ld_local_part(c: Code, width: int, used: int) -> None:
+    """A vector of which nobody uses the last elements, as `ld_global_part`: a thread's memory is padded for it."""
+    c.ret_(_local(c, width, False, used))
 
 
 @routine("ptr", ACCESS64)

@@ -157,6 +157,22 @@ def test_so_it_has_to_in_shared_memory(place: str, elements: int, start: int, la
         assert (y == sum(x[first + at] for at in range(4 if last else 3))).all()
 
 
+@pytest.mark.parametrize(("written", "kind"), [(7, None), (6, "uninitialised")])
+def test_nor_need_the_last_of_a_thread_s_own_be_written(written: int, kind: str | None) -> None:
+    text = f"""extern "C" __global__ void k(const float* x, const int* at, float* y) {{
+    __align__(16) float s[7];
+    for (int i = 0; i < {written}; ++i) s[at[i]] = x[i] + threadIdx.x;
+    float total = 0.0f;
+    #pragma unroll
+    for (int i = 0; i < 7; ++i) total += s[i] * (i + 1);
+    y[threadIdx.x] = total; }}"""
+    x = np.arange(7, dtype=F)
+    (_, _, y), result = run(text, "k", [x, np.arange(7, dtype=np.int32), np.zeros(32, F)], block=(32,))
+    assert [fault.kind for fault in result.faults[:1]] == ([] if kind is None else [kind])
+    if kind is None:
+        assert (y == [sum((x[i] + t) * (i + 1) for i in range(7)) for t in range(32)]).all()
+
+
 def test_a_vector_waits_for_what_is_used_of_it() -> None:
     text = IN_SHARED.replace("ELEMENTS", "35").replace("PLACE", "threadIdx.x % 9").replace("LAST", "")
     x = np.arange(35, dtype=F)

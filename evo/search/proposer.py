@@ -195,16 +195,15 @@ class Proposer:
         self.compile_ahead([offer.text for offer in offers])
 
     def look_ahead(self, parent: Variant, number: int, tell: Tell) -> None:
-        """Take the looks of `preview`, unless a candidate is being asked for. tell: what it raises ends them."""
-        if number >= self._settings.iterations or not self._asking.acquire(blocking=False):
-            return  # who asks may wait for the device
-        try:
+        """Take the looks of `preview`, once nobody asks for a candidate. tell: what it raises ends them."""
+        if number >= self._settings.iterations:
+            return
+        with self._asking:
+            tell("screen")
             self.search.reseed(random.Random(f"{self._settings.seed}/{number}"))
             offers = self.search.preview(parent, self._context(number, stalled=False, under_way=0))
             if offers:
                 self._screening.look_ahead(parent, offers, tell)
-        finally:
-            self._asking.release()
 
     def compile_ahead(self, texts: Sequence[str]) -> None:
         """Have compiled what a first look at these texts will ask for."""

@@ -239,10 +239,11 @@ def test_known_machine_code_is_not_measured_and_the_first_submitted_is_the_one_t
 
 
 def test_an_urgent_job_goes_before_those_that_wait(task: Task) -> None:
-    gate = threading.Event()
+    gate, begun = threading.Event(), threading.Event()
 
     def script(role: str, number: int, method: str, args: tuple[Any, ...]) -> Any:
         if method == "finish":
+            begun.set()
             gate.wait(5)
         return None
 
@@ -250,7 +251,7 @@ def test_an_urgent_job_goes_before_those_that_wait(task: Task) -> None:
     jobs = jobs_of(task, 6)
     with WorkerPool(site, limits=QUICK) as pool:
         futures = [pool.submit(job) for job in jobs[:5]]
-        wait_for(lambda: len(site.served("start")) == 5)
+        wait_for(lambda: len(site.served("start")) == 5 and begun.is_set())
         urgent = pool.submit(jobs[5], urgent=True)
         wait_for(lambda: len(site.served("start")) == 6)
         gate.set()

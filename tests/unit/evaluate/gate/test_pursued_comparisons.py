@@ -176,7 +176,7 @@ def pursued(bench: EvaluationSession, task: Task, variant: Prepared, seed: int =
             "(((two & 0xffff) ^ two >> 16) == 0x2a5 && (two & 15) == 9 ? 0 : order[i])",
         ),
         # One order of nine elements: parts of a conjunction are mended one by one, and each may spoil another.
-        (
+        long(
             "const int at[] = {3, 1, 7, 0, 2, 5, 8, 6, 4}; bool rare = cols > 8;\n#pragma unroll\n"
             "for (int i = 1; i < 9; ++i) rare &= __half2float(in[at[i - 1] % cols]) < __half2float(in[at[i] % cols]);",
             "(rare ? 0 : order[i])",

@@ -6,6 +6,8 @@ cp.async will still write.
 
 from __future__ import annotations
 
+import math
+
 from evo.sim.abi import ARRAY_BITS, ARRAY_END, ARRAY_START, REC, REC_MEMO, WARP_SCRATCH
 from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code, Var
@@ -44,10 +46,11 @@ ld_shared, st_shared = loads_and_stores("shared", ACCESS32, _shared)
 
 
 @routine("ptr", ACCESS32)
-def ld_shared_part(c: Code, width: int, used: int, each: int) -> None:
+def ld_shared_part(c: Code, width: int, used: int) -> None:
     """A vector of which nobody uses the last elements, as `ld_global_part`: of an array that is aligned for it, and
-    ends within it. each: bytes of an element.
+    ends within it.
     """
+    each = math.gcd(used, width)
     context, w, rec, addr = c.args(4)
     scratch, data = c.at(w, WARP_SCRATCH), ctx(c, context, "shared", "ptr")
     mask = checked_mask(c, width, used=used)

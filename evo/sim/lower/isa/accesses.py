@@ -33,7 +33,7 @@ _Access = dict[str, Callable[[int], Routine]]  # state space -> the routine for 
 LOADS: _Access = {
     "global": ld_global, "const": ld_global, "shared": ld_shared, "local": ld_local, "generic": ld_generic,
 }  # fmt: skip
-_PARTS = {"global": ld_global_part, "local": ld_local_part}
+_PARTS = {"global": ld_global_part, "shared": ld_shared_part, "local": ld_local_part}
 STORES: _Access = {"global": st_global, "shared": st_shared, "local": st_local, "generic": st_generic}
 _ATOMIC_MODS = """
 global shared shared::cta relaxed acquire release acq_rel cta gpu sys noftz
@@ -154,21 +154,14 @@ def load_bytes(e: Emitter, ins: Instr, space: str, width: int, used: int) -> tup
     """
     c = e.c
     rec = e.site(ins)
-    if space == "shared":
-        addr = shared_address(e, ins.args[1])
-        if vector_length(ins) > 1 and used < width:
-            active, part = e.active(), ld_shared_part(width, used, width // vector_length(ins))
-            place = c.call(part, e.ctx, e.warp, rec, e.vector(addr), active)
-            return (place, False) if is_vec(addr.t) else (_of_first(e, place, active, width), True)
-        if not is_vec(addr.t):
-            return c.call(uniform_ld_shared(width), e.ctx, e.warp, rec, addr, e.active()), True
-        return c.call(ld_shared(width), e.ctx, e.warp, rec, addr, e.active()), False
-    addr = address(e, ins.args[1])
+    addr = shared_address(e, ins.args[1]) if space == "shared" else address(e, ins.args[1])
     if space in _PARTS and vector_length(ins) > 1 and used < width:
         active = e.active()
         place = c.call(_PARTS[space](width, used), e.ctx, e.warp, rec, e.vector(addr), active)
         is_own = space == "local"  # at one address each lane has its own
         return (place, False) if is_own or is_vec(addr.t) else (_of_first(e, place, active, width), True)
+    if space == "shared" and not is_vec(addr.t):
+        return c.call(uniform_ld_shared(width), e.ctx, e.warp, rec, addr, e.active()), True
     if space in ("global", "const") and not is_vec(addr.t):
         _note_uniform(e, rec)
         return _uniform(e, rec, addr, width), True

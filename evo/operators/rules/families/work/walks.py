@@ -29,9 +29,8 @@ _CONTROLS = re.compile(r"(?:return|for|if|while|do)\b")
 _TYPES = re.compile(r"[A-Za-z_][\w:<> ]*")
 _NEUTRAL = {"sum": "0", "product": "1", "online_softmax": "0"}  # of an online softmax, for each of its sums
 _LOWEST = {"float": "-3.402823466e+38f", "double": "-1.7976931348623157e+308"}
-_SUMS = {
-    "online_softmax": 1
-}  # from which of a reduction's names on they add up; a maximum may be counted more than once
+# From which of a reduction's names on they add up; a maximum may be counted more than once.
+_SUMS = {"online_softmax": 1}
 _PLACED = re.compile(r"\b(?:threadIdx|blockIdx|gridDim|__shared__|__sync\w*|\w+_sync|laneid)\b")
 
 

@@ -58,7 +58,7 @@ class Monitor:
         return Reading(self._clock(), throttle, self.power_w(), self.temperature_c())
 
     def others(self) -> int | None:
-        """How many compute processes use this GPU beside this run's, the children of the driver; None if unknown.
+        """How many compute processes use this GPU beside this run's, the driver and its children; None if unknown.
 
         In a container the GPU driver's process numbers are not ours, and nobody can tell whose they are.
         """
@@ -66,7 +66,7 @@ class Monitor:
         numbers = {int(process.pid) for process in listed or ()}
         if listed is None or (numbers and os.getpid() not in numbers):
             return None
-        beside = numbers - {os.getpid()}
+        beside = numbers - {os.getpid(), os.getppid()}
         return len(beside - set(processes_below(os.getppid(), _MOST_CHILDREN))) if beside else 0
 
     def temperature_c(self) -> int | None:

@@ -313,6 +313,7 @@ class _Draft:
         rtol, share = (float(f"{tighter * part:.3g}") for part in _TOLERANCES.get(coarse, COARSEST_TOLERANCE))
         terms = self.own.longest if coarse in ("float32", "float64") else 1  # otherwise rounding the result dominates
         factor = task_folder.order_factor(terms)
+        share = float(f"{share * factor / 2:.3g}")  # as much further as a kernel's order of a long sum may err
         because = (
             f"{coarse} outputs of size {scale:.2g} at the smallest: atol is {share:g} of that. The error budget is "
             f"{'twice' if factor == 2 else f'{factor} times'} the error that the module itself makes in its own types"

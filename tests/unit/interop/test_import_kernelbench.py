@@ -354,6 +354,28 @@ def test_a_plain_sum_in_float32_is_right_and_one_of_halves_is_wrong(
         assert compare(task, case.name, halves, expectation).status is Status.WRONG
 
 
+def test_long_sums_of_many_outputs_are_within_the_tolerance_in_a_plain_order(tmp_path: Path) -> None:
+    file = tmp_path / "product.py"
+    body = "def forward(self, x, w):\n        return x @ w\n"
+    file.write_text(
+        "import torch\nfrom torch import nn\nclass Model(nn.Module):\n    "
+        + body
+        + "\nm, k, n = 512, 1024, 512\ndef get_inputs():\n    return [torch.randn(m, k), torch.randn(k, n)]\n"
+        + "def get_init_inputs():\n    return []\n"
+    )
+    assert imported(tmp_path, [file])["product"].refused is None
+    task = load_task(tmp_path, "product")
+    for seed in range(3):  # in some draws a sum that nearly cancels errs by more than those of a few terms ever do
+        found = load_reference(task).expectation(task.case("original"), seed)
+        x, w = (found.inputs[name] for name in ("x", "w"))
+        plain = np.zeros((512, 512), np.float32)
+        for column, row in zip(x.T, w, strict=True):
+            plain += np.outer(column, row)
+        assert compare(task, "original", {"y": plain}, found).status is Status.CORRECT
+    halves = x.astype(np.float16).astype(np.float32) @ w
+    assert compare(task, "original", {"y": halves}, found).status is Status.WRONG
+
+
 @pytest.mark.parametrize("name", ["hinge_column", "cross_entropy", "unusual"])
 def test_the_trusted_run_is_in_the_problems_own_types(usual: tuple[Path, dict[str, ImportAnswer]], name: str) -> None:
     root, _ = usual

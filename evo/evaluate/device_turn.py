@@ -47,8 +47,14 @@ class WorkBeside:
     def __init__(self, turn: DeviceTurn) -> None:
         self.control: Callable[[Sequence[CaseBench]], object] | None = None
         self.ahead: Callable[[str], object] | None = None
+        self._is_taken = threading.Event()  # the control, or none is under way
+        self._is_taken.set()
         self._turn = turn
         self._threads: ThreadPoolExecutor | None = None
+
+    def await_control(self) -> None:
+        """Before anything is decided: until a control that is under way has been taken."""
+        self._is_taken.wait()
 
     def take_control(self, times: Sequence[CaseBench]) -> None:
         """Take the control in this thread, if one is due."""
@@ -57,18 +63,23 @@ class WorkBeside:
             control(times)
 
     def begin(self, text: str, times: Sequence[CaseBench]) -> None:
-        """Leave the device to what is due."""
+        """Leave the device to what is due: what comes next waits for the looks ahead, its verdict for the control."""
         control, self.control = self.control, None
         ahead = self.ahead
         if control is None and ahead is None:
             return
 
         def work() -> None:
-            if control is not None:
-                control(times)
-            if ahead is not None:
-                ahead(text)
+            try:
+                if ahead is not None:
+                    ahead(text)
+            finally:
+                if control is not None:
+                    control(times)
+                    self._is_taken.set()
 
+        if control is not None:
+            self._is_taken.clear()
         self._turn.leave()
         if self._threads is None:
             self._threads = ThreadPoolExecutor(1, thread_name_prefix="evo-beside")
@@ -79,3 +90,4 @@ class WorkBeside:
         if self._threads is not None:
             self._threads.shutdown(wait=waits, cancel_futures=True)
         self._threads = None
+        self._is_taken.set()

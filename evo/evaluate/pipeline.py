@@ -138,6 +138,8 @@ def start(
 
 def finish(started: CheckedJob, bench: EvaluationSession) -> Evaluation:
     """The half that has the device to itself, and whose environment and noise floor the result names."""
+    if started.job.rival is not None:
+        bench.beside.await_control()
     with bench.turn:
         began = time.monotonic()
         outcome = _outcome(started, bench)

@@ -18,7 +18,7 @@ from evo.evaluate.prepare import PrepareFailure
 from evo.operators import STALLED_AFTER, first_rung, other_start, start_proposal
 from evo.operators.llm import Llm
 from evo.records.trials import Record, arm_of, rebuild_text
-from evo.results import CaseBench, Control, Evaluation, Stage, Status
+from evo.results import CaseBench, Evaluation, Stage, Status
 from evo.search.candidate import Candidate, candidate_of
 from evo.search.champion import RunChampion, conclude
 from evo.search.cluster import WorkerPool
@@ -69,7 +69,7 @@ def evolve(
             loop = _Loop(task, settings, bench, trial_log, in_time, llm, pool, ahead)
             under_way.callback(loop.previews.close)
             loop.begin()
-            loop.control()
+            loop.control(waits=False)
             with in_time.bounded():
                 while loop.trials < settings.iterations and not stop():
                     reason = in_time.spent(loop.trials) or loop.satisfied()
@@ -135,7 +135,6 @@ class _Loop:
         self.end: dict[str, CaseBench] = {}
         self.asked_s: dict[str, float] = {}  # how long it took to propose each candidate, screening included
         self.champions: list[RunChampion] = []  # the champions of this run, and the one that it took up
-        self.noise: Control | None = None  # what the A/A control of this run has shown
         self.previews = Previews(self.proposer, is_wanted=self.in_flight is not None and pool is None)
         bench.promising, bench.beside.ahead = self.previews.of_promising, self.previews.look_ahead
         self.aa_control = AaControl(task, settings, bench, trial_log.seed, watch, pool)
@@ -242,9 +241,9 @@ class _Loop:
             hint = f"see `evo check {source}`; {other_start(self.task)}"
             raise TaskInvalid(said, hint=hint, problem="bad-start")
 
-    def control(self) -> None:
+    def control(self, *, waits: bool = True) -> None:
         """On a GPU, the champion against itself before anything else is: what differences mean something here."""
-        self.noise = self.aa_control.taken(self.champion.text, tuple(self.end.values()))
+        self.aa_control.take(self.champion.text, tuple(self.end.values()), waits=waits)
 
     def step(self) -> bool:
         """One trial; False when no operator has a proposal left."""
@@ -257,6 +256,7 @@ class _Loop:
             asked = self._next(self.trial_log.past)
             if asked is None:
                 return False
+            self.control()
             candidate, evaluation = asked, self._try(asked)
             self.trials += 1
         kept, ratio = evaluation.kept, evaluation.ratio
@@ -295,6 +295,7 @@ class _Loop:
             self.watch(Event(stage=f"{len(in_flight)} under way"))
             if (judged := in_flight.next(self.champion, self.proposer.tried)) is not None:
                 self.trials += 1
+                self.control()  # which its verdict has waited for
                 return judged.candidate, self._try(judged.candidate, judged.evaluation)
             self.proposer.memory.duplicates += 1
         return None
@@ -372,10 +373,8 @@ class _Loop:
         return evaluation
 
     def _refused(self, variant: Variant, reason: str) -> Evaluation:
-        where = self.bench.environment(self.task)
-        return Evaluation(
-            variant=variant.id, status=Status.REFUSED, stage=Stage.CHANGE, reason=reason, environment=where
-        )
+        at = self.bench.environment(self.task)
+        return Evaluation(variant=variant.id, status=Status.REFUSED, stage=Stage.CHANGE, reason=reason, environment=at)
 
     def _evaluated(self, job: Job) -> Evaluation:
         return evaluate(job, self.bench) if self.pool is None else self.pool.evaluate(job)
@@ -384,6 +383,7 @@ class _Loop:
         """On a GPU, the figures of a champion that this run has made, which no trial has taken."""
         if self.bench.modelled or self.pool is not None or not self.champions or not (self.kept or self.is_new):
             return
+        self.control()
         self.bench.rest()
 
         def figures(one: RunChampion) -> Evaluation:
@@ -404,7 +404,7 @@ class _Loop:
 
     def summary(self, waits_s: Mapping[str, float]) -> RunSummary:
         return RunSummary(
-            control=self.noise,
+            control=self.aa_control.shown,
             llm=self.llm.summary() if self.llm is not None else None,
             trials=self.trials,
             kept=self.kept,

@@ -31,24 +31,28 @@ class AaControl:
         self._task, self._settings, self._bench, self._seed = task, settings, bench, seed
         self._watch, self._pool = watch, pool
         self._fault: EvoError | None = None
+        self.shown: Control | None = None  # by the noisiest device
         self._begun: threading.Event | None = None  # beside looks; set once it has ended
         self._is_wanted = not bench.modelled and settings.iterations > 0
 
     def take_beside_looks(self, text: str) -> None:
         """Have it taken while simulators look at a start, which leave the GPU idle.
 
-        Its fault ends the run once the start is recorded; it is not asked a second time.
+        Its fault ends the run before anything is decided; it is not asked a second time.
         """
         if self._is_wanted and self._pool is None:
             self._begun = threading.Event()
             self._bench.beside.control = functools.partial(self._early, text)
 
-    def taken(self, text: str, known: Sequence[CaseBench] = ()) -> Control | None:
-        """What it showed, on the noisiest device; None on a simulator. Raises HarnessFault or UsageError."""
+    def take(self, text: str, known: Sequence[CaseBench] = (), *, waits: bool = True) -> None:
+        """Take it, unless it is there; on a simulator none is. Raises HarnessFault or UsageError.
+
+        waits: for one that is under way beside looks, as verdicts do.
+        """
         is_under_way = self._begun is not None and self._bench.beside.control is None
+        if self.shown is not None or not self._is_wanted or (is_under_way and not waits):
+            return
         self._bench.beside.control = None
-        if not self._is_wanted:
-            return None
         is_known = self._begun is not None and self._begun.is_set()
         if not is_known:
             self._watch(Event(stage="A/A control"))
@@ -65,7 +69,7 @@ class AaControl:
         for place, noise in found.items():
             is_raised = self._settings.margin is None and noise.smallest_margin > self._bench.default_margin
             self._watch(Event(note=control_words(place, noise, is_raised=is_raised)))
-        return max(found.values(), key=lambda noise: noise.smallest_margin)
+        self.shown = max(found.values(), key=lambda noise: noise.smallest_margin)
 
     def _early(self, text: str, known: Sequence[CaseBench]) -> None:
         try:

@@ -136,7 +136,27 @@ def test_what_comes_next_is_looked_at_while_simulators_look_at_a_start(
     assert begun.wait(60)
     is_judged.set()
     bench.beside.end(waits=True)
-    assert asked == ["control", CHILD]
+    assert asked == [CHILD, "control"]
+
+
+def test_what_is_decided_waits_for_the_control_of_a_start(
+    task: Task, bench: EvaluationSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate, "sanitize", lambda *_: gate.Sanitized(state="clean", tools=("memcheck",)))
+    monkeypatch.setattr(session, "CORES_TO_SPARE", 1)
+    asked: list[str] = []
+    is_judged = threading.Event()
+
+    def control(_: object) -> None:
+        assert is_judged.wait(60)  # the start's verdict does not wait for it
+        with bench.turn:
+            asked.append("control")
+
+    bench.beside.control = control
+    assert evaluate(Job(task=task, text=PARENT, sanitize=True), bench).status.passed
+    threading.Timer(0.3, is_judged.set).start()
+    assert evaluate(Job(task=task, text=CHILD, rival=PARENT), bench).decision is not None
+    assert asked == ["control"]
 
 
 def test_looks_at_what_comes_next_wait_for_those_that_are_waited_for(

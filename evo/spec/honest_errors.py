@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evo.errors import TaskInvalid
+from evo.spec.blocks import BLOCK
 from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import ROUNDOFF
 from evo.spec.input_distributions import largest, perturbed
@@ -155,16 +156,22 @@ class HonestErrors:
             return None
 
 
-def rounding_of(spread: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What sums in another order may err: by elements, and no less than is usual in the same row.
+def rounding_of(spread: NDArray[np.float64], share: float = 1.0) -> NDArray[np.float64]:
+    """What sums in another order may err: by elements, and no less than is usual in the same row. share: of the spread.
 
     One draw of signs may leave an element where it was, so that its own spread says little.
     """
     if not spread.size:
         return spread
     if not spread.ndim:
-        return np.asarray(SUMMATION * spread, np.float64)
-    most = np.max(spread, axis=-1, keepdims=True)  # squares of large numbers overflow, and would allow any error
-    unit = np.where(np.isfinite(most) & (most > 0), most, 1.0)
-    usual = unit * np.sqrt(np.mean(np.square(spread / unit, dtype=np.float64), axis=-1, keepdims=True))
-    return np.asarray(SUMMATION * np.maximum(spread, usual), np.float64)
+        return np.asarray(SUMMATION * (spread * share), np.float64)
+    rows = spread.reshape(-1, spread.shape[-1])
+    found = np.empty(rows.shape)
+    few = max(1, BLOCK // max(1, rows.shape[1]))
+    for at in range(0, len(rows), few):
+        some = rows[at : at + few] * share
+        most = np.max(some, axis=-1, keepdims=True)  # squares of large numbers overflow, and would allow any error
+        unit = np.where(np.isfinite(most) & (most > 0), most, 1.0)
+        usual = unit * np.sqrt(np.mean(np.square(some / unit, dtype=np.float64), axis=-1, keepdims=True))
+        found[at : at + few] = SUMMATION * np.maximum(some, usual)
+    return found.reshape(spread.shape)

@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from evo.spec.blocks import BLOCK
 from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import is_float
 from evo.spec.integer_distributions import BOOLEANS, EQUAL, INTEGERS, integer_domain
@@ -200,13 +201,18 @@ def without(values: Array, drawn: Array, dtype: str, *, zeros: bool, denormals: 
 
 def perturbed(drawn: Array, relative: float, rng: np.random.Generator) -> Reals:
     """The tensor in float64 with every element changed by about one rounding."""
-    return drawn.astype(np.float64) * (1 + relative * rng.choice([-1.0, 1.0], drawn.shape))
+    moved = np.empty(drawn.shape)
+    given, flat = np.ascontiguousarray(drawn).reshape(-1), moved.reshape(-1)
+    for at in range(0, flat.size, BLOCK):
+        part = given[at : at + BLOCK].astype(np.float64)
+        flat[at : at + BLOCK] = part * (1 + relative * rng.choice([-1.0, 1.0], part.size))
+    return moved
 
 
 def _scale(values: Reals) -> float:
     """The size of a typical element, whatever a few large rows do."""
     sizes = np.abs(values[values != 0])
-    return float(np.median(sizes)) / 0.6745 if sizes.size else 1.0
+    return float(np.median(sizes, overwrite_input=True)) / 0.6745 if sizes.size else 1.0
 
 
 def _reals(name: str, dtype: str, drawn: Reals, scale: float, rng: np.random.Generator, factor: float) -> Reals:

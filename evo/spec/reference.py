@@ -255,7 +255,7 @@ class Reference:
         except TaskInvalid:  # it holds inputs to a condition that other values break, which is its right
             return None
         distances = {t.name: distance(near, expected, t.name) for t in float_outputs(self.task)}
-        rounding: Arrays = {name: rounding_of(by * min(single / level, 1.0)) for name, by in distances.items()}
+        rounding: Arrays = {name: rounding_of(by, min(single / level, 1.0)) for name, by in distances.items()}
         found = Expectation(
             inputs, expected, trusted, distribution, {**distances}, rounding, honest=self._honest(inputs, case)
         )

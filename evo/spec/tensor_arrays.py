@@ -46,7 +46,9 @@ def generator_of(seed: int, *names: str) -> np.random.Generator:
 
 
 def distance(left: Arrays, right: Arrays, name: str) -> NDArray[np.float64]:
-    return np.asarray(np.abs(left[name].astype(np.float64) - right[name].astype(np.float64)))
+    apart: NDArray[np.float64] = np.asarray(np.asarray(left[name], np.float64) - np.asarray(right[name], np.float64))
+    np.abs(apart, out=apart)
+    return apart
 
 
 def size_of(arrays: Arrays) -> int:

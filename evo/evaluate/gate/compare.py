@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from evo.device import POISON_LARGE, POISON_NAN, Array, Arrays
 from evo.device.error_sums import ErrorSums, error_sums, truth_sums
-from evo.evaluate.gate.blocks import over_blocks, sum_of_squares
 from evo.evaluate.gate.error_budget import (
     STANDARD_ERRORS,
     Base,
@@ -30,6 +29,7 @@ from evo.evaluate.gate.error_budget import (
 from evo.evaluate.gate.judged import compared_by_judge
 from evo.evaluate.gate.mismatches import element_of, is_poison, poisoned, wrong
 from evo.results import CaseCheck, MismatchKind, Status
+from evo.spec.blocks import over_blocks, sum_of_squares
 from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import ROUNDOFF, is_float
 from evo.spec.expectation import Expectation

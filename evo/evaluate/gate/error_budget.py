@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from evo.device import Array
 from evo.device.error_sums import ErrorSums, TruthSums
-from evo.evaluate.gate.blocks import exact_sum
 from evo.evaluate.gate.mismatches import element_of
 from evo.results import Mismatch, MismatchKind
+from evo.spec.blocks import exact_sum
 from evo.spec.element_types import ROUNDOFF
 from evo.spec.expectation import Expectation
 from evo.spec.honest_errors import SUMMATION

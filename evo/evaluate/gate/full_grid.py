@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evo.device import Arrays, OutputExtremes
-from evo.evaluate.gate.blocks import same_bits
 from evo.evaluate.gate.compare import compare, terms_of
 from evo.evaluate.gate.error_budget import per_element
 from evo.results import CaseCheck, Status
+from evo.spec.blocks import same_bits
 from evo.spec.element_types import is_float
 from evo.spec.expectation import Expectation
 from evo.spec.input_distributions import MIXED, SPECIAL

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from evo.device import Arrays
 from evo.device.error_sums import ErrorSums, TruthSums
-from evo.evaluate.gate.blocks import exact_sum
 from evo.evaluate.gate.error_budget import Base, ErrorBudget, base_of, errors_of
 from evo.results import CaseCheck, Status
+from evo.spec.blocks import exact_sum
 from evo.spec.expectation import JudgedOutput, JudgedTruth
 from evo.spec.input_distributions import UNBIASED
 from evo.spec.task import Task

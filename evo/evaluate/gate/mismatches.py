@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evo.device import POISON_NAN, Array, Arrays
-from evo.evaluate.gate.blocks import same_bits
 from evo.results import CaseCheck, Figure, Mismatch, MismatchKind, Status
+from evo.spec.blocks import same_bits
 
 
 def wrong(case: str, found: Mismatch, reason: str) -> CaseCheck:

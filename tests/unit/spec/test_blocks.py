@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from evo.evaluate.gate.blocks import BLOCK, exact_sum, over_blocks
+from evo.spec.blocks import BLOCK, exact_sum, over_blocks
 
 
 def test_every_element_is_in_one_block_and_blocks_stay_in_order() -> None:

@@ -61,7 +61,6 @@ class TimedSizes:
     """status: CORRECT, or how a timed size failed, in `case`. rows: modelled times of the secret samples.
 
     stage: which look found it; another than VERIFY if other sizes or inputs than the timed ones were looked at too.
-
     unseen: what could not be looked at, in words: then nothing is known against the variant, and nothing for it.
     verified: what all looks before a keep have looked at.
     """
@@ -95,7 +94,7 @@ def timed_sizes(
     cases: to look at others instead, which are as large. drawn_alone: on no other inputs, for what claims nothing.
     numbers: hold them to the reference, which takes time; not where a GPU has run the whole grid and was held to it.
     target: that GPU, which then runs other inputs than the task draws as well.
-    beside: further simulators, each with a case of its own: a case waits for simulator, GPU and reference in turn.
+    beside: further simulators. A case waits for simulator, GPU and reference in turn; with a GPU others go on meanwhile.
     """
     axis = cut_axis(task, reference)
     rows: list[CaseBench] = []
@@ -110,13 +109,14 @@ def timed_sizes(
         place = places[number % len(places)]
         return _Look(task, case, reference, axis, seed, bench, place, numbers, target, drawn_alone, law).judge()
 
-    with ThreadPoolExecutor(len(places), thread_name_prefix="evo-timed-sizes") as pool:
+    most = len(places) if target is None else 2 * len(places)
+    with ThreadPoolExecutor(most, thread_name_prefix="evo-timed-sizes") as pool:
 
         def begin(item: tuple[int, Case]) -> Future[TimedSizes]:
             tell(CountedStage("verify", "timed size", item[0], len(chosen), item[1].name))
             return pool.submit(look, item)
 
-        for _, found in look_ahead(begin, chosen, len(places)):
+        for _, found in look_ahead(begin, chosen, most):
             if found.status is not Status.CORRECT:
                 return found
             unseen = unseen or found.unseen

@@ -94,7 +94,7 @@ def timed_sizes(
     cases: to look at others instead, which are as large. drawn_alone: on no other inputs, for what claims nothing.
     numbers: hold them to the reference, which takes time; not where a GPU has run the whole grid and was held to it.
     target: that GPU, which then runs other inputs than the task draws as well.
-    beside: further simulators. A case waits for simulator, GPU and reference in turn; with a GPU others go on meanwhile.
+    beside: further simulators. A case waits for simulator, GPU and reference in turn: with a GPU others go on then.
     """
     axis = cut_axis(task, reference)
     rows: list[CaseBench] = []

@@ -100,6 +100,8 @@ def timed_sizes(
     rows: list[CaseBench] = []
     unseen: str | None = None
     chosen = list(enumerate(task.bench if cases is None else cases))
+    if target is not None:  # its times decide, not rows in order: the longest begins
+        chosen.sort(key=lambda item: -sum(math.prod(tensor.dims(item[1])) for tensor in task.tensors))
     places = (checker, *beside)
 
     def look(item: tuple[int, Case]) -> TimedSizes:
@@ -243,7 +245,8 @@ class _Look:
     def _held(self, asked: ExtremesRequest, truth: Expectation) -> TimedSizes | None:
         """What the extremes of the outputs show to be wrong, or cannot show; None if they are all right."""
         found, amiss = self._looked(asked, truth)
-        if isinstance(found, OutputExtremes) and not found.whole and _wants_all(found, amiss):
+        # A part of the grid may need the others, or has written over what is others' to write.
+        if isinstance(found, OutputExtremes) and not found.whole and (found.share < _SHARE or found.short or amiss):
             part = found
             found, amiss = self._looked(replace(asked, blocks=None, budget=_BUDGET), truth)
             if isinstance(found, OutputExtremes) and part.short and _over_budget(found.fault):
@@ -409,11 +412,6 @@ def _found(ask: Callable[[], R]) -> R | str:
         return f"it was still running after {late.seconds:g} s"
     except Crashed as crash:
         return str(crash)
-
-
-def _wants_all(found: OutputExtremes, amiss: CaseCheck | None) -> bool:
-    """Whether a part of the grid may need the others, or has written over what is others' to write."""
-    return found.share < _SHARE or found.short is not None or amiss is not None
 
 
 def _over_budget(fault: Fault | None) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -43,7 +44,7 @@ Share = Annotated[
     str | None,
     Option("--margin", metavar="SHARE", help="Keep a change only if it saves this much time (3%; modelled 10%)."),
 ]
-_TIME = "Time limit of the run: 90s, 30m, 1h30m. A trial under way may take 30s or a quarter more, 60s at most."
+_TIME = "Time limit of the command: 90s, 30m, 1h30m. A trial under way has 30s or a quarter more, 60s at most."
 Time = Annotated[str | None, Option("--budget", metavar="TIME", help=_TIME)]
 Neutral = Annotated[
     bool, Option("--keep-neutral", help="Also keep an equally fast variant with fewer registers, bytes or lines.")
@@ -118,6 +119,7 @@ def iterate(
     llm: LlmOptions,
 ) -> int:
     """Evolve a task's champion. Propose one change, check, time, decide, commit or revert; again. Ctrl-C stops."""
+    began_s = time.monotonic()
     session, root, chosen, (on, several) = _subject(context, task, jobs, cluster, device)
     budget_s, share, wanted = seconds_of(budget), margin_of(margin), margin_of(target, "--target")
     model, names = llm_settings(llm, operator_names(operators, patch), root)
@@ -148,7 +150,7 @@ def iterate(
         jobs=jobs,
     )
     with _page(root, chosen, wanted=serve), _view(chosen, budget_s, json) as view, stoppable(view) as stop:
-        evolve(settings, root, _watch(view, json), stop=stop)
+        evolve(settings, root, _watch(view, json), stop=stop, began_s=began_s)
     return 0
 
 

@@ -195,6 +195,7 @@ class EvaluationSession(LookingBench):
                 judge = self._open_judge(task) if self._judge_entry is not None and self.jobs != 1 else None
                 reference = load_reference(task)
                 coming = begin_judge(reference, judge) if judge is not None else None
+                self.on_stage("self-test")
                 check_task(task, reference)  # by NumPy alone
                 if coming is not None:
                     reference.coming = coming

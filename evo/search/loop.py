@@ -13,12 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from evo.errors import TaskInvalid
-from evo.evaluate.pipeline import EvaluationSession, Job, champion_figures, evaluate
+from evo.evaluate.pipeline import EvaluationSession, champion_figures, evaluate
 from evo.evaluate.prepare import PrepareFailure
 from evo.operators import STALLED_AFTER, first_rung, other_start, start_proposal
 from evo.operators.llm import Llm
 from evo.records.trials import Record, arm_of, rebuild_text
 from evo.results import CaseBench, Evaluation, Stage, Status
+from evo.results.codec import copied
 from evo.search.candidate import Candidate, candidate_of
 from evo.search.champion import RunChampion, conclude
 from evo.search.cluster import WorkerPool
@@ -33,7 +34,7 @@ from evo.search.restarts import AFTER, Restarts
 from evo.search.resume import LastRun, gain_of, last_run
 from evo.search.settings import Settings, language_model
 from evo.search.single_trial import TrialJobs
-from evo.search.trial_log import TrialLog, open_notebook
+from evo.search.trial_log import Trial, TrialLog, open_notebook
 from evo.spec.task import Task, load_task
 from evo.spec.variant import Variant, parse_variant, read_variant
 
@@ -47,13 +48,15 @@ def evolve(
     *,
     stop: Callable[[], bool] = lambda: False,
     clock: Callable[[], float] = time.monotonic,
+    began_s: float | None = None,
 ) -> RunSummary:
-    """Run the loop and return its summary. Raises EvoError for harness failures."""
+    """Run the loop and return its summary; its time counts from `began_s` on. Raises EvoError for harness failures."""
     task = load_task(root, settings.task)
     status = StatusWriter(root, task.name, watch)
     waits = Waits(status, clock)
-    watch = in_time = InTime(waits, settings.budget_s, clock)
+    watch = in_time = InTime(waits, settings.budget_s, clock, began_s)
     with (
+        in_time.interrupting(),
         open_notebook(root, task, branch=settings.branch) as trial_log,
         status,
         open_bench(settings, task, watch) as (bench, pool),
@@ -69,8 +72,8 @@ def evolve(
             loop = _Loop(task, settings, bench, trial_log, in_time, llm, pool, ahead)
             under_way.callback(loop.previews.close)
             loop.begin()
-            loop.control(waits=False)
             with in_time.bounded():
+                loop.control(waits=False)
                 while loop.trials < settings.iterations and not stop():
                     reason = in_time.spent(loop.trials) or loop.satisfied()
                     if reason is None and not loop.step():
@@ -86,7 +89,8 @@ def evolve(
             if llm is not None:
                 llm.close()
             bench.promising = bench.beside.ahead = None
-            trial_log.finish()
+            with in_time.held():
+                trial_log.finish()
         summary = loop.summary(waits.seconds())
         watch(Event(about=summary))
         return summary
@@ -107,7 +111,7 @@ class _Loop:
         ahead: Evaluator | None = None,
     ) -> None:
         watch: Observer = in_time
-        self.llm, self.pool = llm, pool
+        self.llm, self.pool, self.held = llm, pool, in_time.held
         self.task, self.settings, self.bench, self.trial_log, self.watch = task, settings, bench, trial_log, watch
         self.trials = self.kept = self.since_kept = 0
         self.path = task.champion_path(bench.chip_slug, bench.arch)
@@ -188,8 +192,7 @@ class _Loop:
         if last is not None:
             self._resume(last, again)
         self.watch = watch
-        here = self.bench.environment(self.task)
-        different = here.differences(descent.environment) if descent.environment else []
+        different = self.bench.environment(self.task).differences(descent.environment) if descent.environment else []
         if not different:
             self.end = self.start = by_case(descent.bench)
         begun = replace(
@@ -248,13 +251,11 @@ class _Loop:
     def step(self) -> bool:
         """One trial; False when no operator has a proposal left."""
         if self.in_flight is not None:
-            evaluated = self._next_in_flight(self.in_flight)
-            if evaluated is None:
+            if (evaluated := self._next_in_flight(self.in_flight)) is None:
                 return False
             candidate, evaluation = evaluated
         else:
-            asked = self._next(self.trial_log.past)
-            if asked is None:
+            if (asked := self._next(self.trial_log.past)) is None:
                 return False
             self.control()
             candidate, evaluation = asked, self._try(asked)
@@ -278,8 +279,7 @@ class _Loop:
             self.lines.end()
             if not self.lines.begin(self.champion, past()):
                 return None
-        is_rung = asked.proposal.kind == "rung"  # a rung is no edit of a line's parent
-        return replace(asked, parent=self.champion) if is_rung else asked
+        return replace(asked, parent=self.champion) if asked.proposal.kind == "rung" else asked  # no edit of its parent
 
     def _next_in_flight(self, in_flight: InFlight) -> tuple[Candidate, Evaluation] | None:
         """Submit what there is room for, then take the verdict whose turn it is."""
@@ -343,31 +343,34 @@ class _Loop:
         if parent is not None and parent.id != self.champion.id:
             candidate = candidate.with_arguments({"rival": self.champion.id})
         proposal = candidate.proposal
-        trial = self.trial_log.begin(self.path, proposal, parent)
-        begun = TrialBegun(
-            trial=trial.number, id=trial.id, operator=proposal.operator, kind=proposal.kind, summary=proposal.summary
-        )
-        self.watch(Event(about=begun))
         try:
+            with self.held():
+                trial = self.trial_log.begin(self.path, proposal, parent)
+            begun = copied(TrialBegun, proposal, trial=trial.number, id=trial.id)
+            self.watch(Event(about=begun))
             if candidate.refusal is not None:
                 evaluation = self._refused(candidate.variant, candidate.refusal)
             else:
-                evaluation = judged or self._evaluated(self.jobs.of(candidate, self.champion if parent else None))
+                job = self.jobs.of(candidate, self.champion if parent else None)
+                evaluation = judged or (evaluate(job, self.bench) if self.pool is None else self.pool.evaluate(job))
         except BaseException:
-            self.trial_log.abandon()  # a harness failure is no verdict: the champion comes back, no record is made
+            with self.held():
+                self.trial_log.abandon()  # a harness failure is no verdict: the champion comes back, no record is made
             raise
+        with self.held():
+            return self._recorded(trial, candidate, evaluation)
+
+    def _recorded(self, trial: Trial, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
+        proposal, parent = candidate.proposal, candidate.parent
         evaluation = evaluation.with_stage("propose", self.asked_s.pop(candidate.variant.id, None))
         kept = evaluation.kept if parent is not None else evaluation.status.passed
-        commit: str | None = None
-        if kept:
-            commit = self.trial_log.keep(trial, evaluation)
-        else:
-            self.trial_log.revert(trial, evaluation)
-        self.proposer.learn(trial.id, candidate, evaluation, kept=kept)
+        commit = self.trial_log.keep(trial, evaluation) if kept else None
         if kept:
             self._crown(candidate, evaluation)
         else:
+            self.trial_log.revert(trial, evaluation)
             self.previews.drop(candidate.variant.text)
+        self.proposer.learn(trial.id, candidate, evaluation, kept=kept)
         told = trial_result(trial, proposal, parent, evaluation, commit)
         self.watch(Event(about=replace(told, speedup=self.trial_log.speedup()) if kept else told))
         return evaluation
@@ -375,9 +378,6 @@ class _Loop:
     def _refused(self, variant: Variant, reason: str) -> Evaluation:
         at = self.bench.environment(self.task)
         return Evaluation(variant=variant.id, status=Status.REFUSED, stage=Stage.CHANGE, reason=reason, environment=at)
-
-    def _evaluated(self, job: Job) -> Evaluation:
-        return evaluate(job, self.bench) if self.pool is None else self.pool.evaluate(job)
 
     def conclude(self) -> None:
         """On a GPU, the figures of a champion that this run has made, which no trial has taken."""

@@ -6,6 +6,7 @@ The parts of the waiting time add up to the run's. The status is for those who w
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import threading
 import time
@@ -27,6 +28,7 @@ from evo.search.progress import spent
 _OPEN, _PROPOSE, _RECORD = "open", "propose", "record"
 _MORE, _LEAST_MORE_S, _MOST_MORE_S = 0.25, 30.0, 60.0  # of the time, for what began within it
 _NEXT = "the next proposal"
+_EACH_S, _UNWIND_S = 0.25, 15.0  # how often an end is looked at; how long what ends by it is left alone
 
 
 class Waits:
@@ -67,15 +69,19 @@ class OutOfTime(Exception):
 class InTime:
     """An observer that ends what outlasts the time of a run; it tells another one all it sees.
 
-    A start ends with the time. A trial that began within it, or a look at proposals, has half a minute or a quarter
-    more, a minute at most, and no more than the time itself: then it is given up as a whole.
+    All until the start is verified ends with the time. A trial that began within it, or a look at proposals, has half a
+    minute or a quarter more, a minute at most, and no more than the time itself: then it is given up as a whole.
+    began_s: since when the time counts; now, if nothing is said.
     """
 
-    def __init__(self, watch: Observer, budget_s: float | None, clock: Callable[[], float]) -> None:
-        self._watch, self._clock, self._budget_s, self._began_s = watch, clock, budget_s, clock()
+    def __init__(
+        self, watch: Observer, budget_s: float | None, clock: Callable[[], float], began_s: float | None = None
+    ) -> None:
+        self._watch, self._clock, self._budget_s = watch, clock, budget_s
+        self._began_s = clock() if began_s is None else began_s
         self._more_s = _more_than(budget_s or 0.0)
-        self._is_start = self._is_bounded = False
-        self._at, self._stage = _NEXT, ""
+        self._is_start, self._is_bounded, self._holds = True, False, 0
+        self._at, self._stage = _NEXT, _OPEN
 
     def __call__(self, event: Event) -> None:
         """Raises as `look` does."""
@@ -101,6 +107,39 @@ class InTime:
             over = f"the time budget of {self._budget_s:g} s is spent, and {self._more_s:g} s more"
             raise OutOfTime(f"{over}: {self._at} is given up at {self._stage}, without a record; go on with --resume")
 
+    @contextmanager
+    def interrupting(self) -> Iterator[None]:
+        """Look again and again once the time is over, wherever the main thread is: in a self-test, or as it waits.
+
+        In another thread of Python nothing can be interrupted: there stages and calls alone look at the time.
+        """
+        if self._budget_s is None or threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before, timer = signal.signal(signal.SIGALRM, self._interrupt), signal.getitimer(signal.ITIMER_REAL)
+        _alarm(max(0.0, self._budget_s - (self._clock() - self._began_s)))
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+            signal.signal(signal.SIGALRM, before)
+            signal.setitimer(signal.ITIMER_REAL, *timer)
+
+    def _interrupt(self, *_: object) -> None:
+        if not self._holds:
+            _alarm(_UNWIND_S)  # if somebody has caught what it raises, it comes again
+            self.look()
+            _alarm(_EACH_S)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """What is done whole or not at all, as a keep: nothing interrupts it."""
+        self._holds += 1
+        try:
+            yield
+        finally:
+            self._holds -= 1
+
     def spent(self, trials: int) -> str | None:
         """Why no further trial begins, if the time is over."""
         if self._budget_s is None or self._clock() - self._began_s <= self._budget_s:
@@ -121,13 +160,17 @@ class InTime:
     @contextmanager
     def bounded(self) -> Iterator[None]:
         """The trials of a run, and what is looked at between them. What is given up ends them, and is told."""
-        self._is_bounded = True
+        self._is_start, self._is_bounded = False, True
         try:
             yield
         except OutOfTime as over:
             self._watch(Event(note=f"{over}"))
         finally:
             self._is_bounded = False
+
+
+def _alarm(first_s: float) -> None:
+    signal.setitimer(signal.ITIMER_REAL, first_s or _EACH_S, _EACH_S)
 
 
 def _waited_for(event: Event) -> str:

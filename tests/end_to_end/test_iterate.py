@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,19 @@ def test_a_budget_that_the_start_takes_ends_the_run_and_keeps_nothing(tmp_path: 
     assert load_records(root, "scale") == []
     assert git(root, "status", "--porcelain").split() == []
     assert git(root, "log", "--format=%s").splitlines() == ["a task"]
+
+
+def test_a_budget_ends_the_self_test_of_a_slow_reference(tmp_path: Path) -> None:
+    root = new_repository(tmp_path / "mine")
+    reference = root / "kernels" / "scale" / "reference.py"
+    reference.write_text(
+        f"import time\n{reference.read_text()}".replace("    return", "    time.sleep(40)\n    return", 1)
+    )
+    commit_all(root)
+    began = time.monotonic()
+    fails(evo(*ANEW, "--budget", "1s", cwd=root), 2, "--budget", "self-test")
+    assert time.monotonic() - began < 20
+    assert git(root, "status", "--porcelain").split() == []
 
 
 def test_every_line_has_the_fields_of_the_contract(run: tuple[Path, Ran]) -> None:

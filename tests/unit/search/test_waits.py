@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 from concurrent.futures import Future
 from contextlib import nullcontext
@@ -99,3 +101,18 @@ def test_what_is_judged_elsewhere_is_waited_for_as_long_as_a_trial_has() -> None
         in_time.wait_for(done)
         in_time.wait_for(Future())
     assert "0.2 s more" in told[-1].note
+
+
+def test_the_end_of_the_time_interrupts_a_wait_and_nothing_that_is_done_whole() -> None:
+    told, done, before = list[Event](), list[str](), signal.getsignal(signal.SIGALRM)
+    in_time = InTime(told.append, 0.1, time.monotonic, began_s=time.monotonic() - 0.05)
+    in_time(Event(stage="self-test"))
+    with refused(UsageError, "budget-spent") as refusal, in_time.interrupting():
+        with in_time.held():
+            time.sleep(0.2)
+            done.append("a keep")
+        threading.Event().wait(20)
+        done.append("the wait")
+    assert done == ["a keep"]
+    assert "self-test" in f"{refusal.value}"
+    assert signal.getsignal(signal.SIGALRM) is before

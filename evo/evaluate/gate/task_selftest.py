@@ -31,6 +31,7 @@ from evo.spec.input_distributions import DRAWN
 from evo.spec.reference import Reference
 from evo.spec.task import Case, Task, Tensor
 
+ERRS = "trusted-errs"  # the problem of a trusted implementation whose error is no budget
 _SEED, _OTHER_SEED = 1, 2
 _TILE = 16
 _MOVES = 16  # roundings of the inputs, of which a trusted implementation's own are worth a few
@@ -168,6 +169,7 @@ class _Examination:
                     f"{self.task.folder / 'reference.py'}: trusted() is off from expected() by {off:.3g} of its size "
                     f"at case {run.words}, so its error is no budget",
                     hint="trusted() computes the same, in the precision of a good kernel",
+                    problem=ERRS,
                 )
             if row.status is not Status.CORRECT:
                 hint = "compare expected() and trusted(), and see what the tolerance and the inputs ask for"

@@ -16,6 +16,7 @@ import numpy as np
 
 from evo.errors import TaskInvalid, UsageError
 from evo.evaluate.gate import check_task
+from evo.evaluate.gate.task_selftest import ERRS
 from evo.files import copy_folder, write_atomic
 from evo.interop.adopt.compare_original import Shortfall, compare_original
 from evo.interop.adopt.draft import Draft, draft_of
@@ -120,20 +121,14 @@ def adopt(root: Path, path: Path, options: Options, say: Callable[[str], None] =
     check, asked = trial.cases(base)
     settle_knobs(trial, check)
     timed = headline_sizes(trial, options.axes)
-    figures = Figures(check, {"main": timed}, requires=asked)
-    say("measuring how accurate it is")
-    wide = measure_tolerance(trial, figures)
-    widen_tolerance(trial, figures)
-    far = far_cases(trial, check, timed).items()
-    figures.check |= {name: axes for name, axes in far if is_within_tolerance(trial, axes, figures)}
-    if options.reference is not None:
-        figures.sizes = {}  # the original's errors are held to the reference's own
-    else:
-        figures.simulated = min(trial.work(timed), _MOST_SIMULATED)
-        figures.growth = growth_of_work(trial, timed, figures.simulated)
-    if wide is not None and not figures.few and options.reference is None:  # else no task asks for special values
-        figures.undefined = undefined_specials(trial, list(check.values()), say)
-    reference = _write(name, trial, figures, options.reference, wide, target, say)
+    while True:
+        figures, wide = _measured(trial, Figures(dict(check), {"main": timed}, requires=asked), options, say)
+        try:
+            reference = _write(name, trial, figures, options.reference, wide, target, say)
+            break
+        except TaskInvalid as error:
+            if error.problem != ERRS or not _drawn_positive(trial, "with others it errs too much, as in quotients"):
+                raise
     write_atomic(variant, variant_text(draft, name).encode())
     notes = [*draft.notes, *trial.notes]
     if untold := [t.name for t in draft.given if t.fill == UNTOLD and (t.high is not None or t.ends is not None)]:
@@ -148,6 +143,26 @@ def adopt(root: Path, path: Path, options: Options, say: Callable[[str], None] =
         notes.append(f"not adopted: {', '.join(draft.program.others)} (--kernel NAME takes another one)")
     rows = tuple(_rows(draft, figures, reference, given=options.reference is not None))
     return Adopted(name, target, variant, rows, tuple(notes), reference.said, _unproven(options, wide))
+
+
+def _measured(
+    trial: DraftTrial, figures: Figures, options: Options, say: Callable[[str], None]
+) -> tuple[Figures, str | None]:
+    """The figures with what the original's own runs tell, and its text in float64."""
+    check, timed = dict(figures.check), figures.bench["main"]
+    say("measuring how accurate it is")
+    wide = measure_tolerance(trial, figures)
+    widen_tolerance(trial, figures)
+    far = far_cases(trial, check, timed).items()
+    figures.check |= {name: axes for name, axes in far if is_within_tolerance(trial, axes, figures)}
+    if options.reference is not None:
+        figures.sizes = {}  # the original's errors are held to the reference's own
+    else:
+        figures.simulated = min(trial.work(timed), _MOST_SIMULATED)
+        figures.growth = growth_of_work(trial, timed, figures.simulated)
+    if wide is not None and not figures.few and options.reference is None:  # else no task asks for special values
+        figures.undefined = undefined_specials(trial, list(check.values()), say)
+    return figures, wide
 
 
 def task_name(path: Path) -> str:
@@ -206,13 +221,20 @@ def _make_finite(trial: DraftTrial, base: Mapping[str, int]) -> None:
         outputs = trial.run(base, races=False)
         if all(np.isfinite(v.astype(np.float64)).all() for v in outputs.values() if v.dtype.kind not in "iub"):
             return
-        floats = [t for t in trial.draft.given if t.role != "out" and is_float(t.dtype)]
-        if not floats or floats[0].positive:
+        if not _drawn_positive(trial, "other values give NaN"):
             break
-        for tensor in floats:
-            tensor.positive = True
-            tensor.why += ", drawn positive: other values give NaN"
-        trial.changed()
+
+
+def _drawn_positive(trial: DraftTrial, why: str) -> bool:
+    """Draw all floats positive from here on; whether there are some that were not."""
+    floats = [t for t in trial.draft.given if t.role != "out" and is_float(t.dtype)]
+    if not floats or floats[0].positive:
+        return False
+    for tensor in floats:
+        tensor.positive = True
+        tensor.why += f", drawn positive: {why}"
+    trial.changed()
+    return True
 
 
 def _write(

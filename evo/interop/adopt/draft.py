@@ -164,7 +164,8 @@ class _Maker:
                 f"pass plain arrays, one for each field; or name the type: --tensor {name}:in:float32[N]",
             )
         dtype = OF_C_TYPE[element]
-        dims = dims_of(memory, ELEMENT_TYPES[dtype].size_bytes)
+        whole = self.program.host.bytes_of(memory.element or "") or 0
+        dims = dims_of(memory, ELEMENT_TYPES[dtype].size_bytes, whole)
         role, init, why = self._role(memory, uses)
         if said.get("role"):
             role, init, why = str(said["role"]), "poison", "given"

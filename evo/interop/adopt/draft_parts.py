@@ -112,10 +112,13 @@ def require_numbers(launches: Iterable[LaunchDraft], names: Iterable[str]) -> No
             raise UsageError(f"--scalar {name}: no kernel takes this number", hint=f"numbers that they take: {known}")
 
 
-def dims_of(memory: Allocation, size: int) -> list[object] | None:
-    """The extents of an allocation by elements of so many bytes; None if the host does not tell them."""
+def dims_of(memory: Allocation, size: int, whole: int) -> list[object] | None:
+    """The extents of an allocation by elements of so many bytes; None if the host does not tell them.
+
+    whole: bytes of what the host counts, as the two numbers of a `float2`.
+    """
     if memory.shape is not None:
-        return [dim.how for dim in memory.shape]
+        return [*(dim.how for dim in memory.shape), *([whole // size] if whole > size else [])]
     if memory.bytes.how is None:
         return None
     if memory.rows is not None:

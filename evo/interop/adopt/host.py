@@ -12,7 +12,7 @@ from pathlib import Path
 
 from evo.cuda.source.parser import Node, read
 from evo.cuda.source.types import declarator_name, text_of
-from evo.interop.adopt.host_expressions import COMPLEX, VECTORS, bare_type, literal
+from evo.interop.adopt.host_expressions import COMPLEX, VECTORS, bare_type, literal, without_torch_types
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied, is_next, size_word
 from evo.interop.adopt.host_records import enumerators, parted, record_of, vector_type
 from evo.interop.adopt.host_start import HostStart
@@ -256,7 +256,8 @@ class Host(HostStart):
         kind = node.child("type")
         name = node.child("declarator") or node.child("name")
         if kind is not None and name is not None:
-            self.types[name.text] = bare_type(kind.text)
+            text = re.sub(r"[A-Za-z_]\w*", lambda word: self.types.get(word[0], word[0]), kind.text)
+            self.types[name.text] = bare_type(without_torch_types(text) if text != kind.text else kind.text)
 
     def _if(self, node: Node) -> None:
         test = self.value(node.child("condition"))

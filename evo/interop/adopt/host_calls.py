@@ -363,7 +363,7 @@ class HostCalls(HostFillCalls):
         if word == "swap" and len(given) == 1 and not isinstance(held, HostRecord):
             return self.exchange(function.child("argument"), given[0])
         if isinstance(held, DevicePointer):
-            return self.vector_method(held, word)
+            return self.vector_method(held, word, given)
         if isinstance(held, HostTensor):
             return self.tensor_method(held, function, word, given)
         if isinstance(held, HostRecord):

@@ -36,11 +36,21 @@ OTHER_NAMES = {"uint": "unsigned int", "uchar": "unsigned char", "ushort": "unsi
 OTHER_NAMES |= {"uint8": "unsigned char", "int8": "signed char", "u32": "unsigned int"}
 
 
+_ACCUMULATED = re.compile(
+    r"(?:\btypename\s+)?(?:\b(?:at|c10)::)?\b(?:acc_type|opmath_type)<\s*+(__half|__nv_bfloat16|float|double)\b[\w\s,]*+>(?:::type\b)?"
+)
+
+
 def bare_type(text: str) -> str:
     """A C type without qualifiers, `std::` and marks of pointers."""
     words = re.sub(r"[*&]|\b(?:const|volatile|static|constexpr|struct|std::|__restrict__|__restrict)\b", " ", text)
     words = " ".join(re.sub(r"(?<!>)::", " ", words.replace("std::", " ")).split())  # `P<256>::N` is one name
     return OTHER_NAMES.get(words, words)
+
+
+def without_torch_types(text: str) -> str:
+    """A text in which `at::acc_type<float, true>` and `at::opmath_type<float>` are the types that they stand for."""
+    return _ACCUMULATED.sub(lambda match: "double" if match[1] == "double" else "float", text)
 
 
 def literal(text: str) -> HostNumber:
@@ -66,6 +76,8 @@ class HostExpressions(abc.ABC):
     scopes: list[dict[str, HostVariable]]
     macros: dict[str, tuple[tuple[str, ...] | None, str]]
     types: dict[str, str]
+    named: dict[str, int | float | None]  # sizes, by the names that they have got
+    unknown_sizes: list[str]  # parameters of a launcher, which no caller gives
     undefined: set[str]  # names that were asked for, and that nothing in the file defines
     # What the classes made from this one do: calls, assignments, values of the program's own types, loops that fill.
     call: Callable[[Node], object]
@@ -217,13 +229,23 @@ class HostExpressions(abc.ABC):
         """A cast: numbers to whole ones or reals."""
         text = text_of(kind)
         if not isinstance(value, HostNumber) or "*" in text:
-            return value
+            return self.address(value, text) if isinstance(value, HostNumber) else value
         name = self.types.get(bare_type(text), bare_type(text))
         if name in ("float", "double"):
             return applied("real", value)
         if name in OF_C_TYPE and OF_C_TYPE[name] in ELEMENT_TYPES:
             return applied("int", value)
         return value
+
+    def address(self, value: HostNumber, kind: str) -> object:
+        """`reinterpret_cast<float*>(x)` of a number that a launcher is given, as it comes from Python: memory."""
+        cell = self.find(value.how) if isinstance(value.how, str) and value.how in self.unknown_sizes else None
+        if cell is None:
+            return value
+        self.unknown_sizes.remove(cell.name)
+        self.named.pop(cell.name, None)
+        cell.value = DevicePointer(Allocation(cell.name, is_parameter=True, element=bare_type(kind)))
+        return cell.value
 
     def _sizeof(self, node: Node) -> HostNumber:
         kind = node.child("type")

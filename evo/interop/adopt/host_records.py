@@ -131,6 +131,8 @@ class HostRecords(HostAssignments):
 
     records: dict[str, RecordType]
     depth: int
+    is_device_vector: Callable[[str], bool]
+    device_vector: Callable[[HostVariable, Sequence[Node], int], None]  # declare one: with a length, or another vector
 
     @abc.abstractmethod
     def run_function(
@@ -253,6 +255,8 @@ class HostRecords(HostAssignments):
                 self.store(cell, self.value(each.default))
             elif self.is_record(kind):
                 cell.value = self.made(kind, [])
+            elif self.is_device_vector(kind):
+                self.device_vector(cell, [], record.node.row + 1 if record.node is not None else 0)
             elif "vector" in kind:
                 cell.value = self.constructed(kind, None)
         return found
@@ -266,9 +270,10 @@ class HostRecords(HostAssignments):
             for each in setting.named_children if setting is not None else []:
                 name = each.named_children[0].text if each.named_children else ""
                 cell = found.fields.get(name)
-                if cell is not None:
-                    value = self.constructed(cell.type, each.named_children[-1])
-                    self.store(cell, value)
+                if cell is not None and self.is_device_vector(cell.type):
+                    self.device_vector(cell, each.named_children[-1].inside, each.row + 1)
+                elif cell is not None:
+                    self.store(cell, self.constructed(cell.type, each.named_children[-1]))
 
         self.run_function(maker, values, fields, begin)
 

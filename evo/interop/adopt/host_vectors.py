@@ -53,7 +53,9 @@ class HostVectors(HostTensors):
             return False
         return True
 
-    def vector_method(self, held: DevicePointer, word: str) -> object:
+    def vector_method(self, held: DevicePointer, word: str, given: Sequence[Node]) -> object:
+        if word == "resize" and given and (length := self.size(given[0])).how is not None:
+            held.memory.shape = (length,)
         if word == "size" and held.memory.shape is not None:
             return held.memory.shape[0]
         return held if word in ("data", "begin", "end", "get") else UNKNOWN

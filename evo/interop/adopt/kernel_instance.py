@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from evo.cuda.source import Param, kernel_signatures
 from evo.interop.adopt.by_value import flattened
+from evo.interop.adopt.host_expressions import without_torch_types
 from evo.interop.adopt.host_records import HostRecords
 from evo.interop.adopt.host_values import Launched, problem
 from evo.interop.adopt.parameters import deduced_type, template_parameters
@@ -34,6 +35,7 @@ class Instance:
         text = node.text
         for name, value in self.template.items():
             text = re.sub(rf"\b{re.escape(name)}\b", value, text)
+        text = without_torch_types(text)
         body = text.index("{")
         head = _HEAD.sub("", text[:body])
         if self.name != self.item.names[0]:

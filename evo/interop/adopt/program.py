@@ -15,7 +15,7 @@ from evo.interop.adopt.host_numbers import HostNumber, applied
 from evo.interop.adopt.host_values import Allocation, DevicePointer, HostEvent, HostVariable, Launched, problem
 from evo.interop.adopt.parameters import parameters_of
 from evo.interop.adopt.python_source import arguments_of
-from evo.interop.adopt.top_level_items import NOT_IN_FILE, Item, items_of, refuse_what_cannot_run, words_of
+from evo.interop.adopt.top_level_items import NOT_IN_FILE, Item, items_of, reached, refuse_what_cannot_run, words_of
 from evo.spec.comments import without_comments
 from evo.spec.source_text import read_source
 
@@ -120,7 +120,7 @@ def read_program(path: Path, kernel: str | None, given: Mapping[str, int]) -> Ho
     launched = [event.launched for event in sequence if event.launched is not None]
     used = {each.kernel for each in launched}
     _one_of_each(path, items, launched)
-    refuse_what_cannot_run([i for i in items if i.kind == "device" or (i.kind == "kernel" and i.names[0] in used)])
+    refuse_what_cannot_run(reached(items, [i for i in items if i.kind == "kernel" and i.names[0] in used]))
     others = [item.names[0] for item in kernels if item.names[0] not in used]
     first, last = min(at), max(at)
     place = next(at for at, item in enumerate(items) if item.kind == "kernel")
@@ -274,7 +274,11 @@ def _declare_symbol(host: Host, item: Item) -> None:
         length = getattr(cell.value, "length", HostNumber.number(1))
         size = applied("*", length, HostNumber.number(host.bytes_of(element) or 4))
         host.scopes[0][name] = HostVariable(
-            name, element, DevicePointer(Allocation(name, size, item.line, is_symbol=True, element=element))
+            name,
+            element,
+            DevicePointer(
+                Allocation(name, size, item.line, True, element=element, is_managed="__managed__" in item.text)
+            ),
         )
 
 

@@ -24,6 +24,7 @@ _KEPT_HEADERS = re.compile(
 )
 _KEPT_NAMESPACES = re.compile(r"\b(?:cooperative_groups|nvcuda)\b")  # of these headers; NVRTC has no `std`
 _LAMBDA_MARK = re.compile(r"\]((?:\s*+__(?:host|device)__)++)(?=\s*+[({])")
+_VARIABLE = re.compile(r"(?:static\s+)?(?:__managed__|__device__)\s+(?:__managed__\s+|__device__\s+)?(?!__constant__)")
 _SAYS = re.compile(r"\b(?:printf|assert)\s*+\(")
 NOT_IN_FILE = 0  # the line of a macro of the compiler's command line
 _CONDITIONAL = ("preproc_ifdef", "preproc_if")
@@ -36,6 +37,10 @@ _NEVER = {
     r"\bthis_grid\s*\(|\bgrid_group\b": (
         "waits for the whole grid, which is not adopted",
         "split the kernel there into two launches: between launches every block has ended",
+    ),
+    r"\b(?:thrust|cuda::std|std)::complex\b": (
+        "computes with a class for complex numbers that the compiler of evo does not have",
+        "use cuFloatComplex of cuComplex.h with cuCaddf and cuCmulf, or float2, in the kernel",
     ),
     r"\bcub::|\bthrust::": (
         "calls CUB or Thrust inside device code, which is not adopted",
@@ -90,6 +95,8 @@ def items_of(path: Path, seen: set[Path] | None = None) -> list[Item]:
         data = without_accessors(path, data)
     if "__constant__" in data:
         data = without_constant_parts(path, data)
+    if _VARIABLE.search(data):
+        data = _with_variables_passed(data)
     if _SAYS.search(data):
         data = _without_words(data)
     if "namespace" in data:
@@ -103,6 +110,55 @@ def items_of(path: Path, seen: set[Path] | None = None) -> list[Item]:
         else:
             found += _item(path, node)
     return found
+
+
+def _with_variables_passed(text: str) -> str:
+    """Variables of the GPU that kernels use by their names, as further parameters of what uses them; where one is no
+    array, as a pointer to it. Values that they start with are not read: such a variable stays where it is."""
+    data = text.encode()
+    root = read(data)
+    functions = [node for node in root.walk() if node.type == "function_definition"]
+    variables = dict[str, tuple[str, bool]]()
+    for node in root.walk():
+        if node.type != "declaration" or node.around("function_definition") or not _VARIABLE.match(node.text):
+            continue
+        for each in node.children_of("declarator"):
+            name, kind = declarator_name(each), text_of(node.child("type"))
+            if name is not None and each.type in ("identifier", "array_declarator"):
+                is_flat = each.text.count("[") < 2
+                variables[name] = (
+                    f"{kind}* __restrict__ {name}" if is_flat else f"{kind} {each.text}",
+                    each.text == name,
+                )
+    device = {function_name(f): f for f in functions if re.search(r"__(?:device|global)__", f.text.partition("{")[0])}
+    uses = {name: _own_words(node) for name, node in device.items()}
+    for _ in range(len(uses)):  # what they call uses them as well
+        for words in uses.values():
+            words |= {word for name in words & uses.keys() for word in uses[name] & variables.keys()}
+    edits: list[tuple[int, int, str]] = []
+    for node in root.walk() if variables else ():
+        name = function_name(node) if node.type == "function_definition" else ""
+        inside = node.child("arguments") if node.type == "call_expression" else None
+        if inside is not None:
+            name = text_of(node.child("function")).partition("<")[0].rpartition("::")[2]
+        elif name in device and device[name] is node:
+            inside = next(each for each in node.walk() if each.type == "parameter_list")
+            body = [each for each in node.walk() if each.type == "identifier" and each.field != "field"]
+            places = [each for each in body if each.text in uses[name] & variables.keys() and variables[each.text][1]]
+            edits += [(each.start_byte, each.end_byte, f"(*{each.text})") for each in places]
+        if inside is not None and (own := sorted(uses.get(name, set()) & variables.keys())):
+            taken = [variables[word][0] if node.type == "function_definition" else word for word in own]
+            edits.append((inside.end_byte - 1, inside.end_byte - 1, ", " * bool(inside.inside) + ", ".join(taken)))
+    for start, end, new in sorted(edits, reverse=True):
+        data = data[:start] + new.encode() + data[end:]
+    return data.decode()
+
+
+def _own_words(function: Node) -> set[str]:
+    """What a function names, but what it declares itself."""
+    declares = ("parameter_declaration", "init_declarator", "declaration", "array_declarator")
+    own = {declarator_name(node) for node in function.walk() if node.type in declares}
+    return {node.text for node in function.walk() if node.type == "identifier"} - {name for name in own if name}
 
 
 def _without_words(text: str) -> str:
@@ -277,7 +333,7 @@ def shared_extents(items: Iterable[Item]) -> set[str]:
 def refuse_what_cannot_run(items: Iterable[Item]) -> None:
     """Raises SyntaxInvalid for device code that no task can hold, with file and line."""
     for item in items:
-        if item.kind not in ("kernel", "device"):
+        if item.kind not in ("kernel", "device", "type"):
             continue
         code = without_comments(item.text, keep_lines=True)
         for pattern, (what, hint) in _NEVER.items():

@@ -38,7 +38,7 @@ def known_words(kind: str, word: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches
 
     words = list(known)
-    near = get_close_matches(word, words, n=1)
+    near = get_close_matches(word, words, n=1) or [each for each in words if word and word.lower() in each.lower()]
     return f"{f'did you mean {near[0]}? ' if near else ''}known {kind}: {', '.join(words)}"
 
 

@@ -86,6 +86,12 @@ def test_version_and_bare_command(tmp_path: Path) -> None:
         (["iterate", "nothing"], ["nothing", "scale"]),
         (["report", "scale"], ["evo report --task scale"]),
         (["iterate", "--device", "tpu:0"], ["tpu:0", "sim:CHIP"]),
+        (["iterate", "--device", "l4"], ["did you mean sim:CHIP such as sim:l4"]),
+        (["iterate", "--device", "cuda:0"], ["did you mean gpu?"]),
+        (["iterate", "--search", "bandits"], ["did you mean bandit?"]),
+        (["resume"], ["did you mean `evo iterate TASK --resume`?"]),
+        (["help"], ["did you mean `evo --help`?"]),
+        (["leaderboard", "--task", "scale"], ["stands by itself", "evo leaderboard TASK"]),
         (["--root", "no/such/folder", "iterate"], ["no/such/folder", "evo init"]),
     ],
 )

@@ -14,7 +14,7 @@ from typer import Context, Option
 
 from evo.cli import completion
 from evo.cli.command_context import GlobalOptions
-from evo.cli.command_help import Command, Commands, suggestion
+from evo.cli.command_help import Command, Commands, meant_command, suggestion
 from evo.cli.failures import INTERRUPTED, guarded
 from evo.cli.terminal import complain, out, prepare_streams
 from evo.errors import UsageError
@@ -125,7 +125,9 @@ def _parsed(front: list[str], rest: list[str]) -> int:
         known = [word for word in rest[:1] if word in _COMMANDS]  # a complaint about a missing value does not name it
         command = context.command_path if context is not None else " ".join(["evo", *known])
         message = getattr(problem, "format_message", problem.__str__)()
-        complain(_with_suggestion(problem) or str(message).rstrip("."), _hint(problem, command))
+        hint = _hint(problem, command)
+        said = str(message).partition(" Did you")[0] if "did you" in hint else str(message)  # what it is, or is like
+        complain(_with_suggestion(problem) or said.rstrip("."), hint)
         return UsageError.exit_code
     except typer.Abort:
         return 1
@@ -143,6 +145,12 @@ def _hint(problem: Exception, command: str) -> str:
         return f"`{command} --task {extra[1]}`"
     if (file := re.search(r"No such command '([^']+\.(?:cu|py))'", str(problem))) is not None:
         return f"`evo adopt {file[1]}` makes a task from a file, `evo check {file[1]}` judges one of a task"
+    unknown = re.search(r"No such command '([^']+)'", str(problem))
+    if unknown is not None and (line := meant_command(unknown[1])) is not None:
+        return f"did you mean `{line}`? `evo --help` lists all commands"
+    words = [param.name for param in context.command.params if not param.opts[0].startswith("-")] if context else []
+    if (option := getattr(problem, "option_name", None)) is not None and option.lstrip("-") in words:
+        return f"its value stands by itself: `{command} {option.lstrip('-').upper()}`"
     return f"`{command} --help` lists its {'commands' if command == 'evo' else 'options'}"
 
 
@@ -152,7 +160,8 @@ def _with_suggestion(problem: Exception) -> str | None:
     context = getattr(problem, "ctx", None)
     if not isinstance(option, str) or known is None:
         return None
-    every = [name for param in context.command.params for name in param.opts] if context is not None else list(known)
+    params = context.command.params if context is not None else []
+    every = [name for param in params for name in param.opts if name.startswith("-")] or list(known)
     meant = suggestion(option, every)
     return f"no such option: {option}" + (f". Did you mean {meant}?" if meant else "")
 

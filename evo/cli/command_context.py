@@ -100,9 +100,13 @@ def find_file(session: GlobalOptions, file: Path, task_word: str | None) -> Path
 
 
 def _hint_of(session: GlobalOptions, word: Path) -> str:
-    """A kernel of the task, if the word is the name of one."""
+    """A kernel of the task, if the word is the name of one, or the file that was meant."""
+    from evo.spec.source_text import near_file
+
     folder = session.root() / "kernels" / word
     kernels = sorted((*folder.glob("champions/*.cu"), *folder.glob("ladder/*.cu"))) if len(word.parts) == 1 else []
+    if not kernels and (meant := near_file(word)) is not None:
+        return f"did you mean {meant}?"
     return f"give the path of a .cu file, such as {kernels[0]}" if kernels else "give the path of a .cu file"
 
 

@@ -10,10 +10,9 @@ from typing import Any
 import typer
 
 # Command -> pairs of (command line, purpose).
-EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
-    command: tuple(rows.items())
-    for command, rows in tomllib.loads(files(__package__).joinpath("examples.toml").read_text("utf-8")).items()
-}
+_TEXTS = tomllib.loads(files(__package__).joinpath("examples.toml").read_text("utf-8"))
+_MEANT = {word: line for line, words in _TEXTS.pop("other words").items() for word in words.split(", ")}
+EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {name: tuple(rows.items()) for name, rows in _TEXTS.items()}
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "Begin": ("init", "adopt", "new", "import", "doctor"),
@@ -70,6 +69,11 @@ class Commands(typer.core.TyperGroup):
         del ctx
         _write_examples(formatter, _FIRST)
         formatter.write("\n`evo COMMAND -h` has the options and examples of a command.\n")
+
+
+def meant_command(word: str) -> str | None:
+    """The command line that does what other programs call so."""
+    return _MEANT.get(word.lower())
 
 
 def suggestion(word: str, known: list[str]) -> str | None:

@@ -31,7 +31,7 @@ from evo.cli.options import (
     seconds_of,
 )
 from evo.cli.terminal import is_live, out_json_line, say
-from evo.errors import UsageError
+from evo.errors import UsageError, known_words
 
 if TYPE_CHECKING:
     from evo.cli.loop_view import LoopView
@@ -205,7 +205,7 @@ def _watch(view: LoopView, json: bool) -> Callable[[Event], None]:
 def _known_search(search: str, *, resume: bool, start: Path | None) -> None:
     known = ("bandit", "random", "best-of-n")
     if search not in known:
-        raise UsageError(f"unknown search {search!r}", hint=f"known: {', '.join(known)}")
+        raise UsageError(f"unknown search {search!r}", hint=known_words("searches", search, known))
     if resume and start is not None:
         raise UsageError(
             "--resume continues from the champion, --from starts from a file", hint="give only one of them"

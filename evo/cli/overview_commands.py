@@ -16,7 +16,7 @@ from evo.cli.evaluation_view import gain_text
 from evo.cli.options import AsJson, OnlyTask
 from evo.cli.record_view import commits_of, headline_of, say_what_is_torn
 from evo.cli.terminal import columns, microseconds, out, out_json, out_table, paint, plain, ratio, say
-from evo.errors import UsageError
+from evo.errors import UsageError, known_words
 
 if TYPE_CHECKING:
     from evo.operators import OperatorDoc
@@ -40,7 +40,10 @@ def operators(
     docs = [doc for doc in operator_docs() if name is None or name in (doc.name, doc.family, doc.name.split("/")[-1])]
     docs = docs or [doc for doc in operator_docs() if doc.name.startswith(f"{name}/")]
     if not docs:
-        raise UsageError(f"no operator or rule {name!r}", hint="`evo operators` lists them all")
+        raise UsageError(
+            f"no operator or rule {name!r}",
+            hint=known_words("operators", f"{name}", dict.fromkeys(doc.family for doc in operator_docs())),
+        )
     if json:
         out_json([doc.to_json() for doc in docs])
         return 0

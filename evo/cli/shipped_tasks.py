@@ -11,7 +11,7 @@ from typer import Context, Option
 import evo
 from evo.cli.command_context import session_of
 from evo.cli.terminal import out
-from evo.errors import EvoError, HarnessFault, UsageError
+from evo.errors import EvoError, HarnessFault, UsageError, known_words
 from evo.files import write_atomic
 
 _EMPTY_LEADERBOARD = '{"version": 1, "entries": []}\n'
@@ -76,7 +76,9 @@ def shipped_files(tasks: Sequence[str] | None = None) -> dict[str, bytes]:
     """The files of `init`, of these tasks alone if some are named: contents by path below the root."""
     folder = shipped_folder()
     if tasks is not None and (unknown := [name for name in tasks if name not in shipped_tasks()]):
-        raise UsageError(f"no shipped task {', '.join(unknown)}", hint=f"there is {', '.join(shipped_tasks())}")
+        raise UsageError(
+            f"no shipped task {', '.join(unknown)}", hint=known_words("tasks", unknown[0], shipped_tasks())
+        )
     files = {"leaderboard.json": _EMPTY_LEADERBOARD.encode(), "population/.gitkeep": b""}
     for path in sorted(folder.rglob("*")):
         below = path.relative_to(folder)

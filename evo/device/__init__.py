@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from evo.cuda.compile import Binary
 from evo.device.output_extremes import Extreme, Extremes
-from evo.errors import DeviceMissing, UsageError
+from evo.errors import DeviceMissing, UsageError, known_words
 from evo.results import CaseBench, Fault
 from evo.results.coverage import Coverage
 from evo.spec.chips import CHIPS, chip
@@ -284,15 +284,16 @@ def parse_device(text: str) -> DeviceName:
     if kind == "sim":
         modelled = sorted(row.slug for row in CHIPS.values() if not row.missing_for_model)
         if which and which not in CHIPS:
-            raise UsageError(f"no chip {which!r} in the table", hint=f"simulated chips: {', '.join(modelled)}")
+            raise UsageError(f"no chip {which!r} in the table", hint=known_words("simulated chips", which, modelled))
         if which and (absent := CHIPS[which].missing_for_model):
             what = f"times of {which} cannot be modelled: no source states its {', '.join(absent)}"
             raise UsageError(what, problem="rate-unknown", hint=f"simulated chips: {', '.join(modelled)}")
         return DeviceName("sim", chip(which or "l4").slug)
     if kind in (added := plugins("evo.devices")):
         return DeviceName(kind, which)
-    known = ", ".join(["auto", "gpu", "gpu:N", "sim:CHIP such as sim:l4", *added])
-    raise UsageError(f"unknown device {text!r}", hint=known)
+    known = ["auto", "gpu", "gpu:N", "sim:CHIP such as sim:l4", *added]
+    meant = "gpu" if kind in ("cuda", "nvidia") else text
+    raise UsageError(f"unknown device {text!r}", hint=known_words("devices", meant, known))
 
 
 def plugin_device(name: DeviceName) -> Callable[[DeviceName], object]:

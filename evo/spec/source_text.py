@@ -18,6 +18,14 @@ _TEXT = 1000  # characters, of which one may be a control character by accident
 _NAMED = 4  # files of a folder
 
 
+def near_file(path: Path) -> Path | None:
+    """The file beside it whose name is most like its name, of the same kind; None if none is."""
+    from difflib import get_close_matches
+
+    found = get_close_matches(path.name, (each.name for each in path.parent.glob(f"*{path.suffix or '.cu'}")), n=1)
+    return path.with_name(found[0]) if found else None
+
+
 def read_source(path: Path, *, wanted: str = "a .cu file", problem: str = "") -> str:
     """The text of a file. Bytes that are no UTF-8 are taken for Latin-1, which only comments and strings hold.
 
@@ -29,6 +37,8 @@ def read_source(path: Path, *, wanted: str = "a .cu file", problem: str = "") ->
     except FileNotFoundError:
         if path.parts[0] in ("http:", "https:"):
             hint = f"evo opens no address: download the plain text first (`curl -LO`), then give {path.name}"
+        elif (meant := near_file(path)) is not None:
+            hint = f"did you mean {meant}?"
         raise SyntaxInvalid(path, None, "no such file", hint=hint, problem=problem or "no-file") from None
     except IsADirectoryError:
         inside = _inside(path, wanted)

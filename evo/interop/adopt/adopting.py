@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from evo.errors import TaskInvalid, UsageError
+from evo.errors import TaskInvalid, UsageError, known_words
 from evo.evaluate.gate import check_task
 from evo.evaluate.gate.task_selftest import ERRS
 from evo.files import copy_folder, write_atomic
@@ -192,7 +192,7 @@ def _set_tensors(draft: Draft, texts: Sequence[str]) -> None:
         match = _TENSOR.fullmatch(text.replace(" ", ""))
         assert match is not None
         if match[1] not in by_name:
-            raise UsageError(f"--tensor {match[1]}: no such tensor", hint=f"tensors: {', '.join(by_name)}")
+            raise UsageError(f"--tensor {match[1]}: no such tensor", hint=known_words("tensors", match[1], by_name))
         tensor = by_name[match[1]]
         if match[4]:
             dims = [dim for dim in match[4].split(",") if dim]
@@ -211,7 +211,7 @@ def _set_axes(draft: Draft, given: Mapping[str, int]) -> None:
         if axis in draft.program.host.kept or axis in draft.constants or is_macro:
             continue
         if axis not in draft.axes:
-            raise UsageError(f"--axis {axis}: no launch has this size", hint=f"axes: {', '.join(draft.axes)}")
+            raise UsageError(f"--axis {axis}: no launch has this size", hint=known_words("axes", axis, draft.axes))
         draft.axes[axis] = value
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from evo.cuda.source import Param
-from evo.errors import UsageError
+from evo.errors import UsageError, known_words
 from evo.interop.adopt.fills import PLACE, UNTOLD
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied, factors, names_of, written
 from evo.interop.adopt.host_values import Allocation
@@ -108,8 +108,8 @@ def require_numbers(launches: Iterable[LaunchDraft], names: Iterable[str]) -> No
     taken = {param.name for launch in launches for param in launch.instance.params if not param.is_pointer}
     for name in names:
         if name not in taken:
-            known = ", ".join(sorted(taken)) or "none"
-            raise UsageError(f"--scalar {name}: no kernel takes this number", hint=f"numbers that they take: {known}")
+            hint = known_words("numbers", name, sorted(taken) or ["none"])
+            raise UsageError(f"--scalar {name}: no kernel takes this number", hint=hint)
 
 
 def dims_of(memory: Allocation, size: int, whole: int) -> list[object] | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from evo.cuda.source.parser import Node, read
 from evo.cuda.source.types import declarator_name
+from evo.errors import known_words
 from evo.interop.adopt.host import Host
 from evo.interop.adopt.host_expressions import COMPLEX, bare_type
 from evo.interop.adopt.host_numbers import HostNumber, applied
@@ -106,9 +107,8 @@ def read_program(path: Path, kernel: str | None, given: Mapping[str, int]) -> Ho
             chosen = (root, found, match[-1])
             break
     if chosen is None:
-        known = ", ".join(item.names[0] for item in kernels)
         what = f"no launch of {kernel} is reached" if kernel else "no launch is reached"
-        raise problem(path, None, what, f"kernels of the file: {known}")
+        raise problem(path, None, what, known_words("kernels", kernel or "", (item.names[0] for item in kernels)))
     root, host, sequence = chosen
     if host.argc > 1:
         host.notes.append(

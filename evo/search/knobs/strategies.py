@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from evo.errors import UsageError
+from evo.errors import UsageError, known_words
 from evo.search.knobs.draws import Draws, SearchStrategy
 from evo.search.knobs.space import Point, Space
 
@@ -147,7 +147,7 @@ STRATEGIES: Mapping[str, Callable[..., SearchStrategy]] = {
 def known_strategy(name: str) -> str:
     """The name. Raises UsageError for an unknown one."""
     if name not in STRATEGIES:
-        raise UsageError(f"--strategy {name}: no such strategy", hint=f"one of {', '.join(STRATEGIES)}")
+        raise UsageError(f"--strategy {name}: no such strategy", hint=known_words("strategies", name, STRATEGIES))
     return name
 
 

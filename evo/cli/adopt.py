@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import os
 import shlex
 import sys
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from evo.interop.adopt import Adopted, Options
 
 _QUESTIONS = 2
+
+_LONGEST = 2**40  # elements along a size
 
 
 def adopt(
@@ -155,10 +158,12 @@ def _whole(option: str, texts: list[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for name, value in _pairs(option, texts):
         number: float = 0
-        with contextlib.suppress(SyntaxInvalid):  # `1e6`, `1M`
+        with contextlib.suppress(ValueError):  # `1e6`
+            number = float(value)
+        with contextlib.suppress(SyntaxInvalid):  # `1M`, `1<<20`
             expression = parse(value, path=option)
             number = expression.value({}) if not expression.names else 0
-        if number < 1 or number != int(number) or "^" in value:
+        if not 1 <= number <= _LONGEST or number != int(number) or "^" in value:
             example = f"'{name}=1<<20': `^` is no power" if "^" in value else f"{name}=4096"
             raise UsageError(f"{option} {name}={value}: not a length", hint=f"write it like {option} {example}")
         if found.setdefault(name, int(number)) != int(number):
@@ -174,6 +179,8 @@ def _numbers(option: str, texts: list[str]) -> dict[str, float]:
     for name, value in _pairs(option, texts):
         try:
             found[name] = float(value.rstrip("fF"))
+            if not math.isfinite(found[name]):
+                raise ValueError
         except ValueError:
             raise UsageError(
                 f"{option} {name}={value}: not a number", hint=f"write it like {option} eps=1e-5"

@@ -143,6 +143,11 @@ def _hint(problem: Exception, command: str) -> str:
     extra = re.search(r"extra argument[^ ]* \((\w+)\)", str(problem))
     if extra is not None and "--task" in options:
         return f"`{command} --task {extra[1]}`"
+    if extra is None and (more := re.search(r"extra arguments?[^ ]* \((.+)\)", str(problem))) is not None:
+        if more[1].startswith("= "):
+            return "no spaces around `=`: NAME=VALUE is one word"
+        if more[1].endswith((".cu", ".py")):
+            return f"one file at a time: `{command} {more[1].split()[-1]}`"
     if (file := re.search(r"No such command '([^']+\.(?:cu|py))'", str(problem))) is not None:
         return f"`evo adopt {file[1]}` makes a task from a file, `evo check {file[1]}` judges one of a task"
     unknown = re.search(r"No such command '([^']+)'", str(problem))

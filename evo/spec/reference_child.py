@@ -56,7 +56,14 @@ def _send(connection: Connection, work: Callable[[], dict[str, object]]) -> None
         message = packed({**answer, "printed": printed.getvalue()[:_MOST_PRINTED]})
     except (Exception, SystemExit) as error:  # noqa: BLE001 - sys.exit() in a task's file is its author's mistake too
         line = error.lineno if isinstance(error, SyntaxError) else None
-        message = packed({"line": line, "done": done, "error": f"{type(error).__name__}: {error}"})
+        message = packed(
+            {
+                "line": line,
+                "done": done,
+                "error": f"{type(error).__name__}: {error}",
+                "hint": getattr(error, "hint", ""),
+            }
+        )
     if os.getpid() != own:  # a fork of the reference's has come out of the call as well
         os._exit(0)
     connection.send(message)

@@ -93,7 +93,7 @@ class ReferenceProcess:
         request = packed({"name": function, "args": list(args), "seed": words, "errors": errors})
         answer = self._ask(request, f"{function}()", limit_s, "make it end sooner, or use smaller cases")
         if "error" in answer:
-            raise self.broken(f"{function}() {answer['done']} {answer['error']}")
+            raise self.broken(f"{function}() {answer['done']} {answer['error']}", answer["hint"])
         for thread in answer["threads"]:
             self._say(f"{function}() left a thread running: {thread}")
         return ReferenceValue(answer["kind"], answer["result"])

@@ -156,6 +156,8 @@ class DraftTrial:
                     if tensor.name in self._candidates:
                         tensor.dims, self._candidates[tensor.name] = dims, waiting
                 self.changed()
+                if self._worst is not None and self._worst.fault and self._worst.fault.kind is FaultKind.BUDGET:
+                    raise self._cannot(self._worst)  # a size more costs as long, and tells nothing else
         assert self._worst is not None
         raise self._cannot(self._worst)
 

@@ -108,6 +108,7 @@ class Failing(Exception):
 
 _MENDED_IN_FILE = {  # what no assumption is to blame for
     r"block\.[xyz] = \d+, allowed": "mend the launch: a block has 1024 threads at most",
+    r"parameter \w+: `": "pass arrays as plain pointers, and numbers and small structs by value",
     r"ptxas error": "make it smaller: a block has 48 KB of arrays in shared memory, a thread 255 registers",
     r"\bline \d+: ": "leave it out of the kernel: nothing that a variant does there could be compared",
 }
@@ -144,7 +145,10 @@ def refusal(failing: Failing, path: Path, text: str, kernels: Mapping[str, int],
             " `atomicExch(&x[i], value)` says the same. Or what it reads is drawn as no program has it, each input by"
             f" itself: {assumed}"
         )
+    if fault is not None and fault.kind is FaultKind.BUDGET:
+        hint = f"does its loop end? {hint}"
     why = refused[2] if refused is not None else failing
+    line = line or next((at for name, at in kernels.items() if f"{name}: " in str(failing)), None)
     return problem(path, line, f"the original does not run on the simulator: {why}", hint)
 
 

@@ -22,9 +22,15 @@ from evo.spec.source_text import read_source
 
 _MOST_ARGUMENTS = 10
 _CONFLICT = re.compile(r"(?m)^<{7} ")
-_OTHERS = {  # languages in which Python has kernels, by their decorator
+_OTHERS = {  # what has kernels that are none of CUDA C++, by a word of it
     re.compile(r"^\s*@(?:numba\.)?cuda\.jit\b", re.MULTILINE): "Numba",
     re.compile(r"^\s*@triton\.(?:jit|autotune)\b", re.MULTILINE): "Triton",
+    re.compile(r"\b__kernel\s+void\b"): "OpenCL",
+    re.compile(r"\bsycl::"): "SYCL",
+    re.compile(r"\bmetal_stdlib\b"): "Metal",
+    re.compile(r"^\s*@cuda\b", re.MULTILINE): "Julia",
+    re.compile(r"^\.(?:visible\s+)?\.?entry\b", re.MULTILINE): "PTX",
+    re.compile(r"\b(?:Elementwise|Reduction)Kernel\("): "pieces that a Python library puts together",
 }
 _TASK_LINE = re.compile(r"^[ \t]*//[ \t]*evo:[ \t]*task[ \t]+(\w+)", re.MULTILINE)
 _LIBRARY = re.compile(r"\b(?:cublas[A-Z]|cudnn[A-Z]|cufft[A-Z]|cusparse[A-Z]|thrust::|cub::)\w*")

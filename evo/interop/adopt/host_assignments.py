@@ -112,7 +112,7 @@ class HostAssignments(HostExpressions):
         old, right = cell.value, node.child("right")
         if operator == "=" and value == UNKNOWN and right is not None:
             if self.is_asked_for(cell.name, cell.type, right) and not self.is_open:
-                is_set = isinstance(old, HostNumber) and old.value is not None  # as without arguments
+                is_set = isinstance(old, HostNumber) and bool(old.value)  # as without arguments; 0 is no size yet
                 value = old if is_set else self.guessed(cell.name, right.text)
         elif operator != "=":
             if isinstance(old, DevicePointer) and isinstance(value, HostNumber):

@@ -32,6 +32,7 @@ from evo.spec.element_types import OF_C_TYPE, is_float
 
 _ALLOCATE = ("cudaMalloc", "cudaMallocManaged", "cudaMallocAsync", "hipMalloc")
 _COPY = ("cudaMemcpy", "cudaMemcpyAsync")
+_OWNERS = ("make_unique", "make_shared")
 _CASTS = ("static_cast", "reinterpret_cast", "const_cast")
 _LIBRARIES = ("cublas", "cudnn", "cufft", "cusparse", "curand", "thrust", "cub::")
 _ROUNDED_UP = re.compile(r"(?:ATen)?(?:ceil_?div|div_?up|div_?round_?up|divide_?up)", re.I)  # of PyTorch, CUDA, CCCL
@@ -96,6 +97,8 @@ class HostCalls(HostFillCalls):
             return self.value(given[0])  # `DevicePtr(p)`, an owner by the name of an alias
         if self.is_record(kind := function.text.removeprefix("make_")) and name not in self.functions:
             return self.made(kind, given)  # `make_int2(w, h)` as well
+        if name in _OWNERS and template and self.is_record(template[0].text):
+            return self.made(template[0].text, given)  # `std::make_unique<Solver<float>>(n)`
         if name in FILLING and name not in self.functions and self.fills(name, given):
             return UNKNOWN
         if function.type == "qualified_identifier":

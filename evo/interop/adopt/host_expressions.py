@@ -67,7 +67,7 @@ def literal(text: str) -> HostNumber:
     return UNKNOWN
 
 
-_DEFINED = {"NULL", "nullptr", "argv", "RAND_MAX", "stderr", "stdout", "this"}  # elsewhere
+_DEFINED = {"", "NULL", "nullptr", "argv", "RAND_MAX", "stderr", "stdout", "this", "cout", "cerr", "endl"}  # elsewhere
 
 
 class HostExpressions(abc.ABC):
@@ -145,8 +145,11 @@ class HostExpressions(abc.ABC):
             case "update_expression":
                 return self.step(node)
             case "new_expression":
+                kind, given = text_of(node.child("type")), node.child("arguments")
+                if self.is_record(kind):
+                    return self.made(kind, given.inside if given is not None else [])
                 length = self.size(next((n for n in node.walk() if n.field == "length"), None))
-                return HostArray("", length, bare_type(text_of(node.child("type"))))
+                return HostArray("", length, bare_type(kind))
             case "compound_literal_expression":
                 return self.constructed(text_of(node.child("type")), node.child("value"))
             case "call_expression":
@@ -344,11 +347,13 @@ class HostExpressions(abc.ABC):
             return self._vector(kind, inner, is_list=given is not None and given.type == "initializer_list")
         return self.value(inner[0]) if len(inner) == 1 else UNKNOWN
 
-    def _vector(self, kind: str, inner: Sequence[Node], *, is_list: bool) -> HostArray:
+    def _vector(self, kind: str, inner: Sequence[Node], *, is_list: bool) -> HostArray | HostRecord:
         """`std::vector<int> a(n, 7)`, `a{3, 1, 2}`."""
         found = re.search(r"<\s*([^>]+?)\s*>", kind)
         element = bare_type(found[1]) if found else None
         values = [self.value(node) for node in inner]
+        if len(values) == 1 and isinstance(values[0], HostRecord):
+            return values[0]  # `std::unique_ptr<Solver> s(new Solver(n))`
         if is_list and (len(values) > 1 or ("vector" in kind and values and isinstance(values[0], HostNumber))):
             return HostArray("", HostNumber.number(len(values)), element, tuple(values))
         numbers = [value if isinstance(value, HostNumber) else UNKNOWN for value in values] or [UNKNOWN]

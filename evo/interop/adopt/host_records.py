@@ -38,6 +38,7 @@ class RecordType:
 
     name: str
     params: tuple[str, ...] = ()  # of its template
+    defaults: tuple[str, ...] = ()  # what they are where nothing is given, "" if they have to be
     bases: tuple[str, ...] = ()
     aliases: dict[str, str] = field(default_factory=dict)  # `using Policy = PolicyT`
     constants: dict[str, Node | str] = field(default_factory=dict)  # `static constexpr` members; of enums, texts too
@@ -46,6 +47,11 @@ class RecordType:
     methods: dict[str, Node] = field(default_factory=dict)
     node: Node | None = None
     function: Node | None = None  # of what a lambda captures: what it does, as a device function
+
+    def given(self, arguments: Sequence[str]) -> list[tuple[str, str]]:
+        """The template's parameters with what they are; those that have no argument and no default are left out."""
+        values = [*arguments, *self.defaults[len(arguments) :]]
+        return [(param, value) for param, value in zip(self.params, values, strict=False) if value]
 
 
 def vector_type(name: str) -> RecordType:
@@ -57,14 +63,17 @@ def vector_type(name: str) -> RecordType:
 def record_of(node: Node) -> RecordType | None:
     """The struct or class that a declaration of the file's top level defines."""
     params: tuple[str, ...] = ()
+    defaults: tuple[str, ...] = ()
     alias = None
     while node.parent is not None and node.parent.type == "template_declaration":
         node = node.parent
     while node.type in ("template_declaration", "type_definition"):
         if node.type == "template_declaration":
             inside = node.child("parameters")
-            words = [re.findall(r"[A-Za-z_]\w*", c.text) for c in (inside.named_children if inside else [])]
-            params = tuple(found[-1] for found in words if found)
+            texts = [c.text.partition("=") for c in (inside.named_children if inside else [])]
+            words = [(re.findall(r"[A-Za-z_]\w*", text), given.strip()) for text, _, given in texts]
+            params = tuple(found[-1] for found, _ in words if found)
+            defaults = tuple(given for found, given in words if found)
             node = node.named_children[-1]
         else:
             alias = node.child("declarator")
@@ -77,7 +86,7 @@ def record_of(node: Node) -> RecordType | None:
         return None
     word = alias.text if alias is not None else name.text if name is not None else ""
     bases = next((c.named_children for c in node.children if c.type == "base_class_clause"), [])
-    record = RecordType(word, params, tuple(c.text for c in bases if "type" in c.type), node=node)
+    record = RecordType(word, params, defaults, tuple(c.text for c in bases if "type" in c.type), node=node)
     for child in body.named_children:
         _take_member(record, child)
     return record if word else None
@@ -180,7 +189,7 @@ class HostRecords(HostAssignments):
     def _constants_of(self, record: RecordType, arguments: Sequence[str]) -> dict[str, HostVariable]:
         """All constants of a class, those of what it is made from included."""
         found: dict[str, HostVariable] = {}
-        for param, argument in zip(record.params, arguments, strict=False):
+        for param, argument in record.given(arguments):
             if isinstance(value := self.in_text(argument, {}), HostNumber):
                 found[param] = HostVariable(param, "", value)
         self.scopes.append(found)
@@ -201,7 +210,7 @@ class HostRecords(HostAssignments):
     def _bound(self, record: RecordType, arguments: Sequence[str]) -> Iterator[None]:
         """While the parameters and the aliases of a class stand for what they are."""
         before = dict(self.types)
-        by = {param: self.types.get(a, a) for param, a in zip(record.params, arguments, strict=False)}
+        by = {param: self.types.get(a, a) for param, a in record.given(arguments)}
         self.types |= {param: a for param, a in by.items() if not isinstance(self.in_text(a, {}), HostNumber)}
         self.types |= {name: _with(text, by) for name, text in record.aliases.items()}
         try:

@@ -15,9 +15,11 @@ from evo.interop.adopt.host_expressions import COMPLEX, bare_type
 from evo.interop.adopt.host_numbers import HostNumber, applied
 from evo.interop.adopt.host_values import Allocation, DevicePointer, HostEvent, HostVariable, Launched, problem
 from evo.interop.adopt.parameters import parameters_of
+from evo.interop.adopt.pointer_accesses import PointerAccess, accesses_of
 from evo.interop.adopt.python_source import arguments_of
 from evo.interop.adopt.top_level_items import NOT_IN_FILE, Item, items_of, reached, refuse_what_cannot_run, words_of
 from evo.spec.comments import without_comments
+from evo.spec.element_types import OF_C_TYPE
 from evo.spec.source_text import read_source
 
 _MOST_ARGUMENTS = 10
@@ -32,6 +34,7 @@ _OTHERS = {  # what has kernels that are none of CUDA C++, by a word of it
     re.compile(r"^\.(?:visible\s+)?\.?entry\b", re.MULTILINE): "PTX",
     re.compile(r"\b(?:Elementwise|Reduction)Kernel\("): "pieces that a Python library puts together",
 }
+_DEFINES = re.compile(r"(?<=[ \t])-D ?([A-Za-z_]\w*)(?:=([\w.]+))?(?![\w.=])")
 _TASK_LINE = re.compile(r"^[ \t]*//[ \t]*evo:[ \t]*task[ \t]+(\w+)", re.MULTILINE)
 _LIBRARY = re.compile(r"\b(?:cublas[A-Z]|cudnn[A-Z]|cufft[A-Z]|cusparse[A-Z]|thrust::|cub::)\w*")
 
@@ -83,7 +86,7 @@ def read_program(path: Path, kernel: str | None, given: Mapping[str, int]) -> Ho
     kernels = [item for item in items if item.kind == "kernel"]
     if not kernels:
         raise _without_kernel(path)
-    items[:0] = _given_macros(path, items, given)
+    items[:0] = _given_macros(path, items, given, source)
     roots = _roots(path, items)
     if not roots:
         if own := _TASK_LINE.search(source):
@@ -134,16 +137,20 @@ def read_program(path: Path, kernel: str | None, given: Mapping[str, int]) -> Ho
     return HostProgram(path, items, host, launched, host.events[:first], host.events[last + 1 :], others, root.name)
 
 
-def _given_macros(path: Path, items: Sequence[Item], given: Mapping[str, int]) -> list[Item]:
-    """Sizes that are given and that nothing in the file defines: macros of the compiler's command line."""
+def _given_macros(path: Path, items: Sequence[Item], given: Mapping[str, int], source: str) -> list[Item]:
+    """Macros of the compiler's command line, which nothing in the file defines: sizes that are given, and what a
+    comment says that the file is compiled with, as `nvcc -DN=256 -DREAL=double`."""
     words = {word for item in items for word in item.words}
     nodes = [node for item in items for node in item.node.walk() if node.type.endswith(("declarator", "declaration"))]
     words -= {name for item in items for name in item.names} | {declarator_name(node) for node in nodes}
+    told = {name: (f"{value}", NOT_IN_FILE) for name, value in given.items()}
+    for said in _DEFINES.finditer(source):
+        told.setdefault(said[1], (said[2] or "1", source.count("\n", 0, said.start()) + 1))
     found = []
-    for name, value in given.items() if path.suffix != ".py" else ():
+    for name, (value, line) in told.items() if path.suffix != ".py" else ():
         if name in words:
             text = f"#define {name} {value}"
-            found.append(Item("macro", text, (name,), NOT_IN_FILE, read(f"{text}\n".encode()).named_children[0], path))
+            found.append(Item("macro", text, (name,), line, read(f"{text}\n".encode()).named_children[0], path))
     return found
 
 
@@ -245,6 +252,8 @@ def _host(path: Path, items: Sequence[Item], given: Mapping[str, int]) -> Host:
                 if item.node.type == "preproc_function_def":
                     names = tuple(c.text for c in (params.named_children if params is not None else []))
                 text = value.text.split("//")[0].replace("\\\n", " ").strip() if value is not None else ""
+                if names is None and bare_type(text) in OF_C_TYPE:
+                    host.types[name] = bare_type(text)  # `#define REAL double`
                 host.macros[name] = (names, str(given[name]) if name in given and names is None else text)
             case "host" | "device":
                 host.functions[name] = item.inside
@@ -322,19 +331,20 @@ def _defaults(functions: Sequence[str]) -> dict[str, int]:
 
 def _matching(host: Host, kernel: str | None) -> list[list[HostEvent]]:
     """The sequences that launch a kernel; without a name, all."""
-    found = _sequences(host.events)
+    found = _sequences(host)
     return [s for s in found if kernel is None or any(e.launched and e.launched.kernel == kernel for e in s)]
 
 
-def _sequences(events: Sequence[HostEvent]) -> list[list[HostEvent]]:
+def _sequences(host: Host) -> list[list[HostEvent]]:
     """Launches that belong together: what is copied back ends a sequence, and so does a launch that does it again."""
+    events = host.events
     found: list[list[HostEvent]] = []
     current: list[HostEvent] = []
     for event in events:
         if event.kind == "launch":
             if current and _is_repeated(current, event):
                 continue  # a warm-up, or the same once more under a timer
-            if current and _is_other_version(current, event):
+            if current and _is_other_version(host, current, event):
                 found.append(current)
                 current = []
             current.append(event)
@@ -359,14 +369,27 @@ def _is_over(current: Sequence[HostEvent], event: HostEvent) -> bool:
     return any(event.memory is memory for each in current for memory in _memories(each))
 
 
-def _is_other_version(current: Sequence[HostEvent], event: HostEvent) -> bool:
-    """The same memory in another kernel of the same job, as courses compare them: naive, tiled, unrolled."""
+def _is_other_version(host: Host, current: Sequence[HostEvent], event: HostEvent) -> bool:
+    """The same memory in another kernel of the same job, as courses compare them: naive, tiled, unrolled.
+
+    What writes something else goes on with the job: norms of columns, then columns over their norms."""
     assert event.launched is not None
     last = current[-1].launched
     assert last is not None
     same = _memories(current[-1]) == _memories(event)
     is_other = last.kernel != event.launched.kernel and len(current) == 1 and not event.is_step
-    return same and len(_memories(event)) > 1 and is_other
+    if not same or len(_memories(event)) < 2 or not is_other:
+        return False
+    first, second = (_written(host, each) for each in (last, event.launched))
+    return first == second or not first or not second
+
+
+def _written(host: Host, launched: Launched) -> set[Allocation]:
+    """What a launch writes, as far as the kernel's own text shows it."""
+    kernel = host.kernels[launched.kernel]
+    touches = accesses_of(kernel.text, launched.kernel)
+    pairs = zip(parameters_of(kernel), launched.passed, strict=False)
+    return {v.memory for p, v in pairs if isinstance(v, DevicePointer) and touches.get(p.name, PointerAccess()).written}
 
 
 def _goes_on(current: Sequence[HostEvent], event: HostEvent, events: Sequence[HostEvent]) -> bool:

@@ -212,6 +212,8 @@ class HostCalls(HostFillCalls):
             self._copy([given[0], given[2], given[4]], line)
         elif name.startswith("cudaMemcpyToSymbol"):
             self._fill_symbol(given, line)
+        elif name.startswith("cudaMemcpyFromSymbol") and (memory := memory_of(self.value(given[1]))) is not None:
+            self.events.append(HostEvent("out", line, memory))
         elif name in ("cudaMemset", "cudaMemsetAsync"):
             memory, byte = memory_of(self.value(given[0])), self.size(given[1])
             if memory is not None:

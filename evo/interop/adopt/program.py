@@ -279,7 +279,7 @@ def _host(path: Path, items: Sequence[Item], given: Mapping[str, int]) -> Host:
 
 
 def _declare_symbol(host: Host, item: Item) -> None:
-    """A `__constant__` array: memory that the host fills."""
+    """A `__constant__` array, which the host fills, or another variable of the GPU."""
     host.declare(item.inside)
     for name in item.names:
         cell = host.scopes[0][name]
@@ -288,13 +288,9 @@ def _declare_symbol(host: Host, item: Item) -> None:
         element = host.types.get(element, element) if element in COMPLEX else element
         length = getattr(cell.value, "length", HostNumber.number(1))
         size = applied("*", length, HostNumber.number(host.bytes_of(element) or 4))
-        host.scopes[0][name] = HostVariable(
-            name,
-            element,
-            DevicePointer(
-                Allocation(name, size, item.line, True, element=element, is_managed="__managed__" in item.text)
-            ),
-        )
+        is_managed = "__managed__" in item.text
+        memory = Allocation(name, size, item.line, is_symbol=True, element=element, is_managed=is_managed)
+        host.scopes[0][name] = HostVariable(name, element, DevicePointer(memory))
 
 
 def _run(

@@ -336,6 +336,57 @@ def test_fresh_files_are_read_as_they_are_meant(name, axes, tensors):
     found = drafted(name, FRESH)
     assert list(found.axes) == axes.split()
     assert [f"{t.name}:{t.role}" for t in found.tensors] == tensors.split()
+    assert all(found.axes.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "launches", "axes", "tensors"),
+    [
+        ("bag_int64.cu", 1, "num_bags dim", "weight:? indices:? offsets:? per_sample:? out:?"),
+        ("cdist_torchlib.cu", 1, "B P M R", "x1:B,P,M x2:? out:B,P,R"),
+        ("class_column_norms.cu", 2, "rows cols", "normalizer_A_:rows,cols normalizer_norms_:cols"),
+        ("dft_vectors.cu", 1, "modes points", "c:modes,2 plan:points f:points,2"),
+        ("managed_smooth.cu", 1, "H W", "terrain:H,W weights:9 smooth:H,W"),
+        ("syrk_makefile.cu", 1, "N M", "A:N,M C:N,N"),
+    ],
+)
+def test_memory_is_found_where_styles_differ(name, launches, axes, tensors):
+    """Addresses from Python, sums of torch's types, an owned class template, vectors as members, managed variables,
+    types and sizes that a comment says the compiler is given."""
+    found = drafted(name, FILES.parent / "twentieth")
+    assert len(found.launches) == launches
+    assert set(found.axes) == set(axes.split())
+    shapes = {t.name: ",".join(t.shape) if t.dims is not None else "?" for t in found.tensors}
+    assert shapes == dict(each.split(":") for each in tensors.split())
+
+
+COUNTED = """__device__ int found;
+__device__ bool matches(int v) { if (v % 3 == 0) atomicAdd(&found, 1); return v % 3 == 0; }
+__global__ void mark(const int* x, int* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = matches(x[i]);
+}
+int main() {
+    int n = 5000, *x, *y; cudaMalloc(&x, n * sizeof(int)); cudaMalloc(&y, n * sizeof(int));
+    mark<<<(n + 255) / 256, 256>>>(x, y, n); int h[5000]; cudaMemcpy(h, y, n * 4, cudaMemcpyDeviceToHost);
+}"""
+
+
+def test_a_variable_of_the_gpu_is_handed_to_the_functions_that_count_with_it(tmp_path):
+    draft = drafted_text(tmp_path, COUNTED)
+    assert {t.name: (t.role, t.shape) for t in draft.tensors}["found"] == ("scratch", ["1"])
+    assert "matches(int v, int* __restrict__ found)" in draft.code
+    assert "atomicAdd(&(*found), 1)" in draft.code
+    assert "matches(x[i], found)" in draft.code
+    taken = COUNTED.replace("int h[", "int c; cudaMemcpyFromSymbol(&c, found, 4); int h[")
+    assert {t.name: t.role for t in drafted_text(tmp_path, taken).tensors}["found"] == "out"
+
+
+@pytest.mark.long
+def test_quotients_that_are_chance_on_numbers_of_any_sign_are_drawn_positive(tmp_path):
+    """A weighted mean whose weights have any sign divides by next to nothing here and there."""
+    adopt(tmp_path, FILES.parent / "twentieth" / "managed_smooth.cu", Options(name="given"))
+    assert "rng.random" in (tmp_path / "kernels" / "given" / "reference.py").read_text()
 
 
 def test_what_a_reference_costs_grows_as_the_original_does():

@@ -83,7 +83,7 @@ def timed(asked: argparse.Namespace, file: Path) -> dict[str, Any]:
 def row(name: str, found: dict[str, Any]) -> str:
     seconds = ", ".join(str(found[key]) for key in ("adopt_s", "start_s", "gain_s") if key in found)
     if "gain" in found:
-        return f"| `{name}` | {seconds} | {found['summary']}: {found['gain']} |"
+        return f"| `{name}` | {seconds} | {found['summary']}: {found['gain']['ratio']:.3g}x |"
     return f"| `{name}` | {seconds} | none: {found.get('reverted', '')} {found['end']} |"
 
 

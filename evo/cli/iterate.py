@@ -32,6 +32,7 @@ from evo.cli.options import (
 )
 from evo.cli.terminal import is_live, out_json_line, say
 from evo.errors import UsageError, known_words
+from evo.spec.proc_files import process_age_s
 
 if TYPE_CHECKING:
     from evo.cli.loop_view import LoopView
@@ -119,7 +120,7 @@ def iterate(
     llm: LlmOptions,
 ) -> int:
     """Evolve a task's champion. Propose one change, check, time, decide, commit or revert; again. Ctrl-C stops."""
-    began_s = time.monotonic()
+    began_s = time.monotonic() - process_age_s()
     session, root, chosen, (on, several) = _subject(context, task, jobs, cluster, device)
     budget_s, share, wanted = seconds_of(budget), margin_of(margin), margin_of(target, "--target")
     model, names = llm_settings(llm, operator_names(operators, patch), root)

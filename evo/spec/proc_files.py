@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 
 def memory_limit() -> int:
@@ -21,6 +22,16 @@ def memory_left() -> int | None:
         free = most - used + held.get("inactive_file", 0) + held.get("active_file", 0)
         left = free if left is None else min(free, left)
     return left
+
+
+def process_age_s() -> float:
+    """How long ago this process began; 0 if the system does not say."""
+    try:
+        with open("/proc/self/stat", encoding="utf-8", errors="replace") as file:
+            ticks = int(file.read().rpartition(")")[2].split()[19])
+        return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"))
+    except (OSError, ValueError, IndexError, AttributeError):  # another system
+        return 0.0
 
 
 def _fields(path: str) -> dict[str, int]:

@@ -95,10 +95,9 @@ class HostCalls(HostFillCalls):
             return HostNumber(None, ("random", cell.value.low, cell.value.end)) if self.is_open else UNKNOWN
         if name in self.types and name not in self.functions and len(given) == 1 and "<" in self.types[name]:
             return self.value(given[0])  # `DevicePtr(p)`, an owner by the name of an alias
-        if self.is_record(kind := function.text.removeprefix("make_")) and name not in self.functions:
-            return self.made(kind, given)  # `make_int2(w, h)` as well
-        if name in _OWNERS and template and self.is_record(template[0].text):
-            return self.made(template[0].text, given)  # `std::make_unique<Solver<float>>(n)`
+        kind = template[0].text if name in _OWNERS and template else function.text.removeprefix("make_")
+        if self.is_record(kind) and name not in self.functions:
+            return self.made(kind, given)  # `make_int2(w, h)` and `std::make_unique<Solver<float>>(n)` as well
         if name in FILLING and name not in self.functions and self.fills(name, given):
             return UNKNOWN
         if function.type == "qualified_identifier":

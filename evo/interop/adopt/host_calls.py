@@ -125,11 +125,9 @@ class HostCalls(HostFillCalls):
             return self.tensor_function(name, node, given)
         if name in self.functions and self.depth < _DEEPEST:
             values = self.arguments_of(self.functions[name], given)
-            return (
-                self.run_template(name, template, values)
-                if name in self.heads
-                else self.run_function(self.functions[name], values)
-            )
+            if name in self.heads:
+                return self.run_template(name, template, values)
+            return self.run_function(self.functions[name], values)
         return self._library(name, given)
 
     def _name(self, function: Node) -> tuple[str, list[Node]]:

@@ -162,6 +162,13 @@ def at_large(of: LookSubject) -> tuple[gate.TimedSizes | None, int]:
             return seen, count
         looked.cases.append(case)
         count += 1
+    for case, row, fault in gate.wrong_beyond(task, partial(bench.bound, task, prepared), ours, own, checker, seed):
+        if row is not None:
+            reason = f"at a size beyond those of its cases, {case.name}: {row.reason}"
+            return gate.TimedSizes(
+                status=row.status, stage=Stage.THRESHOLD, reason=reason, case=row, fault=fault
+            ), count
+        count += 1
     return None, count
 
 

@@ -11,6 +11,7 @@ which all that would let a lazy kernel pass.
 from __future__ import annotations
 
 from evo.evaluate.gate.at_timed_sizes import HIDDEN, TimedSizes, timed_sizes
+from evo.evaluate.gate.beyond_sizes import wrong_beyond
 from evo.evaluate.gate.compare import compare, terms_of
 from evo.evaluate.gate.corner_launches import at_corners
 from evo.evaluate.gate.far_sizes import far_cases, far_sizes
@@ -46,5 +47,5 @@ __all__ = [
     "exercised", "far_cases", "far_sizes", "fault_reason", "first_difference", "hunt", "is_original", "large_cases",
     "lawful", "laws_of", "mixed", "patterns", "ptx_problem", "pursued", "run_gate", "sanitize", "static_problem",
     "steered_thoroughly", "terms_of", "timed_sizes", "unlike_machines", "unmet_outcomes", "usual_limits",
-    "widest_cases",
+    "widest_cases", "wrong_beyond",
 ]  # fmt: skip

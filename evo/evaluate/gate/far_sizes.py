@@ -54,9 +54,9 @@ _NEARLY = (
 _FARTHER = 4  # times the elements of what runs whole
 _SHORT = 16  # lengths up to it are kept, of what is to reach far
 _PRIMES = (3, 5, 7)
-_REACHED = 0.9  # of an output, by blocks from everywhere in the grid
+REACHED = 0.9  # of an output, by blocks from everywhere in the grid
 _LEAST_SHARE, _FAIR_SHARE = 0.5, 0.93  # of what sampled blocks are due: far away, and where it counts as usual
-_CERTAIN = (FaultKind.OUT_OF_BOUNDS, FaultKind.MISALIGNED)  # whatever other blocks would have written
+CERTAIN = (FaultKind.OUT_OF_BOUNDS, FaultKind.MISALIGNED)  # whatever other blocks would have written
 
 
 def far_cases(task: Task, reference: Reference, seed: int) -> tuple[Case, ...]:
@@ -192,7 +192,7 @@ class _Far:
         except (TimedOut, Crashed):
             return None
         if found.fault is not None:
-            return (found, None) if found.fault.kind in _CERTAIN else None
+            return (found, None) if found.fault.kind in CERTAIN else None
         try:
             return found, self._compared(case, part, found)
         except TaskInvalid:  # they do not for its results either
@@ -294,7 +294,7 @@ def far_sizes(
         usual = far.sampled(near, programs[near.name], blocks)
         if usual is None or usual[0].fault is not None or usual[1] is not None or not usual[0].share:
             continue
-        is_whole = usual[0].share >= _FAIR_SHARE and _reach(task, near, usual[0]) >= _REACHED
+        is_whole = usual[0].share >= _FAIR_SHARE and reach(task, near, usual[0]) >= REACHED
         short = row is None and found.fault is None
         if short and not is_whole:  # a grid may be larger than its work
             continue
@@ -305,10 +305,10 @@ def far_sizes(
 def _falls_short(task: Task, case: Case, found: SampledRun, row: CaseCheck | None) -> bool:
     """Whether what is written is right, and too little of it, or too near to the beginning."""
     is_right = found.fault is None and row is None
-    return is_right and (found.share < _LEAST_SHARE or _reach(task, case, found) < _REACHED)
+    return is_right and (found.share < _LEAST_SHARE or reach(task, case, found) < REACHED)
 
 
-def _reach(task: Task, case: Case, found: SampledRun) -> float:
+def reach(task: Task, case: Case, found: SampledRun) -> float:
     """How far towards the end of an output something was written, of the output of which least was."""
     sizes = {tensor.name: math.prod(tensor.dims(case)) for tensor in task.outputs}
     return (
@@ -323,7 +323,7 @@ def _failed(task: Task, case: Case, found: SampledRun, row: CaseCheck | None) ->
     elif row is None:
         part = f"its blocks write {found.share:.0%} of what they are due"
         if found.share >= _LEAST_SHARE:
-            part = f"none of {_MANY} blocks writes beyond {_reach(task, case, found):.0%} of an output"
+            part = f"none of {_MANY} blocks writes beyond {reach(task, case, found):.0%} of an output"
         row = CaseCheck(name=case.name, status=Status.WRONG, reason=f"unwritten: {part}")
     row = replace(row, inputs=("drawn",))
     reason = f"at a size as large as the axes allow, {case.name}: {row.reason}"

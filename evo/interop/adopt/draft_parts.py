@@ -34,6 +34,7 @@ class TensorDraft:
     ends: tuple[int, int] | None = None  # of integers that may be any of their type
     counts: str = ""  # of integers: the size that they count along, and may be any number up to
     is_ordered: bool = False  # integers that are drawn in order, from 0 to `high`: where rows begin and end
+    is_loose: bool = False  # places where parts begin, drawn as filled but for the lengths of parts
     is_distinct: bool = False  # integers no two of which are one: places that are written
     fill: object = None  # of whole numbers: what the host code puts in, as a tree of `fills`
     drawn: str = ""  # `values`: they are drawn so; `range`: between the ends of that

@@ -29,6 +29,7 @@ def settle_integers(trial: DraftTrial, base: Mapping[str, int]) -> None:
     _narrow_integers(trial, base)
     _wake(trial, base)
     _order_offsets(trial, base)
+    _loosen_offsets(trial, base)
     _mix_flags(trial, base)
     _widen_integers(trial, base, _match_integers(trial, base))
 
@@ -124,6 +125,26 @@ def _order_offsets(trial: DraftTrial, base: Mapping[str, int]) -> None:
             tensor.why += ", in order"
         else:
             tensor.is_ordered = False
+            trial.changed()
+
+
+def _loosen_offsets(trial: DraftTrial, base: Mapping[str, int]) -> None:
+    """Draw parts of other lengths where the host code makes all alike, if the original takes that.
+
+    Equally long at every seed, they would be no input: a kernel could have where they begin from their number.
+    """
+    for tensor in trial.draft.given:
+        if tensor.role != "in" or not tensor.has_one_more or tensor.drawn != "values" or has(tensor.fill, "random"):
+            continue
+        if (np.diff(trial.inputs(base)[tensor.name].astype(np.int64)) < 1).any():
+            continue  # places of something else
+        tensor.is_loose = True
+        trial.changed()
+        drawn = [trial.inputs(base, seed)[tensor.name] for seed in range(4)]
+        if all(trial.runs(base, others={tensor.name: values}) for values in drawn):
+            tensor.why += ", parts longer and shorter by chance"
+        else:
+            tensor.is_loose = False
             trial.changed()
 
 

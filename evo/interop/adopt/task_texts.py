@@ -177,6 +177,10 @@ def _drawn(tensor: TensorDraft) -> str:
         text = numpy_text(tensor.fill, count)
         if tensor.drawn == "range":
             text = f"rng.integers(np.min({text}), np.max({text}) + 1, {count})"
+        if tensor.is_loose:  # by up to half a part, so that the ends and the mean length are those of the file
+            half, inner = "(at[-1] - at[0]) // (2 * len(at) - 2)", "at[1:-1].shape, endpoint=True"
+            moved = f"np.r_[0, rng.integers(-{half}, {half}, {inner}), 0]"
+            text = f"(lambda at: np.sort(np.clip(at + {moved}, at[0], at[-1])))({text})"
         if tensor.anywhere:
             text = f"np.where(rng.random({count}) < 0.5, {text}, rng.choice({list(tensor.anywhere)}, {count}))"
         return f"np.broadcast_to({text}, {count}).reshape({size}).astype(np.{tensor.dtype})"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from task_folders import HALVED, HALVED_REFERENCE, written_task
 
-from evo.evaluate.gate import TimedSizes, far_cases, far_sizes
+from evo.evaluate.gate import TimedSizes, far_cases, far_sizes, wrong_beyond
 from evo.evaluate.gate.mixed_cases import mixed_cases
 from evo.evaluate.gate.threshold_cases import usual_limits
 from evo.evaluate.prepare import Prepared
@@ -90,6 +90,36 @@ def test_sizes_that_do_not_go_together_say_nothing(bench: EvaluationSession, tmp
     task = written_task(tmp_path, wide, HALVED_REFERENCE)
     text = KERNEL.replace("int cols)", "int inner, int cols)").replace("(INDEX)blockIdx.x * cols", "blockIdx.x * cols")
     assert all(seen.status is Status.CORRECT for seen in looked_at(bench, task, text))
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ("cols > 16384 ? 16384 : cols", "unwritten"),
+        ("(unsigned short)cols == cols ? cols : 0", "unwritten"),
+        ("cols; if (cols > 70000) row *= 2.0f", "where the original gives"),
+    ],
+)
+def test_what_an_adopted_kernel_does_beyond_all_cases_a_variant_does_too(
+    bench: EvaluationSession, tmp_path: Path, changed: str, reason: str
+) -> None:
+    task = halved(tmp_path, 1600)
+    loop = "float row = 0.5f;\n    const int last = cols;\n    for (int i = threadIdx.x; i < last; i += 256)"
+    right = KERNEL.replace("INDEX", "long long").replace("for (int i = threadIdx.x; i < cols; i += 256)", loop)
+    right = right.replace("* 0.5f", "* row")
+    (task.folder / "original.cu").write_text(right)
+    assert beyond(bench, task, right) == [None, None]  # each axis
+    wrong = [row for row in beyond(bench, task, right.replace("last = cols", f"last = {changed}")) if row]
+    assert wrong
+    assert reason in wrong[0]
+
+
+def beyond(bench: EvaluationSession, task: Task, text: str) -> list[str | None]:
+    prepared = bench.prepare(task, text)
+    assert isinstance(prepared, Prepared)
+    bind, own = partial(bench.bound, task, prepared), partial(bench.own_programs, task)
+    found = wrong_beyond(task, bind, own, bench.reference(task).beside(), bench.checker, 1)
+    return [row.reason if row is not None else None for _, row, _ in found]
 
 
 def test_what_no_block_of_a_sample_has_written_is_not_worked_out(

@@ -3,6 +3,9 @@
 # ruff: noqa: E501 a CUDA or PTX snippet reads best on one line
 from __future__ import annotations
 
+import tempfile
+import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -390,3 +393,23 @@ def test_a_fault_in_code_without_lines_is_at_the_line_of_its_call() -> None:
     text = 'extern "C" __global__ void k(int* y) {\n  int v = y[threadIdx.x];\n  y[threadIdx.x] = __shfl_xor_sync(255, v, 1);\n}'
     _, result = run(text, "k", [np.zeros(32, I32)], options=("-G",))
     assert result.faults[0].source_line == 3
+
+
+@pytest.mark.long
+def test_branches_are_compiled_in_linear_time() -> None:
+    few, many = (_compiling_s(count) for count in (500, 2000))
+    assert many < 7 * few  # 4 times as many; 10 times as long before
+
+
+def _compiling_s(branches: int) -> float:
+    turns = (
+        f"setp.gt.f32 %p1, %f{i % 3 + 1}, 0f3F000000;\n@%p1 bra L{i};\nadd.f32 %f{(i + 1) % 3 + 1}, %f{i % 3 + 1}, %f1;\nL{i}:\n"
+        for i in range(branches)
+    )
+    head = ".version 8.4\n.target sm_89\n.address_size 64\n.visible .entry k(.param .u64 a) {\n.reg .pred %p<2>;\n.reg .f32 %f<4>;\n.reg .b64 %rd<2>;\nld.param.u64 %rd1, [a];\n"
+    loads = "".join(f"ld.global.f32 %f{i}, [%rd1+{4 * i}];\n" for i in (1, 2, 3))
+    with tempfile.TemporaryDirectory() as folder:
+        module = sim.load(head + loads + "".join(turns) + "st.global.f32 [%rd1], %f2;\nret;\n}\n", cache=Path(folder))
+        begun = time.process_time()
+        module.compile("k")
+        return time.process_time() - begun

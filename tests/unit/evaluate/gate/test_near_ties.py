@@ -126,6 +126,30 @@ def test_a_tie_between_numbers_that_are_nearly_equal_is_one() -> None:
     ]
 
 
+def test_a_zero_point_at_a_tie_takes_the_end_of_its_row_along() -> None:
+    x = np.random.default_rng(6).uniform(-2.4, 2.4, (1, 64)).astype(np.float32)
+    x[0, 0], x[0, -1] = -2.5184393, 2.5184393
+
+    def exact(inputs: Arrays) -> Arrays:
+        given = inputs["x"].astype(np.float64)
+        low, high = (np.full(1, end) for end in (given.min(), given.max()))
+        return {"y": np.clip(np.rint(given * 255 / (high - low)) + np.rint(-low * 255 / (high - low)), 0, 255)}
+
+    lower = exact({"x": x * np.r_[1 - 1e-6, np.ones(63)]})["y"]  # its zero falls to 127
+    honest = HonestErrors({"x": x}, exact, (), {"x": "float32"}, (), 2.0**-24)
+    differ = np.arange(1, 64)
+    assert set((exact({"x": x})["y"] - lower)[0, 1:-1]) == {1}
+    lower[0, -1] = 254  # a length that is rounded up moves the last one, too
+    assert honest.are_near_ties("y", differ, lower[0, 1:])
+    for place, off in ((63, -1), (20, 2)):  # two steps off; another by more than one
+        wrong = lower.copy()
+        wrong[0, place] += off
+        assert not honest.are_near_ties("y", differ, wrong[0, 1:])
+    wrong = lower.copy()
+    wrong[0, [20, 30]] += 1  # three of a row
+    assert not honest.are_near_ties("y", differ, wrong[0, 1:])
+
+
 BETWEEN = """\
 name: between
 description: Rows in bytes between their ends.

@@ -114,6 +114,48 @@ def test_what_an_adopted_kernel_does_beyond_all_cases_a_variant_does_too(
     assert reason in wrong[0]
 
 
+COUNTS = """\
+name: counts
+description: How many numbers of each kind there are.
+axes: {N: int}
+tensors:
+  - {name: x, role: in, dtype: int32, shape: [N], low: 0, high: 8}
+  - {name: y, role: out, dtype: int32, shape: [8], init: zero}
+tolerance: {rtol: 0, atol: 0, rival_error_factor: 2, because: whole numbers}
+check: [{name: even, N: 640}, {name: ragged, N: 37}, {name: odd, N: 517}]
+bench:
+  main: {N: 40000}
+"""
+COUNTS_REFERENCE = """\
+import numpy as np
+
+
+def inputs(case, rng):
+    return {"x": rng.integers(0, 8, case["N"]).astype(np.int32)}
+
+
+def expected(inputs):
+    return {"y": np.bincount(inputs["x"], minlength=8)}
+"""
+COUNT = """\
+// evo: task   counts
+// evo: launch count grid (ceil_div(N, 128)) block (128) shared 0
+extern "C" __global__ void count(const int* x, int* y, int n) {
+    const int i = blockIdx.x * 128 + threadIdx.x;
+    if (i < n) atomicAdd(&y[x[i]], 1);
+}
+"""
+
+
+@pytest.mark.parametrize("timed", [40000, 1000])
+def test_blocks_whose_sums_meet_tell_nothing_of_a_longer_size(
+    bench: EvaluationSession, tmp_path: Path, timed: int
+) -> None:
+    task = written_task(tmp_path, COUNTS.replace("40000", str(timed)), COUNTS_REFERENCE)
+    (task.folder / "original.cu").write_text(COUNT)
+    assert not any(beyond(bench, task, COUNT.replace("128", "512")))
+
+
 def beyond(bench: EvaluationSession, task: Task, text: str) -> list[str | None]:
     prepared = bench.prepare(task, text)
     assert isinstance(prepared, Prepared)

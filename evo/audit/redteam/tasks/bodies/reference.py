@@ -1,7 +1,5 @@
 """bodies: inputs, and the expected outputs by the original kernel in float64."""
 
-import numpy as np
-
 
 def inputs(case, rng):
     """Normal values; whole numbers over a range that the kernel can take."""

@@ -24,9 +24,7 @@ Reals = dict[str, NDArray[np.float64]]
 SUMMATION = 16.0  # roundings that the order of a sum may cost, where the inputs make each of them count
 _DRAWS = 16
 _TIE = SUMMATION * ROUNDOFF["float32"]  # relative
-_ONE_OFF = (
-    32  # elements of a row that a tie moves together, for one more that is a step off: what it is added to ties too
-)
+_ONE_OFF = 32  # elements of a row that a tie moves together, for one more a step off: what it is added to ties too
 _FEWEST, _MUCH = 8, 4 << 20  # draws for outputs of that many elements, which take a reference seconds
 
 Implementation = Callable[[Arrays], Arrays]

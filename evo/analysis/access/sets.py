@@ -6,6 +6,7 @@ and remainder by constants stay exact. What is not linear there (a product of tw
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -202,8 +203,6 @@ def meet(
     relations: per symbol SAME, BEFORE (the first's turn is earlier), AFTER, OTHER or ANY.
     whole: symbols of which all together must differ, as a tuple (a block, a thread).
     """
-    import islpy as isl
-
     try:
         left = point(form, first, sizes, "a")
         same = {symbol: left.names[symbol] for symbol, word in relations if word == SAME and symbol in left.names}
@@ -224,10 +223,17 @@ def meet(
     between.append(f"{start_a} < {start_b} + {second.bytes} and {start_b} < {start_a} + {first.bytes}")
     names = ", ".join([*left.unknowns, *right.unknowns])
     text = f"{{ [] : exists ({names} : {' and '.join([*left.constraints, *right.constraints, *between])}) }}"
-    if isl.Set(text).is_empty():
+    if _is_empty(text):
         return Existence(False)
     unsaid = left.unsaid or right.unsaid
     return Existence(None, unsaid) if unsaid else Existence(True)
+
+
+@functools.lru_cache(maxsize=4096)  # a change leaves most of a text as it was
+def _is_empty(text: str) -> bool:
+    import islpy as isl
+
+    return bool(isl.Set(text).is_empty())
 
 
 def _earlier(form: Form, sizes: FormSizes, symbol: Symbol, a: str, b: str) -> str:

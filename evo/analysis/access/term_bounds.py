@@ -11,11 +11,14 @@ from contextlib import contextmanager
 from evo.analysis.access.comparisons import ALWAYS, NEVER, Combined, Compare, Condition, conjuncts
 from evo.analysis.access.numeric import number_of
 from evo.analysis.access.terms import ONE, ZERO, Atom, Monomial, Op, Symbol, Term, fold
+from evo.spec.recent_cache import RecentCache
 
 _DEEPEST = 24
 _FACTS = 12  # guards that are tried, the innermost first
 _LAST = ("address", "value", "axis", "chip")
 _ELIMINATED = {"loop": 0, "thread": 1, "block": 2}
+_Proofs = tuple[dict[Term, bool], dict[tuple[Term, bool], int | None]]  # what holds; the largest and least values
+_PROOFS: RecentCache[_Proofs] = RecentCache(1024)  # by the ranges: texts that a change does not touch ask again
 
 
 class Bounds:
@@ -29,16 +32,19 @@ class Bounds:
         self.facts: list[Condition] = []
         self._known: dict[Term, bool] = {}
         self._ends: dict[tuple[Term, bool], int | None] = {}
+        self._of_cases = tuple(tuple(case.items()) for case in self.cases)
 
     def declare(self, symbol: Symbol, lower: Term | None = None, upper: Term | None = None) -> None:
         """Bounds that hold wherever the symbol occurs."""
+        known, ends = self._known, self._ends
         if symbol.kind == "loop":  # what was not proven without them may be now
-            self._known = {term: held for term, held in self._known.items() if held}
-            self._ends.clear()
+            known, ends = {term: held for term, held in known.items() if held}, {}
         if lower is not None:
             self.lower[symbol] = lower
         if upper is not None:
             self.upper[symbol] = upper
+        key = self._of_cases, tuple(self.lower.items()), tuple(self.upper.items())
+        self._known, self._ends = _PROOFS.made(key, lambda: (dict(known), dict(ends)))
 
     @contextmanager
     def assuming(self, conditions: Iterable[Condition]) -> Iterator[None]:

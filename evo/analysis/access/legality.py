@@ -17,6 +17,8 @@ from evo.analysis.access.sampling import one_block, repeated
 from evo.analysis.access.sets import ANY, Existence, meet
 from evo.analysis.access.terms import Symbol
 
+_APART = 1 << 48  # more than an array has bytes
+
 
 @dataclass(frozen=True, slots=True)
 class Permission:
@@ -110,19 +112,21 @@ class Legality:
             return False
         if reads and min(read.number for read in reads) < min(write.number for write in writes):
             return False
-        return self._elements(reads) <= self._elements(writes)
+        return self._elements(reads, loop) <= self._elements(writes, loop)
 
-    def _elements(self, accesses: list[Access]) -> set[int]:
-        """Bytes that a block touches by some accesses."""
+    def _elements(self, accesses: list[Access], loop: Loop) -> set[int]:
+        """Bytes that a block touches by some accesses, each with the turn of a loop that it is in."""
+        import numpy as np
+
         found: set[int] = set()
         start = places(self.sizes, [0], range(self.sizes.threads))
         for access in accesses:
             try:
                 columns = instances(self.form, access, self.sizes, start, turns=64)
-                for byte in set(offsets(access, columns, self.sizes).tolist()):
-                    found.update(range(byte, byte + access.bytes))
+                first = np.unique(columns[loop.symbol] * _APART + offsets(access, columns, self.sizes))
             except (NoValue, TooMany):
                 return {-1} if access.is_read else found
+            found.update((first[:, None] + np.arange(access.bytes)).ravel().tolist())
         return found
 
     def is_reduction(self, loop: Loop) -> tuple[Reduction, ...]:

@@ -145,7 +145,7 @@ class Printer:
         if dim.text.isdigit():
             return dim.text
         said = _WORDS.sub(lambda match: self._name(match[0]), dim.text.replace("//", "/"))
-        return said if _WORDS.fullmatch(said) else f"({said})"
+        return said if _WORDS.fullmatch(said) or _WORDS.fullmatch(dim.text) else f"({said})"
 
     def term(self, term: Term) -> str:
         """An index in the new names. Raises NotPrinted if an old one is left."""
@@ -188,7 +188,20 @@ def names_of(ctx: RuleContext, function: Function) -> dict[str, str]:
         # Launched twice with other arguments, a parameter has no one name.
         texts = {tuple(arg.text for arg in args or ()) for args in own}
         found = dict(zip(texts.pop(), (p.name for p in function.params), strict=False)) if len(texts) == 1 else {}
-    return {**{macro: macro for macro in ctx.variant.macros}, **found}
+    found = {**{macro: macro for macro in ctx.variant.macros}, **found}
+    return {**_quotients(found, ctx.axes), **found}
+
+
+def _quotients(names: Mapping[str, str], axes: Collection[str]) -> dict[str, str]:
+    """Axes that a kernel gets as a factor of a number alone, `(C / NH)`, where it gets the other factor too."""
+    found: dict[str, str] = {}
+    for text, name in names.items():
+        parts = [part.strip() for part in text.split("*")]
+        for part in parts if len(parts) == 2 else ():
+            other = names.get(parts[parts[0] == part])
+            if part in axes and part not in names and other is not None and name.isidentifier():
+                found[part] = f"({name} / {other})"
+    return found
 
 
 def with_axes(

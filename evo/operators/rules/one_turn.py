@@ -161,7 +161,7 @@ def launch_words(ctx: RuleContext, function: Function, limit: str) -> str | None
             found = name
         if found is None and (number := ctx.source.integer(name)) is not None:
             found = str(number)
-        if found is None:
+        if found is None and (found := ctx.passed(function, name)) is None:
             return None
         said[name] = found if found.isalnum() or limit.strip() == name else f"({found})"
     return _NAME.sub(lambda match: said[match[0]], re.sub(r"/+", "//", limit))

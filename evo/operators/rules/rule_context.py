@@ -95,12 +95,20 @@ class RuleContext:
         given = [line.args for line in self.variant.launches if line.kernel == function.name]
         if not any(args is not None for args in given):
             return None
+        only = self.passed(function, name)
+        return only if only in self.axes else ""
+
+    def passed(self, function: Function, name: str) -> str | None:
+        """What launch lines with named arguments give for an int parameter, of axes, in their words; None if none."""
+        given = [line.args for line in self.variant.launches if line.kernel == function.name]
         place = next((at for at, param in enumerate(function.params) if param.name == name), None)
         if place is None or function.params[place].type not in ("int", "const int"):
-            return ""
-        texts = {args[place].text if args is not None and place < len(args) else "" for args in given}
-        only = texts.pop() if len(texts) == 1 else ""
-        return only if only in self.axes else ""
+            return None
+        found = [args[place] for args in given if args is not None and place < len(args)]
+        is_one = len(found) == len(given) and len({each.text for each in found}) == 1
+        if not is_one or not found[0].names <= {*self.axes} or name in self.source.changed_in(function.body):
+            return None
+        return found[0].text
 
     def constant(self, function: Function, name: str, kinds: Sequence[str] = ("int",)) -> str | None:
         """What an int at the top of a kernel's body, or one of other kinds, is set to, if nothing ever changes it.

@@ -26,7 +26,7 @@ def found_in_view(
 ) -> Iterator[Application]:
     """What a rule finds in the text that these edits make, as changes of the text as it is written.
 
-    free: edits that are left out where an application does not touch them.
+    free: edits that are left out where an application does not touch them. So are those of kernels that it is not for.
     """
     first = [*always, *free]
     if not first:
@@ -36,7 +36,10 @@ def found_in_view(
     except SyntaxInvalid:
         return
     for found in find(view):
-        yield replace(found, edits=through(view.source, first, found.edits, free))
+        kernel = found.arguments.get("kernel")
+        others = [each.body for each in ctx.source.functions if each.is_kernel and kernel not in (None, each.name)]
+        elsewhere = [edit for edit in always if any(body.holds(edit.span) for body in others)]
+        yield replace(found, edits=through(view.source, first, found.edits, [*free, *elsewhere]))
 
 
 def through(

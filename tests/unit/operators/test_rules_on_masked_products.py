@@ -64,6 +64,10 @@ EARLY = """\
 IDIOMS: dict[str, tuple[tuple[str, str], ...]] = {
     "left early": (),
     "the other way round": (("if (key > query) {", "if (!(query >= key)) {"),),
+    "a depth that is a factor of what is passed": (
+        ("block (128)", "block (128) args (q, k, s, N, T, N * D)"),
+        ("int D) {", "int width) {\n    int D = width / N;"),
+    ),
     "chosen when stored": ((EARLY, ""), ("= 0.125f * sum", "= key > query ? -10000.0f : 0.125f * sum")),
 }
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from rule_children import built, of_example, task_of
+from rule_children import built, changed, of_example, passes, task_of
+
+from evo.evaluate.session import EvaluationSession
 
 FINISH = "for (int c = 0; c < C; ++c) y[first + c * P] /= sum;"
 
@@ -132,3 +134,40 @@ def test_what_each_turn_reads_again_is_read_in_front(change: tuple[str, str], *,
         before, _, after = child.text.partition("for (int j")
         assert "in_kept[d] = in[n * 64 + d];" in before
         assert "in_kept[d] * in[n * 64 + j * 8 + d]" in after
+
+
+STAGED = """// evo: task keep_turns
+// evo: launch softmax grid (N) block (64) args (x, y, C, 1 * P)
+extern "C" __global__ void softmax(const float* x, float* y, int channels, int pixels) {
+    __shared__ float column[1024];
+    x += blockIdx.x * channels * pixels;
+    y += blockIdx.x * channels * pixels;
+    for (int p = 0; p < pixels; ++p) {
+        __syncthreads();
+        for (int c = threadIdx.x; c < channels; c += blockDim.x) column[c] = x[c * pixels + p];
+        __syncthreads();
+        float top = -INFINITY, sum = 0.0f;
+        for (int c = 0; c < channels; ++c) top = fmaxf(top, column[c]);
+        for (int c = 0; c < channels; ++c) sum += expf(column[c] - top);
+        for (int c = threadIdx.x; c < channels; c += blockDim.x) y[c * pixels + p] = expf(column[c] - top) / sum;
+    }
+}
+"""
+
+
+def test_turns_that_fill_shared_memory_anew_become_blocks(bench: EvaluationSession) -> None:
+    (child,) = built("spread_loop", STAGED, task_of("keep_turns"))
+    assert [part.text for part in child.launches[0].grid] == ["N", "1 * P"]  # what the kernel gets for its pixels
+    assert passes(bench, task_of("keep_turns"), child)
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise"),
+    [
+        pytest.param("column[c] = x[c", "if (p == 0) column[c] = x[c", id="filled once"),
+        pytest.param("column[c] = x[c", "if (p == 0 || c % 2 == 0) column[c] = x[c", id="filled in part"),
+        pytest.param("++p) {", "++p) {\n        pixels += 0;", id="a count that changes"),
+    ],
+)
+def test_turns_that_need_shared_memory_of_others_stay(written: str, otherwise: str) -> None:
+    assert built("spread_loop", changed(STAGED, (written, otherwise)), task_of("keep_turns")) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from evo.analysis.access import THREAD, Access, LaunchAnalysis, Symbol, number_of
+from evo.analysis.access import THREAD, Access, LaunchAnalysis, Loop, Symbol, number_of
 from evo.cuda.source import CountedFor, Edit, Function, Span
 from evo.operators.rules.directives import relaunched
 from evo.operators.rules.normal_form import behind_guard
@@ -24,13 +24,14 @@ _UNROLL = re.compile(rb"[ \t]*#[ \t]*pragma[ \t]+unroll[^\n]*\n(?=[ \t]*\Z)")
 
 def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[Application]:
     form, sizes = analysis.form, analysis.sizes
-    if not analysis.legality.is_seen or form.barriers or form.exchanges or form.shared:
+    if not analysis.legality.is_seen:
         return
     tops = ctx.source.statements(function)
     loop = tops[-1] if tops else None
     if not isinstance(loop, CountedFor):
         return
-    if edits := _threads_along(ctx, analysis, function, loop):
+    is_alone = not (form.barriers or form.exchanges or form.shared)
+    if is_alone and (edits := _threads_along(ctx, analysis, function, loop)):
         yield Application(
             edits=tuple(edits),
             summary=f"{function.name}: neighbouring threads take the turns over {loop.name}, a block what one had",
@@ -58,12 +59,12 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, loop:
     if len(known) != 1 or not kind or loop.relation != "<" or LEAVES.search(body) or known[0].carried:
         return []
     stores = [a for a in form.accesses if a.is_write and a.is_global]
-    if not analysis.legality.parallel(known[0]).holds or any(known[0].symbol not in a.loops for a in stores):
+    if not _is_apart(analysis, known[0]) or any(known[0].symbol not in a.loops for a in stores):
         return []
     grid = [part.text for part in launch.grid if part.text != "1"]
     limit = source.slice(loop.limit).strip()
-    extent, moved = launch_words(ctx, function, limit), _moved(ctx, function, loop, len(grid))
-    if extent is None or moved is None or loop.name in source.changed_in(loop.body_span):
+    extent = launch_words(ctx, function, limit)
+    if extent is None or len(grid) > 2 or loop.name in source.changed_in(loop.body_span):
         return []
     start, step, threads = source.slice(loop.start).strip(), bare(loop.step), launch.block[0].text
     head, indent = f"const {kind} {loop.name} = blockIdx", f"\n{indent_of(source, loop.span.start)}"
@@ -71,6 +72,8 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, loop:
         grid.append(extent)
         edits = [Edit(loop.header, f"{head}.{_AXES[len(grid) - 1]};{indent}")]
     elif start == "threadIdx.x" and step in ("blockDim.x", bare(threads)):
+        if form.barriers or form.exchanges or form.shared or (moved := _moved(ctx, function, loop, len(grid))) is None:
+            return []
         # Neighbouring threads stay along x, and so are the blocks that they are in.
         grid.insert(0, f"ceil_div({extent}, {threads})")
         said = f"{head}.x * {loop.step.strip()} + threadIdx.x;{indent}if ({loop.name} < {limit}) "
@@ -78,6 +81,12 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, loop:
     else:
         return []
     return [*edits, *_without_pragma(ctx, function, loop), relaunched(ctx, launch, grid=", ".join(grid))]
+
+
+def _is_apart(analysis: LaunchAnalysis, loop: Loop) -> bool:
+    """Whether blocks may take the turns: none needs another, but for shared memory that each fills before it reads."""
+    may = analysis.legality.parallel(loop)
+    return bool(may.holds) or bool(may.buffers and all(d.array.space == "shared" for d in may.dependences))
 
 
 def _threads_along(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, loop: CountedFor) -> list[Edit]:

@@ -37,7 +37,8 @@ class Mask:
 
     def result(self, say: Printer) -> str:
         """What is stored. Raises NotPrinted."""
-        return f"{condition_in_c(self.condition, self._words(say))} ? {say.value(self.value)} : {say.value(self.kept)}"
+        value, kept = say.value(self.value), say.expression(self.kept)
+        return f"{condition_in_c(self.condition, self._words(say))} ? {value} : {kept}"
 
     def whole_tile(self, say: Printer) -> str:
         """A test for a tile of BM x BN from `$row0` and `$col0` on, all of whose elements are masked; empty if no

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -246,6 +247,7 @@ def tiled_edits(found: Product, shape: tuple[int, ...], body: Callable[[Tiling],
     knobs = {word: fresh(ctx, word) for word in _DOMAINS}
     result = f"{say.element(found.output, list(layout.at))} = {result_of(found, say)};"
     text = named(body(Tiling(say, layout, result)), taken(ctx, found.names), knobs)
+    text = with_quotients(text, found.names)
     line = ctx.variant.launches[found.position]
     grid = f"ceil_div({layout.columns}, {knobs['BN']}), ceil_div({layout.rows}, {knobs['BM']})"
     if layout.planes:
@@ -255,6 +257,15 @@ def tiled_edits(found: Product, shape: tuple[int, ...], body: Callable[[Tiling],
     edits += shape_knobs(ctx, knobs, _DOMAINS, shape)
     edits += require(ctx, named(requires, (), knobs))
     return merged([*edits, *without_bounds(found.function)])
+
+
+def with_quotients(body: str, names: Mapping[str, str]) -> str:
+    """A body that works out once, and by its own name, an axis that the kernel gets as a factor of a number alone."""
+    own = {axis: said for axis, said in names.items() if said.startswith("(") and said in body}
+    for axis, said in own.items():
+        name = axis if not re.search(rf"\b{axis}\b", body) else f"{axis}_"
+        body = f"{{\n    const int {name} = {said[1:-1]};{body.replace(said, name)[1:]}"
+    return body
 
 
 def factors_of(found: Product, kind: str = "") -> str:

@@ -166,7 +166,8 @@ class _Axes:
         for place, item in enumerate(self.at[side]):
             if isinstance(item, Term) and item.value:
                 rest = [self.say.extent(dim) for dim in self.tensors[side].shape[place + 1 :]]
-                parts.append(" * ".join([f"{item.value}LL", *rest]))
+                number = "(long long)" if item.value == 1 and rest else f"{item.value}LL{' * ' * bool(rest)}"
+                parts.append(number + " * ".join(rest))
         return " + ".join(parts)
 
 

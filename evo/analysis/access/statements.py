@@ -82,8 +82,8 @@ class StatementReader(Repetition):
         if isinstance(given, StructValue) and given.type.kind == "struct":
             kind = given.type
         if isinstance(given, Number) and given.condition is None:
-            given = Number(self.abbreviated(declared.name, given.term), given.type)
             self._name(declared.name, given.term)
+            given = Number(self.abbreviated(declared.name, given.term), given.type)
         if kind.kind == "struct" and given is None:
             binding = self.storage(declared.name, kind, node)
             self.scopes[-1][declared.name] = binding
@@ -92,8 +92,8 @@ class StatementReader(Repetition):
         self.declare(declared.name, kind, given)
 
     def _name(self, name: str, term: Term) -> None:
-        """Remember what the author calls an index."""
-        if any(symbol.kind in ("block", "thread") for symbol in term.symbols()):
+        """Remember what the author calls an index, or a sum of sizes."""
+        if len(term.parts) > 1 or any(symbol.kind in ("block", "thread") for symbol in term.symbols()):
             self.named.setdefault(term, name)
 
     def _defaults(self, kind: CType, binding: object) -> None:

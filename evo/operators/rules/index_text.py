@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from evo.analysis.access import BLOCK, THREAD, Form, Op, Symbol, Term
 from evo.analysis.access.simplify import divide, remainder, split
@@ -14,7 +14,7 @@ from evo.operators.rules.lifting import NotPrinted
 _INDICES = {symbol: f"{which}.{axis}" for which, symbols in (("blockIdx", BLOCK), ("threadIdx", THREAD))
             for symbol, axis in zip(symbols, "xyz", strict=True)}  # fmt: skip
 _SIGNS = {"div": "/", "mod": "%"}
-_WRITTEN = r"\b{0}\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|(?:\+\+|--|&)\s*{0}\b|\b{0}\s*(?:\+\+|--)"
+_WRITTEN = r"\b{0}\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|(?:\+\+|--|(?<!&)&)\s*{0}\b|\b{0}\s*(?:\+\+|--)"
 _INTEGERS = re.compile(r"(?:const\s+)?(?:unsigned|int|unsigned int|size_t|long|long long|uint32_t|int64_t)\s*")
 
 
@@ -58,14 +58,18 @@ class IndexText:
             for part in (statement.body, statement.alternative):
                 self._declared(part, statement.body_span or statement.span)
 
+    def known_at(self, place: Span) -> Iterator[tuple[str, Term]]:
+        """The integers that stand at a place, with what they hold; long sums first."""
+        for name, meant in self._names:
+            end, within = self._seen[name][0]
+            if end <= place.start and within.holds(place):
+                yield name, meant
+
     def at(self, term: Term, place: Span) -> str:
         """The term as it may be written at a place. Raises NotPrinted."""
         if any(symbol in self.form.derived for symbol in term.symbols()):
             term = with_turns(self.form, term, self.form.derived)
-        for name, meant in self._names:
-            end, within = self._seen[name][0]
-            if not (end <= place.start and within.holds(place)):
-                continue
+        for name, meant in self.known_at(place):
             whole, rest = split(term, meant)
             if whole.parts and not any(symbol in rest.symbols() for symbol in meant.symbols() if symbol.kind != "axis"):
                 return self._joined([self._times(name, whole, place)], rest, place)

@@ -102,3 +102,80 @@ def test_a_stream_of_tiles_knows_masks(bench: EvaluationSession, scores: Task) -
 def test_what_masks_nothing_is_left_alone(scores: Task, old: str, new: str) -> None:
     assert built("tile_product", KERNEL, scores)
     assert not built("tile_product", changed(KERNEL, (old, new)), scores)
+
+
+GRAM_TASK = """\
+name: gram
+axes: {N: int, M: int}
+tensors:
+  - {name: x, role: in, dtype: float32, shape: [N, M]}
+  - {name: g, role: out, dtype: float32, shape: [M, M]}
+tolerance: {rtol: 1e-3, atol: 1e-3, rival_error_factor: 8, because: float32 sums}
+check:
+  - {name: whole, N: 32, M: 64}
+  - {name: ragged, N: 45, M: 19}
+bench:
+  big: {N: 256, M: 256}
+work: {flop: N * M * M, bytes: 4 * N * M}
+"""
+GRAM = """\
+// evo: task gram
+// evo: launch gram grid (ceil_div(M, 64)) block (64)
+extern "C" __global__ void gram(const float* x, float* g, int n, int m) {
+    int i, j = blockIdx.x * blockDim.x + threadIdx.x, k;
+    if (j < m) {
+        for (k = j; k < m; k++) {
+            float sum = 0.0f;
+            for (i = 0; i < n; i++) {
+                sum += x[i * m + j] * x[i * m + k];
+            }
+            g[j * m + k] = sum / n;
+            g[k * m + j] = sum / n;
+        }
+    }
+}
+"""
+GRAM_REFERENCE = """\
+import numpy as np
+
+
+def inputs(c, rng):
+    return {"x": rng.standard_normal((c["N"], c["M"]), dtype=np.float32)}
+
+
+def expected(inputs):
+    x = inputs["x"].astype(np.float64)
+    return {"g": x.T @ x / x.shape[0]}
+"""
+
+
+@pytest.fixture
+def gram(tmp_path: Path) -> Task:
+    (tmp_path / "gram" / "ladder").mkdir(parents=True)
+    (tmp_path / "gram" / "task.yaml").write_text(GRAM_TASK)
+    (tmp_path / "gram" / "reference.py").write_text(GRAM_REFERENCE)
+    return read_task(tmp_path / "gram")
+
+
+def test_halves_that_are_mirrored_are_whole_products_and_blocks_of_their_own(
+    bench: EvaluationSession, gram: Task
+) -> None:
+    product, *_ = built("tile_product", GRAM, gram)
+    (spread,) = built("spread_loop", GRAM, gram)
+    assert "if (k >= j)" in spread.text
+    again, *_ = built("tile_product", spread, gram)
+    assert all(passes(bench, gram, child) for child in (product, spread, again))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("k = j; k < m", "k = j + 1; k < m"),  # no diagonal
+        ("g[k * m + j] = sum / n", "g[k * m + j] = sum / m"),
+        ("g[k * m + j] = sum / n", "g[k * m + j] = sum / (k + 1)"),
+        ("g[k * m + j] = sum / n", "g[j * m + j] = sum / n"),
+        ("x[i * m + j] * x[i * m + k]", "x[i * m + j] * g[i * m + k]"),
+    ],
+)
+def test_halves_that_are_not_the_same_are_no_product(gram: Task, old: str, new: str) -> None:
+    assert not built("tile_product", changed(GRAM, (old, new)), gram)

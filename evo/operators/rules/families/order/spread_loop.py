@@ -10,7 +10,7 @@ from evo.cuda.source import CountedFor, Edit, Function, Span
 from evo.operators.rules.directives import relaunched
 from evo.operators.rules.normal_form import behind_guard
 from evo.operators.rules.one_turn import launch_words
-from evo.operators.rules.rewriting import LEAVES, bare, indent_of
+from evo.operators.rules.rewriting import LEAVES, bare, bracketed, indent_of
 from evo.operators.rules.rule import Application, Example, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import thread_indices
@@ -38,8 +38,7 @@ def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Ite
             arguments={"kernel": function.name, "loop": loop.name, "to": "threads"},
             is_schedule=True,
         )
-    is_left = any(LEAVES.search(ctx.source.slice(s.span)) for s in tops[:-1])
-    if is_left or sizes.blocks * sizes.threads >= _FEW * analysis.chip.sms:
+    if sizes.blocks * sizes.threads >= _FEW * analysis.chip.sms:
         return
     if edits := _edits(ctx, analysis, function, loop):
         yield Application(
@@ -68,11 +67,21 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, loop:
         return []
     start, step, threads = source.slice(loop.start).strip(), bare(loop.step), launch.block[0].text
     head, indent = f"const {kind} {loop.name} = blockIdx", f"\n{indent_of(source, loop.span.start)}"
-    if start == "0" and step == "1" and (analysis.turns(known[0]) or 0) <= _MOST:
+    words = {name for name, _ in source.names(loop.start)}
+    is_set = not words & source.changed_in(loop.body_span)
+    if is_set and step == "1" and (analysis.turns(known[0]) or 0) <= _MOST and "threadIdx" not in start:
         grid.append(extent)
-        edits = [Edit(loop.header, f"{head}.{_AXES[len(grid) - 1]};{indent}")]
+        test = "" if start == "0" else f"if ({loop.name} >= {bracketed(start)}) "
+        edits = [Edit(loop.header, f"{head}.{_AXES[len(grid) - 1]};{indent}{test}")]
     elif start == "threadIdx.x" and step in ("blockDim.x", bare(threads)):
-        if form.barriers or form.exchanges or form.shared or (moved := _moved(ctx, function, loop, len(grid))) is None:
+        is_left = any(LEAVES.search(source.slice(s.span)) for s in source.statements(function)[:-1])
+        if (
+            is_left
+            or form.barriers
+            or form.exchanges
+            or form.shared
+            or (moved := _moved(ctx, function, loop, len(grid))) is None
+        ):
             return []
         # Neighbouring threads stay along x, and so are the blocks that they are in.
         grid.insert(0, f"ceil_div({extent}, {threads})")

@@ -7,7 +7,7 @@ and a tile all of whose elements are masked multiplies nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from evo.analysis.access import Access, Compare, Condition, Contraction, Data, LaunchAnalysis, Symbol, Term, number_of
@@ -70,6 +70,8 @@ def mask_of(analysis: LaunchAnalysis, made: Contraction) -> Mask | None:
     under = [part for part in under if not is_within_output(part, store)]
     others = [other for other in form.of(store.memory) if other.is_write and other is not store]
     others = [other for other in others if not set(other.loops) & set(made.summed)]  # the sum on its way
+    if len(others) == 1 and _is_mirrored(analysis, made, others[0], under):
+        return None
     if others or (under and not is_once_each(analysis, store.number, store.memory.shape)):
         if store.mode != "write" or len(others) != 1 or len(under) != 1:
             raise NotPrinted("elements that are stored elsewhere, or not at all")
@@ -82,6 +84,38 @@ def mask_of(analysis: LaunchAnalysis, made: Contraction) -> Mask | None:
         raise NotPrinted("two sums, or none")
     condition = chosen.detail.negated() if is_first else chosen.detail
     return _mask(store, condition, chosen.args[is_first], chosen.args[not is_first])
+
+
+def _is_mirrored(analysis: LaunchAnalysis, made: Contraction, other: Access, under: Sequence[Condition]) -> bool:
+    """Whether a factor is multiplied with itself, and a second store has each sum on the other side of the diagonal.
+
+    under: what the first store is under, but for the edges of the output.
+    """
+    store, left, right = made.store, made.left, made.right
+    if left is None or left.array != right.array or len(store.subscripts) != 2:
+        return False
+    row, col = store.subscripts
+    turned = {row: col, col: row}
+    if other.subscripts != (col, row) or [turned.get(at, at) for at in left.subscripts] != list(right.subscripts):
+        return False
+    loop = next((each for each in analysis.form.loops.values() if Term.of(each.symbol) == col), None)
+    if loop is None:
+        is_half = list(under) == [compare(col - row, ">=")]
+    else:
+        is_each = not under and loop.step.value == 1 and loop.trip is not None
+        is_half = is_each and loop.start == row and loop.start + loop.trip == store.memory.shape[1]
+    return is_half and {store.mode, other.mode} == {"write"} and _is_same_everywhere(store.value, other.value)
+
+
+def _is_same_everywhere(value: Data | None, other: Data | None) -> bool:
+    """Whether two values are made of a loop's results and of sizes in one way, wherever they are stored."""
+    if value is None or other is None or (value.op, value.detail) != (other.op, other.detail) or value.op == "read":
+        return False
+    if value.op == "index":
+        return isinstance(value.detail, Term) and all(symbol.kind == "axis" for symbol in value.detail.symbols())
+    if value.op in ("result", "carried"):
+        return True
+    return len(value.args) == len(other.args) and all(map(_is_same_everywhere, value.args, other.args))
 
 
 def is_once_each(analysis: LaunchAnalysis, number: int, sizes: Iterable[Term]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -20,13 +21,14 @@ from evo.operators.rules.directives import definition_place
 from evo.operators.rules.families.vector.window_text import WindowText
 from evo.operators.rules.families.vector.windows import FIRST, Divisible, Neighbours, Stretch, Test, fewest, windows_of
 from evo.operators.rules.idle_declarations import uses_of, without_unused
-from evo.operators.rules.lifting import NotPrinted
+from evo.operators.rules.index_text import IndexText
+from evo.operators.rules.lifting import NotPrinted, names_of
 from evo.operators.rules.loops import unrolled
 from evo.operators.rules.normal_form import behind_guard
-from evo.operators.rules.rewriting import fresh, indent_of, indented, merged, rewritten, with_its_line
+from evo.operators.rules.rewriting import closed, fresh, indent_of, indented, merged, rewritten, with_its_line
 from evo.operators.rules.rule import Application, Rule
 from evo.operators.rules.rule_context import RuleContext
-from evo.operators.rules.thread_index import ThreadIndex, thread_indices
+from evo.operators.rules.thread_index import ThreadIndex, is_index_text, thread_indices
 from evo.spec.comments import without_comments
 
 _COUNTS = (2, 4, 8, 16)
@@ -110,25 +112,28 @@ def _edits(
     for window in windows:
         packs.append(fresh(ctx, f"{window.array.parameter}_pack", packs))
     first, output = fresh(ctx, f"{index.name}_first"), fresh(ctx, "e")
-    writer = WindowText(ctx, analysis, index, found, windows, first, output, packs)
-    statements = ctx.source.statements(index.function)[index.place + 1 :]
+    ahead = _ahead(ctx, index)
+    place = ahead[-1].span.end if ahead else index.statement.span.end
+    known = _known(ctx, analysis, index, found, Span(place, place))
+    writer = WindowText(ctx, analysis, index, found, windows, first, output, packs, known)
+    statements = ctx.source.statements(index.function)[index.place + 1 + len(ahead) :]
     if not statements:
         raise NotPrinted("nothing behind the index")
-    before = ctx.source.statements(index.function)[: index.place]
+    before = [*ctx.source.statements(index.function)[: index.place], *ahead]
     outside = {p.name for p in index.function.params} | {n for s in before for n in ctx.source.declared(s.span)}
-    body = Span(index.statement.span.end, index.function.body.end - 1)
+    body = Span(place, index.function.body.end - 1)
     written_to = {p.name for p in index.function.params if p.is_pointer}
     if (ctx.source.changed_in(body) & outside) - written_to or _moves(ctx, body, written_to):
         raise NotPrinted("an output would see what another has left")
     returns = list(_returns(ctx, statements))
     narrow = rewritten(ctx.source, body, returns)
-    wide = _wide_body(writer, body, returns)
+    wide = _unwrapped(_wide_body(writer, body, returns))
     every = dict.fromkeys(text for window in windows for text in writer.structs(window))
     structs = "".join(text for text in every if text not in ctx.source.text)
     whole = Span(index.statement.span.start, body.end)
     made = [
         Edit(index.grid_at, f"ceil_div({index.extent}, {index.threads} * {count})"),
-        Edit(whole, _text(writer, count, wide, narrow)),
+        Edit(whole, _text(writer, count, (ctx.source.slice(Span(index.statement.span.end, place)), wide, narrow))),
     ]
     if structs:
         made.insert(0, Edit(definition_place(ctx), structs))
@@ -145,8 +150,38 @@ def _moves(ctx: RuleContext, body: Span, pointers: set[str]) -> bool:
     )
 
 
-def _text(writer: WindowText, count: int, wide: str, narrow: str) -> str:
-    index = writer.index
+def _ahead(ctx: RuleContext, index: ThreadIndex) -> list[Statement]:
+    """The indices along other axes that are declared right behind this one: all outputs of a thread share them."""
+    found: list[Statement] = []
+    for each in ctx.source.statements(index.function)[index.place + 1 :]:
+        rest = Span(each.span.end, index.function.body.end)
+        is_index = each.kind == "declare" and each.value is not None and not each.dims and each.name != index.name
+        if not is_index or each.value is None or not is_index_text(ctx.source.slice(each.value)):
+            break
+        if ctx.source.declared(each.span) != (each.name,) or each.name in ctx.source.changed_in(rest):
+            break
+        found.append(each)
+    return found
+
+
+def _known(
+    ctx: RuleContext, analysis: LaunchAnalysis, index: ThreadIndex, found: Neighbours, place: Span
+) -> dict[Term, str]:
+    """What the kernel's integers hold in front of the outputs, those that depend on the output left aside."""
+    words = IndexText(analysis.form, ctx.source, index.function, names_of(ctx, index.function), {})
+    kinds = {s.name: s.type.replace("const", "").strip() for s in ctx.source.inside(index.function)}
+    known: dict[Term, str] = {}
+    for name, meant in words.known_at(place):
+        with contextlib.suppress(NotPrinted):
+            term = found.spread(meant)
+            if name != index.name and kinds.get(name) == "int" and FIRST not in term.symbols():
+                known.setdefault(term, name)
+    return known
+
+
+def _text(writer: WindowText, count: int, parts: tuple[str, str, str]) -> str:
+    """parts: what stays in front of the outputs, and the body of one in wide pieces and as it was."""
+    index, (ahead, wide, narrow) = writer.index, parts
     first, name, kind = writer.first, index.name, index.kind
     indent = indent_of(writer.ctx.source, index.statement.span.start)
     bases = dict.fromkeys(
@@ -180,7 +215,7 @@ def _text(writer: WindowText, count: int, wide: str, narrow: str) -> str:
         else f"{indent}}}\n{together[2]}"
     )
     return (
-        f"const {kind} {first} = ({index.value}) * {count};\n"
+        f"const {kind} {first} = ({index.value}) * {count};{ahead}\n"
         f"{indent}{head}\n{loads}"
         f"#pragma unroll\n{inside}for (int {writer.output} = 0; {writer.output} < {count}; ++{writer.output}) {{"
         f"{own}{_further_in(_further_in(wide))}\n"
@@ -225,6 +260,13 @@ def _compiled_in(writer: WindowText) -> Iterator[str]:
     for name, value in values.items():
         if value is not None and len(re.findall(rf"(?<!#define )\b{name}\b", text)) > 0:
             yield f"{name} == {value}"
+
+
+def _unwrapped(text: str) -> str:
+    """A body without brackets around the whole of it."""
+    inner = text.strip()
+    is_whole = inner.startswith("{") and closed(inner, 0) == len(inner)
+    return re.sub(r"(?m)^    ", "", inner[1:-1]) if is_whole else text
 
 
 def _further_in(text: str) -> str:

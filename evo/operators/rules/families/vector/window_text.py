@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evo.analysis.access import BLOCK, THREAD, Compare, LaunchAnalysis, Op, Symbol, Term
@@ -29,7 +30,7 @@ _SHORT = ("int", "unsigned", "unsigned int", "uint32_t")
 
 @dataclass(frozen=True, slots=True)
 class WindowText:
-    """One kernel, its index and its windows, and how terms are spelled in it."""
+    """One kernel, its index and its windows, and how terms are spelled in it. known: what its integers hold."""
 
     ctx: RuleContext
     analysis: LaunchAnalysis
@@ -39,6 +40,7 @@ class WindowText:
     first: str
     output: str
     packs: list[str]
+    known: Mapping[Term, str]
 
     @property
     def number(self) -> str:
@@ -51,6 +53,9 @@ class WindowText:
         term = term.substitute(dict(self.analysis.form.derived))
         if not term.parts:
             return "0"
+        for meant, name in self.known.items() if len(term.parts) > 1 else ():
+            if len(meant.parts) > 1 and (rest := (term - meant).value) is not None:
+                return f"{name} {'-' if rest < 0 else '+'} {abs(rest)}" if rest else name
         ordered = sorted(term.parts.items(), key=lambda part: (not part[0], part[1] < 0))
         text = ""
         for mono, number in ordered:
@@ -86,6 +91,8 @@ class WindowText:
             if atom == shared:
                 return f"({self.output} / {by})"
         if atom in PLACES.values():
+            if Term.of(atom) in self.known:
+                return self.known[Term.of(atom)]
             axis = atom.name[-1]
             return f"({self.number})(blockIdx.{axis} * blockDim.{axis} + threadIdx.{axis})"
         if atom in (*BLOCK, *THREAD):
@@ -152,7 +159,31 @@ class WindowText:
         return values
 
     def address(self, window: Stretch) -> str:
-        return f"{window.array.parameter}[{self.said(window.base + window.start)}]"
+        return f"{window.array.parameter}[{self._begin(window)}]"
+
+    def _begin(self, window: Stretch) -> str:
+        """Where a window begins: by rows where its places have subscripts, else as a sum."""
+        begin, (spot, *_), moving = window.base + window.start, window.places, {OUTPUT, *SHARED.values()}
+        if len(spot.access.subscripts) < 2:
+            return self.said(begin)
+        with contextlib.suppress(NotPrinted):
+            *outer, last = (self.found.spread(term) for term in spot.access.subscripts)
+            every, sizes = [*outer, last - spot.inside + window.start], window.array.shape[1:]
+            whole = every[0]
+            for size, term in zip(sizes, every[1:], strict=True):
+                whole = whole * size + term
+            if len(begin.parts) > 1 and whole == begin and not any(moving & term.symbols() for term in every):
+                return self._by_rows(every, sizes)
+        return self.said(begin)
+
+    def _by_rows(self, subscripts: Sequence[Term], sizes: Sequence[Term]) -> str:
+        """An offset as people write it, `(z * H + y) * W + x`. Raises NotPrinted."""
+        text = self.said(subscripts[0])
+        for size, term in zip(sizes, subscripts[1:], strict=True):
+            factors = (f"({part})" if re.search(r" [-+/%] ", part) else part for part in (text, self.said(size)))
+            row, said = "" if text == "0" else " * ".join(factors), self.said(term)
+            text = said if not row else row if said == "0" else f"{row} + {said}"
+        return text
 
     def loaded(self, window: Stretch, pack: str, indent: str) -> str:
         """The declaration of a window and the loops that load it."""
@@ -183,7 +214,7 @@ class WindowText:
         """One piece of a window; one that would lie outside of the tensor is another, of which nothing is used."""
         kind, unit = self.pieces(window, window.unit), window.unit
         number = self.number
-        at = f"({number})({self.said(window.base + window.start)}) + {piece}"
+        at = f"({number})({self._begin(window)}) + {piece}"
         at = f"min(max({at}, ({number})0), ({number})({self.said(window.total)}) - {unit})"
         own = f"*reinterpret_cast<{kind}*>(&{pack}{self.row(window)}.at[{piece}])"
         return f"{own} = *reinterpret_cast<const {kind}*>(&{window.array.parameter}[{at}]);"

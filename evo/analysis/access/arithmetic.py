@@ -107,6 +107,8 @@ class Arithmetic(Declarators):
         a, b = left.term, right.term
         if word in ("<", ">", "<=", ">=", "==", "!="):
             return truth(self.bounds.decided(self._compared(word, a, b, kind)))
+        if word in ("&", "|") and left.condition is not None and right.condition is not None:
+            return truth((all_of if word == "&" else any_of)((left.condition, right.condition)))
         if word in ("/", "%", ">>") and not kind.is_signed and self._is_wrapped(a, b):
             a, b = (as_unsigned(self.bounds, term, 8 * kind.size) for term in (a, b))
         if (word == "/" and b.value == 0) or (word == "%" and b.value == 0):

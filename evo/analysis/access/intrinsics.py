@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from evo.analysis.access.c_types import FLOAT, HALF, INT, OTHER, UINT, CType, named_type, wider
+from evo.analysis.access.data_values import is_number
 from evo.analysis.access.expressions import Expressions
 from evo.analysis.access.form import Access, Barrier, Data, Exchange
 from evo.analysis.access.simplify import larger, smaller
@@ -157,6 +158,9 @@ class Intrinsics(Expressions):
         if bare in _FUSED and len(arguments) == 3:
             a, b, c = self._operands(arguments)
             return self._as_record(Data("add", (Data("mul", (a, b)), c)), self._type_of(arguments), node)
+        if bare in ("pow", "powf") and len(arguments) == 2 and is_number(self.data_of(arguments[1]), 2):
+            base = self.data_of(arguments[0])
+            return Real(Data("mul", (base, base)), self._type_of(arguments))
         if bare in ("__mul24", "__umul24") and all(isinstance(a, Number) for a in arguments):
             return self.operate("*", arguments[0], arguments[1], node)
         if bare == "abs" and isinstance(arguments[0], Number):

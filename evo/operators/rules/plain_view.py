@@ -3,18 +3,19 @@ rules know them.
 
 A kernel whose body is one call of a `__device__` function, maybe of a template, is seen with that function's body in
 place of the call; `real* x` behind `typedef float real;` is seen as `float* x`. What a rule does not touch stays as it
-is written. `int i, j; for (i = 0; ...)` is seen as `for (int i = 0; ...)` if nothing but such loops names `i`.
+is written. `int i, j; for (i = 0; ...)` is seen as `for (int i = 0; ...)` if nothing but such loops names `i`; a head
+that moves several counters moves one.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from evo.cuda.source import Edit, Function, Source, Span, Statement
 from evo.cuda.source.types import alias_definitions, type_aliases
 from evo.operators.rules.element import BYTES
-from evo.operators.rules.rewriting import listed, with_its_line
+from evo.operators.rules.rewriting import WORD, bracketed, listed, with_its_line
 from evo.spec.comments import without_comments
 
 _SCALARS = frozenset(BYTES) | {"int", "unsigned", "unsigned int", "float", "double", "long long", "size_t", "short"}
@@ -23,6 +24,10 @@ _TEMPLATE = re.compile(r"template\s*<(?P<params>[^<>{};]*)>[^{};<>]*\Z")
 _GIVEN = re.compile(r"\w+|\d+\.?\d*[fFuU]?")
 _EXPRESSION = re.compile(r"[\w\s.+*/%()-]+")  # of a thread's indices and sizes; read once, at the beginning
 _UNSET = re.compile(r"(?P<kind>(?:unsigned |long )*+\w+)\s(?P<names>[\w\s,]+);")
+_SET = r"(?P<kind>(?:unsigned |long )?\w+) (?P<begun>\w+ ?=[^;]+)"
+_HEAD = re.compile(rf"for\s*\(\s*{_SET};(?P<test>[^;]+);(?P<steps>[^;]+)\)\s*")
+_TURNS = ("k", "turn", "step")
+_STEP = re.compile(r"\+\+\s*(?P<up>\w+)|(?P<name>\w+)\s*(?:\+\+|\+=(?P<by>[^=]+))")
 _DIRECTIVE = re.compile(r"(?m)^[ \t]*+#(?:[^\n\\]|\\[\s\S])*+")
 _INTEGERS = ("int", "unsigned", "unsigned int", "size_t", "long", "long long", "short")
 _IGNORED = ("const", "__restrict__", "__restrict", "restrict", "volatile")
@@ -60,6 +65,60 @@ def own_counters(source: Source) -> list[Edit]:
                 edits.append(Edit(place, f"{match['kind']} {left};" if left else ""))
                 edits += [Edit(Span(at, at), f"{match['kind']} ") for places in heads.values() for at in places]
     return edits
+
+
+def sole_counters(source: Source) -> list[Edit]:
+    """Heads that move several counters, `for (int j = 0, a = i * C; j < C; ++j, ++a)`, with one, which begins at 0,
+    and the others worked out of it at the beginning of each turn.
+    """
+    loops = [s for f in source.functions if f.is_kernel for s in source.inside(f) if s.kind == "for"]
+    return [edit for loop in loops for edit in _with_one(source, loop)]
+
+
+def _with_one(source: Source, loop: Statement) -> list[Edit]:
+    head = _HEAD.fullmatch(source.slice(loop.header)) if loop.header is not None else None
+    if head is None or head["kind"].strip() not in _INTEGERS or loop.body_span is None or loop.header is None:
+        return []
+    kind, test = head["kind"].strip(), head["test"].strip()
+    begun: dict[str, str] = {}
+    for part in listed(head["begun"]):
+        name, _, value = part.partition("=")
+        begun[name.strip()] = bracketed(_with(value.strip(), begun))
+    steps = dict(each for part in listed(head["steps"]) if (each := _stepped(part.strip())) is not None)
+    asked = [name for name in begun if name in steps and re.search(rf"\b{name}\b", test)]
+    known = {word for word, _ in source.names(loop.span)}
+    words = set(WORD.findall(" ".join((*begun.values(), *steps.values()))))
+    if len(begun) < 2 or len(steps) != len(listed(head["steps"])) or not steps.keys() <= begun.keys():
+        return []
+    if len(asked) != 1 or steps[asked[0]] != "1" or (words | begun.keys()) & source.changed_in(loop.body_span):
+        return []
+    (own,), said = asked, ""
+    limit = re.fullmatch(
+        rf"{own}\s*<(?!=)(.+)", _with(test, {n: value for n, value in begun.items() if n not in steps})
+    )
+    turn = own if begun[own] == "0" else next((word for word in _TURNS if word not in known), "")
+    if limit is None or not turn:
+        return []
+    for name, value in begun.items():
+        moved = f" + {turn}{'' if steps[name] == '1' else f' * {bracketed(steps[name])}'}" if name in steps else ""
+        if name != turn and re.search(rf"\b{name}\b", source.slice(loop.body_span)):
+            said += f"const {kind} {name} = {value}{moved}; "
+    extent = limit[1].strip() if turn == own else f"{bracketed(limit[1].strip())} - {begun[own]}"
+    edits = [Edit(loop.header, f"for ({kind} {turn} = 0; {turn} < {extent}; ++{turn}) ")]
+    if source.slice(loop.body_span).startswith("{"):
+        return [*edits, Edit(Span(loop.body_span.start + 1, loop.body_span.start + 1), f" {said}")]
+    ends = (loop.body_span.start, loop.body_span.end)
+    return [*edits, Edit(Span(ends[0], ends[0]), f"{{ {said}"), Edit(Span(ends[1], ends[1]), " }")]
+
+
+def _with(text: str, values: Mapping[str, str]) -> str:
+    return WORD.sub(lambda word: values.get(word[0], word[0]), text)
+
+
+def _stepped(text: str) -> tuple[str, str] | None:
+    """The variable that a step moves, and by what."""
+    match = _STEP.fullmatch(text)
+    return (match["up"] or match["name"], match["by"] or "1") if match is not None else None
 
 
 def _heads(source: Source, function: Function, said: Statement, name: str) -> list[int]:

@@ -17,7 +17,7 @@ from evo.operators.rules.index_view import places_in_full, plain_indices
 from evo.operators.rules.joined_nests import joined_nests
 from evo.operators.rules.kept_value_view import with_kept_value
 from evo.operators.rules.one_turn import one_turn
-from evo.operators.rules.plain_view import own_counters, passed_on, plain_types
+from evo.operators.rules.plain_view import own_counters, passed_on, plain_types, sole_counters
 from evo.operators.rules.recurrence_view import with_last_elements
 from evo.operators.rules.register_sum_view import with_register_sums, with_sums_in_turn
 from evo.operators.rules.rule_context import RuleContext
@@ -46,8 +46,8 @@ class Views:
 
     @cached_property
     def of_counters(self) -> list[Edit]:
-        """Of loops that declare what they count by."""
-        return own_counters(self.ctx.source)
+        """Of loops that declare what they count by, and count by one thing."""
+        return own_counters(self.ctx.source) or sole_counters(self.ctx.source)
 
     @cached_property
     def of_threads(self) -> list[Edit]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from rule_children import BY_NAME, DATA, changed
+from rule_children import BY_NAME, DATA, changed, passes
 
 from evo.cuda.source import classify, new_dead_code, tree_difference
+from evo.evaluate.session import EvaluationSession
 from evo.operators.one_change import clutter
 from evo.operators.rules.operator import integers_of
 from evo.spec.task import read_task
@@ -154,3 +155,39 @@ def test_one_comparison_written_twice_is_one() -> None:
     assert children("row_lanes", "argmax_rows", twice)
     after = ARGMAX.replace(BOTH, "best = v > best ? v : best;\n            at = v > best ? c : at;")
     assert children("row_lanes", "argmax_rows", after) == []  # the second asks about what the first has changed
+
+
+PAIRS = (FOREIGN / "pairwise_distance" / "ladder" / "00_stranger.cu").read_text(encoding="utf-8")
+TERM = "float t = x[i * D + k] - y[j * D + k];"
+LOOP = "for (int k = 0; k < D; ++k) {"
+PRODUCTS = {
+    "a head that moves two": (
+        (LOOP, "for (int a = i * D, b = j * D, end = a + D; a < end; ++a, b++) {"),
+        (TERM, "float t = x[a] - y[b];"),
+    ),
+    "a head that moves another by twos": (
+        (LOOP, "for (int k = 0, b = j * D * 2; k < D; ++k, b += 2) {"),
+        ("y[j * D + k]", "y[b / 2]"),
+    ),
+    "a power": (("s += t * t;", "s += powf(t, 2.0f);"),),
+    "both tests at once": (("i < N && j < M", "i < N & j < M"),),
+}
+
+
+@pytest.mark.parametrize("idiom", PRODUCTS)
+def test_a_product_is_one_in_other_words(bench: EvaluationSession, idiom: str) -> None:
+    child, *_ = children("tile_product", "pairwise_distance", changed(PAIRS, *PRODUCTS[idiom]))
+    assert passes(bench, read_task(FOREIGN / "pairwise_distance"), child)
+
+
+@pytest.mark.parametrize(
+    ("head", "body"),
+    [
+        ("for (int k = 0, b = j * D; k < D; ++k, b += 2) {", TERM),  # every other element of one
+        ("for (int k = 0, b = j * D; k < D; ++k, ++b) {", "b += k;"),
+        ("for (int k = 0, b = j * D; k < D; k += 2, ++b) {", TERM),
+    ],
+)
+def test_heads_that_move_several_in_another_way_are_no_product(head: str, body: str) -> None:
+    text = changed(PAIRS, (LOOP, f"{head}\n            {body if body != TERM else ''}"), ("y[j * D + k]", "y[b]"))
+    assert children("tile_product", "pairwise_distance", text) == []

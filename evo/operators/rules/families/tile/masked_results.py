@@ -102,8 +102,8 @@ def _is_mirrored(analysis: LaunchAnalysis, made: Contraction, other: Access, und
     if loop is None:
         is_half = list(under) == [compare(col - row, ">=")]
     else:
-        is_each = not under and loop.step.value == 1 and loop.trip is not None
-        is_half = is_each and loop.start == row and loop.start + loop.trip == store.memory.shape[1]
+        is_each = not under and loop.step.value == 1 and loop.start == row
+        is_half = is_each and loop.trip is not None and row + loop.trip == store.memory.shape[1]
     return is_half and {store.mode, other.mode} == {"write"} and _is_same_everywhere(store.value, other.value)
 
 

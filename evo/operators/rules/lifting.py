@@ -204,6 +204,15 @@ def _quotients(names: Mapping[str, str], axes: Collection[str]) -> dict[str, str
     return found
 
 
+def with_quotients(body: str, names: Mapping[str, str]) -> str:
+    """A body that works out once, and by its own name, an axis that the kernel gets as a factor of a number alone."""
+    own = {axis: said for axis, said in names.items() if said.startswith("(") and said in body}
+    for axis, said in own.items():
+        name = axis if not re.search(rf"\b{axis}\b", body) else f"{axis}_"
+        body = f"{{\n    const int {name} = {said[1:-1]};{body.replace(said, name)[1:]}"
+    return body
+
+
 def with_axes(
     ctx: RuleContext, function: Function, line: LaunchLine, axes: Collection[str]
 ) -> tuple[dict[str, str], list[Edit], str]:

@@ -185,6 +185,7 @@ def test_a_product_is_one_in_other_words(bench: EvaluationSession, idiom: str) -
     [
         ("for (int k = 0, b = j * D; k < D; ++k, b += 2) {", TERM),  # every other element of one
         ("for (int k = 0, b = j * D; k < D; ++k, ++b) {", "b += k;"),
+        ("for (int k = 0, b = j * D; k < D && b < 7; ++k, ++b) {", TERM),
         ("for (int k = 0, b = j * D; k < D; k += 2, ++b) {", TERM),
     ],
 )

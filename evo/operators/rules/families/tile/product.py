@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from evo.analysis.access import Access, Contraction, Data, LaunchAnalysis, number_of
+from evo.analysis.access import Access, Contraction, Data, LaunchAnalysis, Loop, number_of
 from evo.analysis.access.data_values import is_number, parts_of, plain
 from evo.cuda.source import Edit, Function
 from evo.operators.rules.directives import relaunched, require, shape_knobs, without_bounds
@@ -23,7 +22,17 @@ from evo.operators.rules.families.tile.product_layout import (
     tensors_of,
 )
 from evo.operators.rules.families.tile.side_sums import SideSum, declared_sides, side_steps, sides_of, summed
-from evo.operators.rules.lifting import NotPrinted, Printer, accumulator, converted, named, names_of, stored, taken
+from evo.operators.rules.lifting import (
+    NotPrinted,
+    Printer,
+    accumulator,
+    converted,
+    named,
+    names_of,
+    stored,
+    taken,
+    with_quotients,
+)
 from evo.operators.rules.rewriting import bracketed, fresh, merged
 from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
@@ -142,8 +151,8 @@ def product_of(
     names = names_of(ctx, function)
     if sides is None or (sides and made.combine != "sum"):
         return None
-    mask = mask_of(analysis, made)
-    return Product(ctx, analysis, function, made, layout_of(ctx, analysis, made, names), output, names, sides, mask)
+    mask, layout = mask_of(analysis, made), layout_of(ctx, analysis, made, names)
+    return Product(ctx, analysis, function, made, layout, output, names, sides, mask)
 
 
 def _is_stored(store: Access, output: Shaped) -> bool:
@@ -167,7 +176,7 @@ def _is_whole(analysis: LaunchAnalysis, made: Contraction) -> bool:
     for term in places:
         inside = [symbol for symbol in made.summed if symbol in term.symbols()]
         turns = [analysis.turns(analysis.form.loops[symbol]) for symbol in inside]
-        if any(term.coefficient(symbol) is None for symbol in inside):
+        if any(term.coefficient(s) is None or _ends_by_place(analysis.form.loops[s]) for s in inside):
             return False
         extent, known = number_of(extents[term], analysis.sizes.values), [turn for turn in turns if turn is not None]
         if extent is None or len(known) < len(turns):
@@ -176,6 +185,10 @@ def _is_whole(analysis: LaunchAnalysis, made: Contraction) -> bool:
         if taken != extent and (len(known) == 1 or taken < extent):
             return False
     return True
+
+
+def _ends_by_place(loop: Loop) -> bool:  # where a thread is decides how long its sum is, without a number
+    return loop.trip is None and any(symbol.kind in ("block", "thread") for symbol in loop.condition.symbols())
 
 
 def printer_of(found: Product, sum_element: str) -> Printer:
@@ -246,8 +259,7 @@ def tiled_edits(found: Product, shape: tuple[int, ...], body: Callable[[Tiling],
     say = printer_of(found, "$sum[$i][$j]")
     knobs = {word: fresh(ctx, word) for word in _DOMAINS}
     result = f"{say.element(found.output, list(layout.at))} = {result_of(found, say)};"
-    text = named(body(Tiling(say, layout, result)), taken(ctx, found.names), knobs)
-    text = with_quotients(text, found.names)
+    text = with_quotients(named(body(Tiling(say, layout, result)), taken(ctx, found.names), knobs), found.names)
     line = ctx.variant.launches[found.position]
     grid = f"ceil_div({layout.columns}, {knobs['BN']}), ceil_div({layout.rows}, {knobs['BM']})"
     if layout.planes:
@@ -257,15 +269,6 @@ def tiled_edits(found: Product, shape: tuple[int, ...], body: Callable[[Tiling],
     edits += shape_knobs(ctx, knobs, _DOMAINS, shape)
     edits += require(ctx, named(requires, (), knobs))
     return merged([*edits, *without_bounds(found.function)])
-
-
-def with_quotients(body: str, names: Mapping[str, str]) -> str:
-    """A body that works out once, and by its own name, an axis that the kernel gets as a factor of a number alone."""
-    own = {axis: said for axis, said in names.items() if said.startswith("(") and said in body}
-    for axis, said in own.items():
-        name = axis if not re.search(rf"\b{axis}\b", body) else f"{axis}_"
-        body = f"{{\n    const int {name} = {said[1:-1]};{body.replace(said, name)[1:]}"
-    return body
 
 
 def factors_of(found: Product, kind: str = "") -> str:

@@ -160,7 +160,11 @@ class Printer:
             return f"({self.term(atom.terms[0])} {'/' if atom.name == 'div' else '%'} {self.term(atom.terms[1])})"
         if term.atom is not None or term.value is not None:
             raise NotPrinted(term.text)
-        return "(" + " + ".join(self._product(mono, n) for mono, n in term.parts.items()) + ")"
+        said = ""
+        for mono, n in term.parts.items():
+            sign = (" - " if n < 0 else " + ") if said else "-" * (n < 0)
+            said += sign + self._product(mono, abs(n))
+        return f"({said})"
 
     def _product(self, factors: Sequence[Atom], number: int) -> str:
         said = [self.term(Term.of(factor)) for factor in factors]

@@ -17,11 +17,11 @@ def pairs_of(ctx: RuleContext, function: Function, pointer: str, width: str) -> 
     return (kind, BYTES[kind], width) if BYTES.get(kind) in _PAIRS else None
 
 
-def results(m: str, n: str, target: str, value: str, pairs: tuple[str, int, str] | None = None) -> str:
+def results(m: str, n: str, target: str, value: str, pairs: tuple[str, int, str] | None = None, store: str = "") -> str:
     """The loop over a warp's sums that stores them. pairs: type and bytes of the output's elements and the
-    length of its lines, if neighbouring columns lie next to each other.
+    length of its lines, if neighbouring columns lie next to each other; store: a statement, if it is no plain one.
     """
-    if pairs is not None:
+    if pairs is not None and not store:
         return _paired(m, n, target, value, *pairs)
     return f"""\
     #pragma unroll
@@ -32,7 +32,7 @@ def results(m: str, n: str, target: str, value: str, pairs: tuple[str, int, str]
             for (int $e = 0; $e < 4; ++$e) {{
                 const int $row = $row0 + $warp_row + $i * 16 + $e / 2 * 8 + $lane / 4;
                 const int $col = $col0 + $warp_col + $j * 8 + $lane % 4 * 2 + $e % 2;
-                if ($row < {m} && $col < {n}) {target} = {value};
+                {store or f"if ($row < {m} && $col < {n}) {target} = {value};"}
             }}
         }}
     }}

@@ -73,14 +73,11 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """What a body of tiles is written with: M, N and K in the kernel's names, and the store of a result.
-
-    result: `$sum[$i][$j]` into the output at `$row`, `$col`.
-    """
+    """What a body of tiles is written with. store: of `$sum[$i][$j]` into the output at `$row`, `$col`."""
 
     say: Printer
     layout: ProductLayout
-    result: str
+    store: str
 
     def stores(self, column: str) -> str:
         """The loops at the end of a body that write a thread's results. column: of its `$j`th, from `$tx` on."""
@@ -90,7 +87,7 @@ class Tiling:
         #pragma unroll
         for (int $j = 0; $j < TN; ++$j) {{
             const int $row = $row0 + $ty + $i, $col = $col0 + $tx + {column};
-            if ($row < {self.layout.m} && $col < {self.layout.n}) {self.result}
+            {self.store}
         }}
     }}
 """
@@ -228,6 +225,16 @@ def result_of(found: Product, say: Printer) -> str:
     )
 
 
+def store_of(found: Product, say: Printer) -> str:
+    """The statement that stores the result of `$row` and `$col`, if there is one. Raises NotPrinted."""
+    layout, mask = found.layout, found.mask
+    test = f"$row < {layout.m} && $col < {layout.n}"
+    if mask is not None and mask.mirrors:
+        kept, stores = mask.stores(say, found.output, layout.at)
+        return f"if ({test} && {kept}) {stores}"
+    return f"if ({test}) {say.element(found.output, list(layout.at))} = {result_of(found, say)};"
+
+
 def skipped_tile(found: Product, say: Printer) -> str:
     """`test ? 0 : ` in front of how many steps a tile takes, if some have no product to store. Raises NotPrinted."""
     test = found.mask.whole_tile(say) if found.mask is not None else ""
@@ -258,8 +265,8 @@ def tiled_edits(found: Product, shape: tuple[int, ...], body: Callable[[Tiling],
     ctx, layout = found.ctx, found.layout
     say = printer_of(found, "$sum[$i][$j]")
     knobs = {word: fresh(ctx, word) for word in _DOMAINS}
-    result = f"{say.element(found.output, list(layout.at))} = {result_of(found, say)};"
-    text = with_quotients(named(body(Tiling(say, layout, result)), taken(ctx, found.names), knobs), found.names)
+    text = named(body(Tiling(say, layout, store_of(found, say))), taken(ctx, found.names), knobs)
+    text = with_quotients(text, found.names)
     line = ctx.variant.launches[found.position]
     grid = f"ceil_div({layout.columns}, {knobs['BN']}), ceil_div({layout.rows}, {knobs['BM']})"
     if layout.planes:

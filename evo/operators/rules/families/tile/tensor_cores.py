@@ -27,6 +27,7 @@ from evo.operators.rules.families.tile.product import (
     product_of,
     result_of,
     skipped_tile,
+    store_of,
 )
 from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
@@ -63,6 +64,8 @@ def _written(found: Product) -> TensorCoreBody:
     if layout.at[-1] == "$col":
         width = say.extent(found.output.shape[-1])
         pairs = pairs_of(found.ctx, found.function, found.names[found.output.name], width)
+    is_mirrored = found.mask is not None and found.mask.mirrors
+    stores = ("", None, store_of(found, say)) if is_mirrored else (result_of(found, say), pairs, "")
     fetches = [
         fetch("m", left.is_inner, "$row0", m, k, kind, stride=left.stride, turn=left.turn),
         fetch("n", right.is_inner, "$col0", n, k, kind, stride=right.stride, turn=right.turn),
@@ -75,7 +78,7 @@ def _written(found: Product) -> TensorCoreBody:
         + copy(kind)
         + load(fetches, k, is_turning=bool(layout.turns))
         + multiplied(left.is_inner, right.is_inner, kind)
-        + results(m, n, target, result_of(found, say), pairs)
+        + results(m, n, target, *stores)
         + "}"
     )
     return TensorCoreBody(
